@@ -1,0 +1,78 @@
+"""Learn rankers from the clicks of top-k result pages, without the biases those clicks carry.
+
+Everything public is reached from here and loaded when first used, so that `import counterrank` costs next to nothing:
+
+>>> import counterrank as cr
+>>> data = cr.make_ranking_data("mslr", n_queries=50, seed=0)
+>>> weights = cr.estimators.full_information(data, relevance_threshold=3)
+>>> ranker = cr.Ranker(loss="lambdaloss-truncated", k=5, max_epochs=5).fit(data, weights)
+>>> ranker.predict(data).shape == (data.n_docs,)
+True
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from counterrank import data, estimators, evaluation, losses, models, training
+    from counterrank.common.errors import CounterrankError
+    from counterrank.data import (
+        Fold,
+        RankingData,
+        make_fold,
+        make_ranking_data,
+        read_fold,
+        read_letor,
+    )
+    from counterrank.training import Ranker
+
+_MODULES = ("data", "estimators", "evaluation", "losses", "models", "training")
+_NAMES = {
+    "CounterrankError": "counterrank.common.errors",
+    "Fold": "counterrank.data",
+    "RankingData": "counterrank.data",
+    "make_fold": "counterrank.data",
+    "make_ranking_data": "counterrank.data",
+    "read_fold": "counterrank.data",
+    "read_letor": "counterrank.data",
+    "Ranker": "counterrank.training",
+}
+
+__all__ = [
+    "CounterrankError",
+    "Fold",
+    "Ranker",
+    "RankingData",
+    "__version__",
+    "data",
+    "estimators",
+    "evaluation",
+    "losses",
+    "make_fold",
+    "make_ranking_data",
+    "models",
+    "read_fold",
+    "read_letor",
+    "training",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("counterrank")
+    elif name in _MODULES:
+        value = importlib.import_module(f"counterrank.{name}")
+    elif name in _NAMES:
+        value = getattr(importlib.import_module(_NAMES[name]), name)
+    else:
+        raise AttributeError(f"module 'counterrank' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

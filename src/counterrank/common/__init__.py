@@ -1,0 +1,1 @@
+"""What every layer stands on: errors, checks at the door, threads, files, and the ranking kernel."""

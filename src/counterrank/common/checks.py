@@ -1,0 +1,104 @@
+"""Checks at the door. Inner code trusts what passed them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterrank.common.errors import CounterrankError
+
+FloatArray = NDArray[np.float64]
+Float32Array = NDArray[np.float32]
+IntArray = NDArray[np.int64]
+
+
+def check_offsets(offsets: ArrayLike, n_docs: int | None = None, name: str = "offsets") -> IntArray:
+    """Offsets as int64: from 0, strictly increasing (no empty query), ending at the number of documents.
+
+    >>> check_offsets([0, 2, 2], 2)
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.CounterrankError: offsets: query 1 is empty (offsets 2 to 2); expected at least one document
+    """
+    given = np.asarray(offsets)
+    if given.ndim != 1 or len(given) < 2:
+        raise CounterrankError(
+            f"{name}: shape {given.shape}; expected one dimension with at least two entries (one query)"
+        )
+    if not np.issubdtype(given.dtype, np.integer):
+        raise CounterrankError(f"{name}: type {given.dtype}; expected whole numbers")
+    result: IntArray = np.ascontiguousarray(given, dtype=np.int64)
+    if result[0] != 0:
+        raise CounterrankError(f"{name}: starts at {result[0]}; expected 0")
+    bad = np.flatnonzero(np.diff(result) <= 0)
+    if len(bad):
+        q = int(bad[0])
+        fault = "is empty" if result[q] == result[q + 1] else "has a negative length"
+        raise CounterrankError(
+            f"{name}: query {q} {fault} (offsets {result[q]} to {result[q + 1]}); expected at least one document"
+        )
+    if n_docs is not None and result[-1] != n_docs:
+        raise CounterrankError(f"{name}: ends at {result[-1]}; expected the number of documents, {n_docs}")
+    return result
+
+
+def check_vector(values: ArrayLike, n: int | None, name: str, what: str = "documents") -> FloatArray:
+    """A finite float64 vector, of length `n` if that is given.
+
+    >>> check_vector([1, float("nan")], 2, "scores")
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.CounterrankError: scores: entry 1 is nan; expected finite numbers
+    """
+    given = np.asarray(values)
+    if given.ndim != 1:
+        raise CounterrankError(f"{name}: shape {given.shape}; expected one dimension")
+    if not (np.issubdtype(given.dtype, np.number) or given.dtype == np.bool_) or np.iscomplexobj(given):
+        raise CounterrankError(f"{name}: type {given.dtype}; expected real numbers")
+    if n is not None and len(given) != n:
+        raise CounterrankError(f"{name}: {len(given)} entries; expected {n}, the number of {what}")
+    result: FloatArray = np.ascontiguousarray(given, dtype=np.float64)
+    finite = np.isfinite(result)
+    if not finite.all():
+        place = int(np.argmin(finite))
+        raise CounterrankError(f"{name}: entry {place} is {result[place]}; expected finite numbers")
+    return result
+
+
+def check_cutoff(k: Any, name: str = "k") -> int | None:
+    """A cutoff: None for none, or a whole number of at least 1.
+
+    >>> check_cutoff(5), check_cutoff(None)
+    (5, None)
+    """
+    if k is None:
+        return None
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise CounterrankError(f"{name}={k!r}: expected a whole number of at least 1, or None for no cutoff")
+    return int(k)
+
+
+def check_choice(value: Any, choices: tuple[str, ...], name: str) -> str:
+    """One of the allowed words.
+
+    >>> check_choice("hinge", ("hinge", "logistic"), "bound")
+    'hinge'
+    """
+    if value not in choices:
+        raise CounterrankError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
+    return str(value)
+
+
+def make_generator(seed: int | np.random.Generator) -> np.random.Generator:
+    """A numpy generator from a seed, or the one given.
+
+    >>> make_generator(0).integers(100) == make_generator(0).integers(100)
+    np.True_
+    """
+    if isinstance(seed, np.random.Generator):
+        return seed
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise CounterrankError(f"seed={seed!r}: expected a whole number of at least 0, or a numpy Generator")
+    return np.random.default_rng(int(seed))

@@ -1,0 +1,24 @@
+"""Errors that say what was wrong, where, and what was expected.
+
+All of them are `ValueError`, so a caller needs to know none of these names; the command turns each into one line.
+"""
+
+
+class CounterrankError(ValueError):
+    """Anything the caller handed over that cannot be used."""
+
+
+class DataError(CounterrankError):
+    """Ranking data that breaks a rule: shapes, offsets, values, ids."""
+
+
+class LetorError(DataError):
+    """A LETOR file that cannot be read, with the file, the line and the text at fault."""
+
+
+class ModelError(CounterrankError):
+    """A saved model that this version does not understand, or that is damaged."""
+
+
+class MissingFileError(CounterrankError, FileNotFoundError):
+    """A file or folder that is not there."""

@@ -1,0 +1,87 @@
+"""Work split over queries, on Python threads around numba kernels that release the GIL.
+
+Plain threads rather than numba's own: they may be used from several threads of a service at once, survive `fork`, and
+need no OpenMP or TBB library on the machine. A kernel gets a range of queries and writes only what belongs to them, so
+the result does not depend on how the ranges were cut.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.common.errors import CounterrankError
+
+_pool: ThreadPoolExecutor | None = None
+_pool_size = 0
+
+
+def _forget_pool() -> None:
+    global _pool, _pool_size
+    _pool, _pool_size = None, 0
+
+
+os.register_at_fork(after_in_child=_forget_pool)
+
+
+def thread_count(threads: int | None = None) -> int:
+    """The number of threads to use: as asked, else `COUNTERRANK_THREADS`, else the cores this process may run on.
+
+    >>> thread_count(3)
+    3
+    """
+    if threads is None:
+        given = os.environ.get("COUNTERRANK_THREADS", "")
+        if not given:
+            return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if not given.isdigit():
+            raise CounterrankError(f"COUNTERRANK_THREADS={given!r}: expected a whole number of at least 1")
+        threads = int(given)
+    if threads < 1:
+        raise CounterrankError(f"threads={threads}: expected a whole number of at least 1")
+    return threads
+
+
+def run_parallel(jobs: list[Callable[[], Any]], threads: int) -> list[Any]:
+    """The results of all jobs, in order, at most `threads` of them at a time.
+
+    >>> run_parallel([lambda: 1, lambda: 2], threads=2)
+    [1, 2]
+    """
+    global _pool, _pool_size
+    if threads == 1 or len(jobs) == 1:
+        return [job() for job in jobs]
+    if _pool is None or _pool_size != threads:
+        _pool, _pool_size = ThreadPoolExecutor(threads, thread_name_prefix="counterrank"), threads
+    return [future.result() for future in [_pool.submit(job) for job in jobs]]
+
+
+def split_queries(offsets: NDArray[np.int64], parts: int) -> list[tuple[int, int]]:
+    """Consecutive ranges of queries with about as many documents each; never an empty range.
+
+    >>> split_queries(np.array([0, 10, 11, 12, 20]), 2)
+    [(0, 1), (1, 4)]
+    """
+    n_queries = len(offsets) - 1
+    targets = np.arange(1, parts) * (offsets[-1] / parts)
+    cuts = np.unique(np.concatenate(([0], np.searchsorted(offsets, targets), [n_queries])))
+    return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+
+
+def for_queries(
+    kernel: Callable[..., Any], offsets: NDArray[np.int64], *args: Any, threads: int | None = None
+) -> list[Any]:
+    """Run `kernel(first, last, offsets, *args)` over all queries; one result for each range of queries."""
+    n = thread_count(threads)
+    # a few ranges more than threads even out long queries; a small job is not worth a thread
+    parts = 1 if n == 1 or offsets[-1] < 4096 else 4 * n
+    jobs = [
+        (lambda first=first, last=last: kernel(first, last, offsets, *args))
+        for first, last in split_queries(offsets, parts)
+    ]
+    return run_parallel(jobs, n)

@@ -1,0 +1,275 @@
+"""`RankingData`: the documents of many queries as one matrix, without padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterrank.common.checks import Float32Array, IntArray, check_offsets, check_vector
+from counterrank.common.errors import DataError
+from counterrank.common.files import PathLike
+from counterrank.common.parallel import for_queries
+from counterrank.data import _kernels
+from counterrank.data.ids import check_ids, first_repeat_in_query, place_in_query
+
+
+class RankingData:
+    """Features, labels and ids of query-document pairs; immutable and checked when made.
+
+    The documents of query `i` are rows `offsets[i]:offsets[i + 1]`. Arrays that already have the right type are
+    not copied but are seen here through read-only views, so leave what you hand over alone.
+
+    Arguments:
+        features: finite numbers, one row per document.
+        offsets: where each query starts, and the number of documents at the end; no query is empty.
+        labels: relevance, one number per document, or None.
+        query_ids: one id per query (whole numbers or strings); counted from 0 if None.
+        doc_ids: one id per document, unique within its query; its place in the query from 0 if None.
+
+    >>> data = RankingData([[1.0], [3.0], [2.0]], offsets=[0, 2, 3], labels=[0, 1, 1])
+    >>> data
+    RankingData(2 queries, 3 documents, 1 feature, 1-2 documents a query, labels 0: 33.3 %, 1: 66.7 %)
+    >>> data.doc_ids.tolist()
+    [0, 1, 0]
+    """
+
+    __slots__ = ("_doc_ids", "_features", "_labels", "_offsets", "_query_ids")
+
+    def __init__(
+        self,
+        features: ArrayLike,
+        offsets: ArrayLike,
+        labels: ArrayLike | None = None,
+        query_ids: ArrayLike | None = None,
+        doc_ids: ArrayLike | None = None,
+    ) -> None:
+        matrix = _as_matrix(features)
+        bounds = check_offsets(offsets, len(matrix))
+        _check_finite(matrix, bounds)
+        given = None if labels is None else check_vector(labels, len(matrix), "labels").astype(np.float32)
+        n_queries = len(bounds) - 1
+        if query_ids is None:
+            queries: NDArray[Any] = np.arange(n_queries)
+        else:
+            queries = check_ids(query_ids, n_queries, "query_ids")
+            _check_unique_queries(queries)
+        if doc_ids is None:
+            documents: NDArray[Any] = place_in_query(bounds)
+        else:
+            documents = check_ids(doc_ids, len(matrix), "doc_ids")
+            _check_unique_documents(documents, queries, bounds)
+        self._set(matrix, bounds, given, queries, documents)
+
+    def _set(
+        self,
+        features: Float32Array,
+        offsets: IntArray,
+        labels: Float32Array | None,
+        query_ids: NDArray[Any],
+        doc_ids: NDArray[Any],
+    ) -> None:
+        self._features = _frozen(features)
+        self._offsets = _frozen(offsets)
+        self._labels = None if labels is None else _frozen(labels)
+        self._query_ids = _frozen(query_ids)
+        self._doc_ids = _frozen(doc_ids)
+
+    @classmethod
+    def _trusted(
+        cls,
+        features: Float32Array,
+        offsets: IntArray,
+        labels: Float32Array | None,
+        query_ids: NDArray[Any],
+        doc_ids: NDArray[Any],
+    ) -> RankingData:
+        """From arrays that are known to be right (made by this package from checked ones)."""
+        data = cls.__new__(cls)
+        data._set(features, offsets, labels, query_ids, doc_ids)
+        return data
+
+    @property
+    def features(self) -> Float32Array:
+        """The feature matrix, (documents, features), C order."""
+        return self._features
+
+    @property
+    def labels(self) -> Float32Array | None:
+        """The relevance label of each document, or None."""
+        return self._labels
+
+    @property
+    def offsets(self) -> IntArray:
+        """Where the rows of each query begin and end, (queries + 1)."""
+        return self._offsets
+
+    @property
+    def query_ids(self) -> NDArray[Any]:
+        """The id of each query, int64 or strings."""
+        return self._query_ids
+
+    @property
+    def doc_ids(self) -> NDArray[Any]:
+        """The id of each document, int64 or strings."""
+        return self._doc_ids
+
+    @property
+    def n_queries(self) -> int:
+        """The number of queries."""
+        return len(self._offsets) - 1
+
+    @property
+    def n_docs(self) -> int:
+        """The number of documents of all queries together."""
+        return len(self._features)
+
+    @property
+    def n_features(self) -> int:
+        """The number of features of a document."""
+        return int(self._features.shape[1])
+
+    @property
+    def lengths(self) -> IntArray:
+        """The number of documents of each query."""
+        return np.diff(self._offsets)
+
+    def __len__(self) -> int:
+        return self.n_queries
+
+    def __repr__(self) -> str:
+        lengths = self.lengths
+        parts = [
+            _count(self.n_queries, "query", "queries"),
+            _count(self.n_docs, "document", "documents"),
+            _count(self.n_features, "feature", "features"),
+            f"{lengths.min()}-{lengths.max()} documents a query",
+            "no labels" if self._labels is None else f"labels {_describe_labels(self._labels)}",
+        ]
+        return f"RankingData({', '.join(parts)})"
+
+    def subset(self, queries: ArrayLike | slice) -> RankingData:
+        """The chosen queries, in the order given: indices, a boolean mask over queries, or a slice.
+
+        >>> RankingData([[1.0], [3.0], [2.0]], [0, 2, 3], doc_ids=["a", "b", "c"]).subset([1]).doc_ids
+        array(['c'], dtype='<U1')
+        """
+        index = self._query_index(queries)
+        lengths = self.lengths[index]
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        rows = np.arange(offsets[-1]) + np.repeat(self._offsets[:-1][index] - offsets[:-1], lengths)
+        return RankingData._trusted(
+            self._features[rows],
+            offsets,
+            None if self._labels is None else self._labels[rows],
+            self._query_ids[index],
+            self._doc_ids[rows],
+        )
+
+    def normalized(self) -> RankingData:
+        """Every feature scaled to [0, 1] within each query; features constant in a query become 0.
+
+        >>> RankingData([[1.0, 5.0], [3.0, 5.0], [2.0, 5.0]], [0, 3]).normalized().features.tolist()
+        [[0.0, 0.0], [1.0, 0.0], [0.5, 0.0]]
+        """
+        scaled = np.empty_like(self._features)
+        for_queries(_kernels.scale_queries, self._offsets, self._features, scaled)
+        return RankingData._trusted(scaled, self._offsets, self._labels, self._query_ids, self._doc_ids)
+
+    def save(self, path: PathLike) -> None:
+        """Write one Parquet file: `query_id`, `doc_id`, `label` (if any), `features` as fixed-size list."""
+        from counterrank.data.parquet import write_parquet
+
+        write_parquet(self, path)
+
+    @classmethod
+    def load(cls, path: PathLike) -> RankingData:
+        """Read what `save` wrote, or any Parquet file with those columns."""
+        from counterrank.data.parquet import read_parquet
+
+        return read_parquet(path)
+
+    def _query_index(self, queries: ArrayLike | slice) -> IntArray:
+        if isinstance(queries, slice):
+            index = np.arange(self.n_queries)[queries]
+        else:
+            index = np.atleast_1d(np.asarray(queries))
+            if index.dtype == np.bool_:
+                if index.shape != (self.n_queries,):
+                    raise DataError(f"queries: mask of shape {index.shape}; expected ({self.n_queries},)")
+                index = np.flatnonzero(index)
+        if not len(index):
+            raise DataError("queries: none chosen; expected at least one")
+        if index.ndim != 1 or not np.issubdtype(index.dtype, np.integer):
+            raise DataError(
+                f"queries: {index.dtype} of shape {index.shape}; expected query indices or a mask"
+            )
+        outside = (index < 0) | (index >= self.n_queries)
+        if outside.any():
+            raise DataError(f"queries: index {index[outside][0]}; expected 0 to {self.n_queries - 1}")
+        values, counts = np.unique(index, return_counts=True)
+        if len(values) < len(index):
+            raise DataError(f"queries: index {values[counts > 1][0]} is chosen more than once")
+        return index.astype(np.int64)
+
+
+def _as_matrix(features: ArrayLike) -> Float32Array:
+    given = np.asarray(features)
+    if given.ndim != 2 or given.shape[1] < 1:
+        raise DataError(
+            f"features: shape {given.shape}; expected (documents, features) with at least one feature"
+        )
+    if not np.issubdtype(given.dtype, np.number) or np.iscomplexobj(given):
+        raise DataError(f"features: type {given.dtype}; expected real numbers")
+    with np.errstate(over="ignore"):  # what overflows float32 is found by the check for finite values
+        return np.ascontiguousarray(given, dtype=np.float32)
+
+
+def _check_finite(features: Float32Array, offsets: IntArray) -> None:
+    for row in for_queries(_kernels.first_bad_row, offsets, features):
+        if row >= 0:
+            column = int(np.flatnonzero(~np.isfinite(features[row]))[0])
+            query = int(np.searchsorted(offsets, row, side="right")) - 1
+            raise DataError(
+                f"features: document {row - offsets[query]} of query {query} (row {row}) has "
+                f"{features[row, column]} as feature {column}; expected finite float32 numbers"
+            )
+
+
+def _check_unique_queries(query_ids: NDArray[Any]) -> None:
+    values, counts = np.unique(query_ids, return_counts=True)
+    if len(values) < len(query_ids):
+        again = values[counts > 1][0]
+        places = np.flatnonzero(query_ids == again)[:2].tolist()
+        raise DataError(
+            f"query_ids: {again!s} stands for queries {places[0]} and {places[1]}; expected unique ids"
+        )
+
+
+def _check_unique_documents(doc_ids: NDArray[Any], query_ids: NDArray[Any], offsets: IntArray) -> None:
+    found = first_repeat_in_query(doc_ids, offsets)
+    if found is not None:
+        query, first, second = found
+        raise DataError(
+            f"doc_ids: document {doc_ids[first]!s} occurs twice in query {query_ids[query]!s} "
+            f"(rows {first} and {second}); expected each document once per query"
+        )
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _count(n: int, one: str, many: str) -> str:
+    return f"{n:,} {one if n == 1 else many}"
+
+
+def _describe_labels(labels: Float32Array) -> str:
+    values, counts = np.unique(labels, return_counts=True)
+    if len(values) > 8:
+        return f"{values[0]:g} to {values[-1]:g}"
+    shares = [f"{value:g}: {share:.1%}" for value, share in zip(values, counts / len(labels), strict=True)]
+    return ", ".join(shares).replace("%", " %")
