@@ -1,0 +1,100 @@
+"""The order of a query's documents: a higher score first, equal scores in document order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.numerics import float_bits
+
+# below this many, counting how many keys are larger (vector code) beats merging
+_BLOCK = 32
+_SIGN_FLIP = 0x7FFFFFFFFFFFFFFF
+
+
+@exact_kernel
+def _sort_block(keys: Array, out: Array) -> None:
+    for i in range(len(keys)):
+        key = keys[i]
+        larger = 0
+        for j in range(len(keys)):
+            larger += keys[j] > key
+        out[larger] = key
+
+
+@exact_kernel
+def _merge(source: Array, start: int, middle: int, end: int, out: Array) -> None:
+    left, right, place = start, middle, start
+    while left < middle and right < end:
+        a, b = source[left], source[right]
+        from_left = a > b
+        out[place] = a if from_left else b
+        left += from_left
+        right += not from_left
+        place += 1
+    while left < middle:
+        out[place] = source[left]
+        left += 1
+        place += 1
+    while right < end:
+        out[place] = source[right]
+        right += 1
+        place += 1
+
+
+@exact_kernel
+def _pack(scores: Array, low_bits: int, keys: Array) -> None:
+    """Whole numbers that sort as the scores do, with the document's place in their lowest bits."""
+    for i in range(len(scores)):
+        bits = float_bits(scores[i] + 0.0)  # -0.0 becomes 0.0
+        bits ^= (bits >> 63) & np.int64(_SIGN_FLIP)
+        keys[i] = (bits & ~low_bits) | (low_bits - i)
+
+
+@exact_kernel
+def _settle(scores: Array, order: Array, n: int) -> None:
+    """Put right the few documents whose scores differ only in the bits that gave way to places."""
+    for i in range(1, n):
+        doc = order[i]
+        score = scores[doc]
+        j = i
+        while j > 0:
+            above = order[j - 1]
+            if scores[above] > score or (scores[above] == score and above < doc):
+                break
+            order[j] = above
+            j -= 1
+        order[j] = doc
+
+
+@exact_kernel
+def rank_order(scores: Array, order: Array, keys: Array, spare: Array) -> None:
+    """Fill `order` with the places of the documents by rank: `order[0]` is ranked first.
+
+    Arguments:
+        scores: float64, finite, one query.
+        order, keys, spare: int64, at least as long as `scores`; the last two are scratch.
+
+    >>> order, keys, spare = np.empty((3, 4), dtype=np.int64)
+    >>> rank_order(np.array([1.0, 3.0, 1.0, 2.0]), order, keys, spare)
+    >>> order.tolist()
+    [1, 3, 0, 2]
+    """
+    n = len(scores)
+    low_bits = np.int64(1)
+    while low_bits < n - 1:
+        low_bits = 2 * low_bits + 1
+    _pack(scores, low_bits, spare)
+    for start in range(0, n, _BLOCK):
+        end = min(n, start + _BLOCK)
+        _sort_block(spare[start:end], keys[start:end])
+    source, out = keys, spare
+    width = _BLOCK
+    while width < n:
+        for start in range(0, n, 2 * width):
+            _merge(source, start, min(start + width, n), min(start + 2 * width, n), out)
+        source, out = out, source
+        width *= 2
+    for i in range(n):
+        order[i] = low_bits - (source[i] & low_bits)
+    _settle(scores, order, n)
