@@ -1,0 +1,16 @@
+"""How good a ranking is: metrics from labels, and the metric of weighted documents that training watches."""
+
+from counterrank.evaluation.label_metrics import evaluate, evaluate_queries
+from counterrank.evaluation.metrics import higher_is_better, parse_metric, rank_values
+from counterrank.evaluation.weighted import prefix_sums, weighted_metric, weighted_queries
+
+__all__ = [
+    "evaluate",
+    "evaluate_queries",
+    "higher_is_better",
+    "parse_metric",
+    "prefix_sums",
+    "rank_values",
+    "weighted_metric",
+    "weighted_queries",
+]

@@ -1,0 +1,109 @@
+"""Weights from relevance labels: what an estimator would find if it knew everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.common.checks import Float32Array, FloatArray, check_choice
+from counterrank.common.errors import CounterrankError, DataError
+from counterrank.data import RankingData
+
+LARGEST_LABEL = 1000.0  # 2**1000 still leaves room for a sum; 2**1024 is infinite
+
+
+def full_information(data: RankingData, relevance_threshold: float = 3, gain: str = "binary") -> FloatArray:
+    """The weight of each document when relevance is known.
+
+        omega = 1 if label >= relevance_threshold else 0      gain="binary", the paper's r(d)
+        omega = 2**label - 1                                  gain="exponential", labels below 0 count as 0
+
+    Training on these weights is supervised learning to rank.
+
+    Arguments:
+        data: ranking data with labels.
+        relevance_threshold: the smallest label of a relevant document; not used by the exponential gain.
+        gain: "binary" or "exponential".
+
+    Returns:
+        float64 weights, one per document. No relevant document anywhere is an error.
+
+    >>> data = RankingData([[0.1], [0.2], [0.3]], offsets=[0, 3], labels=[0, 4, 2])
+    >>> full_information(data, relevance_threshold=3)
+    array([0., 1., 0.])
+    >>> full_information(data, gain="exponential")
+    array([ 0., 15.,  3.])
+    """
+    check_choice(gain, ("binary", "exponential"), "gain")
+    if gain == "binary":
+        return relevant_documents(data, relevance_threshold).astype(np.float64)
+    return exponential_gains(data)
+
+
+def relevant_documents(data: RankingData, relevance_threshold: float = 3) -> NDArray[np.bool_]:
+    """Which documents are relevant: label >= relevance_threshold. None at all is an error.
+
+    Labels are float32, so the threshold is rounded to float32 too: 0.7 reaches a threshold of 0.7.
+
+    >>> data = RankingData([[0.1], [0.2]], offsets=[0, 2], labels=[0.2, 0.7])
+    >>> relevant_documents(data, 0.7)
+    array([False,  True])
+    """
+    labels = check_labels(data)
+    relevant: NDArray[np.bool_] = labels >= check_threshold(relevance_threshold)
+    if not relevant.any():
+        largest = labels.max()
+        raise DataError(
+            f"relevance_threshold={relevance_threshold:g}: no document is relevant, the largest label is "
+            f"{largest:g}; expected a threshold that some label reaches, such as {largest:g}"
+        )
+    return relevant
+
+
+def exponential_gains(data: RankingData) -> FloatArray:
+    """The gain 2**label - 1 of each document; labels below 0 count as 0. No label above 0 is an error.
+
+    >>> exponential_gains(RankingData([[0.1], [0.2], [0.3]], offsets=[0, 3], labels=[-1, 1, 2]))
+    array([0., 1., 3.])
+    """
+    labels = check_gain_labels(data)
+    gains: FloatArray = np.exp2(np.maximum(labels, 0), dtype=np.float64) - 1.0
+    return gains
+
+
+def check_labels(data: Any) -> Float32Array:
+    """The labels of the data, or an error that says what is missing."""
+    if not isinstance(data, RankingData):
+        raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
+    if data.labels is None:
+        raise DataError("data: has no labels; expected ranking data with a relevance label per document")
+    return data.labels
+
+
+def check_gain_labels(data: Any) -> Float32Array:
+    """Labels from which 2**label - 1 can be computed, at least one of them above 0."""
+    labels = check_labels(data)
+    place = int(np.argmax(labels))
+    if labels[place] > LARGEST_LABEL:
+        raise DataError(
+            f"labels: document {place} has label {labels[place]:g}; expected at most {LARGEST_LABEL:g} "
+            "for the gain 2**label - 1"
+        )
+    if labels[place] <= 0:
+        raise DataError(
+            f"labels: the largest is {labels[place]:g}, so every gain 2**label - 1 is 0; expected one above 0"
+        )
+    return labels
+
+
+def check_threshold(value: Any) -> np.float32:
+    """A finite relevance threshold as float32, the type of labels."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise CounterrankError(f"relevance_threshold={value!r}: expected a number")
+    with np.errstate(over="ignore"):
+        threshold = np.float32(value)
+    if not np.isfinite(threshold):
+        raise CounterrankError(f"relevance_threshold={value!r}: expected a finite number")
+    return threshold

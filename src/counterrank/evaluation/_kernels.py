@@ -1,0 +1,216 @@
+"""Kernels of the metrics. Each ranks the queries `first:last` and writes only what belongs to them.
+
+A run of documents with equal scores holds the ranks begin+1 .. end, and each of its documents is equally likely
+to stand on each of them. With `sums` the prefix sums of a value by rank, such a document has the expected value
+(sums[end] - sums[begin]) / (end - begin).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.ranking import rank_order
+
+
+class Wanted(NamedTuple):
+    """What to take from a ranking."""
+
+    average: bool  # whether ties are averaged, else document order counts
+    cutoffs: Array  # for hits and dcg, at most the length of the longest query
+    gain_cutoffs: Array  # for the graded gains
+    sums: Array  # prefix sums of the discounts
+    gains: Array  # gain of the whole labels 0, 1, 2, ...
+
+
+class Found(NamedTuple):
+    """What the kernels write: one entry per query, and where there are cutoffs one column for each."""
+
+    n_relevant: Array
+    rank_sum: Array  # of the relevant documents
+    reciprocal_rank: Array  # of the first relevant document
+    precision_sum: Array  # of the precisions at the ranks of the relevant documents
+    hits: Array  # relevant documents up to the cutoff
+    dcg: Array  # their discounts
+    gain_dcg: Array  # discounted gains up to the cutoff
+    gain_ideal: Array  # the most that any order of the documents reaches
+
+
+@exact_kernel
+def longest_query(first: int, last: int, offsets: Array) -> int:
+    """The number of documents of the longest query, for scratch arrays."""
+    longest = 0
+    for q in range(first, last):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    return longest
+
+
+@exact_kernel
+def end_of_run(scores: Array, order: Array, begin: int) -> int:
+    """One past the last rank (from 0) whose document ties with the one at `begin`."""
+    value = scores[order[begin]]
+    end = begin + 1
+    while end < len(scores) and scores[order[end]] == value:
+        end += 1
+    return end
+
+
+@exact_kernel
+def weighted_queries(
+    first: int, last: int, offsets: Array, scores: Array, weights: Array, prefix: Array, out: Array
+) -> None:
+    """out[q] = sum of weight * lambda(rank) over the documents of q, from the prefix sums of lambda."""
+    order, keys, spare = np.empty((3, longest_query(first, last, offsets)), np.int64)
+    for q in range(first, last):
+        own = scores[offsets[q] : offsets[q + 1]]
+        omega = weights[offsets[q] : offsets[q + 1]]
+        out[q] = 0.0
+        if not np.any(omega):
+            continue
+        rank_order(own, order, keys, spare)
+        begin = 0
+        while begin < len(own):
+            end = end_of_run(own, order, begin)
+            together = 0.0
+            for place in order[begin:end]:
+                together += omega[place]
+            out[q] += together * (prefix[end] - prefix[begin]) / (end - begin)
+            begin = end
+
+
+@exact_kernel
+def expected_reciprocal_rank(above: int, size: int, relevant: int) -> float:
+    """E[1 / rank of the first relevant document] when it is in the run below the first `above` ranks.
+
+    Of `size` tied documents the first of `relevant` comes j-th with probability
+    C(size - j, relevant - 1) / C(size, relevant); each follows from the one before.
+    """
+    probability = relevant / size
+    total = 0.0
+    for j in range(1, size - relevant + 2):
+        total += probability / (above + j)
+        probability *= (size - j - relevant + 1) / max(size - j, 1)
+    return total
+
+
+@exact_kernel
+def expected_precision_sum(above: int, above_relevant: int, size: int, relevant: int) -> float:
+    """E[sum of precision at the ranks of the relevant documents] of one run of tied documents.
+
+    The j-th document is relevant with probability relevant / size; given that, each of the j - 1 before it is
+    with probability (relevant - 1) / (size - 1) (McSherry and Najork, ECIR 2008).
+    """
+    share = (relevant - 1) / max(size - 1, 1)
+    total = 0.0
+    for j in range(1, size + 1):
+        total += (above_relevant + 1 + (j - 1) * share) / (above + j)
+    return total * relevant / size
+
+
+@exact_kernel
+def label_queries(
+    first: int,
+    last: int,
+    offsets: Array,
+    scores: Array,
+    relevant: Array,
+    labels: Array,
+    wanted: Wanted,
+    found: Found,
+) -> None:
+    """Everything that depends on the ranking, in one walk down it; `found` starts as zeros."""
+    order, keys, spare = np.empty((3, longest_query(first, last, offsets)), np.int64)
+    deepest = max(wanted.gain_cutoffs) if len(wanted.gain_cutoffs) else 0
+    for q in range(first, last):
+        own = scores[offsets[q] : offsets[q + 1]]
+        is_relevant = relevant[offsets[q] : offsets[q + 1]]
+        label = labels[offsets[q] : offsets[q + 1]]
+        total = np.sum(is_relevant)
+        found.n_relevant[q] = total
+        rank_order(own, order, keys, spare)
+        seen = 0
+        begin = 0
+        while begin < len(own) and (seen < total or begin < deepest):
+            end = end_of_run(own, order, begin) if wanted.average else begin + 1
+            here = 0
+            for place in order[begin:end]:
+                here += is_relevant[place]
+            if here:
+                add_relevant(q, begin, end, seen, here, wanted, found)
+            if begin < deepest:
+                gain = 0.0
+                for place in order[begin:end]:
+                    gain += gain_of(label[place], wanted.gains)
+                add_gain(begin, end, gain, wanted.gain_cutoffs, wanted.sums, found.gain_dcg[q])
+            seen += here
+            begin = end
+
+
+@exact_kernel
+def add_relevant(q: int, begin: int, end: int, seen: int, here: int, wanted: Wanted, found: Found) -> None:
+    """Count `here` relevant documents in the run of ranks begin+1 .. end, with `seen` of them above it."""
+    size = end - begin
+    found.rank_sum[q] += here * (begin + 0.5 * (size + 1))
+    if seen == 0:
+        found.reciprocal_rank[q] = expected_reciprocal_rank(begin, size, here)
+    found.precision_sum[q] += expected_precision_sum(begin, seen, size, here)
+    add_gain(begin, end, here, wanted.cutoffs, wanted.sums, found.dcg[q])
+    for c in range(len(wanted.cutoffs)):
+        found.hits[q, c] += here * max(0, min(end, wanted.cutoffs[c]) - begin) / size
+
+
+@exact_kernel
+def add_gain(begin: int, end: int, gain: float, cutoffs: Array, sums: Array, out: Array) -> None:
+    """Add a gain spread evenly over the ranks begin+1 .. end, for each cutoff up to there."""
+    for c in range(len(cutoffs)):
+        if begin < cutoffs[c]:
+            out[c] += gain * (sums[min(end, cutoffs[c])] - sums[begin]) / (end - begin)
+
+
+@exact_kernel
+def gain_of(label: float, gains: Array) -> float:
+    """2**label - 1, and 0 for labels below 0; the whole labels of the table need no power."""
+    if label <= 0.0:
+        return 0.0
+    whole = int(label)
+    if whole == label and whole < len(gains):
+        return gains[whole]  # type: ignore[no-any-return]
+    return 2.0 ** np.float64(label) - 1.0
+
+
+@exact_kernel
+def ideal_queries(first: int, last: int, offsets: Array, labels: Array, wanted: Wanted, found: Found) -> None:
+    """The discounted gains of a perfect ranking; `found` starts as zeros."""
+    counts = np.empty(len(wanted.gains), np.int64)
+    cutoffs, sums = wanted.gain_cutoffs, wanted.sums
+    for q in range(first, last):
+        own = labels[offsets[q] : offsets[q + 1]]
+        begin = 0
+        if count_whole(own, counts):
+            for label in range(len(counts) - 1, 0, -1):
+                end = begin + counts[label]
+                if end > begin:
+                    add_gain(
+                        begin, end, counts[label] * wanted.gains[label], cutoffs, sums, found.gain_ideal[q]
+                    )
+                    begin = end
+        else:
+            for label in np.sort(own)[::-1]:
+                gain = gain_of(label, wanted.gains)
+                add_gain(begin, begin + 1, gain, cutoffs, sums, found.gain_ideal[q])
+                begin += 1
+
+
+@exact_kernel
+def count_whole(labels: Array, counts: Array) -> bool:
+    """How often each whole label above 0 occurs; False if one is not whole or too large to be counted."""
+    counts[:] = 0
+    for label in labels:
+        if label > 0.0:
+            whole = int(label)
+            if whole != label or whole >= len(counts):
+                return False
+            counts[whole] += 1
+    return True

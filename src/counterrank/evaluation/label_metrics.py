@@ -1,0 +1,209 @@
+"""Metrics of a ranking from relevance labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterrank.common.checks import FloatArray, IntArray, check_choice, check_vector
+from counterrank.common.errors import CounterrankError
+from counterrank.common.parallel import for_queries
+from counterrank.data import RankingData
+from counterrank.estimators.full_information import (
+    check_gain_labels,
+    check_labels,
+    check_threshold,
+    relevant_documents,
+)
+from counterrank.evaluation import _kernels
+from counterrank.evaluation.metrics import discounts, metric_names, parse_metric
+from counterrank.evaluation.weighted import prefix_sums
+
+_GAINS = 2.0 ** np.arange(16) - 1.0  # of the whole labels that occur in practice
+
+
+def evaluate(
+    scores: ArrayLike,
+    data: RankingData,
+    relevance_threshold: float = 3,
+    *,
+    metrics: Sequence[str] | None = None,
+    ks: Sequence[int] = (1, 3, 5, 10),
+    ties: str = "average",
+    query_weights: ArrayLike | None = None,
+    empty: str = "skip",
+    threads: int | None = None,
+) -> dict[str, float]:
+    """The quality of a ranking by its labels; a document is relevant if its label reaches the threshold.
+
+        arp             mean rank of the relevant documents, pooled over queries; lower is better (eq:ARP)
+        dcg, dcg@k      sum of D(rank) = 1 / log2(1 + rank) of the relevant documents, up to rank k
+                        (eq:DCG without its minus sign)
+        ndcg, ndcg@k    dcg / dcg of a perfect ranking
+        precision@k     relevant documents up to rank k / k, also in shorter queries
+        recall@k        relevant documents up to rank k / relevant documents
+        mrr             1 / rank of the first relevant document
+        map             mean over the relevant documents of the precision at their rank
+        ndcg_graded@k   ndcg@k with the gain 2**label - 1 in place of relevance; labels below 0 count as 0
+
+    All but arp are averaged over the queries with a relevant document (ndcg_graded: with a label above 0).
+
+    Arguments:
+        scores: one per document; a higher score ranks first.
+        data: ranking data with labels.
+        relevance_threshold: the smallest label of a relevant document.
+        metrics: names of metrics, such as ["dcg@5", "mrr"]; None for all of them.
+        ks: the cutoffs when `metrics` is None.
+        ties: "average" for the exact expected value over all orders of documents with equal scores; "order" for
+            document order, which often leaks labels.
+        query_weights: how much each query counts, 0 or more; in arp so does each of its relevant documents.
+        empty: "skip" leaves out queries without a relevant document, "zero" counts them as 0; arp is the same
+            either way.
+        threads: how many to use; the result is the same for any number.
+
+    >>> data = RankingData([[0.0], [0.0], [0.0]], offsets=[0, 3], labels=[0, 4, 0])
+    >>> evaluate([3.0, 2.0, 1.0], data, metrics=["arp", "precision@1", "mrr"])
+    {'arp': 2.0, 'precision@1': 0.0, 'mrr': 0.5}
+    >>> evaluate([0.0, 0.0, 0.0], data, metrics=["mrr"])  # (1 + 1/2 + 1/3) / 3
+    {'mrr': 0.6111111111111112}
+    """
+    check_choice(empty, ("skip", "zero"), "empty")
+    names = metric_names(metrics, ks)
+    parts = _rank(scores, data, relevance_threshold, names, ties, threads)
+    weights = _check_query_weights(query_weights, data.n_queries)
+    return {name: _mean(parts, name, weights, empty) for name in names}
+
+
+def evaluate_queries(
+    scores: ArrayLike,
+    data: RankingData,
+    relevance_threshold: float = 3,
+    *,
+    metrics: Sequence[str] | None = None,
+    ks: Sequence[int] = (1, 3, 5, 10),
+    ties: str = "average",
+    threads: int | None = None,
+) -> dict[str, FloatArray]:
+    """The metrics of `evaluate` for each query: float64 (n_queries,), nan where a query does not count.
+
+    For paired comparisons of rankers. The arp of a query is the mean rank of its own relevant documents.
+
+    >>> data = RankingData([[0.0], [0.0], [0.0]], offsets=[0, 2, 3], labels=[0, 4, 0])
+    >>> evaluate_queries([2.0, 1.0, 0.0], data, metrics=["mrr"])
+    {'mrr': array([0.5, nan])}
+    """
+    names = metric_names(metrics, ks)
+    parts = _rank(scores, data, relevance_threshold, names, ties, threads)
+    return {name: parts.values(name) for name in names}
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What the kernels found in each query; every metric is a quotient of two such parts."""
+
+    found: _kernels.Found
+    columns: dict[int | None, int]  # cutoff -> column of hits, dcg and ideal
+    gain_columns: dict[int | None, int]  # the same for the graded gains
+    ideal: FloatArray  # dcg of a perfect ranking
+
+    def counts(self, name: str) -> NDArray[np.bool_]:
+        """Whether each query counts in this metric."""
+        graded = parse_metric(name)[0] == "ndcg_graded"
+        part = self.found.gain_ideal[:, 0] if graded else self.found.n_relevant
+        return np.asarray(part > 0)
+
+    def values(self, name: str) -> FloatArray:
+        """The metric of each query, nan where it does not count."""
+        above, below = self._quotient(*parse_metric(name))
+        values = np.full(len(above), np.nan)
+        np.divide(above, below, out=values, where=self.counts(name))
+        return values
+
+    def _quotient(self, kind: str, k: int | None) -> tuple[FloatArray, FloatArray | float]:
+        found = self.found
+        if kind == "arp":
+            return found.rank_sum, found.n_relevant
+        if kind == "mrr":
+            return found.reciprocal_rank, 1.0
+        if kind == "map":
+            return found.precision_sum, found.n_relevant
+        if kind == "ndcg_graded":
+            column = self.gain_columns[k]
+            return found.gain_dcg[:, column], found.gain_ideal[:, column]
+        column = self.columns[k]
+        if kind == "dcg":
+            return found.dcg[:, column], 1.0
+        if kind == "ndcg":
+            return found.dcg[:, column], self.ideal[:, column]
+        return found.hits[:, column], found.n_relevant if kind == "recall" else float(k or 1)
+
+
+def _rank(
+    scores: ArrayLike,
+    data: RankingData,
+    relevance_threshold: float,
+    names: list[str],
+    ties: str,
+    threads: int | None,
+) -> _Parts:
+    """Rank every query once, and take from the ranking what the named metrics need."""
+    check_choice(ties, ("average", "order"), "ties")
+    labels = check_labels(data)
+    given = check_vector(scores, data.n_docs, "scores")
+    metrics = [parse_metric(name) for name in names]
+    columns = _columns([k for kind, k in metrics if kind in ("dcg", "ndcg", "precision", "recall")])
+    gain_columns = _columns([k for kind, k in metrics if kind == "ndcg_graded"])
+    if gain_columns:
+        check_gain_labels(data)
+    if all(kind == "ndcg_graded" for kind, _ in metrics):
+        relevant = labels >= check_threshold(relevance_threshold)
+    else:
+        relevant = relevant_documents(data, relevance_threshold)
+
+    longest = int(data.lengths.max())
+    cutoffs, gain_cutoffs = _depths(columns, longest), _depths(gain_columns, longest)
+    sums = prefix_sums(discounts(longest))
+    wanted = _kernels.Wanted(ties == "average", cutoffs, gain_cutoffs, sums, _GAINS)
+    widths = (len(cutoffs), len(cutoffs), len(gain_cutoffs), len(gain_cutoffs))
+    single = [np.zeros(data.n_queries) for _ in range(4)]
+    found = _kernels.Found(*single, *(np.zeros((data.n_queries, width)) for width in widths))
+    for_queries(_kernels.label_queries, data.offsets, given, relevant, labels, wanted, found, threads=threads)
+    if gain_columns:
+        for_queries(_kernels.ideal_queries, data.offsets, labels, wanted, found, threads=threads)
+    best = np.minimum(found.n_relevant[:, None].astype(np.int64), cutoffs)
+    return _Parts(found, columns, gain_columns, ideal=sums[best])
+
+
+def _columns(cutoffs: list[int | None]) -> dict[int | None, int]:
+    return {k: column for column, k in enumerate(dict.fromkeys(cutoffs))}
+
+
+def _depths(cutoffs: dict[int | None, int], longest: int) -> IntArray:
+    return np.array([longest if k is None else min(k, longest) for k in cutoffs], dtype=np.int64)
+
+
+def _mean(parts: _Parts, name: str, weights: FloatArray, empty: str) -> float:
+    """The weighted mean over queries; for arp over their relevant documents."""
+    counts = parts.counts(name)
+    if not np.any(weights[counts]):
+        what = "label above 0" if name.startswith("ndcg_graded") else "relevant document"
+        raise CounterrankError(
+            f"query_weights: 0 for every query with a {what}, so {name} is not defined; expected one above 0"
+        )
+    if name == "arp":
+        return float(weights @ parts.found.rank_sum / (weights @ parts.found.n_relevant))
+    total = weights.sum() if empty == "zero" else weights[counts].sum()
+    return float(weights[counts] @ parts.values(name)[counts] / total)
+
+
+def _check_query_weights(query_weights: ArrayLike | None, n_queries: int) -> FloatArray:
+    if query_weights is None:
+        return np.ones(n_queries)
+    weights = check_vector(query_weights, n_queries, "query_weights", "queries")
+    if (weights < 0).any():
+        place = int(np.argmax(weights < 0))
+        raise CounterrankError(f"query_weights: entry {place} is {weights[place]:g}; expected 0 or more")
+    return weights

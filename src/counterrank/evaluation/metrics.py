@@ -1,0 +1,129 @@
+"""The names of metrics, and the value they give to each rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from counterrank.common.checks import FloatArray, check_cutoff
+from counterrank.common.errors import CounterrankError
+
+# whether the name carries a cutoff: never, if wanted, always
+_CUTOFF = {
+    "arp": "never",
+    "dcg": "optional",
+    "ndcg": "optional",
+    "precision": "always",
+    "recall": "always",
+    "mrr": "never",
+    "map": "never",
+    "ndcg_graded": "optional",
+}
+_BY_RANK = ("arp", "dcg", "precision")
+_NAMES = "arp, dcg, dcg@k, ndcg, ndcg@k, precision@k, recall@k, mrr, map, ndcg_graded, ndcg_graded@k"
+
+
+def parse_metric(name: str) -> tuple[str, int | None]:
+    """The kind of a metric and its cutoff.
+
+    >>> parse_metric("dcg@5"), parse_metric("mrr")
+    (('dcg', 5), ('mrr', None))
+    >>> parse_metric("precision")
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.CounterrankError: metric 'precision': expected a cutoff, such as 'precision@5'
+    """
+    kind, at, digits = name.partition("@") if isinstance(name, str) else ("", "", "")
+    if kind not in _CUTOFF:
+        raise CounterrankError(f"metric {name!r}: unknown; expected one of {_NAMES}")
+    if not at and _CUTOFF[kind] == "always":
+        raise CounterrankError(f"metric {name!r}: expected a cutoff, such as '{kind}@5'")
+    if at and _CUTOFF[kind] == "never":
+        raise CounterrankError(f"metric {name!r}: {kind} has no cutoff; expected {kind!r}")
+    if at and not (digits.isascii() and digits.isdigit() and int(digits) >= 1):
+        raise CounterrankError(f"metric {name!r}: expected a whole number of at least 1 after '@'")
+    return kind, int(digits) if at else None
+
+
+def higher_is_better(metric: str) -> bool:
+    """Whether a larger value is a better ranking: true for all metrics but `arp`.
+
+    >>> higher_is_better("dcg@5"), higher_is_better("arp")
+    (True, False)
+    """
+    return parse_metric(metric)[0] != "arp"
+
+
+def metric_names(metrics: Sequence[str] | None, ks: Sequence[int]) -> list[str]:
+    """The metrics asked for, each once; all of them, with the cutoffs `ks`, if none are named.
+
+    >>> metric_names(None, [5])
+    ['arp', 'dcg', 'dcg@5', 'ndcg', 'ndcg@5', 'precision@5', 'recall@5', 'mrr', 'map', 'ndcg_graded@5']
+    """
+    if metrics is not None:
+        if isinstance(metrics, str) or not len(metrics):
+            raise CounterrankError(f"metrics={metrics!r}: expected a list of names, such as ['dcg@5', 'mrr']")
+        for name in metrics:
+            parse_metric(name)
+        return list(dict.fromkeys(metrics))
+    cutoffs = _check_cutoffs(ks)
+    names = []
+    for kind, cutoff in _CUTOFF.items():
+        if cutoff != "always" and kind != "ndcg_graded":
+            names.append(kind)
+        if cutoff != "never":
+            names.extend(f"{kind}@{k}" for k in cutoffs)
+    return names
+
+
+def discounts(n: int) -> FloatArray:
+    """D(rank) = 1 / log2(1 + rank) for the ranks 1 to n.
+
+    >>> discounts(3).round(4).tolist()
+    [1.0, 0.6309, 0.5]
+    """
+    values: FloatArray = 1.0 / np.log2(1.0 + np.arange(1, n + 1))
+    return values
+
+
+def rank_values(metric: str, n_max: int) -> FloatArray:
+    """The value lambda of a relevant document at each of the ranks 1 to `n_max`, with its natural sign.
+
+        arp:          rank                                      (eq:ARP)
+        dcg:          D(rank) = 1 / log2(1 + rank)              (eq:DCG without its minus: higher is better)
+        dcg@k:        D(rank) if rank <= k else 0
+        precision@k:  1 / k   if rank <= k else 0
+
+    Other metrics do not give each relevant document a value of its own, and are an error.
+
+    >>> rank_values("dcg@2", 4).round(4).tolist()
+    [1.0, 0.6309, 0.0, 0.0]
+    >>> rank_values("arp", 4).tolist()
+    [1.0, 2.0, 3.0, 4.0]
+    """
+    kind, k = parse_metric(metric)
+    if kind not in _BY_RANK:
+        raise CounterrankError(
+            f"metric {metric!r}: needs to know all relevant documents, weights are not enough; "
+            "expected arp, dcg, dcg@k or precision@k"
+        )
+    if kind == "arp":
+        return np.arange(1.0, n_max + 1.0)
+    values = discounts(n_max) if kind == "dcg" else np.full(n_max, 1.0 / (k or 1))
+    if k is not None:
+        values[k:] = 0.0
+    return values
+
+
+def _check_cutoffs(ks: Any) -> list[int]:
+    if isinstance(ks, str) or not hasattr(ks, "__iter__"):
+        raise CounterrankError(f"ks={ks!r}: expected a list of cutoffs, such as (1, 3, 5, 10)")
+    cutoffs = []
+    for k in ks:
+        cutoff = check_cutoff(k, "ks")
+        if cutoff is None:
+            raise CounterrankError("ks: holds None; expected whole numbers of at least 1")
+        cutoffs.append(cutoff)
+    return sorted(set(cutoffs))
