@@ -1,0 +1,180 @@
+"""The world of the `"mslr"` shape: web pages, queries of a few terms, and how relevant the one is to the other.
+
+A query has terms (rare or common), an intent between informational and navigational, and a bias of its judge. A page has
+six hidden traits, independent standard normals: how well it matches, authority, quality, length, how deep in its site
+it lies, and what people do with it. Everything seen, the features, and everything judged, the label, comes from these
+and from noise; `relevance` below is the only place where they meet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from counterrank.data._synthetic_kernels import (
+    CONTENT,
+    fill_normals,
+    label_of,
+    poisson,
+    sigmoid,
+    start_stream,
+    uniform,
+)
+from counterrank.data._synthetic_text import ANCHOR, BODY, N_STREAMS, TITLE, URL, WHOLE, text_columns
+
+Array = NDArray[Any]
+
+N_FEATURES = 136
+MAX_TERMS = 7
+
+# documents per query: log-normal around 105 (mean 120), 1.5 % short ones
+LENGTHS = (4.645, 0.52, 0.015, 908)
+
+_TERMS_UP_TO = np.array(
+    [0.17, 0.52, 0.82, 0.93, 0.97, 0.99]
+)  # P(at most 1, 2, ... terms), as in a real sample
+
+# hidden traits of a page, then noise; each is one entry of a vector of standard normals
+MATCH, AUTHORITY, QUALITY, SIZE, DEPTH, APPEAL = 0, 1, 2, 3, 4, 5
+BODY_NOISE, TITLE_NOISE, URL_NOISE, ANCHOR_NOISE = 6, 7, 8, 9
+LINK_NOISE, OUTLINK_NOISE, PAGE_RANK_NOISE, SITE_RANK_NOISE = 10, 11, 12, 13
+QUALITY_NOISE, QUALITY_2_NOISE, CLICK_NOISE, URL_CLICK_NOISE, DWELL_NOISE = 14, 15, 16, 17, 18
+URL_LENGTH_NOISE, JUDGE_NOISE = 19, 20
+N_TRAITS = 22
+
+_JUDGE_NOISE = 1.0
+_BIAS_SPREAD = 0.6
+
+# Calibrated once so that the label mix of 20,000 queries (seeds 0 and 1) is 55 / 30 / 13 / 1.5 / 0.6 %, then rounded.
+THRESHOLDS = np.array([-0.055, 1.275, 2.875, 3.775])
+
+
+@njit(nogil=True, cache=True)
+def relevance(traits: Array, navigational: float, bias: float) -> float:
+    """What the judge sees in a page; labels are steps of it.
+
+    A good match helps up to a point; authority helps what matches, the more the more navigational the query is, and
+    there deep pages lose; quality and length have a best value in the middle.
+    """
+    match = np.tanh(0.8 * traits[MATCH])
+    authority = np.tanh(traits[AUTHORITY])
+    wanted = sigmoid(2.0 * traits[MATCH])
+    off_quality = min(traits[QUALITY] ** 2, 4.0)
+    off_size = min(traits[SIZE] ** 2, 4.0)
+    value = 0.9 * match + (0.2 + 0.9 * navigational) * wanted * authority
+    value -= 0.25 * off_quality + 0.15 * off_size + 0.5 * navigational * traits[DEPTH]
+    value += 0.6 * wanted * max(traits[APPEAL], 0.0) ** 2
+    return value + bias + _JUDGE_NOISE * traits[JUDGE_NOISE]
+
+
+@njit(nogil=True, cache=True)
+def draw_terms(state: Array, idf: Array, background: Array) -> int:
+    """The terms of a query: how many, how rare in each stream, and how likely in any text."""
+    u = uniform(state)
+    n_terms = 1
+    while n_terms < MAX_TERMS and u > _TERMS_UP_TO[n_terms - 1]:
+        n_terms += 1
+    normals = np.empty(2 * N_STREAMS)
+    for t in range(n_terms):
+        fill_normals(state, normals)
+        rarity = min(max(3.6 + 1.9 * normals[0], 0.4), 11.0)
+        idf[BODY, t] = rarity
+        idf[TITLE, t] = rarity + 3.7 + 0.5 * normals[1]
+        idf[ANCHOR, t] = idf[TITLE, t] + 0.1 + 0.3 * normals[2]
+        idf[URL, t] = idf[TITLE, t] + 0.1 + 0.4 * normals[3]
+        idf[WHOLE, t] = rarity * 0.999
+        for stream in range(N_STREAMS):
+            background[stream, t] = np.exp(-1.0 - 0.45 * idf[TITLE, t] + 0.2 * normals[4 + stream])
+    return n_terms
+
+
+@njit(nogil=True, cache=True)
+def draw_text(state: Array, traits: Array, idf: Array, n_terms: int, lengths: Array, counts: Array) -> None:
+    """Stream lengths, and how often each term occurs in each stream."""
+    body_match = 0.75 * traits[MATCH] + 0.66 * traits[BODY_NOISE]
+    title_match = 0.75 * traits[MATCH] + 0.66 * traits[TITLE_NOISE]
+    url_match = 0.5 * traits[MATCH] + 0.5 * traits[AUTHORITY] + 0.7 * traits[URL_NOISE]
+    anchor_match = 0.6 * traits[MATCH] + 0.3 * traits[AUTHORITY] + 0.74 * traits[ANCHOR_NOISE]
+    empty = uniform(state) < 0.02
+    lengths[BODY] = 0.0 if empty else np.floor(np.exp(6.0 + 1.05 * traits[SIZE]))
+    lengths[TITLE] = poisson(state, 6.5 * np.exp(0.45 * traits[SIZE] * uniform(state)))
+    lengths[URL] = 2 + poisson(state, 5.0 * np.exp(0.2 * traits[DEPTH]))
+    linked = 1.2 * traits[AUTHORITY] + traits[ANCHOR_NOISE] > 0.95
+    lengths[ANCHOR] = 1.0 + np.floor(np.exp(0.7 + 1.1 * traits[AUTHORITY])) if linked else 0.0
+    for t in range(n_terms):
+        rare = idf[BODY, t] - 3.6
+        counts[:, t] = 0.0
+        if uniform(state) < sigmoid(2.0 + 1.6 * body_match - 0.25 * rare):
+            rate = np.exp(1.45 + 0.75 * body_match + 0.55 * traits[SIZE] - 0.12 * rare)
+            counts[BODY, t] = min(1 + poisson(state, rate * 2.0 * uniform(state)), lengths[BODY])
+        if uniform(state) < sigmoid(0.1 + 1.7 * title_match - 0.1 * rare):
+            counts[TITLE, t] = min(1 + poisson(state, 0.15), lengths[TITLE])
+        if uniform(state) < sigmoid(-1.5 + 1.5 * url_match):
+            counts[URL, t] = min(1 + poisson(state, 0.1), lengths[URL])
+        if linked and uniform(state) < sigmoid(-0.3 + 1.5 * anchor_match):
+            counts[ANCHOR, t] = min(1 + poisson(state, 0.25 * lengths[ANCHOR]), lengths[ANCHOR])
+
+
+@njit(nogil=True, cache=True)
+def page_columns(row: Array, state: Array, traits: Array, navigational: float) -> None:
+    """Columns 125 to 135: url, links, ranks, quality scores, and what people clicked."""
+    authority = traits[AUTHORITY]
+    depth = traits[DEPTH]
+    row[125] = 1 + poisson(state, 1.8 * np.exp(0.35 * depth))
+    row[126] = np.floor(6.0 + np.exp(3.45 + 0.35 * depth + 0.35 * traits[URL_LENGTH_NOISE]))
+    links = 0.7 * authority + 0.71 * traits[LINK_NOISE]
+    row[127] = np.floor(min(np.exp(1.6 + 3.3 * links + 0.5 * max(links, 0.0) ** 2), 4e8))
+    out = 0.3 * authority + 0.3 * traits[SIZE] + 0.9 * traits[OUTLINK_NOISE]
+    row[128] = np.floor(min(np.exp(0.05 + 1.8 * out), 400.0))
+    page_rank = 0.8 * authority - 0.2 * depth + 0.57 * traits[PAGE_RANK_NOISE]
+    row[129] = np.floor(115.0 + 65420.0 * sigmoid(-1.83 + 3.0 * page_rank))
+    site_rank = 0.5 * authority + 0.4 * depth + 0.77 * traits[SITE_RANK_NOISE]
+    row[130] = np.floor(1.0 + 65534.0 * sigmoid(0.36 + 2.3 * site_rank))
+    quality = np.exp(1.7 + 1.5 * (0.85 * traits[QUALITY] + 0.53 * traits[QUALITY_NOISE]))
+    row[131] = np.floor(1.0 + 255.0 * quality / (255.0 + quality))
+    quality = np.exp(2.0 + 1.6 * (0.75 * traits[QUALITY] - 0.3 * depth + 0.6 * traits[QUALITY_2_NOISE]))
+    row[132] = np.floor(1.0 + 255.0 * quality / (255.0 + quality))
+    appeal = 1.2 * traits[APPEAL] + 0.5 * traits[MATCH] + 0.5 * navigational * authority
+    clicked = 3.0 * (appeal + 0.5 * traits[CLICK_NOISE] - 2.7)
+    row[133] = np.floor(np.exp(min(clicked, 11.0)))
+    visits = 0.55 * authority - 0.4 * depth + 0.3 * traits[APPEAL] + 0.66 * traits[URL_CLICK_NOISE]
+    row[134] = np.floor(np.exp(min(-2.0 + 3.2 * visits + 0.5 * max(visits, 0.0) ** 2, 15.0)))
+    stay = np.exp(2.7 + 0.4 * traits[QUALITY] + 1.1 * traits[DWELL_NOISE])
+    row[135] = min(stay, 600.0) if row[134] > 0.0 else 0.0
+
+
+@njit(nogil=True, cache=True)
+def fill_mslr(
+    first: int,
+    last: int,
+    offsets: Array,
+    key: Any,
+    first_query: int,
+    thresholds: Array,
+    features: Array,
+    labels: Array,
+) -> None:
+    """Features and labels of the queries `first:last`; `first_query` is the number of query 0 in the seed's sequence."""
+    state = np.empty(1, np.uint64)
+    idf = np.empty((N_STREAMS, MAX_TERMS))
+    background = np.empty((N_STREAMS, MAX_TERMS))
+    counts = np.empty((N_STREAMS, MAX_TERMS))
+    lengths = np.empty(N_STREAMS)
+    scratch = np.empty(MAX_TERMS)
+    traits = np.empty(N_TRAITS)
+    query = np.empty(2)
+    for q in range(first, last):
+        start_stream(state, key, first_query + q, CONTENT)
+        n_terms = draw_terms(state, idf, background)
+        fill_normals(state, query)
+        navigational = sigmoid(1.5 * query[0] - 0.8 * (n_terms - 2.0))
+        bias = _BIAS_SPREAD * query[1]
+        for i in range(offsets[q], offsets[q + 1]):
+            fill_normals(state, traits)
+            draw_text(state, traits, idf, n_terms, lengths, counts)
+            text_columns(features[i], counts, lengths, idf, background, n_terms, scratch)
+            page_columns(features[i], state, traits, navigational)
+            labels[i] = label_of(relevance(traits, navigational, bias), thresholds)

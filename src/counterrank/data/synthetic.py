@@ -1,0 +1,120 @@
+"""Synthetic ranking data that behaves like the public web-search sets, made in seconds and from a seed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterrank.common.checks import IntArray, check_choice, make_generator
+from counterrank.common.errors import CounterrankError
+from counterrank.common.parallel import for_queries
+from counterrank.data import _synthetic_mslr as mslr
+from counterrank.data import _synthetic_yahoo as yahoo
+from counterrank.data._synthetic_kernels import draw_lengths
+from counterrank.data.ids import place_in_query
+from counterrank.data.ranking_data import RankingData
+
+if TYPE_CHECKING:
+    from counterrank.data.fold import Fold
+
+SHAPES = ("mslr", "yahoo")
+
+
+def make_ranking_data(
+    shape: str, n_queries: int = 1000, seed: int | np.random.Generator = 0, *, threads: int | None = None
+) -> RankingData:
+    """Queries, documents, features and labels that look and behave like those of a public data set.
+
+    | shape | like | documents a query | features | labels 0 to 4, % |
+    |---|---|---|---|---|
+    | `"mslr"` | MSLR-WEB30K | about 120, 1 to about 900 | 136, of very different scales | 55 / 30 / 13 / 1.5 / 0.6 |
+    | `"yahoo"` | Yahoo! LTRC set 1 | about 24, 1 to about 140 | 700 in [0, 1] | 26 / 36 / 28 / 8 / 2 |
+
+    The world behind a shape is fixed: what each feature means, and how relevance follows, non-linearly and with noise,
+    from what the features show. The seed draws queries and documents in it, so two seeds are two samples of one world,
+    and a ranker learned on one may be tested on the other. With a whole number as seed, query `i` is the same for any
+    `n_queries` above `i`, and for any number of threads. The order of documents says nothing about their labels.
+
+    Arguments:
+        shape: `"mslr"` or `"yahoo"`.
+        n_queries: how many queries.
+        seed: a whole number, or a numpy `Generator` (one number is drawn from it).
+        threads: how many threads to use; all cores if None.
+
+    >>> make_ranking_data("mslr", n_queries=3, seed=1).features.shape[1]
+    136
+    >>> large, small = make_ranking_data("yahoo", 20, seed=1), make_ranking_data("yahoo", 5, seed=1)
+    >>> bool((large.subset(range(5)).features == small.features).all())
+    True
+    """
+    _check(shape, n_queries, at_least=1)
+    return _make(shape, 0, n_queries, _key(seed), threads)
+
+
+def make_fold(
+    shape: str, n_queries: int = 1000, seed: int | np.random.Generator = 0, *, threads: int | None = None
+) -> Fold:
+    """Train, validation and test parts, 60, 20 and 20 % of `n_queries` as in the public folds.
+
+    They are consecutive pieces of `make_ranking_data(shape, n_queries, seed)` and keep its query ids.
+
+    >>> fold = make_fold("yahoo", n_queries=10, seed=0)
+    >>> fold.train.n_queries, fold.validation.n_queries, fold.test.query_ids.tolist()
+    (6, 2, [8, 9])
+    """
+    from counterrank.data.fold import Fold
+
+    _check(shape, n_queries, at_least=5)
+    held_out = n_queries // 5
+    n_train = n_queries - 2 * held_out
+    key = _key(seed)
+    return Fold(
+        train=_make(shape, 0, n_train, key, threads),
+        validation=_make(shape, n_train, held_out, key, threads),
+        test=_make(shape, n_train + held_out, held_out, key, threads),
+    )
+
+
+def _check(shape: Any, n_queries: Any, at_least: int) -> None:
+    check_choice(shape, SHAPES, "shape")
+    whole = isinstance(n_queries, int | np.integer) and not isinstance(n_queries, bool)
+    if not whole or n_queries < at_least:
+        raise CounterrankError(f"n_queries={n_queries!r}: expected a whole number of at least {at_least}")
+
+
+def _key(seed: int | np.random.Generator) -> np.uint64:
+    return np.uint64(make_generator(seed).integers(2**64, dtype=np.uint64))
+
+
+def _make(shape: str, first_query: int, n_queries: int, key: np.uint64, threads: int | None) -> RankingData:
+    """The queries `first_query` and on of the endless sequence that `key` stands for."""
+    world = mslr if shape == "mslr" else yahoo
+    offsets = _draw_offsets(key, first_query, n_queries, world.LENGTHS)
+    features = np.empty((offsets[-1], world.N_FEATURES), np.float32)
+    labels = np.empty(offsets[-1], np.float32)
+    if shape == "mslr":
+        for_queries(
+            mslr.fill_mslr, offsets, key, first_query, mslr.THRESHOLDS, features, labels, threads=threads
+        )
+    else:
+        tables = (yahoo.make_world(), yahoo.quantile_table())
+        for_queries(
+            yahoo.fill_yahoo,
+            offsets,
+            key,
+            first_query,
+            yahoo.THRESHOLDS,
+            *tables,
+            features,
+            labels,
+            threads=threads,
+        )
+    query_ids = np.arange(first_query, first_query + n_queries)
+    return RankingData._trusted(features, offsets, labels, query_ids, place_in_query(offsets))
+
+
+def _draw_offsets(key: np.uint64, first_query: int, n_queries: int, spread: tuple[Any, ...]) -> IntArray:
+    offsets: IntArray = np.zeros(n_queries + 1, np.int64)
+    draw_lengths(key, first_query, offsets[1:], *spread)
+    return np.cumsum(offsets)
