@@ -14,4 +14,4 @@ Array = NDArray[Any]
 kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"})
 
 # Where the order of operations is the algorithm.
-exact_kernel = njit(nogil=True, cache=True, error_model="numpy")
+exact_kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})

@@ -1,0 +1,41 @@
+"""The paper's losses: value and gradient from scores, document weights and query offsets.
+
+The general forms are `monotonic`, `lambdaloss` and `lambdarank`; the seven the paper compares have names of their own.
+All are minimised; DCG enters with a minus sign.
+
+>>> value, gradient = lambdaloss_truncated([0.2, 0.1, 0.7], [1.0, 0.0, 0.0], [0, 3], k=1)
+>>> bool(gradient[0] < 0 < gradient[2])  # the weighted document is pushed up, the one above it down
+True
+"""
+
+from counterrank.losses.general import ALPHA_ARP, ALPHA_DCG, Alpha, lambdaloss, lambdarank, monotonic
+from counterrank.losses.named import (
+    arp_hinge,
+    arp_logistic,
+    dcg_hinge,
+    dcg_logistic,
+    lambdaloss_dcg,
+    lambdaloss_dcg_at_k,
+    lambdaloss_truncated,
+)
+from counterrank.losses.spec import LOSSES, NamedLoss, dcg_discounts, named_loss
+
+__all__ = [
+    "ALPHA_ARP",
+    "ALPHA_DCG",
+    "LOSSES",
+    "Alpha",
+    "NamedLoss",
+    "arp_hinge",
+    "arp_logistic",
+    "dcg_discounts",
+    "dcg_hinge",
+    "dcg_logistic",
+    "lambdaloss",
+    "lambdaloss_dcg",
+    "lambdaloss_dcg_at_k",
+    "lambdaloss_truncated",
+    "lambdarank",
+    "monotonic",
+    "named_loss",
+]

@@ -1,0 +1,162 @@
+"""Kernels for losses over pairs of documents: LambdaLoss and LambdaRank, one query at a time.
+
+Everything here is in rank order: `scores` and `weights` are sorted so that place 0 is rank 1. For a pair the upper
+document has z = s_upper - s_lower >= 0, so exp(-z) never overflows. A pair adds
+
+    factor * |w_upper - w_lower| * log2(1 + exp(s_worse - s_better)),
+
+where `better` is the one of larger weight and `factor` is the pair's share in the metric.
+"""
+
+from __future__ import annotations
+
+from counterrank.common.jit import Array, kernel
+from counterrank.common.numerics import LOG2_E, exp_negative, log1p_and_inverse
+
+
+@kernel
+def one_above(
+    score: float, weight: float, scores: Array, weights: Array, factors: Array, gradient: Array
+) -> tuple[float, float]:
+    """One document against those below it: the value, and the gradient for the document itself.
+
+    The gradient for those below is subtracted from `gradient`. Free of branches, so that it becomes vector code.
+    """
+    value = 0.0
+    own = 0.0
+    for j in range(len(scores)):
+        z = score - scores[j]
+        t = exp_negative(-z)
+        log_part, inverse = log1p_and_inverse(t)
+        difference = weight - weights[j]
+        share = factors[j] * abs(difference) * LOG2_E
+        wrong_way = difference < 0.0
+        value += share * (log_part + (z if wrong_way else 0.0))
+        slope = share * inverse * (1.0 if wrong_way else -t)
+        own += slope
+        gradient[j] -= slope
+    return value, own
+
+
+@kernel
+def at_distance(
+    upper: Array, lower: Array, w_upper: Array, w_lower: Array, factor: float, g_upper: Array, g_lower: Array
+) -> float:
+    """Pairs of documents a fixed number of ranks apart, which share one factor."""
+    value = 0.0
+    for i in range(len(upper)):
+        z = upper[i] - lower[i]
+        t = exp_negative(-z)
+        log_part, inverse = log1p_and_inverse(t)
+        difference = w_upper[i] - w_lower[i]
+        share = factor * abs(difference) * LOG2_E
+        wrong_way = difference < 0.0
+        value += share * (log_part + (z if wrong_way else 0.0))
+        slope = share * inverse * (1.0 if wrong_way else -t)
+        g_upper[i] += slope
+        g_lower[i] += slope
+    return value
+
+
+@kernel
+def banded(n: int, scores: Array, weights: Array, deltas: Array, band: int, gradient: Array, spare: Array) -> float:
+    """LambdaLoss over pairs at most `band` ranks apart, distance by distance: O(band n)."""
+    spare[:n] = 0.0
+    value = 0.0
+    for d in range(1, min(band, n - 1) + 1):
+        value += at_distance(
+            scores[: n - d], scores[d:n], weights[: n - d], weights[d:n], deltas[d], gradient[: n - d], spare[d:n]
+        )
+    for i in range(n):
+        gradient[i] -= spare[i]
+    return value
+
+
+@kernel
+def _delta_factors(place: int, places: Array, deltas: Array, factors: Array) -> None:
+    for j in range(len(places)):
+        factors[j] = deltas[places[j] - place]
+
+
+@kernel
+def _swap_factors(discount: float, discounts: Array, factors: Array) -> None:
+    for j in range(len(discounts)):
+        factors[j] = discount - discounts[j]
+
+
+@kernel
+def _swap_factors_at(discount: float, places: Array, discounts: Array, factors: Array) -> None:
+    for j in range(len(places)):
+        factors[j] = discount - discounts[places[j]]
+
+
+@kernel
+def gather_weighted(n: int, scores: Array, weights: Array, places: Array, some_scores: Array, some_weights: Array) -> int:
+    """The documents of non-zero weight, side by side; returns how many."""
+    c = 0
+    for i in range(n):
+        if weights[i] != 0.0:
+            places[c] = i
+            some_scores[c] = scores[i]
+            some_weights[c] = weights[i]
+            c += 1
+    return c
+
+
+@kernel
+def by_upper(
+    n: int,
+    tops: int,
+    band: int,
+    swap: bool,
+    table: Array,
+    scores: Array,
+    weights: Array,
+    c: int,
+    places: Array,
+    some_scores: Array,
+    some_weights: Array,
+    gradient: Array,
+    some_gradient: Array,
+    factors: Array,
+) -> float:
+    """Pairs whose upper document is among the first `tops` and whose lower one is at most `band` ranks below.
+
+    A document of non-zero weight meets all below it, one of zero weight only those of non-zero weight (equal weights
+    add nothing), so at most min(tops, 2 c) n pairs are looked at, c being the number of non-zero weights.
+
+    `table` holds D_d - D_(d+1) by distance d for LambdaLoss, and with `swap` the discounts by place for LambdaRank.
+    """
+    some_gradient[:c] = 0.0
+    value = 0.0
+    begin = 0  # the first gathered document below place i
+    end = 0  # and the one after the last within the band
+    for i in range(min(tops, n)):
+        last = min(n, i + band + 1)
+        if weights[i] != 0.0:
+            begin += 1
+            if swap:
+                _swap_factors(table[i], table[i + 1 : last], factors)
+                pair_factors = factors[: last - i - 1]
+            else:
+                pair_factors = table[1 : last - i]
+            part, own = one_above(
+                scores[i], weights[i], scores[i + 1 : last], weights[i + 1 : last], pair_factors, gradient[i + 1 : last]
+            )
+        else:
+            while end < c and places[end] < last:
+                end += 1
+            if begin == end:
+                continue
+            if swap:
+                _swap_factors_at(table[i], places[begin:end], table, factors)
+            else:
+                _delta_factors(i, places[begin:end], table, factors)
+            part, own = one_above(
+                scores[i], 0.0, some_scores[begin:end], some_weights[begin:end], factors, some_gradient[begin:end]
+            )
+        value += part
+        gradient[i] += own
+    for j in range(c):
+        gradient[places[j]] += some_gradient[j]
+    return value

@@ -1,0 +1,33 @@
+"""From checked arrays through the kernels to a value and a gradient."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.common.checks import FloatArray, IntArray, check_offsets, check_vector
+from counterrank.common.parallel import for_queries
+from counterrank.losses._query import loss_of_queries
+from counterrank.losses.spec import LossSpec
+
+
+def check_inputs(scores: ArrayLike, weights: ArrayLike, offsets: ArrayLike) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Finite float64 scores and weights, and the offsets of their queries."""
+    checked = check_vector(scores, None, "scores")
+    bounds = check_offsets(offsets, len(checked))
+    return checked, check_vector(weights, len(checked), "weights"), bounds
+
+
+def run_loss(
+    spec: LossSpec, scores: FloatArray, weights: FloatArray, offsets: IntArray, threads: int | None
+) -> tuple[float, FloatArray]:
+    """Sum over queries of the value, and the gradient for every score."""
+    values = np.empty(len(offsets) - 1)
+    gradient = np.empty(len(scores))
+    for_queries(loss_of_queries, offsets, *spec, scores, weights, values, gradient, threads=threads)
+    return float(values.sum()), gradient
+
+
+def longest_query(offsets: IntArray) -> int:
+    """The number of documents of the longest query."""
+    return int(np.diff(offsets).max())
