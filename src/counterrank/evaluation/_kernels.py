@@ -1,7 +1,7 @@
 """Kernels of the metrics. Each ranks the queries `first:last` and writes only what belongs to them.
 
-A run of documents with equal scores holds the ranks begin+1 .. end, and each of its documents is equally likely
-to stand on each of them. With `sums` the prefix sums of a value by rank, such a document has the expected value
+A run of documents with equal scores holds the ranks begin+1 .. end, each document equally likely on each of
+them. With `sums` the prefix sums of a value by rank, the expected value of such a document is
 (sums[end] - sums[begin]) / (end - begin).
 """
 

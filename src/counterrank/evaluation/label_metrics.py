@@ -57,8 +57,8 @@ def evaluate(
         relevance_threshold: the smallest label of a relevant document.
         metrics: names of metrics, such as ["dcg@5", "mrr"]; None for all of them.
         ks: the cutoffs when `metrics` is None.
-        ties: "average" for the exact expected value over all orders of documents with equal scores; "order" for
-            document order, which often leaks labels.
+        ties: "average" for the exact expected value over all orders of documents with equal scores, "order"
+            for document order, which often leaks labels.
         query_weights: how much each query counts, 0 or more; in arp so does each of its relevant documents.
         empty: "skip" leaves out queries without a relevant document, "zero" counts them as 0; arp is the same
             either way.
@@ -193,10 +193,11 @@ def _mean(parts: _Parts, name: str, weights: FloatArray, empty: str) -> float:
         raise CounterrankError(
             f"query_weights: 0 for every query with a {what}, so {name} is not defined; expected one above 0"
         )
+    # sums rather than dot products: BLAS would wake its threads for each of these short vectors
     if name == "arp":
-        return float(weights @ parts.found.rank_sum / (weights @ parts.found.n_relevant))
+        return float((weights * parts.found.rank_sum).sum() / (weights * parts.found.n_relevant).sum())
     total = weights.sum() if empty == "zero" else weights[counts].sum()
-    return float(weights[counts] @ parts.values(name)[counts] / total)
+    return float((weights[counts] * parts.values(name)[counts]).sum() / total)
 
 
 def _check_query_weights(query_weights: ArrayLike | None, n_queries: int) -> FloatArray:

@@ -1,0 +1,361 @@
+import gzip
+from itertools import pairwise
+from math import log2
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from counterrank.data import RankingData
+from counterrank.evaluation import (
+    evaluate,
+    evaluate_queries,
+    weighted_metric,
+)
+from tests import naive_metrics as naive
+
+OHSUMED = Path(__file__).parents[2] / "shared" / "data" / "ohsumed" / "Fold1" / "test.txt.gz"
+
+NAMES = [
+    *["arp", "dcg", "dcg@1", "dcg@2", "dcg@9", "ndcg", "ndcg@1", "ndcg@3", "precision@1", "precision@3"],
+    *["precision@9", "recall@2", "recall@9", "mrr", "map", "ndcg_graded", "ndcg_graded@2", "ndcg_graded@9"],
+]
+
+
+def make(labels, offsets=None):
+    offsets = [0, len(labels)] if offsets is None else offsets
+    return RankingData(np.zeros((len(labels), 1)), offsets, labels)
+
+
+def close(value):
+    return pytest.approx(value, rel=1e-12, abs=1e-13)
+
+
+# Hand-worked numbers
+
+
+def test_one_query_by_hand():
+    # by rank: labels 0, 3, 1, 4, 0; relevant are the ranks 2 and 4
+    data = make([4, 0, 3, 0, 1])
+    result = evaluate([2.0, 5.0, 4.0, 1.0, 3.0], data, ks=[1, 3, 10])
+    perfect = 1 / log2(2) + 1 / log2(3)
+    gains = 7 / log2(3) + 1 / log2(4) + 15 / log2(5)
+    perfect_gains = 15 / log2(2) + 7 / log2(3) + 1 / log2(4)
+    expected = {
+        "arp": (2 + 4) / 2,
+        "dcg": 1 / log2(3) + 1 / log2(5),
+        "dcg@1": 0,
+        "dcg@3": 1 / log2(3),
+        "dcg@10": 1 / log2(3) + 1 / log2(5),
+        "ndcg": (1 / log2(3) + 1 / log2(5)) / perfect,
+        "ndcg@1": 0,
+        "ndcg@3": 1 / log2(3) / perfect,
+        "ndcg@10": (1 / log2(3) + 1 / log2(5)) / perfect,
+        "precision@1": 0,
+        "precision@3": 1 / 3,
+        "precision@10": 2 / 10,
+        "recall@1": 0,
+        "recall@3": 1 / 2,
+        "recall@10": 2 / 2,
+        "mrr": 1 / 2,
+        "map": (1 / 2 + 2 / 4) / 2,
+        "ndcg_graded@1": 0,
+        "ndcg_graded@3": (7 / log2(3) + 1 / log2(4)) / perfect_gains,
+        "ndcg_graded@10": gains / perfect_gains,
+    }
+    assert list(result) == list(expected)
+    assert result == {name: close(value) for name, value in expected.items()}
+
+
+def test_arp_is_pooled_over_documents_and_the_rest_over_queries():
+    # query 0: relevant on ranks 1, 2, 3; query 1: on rank 2; query 2: nothing relevant
+    data = make([3, 3, 3, 0, 3, 0, 0], [0, 3, 5, 7])
+    result = evaluate([3, 2, 1, 2, 1, 2, 1], data, metrics=["arp", "mrr", "precision@1"])
+    assert result == {"arp": close((1 + 2 + 3 + 2) / 4), "mrr": (1 + 1 / 2) / 2, "precision@1": (1 + 0) / 2}
+    zero = evaluate([3, 2, 1, 2, 1, 2, 1], data, metrics=["arp", "mrr", "precision@1"], empty="zero")
+    assert zero == {
+        "arp": close((1 + 2 + 3 + 2) / 4),
+        "mrr": close((1 + 1 / 2 + 0) / 3),
+        "precision@1": close(1 / 3),
+    }
+
+
+def test_query_weights_by_hand():
+    data = make([3, 3, 3, 0, 3, 0, 0], [0, 3, 5, 7])
+    arguments = {"metrics": ["arp", "mrr"], "query_weights": [1, 5, 4]}
+    result = evaluate([3, 2, 1, 2, 1, 2, 1], data, **arguments)
+    assert result == {
+        "arp": close((1 + 2 + 3 + 5 * 2) / (3 + 5)),
+        "mrr": close((1 * 1 + 5 / 2) / (1 + 5)),
+    }
+    zero = evaluate([3, 2, 1, 2, 1, 2, 1], data, empty="zero", **arguments)
+    assert zero == {"arp": result["arp"], "mrr": close((1 * 1 + 5 / 2) / (1 + 5 + 4))}
+
+
+def test_ties_by_hand():
+    # ranks 1..3 tied with one relevant document among them
+    data = make([0, 0, 3])
+    result = evaluate([1, 1, 1], data, metrics=["arp", "mrr", "map", "dcg", "dcg@1", "precision@2"])
+    assert result == {
+        "arp": close((1 + 2 + 3) / 3),
+        "mrr": close((1 + 1 / 2 + 1 / 3) / 3),
+        "map": close((1 + 1 / 2 + 1 / 3) / 3),
+        "dcg": close((1 + 1 / log2(3) + 1 / 2) / 3),
+        "dcg@1": close(1 / 3),
+        "precision@2": close((1 / 2 + 1 / 2 + 0) / 3),
+    }
+    assert evaluate([1, 1, 1], data, metrics=["arp"], ties="order") == {"arp": 3}
+
+
+def test_map_and_mrr_of_two_relevant_among_three_tied():
+    # the three orders of (relevant, relevant, not): ranks 1 2, 1 3, 2 3
+    result = evaluate([0, 0, 0], make([3, 3, 0]), metrics=["mrr", "map"])
+    orders = [(1 / 1 + 2 / 2) / 2, (1 / 1 + 2 / 3) / 2, (1 / 2 + 2 / 3) / 2]
+    assert result == {"mrr": close((1 + 1 + 1 / 2) / 3), "map": close(sum(orders) / 3)}
+
+
+def test_weighted_metric_by_hand():
+    # ranks 2, 1, 3 and 1, 2; a negative weight is legal
+    scores, weights, offsets = [2, 3, 1, 5, 4], [1, 0, 4, -2, 3], [0, 3, 5]
+    total = 1 + 4 + 2 + 3
+    assert weighted_metric(scores, weights, offsets, "arp") == close((2 + 4 * 3 - 2 * 1 + 3 * 2) / total)
+    dcg = 1 / log2(3) + 4 / log2(4) - 2 / log2(2) + 3 / log2(3)
+    assert weighted_metric(scores, weights, offsets, "dcg") == close(dcg / total)
+    assert weighted_metric(scores, weights, offsets, "dcg@2") == close((dcg - 4 / log2(4)) / total)
+    assert weighted_metric(scores, weights, offsets, "precision@2") == close((1 - 2 + 3) / 2 / total)
+
+
+def test_weighted_metric_does_not_depend_on_the_scale_of_weights():
+    scores, weights = [2, 3, 1, 5, 4], np.array([1, 0, 4, -2, 3])
+    small = weighted_metric(scores, weights * 1e-9, [0, 3, 5], "dcg@2")
+    assert small == close(weighted_metric(scores, weights, [0, 3, 5], "dcg@2"))
+
+
+# Against the twins: every order of ties
+
+documents = st.tuples(st.sampled_from([-1.5, 0.0, 2.0]), st.sampled_from([-1, 0, 0, 1, 2, 3, 4, 2.5]))
+query_lists = st.lists(st.lists(documents, min_size=1, max_size=5), min_size=1, max_size=4)
+
+
+def flatten(queries):
+    scores, labels = zip(*(document for query in queries for document in query), strict=True)
+    return list(scores), list(labels), np.cumsum([0] + [len(query) for query in queries])
+
+
+@settings(deadline=None, max_examples=150)
+@given(query_lists, st.sampled_from(["average", "order"]))
+def test_queries_match_enumeration(queries, ties):
+    scores, labels, offsets = flatten([*queries, [(0.0, 3)]])  # so that something is relevant
+    result = evaluate_queries(scores, make(labels, offsets), metrics=NAMES, ties=ties)
+    for name in NAMES:
+        for q, (start, end) in enumerate(pairwise(offsets)):
+            expected = naive.evaluate_query(scores[start:end], labels[start:end], 3, name, ties)
+            assert result[name][q] == pytest.approx(expected, rel=1e-12, abs=1e-13, nan_ok=True), name
+
+
+@settings(deadline=None, max_examples=100)
+@given(query_lists, st.sampled_from(["skip", "zero"]), st.lists(st.integers(0, 3), min_size=5, max_size=5))
+def test_means_match_enumeration(queries, empty, counts):
+    queries = [*queries, [(0.0, 3)]]
+    scores, labels, offsets = flatten(queries)
+    weights = [float(c) for c in counts[: len(queries) - 1]] + [1.0]
+    result = evaluate(scores, make(labels, offsets), metrics=NAMES, query_weights=weights, empty=empty)
+    for name in NAMES:
+        expected = naive.evaluate(scores, labels, offsets, 3, name, query_weights=weights, empty=empty)
+        assert result[name] == close(expected), name
+
+
+@settings(deadline=None, max_examples=100)
+@given(query_lists, st.integers(1, 6))
+def test_weighted_metric_matches_enumeration(queries, k):
+    scores, weights, offsets = flatten([*queries, [(0.0, 3)]])
+    lambdas = {
+        "arp": float,
+        "dcg": naive.discount,
+        f"dcg@{k}": lambda rank: naive.discount(rank) if rank <= k else 0,
+        f"precision@{k}": lambda rank: 1 / k if rank <= k else 0,
+    }
+    for name, value in lambdas.items():
+        expected = naive.weighted_metric(scores, weights, offsets, value)
+        assert weighted_metric(scores, weights, offsets, name) == close(expected), name
+
+
+def test_large_tied_groups_match_sampling():
+    # beyond enumeration: 5 standard errors, for 4 metrics a false alarm once in 400,000 seeds
+    rng = np.random.default_rng(0)
+    labels = np.array([3] * 7 + [0] * 33)
+    scores = np.repeat([2.0, 1.0, 0.0], [10, 25, 5])
+    rng.shuffle(labels)
+    names = ["mrr", "map", "ndcg", "precision@5"]
+    sampled = {name: [] for name in names}
+    for _ in range(2000):
+        order = np.lexsort((rng.random(40), -scores))
+        for name in names:
+            sampled[name].append(naive.value_of_order(labels[order].tolist(), 3, name))
+    for name, value in evaluate(scores, make(labels), metrics=names).items():
+        error = np.std(sampled[name]) / np.sqrt(2000)
+        assert abs(np.mean(sampled[name]) - value) < 5 * error, name
+
+
+def test_weights_of_relevant_documents_give_pooled_arp():
+    rng = np.random.default_rng(1)
+    labels, scores = rng.integers(0, 5, 60), rng.integers(0, 6, 60)
+    offsets = [0, 1, 20, 45, 60]
+    weights = (labels >= 3).astype(float)
+    arp = evaluate(scores, make(labels, offsets), metrics=["arp"])["arp"]
+    assert weighted_metric(scores, weights, offsets, "arp") == close(arp)
+
+
+# Against another evaluator
+
+
+def random_data(seed, n_queries=40, longest=60):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, longest, n_queries)
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    labels = rng.choice(5, size=offsets[-1], p=[0.5, 0.2, 0.1, 0.1, 0.1])
+    return make(labels, offsets), rng.permutation(offsets[-1]) / 7.0
+
+
+def measured(data, scores, gains, measures):
+    """Values per measure and query by ir-measures, which hands on to pytrec_eval."""
+    ir_measures = pytest.importorskip("ir_measures")
+    pytest.importorskip("pytrec_eval")
+    rows = [(q, i) for q in range(data.n_queries) for i in range(*data.offsets[q : q + 2])]
+    judged = [ir_measures.Qrel(str(q), str(i), int(gains[i])) for q, i in rows]
+    run = [ir_measures.ScoredDoc(str(q), str(i), float(scores[i])) for q, i in rows]
+    parsed = [ir_measures.parse_measure(measure) for measure in measures]
+    values = {measure: np.full(data.n_queries, np.nan) for measure in measures}
+    for found in ir_measures.pytrec_eval.iter_calc(parsed, judged, run):
+        values[str(found.measure)][int(found.query_id)] = found.value
+    return values
+
+
+BINARY = {
+    "ndcg": "nDCG",
+    "ndcg@1": "nDCG@1",
+    "ndcg@5": "nDCG@5",
+    "ndcg@100": "nDCG@100",
+    "precision@1": "P@1",
+    "precision@5": "P@5",
+    "precision@100": "P@100",
+    "recall@5": "R@5",
+    "recall@100": "R@100",
+    "mrr": "RR",
+    "map": "AP",
+}
+
+
+def test_binary_metrics_agree_with_ir_measures():
+    data, scores = random_data(2)
+    ours = evaluate_queries(scores, data, metrics=list(BINARY))
+    theirs = measured(data, scores, data.labels >= 3, BINARY.values())
+    for name, measure in BINARY.items():
+        counts = ~np.isnan(ours[name])
+        assert 0 < counts.sum() < data.n_queries  # some queries have nothing relevant
+        np.testing.assert_allclose(ours[name][counts], theirs[measure][counts], rtol=1e-9, atol=1e-12)
+
+
+def test_graded_ndcg_agrees_with_ir_measures():
+    # trec_eval's gain is the judgement itself, so it is handed 2**label - 1
+    data, scores = random_data(3)
+    names = {"ndcg_graded": "nDCG", "ndcg_graded@3": "nDCG@3", "ndcg_graded@10": "nDCG@10"}
+    ours = evaluate_queries(scores, data, metrics=list(names))
+    theirs = measured(data, scores, 2**data.labels - 1, names.values())
+    for name, measure in names.items():
+        counts = ~np.isnan(ours[name])
+        np.testing.assert_allclose(ours[name][counts], theirs[measure][counts], rtol=1e-9, atol=1e-12)
+
+
+# Known mistakes and edges
+
+
+@pytest.mark.skipif(not OHSUMED.exists(), reason="needs OHSUMED Fold1 in ../shared/data")
+def test_file_order_leaks_labels_on_ohsumed():
+    labels, queries = [], []
+    with gzip.open(OHSUMED, "rt") as lines:
+        for line in lines:
+            label, query = line.split()[:2]
+            labels.append(float(label))
+            queries.append(query)
+    starts = [i for i, query in enumerate(queries) if i == 0 or query != queries[i - 1]]
+    data = make(labels, [*starts, len(labels)])
+    zeros = np.zeros(data.n_docs)
+    arguments = {"relevance_threshold": 2, "metrics": ["dcg@5"]}
+    assert evaluate(zeros, data, ties="order", **arguments)["dcg@5"] == pytest.approx(0.83, abs=0.005)
+    assert evaluate(zeros, data, **arguments)["dcg@5"] == pytest.approx(0.29, abs=0.005)
+
+
+def test_ties_by_order_keep_document_order():
+    data = make([3, 0, 0])
+    assert evaluate([0.0, 0.0, 0.0], data, metrics=["arp"], ties="order") == {"arp": 1}
+    assert evaluate([-0.0, 0.0, -0.0], data, metrics=["arp"], ties="order") == {"arp": 1}
+    assert evaluate([-0.0, 0.0, -0.0], data, metrics=["arp"]) == {"arp": 2}
+
+
+def test_single_document():
+    result = evaluate([0.3], make([4]), ks=[1, 5])
+    assert result.pop("precision@5") == 1 / 5
+    assert set(result.values()) == {1.0}
+
+
+def test_cutoff_beyond_the_query():
+    data = make([0, 3])
+    result = evaluate([2, 1], data, metrics=["dcg@1000000000", "dcg", "precision@1000", "recall@1000"])
+    assert result["dcg@1000000000"] == result["dcg"] == close(1 / log2(3))
+    assert (result["precision@1000"], result["recall@1000"]) == (1 / 1000, 1)
+
+
+def test_queries_that_do_not_count_are_nan():
+    # query 0 has only a graded gain, query 1 has none, query 2 has both
+    data = make([1, 0, 0, 0, 4], [0, 2, 4, 5])
+    result = evaluate_queries([1, 2, 1, 2, 1], data, metrics=["arp", "mrr", "ndcg_graded@5"])
+    assert np.isnan(result["mrr"]).tolist() == [True, True, False]
+    assert np.isnan(result["arp"]).tolist() == [True, True, False]
+    assert np.isnan(result["ndcg_graded@5"]).tolist() == [False, True, False]
+    assert evaluate([1, 2, 1, 2, 1], data, metrics=["ndcg_graded@5"]) == {
+        "ndcg_graded@5": close((1 / log2(3) + 1) / 2)
+    }
+
+
+@pytest.mark.parametrize("scores", [[1e308, -1e308, 1e-308], [1e308, 1.0, np.nextafter(1.0, 2)]])
+def test_extreme_scores(scores):
+    result = evaluate_queries(scores, make([0, 3, 0]), metrics=["mrr"])
+    assert result["mrr"] == close(1 / 3)
+
+
+def test_real_labels_and_large_labels():
+    labels = [0.5, 100.0, 0.0, 2.0]
+    result = evaluate([4, 3, 2, 1], make(labels), relevance_threshold=0.5, metrics=["ndcg_graded@2", "arp"])
+    best = (2**100 - 1) + (2**2 - 1) / log2(3)
+    assert result == {
+        "ndcg_graded@2": close((2**0.5 - 1 + (2**100 - 1) / log2(3)) / best),
+        "arp": close((1 + 2 + 4) / 3),
+    }
+
+
+def test_float32_scores():
+    data, scores = random_data(4)
+    wide = evaluate(scores.astype(np.float32).astype(np.float64), data)
+    assert evaluate(scores.astype(np.float32), data) == wide
+
+
+@pytest.mark.parametrize("ties", ["average", "order"])
+def test_threads_give_identical_results(ties):
+    data, _ = random_data(5, n_queries=400)
+    assert data.n_docs > 4096  # enough to be worth more than one thread
+    scores = np.random.default_rng(5).integers(0, 20, data.n_docs)
+    assert evaluate(scores, data, ties=ties, threads=1) == evaluate(scores, data, ties=ties, threads=3)
+    one, two = (weighted_metric(scores, data.labels, data.offsets, "dcg@5", threads=n) for n in (1, 3))
+    assert one == two
+
+
+def test_document_order_does_not_matter_when_ties_are_averaged():
+    rng = np.random.default_rng(6)
+    labels, scores = rng.integers(0, 5, 50), rng.integers(0, 5, 50)
+    shuffled = rng.permutation(50)
+    before = evaluate(scores, make(labels), metrics=NAMES)
+    after = evaluate(scores[shuffled], make(labels[shuffled]), metrics=NAMES)
+    assert after == {name: close(value) for name, value in before.items()}
