@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -15,7 +17,12 @@ def check_inputs(scores: ArrayLike, weights: ArrayLike, offsets: ArrayLike) -> t
     """Finite float64 scores and weights, and the offsets of their queries."""
     checked = check_vector(scores, None, "scores")
     bounds = check_offsets(offsets, len(checked))
-    return checked, check_vector(weights, len(checked), "weights"), bounds
+    # numba compiles once more for read-only arrays, which takes far longer than a copy
+    return _writeable(checked), _writeable(check_vector(weights, len(checked), "weights")), _writeable(bounds)
+
+
+def _writeable(array: Any) -> Any:
+    return np.require(array, requirements="CW")
 
 
 def run_loss(

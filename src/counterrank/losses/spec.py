@@ -147,12 +147,14 @@ _ALL = (
 LOSSES = {loss.name: loss for loss in _ALL}
 
 
-def named_loss(name: str) -> NamedLoss:
-    """The loss of this name; dashes and underscores are alike.
+def named_loss(name: str | NamedLoss) -> NamedLoss:
+    """The loss of this name; dashes and underscores are alike. A loss given as such is returned as it is.
 
     >>> named_loss("lambdaloss_truncated").metric(5)
     'dcg@5'
     """
+    if isinstance(name, NamedLoss):
+        return name
     found = LOSSES.get(name.replace("_", "-")) if isinstance(name, str) else None
     if found is None:
         raise CounterrankError(f"loss={name!r}: expected one of {', '.join(LOSSES)}")

@@ -1,0 +1,5 @@
+"""Training: rankers from weighted documents."""
+
+from counterrank.training.ranker import Ranker
+
+__all__ = ["Ranker"]

@@ -1,0 +1,64 @@
+"""How raw features become what a model sees; part of the model, so that `predict` takes raw data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from counterrank.common.checks import FloatArray
+from counterrank.common.parallel import for_queries
+from counterrank.data import RankingData
+from counterrank.models._linear import column_sums, query_scales
+
+NORMALIZE = ("query", "standard", "none")
+
+
+@dataclass(frozen=True)
+class Scales:
+    """x' = (x - low) * inverse: one row for each query of a data set, or one that all queries share."""
+
+    low: FloatArray
+    inverse: FloatArray
+    shared: bool
+
+
+@dataclass(frozen=True)
+class Scaler:
+    """A way to scale: "query" looks at each query by itself, "standard" keeps what it saw in training.
+
+    >>> data = RankingData([[1.0], [3.0]], [0, 2])
+    >>> Scaler.learn("query", data).scales(data).inverse.tolist()
+    [[0.5]]
+    """
+
+    kind: str
+    low: FloatArray
+    inverse: FloatArray
+
+    @classmethod
+    def learn(cls, kind: str, data: RankingData) -> Scaler:
+        """What the training data tells: mean and deviation for "standard", nothing for the others."""
+        if kind != "standard":
+            return cls(kind, np.zeros(data.n_features), np.ones(data.n_features))
+        mean = _mean(data, np.zeros(data.n_features), 1)
+        deviation = np.sqrt(_mean(data, mean, 2))
+        # a constant column has a deviation of nothing but rounding
+        constant = deviation <= 1e-7 * np.abs(mean)
+        return cls(kind, mean, np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, deviation)))
+
+    def scales(self, data: RankingData) -> Scales:
+        """The numbers to scale this data set with."""
+        if self.kind != "query":
+            return Scales(self.low[None, :], self.inverse[None, :], True)
+        low = np.empty((data.n_queries, data.n_features))
+        inverse = np.empty((data.n_queries, data.n_features))
+        for_queries(query_scales, data.offsets, data.features, low, inverse)
+        return Scales(low, inverse, False)
+
+
+def _mean(data: RankingData, center: FloatArray, power: int) -> FloatArray:
+    sums = np.empty((data.n_queries, data.n_features))
+    for_queries(column_sums, data.offsets, data.features, center, power, sums)
+    mean: FloatArray = sums.sum(axis=0) / data.n_docs
+    return mean

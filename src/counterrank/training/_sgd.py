@@ -1,0 +1,70 @@
+"""Kernels of gradient descent on a linear model.
+
+`problem` is (offsets, features, weights, low, inverse, shared, longest) and `loss` the numbers of a `LossSpec`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from counterrank.common.jit import Array, kernel
+from counterrank.losses._query import query_loss, scratch
+from counterrank.models._linear import gradient_of_rows, scaled_coefficients, score_rows
+
+
+@kernel
+def _room(longest: int, n_features: int) -> Any:
+    floats, ints = scratch(longest)
+    return floats, ints, np.empty(longest), np.empty(longest), np.empty(n_features)
+
+
+@kernel
+def _query_gradient(q: int, problem: Any, loss: Any, coefficients: Array, room: Any, gradient: Array) -> float:
+    """The loss of one query, and its gradient for the coefficients."""
+    offsets, features, weights, low, inverse, shared, _ = problem
+    kind, alpha, k, band, table = loss
+    floats, ints, score_room, slope_room, scaled = room
+    at = 0 if shared else q
+    start, end = offsets[q], offsets[q + 1]
+    rows, scores, slopes = features[start:end], score_room[: end - start], slope_room[: end - start]
+    constant = scaled_coefficients(coefficients, low[at], inverse[at], scaled)
+    score_rows(rows, scaled, constant, scores)
+    value = query_loss(kind, alpha, k, band, table, scores, weights[start:end], slopes, floats, ints)
+    gradient_of_rows(rows, slopes, gradient)
+    for f in range(len(coefficients)):
+        gradient[f] *= inverse[at, f]
+    return value
+
+
+@kernel
+def sgd_epoch(queries: Array, problem: Any, loss: Any, step: float, coefficients: Array) -> float:
+    """One step for each of `queries` in their order; returns the sum of the losses met on the way."""
+    room = _room(problem[6], len(coefficients))
+    gradient = np.empty(len(coefficients))
+    value = 0.0
+    for i in range(len(queries)):
+        value += _query_gradient(queries[i], problem, loss, coefficients, room, gradient)
+        for f in range(len(coefficients)):
+            coefficients[f] -= step * gradient[f]
+    return value
+
+
+@kernel
+def sum_gradients(
+    queries: Array, problem: Any, loss: Any, coefficients: Array, total: Array, norms: Array
+) -> float:
+    """The gradient of the losses of `queries` together into `total`, and the norm of each into `norms`."""
+    room = _room(problem[6], len(coefficients))
+    gradient = np.empty(len(coefficients))
+    total[:] = 0.0
+    value = 0.0
+    for i in range(len(queries)):
+        value += _query_gradient(queries[i], problem, loss, coefficients, room, gradient)
+        square = 0.0
+        for f in range(len(coefficients)):
+            total[f] += gradient[f]
+            square += gradient[f] * gradient[f]
+        norms[i] = np.sqrt(square)
+    return value

@@ -1,0 +1,236 @@
+"""`Ranker`: learns from weighted documents, scores raw data, and can be saved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.common.checks import FloatArray, check_choice, check_vector, make_generator
+from counterrank.common.errors import CounterrankError
+from counterrank.common.files import PathLike
+from counterrank.common.parallel import thread_count
+from counterrank.common.progress import progress
+from counterrank.data import RankingData
+from counterrank.evaluation import higher_is_better, rank_values, weighted_metric
+from counterrank.losses import NamedLoss, named_loss
+from counterrank.losses.evaluate import longest_query
+from counterrank.models.linear import LinearModel, linear_scores
+from counterrank.models.scaling import NORMALIZE, Scaler, Scales
+from counterrank.training.descent import Judge, Run, Schedule, natural_step, race
+from counterrank.training.problem import LinearProblem
+
+MODELS = ("linear",)
+
+
+class Ranker:
+    """A ranker trained by gradient descent on one of the paper's losses.
+
+    The constructor only stores; `fit` checks and learns.
+
+    Arguments:
+        loss: a name from `counterrank.losses.LOSSES`, such as "lambdaloss-truncated", or a `NamedLoss`.
+        k: the loss's cutoff, or None.
+        model: "linear".
+        learning_rate: "auto" races step sizes against each other and keeps the best; a number is the factor of the
+            gradient of the loss with weights that sum to 1.
+        max_epochs: the most passes over the queries.
+        patience: with validation data, stop after this many epochs without a better metric.
+        batch_queries: queries a step.
+        normalize: "query" scales features to [0, 1] within each query, "standard" by mean and deviation over the
+            training data, "none" leaves them.
+        metric: what early stopping and "auto" go by: "arp", "dcg", "dcg@k" or "precision@k"; None for the loss's own.
+        threads: None for all cores; the result does not depend on it.
+        seed: a whole number or a numpy Generator; fixes the order of the queries.
+
+    Attributes:
+        model_: the learned model.
+        history_: one dict per epoch: epoch, loss (over the epoch), validation (the metric, or None), seconds.
+        learning_rate_: the step size used.
+        best_epoch_: the epoch whose model was kept.
+        metric_: the metric that was watched.
+
+    >>> data = RankingData([[0.0], [1.0], [2.0], [3.0]], offsets=[0, 2, 4])
+    >>> ranker = Ranker(loss="arp-hinge", max_epochs=3).fit(data, weights=[0.0, 1.0, 0.0, 1.0])
+    >>> ranker.predict(data).argsort().tolist()
+    [0, 2, 1, 3]
+    """
+
+    def __init__(
+        self,
+        loss: str | NamedLoss = "lambdaloss-truncated",
+        k: int | None = None,
+        model: str = "linear",
+        learning_rate: float | str = "auto",
+        max_epochs: int = 100,
+        patience: int = 20,
+        batch_queries: int = 1,
+        normalize: str = "query",
+        metric: str | None = None,
+        threads: int | None = None,
+        seed: int | np.random.Generator = 0,
+    ) -> None:
+        self.loss = loss
+        self.k = k
+        self.model = model
+        self.learning_rate = learning_rate
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.batch_queries = batch_queries
+        self.normalize = normalize
+        self.metric = metric
+        self.threads = threads
+        self.seed = seed
+
+    def fit(
+        self,
+        data: RankingData,
+        weights: ArrayLike,
+        validation: tuple[RankingData, ArrayLike] | None = None,
+    ) -> Ranker:
+        """Learn from documents and their weights; returns itself.
+
+        Arguments:
+            data: the queries to learn from.
+            weights: one number per document; the scale does not matter.
+            validation: other queries and their weights. The model of the epoch with the best metric on them is kept.
+                Without them training runs `max_epochs` and keeps the last model.
+        """
+        check_choice(self.model, MODELS, "model")
+        check_choice(self.normalize, NORMALIZE, "normalize")
+        schedule = self._schedule()
+        loss = named_loss(self.loss)
+        metric = self.metric or loss.metric(self.k)
+        spec = loss.spec(self.k, longest_query(_check_data(data, "data").offsets))
+        scaler = Scaler.learn(self.normalize, data)
+        scales = scaler.scales(data)
+        problem = LinearProblem.make(data, check_weights(weights, data, "weights"), scales, spec)
+        judge = self._judge(metric, data, weights, scales, scaler, validation)
+
+        def make_run(step: float) -> Run:
+            return Run(problem, schedule, step, judge, stops=validation is not None)
+
+        run = self._train(make_run, problem, schedule, str(loss.name))
+        if not np.isfinite(run.kept).all():
+            raise CounterrankError(f"learning_rate={self.learning_rate}: training diverged; use a smaller one or 'auto'")
+        self.model_ = LinearModel(run.kept.copy(), scaler)
+        self.metric_ = metric
+        self.learning_rate_ = run.step
+        self.best_epoch_ = run.best_epoch if run.stops else len(run.history)
+        self.history_ = [_history_row(row, metric, run.stops) for row in run.history]
+        self.n_features_ = data.n_features
+        return self
+
+    def predict(self, data: RankingData) -> FloatArray:
+        """A score for each document of raw data; a higher score ranks first."""
+        model = self._fitted()
+        _check_data(data, "data")
+        if data.n_features != self.n_features_:
+            raise CounterrankError(
+                f"data: {data.n_features} features; the ranker was trained on {self.n_features_} "
+                "(read_letor(..., n_features=) widens sparse files)"
+            )
+        return model.predict(data, self.threads)
+
+    def save(self, path: PathLike) -> None:
+        """Write a folder: `model.json` with everything needed, and arrays in numpy's own format."""
+        from counterrank.training.storage import save_ranker
+
+        self._fitted()
+        save_ranker(self, path)
+
+    @classmethod
+    def load(cls, path: PathLike) -> Ranker:
+        """Read what `save` wrote; nothing in the folder is executed."""
+        from counterrank.training.storage import load_ranker
+
+        return load_ranker(path)
+
+    def __repr__(self) -> str:
+        name = self.loss if isinstance(self.loss, str) else self.loss.name
+        cutoff = "" if self.k is None else f", k={self.k}"
+        state = f", {len(self.history_)} epochs" if hasattr(self, "model_") else ", not trained"
+        return f"Ranker({name}{cutoff}, {self.model}{state})"
+
+    def _schedule(self) -> Schedule:
+        for name in ("max_epochs", "patience", "batch_queries"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise CounterrankError(f"{name}={value!r}: expected a whole number of at least 1")
+        rate = self.learning_rate
+        if rate != "auto" and (isinstance(rate, str | bool) or not np.isfinite(rate) or rate <= 0):
+            raise CounterrankError(f"learning_rate={rate!r}: expected 'auto' or a number above 0")
+        entropy = int(make_generator(self.seed).integers(2**63))
+        return Schedule(self.max_epochs, self.patience, self.batch_queries, entropy, thread_count(self.threads))
+
+    def _judge(
+        self,
+        metric: str,
+        data: RankingData,
+        weights: ArrayLike,
+        scales: Scales,
+        scaler: Scaler,
+        validation: tuple[RankingData, ArrayLike] | None,
+    ) -> Judge:
+        """The metric at the current ranks, on validation data if there is any; larger is better."""
+        rank_values(metric, 1)  # refuses metrics that weights alone cannot give
+        sign = 1.0 if higher_is_better(metric) else -1.0
+        if validation is not None:
+            data, weights = _check_pair(validation, data)
+            scales = scaler.scales(data)
+        checked = check_weights(weights, data, "weights" if validation is None else "validation weights")
+
+        def judge(coefficients: FloatArray, threads: int) -> float:
+            scores = linear_scores(data, coefficients, scales, threads)
+            return sign * weighted_metric(scores, checked, data.offsets, metric, threads=threads)
+
+        return judge
+
+    def _train(self, make_run: Any, problem: LinearProblem, schedule: Schedule, name: str) -> Run:
+        with progress(f"training {name}", schedule.max_epochs) as advance:
+            if self.learning_rate == "auto":
+                base = natural_step(problem, schedule.threads)
+                winner: Run = race(make_run, base, schedule, lambda amount: advance(amount / 2))
+                return winner
+            run: Run = make_run(float(self.learning_rate))
+            run.advance(schedule.max_epochs, schedule.threads, advance)
+            return run
+
+    def _fitted(self) -> LinearModel:
+        if not hasattr(self, "model_"):
+            raise CounterrankError("ranker: not trained yet; call fit first")
+        return self.model_
+
+
+def check_weights(weights: ArrayLike, data: RankingData, name: str) -> FloatArray:
+    """Finite weights, one per document, not all zero."""
+    checked = check_vector(weights, data.n_docs, name)
+    if not checked.any():
+        raise CounterrankError(f"{name}: all are 0; expected at least one document with evidence")
+    return checked
+
+
+def _check_data(data: Any, name: str) -> RankingData:
+    if not isinstance(data, RankingData):
+        raise CounterrankError(f"{name}: {type(data).__name__}; expected RankingData")
+    return data
+
+
+def _check_pair(validation: Any, data: RankingData) -> tuple[RankingData, ArrayLike]:
+    if not isinstance(validation, tuple | list) or len(validation) != 2:
+        raise CounterrankError("validation: expected a pair (data, weights)")
+    other = _check_data(validation[0], "validation")
+    if other.n_features != data.n_features:
+        raise CounterrankError(f"validation: {other.n_features} features; expected {data.n_features} as in data")
+    return other, validation[1]
+
+
+def _history_row(row: dict[str, float], metric: str, stops: bool) -> dict[str, Any]:
+    sign = 1.0 if higher_is_better(metric) else -1.0
+    return {
+        "epoch": int(row["epoch"]),
+        "loss": row["loss"],
+        "validation": sign * row["metric"] if stops else None,
+        "seconds": row["seconds"],
+    }

@@ -1,0 +1,112 @@
+"""A saved ranker: a folder with `model.json` and plain numpy arrays. No pickle, no code."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterrank.common.checks import FloatArray
+from counterrank.common.errors import ModelError
+from counterrank.common.files import PathLike, atomic_folder, existing
+from counterrank.models.linear import LinearModel
+from counterrank.models.scaling import NORMALIZE, Scaler
+
+if TYPE_CHECKING:
+    from counterrank.training.ranker import Ranker
+
+FORMAT = "counterrank-ranker"
+VERSION = 1
+_ARRAYS = ("coefficients", "low", "inverse")
+
+
+def save_ranker(ranker: Ranker, path: PathLike) -> None:
+    """Write the folder whole or not at all; an older ranker in its place is replaced."""
+    model = ranker.model_
+    arrays = {"coefficients": model.coefficients, "low": model.scaler.low, "inverse": model.scaler.inverse}
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": ranker.model,
+        "n_features": ranker.n_features_,
+        "normalize": model.scaler.kind,
+        "settings": _settings(ranker),
+        "metric": ranker.metric_,
+        "learning_rate": ranker.learning_rate_,
+        "best_epoch": ranker.best_epoch_,
+        "history": ranker.history_,
+        "arrays": {name: f"{name}.npy" for name in _ARRAYS},
+    }
+    with atomic_folder(path, "model.json") as folder:
+        for name, array in arrays.items():
+            np.save(folder / f"{name}.npy", array, allow_pickle=False)
+        (folder / "model.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def load_ranker(path: PathLike) -> Ranker:
+    """Read a folder written by `save_ranker`; anything not understood is an error that says what."""
+    from counterrank.training.ranker import Ranker
+
+    folder = existing(path, "ranker")
+    content = _read_json(folder / "model.json", path)
+    try:
+        n_features = int(content["n_features"])
+        kind = str(content["normalize"])
+        if kind not in NORMALIZE:
+            raise ModelError(f"{path}: normalize is {kind!r}; this version knows {', '.join(NORMALIZE)}")
+        arrays = {name: _read_array(folder, content["arrays"][name], n_features) for name in _ARRAYS}
+        ranker = Ranker(**content["settings"])
+        ranker.model_ = LinearModel(arrays["coefficients"], Scaler(kind, arrays["low"], arrays["inverse"]))
+        ranker.n_features_ = n_features
+        ranker.metric_ = content["metric"]
+        ranker.learning_rate_ = float(content["learning_rate"])
+        ranker.best_epoch_ = int(content["best_epoch"])
+        ranker.history_ = list(content["history"])
+    except (KeyError, TypeError) as error:
+        raise ModelError(f"{path}: model.json lacks or misuses {error}; the file is damaged") from None
+    return ranker
+
+
+def _settings(ranker: Ranker) -> dict[str, Any]:
+    """What the constructor was given, as far as it can be written down."""
+    loss = ranker.loss if isinstance(ranker.loss, str) else ranker.loss.name
+    seed = ranker.seed if isinstance(ranker.seed, int) else 0
+    names = ("k", "model", "learning_rate", "max_epochs", "patience", "batch_queries", "normalize", "metric")
+    return {"loss": loss, **{name: getattr(ranker, name) for name in names}, "seed": seed}
+
+
+def _read_json(file: Path, path: PathLike) -> dict[str, Any]:
+    if not file.is_file():
+        raise ModelError(f"{path}: no model.json in it; expected a folder written by Ranker.save")
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelError(f"{file}: not JSON ({error})") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ModelError(f"{file}: format is not {FORMAT!r}; expected a folder written by Ranker.save")
+    if content.get("version") != VERSION:
+        raise ModelError(
+            f"{file}: version {content.get('version')!r}; this counterrank reads version {VERSION}, install a newer one"
+        )
+    if content.get("model") != "linear":
+        raise ModelError(f"{file}: model {content.get('model')!r}; this counterrank knows 'linear'")
+    return content
+
+
+def _read_array(folder: Path, name: str, n: int) -> FloatArray:
+    if os.path.basename(name) != name:
+        raise ModelError(f"{folder}: array file {name!r} is outside the folder")
+    file = folder / name
+    if not file.is_file():
+        raise ModelError(f"{file}: missing; the ranker is incomplete")
+    try:
+        array = np.load(file, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise ModelError(f"{file}: not a plain numpy array ({error})") from None
+    if array.shape != (n,) or array.dtype != np.float64 or not np.isfinite(array).all():
+        raise ModelError(f"{file}: {array.dtype} of shape {array.shape}; expected finite float64 of shape ({n},)")
+    checked: FloatArray = array
+    return checked
