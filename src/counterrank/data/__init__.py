@@ -1,6 +1,18 @@
 """Ranking data: the container, readers, writers, and synthetic sets."""
 
+from counterrank.data.fold import Fold, read_fold
+from counterrank.data.letor import read_letor
+from counterrank.data.parquet import read_parquet, write_parquet
 from counterrank.data.ranking_data import RankingData
 from counterrank.data.synthetic import make_fold, make_ranking_data
 
-__all__ = ["RankingData", "make_fold", "make_ranking_data"]
+__all__ = [
+    "Fold",
+    "RankingData",
+    "make_fold",
+    "make_ranking_data",
+    "read_fold",
+    "read_letor",
+    "read_parquet",
+    "write_parquet",
+]

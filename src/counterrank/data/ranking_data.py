@@ -7,19 +7,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.common.checks import Float32Array, IntArray, check_offsets, check_vector
+from counterrank.common.checks import Float32Array, IntArray, check_offsets
 from counterrank.common.errors import DataError
 from counterrank.common.files import PathLike
 from counterrank.common.parallel import for_queries
 from counterrank.data import _kernels
-from counterrank.data.ids import check_ids, first_repeat_in_query, place_in_query
+from counterrank.data._ranking_checks import (
+    as_labels,
+    as_matrix,
+    check_finite,
+    check_unique_documents,
+    check_unique_queries,
+)
+from counterrank.data.ids import check_ids, place_in_query
 
 
 class RankingData:
     """Features, labels and ids of query-document pairs; immutable and checked when made.
 
-    The documents of query `i` are rows `offsets[i]:offsets[i + 1]`. Arrays that already have the right type are
-    not copied but are seen here through read-only views, so leave what you hand over alone.
+    The documents of query `i` are rows `offsets[i]:offsets[i + 1]`. Arrays that already have the right type
+    are not copied but are seen here through read-only views, so leave what you hand over alone.
 
     Arguments:
         features: finite numbers, one row per document.
@@ -37,6 +44,12 @@ class RankingData:
 
     __slots__ = ("_doc_ids", "_features", "_labels", "_offsets", "_query_ids")
 
+    _features: Float32Array
+    _offsets: IntArray
+    _labels: Float32Array | None
+    _query_ids: NDArray[Any]
+    _doc_ids: NDArray[Any]
+
     def __init__(
         self,
         features: ArrayLike,
@@ -45,22 +58,28 @@ class RankingData:
         query_ids: ArrayLike | None = None,
         doc_ids: ArrayLike | None = None,
     ) -> None:
-        matrix = _as_matrix(features)
+        matrix = as_matrix(features)
         bounds = check_offsets(offsets, len(matrix))
-        _check_finite(matrix, bounds)
-        given = None if labels is None else check_vector(labels, len(matrix), "labels").astype(np.float32)
+        check_finite(matrix, bounds)
+        given = None if labels is None else as_labels(labels, len(matrix))
         n_queries = len(bounds) - 1
         if query_ids is None:
             queries: NDArray[Any] = np.arange(n_queries)
         else:
             queries = check_ids(query_ids, n_queries, "query_ids")
-            _check_unique_queries(queries)
+            check_unique_queries(queries)
         if doc_ids is None:
             documents: NDArray[Any] = place_in_query(bounds)
         else:
             documents = check_ids(doc_ids, len(matrix), "doc_ids")
-            _check_unique_documents(documents, queries, bounds)
+            check_unique_documents(documents, queries, bounds)
         self._set(matrix, bounds, given, queries, documents)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name}: ranking data cannot be changed; make a new one")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{name}: ranking data cannot be changed; make a new one")
 
     def _set(
         self,
@@ -70,11 +89,15 @@ class RankingData:
         query_ids: NDArray[Any],
         doc_ids: NDArray[Any],
     ) -> None:
-        self._features = _frozen(features)
-        self._offsets = _frozen(offsets)
-        self._labels = None if labels is None else _frozen(labels)
-        self._query_ids = _frozen(query_ids)
-        self._doc_ids = _frozen(doc_ids)
+        arrays = (
+            ("_features", features),
+            ("_offsets", offsets),
+            ("_labels", labels),
+            ("_query_ids", query_ids),
+            ("_doc_ids", doc_ids),
+        )
+        for name, array in arrays:
+            object.__setattr__(self, name, None if array is None else _frozen(array))
 
     @classmethod
     def _trusted(
@@ -89,6 +112,16 @@ class RankingData:
         data = cls.__new__(cls)
         data._set(features, offsets, labels, query_ids, doc_ids)
         return data
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        arrays = (self._features, self._offsets, self._labels, self._query_ids, self._doc_ids)
+        return RankingData._trusted, arrays
+
+    def __copy__(self) -> RankingData:
+        return self  # nothing in it can change
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RankingData:
+        return self
 
     @property
     def features(self) -> Float32Array:
@@ -144,7 +177,7 @@ class RankingData:
             _count(self.n_queries, "query", "queries"),
             _count(self.n_docs, "document", "documents"),
             _count(self.n_features, "feature", "features"),
-            f"{lengths.min()}-{lengths.max()} documents a query",
+            f"{_span(int(lengths.min()), int(lengths.max()))} a query",
             "no labels" if self._labels is None else f"labels {_describe_labels(self._labels)}",
         ]
         return f"RankingData({', '.join(parts)})"
@@ -176,6 +209,41 @@ class RankingData:
         scaled = np.empty_like(self._features)
         for_queries(_kernels.scale_queries, self._offsets, self._features, scaled)
         return RankingData._trusted(scaled, self._offsets, self._labels, self._query_ids, self._doc_ids)
+
+    def widened(self, n_features: int) -> RankingData:
+        """The same with columns of zeros behind its own, up to `n_features`; itself if it has that many.
+
+        >>> RankingData([[1.0], [3.0]], [0, 2]).widened(2).features.tolist()
+        [[1.0, 0.0], [3.0, 0.0]]
+        """
+        if n_features < self.n_features:
+            raise DataError(f"n_features={n_features}: expected at least the {self.n_features} there are")
+        if n_features == self.n_features:
+            return self
+        wide = np.zeros((self.n_docs, n_features), np.float32)
+        wide[:, : self.n_features] = self._features
+        return RankingData._trusted(wide, self._offsets, self._labels, self._query_ids, self._doc_ids)
+
+    def equals(self, other: object) -> bool:
+        """Whether the other is ranking data with the same features, offsets, labels and ids.
+
+        >>> data = RankingData([[1.0], [3.0]], [0, 2])
+        >>> data.equals(data.subset([0])), data.equals(data.normalized())
+        (True, False)
+        """
+        if not isinstance(other, RankingData):
+            return False
+        if (self._labels is None) != (other._labels is None):
+            return False
+        pairs = [
+            (self._offsets, other._offsets),
+            (self._query_ids, other._query_ids),
+            (self._doc_ids, other._doc_ids),
+            (self._features, other._features),
+        ]
+        if self._labels is not None and other._labels is not None:
+            pairs.append((self._labels, other._labels))
+        return all(a.dtype.kind == b.dtype.kind and np.array_equal(a, b) for a, b in pairs)
 
     def save(self, path: PathLike) -> None:
         """Write one Parquet file: `query_id`, `doc_id`, `label` (if any), `features` as fixed-size list."""
@@ -214,49 +282,6 @@ class RankingData:
         return index.astype(np.int64)
 
 
-def _as_matrix(features: ArrayLike) -> Float32Array:
-    given = np.asarray(features)
-    if given.ndim != 2 or given.shape[1] < 1:
-        raise DataError(
-            f"features: shape {given.shape}; expected (documents, features) with at least one feature"
-        )
-    if not np.issubdtype(given.dtype, np.number) or np.iscomplexobj(given):
-        raise DataError(f"features: type {given.dtype}; expected real numbers")
-    with np.errstate(over="ignore"):  # what overflows float32 is found by the check for finite values
-        return np.ascontiguousarray(given, dtype=np.float32)
-
-
-def _check_finite(features: Float32Array, offsets: IntArray) -> None:
-    for row in for_queries(_kernels.first_bad_row, offsets, features):
-        if row >= 0:
-            column = int(np.flatnonzero(~np.isfinite(features[row]))[0])
-            query = int(np.searchsorted(offsets, row, side="right")) - 1
-            raise DataError(
-                f"features: document {row - offsets[query]} of query {query} (row {row}) has "
-                f"{features[row, column]} as feature {column}; expected finite float32 numbers"
-            )
-
-
-def _check_unique_queries(query_ids: NDArray[Any]) -> None:
-    values, counts = np.unique(query_ids, return_counts=True)
-    if len(values) < len(query_ids):
-        again = values[counts > 1][0]
-        places = np.flatnonzero(query_ids == again)[:2].tolist()
-        raise DataError(
-            f"query_ids: {again!s} stands for queries {places[0]} and {places[1]}; expected unique ids"
-        )
-
-
-def _check_unique_documents(doc_ids: NDArray[Any], query_ids: NDArray[Any], offsets: IntArray) -> None:
-    found = first_repeat_in_query(doc_ids, offsets)
-    if found is not None:
-        query, first, second = found
-        raise DataError(
-            f"doc_ids: document {doc_ids[first]!s} occurs twice in query {query_ids[query]!s} "
-            f"(rows {first} and {second}); expected each document once per query"
-        )
-
-
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.flags.writeable = False
@@ -265,6 +290,10 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 def _count(n: int, one: str, many: str) -> str:
     return f"{n:,} {one if n == 1 else many}"
+
+
+def _span(low: int, high: int) -> str:
+    return _count(low, "document", "documents") if low == high else f"{low:,}-{high:,} documents"
 
 
 def _describe_labels(labels: Float32Array) -> str:

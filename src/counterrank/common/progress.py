@@ -1,0 +1,72 @@
+"""A progress bar for what takes long: on stderr, only where a person is watching, and not for short work."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_DELAY = 2.0  # seconds; quicker work needs no bar
+
+
+@contextmanager
+def progress(what: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
+    """A function to call with how much more is done; from any thread.
+
+    The bar appears once the work has gone on for two seconds, if stderr is a terminal, and goes at the end.
+
+    >>> with progress("counting", total=2) as advance:
+    ...     advance(1)
+    ...     advance(1)
+    """
+    if not sys.stderr.isatty():
+        yield lambda amount: None
+        return
+    bar = _LateBar(what, total)
+    try:
+        yield bar.advance
+    finally:
+        bar.stop()
+
+
+class _LateBar:
+    def __init__(self, what: str, total: float | None) -> None:
+        self._what, self._total = what, total
+        self._begin = time.monotonic()
+        self._done = 0.0
+        self._lock = threading.Lock()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def advance(self, amount: float) -> None:
+        with self._lock:
+            self._done += amount
+            if self._bar is None:
+                if time.monotonic() - self._begin < _DELAY:
+                    return
+                self._show()
+            self._bar.update(self._task, completed=self._done)
+
+    def stop(self) -> None:
+        with self._lock:
+            if self._bar is not None:
+                self._bar.stop()
+                self._bar = None
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._bar.add_task(self._what, total=self._total)
+        self._bar.start()

@@ -1,0 +1,230 @@
+"""Ranking data in Parquet: columns `query_id`, `doc_id`, `label` (if any) and `features`, a fixed-size list.
+
+Both ways are streamed, so that little more than the matrix itself is in memory.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.common.checks import Float32Array, IntArray
+from counterrank.common.errors import DataError
+from counterrank.common.files import PathLike, atomic_file, existing
+from counterrank.data.ids import encode, group_rows
+from counterrank.data.ranking_data import RankingData
+
+_GROUP_BYTES = 8 << 20  # of the matrix in one row group: what a writer or reader holds beside the matrix
+
+
+def write_parquet(data: RankingData, path: PathLike) -> None:
+    """Write ranking data to one Parquet file, which appears whole or not at all.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "data.parquet"
+    >>> write_parquet(RankingData([[1.0], [2.0]], [0, 2], labels=[0, 1]), path)
+    >>> read_parquet(path)
+    RankingData(1 query, 2 documents, 1 feature, 2 documents a query, labels 0: 50.0 %, 1: 50.0 %)
+    """
+    import pyarrow.parquet as pq
+
+    schema = _schema(data)
+    step = _rows_per_group(data.n_features)
+    try:
+        with (
+            atomic_file(path) as temporary,
+            # features rarely repeat, so a dictionary of them is lost work
+            pq.ParquetWriter(temporary, schema, use_dictionary=["query_id"], compression="zstd") as writer,
+        ):
+            for start in range(0, data.n_docs, step):
+                writer.write_batch(_batch(data, schema, start, min(start + step, data.n_docs)))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror or error})") from error
+
+
+def _rows_per_group(n_features: int) -> int:
+    return max(1, _GROUP_BYTES // (4 * n_features))
+
+
+def _schema(data: RankingData) -> Any:
+    import pyarrow as pa
+
+    columns = [("query_id", _id_type(data.query_ids)), ("doc_id", _id_type(data.doc_ids))]
+    if data.labels is not None:
+        columns.append(("label", pa.float32()))
+    item = pa.field("element", pa.float32(), nullable=False)
+    columns.append(("features", pa.list_(item, data.n_features)))
+    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns])
+
+
+def _id_type(ids: NDArray[Any]) -> Any:
+    import pyarrow as pa
+
+    return pa.int64() if ids.dtype == np.int64 else pa.string()
+
+
+def _batch(data: RankingData, schema: Any, start: int, end: int) -> Any:
+    """Rows `start:end` as a record batch; the features are a view of the matrix, not a copy."""
+    import pyarrow as pa
+
+    query = np.searchsorted(data.offsets, np.arange(start, end), side="right") - 1
+    values = {"query_id": data.query_ids[query], "doc_id": data.doc_ids[start:end]}
+    if data.labels is not None:
+        values["label"] = data.labels[start:end]
+    arrays = [pa.array(column, type=schema.field(name).type) for name, column in values.items()]
+    flat = pa.array(data.features[start:end].reshape(-1))
+    arrays.append(pa.FixedSizeListArray.from_arrays(flat, type=schema.field("features").type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def read_parquet(path: PathLike) -> RankingData:
+    """Ranking data from one Parquet file with the columns `write_parquet` writes; others are ignored.
+
+    Features may be lists of any one length, float32 or float64. Rows of a query may stand apart.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if existing(path, "Parquet file").is_dir():
+        raise DataError(f"{path}: is a folder; expected one Parquet file")
+    try:
+        with pq.ParquetFile(Path(path), pre_buffer=False) as file:
+            return _Reader(path, file).read()
+    except (pa.ArrowException, OSError) as error:
+        text = " ".join(str(error).split())
+        raise DataError(f"{path}: not a Parquet file that can be read ({text})") from error
+
+
+class _Reader:
+    """One open file; reads its columns row group by row group into arrays made beforehand."""
+
+    def __init__(self, path: PathLike, file: Any) -> None:
+        self.path, self.file = path, file
+        self.schema = file.schema_arrow
+        self.n_rows: int = file.metadata.num_rows
+        self._check_columns()
+        if self.n_rows == 0:
+            raise DataError(f"{path}: no rows; expected at least one document")
+
+    def read(self) -> RankingData:
+        codes, query_ids = encode(self._column("query_id"))
+        offsets, rows = group_rows(codes, len(query_ids))
+        doc_ids = _placed(self._column("doc_id"), rows)
+        labels = _placed(self._column("label"), rows) if "label" in self.schema.names else None
+        features = self._features(rows)
+        # the constructor checks values and ids, and copies nothing: the types are right already
+        try:
+            return RankingData(features, offsets, labels, query_ids, doc_ids)
+        except DataError as error:
+            raise DataError(f"{self.path}: {error}") from error
+
+    def _check_columns(self) -> None:
+        wanted = {
+            "query_id": (_is_id, "whole numbers or strings"),
+            "doc_id": (_is_id, "whole numbers or strings"),
+            "label": (_is_number, "numbers"),
+            "features": (_is_list, "lists of float32 or float64"),
+        }
+        for name, (fits, expected) in wanted.items():
+            count = self.schema.names.count(name)
+            if count == 0 and name == "label":
+                continue
+            if count != 1:
+                has = f"{count} columns {name!r}" if count else f"no column {name!r}"
+                raise DataError(
+                    f"{self.path}: {has} among {', '.join(self.schema.names)}; expected one, of {expected}"
+                )
+            kind = self.schema.field(name).type
+            if not fits(kind):
+                raise DataError(f"{self.path}: column {name!r} is {kind}; expected {expected}")
+
+    def _batches(self, name: str) -> Any:
+        """The row number at which each batch of a column begins, and the batch; nulls are an error."""
+        start = 0
+        for batch in self.file.iter_batches(batch_size=self._batch_rows, columns=[name], use_threads=False):
+            column = batch.column(0)
+            column = column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
+            if column.null_count:
+                row = start + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+                raise DataError(f"{self.path}: column {name!r} is null in row {row}; expected a value")
+            yield start, column
+            start += len(column)
+
+    @property
+    def _batch_rows(self) -> int:
+        kind = self.schema.field("features").type
+        return _rows_per_group(getattr(kind, "list_size", 1024))
+
+    def _column(self, name: str) -> NDArray[Any]:
+        parts = [column.to_numpy(zero_copy_only=False) for _, column in self._batches(name)]
+        values: NDArray[Any] = np.concatenate(parts)
+        if name == "label":
+            return values.astype(np.float32)
+        if values.dtype == object:
+            return values.astype(np.str_)
+        if values.dtype == np.uint64 and values.max() > np.iinfo(np.int64).max:
+            row = int(np.argmax(values))
+            raise DataError(f"{self.path}: column {name!r} is {values[row]} in row {row}; expected an int64")
+        return values.astype(np.int64)
+
+    def _features(self, rows: IntArray) -> Float32Array:
+        features: Float32Array | None = None
+        for start, column in self._batches("features"):
+            width = self._width(column, start, None if features is None else features.shape[1])
+            if features is None:
+                features = np.empty((self.n_rows, width), np.float32)
+            values = column.flatten()
+            if values.null_count:
+                entry = int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))
+                raise DataError(
+                    f"{self.path}: column 'features' holds a null in row {start + entry // width} "
+                    f"(feature {entry % width}); expected a number"
+                )
+            with np.errstate(over="ignore"):  # what overflows float32 is found by the check for finite values
+                features[rows[start : start + len(column)]] = values.to_numpy().reshape(-1, width)
+        assert features is not None  # there is at least one row, hence one batch
+        return features
+
+    def _width(self, column: Any, start: int, width: int | None) -> int:
+        """The length of all lists in a batch, which must be that of the ones before."""
+        lengths = column.value_lengths().to_numpy(zero_copy_only=False)
+        expected = int(lengths[0]) if width is None else width
+        wrong = np.flatnonzero(lengths != expected)
+        if len(wrong) or expected == 0:
+            row = int(wrong[0]) if len(wrong) else 0
+            need = f"{expected}, as in row 0" if expected else "at least one"
+            raise DataError(
+                f"{self.path}: column 'features' has {lengths[row]} entries in row {start + row}; "
+                f"expected {need}"
+            )
+        return expected
+
+
+def _placed(values: NDArray[Any], rows: IntArray) -> NDArray[Any]:
+    """Each value at its row."""
+    placed = np.empty_like(values)
+    placed[rows] = values
+    return placed
+
+
+def _is_id(kind: Any) -> bool:
+    import pyarrow.types as kinds
+
+    kind = kind.value_type if kinds.is_dictionary(kind) else kind
+    return bool(kinds.is_integer(kind) or kinds.is_string(kind) or kinds.is_large_string(kind))
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_integer(kind) or kinds.is_floating(kind))
+
+
+def _is_list(kind: Any) -> bool:
+    import pyarrow.types as kinds
+
+    lists = kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)
+    return bool(lists and kinds.is_floating(kind.value_type))
