@@ -85,15 +85,15 @@ def check_labels(data: Any) -> Float32Array:
 def check_gain_labels(data: Any) -> Float32Array:
     """Labels from which 2**label - 1 can be computed, at least one of them above 0."""
     labels = check_labels(data)
-    place = int(np.argmax(labels))
-    if labels[place] > LARGEST_LABEL:
+    largest = labels.max()
+    if largest > LARGEST_LABEL:
         raise DataError(
-            f"labels: document {place} has label {labels[place]:g}; expected at most {LARGEST_LABEL:g} "
+            f"labels: document {np.argmax(labels)} has label {largest:g}; expected at most {LARGEST_LABEL:g} "
             "for the gain 2**label - 1"
         )
-    if labels[place] <= 0:
+    if largest <= 0:
         raise DataError(
-            f"labels: the largest is {labels[place]:g}, so every gain 2**label - 1 is 0; expected one above 0"
+            f"labels: the largest is {largest:g}, so every gain 2**label - 1 is 0; expected one above 0"
         )
     return labels
 

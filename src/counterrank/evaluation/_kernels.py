@@ -7,12 +7,18 @@ them. With `sums` the prefix sums of a value by rank, the expected value of such
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from counterrank.common.jit import Array, exact_kernel
 from counterrank.common.ranking import rank_order
+
+# up to so many documents, counting who stands above each (vector code) beats sorting the query
+_FEW = 16
+
+# typed, since numba compiles whatever is called with a literal 0 once more for that
+_ZERO: Any = np.int64(0)
 
 
 class Wanted(NamedTuple):
@@ -21,6 +27,7 @@ class Wanted(NamedTuple):
     average: bool  # whether ties are averaged, else document order counts
     cutoffs: Array  # for hits and dcg, at most the length of the longest query
     gain_cutoffs: Array  # for the graded gains
+    deepest: int  # the largest of them, or 0
     sums: Array  # prefix sums of the discounts
     gains: Array  # gain of the whole labels 0, 1, 2, ...
 
@@ -48,6 +55,21 @@ def longest_query(first: int, last: int, offsets: Array) -> int:
 
 
 @exact_kernel
+def how_many(values: Array) -> int:
+    """The number of values that are not 0."""
+    count = 0
+    for value in values:
+        count += value != 0
+    return count
+
+
+@exact_kernel
+def scratch(n: int) -> tuple[Array, Array, Array]:
+    """Arrays for `rank_order`; apart, since numba does not know rows of a matrix to be contiguous."""
+    return np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+
+
+@exact_kernel
 def end_of_run(scores: Array, order: Array, begin: int) -> int:
     """One past the last rank (from 0) whose document ties with the one at `begin`."""
     value = scores[order[begin]]
@@ -62,22 +84,46 @@ def weighted_queries(
     first: int, last: int, offsets: Array, scores: Array, weights: Array, prefix: Array, out: Array
 ) -> None:
     """out[q] = sum of weight * lambda(rank) over the documents of q, from the prefix sums of lambda."""
-    order, keys, spare = np.empty((3, longest_query(first, last, offsets)), np.int64)
+    order, keys, spare = scratch(longest_query(first, last, offsets))
     for q in range(first, last):
         own = scores[offsets[q] : offsets[q + 1]]
         omega = weights[offsets[q] : offsets[q + 1]]
-        out[q] = 0.0
-        if not np.any(omega):
-            continue
-        rank_order(own, order, keys, spare)
-        begin = 0
-        while begin < len(own):
-            end = end_of_run(own, order, begin)
-            together = 0.0
-            for place in order[begin:end]:
-                together += omega[place]
-            out[q] += together * (prefix[end] - prefix[begin]) / (end - begin)
-            begin = end
+        if how_many(omega) <= _FEW:
+            out[q] = few_weighted(own, omega, prefix)
+        else:
+            rank_order(own, order, keys, spare)
+            out[q] = many_weighted(own, omega, prefix, order)
+
+
+@exact_kernel
+def few_weighted(scores: Array, omega: Array, prefix: Array) -> float:
+    """Count for each weighted document how many stand above it and beside it."""
+    total = 0.0
+    for i in range(len(scores)):
+        if omega[i] != 0.0:
+            score = scores[i]
+            above = 0
+            beside = 0
+            for other in scores:
+                above += other > score
+                beside += other == score
+            total += omega[i] * (prefix[above + beside] - prefix[above]) / beside
+    return total
+
+
+@exact_kernel
+def many_weighted(scores: Array, omega: Array, prefix: Array, order: Array) -> float:
+    """Walk down the ranking, one run of equal scores after the other."""
+    total = 0.0
+    begin = _ZERO
+    while begin < len(scores):
+        end = end_of_run(scores, order, begin)
+        together = 0.0
+        for place in order[begin:end]:
+            together += omega[place]
+        total += together * (prefix[end] - prefix[begin]) / (end - begin)
+        begin = end
+    return total
 
 
 @exact_kernel
@@ -121,20 +167,19 @@ def label_queries(
     found: Found,
 ) -> None:
     """Everything that depends on the ranking, in one walk down it; `found` starts as zeros."""
-    order, keys, spare = np.empty((3, longest_query(first, last, offsets)), np.int64)
-    deepest = max(wanted.gain_cutoffs) if len(wanted.gain_cutoffs) else 0
+    order, keys, spare = scratch(longest_query(first, last, offsets))
+    deepest = wanted.deepest
     for q in range(first, last):
         own = scores[offsets[q] : offsets[q + 1]]
         is_relevant = relevant[offsets[q] : offsets[q + 1]]
         label = labels[offsets[q] : offsets[q + 1]]
-        total = np.sum(is_relevant)
+        total = how_many(is_relevant)
         found.n_relevant[q] = total
         rank_order(own, order, keys, spare)
-        seen = 0
-        begin = 0
+        seen = begin = _ZERO
         while begin < len(own) and (seen < total or begin < deepest):
             end = end_of_run(own, order, begin) if wanted.average else begin + 1
-            here = 0
+            here = _ZERO
             for place in order[begin:end]:
                 here += is_relevant[place]
             if here:
@@ -143,7 +188,8 @@ def label_queries(
                 gain = 0.0
                 for place in order[begin:end]:
                     gain += gain_of(label[place], wanted.gains)
-                add_gain(begin, end, gain, wanted.gain_cutoffs, wanted.sums, found.gain_dcg[q])
+                if gain > 0.0:
+                    add_gain(begin, end, gain, wanted.gain_cutoffs, wanted.sums, found.gain_dcg[q])
             seen += here
             begin = end
 
@@ -156,17 +202,19 @@ def add_relevant(q: int, begin: int, end: int, seen: int, here: int, wanted: Wan
     if seen == 0:
         found.reciprocal_rank[q] = expected_reciprocal_rank(begin, size, here)
     found.precision_sum[q] += expected_precision_sum(begin, seen, size, here)
-    add_gain(begin, end, here, wanted.cutoffs, wanted.sums, found.dcg[q])
+    add_gain(begin, end, float(here), wanted.cutoffs, wanted.sums, found.dcg[q])
+    share = here / size
     for c in range(len(wanted.cutoffs)):
-        found.hits[q, c] += here * max(0, min(end, wanted.cutoffs[c]) - begin) / size
+        found.hits[q, c] += share * max(0, min(end, wanted.cutoffs[c]) - begin)
 
 
 @exact_kernel
 def add_gain(begin: int, end: int, gain: float, cutoffs: Array, sums: Array, out: Array) -> None:
     """Add a gain spread evenly over the ranks begin+1 .. end, for each cutoff up to there."""
+    share = gain / (end - begin)
     for c in range(len(cutoffs)):
         if begin < cutoffs[c]:
-            out[c] += gain * (sums[min(end, cutoffs[c])] - sums[begin]) / (end - begin)
+            out[c] += share * (sums[min(end, cutoffs[c])] - sums[begin])
 
 
 @exact_kernel
@@ -183,11 +231,12 @@ def gain_of(label: float, gains: Array) -> float:
 @exact_kernel
 def ideal_queries(first: int, last: int, offsets: Array, labels: Array, wanted: Wanted, found: Found) -> None:
     """The discounted gains of a perfect ranking; `found` starts as zeros."""
+    order, keys, spare = scratch(longest_query(first, last, offsets))
     counts = np.empty(len(wanted.gains), np.int64)
     cutoffs, sums = wanted.gain_cutoffs, wanted.sums
     for q in range(first, last):
         own = labels[offsets[q] : offsets[q + 1]]
-        begin = 0
+        begin = _ZERO
         if count_whole(own, counts):
             for label in range(len(counts) - 1, 0, -1):
                 end = begin + counts[label]
@@ -197,20 +246,22 @@ def ideal_queries(first: int, last: int, offsets: Array, labels: Array, wanted: 
                     )
                     begin = end
         else:
-            for label in np.sort(own)[::-1]:
-                gain = gain_of(label, wanted.gains)
+            rank_order(own.astype(np.float64), order, keys, spare)
+            for place in order[: len(own)]:
+                gain = gain_of(own[place], wanted.gains)
                 add_gain(begin, begin + 1, gain, cutoffs, sums, found.gain_ideal[q])
                 begin += 1
 
 
 @exact_kernel
 def count_whole(labels: Array, counts: Array) -> bool:
-    """How often each whole label above 0 occurs; False if one is not whole or too large to be counted."""
+    """How often each whole label occurs (below 0 as 0); False if one is not whole or too large to count."""
     counts[:] = 0
-    for label in labels:
-        if label > 0.0:
-            whole = int(label)
-            if whole != label or whole >= len(counts):
-                return False
-            counts[whole] += 1
-    return True
+    largest = len(counts) - 1
+    all_whole = True
+    for label in labels:  # without a branch, since labels in a query are hard to foresee
+        positive = max(label, np.float32(0.0))
+        whole = np.int64(min(positive, np.float32(largest)))
+        all_whole &= np.float32(whole) == positive
+        counts[whole] += 1
+    return all_whole

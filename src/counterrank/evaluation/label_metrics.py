@@ -108,17 +108,17 @@ class _Parts:
     columns: dict[int | None, int]  # cutoff -> column of hits, dcg and ideal
     gain_columns: dict[int | None, int]  # the same for the graded gains
     ideal: FloatArray  # dcg of a perfect ranking
+    has_relevant: NDArray[np.bool_]
+    has_gain: NDArray[np.bool_]
 
     def counts(self, name: str) -> NDArray[np.bool_]:
         """Whether each query counts in this metric."""
-        graded = parse_metric(name)[0] == "ndcg_graded"
-        part = self.found.gain_ideal[:, 0] if graded else self.found.n_relevant
-        return np.asarray(part > 0)
+        return self.has_gain if parse_metric(name)[0] == "ndcg_graded" else self.has_relevant
 
-    def values(self, name: str) -> FloatArray:
-        """The metric of each query, nan where it does not count."""
+    def values(self, name: str, otherwise: float = np.nan) -> FloatArray:
+        """The metric of each query; `otherwise` where it does not count."""
         above, below = self._quotient(*parse_metric(name))
-        values = np.full(len(above), np.nan)
+        values = np.full(len(above), otherwise)
         np.divide(above, below, out=values, where=self.counts(name))
         return values
 
@@ -165,8 +165,9 @@ def _rank(
 
     longest = int(data.lengths.max())
     cutoffs, gain_cutoffs = _depths(columns, longest), _depths(gain_columns, longest)
+    deepest = int(gain_cutoffs.max(initial=0))
     sums = prefix_sums(discounts(longest))
-    wanted = _kernels.Wanted(ties == "average", cutoffs, gain_cutoffs, sums, _GAINS)
+    wanted = _kernels.Wanted(ties == "average", cutoffs, gain_cutoffs, deepest, sums, _GAINS)
     widths = (len(cutoffs), len(cutoffs), len(gain_cutoffs), len(gain_cutoffs))
     single = [np.zeros(data.n_queries) for _ in range(4)]
     found = _kernels.Found(*single, *(np.zeros((data.n_queries, width)) for width in widths))
@@ -174,7 +175,8 @@ def _rank(
     if gain_columns:
         for_queries(_kernels.ideal_queries, data.offsets, labels, wanted, found, threads=threads)
     best = np.minimum(found.n_relevant[:, None].astype(np.int64), cutoffs)
-    return _Parts(found, columns, gain_columns, ideal=sums[best])
+    has_gain = found.gain_ideal.sum(axis=1) > 0
+    return _Parts(found, columns, gain_columns, sums[best], found.n_relevant > 0, has_gain)
 
 
 def _columns(cutoffs: list[int | None]) -> dict[int | None, int]:
@@ -188,7 +190,8 @@ def _depths(cutoffs: dict[int | None, int], longest: int) -> IntArray:
 def _mean(parts: _Parts, name: str, weights: FloatArray, empty: str) -> float:
     """The weighted mean over queries; for arp over their relevant documents."""
     counts = parts.counts(name)
-    if not np.any(weights[counts]):
+    counted = float((weights * counts).sum())
+    if counted == 0.0:
         what = "label above 0" if name.startswith("ndcg_graded") else "relevant document"
         raise CounterrankError(
             f"query_weights: 0 for every query with a {what}, so {name} is not defined; expected one above 0"
@@ -196,8 +199,8 @@ def _mean(parts: _Parts, name: str, weights: FloatArray, empty: str) -> float:
     # sums rather than dot products: BLAS would wake its threads for each of these short vectors
     if name == "arp":
         return float((weights * parts.found.rank_sum).sum() / (weights * parts.found.n_relevant).sum())
-    total = weights.sum() if empty == "zero" else weights[counts].sum()
-    return float((weights[counts] * parts.values(name)[counts]).sum() / total)
+    total = float(weights.sum()) if empty == "zero" else counted
+    return float((weights * parts.values(name, otherwise=0.0)).sum()) / total
 
 
 def _check_query_weights(query_weights: ArrayLike | None, n_queries: int) -> FloatArray:

@@ -1,0 +1,84 @@
+"""`evaluate` against the cost of sorting the scores, which any evaluation has to pay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from counterrank.common.parallel import thread_count
+from counterrank.common.ranking import rank_order
+from counterrank.data import RankingData
+from counterrank.estimators import full_information
+from counterrank.evaluation import evaluate, weighted_metric
+
+_TARGET = 2.0  # times our own sort, one thread
+
+
+@njit(nogil=True)
+def _argsort_queries(offsets, scores):
+    """What one would write first: a stable argsort for each query."""
+    check = 0
+    for q in range(len(offsets) - 1):
+        check += np.argsort(-scores[offsets[q] : offsets[q + 1]], kind="mergesort")[0]
+    return check
+
+
+@njit(nogil=True)
+def _rank_queries(offsets, scores, longest):
+    order, keys, spare = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(longest, np.int64)
+    check = 0
+    for q in range(len(offsets) - 1):
+        rank_order(scores[offsets[q] : offsets[q + 1]], order, keys, spare)
+        check += order[0]
+    return check
+
+
+def run(data: RankingData, repeats: int = 5) -> list[dict[str, Any]]:
+    """Rows of name, median seconds, ratio to sorting the scores with our kernel on one thread, and target."""
+    rng = np.random.default_rng(0)
+    scores = rng.standard_normal(data.n_docs)
+    tied = np.round(scores)
+    weights = full_information(data)
+    dense = rng.exponential(size=data.n_docs) * (rng.random(data.n_docs) < 0.85)
+    offsets, longest = data.offsets, int(data.lengths.max())
+    five = ["arp", "dcg@5", "ndcg@5", "precision@5", "mrr"]
+    threads = thread_count()
+    cases: list[tuple[str, Callable[[], Any], float | None]] = [
+        ("sort the scores, rank_order", lambda: _rank_queries(offsets, scores, longest), None),
+        ("sort the scores, numba argsort", lambda: _argsort_queries(offsets, scores), None),
+        ("evaluate, all metrics", lambda: evaluate(scores, data, threads=1), _TARGET),
+        ("evaluate, all metrics, many ties", lambda: evaluate(tied, data, threads=1), _TARGET),
+        ("evaluate, five metrics", lambda: evaluate(scores, data, metrics=five, threads=1), _TARGET),
+        (f"evaluate, all metrics, {threads} threads", lambda: evaluate(scores, data), None),
+        (
+            "weighted dcg@5, weights from labels",
+            lambda: weighted_metric(scores, weights, offsets, "dcg@5", threads=1),
+            None,
+        ),
+        (
+            "weighted dcg@5, 85 % weighted",
+            lambda: weighted_metric(scores, dense, offsets, "dcg@5", threads=1),
+            _TARGET,
+        ),
+    ]
+    seconds = _medians([case for _, case, _ in cases], repeats)
+    return [
+        {"name": name, "seconds": taken, "ratio": taken / seconds[0], "target": target}
+        for (name, _, target), taken in zip(cases, seconds, strict=True)
+    ]
+
+
+def _medians(cases: list[Callable[[], Any]], repeats: int) -> list[float]:
+    """Median seconds of each, taken in turns so that a busy moment of the machine hits all alike."""
+    taken: list[list[float]] = [[] for _ in cases]
+    for turn in range(repeats + 1):
+        for case, times in zip(cases, taken, strict=True):
+            begin = perf_counter()
+            case()
+            if turn:  # the first turn compiles
+                times.append(perf_counter() - begin)
+    return [float(np.median(times)) for times in taken]
