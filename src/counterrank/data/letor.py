@@ -29,15 +29,15 @@ from counterrank.data.ids import first_repeat_in_query, group_rows, place_in_que
 from counterrank.data.ranking_data import RankingData
 
 _PIECE = 4 << 20  # bytes; small enough that threads end at about the same time
-_EXAMPLE = "a line looks like '2 qid:10 1:0.5 2:3 #docid = 7'"
+_EXAMPLE = "2 qid:10 1:0.5 2:3 #docid = 7"
 _EXPECTED = {
-    kernels.BAD_LABEL: ("label {}", "a number that fits float32"),
+    kernels.BAD_LABEL: ("bad label {}", "a number that fits float32"),
     kernels.NO_QUERY: ("{} stands where the query should", "'qid:' and an id after the label"),
-    kernels.BAD_QUERY: ("query id {}", "UTF-8 text without control characters"),
-    kernels.BAD_DOCUMENT: ("document id {}", "UTF-8 text without control characters"),
+    kernels.BAD_QUERY: ("bad query id {}", "UTF-8 text without control characters"),
+    kernels.BAD_DOCUMENT: ("bad document id {}", "UTF-8 text without control characters"),
     kernels.BAD_FEATURE: ("{} is not a feature", "'id:value'"),
-    kernels.BAD_ID: ("feature id in {}", f"a whole number from 1 to {MAX_FEATURE_ID}"),
-    kernels.BAD_VALUE: ("value in {}", "a finite decimal number that fits float32"),
+    kernels.BAD_ID: ("bad feature id in {}", f"a whole number from 1 to {MAX_FEATURE_ID}"),
+    kernels.BAD_VALUE: ("bad value in {}", "a finite decimal number that fits float32"),
     kernels.REPEATED: ("{} gives its feature a second time", "each feature once per line"),
 }
 
@@ -89,7 +89,8 @@ class _LetorFile:
         self.tables, self.width = self._find_lines()
         self.lines: NDArray[np.int64] = np.concatenate(self.tables)
         if not len(self.lines):
-            raise self._error(len(self.text), "no document up to here", f"at least one line; {_EXAMPLE}")
+            fault = "no document up to here" if len(self.text) else "the file is empty"
+            raise self._error(len(self.text), fault, f"lines like {_EXAMPLE!r}")
 
     def _hold(self, text: NDArray[np.uint8]) -> None:
         self.text = text
@@ -195,9 +196,8 @@ class _LetorFile:
 
     def _damaged(self, fault: str) -> LetorError:
         last = self.text[-200:].tobytes().rpartition(b"\n")[2]
-        return self._error(
-            len(self.text), f"{fault} behind {_shown(last[-40:])}", "a whole file; fetch it again"
-        )
+        place = f"behind {_shown(last[-40:])}" if last else "here"
+        return self._error(len(self.text), f"{fault} {place}", "a whole file; fetch or pack it again")
 
     def _error(self, place: int, fault: str, expected: str) -> LetorError:
         return LetorError(f"{self.path}: line {self._line_number(place)}: {fault}; expected {expected}")
@@ -211,7 +211,7 @@ def _job(function: Callable[..., Any], *args: Any) -> Callable[[], Any]:
 
 
 def _shown(text: bytes | str) -> str:
-    """Text for a message: quoted, unreadable bytes escaped, at most about 40 characters."""
-    words = text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else text
-    words = words.encode("unicode_escape").decode() if not words.isprintable() else words
-    return repr(words if len(words) <= 40 else words[:37] + "...").replace("\\\\", "\\")
+    """Text for a message: quoted, what cannot be read escaped, cut after about 40 characters."""
+    words = text[:200].decode("utf-8", "backslashreplace") if isinstance(text, bytes) else text
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words[:100])
+    return f"'{shown}'" if len(shown) <= 40 else f"'{shown[:37]}...'"
