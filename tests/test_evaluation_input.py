@@ -76,6 +76,7 @@ def test_metrics_that_weights_cannot_give(name):
         (["a", "b"], [0, 3], {}, "scores: type .*; expected real numbers"),
         ([1, 2], None, {}, "data: has no labels"),
         ([1, 2], [0, 2], {}, "relevance_threshold=3: no document is relevant, the largest label is 2"),
+        ([1, 2], [0, 0], {}, "relevance_threshold=3: no document is relevant, the largest label is 0"),
         ([1, 2], [0, 2], {"relevance_threshold": "x"}, "relevance_threshold='x': expected a number"),
         ([1, 2], [0, 0], {"metrics": ["ndcg_graded@5"]}, "labels: the largest is 0"),
         ([1, 2], [0, 3], {"ties": "random"}, "ties='random': expected one of 'average', 'order'"),

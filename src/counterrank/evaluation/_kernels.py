@@ -118,10 +118,14 @@ def many_weighted(scores: Array, omega: Array, prefix: Array, order: Array) -> f
     begin = _ZERO
     while begin < len(scores):
         end = end_of_run(scores, order, begin)
-        together = 0.0
-        for place in order[begin:end]:
-            together += omega[place]
-        total += together * (prefix[end] - prefix[begin]) / (end - begin)
+        value = prefix[end] - prefix[begin]
+        if end == begin + 1:  # most often; spares the division
+            total += omega[order[begin]] * value
+        else:
+            together = 0.0
+            for place in order[begin:end]:
+                together += omega[place]
+            total += together * value / (end - begin)
         begin = end
     return total
 

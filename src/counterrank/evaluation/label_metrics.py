@@ -156,12 +156,12 @@ def _rank(
     metrics = [parse_metric(name) for name in names]
     columns = _columns([k for kind, k in metrics if kind in ("dcg", "ndcg", "precision", "recall")])
     gain_columns = _columns([k for kind, k in metrics if kind == "ndcg_graded"])
-    if gain_columns:
-        check_gain_labels(data)
     if all(kind == "ndcg_graded" for kind, _ in metrics):
         relevant = labels >= check_threshold(relevance_threshold)
     else:
         relevant = relevant_documents(data, relevance_threshold)
+    if gain_columns:
+        check_gain_labels(data)
 
     longest = int(data.lengths.max())
     cutoffs, gain_cutoffs = _depths(columns, longest), _depths(gain_columns, longest)
