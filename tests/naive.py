@@ -5,6 +5,7 @@ Each returns (value, gradient) for one query; `over_queries` adds up.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -123,5 +124,5 @@ TAKES_K = ("dcg_hinge", "dcg_logistic", "lambdaloss_dcg_at_k", "lambdaloss_trunc
 
 def over_queries(one_query: Callable, scores, weights, offsets):
     """Sum of the values, gradients end to end."""
-    parts = [one_query(scores[a:b], weights[a:b]) for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    parts = [one_query(scores[a:b], weights[a:b]) for a, b in itertools.pairwise(offsets)]
     return sum(value for value, _ in parts), np.concatenate([gradient for _, gradient in parts])

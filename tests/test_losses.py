@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import counterrank as cr
@@ -94,9 +95,7 @@ def test_lambdaloss_takes_any_discounts(name, query, truncate):
     scores, weights, offsets = query
     given_discounts, by_rank = DISCOUNTS[name]
     got = losses.lambdaloss(scores, weights, offsets, discounts=given_discounts, truncate=truncate)
-    expected = naive.over_queries(
-        lambda s, w: naive.lambdaloss(s, w, by_rank, truncate), scores, weights, offsets
-    )
+    expected = naive.over_queries(lambda s, w: naive.lambdaloss(s, w, by_rank, truncate), scores, weights, offsets)
     assert_same(got, expected, 1.0 + np.abs(weights).sum() * (1.0 + np.abs(scores).max()))
 
 
@@ -127,9 +126,7 @@ def test_gradients_are_central_differences(name, k):
         up, down = scores.copy(), scores.copy()
         up[i] += step
         down[i] -= step
-        slope = (call(name, up, weights, offsets, k=k)[0] - call(name, down, weights, offsets, k=k)[0]) / (
-            2 * step
-        )
+        slope = (call(name, up, weights, offsets, k=k)[0] - call(name, down, weights, offsets, k=k)[0]) / (2 * step)
         assert slope == pytest.approx(gradient[i], rel=1e-6, abs=1e-7)
 
 
@@ -219,9 +216,7 @@ class TestKnownMistakes:
     @pytest.mark.parametrize("name", naive.NAMED)
     def test_single_documents_short_queries_and_no_weights(self, name):  # mistake 8
         alone, gradient = call(name, [7.0], [2.0], [0, 1], k=5)
-        expected = {"arp_hinge": 2.0, "arp_logistic": 2.0, "dcg_hinge": -2.0, "dcg_logistic": -2.0}.get(
-            name, 0.0
-        )
+        expected = {"arp_hinge": 2.0, "arp_logistic": 2.0, "dcg_hinge": -2.0, "dcg_logistic": -2.0}.get(name, 0.0)
         assert alone == pytest.approx(expected)  # a document alone has bound 1
         assert gradient.tolist() == [0.0]
         nothing, gradient = call(name, [1.0, 2.0, 3.0], [0.0, 0.0, 0.0], [0, 1, 3], k=5)
@@ -238,8 +233,7 @@ class TestKnownMistakes:
         ranks = naive.ranks_of(scores)
         n = len(scores)
         constant = sum(
-            min(weights[i], weights[j])
-            * (discount(abs(ranks[i] - ranks[j])) - discount(abs(ranks[i] - ranks[j]) + 1))
+            min(weights[i], weights[j]) * (discount(abs(ranks[i] - ranks[j])) - discount(abs(ranks[i] - ranks[j]) + 1))
             for i in range(n)
             for j in range(i)
         )
@@ -260,9 +254,7 @@ class TestKnownMistakes:
     def test_monotonic_losses_bound_the_metric_for_positive_weights(self, query, k, bound):
         scores, weights, offsets = query
         weights = np.abs(weights)
-        ranks = np.concatenate(
-            [naive.ranks_of(scores[a:b]) for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
-        )
+        ranks = np.concatenate([naive.ranks_of(scores[a:b]) for a, b in itertools.pairwise(offsets)])
         arp = np.dot(weights, ranks)
         dcg = sum(-w * naive.cut_dcg(k)(r) for w, r in zip(weights, ranks, strict=True))
         slack = 1e-9 * (1 + abs(arp))
@@ -285,10 +277,7 @@ def test_threads_do_not_matter(name):
 def test_float32_scores_and_weights_are_taken(name):
     rng = np.random.default_rng(2)
     scores, weights = rng.normal(size=9).astype(np.float32), rng.random(9).astype(np.float32)
-    assert (
-        call(name, scores, weights, [0, 9])[0]
-        == call(name, scores.astype(float), weights.astype(float), [0, 9])[0]
-    )
+    assert call(name, scores, weights, [0, 9])[0] == call(name, scores.astype(float), weights.astype(float), [0, 9])[0]
 
 
 def test_k_beyond_the_query_means_no_cutoff():
@@ -299,23 +288,23 @@ def test_k_beyond_the_query_means_no_cutoff():
 
 
 BAD = [
-    (dict(scores=[1.0, np.nan]), "scores: entry 1 is nan"),
-    (dict(weights=[1.0, np.inf]), "weights: entry 1 is inf"),
-    (dict(weights=[1.0]), "weights: 1 entries; expected 2"),
-    (dict(offsets=[0, 1]), "offsets: ends at 1; expected the number of documents, 2"),
-    (dict(offsets=[0, 2, 2]), "offsets: query 1 is empty"),
-    (dict(offsets=[1, 2]), "offsets: starts at 1; expected 0"),
-    (dict(offsets=[0.0, 2.0]), "offsets: type float64; expected whole numbers"),
-    (dict(scores=[[1.0, 2.0]]), "scores: shape (1, 2); expected one dimension"),
-    (dict(scores=["a", "b"]), "scores: type <U1; expected real numbers"),
-    (dict(k=0), "k=0: expected a whole number of at least 1"),
-    (dict(k=2.5), "k=2.5: expected a whole number of at least 1"),
+    ({"scores": [1.0, np.nan]}, "scores: entry 1 is nan"),
+    ({"weights": [1.0, np.inf]}, "weights: entry 1 is inf"),
+    ({"weights": [1.0]}, "weights: 1 entries; expected 2"),
+    ({"offsets": [0, 1]}, "offsets: ends at 1; expected the number of documents, 2"),
+    ({"offsets": [0, 2, 2]}, "offsets: query 1 is empty"),
+    ({"offsets": [1, 2]}, "offsets: starts at 1; expected 0"),
+    ({"offsets": [0.0, 2.0]}, "offsets: type float64; expected whole numbers"),
+    ({"scores": [[1.0, 2.0]]}, "scores: shape (1, 2); expected one dimension"),
+    ({"scores": ["a", "b"]}, "scores: type <U1; expected real numbers"),
+    ({"k": 0}, "k=0: expected a whole number of at least 1"),
+    ({"k": 2.5}, "k=2.5: expected a whole number of at least 1"),
 ]
 
 
 @pytest.mark.parametrize(("change", "message"), BAD)
 def test_bad_input_is_named(change, message):
-    arguments = dict(scores=[1.0, 2.0], weights=[1.0, 0.0], offsets=[0, 2], k=1) | change
+    arguments = {"scores": [1.0, 2.0], "weights": [1.0, 0.0], "offsets": [0, 2], "k": 1} | change
     with pytest.raises(cr.CounterrankError, match=message.replace("(", r"\(").replace(")", r"\)")):
         losses.lambdaloss_truncated(**arguments)
 

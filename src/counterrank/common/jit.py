@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 from numba import njit
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+F = TypeVar("F", bound=Callable[..., Any])
 
-# Sums may be reordered and multiply-adds fused, so that loops become vector code; infinities and NaN keep their
-# meaning. Compiled code is kept on disk, and the GIL is released so that Python threads run kernels side by side.
-kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"})
 
-# Where the order of operations is the algorithm.
-exact_kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+def kernel(function: F) -> F:
+    """Compile when first called, keep the result on disk, and release the GIL while running.
+
+    Sums may be reordered and multiply-adds fused, so that loops become vector code; infinities and NaN keep their
+    meaning.
+    """
+    flags = {"reassoc", "contract", "arcp", "nsz"}
+    return cast(F, njit(nogil=True, cache=True, error_model="numpy", fastmath=flags)(function))
+
+
+def exact_kernel(function: F) -> F:
+    """As `kernel`, for code in which the order of operations is the algorithm."""
+    return cast(F, njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})(function))

@@ -34,9 +34,7 @@ _A5, _A6, _A7 = 0.09090870416252403, 0.07693307021152004, 0.06650187016337313
 _A8, _A9, _A10 = 0.06055084364034609, 0.0416225325593041, 0.08522081781390699
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def float_bits(typing_context: Any, x: Any) -> Any:
-    """The bits of a float64 as an int64."""
+def _float_bits(typing_context: Any, x: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.int64))
@@ -44,14 +42,17 @@ def float_bits(typing_context: Any, x: Any) -> Any:
     return types.int64(types.float64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def bits_float(typing_context: Any, x: Any) -> Any:
-    """The float64 with these bits."""
+def _bits_float(typing_context: Any, x: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.float64))
 
     return types.float64(types.int64), generate
+
+
+# the bits of a float64 as an int64, and back; to the outside these are functions of one argument
+float_bits: Any = intrinsic(_float_bits)
+bits_float: Any = intrinsic(_bits_float)
 
 
 @exact_kernel
@@ -75,7 +76,8 @@ def exp_negative(x: float) -> float:
     p = p * r + _E3
     p = p * r + _E2
     p = p * r * r + r + 1.0
-    return p * bits_float((float_bits(shifted) << 52) + np.int64(_ONE_BITS))
+    power: float = bits_float((float_bits(shifted) << 52) + np.int64(_ONE_BITS))
+    return p * power
 
 
 @kernel

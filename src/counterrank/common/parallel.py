@@ -8,8 +8,9 @@ the result does not depend on how the ranges were cut.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def thread_count(threads: int | None = None) -> int:
     return threads
 
 
-def run_parallel(jobs: list[Callable[[], Any]], threads: int) -> list[Any]:
+def run_parallel(jobs: Sequence[Callable[[], Any]], threads: int) -> list[Any]:
     """The results of all jobs, in order, at most `threads` of them at a time.
 
     >>> run_parallel([lambda: 1, lambda: 2], threads=2)
@@ -80,8 +81,5 @@ def for_queries(
     n = thread_count(threads)
     # a few ranges more than threads even out long queries; a small job is not worth a thread
     parts = 1 if n == 1 or offsets[-1] < 4096 else 4 * n
-    jobs = [
-        (lambda first=first, last=last: kernel(first, last, offsets, *args))
-        for first, last in split_queries(offsets, parts)
-    ]
+    jobs = [partial(kernel, first, last, offsets, *args) for first, last in split_queries(offsets, parts)]
     return run_parallel(jobs, n)

@@ -48,7 +48,7 @@ def _pack(scores: Array, low_bits: int, keys: Array) -> None:
     for i in range(len(scores)):
         bits = float_bits(scores[i] + 0.0)  # -0.0 becomes 0.0
         bits ^= (bits >> 63) & np.int64(_SIGN_FLIP)
-        keys[i] = (bits & ~low_bits) | (low_bits - i)
+        keys[i] = (bits & ~np.int64(low_bits)) | (low_bits - i)
 
 
 @exact_kernel
@@ -81,7 +81,7 @@ def rank_order(scores: Array, order: Array, keys: Array, spare: Array) -> None:
     [1, 3, 0, 2]
     """
     n = len(scores)
-    low_bits = np.int64(1)
+    low_bits = 1
     while low_bits < n - 1:
         low_bits = 2 * low_bits + 1
     _pack(scores, low_bits, spare)

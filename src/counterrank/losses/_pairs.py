@@ -91,7 +91,9 @@ def _swap_factors_at(discount: float, places: Array, discounts: Array, factors: 
 
 
 @kernel
-def gather_weighted(n: int, scores: Array, weights: Array, places: Array, some_scores: Array, some_weights: Array) -> int:
+def gather_weighted(
+    n: int, scores: Array, weights: Array, places: Array, some_scores: Array, some_weights: Array
+) -> int:
     """The documents of non-zero weight, side by side; returns how many."""
     c = 0
     for i in range(n):

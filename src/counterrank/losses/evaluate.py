@@ -22,7 +22,7 @@ def check_inputs(scores: ArrayLike, weights: ArrayLike, offsets: ArrayLike) -> t
 
 
 def _writeable(array: Any) -> Any:
-    return np.require(array, requirements="CW")
+    return np.require(array, requirements=["C", "W"])
 
 
 def run_loss(

@@ -32,9 +32,7 @@ class Alpha(NamedTuple):
 
 
 ALPHA_ARP = Alpha(lambda x: -x, lambda x: np.full_like(x, -1.0))
-ALPHA_DCG = Alpha(
-    lambda x: 1.0 / np.log2(1.0 + x), lambda x: -1.0 / ((1.0 + x) * np.log2(1.0 + x) ** 2 * np.log(2.0))
-)
+ALPHA_DCG = Alpha(lambda x: 1.0 / np.log2(1.0 + x), lambda x: -1.0 / ((1.0 + x) * np.log2(1.0 + x) ** 2 * np.log(2.0)))
 
 
 def monotonic(
@@ -150,7 +148,9 @@ def lambdarank(
     return run_loss(lambdarank_spec(table, check_cutoff(k)), s, w, o, threads)
 
 
-def _apply_alpha(alpha: Alpha | tuple[Callable[..., ArrayLike], ...], ranks: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _apply_alpha(
+    alpha: Alpha | tuple[Callable[..., ArrayLike], ...], ranks: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     try:
         function, derivative = alpha
     except (TypeError, ValueError):

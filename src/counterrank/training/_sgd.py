@@ -52,9 +52,7 @@ def sgd_epoch(queries: Array, problem: Any, loss: Any, step: float, coefficients
 
 
 @kernel
-def sum_gradients(
-    queries: Array, problem: Any, loss: Any, coefficients: Array, total: Array, norms: Array
-) -> float:
+def sum_gradients(queries: Array, problem: Any, loss: Any, coefficients: Array, total: Array, norms: Array) -> float:
     """The gradient of the losses of `queries` together into `total`, and the norm of each into `norms`."""
     room = _room(problem[6], len(coefficients))
     gradient = np.empty(len(coefficients))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.parallel import run_parallel
 from counterrank.training.problem import LinearProblem
 
-Judge = Callable[[FloatArray, int], float]  # from coefficients and a number of threads
+# From coefficients and a number of threads to each query's part in the metric; larger is better, the sum is the metric.
+Judge = Callable[[FloatArray, int], FloatArray]
 
 # The step sizes a race starts with and how far it may go beyond, in half powers of ten around the natural step.
 _POWERS = range(-2, 8)
@@ -47,36 +49,29 @@ class Schedule:
 class Run:
     """Training with one step size: can go on for a while, pause, and go on.
 
-    `judge` gives the metric of a model with a sign that makes larger better; where `stops` is set it speaks of
-    validation data, the best model is kept and training ends by itself.
+    With a judge of validation data the best model is kept and training ends by itself; without one the last is kept.
     """
 
     problem: LinearProblem
     schedule: Schedule
     step: float
-    judge: Judge
-    stops: bool
+    on_training: Judge
+    on_validation: Judge | None
     coefficients: FloatArray = field(init=False)
-    history: list[dict[str, float]] = field(default_factory=list)
-    best: float = -np.inf
+    history: list[dict[str, float | None]] = field(default_factory=list)
     best_epoch: int = 0
     finished: bool = False
+    diverged: bool = False
 
     def __post_init__(self) -> None:
         self.coefficients = np.zeros(self.problem.n_features)
-        self._kept = self.coefficients.copy()
+        self.kept = self.coefficients.copy()
+        self.parts: FloatArray | None = None  # of the kept model's validation metric
 
     @property
-    def kept(self) -> FloatArray:
-        """The model to return: the best on validation data, or the last."""
-        return self._kept if self.stops else self.coefficients
-
-    @property
-    def standing(self) -> float:
-        """How good the model to return is; what a race goes by."""
-        if self.stops or not self.history:
-            return self.best
-        return self.history[-1]["metric"]
+    def failed(self) -> bool:
+        """Whether training ran off to infinity and left no model to return."""
+        return self.diverged and (self.on_validation is None or self.best_epoch == 0)
 
     def advance(self, until: int, threads: int, on_epoch: Callable[[float], None]) -> None:
         """Train up to epoch `until`, unless the run ends before."""
@@ -86,19 +81,22 @@ class Run:
             begin = time.perf_counter()
             loss = self.problem.epoch(order, self.step, self.schedule.batch, self.coefficients, threads)
             seconds = time.perf_counter() - begin
-            self._record(epoch, loss, seconds, threads)
+            self.diverged = not np.isfinite(self.coefficients).all()
+            validation = None if self.diverged else self._keep(epoch, threads)
+            self.history.append({"epoch": epoch, "loss": loss, "validation": validation, "seconds": seconds})
+            overdue = self.on_validation is not None and epoch - self.best_epoch >= self.schedule.patience
+            self.finished = self.diverged or overdue or epoch >= self.schedule.max_epochs
             on_epoch(1)
-        self.finished = self.finished or len(self.history) >= self.schedule.max_epochs
 
-    def _record(self, epoch: int, loss: float, seconds: float, threads: int) -> None:
-        healthy = bool(np.isfinite(self.coefficients).all())
-        metric = self.judge(self.coefficients, threads) if healthy else -np.inf
-        self.history.append({"epoch": epoch, "loss": loss, "metric": metric, "seconds": seconds})
-        if metric > self.best:
-            self.best, self.best_epoch = metric, epoch
-            self._kept = self.coefficients.copy()
-        overdue = self.stops and epoch - self.best_epoch >= self.schedule.patience
-        self.finished = self.finished or overdue or not healthy
+    def _keep(self, epoch: int, threads: int) -> float | None:
+        """Copy the model if it is the one to return so far; its validation metric, if there is one."""
+        if self.on_validation is None:
+            self.kept, self.best_epoch = self.coefficients.copy(), epoch
+            return None
+        parts = self.on_validation(self.coefficients, threads)
+        if self.parts is None or parts.sum() > self.parts.sum():
+            self.kept, self.best_epoch, self.parts = self.coefficients.copy(), epoch, parts
+        return float(parts.sum())
 
 
 def natural_step(problem: LinearProblem, threads: int) -> float:
@@ -120,32 +118,53 @@ def race(make_run: Callable[[float], Run], base: float, schedule: Schedule, on_e
     """
     tried = {power: make_run(base * 10.0 ** (power / 2)) for power in _POWERS}
     runs = dict(tried)
-    for until, keep in _rounds(schedule.max_epochs, len(runs)):
+    for until, keep in _rounds(schedule.max_epochs):
         _advance_all(list(runs.values()), until, schedule.threads, on_epoch)
-        while (edge := _beyond(runs, min(tried), max(tried))) is not None:
+        while (edge := _beyond(runs, min(tried), max(tried), schedule.threads)) is not None:
             tried[edge] = runs[edge] = make_run(base * 10.0 ** (edge / 2))
             _advance_all([runs[edge]], until, schedule.threads, on_epoch)
-        ranked = sorted(runs, key=lambda power: (-runs[power].standing, power))
-        runs = {power: runs[power] for power in ranked[:keep]}
+        runs = {power: runs[power] for power in standings(runs, schedule.threads)[:keep]}
     (winner,) = runs.values()
-    _advance_all([winner], schedule.max_epochs, schedule.threads, on_epoch)
     return winner
 
 
-def _rounds(max_epochs: int, n: int) -> list[tuple[int, int]]:
-    """(epoch, how many stay after it): half of them each time, the last two compared after 40 % of the epochs."""
-    keeps = []
-    while n > 1:
-        n = (n + 1) // 2
-        keeps.append(n)
-    untils = [max(1, round(0.4 * max_epochs * 0.4 ** (len(keeps) - 1 - i))) for i in range(len(keeps))]
-    return list(zip(untils, keeps, strict=True))
+def standings(runs: dict[int, Run], threads: int) -> list[int]:
+    """The runs from best to worst.
+
+    They are judged by the metric of the model each would return, on validation data if there is any. Runs that such
+    data cannot tell from the best one (within a standard error of the paired difference over queries) are ordered by
+    the metric on the training data, so that a handful of validation queries does not decide by luck.
+    """
+    training = {power: _training_metric(run, threads) for power, run in runs.items()}
+    judged = {power: run.parts for power, run in runs.items() if run.parts is not None}
+    if not judged:
+        return sorted(runs, key=lambda power: (-training[power], power))
+    leader = max(judged.values(), key=np.sum)
+
+    def place(power: int) -> tuple[bool, float, int]:
+        if power not in judged:
+            return True, np.inf, power
+        behind = leader - judged[power]
+        apart = bool(behind.sum() > np.sqrt(len(behind)) * behind.std())
+        return apart, -float(judged[power].sum()) if apart else -training[power], power
+
+    return sorted(runs, key=place)
 
 
-def _beyond(runs: dict[int, Run], lowest: int, highest: int) -> int | None:
+def _training_metric(run: Run, threads: int) -> float:
+    return float(run.on_training(run.kept, threads).sum()) if not run.failed else -np.inf
+
+
+def _rounds(max_epochs: int) -> list[tuple[int, int]]:
+    """(epoch, how many stay after it); a step size that learns slowly but well needs time to show it."""
+    shares = ((0.08, 7), (0.16, 5), (0.35, 3), (0.6, 2), (1.0, 1))
+    return [(max(1, round(share * max_epochs)), keep) for share, keep in shares]
+
+
+def _beyond(runs: dict[int, Run], lowest: int, highest: int, threads: int) -> int | None:
     """The next step size to try, if the best so far is the largest or smallest tried."""
-    best = max(runs, key=lambda power: (runs[power].standing, -power))
-    if (best == lowest or not np.isfinite(runs[best].standing)) and lowest > -_FARTHEST:
+    best = standings(runs, threads)[0]
+    if (best == lowest or runs[best].failed) and lowest > -_FARTHEST:
         return lowest - 1
     return highest + 1 if best == highest and highest < _FARTHEST else None
 
@@ -154,4 +173,4 @@ def _advance_all(runs: list[Run], until: int, threads: int, on_epoch: Callable[[
     if len(runs) == 1:
         runs[0].advance(until, threads, on_epoch)
         return
-    run_parallel([lambda run=run: run.advance(until, 1, on_epoch) for run in runs], threads)  # type: ignore[misc]
+    run_parallel([partial(run.advance, until, 1, on_epoch) for run in runs], threads)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -75,13 +76,9 @@ class LinearProblem:
         pieces = [piece for piece in np.array_split(queries, _PIECES) if len(piece)]
         totals = np.empty((len(pieces), self.n_features))
         norms = [np.empty(len(piece)) for piece in pieces]
-        values = run_parallel(
-            [
-                lambda i=i: sum_gradients(  # type: ignore[misc]
-                    pieces[i], self.kernel_data, tuple(self.loss), coefficients, totals[i], norms[i]
-                )
-                for i in range(len(pieces))
-            ],
-            threads,
-        )
+        jobs = [
+            partial(sum_gradients, piece, self.kernel_data, tuple(self.loss), coefficients, totals[i], norms[i])
+            for i, piece in enumerate(pieces)
+        ]
+        values = run_parallel(jobs, threads)
         return float(np.sum(values)), totals.sum(axis=0), np.concatenate(norms)

@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 from counterrank.common.checks import FloatArray, check_choice, check_vector, make_generator
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike
-from counterrank.common.parallel import thread_count
+from counterrank.common.parallel import for_queries, thread_count
 from counterrank.common.progress import progress
 from counterrank.data import RankingData
-from counterrank.evaluation import higher_is_better, rank_values, weighted_metric
+from counterrank.evaluation import higher_is_better, prefix_sums, rank_values, weighted_queries
 from counterrank.losses import NamedLoss, named_loss
 from counterrank.losses.evaluate import longest_query
 from counterrank.models.linear import LinearModel, linear_scores
@@ -106,19 +106,25 @@ class Ranker:
         scaler = Scaler.learn(self.normalize, data)
         scales = scaler.scales(data)
         problem = LinearProblem.make(data, check_weights(weights, data, "weights"), scales, spec)
-        judge = self._judge(metric, data, weights, scales, scaler, validation)
+        on_training = make_judge(metric, data, problem.kernel_data[2], scales)
+        on_validation = None
+        if validation is not None:
+            other, other_weights = _check_pair(validation, data)
+            on_validation = make_judge(metric, other, other_weights, scaler.scales(other))
 
         def make_run(step: float) -> Run:
-            return Run(problem, schedule, step, judge, stops=validation is not None)
+            return Run(problem, schedule, step, on_training, on_validation)
 
-        run = self._train(make_run, problem, schedule, str(loss.name))
-        if not np.isfinite(run.kept).all():
-            raise CounterrankError(f"learning_rate={self.learning_rate}: training diverged; use a smaller one or 'auto'")
-        self.model_ = LinearModel(run.kept.copy(), scaler)
+        run = self._train(make_run, problem, schedule, loss.name)
+        if run.failed:
+            raise CounterrankError(
+                f"learning_rate={self.learning_rate}: training diverged; use a smaller one or 'auto'"
+            )
+        self.model_ = LinearModel(run.kept, scaler)
         self.metric_ = metric
         self.learning_rate_ = run.step
-        self.best_epoch_ = run.best_epoch if run.stops else len(run.history)
-        self.history_ = [_history_row(row, metric, run.stops) for row in run.history]
+        self.best_epoch_ = run.best_epoch
+        self.history_ = [_natural(row, metric) for row in run.history]
         self.n_features_ = data.n_features
         return self
 
@@ -164,29 +170,6 @@ class Ranker:
         entropy = int(make_generator(self.seed).integers(2**63))
         return Schedule(self.max_epochs, self.patience, self.batch_queries, entropy, thread_count(self.threads))
 
-    def _judge(
-        self,
-        metric: str,
-        data: RankingData,
-        weights: ArrayLike,
-        scales: Scales,
-        scaler: Scaler,
-        validation: tuple[RankingData, ArrayLike] | None,
-    ) -> Judge:
-        """The metric at the current ranks, on validation data if there is any; larger is better."""
-        rank_values(metric, 1)  # refuses metrics that weights alone cannot give
-        sign = 1.0 if higher_is_better(metric) else -1.0
-        if validation is not None:
-            data, weights = _check_pair(validation, data)
-            scales = scaler.scales(data)
-        checked = check_weights(weights, data, "weights" if validation is None else "validation weights")
-
-        def judge(coefficients: FloatArray, threads: int) -> float:
-            scores = linear_scores(data, coefficients, scales, threads)
-            return sign * weighted_metric(scores, checked, data.offsets, metric, threads=threads)
-
-        return judge
-
     def _train(self, make_run: Any, problem: LinearProblem, schedule: Schedule, name: str) -> Run:
         with progress(f"training {name}", schedule.max_epochs) as advance:
             if self.learning_rate == "auto":
@@ -211,26 +194,38 @@ def check_weights(weights: ArrayLike, data: RankingData, name: str) -> FloatArra
     return checked
 
 
+def make_judge(metric: str, data: RankingData, weights: FloatArray, scales: Scales) -> Judge:
+    """Each query's part in the metric at the current ranks, sum(omega * lambda) / sum(|omega|); larger is better."""
+    sign = 1.0 if higher_is_better(metric) else -1.0
+    prefix = prefix_sums(rank_values(metric, longest_query(data.offsets)))
+    total = sign / np.abs(weights).sum()
+
+    def judge(coefficients: FloatArray, threads: int) -> FloatArray:
+        scores = linear_scores(data, coefficients, scales, threads)
+        parts = np.empty(data.n_queries)
+        for_queries(weighted_queries, data.offsets, scores, weights, prefix, parts, threads=threads)
+        parts *= total
+        return parts
+
+    return judge
+
+
 def _check_data(data: Any, name: str) -> RankingData:
     if not isinstance(data, RankingData):
         raise CounterrankError(f"{name}: {type(data).__name__}; expected RankingData")
     return data
 
 
-def _check_pair(validation: Any, data: RankingData) -> tuple[RankingData, ArrayLike]:
+def _check_pair(validation: Any, data: RankingData) -> tuple[RankingData, FloatArray]:
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise CounterrankError("validation: expected a pair (data, weights)")
     other = _check_data(validation[0], "validation")
     if other.n_features != data.n_features:
         raise CounterrankError(f"validation: {other.n_features} features; expected {data.n_features} as in data")
-    return other, validation[1]
+    return other, check_weights(validation[1], other, "validation weights")
 
 
-def _history_row(row: dict[str, float], metric: str, stops: bool) -> dict[str, Any]:
-    sign = 1.0 if higher_is_better(metric) else -1.0
-    return {
-        "epoch": int(row["epoch"]),
-        "loss": row["loss"],
-        "validation": sign * row["metric"] if stops else None,
-        "seconds": row["seconds"],
-    }
+def _natural(row: dict[str, float | None], metric: str) -> dict[str, Any]:
+    """A row of the history with the metric's natural sign."""
+    value = row["validation"]
+    return row if value is None or higher_is_better(metric) else {**row, "validation": -value}
