@@ -20,7 +20,7 @@ def check_offsets(offsets: ArrayLike, n_docs: int | None = None, name: str = "of
     >>> check_offsets([0, 2, 2], 2)
     Traceback (most recent call last):
     ...
-    counterrank.common.errors.CounterrankError: offsets: query 1 is empty (offsets 2 to 2); expected at least one document
+    counterrank.common.errors.CounterrankError: offsets: query 1 is empty (2 to 2); expected at least one document
     """
     given = np.asarray(offsets)
     if given.ndim != 1 or len(given) < 2:
@@ -37,7 +37,7 @@ def check_offsets(offsets: ArrayLike, n_docs: int | None = None, name: str = "of
         q = int(bad[0])
         fault = "is empty" if result[q] == result[q + 1] else "has a negative length"
         raise CounterrankError(
-            f"{name}: query {q} {fault} (offsets {result[q]} to {result[q + 1]}); expected at least one document"
+            f"{name}: query {q} {fault} ({result[q]} to {result[q + 1]}); expected at least one document"
         )
     if n_docs is not None and result[-1] != n_docs:
         raise CounterrankError(f"{name}: ends at {result[-1]}; expected the number of documents, {n_docs}")

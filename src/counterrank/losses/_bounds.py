@@ -6,11 +6,11 @@ follows for the scores.
 
 from __future__ import annotations
 
-from counterrank.common.jit import Array, kernel
+from counterrank.common.jit import Array, exact_kernel, kernel
 from counterrank.common.numerics import LN2, LOG2_E, exp_negative, log1p_and_inverse
 
 
-@kernel
+@exact_kernel
 def hinge_bounds(n: int, scores: Array, bounds: Array, reach: Array) -> None:
     """The linear bound (`eq:linearupperbound`) of every document, in rank order.
 
@@ -22,7 +22,7 @@ def hinge_bounds(n: int, scores: Array, bounds: Array, reach: Array) -> None:
     total = 0.0
     for i in range(n):
         score = scores[i] - top
-        while count < n and scores[count] - top > score - 1.0:
+        while count < n and 1.0 - (scores[i] - scores[count]) > 0.0:
             total += scores[count] - top
             count += 1
         reach[i] = count
