@@ -1,7 +1,8 @@
 """Random numbers for the synthetic sets: one small stream per query, the same on any number of threads.
 
-A stream is a splitmix64 generator (Steele, Lea and Flood, 2014): a 64-bit counter in an array of one, whose mixed
-value is the draw. Streams start where (seed, query, purpose) hash to, so a query can be made without the others.
+A stream is a splitmix64 generator (Steele, Lea and Flood, 2014): a 64-bit counter in an array of one, whose
+mixed value is the draw. Streams start where (seed, query, purpose) hash to, so a query can be made without the
+others.
 """
 
 from __future__ import annotations
@@ -9,10 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from counterrank.common.jit import Array, exact_kernel
 
 # what a stream is for: lengths are drawn before the rows exist, so they have a stream of their own
 LENGTH = 1
@@ -25,33 +24,33 @@ _S12, _S27, _S30, _S31 = np.uint64(12), np.uint64(27), np.uint64(30), np.uint64(
 _POISSON_NORMAL_FROM = 24.0  # above it the rounded normal is as good and does not get slower with the mean
 
 
-@njit(nogil=True, cache=True)
+@exact_kernel
 def _mix(bits: Any) -> Any:
     bits = (bits ^ (bits >> _S30)) * _MIX_1
     bits = (bits ^ (bits >> _S27)) * _MIX_2
     return bits ^ (bits >> _S31)
 
 
-@njit(nogil=True, cache=True)
+@exact_kernel
 def start_stream(state: Array, key: Any, query: int, purpose: int) -> None:
     """Set `state` to the start of the stream of one query and purpose; `key` is the seed's 64-bit number."""
     state[0] = _mix(_mix(key + np.uint64(query) * _GOLDEN) + np.uint64(purpose) * _GOLDEN)
 
 
-@njit(nogil=True, cache=True)
+@exact_kernel
 def next_bits(state: Array) -> Any:
     """The next 64 random bits."""
     state[0] += _GOLDEN
     return _mix(state[0])
 
 
-@njit(nogil=True, cache=True)
+@exact_kernel
 def uniform(state: Array) -> float:
     """A number strictly between 0 and 1."""
     return (np.float64(next_bits(state) >> _S12) + 0.5) * 2.0**-52
 
 
-@njit(nogil=True, cache=True)
+@exact_kernel
 def fill_normals(state: Array, out: Array) -> None:
     """Independent standard normals (Marsaglia's polar method, which makes two at a time)."""
     for i in range(0, len(out), 2):
@@ -66,7 +65,7 @@ def fill_normals(state: Array, out: Array) -> None:
             out[i + 1] = y * factor
 
 
-@njit(nogil=True, cache=True)
+@exact_kernel
 def poisson(state: Array, mean: float) -> int:
     """A Poisson count: by inversion, and as a rounded normal where the mean is large."""
     if mean > _POISSON_NORMAL_FROM:
@@ -84,13 +83,13 @@ def poisson(state: Array, mean: float) -> int:
     return count
 
 
-@njit(nogil=True, cache=True)
+@exact_kernel
 def sigmoid(x: float) -> float:
     """The logistic function."""
     return 1.0 / (1.0 + np.exp(-x))
 
 
-@njit(nogil=True, cache=True)
+@exact_kernel
 def label_of(utility: float, thresholds: Array) -> int:
     """The number of thresholds that `utility` reaches."""
     label = 0
@@ -99,11 +98,11 @@ def label_of(utility: float, thresholds: Array) -> int:
     return label
 
 
-@njit(nogil=True, cache=True)
+@exact_kernel
 def draw_lengths(
     key: Any, first_query: int, out: Array, center: float, spread: float, short_share: float, longest: int
 ) -> None:
-    """Documents per query: log-normal, with a share of short ones (log-uniform from 1) that a log-normal lacks."""
+    """Documents per query: log-normal, and a share of short ones (log-uniform from 1), which that lacks."""
     state = np.empty(1, np.uint64)
     normal = np.empty(2)
     for i in range(len(out)):

@@ -1,7 +1,7 @@
 """The 125 text columns of the `"mslr"` shape, computed from term counts as the real columns are.
 
-Five streams of a document (body, anchor, title, url, and the whole of them) are matched with the terms of the query.
-Each of the 25 families below has one column per stream: column `5 * family + stream`.
+Five streams of a document (body, anchor, title, url, and the whole of them) are matched with the terms of the
+query. Each of the 25 families below has one column per stream: column `5 * family + stream`.
 
 | families | what |
 |---|---|
@@ -11,25 +11,20 @@ Each of the 25 families below has one column per stream: column `5 * family + st
 | 9-13 | the same five of tf / stream length |
 | 14-18 | the same five of tf * idf |
 | 19-21 | all terms found (0 or 1); cosine of query and stream; BM25 |
-| 22-24 | log-probability of the query in the stream: absolute discounting, Dirichlet and Jelinek-Mercer smoothing |
+| 22-24 | log-probability of the query in the stream, smoothed by discounting, Dirichlet and Jelinek-Mercer |
 
-So the near-duplicates, the sparse columns (few pages have anchor text), the columns that are constant in a query, and
-those that are constant for queries of one term come about as they do in the real data.
+So the near-duplicates, the sparse columns (few pages have anchor text), the columns that are constant in a query,
+and those that are constant for queries of one term come about as they do in the real data.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from counterrank.common.jit import Array, exact_kernel
 
 BODY, ANCHOR, TITLE, URL, WHOLE = 0, 1, 2, 3, 4
 N_STREAMS = 5
-N_TEXT_FEATURES = 125
 
 # the variances in the url stream are held at 0: columns that say nothing at all, as real pipelines have
 CONSTANT_COLUMNS = (5 * 8 + URL, 5 * 13 + URL)
@@ -42,7 +37,7 @@ _DIRICHLET = np.array([800.0, 800.0, 200.0, 200.0, 800.0])
 _JELINEK_MERCER = 0.1
 
 
-@njit(nogil=True, cache=True)
+@exact_kernel
 def five_statistics(row: Array, column: int, values: Array, n: int) -> None:
     """Sum, min, max, mean and variance of `values[:n]`, to every fifth column from `column`."""
     total = 0.0
@@ -63,7 +58,7 @@ def five_statistics(row: Array, column: int, values: Array, n: int) -> None:
     row[column + 20] = variance / n
 
 
-@njit(nogil=True, cache=True)
+@exact_kernel
 def match_columns(
     row: Array, stream: int, counts: Array, idf: Array, n_terms: int, length: float, scratch: Array
 ) -> None:
@@ -87,7 +82,7 @@ def match_columns(
     row[95 + stream] = found == n_terms
 
 
-@njit(nogil=True, cache=True)
+@exact_kernel
 def model_columns(
     row: Array, stream: int, counts: Array, idf: Array, background: Array, n_terms: int, length: float
 ) -> None:
@@ -112,11 +107,11 @@ def model_columns(
     row[120 + stream] = jelinek
 
 
-@njit(nogil=True, cache=True)
+@exact_kernel
 def text_columns(
     row: Array, counts: Array, lengths: Array, idf: Array, background: Array, n_terms: int, scratch: Array
 ) -> None:
-    """All text columns of one document; the whole stream's counts and lengths are those of the four others."""
+    """All text columns of one document; counts and lengths of the whole are the sums over the other streams."""
     for t in range(n_terms):
         counts[WHOLE, t] = counts[BODY, t] + counts[ANCHOR, t] + counts[TITLE, t] + counts[URL, t]
     lengths[WHOLE] = lengths[BODY] + lengths[ANCHOR] + lengths[TITLE] + lengths[URL]

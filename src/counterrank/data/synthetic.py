@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +12,9 @@ from counterrank.common.parallel import for_queries
 from counterrank.data import _synthetic_mslr as mslr
 from counterrank.data import _synthetic_yahoo as yahoo
 from counterrank.data._synthetic_kernels import draw_lengths
+from counterrank.data.fold import Fold
 from counterrank.data.ids import place_in_query
 from counterrank.data.ranking_data import RankingData
-
-if TYPE_CHECKING:
-    from counterrank.data.fold import Fold
 
 SHAPES = ("mslr", "yahoo")
 
@@ -28,13 +26,14 @@ def make_ranking_data(
 
     | shape | like | documents a query | features | labels 0 to 4, % |
     |---|---|---|---|---|
-    | `"mslr"` | MSLR-WEB30K | about 120, 1 to about 900 | 136, of very different scales | 55 / 30 / 13 / 1.5 / 0.6 |
+    | `"mslr"` | MSLR-WEB30K | about 120, 1 to about 900 | 136, raw | 55 / 30 / 13 / 1.5 / 0.6 |
     | `"yahoo"` | Yahoo! LTRC set 1 | about 24, 1 to about 140 | 700 in [0, 1] | 26 / 36 / 28 / 8 / 2 |
 
-    The world behind a shape is fixed: what each feature means, and how relevance follows, non-linearly and with noise,
-    from what the features show. The seed draws queries and documents in it, so two seeds are two samples of one world,
-    and a ranker learned on one may be tested on the other. With a whole number as seed, query `i` is the same for any
-    `n_queries` above `i`, and for any number of threads. The order of documents says nothing about their labels.
+    The world behind a shape is fixed: what each feature means, and how relevance follows, non-linearly and with
+    noise, from what the features show. The seed draws queries and documents in it, so two seeds are two samples of
+    one world, and a ranker learned on one may be tested on the other. With a whole number as seed, query `i` is the
+    same for any `n_queries` above `i`, and for any number of threads. The order of documents says nothing about
+    their labels.
 
     Arguments:
         shape: `"mslr"` or `"yahoo"`.
@@ -63,8 +62,6 @@ def make_fold(
     >>> fold.train.n_queries, fold.validation.n_queries, fold.test.query_ids.tolist()
     (6, 2, [8, 9])
     """
-    from counterrank.data.fold import Fold
-
     _check(shape, n_queries, at_least=5)
     held_out = n_queries // 5
     n_train = n_queries - 2 * held_out
@@ -94,9 +91,7 @@ def _make(shape: str, first_query: int, n_queries: int, key: np.uint64, threads:
     features = np.empty((offsets[-1], world.N_FEATURES), np.float32)
     labels = np.empty(offsets[-1], np.float32)
     if shape == "mslr":
-        for_queries(
-            mslr.fill_mslr, offsets, key, first_query, mslr.THRESHOLDS, features, labels, threads=threads
-        )
+        for_queries(mslr.fill_mslr, offsets, key, first_query, mslr.THRESHOLDS, features, labels, threads=threads)
     else:
         tables = (yahoo.make_world(), yahoo.quantile_table())
         for_queries(
