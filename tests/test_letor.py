@@ -163,9 +163,7 @@ def test_gzip_that_unpacks_to_many_blocks(tmp_path, monkeypatch):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_reads_from_a_pipe(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    writer = subprocess.Popen(
-        [sys.executable, "-c", f"open({str(tmp_path / 'pipe')!r}, 'wb').write({GOOD!r})"]
-    )
+    writer = subprocess.Popen([sys.executable, "-c", f"open({str(tmp_path / 'pipe')!r}, 'wb').write({GOOD!r})"])
     assert cr.read_letor(tmp_path / "pipe").n_docs == 1
     assert writer.wait() == 0
 
@@ -204,9 +202,7 @@ def letor_text(draw):
 
 
 @settings(max_examples=300, deadline=None)
-@given(
-    text=letor_text(), piece=st.sampled_from([1, 30, 10**6]), threads=st.integers(1, 3), packed=st.booleans()
-)
+@given(text=letor_text(), piece=st.sampled_from([1, 30, 10**6]), threads=st.integers(1, 3), packed=st.booleans())
 def test_random_files(tmp_path_factory, text, piece, threads, packed):
     path = tmp_path_factory.getbasetemp() / "random.txt"
     path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())

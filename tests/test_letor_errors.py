@@ -87,9 +87,7 @@ def test_bad_files(tmp_path, text, message):
 
 def test_truncated_gzip(tmp_path):
     lines = b"".join(b"1 qid:1 1:%d\n" % i for i in range(20000))
-    with pytest.raises(
-        LetorError, match=r"data\.txt: line \d\d+: gzip data ends early behind '.+'; expected"
-    ):
+    with pytest.raises(LetorError, match=r"data\.txt: line \d\d+: gzip data ends early behind '.+'; expected"):
         read(tmp_path, gzip.compress(lines)[:-3000])
     with pytest.raises(LetorError, match=r"line \d+: gzip data is damaged \(.*incorrect data check\)"):
         read(tmp_path, gzip.compress(lines)[:-8] + b"\1" * 8)

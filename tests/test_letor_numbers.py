@@ -29,9 +29,7 @@ DECIMALS = st.one_of(
 )
 EXPONENTS = st.one_of(
     st.just(""),
-    st.tuples(st.sampled_from("eE"), st.sampled_from(["", "+", "-"]), st.integers(0, 99).map(str)).map(
-        "".join
-    ),
+    st.tuples(st.sampled_from("eE"), st.sampled_from(["", "+", "-"]), st.integers(0, 99).map(str)).map("".join),
 )
 NUMBERS = st.tuples(st.sampled_from(["", "+", "-"]), DECIMALS, EXPONENTS).map("".join)
 

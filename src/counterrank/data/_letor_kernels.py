@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from counterrank.data._letor_numbers import (
     Text,
+    any_number,
     byte_at,
     byte_kernel,
     byte_step,
@@ -31,7 +32,7 @@ _NEWLINES = np.uint64(0x0A0A0A0A0A0A0A0A)
 _HASHES = np.uint64(0x2323232323232323)
 
 
-@byte_step
+@byte_kernel
 def _find(text: Text, place: int, end: int, this: Any, that: Any) -> Any:
     """The first of two bytes (each given eight times over as a word) in `place:end`, or `end`."""
     while place < end:
@@ -74,7 +75,7 @@ def _skip_blanks(text: Text, place: int, stop: int) -> int:
     return place
 
 
-@byte_step
+@byte_kernel
 def token_end(text: Text, place: int, stop: int) -> int:
     """Where the token at `place` ends: at a blank or at `stop`."""
     while place < stop and not _is_blank(byte_at(text, place)):
@@ -83,9 +84,17 @@ def token_end(text: Text, place: int, stop: int) -> int:
 
 
 @byte_kernel
-def find_lines(text: Text, start: int, end: int) -> tuple[Array, int]:
-    """The lines with documents in `start:end`, one row of the line table each, and the widest
-    last feature id.
+def _twice_as_long(table: Array) -> Array:
+    longer = np.empty((2 * len(table), table.shape[1]), np.int64)
+    for i in range(len(table)):  # assigning a slice would take ten times as long to compile
+        for j in range(table.shape[1]):
+            longer[i, j] = table[i, j]
+    return longer
+
+
+@byte_kernel
+def find_lines(text: Text, start: int, end: int) -> tuple[Array, int, int]:
+    """The lines with documents in `start:end`: a table, how many rows of it are filled, the widest last id.
 
     Nothing is judged here: what is missing stays empty, and the parser reports it.
     """
@@ -99,9 +108,7 @@ def find_lines(text: Text, start: int, end: int) -> tuple[Array, int]:
         first = _skip_blanks(text, start, stop)
         if first < stop:
             if n == len(table):
-                larger = np.empty((2 * n, 6), np.int64)
-                larger[:n] = table
-                table = larger
+                table = _twice_as_long(table)
             line = table[n]
             line[START], line[STOP] = first, stop
             line[QID], line[QID_END] = _query_token(text, first, stop)
@@ -109,10 +116,10 @@ def find_lines(text: Text, start: int, end: int) -> tuple[Array, int]:
             widest = max(widest, _last_feature_id(text, first, stop))
             n += 1
         start = comment + 1
-    return table[:n].copy(), widest
+    return table, n, widest
 
 
-@byte_step
+@byte_kernel
 def _query_token(text: Text, place: int, stop: int) -> tuple[int, int]:
     place = _skip_blanks(text, token_end(text, place, stop), stop)
     end = token_end(text, place, stop)
@@ -121,13 +128,11 @@ def _query_token(text: Text, place: int, stop: int) -> tuple[int, int]:
     return place, place
 
 
-@byte_step
+@byte_kernel
 def _document_token(text: Text, place: int, end: int) -> tuple[int, int]:
     """The X of a comment that begins `#docid = X`."""
     place = _skip_blanks(text, place + 1, end)
-    if end - place < 5 or (word_at(text, place) & np.uint64(0xFFFFFFFFFF)) != np.uint64(
-        0x6469636F64
-    ):  # docid
+    if end - place < 5 or (word_at(text, place) & np.uint64(0xFFFFFFFFFF)) != np.uint64(0x6469636F64):  # docid
         return end, end
     place = _skip_blanks(text, place + 5, end)
     if place >= end or byte_at(text, place) != 61:  # =
@@ -136,7 +141,7 @@ def _document_token(text: Text, place: int, end: int) -> tuple[int, int]:
     return place, token_end(text, place, end)
 
 
-@byte_step
+@byte_kernel
 def _last_feature_id(text: Text, first: int, stop: int) -> int:
     while stop > first and _is_blank(byte_at(text, stop - 1)):
         stop -= 1
@@ -200,9 +205,7 @@ def _mark_ids(text: Text, place: int, stop: int, seen: Array, mark: int) -> None
 
 
 @byte_step
-def _parse_features(
-    text: Text, place: int, stop: int, row: Array, seen: Array, mark: int
-) -> tuple[int, int, int]:
+def _parse_features(text: Text, place: int, stop: int, row: Array, seen: Array, mark: int) -> tuple[int, int, int]:
     """Parse the features in `place:stop` into `row`; what is wrong, where, and the largest id.
 
     While ids increase, none can occur twice and every cell is written once. From the first one out of order,
@@ -242,19 +245,17 @@ def _parse_features(
 
 
 @byte_kernel
-def parse_lines(
-    text: Text, table: Array, rows: Array, features: Array, labels: Array
-) -> tuple[int, int, int, int]:
+def parse_lines(text: Text, table: Array, rows: Array, features: Array, labels: Array) -> tuple[int, int, int, int]:
     """Parse the lines of `table` into `rows` of the matrix and the labels.
 
     Gives what is wrong first, the place in the text, the line of the table, and the largest feature id met.
     """
-    seen = np.full(features.shape[1], -1, np.int64)
+    seen = np.zeros(features.shape[1], np.int64)
     widest = 0
     for i in range(len(table)):
         line = table[i]
         place, stop = line[START], line[STOP]
-        value, end = number(text, place, stop)
+        value, end = any_number(text, place, stop)
         label = np.float32(value)
         if end < 0 or (end < stop and not _is_blank(byte_at(text, end))) or not np.isfinite(label):
             return BAD_LABEL, place, i, widest
@@ -266,7 +267,7 @@ def parse_lines(
             return BAD_DOCUMENT, line[DOC], i, widest
         labels[rows[i]] = label
         place = _skip_blanks(text, line[QID_END], stop)
-        fault, place, last = _parse_features(text, place, stop, features[rows[i]], seen, i)
+        fault, place, last = _parse_features(text, place, stop, features[rows[i]], seen, i + 1)
         widest = max(widest, last)
         if fault != FINE:
             return fault, place, i, widest

@@ -49,9 +49,6 @@ class Text(NamedTuple):
     size: int
 
 
-_intrinsic: Any = intrinsic  # its type would ask callers for the typing context too
-
-
 def _loader(bits: int) -> Any:
     def load(typing_context: Any, address: Any, place: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -60,20 +57,22 @@ def _loader(bits: int) -> Any:
 
         return types.Integer.from_bitwidth(bits, False)(types.int64, types.int64), generate
 
-    return _intrinsic(load)
+    return intrinsic(load)
 
 
-_load_byte, _load_word = _loader(8), _loader(64)
-
-
-@_intrinsic
-def trailing_zeros(typing_context: Any, word: Any) -> Any:
+def _trailing_zeros(typing_context: Any, word: Any) -> Any:
     """The number of zero bits below the lowest one; 64 for zero."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.IntType(1)(0))
 
     return types.int64(types.uint64), generate
+
+
+# Any, because callers do not give the typing context
+_load_byte: Any = _loader(8)
+_load_word: Any = _loader(64)
+trailing_zeros: Any = intrinsic(_trailing_zeros)
 
 
 @byte_step
@@ -123,7 +122,7 @@ def number(text: Text, place: int, stop: int) -> tuple[float, int]:
     word = word_at(text, at)
     n = _n_digits(word)
     if n == 0 or n == 8:
-        return _any_number(text, place, stop)
+        return any_number(text, place, stop)
     mantissa = _whole(word, n)
     at += n
     places = 0
@@ -131,27 +130,25 @@ def number(text: Text, place: int, stop: int) -> tuple[float, int]:
         word = word_at(text, at + 1)
         places = _n_digits(word)
         if places == 8:
-            return _any_number(text, place, stop)
+            return any_number(text, place, stop)
         if places:
             mantissa = mantissa * _TENS[places] + _whole(word, places)
         at += 1 + places
     if at < stop and byte_at(text, at) | 32 == 101:
-        return _any_number(text, place, stop)
+        return any_number(text, place, stop)
     value = np.float64(mantissa) / np.float64(_TENS[places])
     return -value if negative else value, at
 
 
 @byte_kernel
-def _any_number(text: Text, place: int, stop: int) -> tuple[float, int]:
+def any_number(text: Text, place: int, stop: int) -> tuple[float, int]:
     """Any decimal number, byte by byte: its first 19 digits and a power of ten."""
     negative = place < stop and byte_at(text, place) == 45
     if place < stop and (negative or byte_at(text, place) == 43):
         place += 1
     mantissa, kept, exponent = np.uint64(0), 0, 0
     any_digit, after_point = False, False
-    while place < stop and (
-        48 <= byte_at(text, place) <= 57 or (byte_at(text, place) == 46 and not after_point)
-    ):
+    while place < stop and (48 <= byte_at(text, place) <= 57 or (byte_at(text, place) == 46 and not after_point)):
         if byte_at(text, place) == 46:
             after_point = True
         else:

@@ -40,7 +40,9 @@ def read_ids(text: Array, begin: IntArray, end: IntArray) -> NDArray[Any]:
 def _as_arrow(text: Array, begin: IntArray, end: IntArray) -> Any:
     import pyarrow as pa
 
-    joined, bounds = _gather(text, begin, end)
+    bounds = np.concatenate(([0], np.cumsum(end - begin)))
+    joined = np.empty(bounds[-1], np.uint8)
+    _gather(text, begin, bounds, joined)
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(joined)]
     return pa.Array.from_buffers(pa.large_string(), len(begin), buffers)
 
@@ -60,14 +62,11 @@ def _run_starts(text: Array, begin: Array, end: Array) -> Array:
 
 
 @byte_kernel
-def _gather(text: Array, begin: Array, end: Array) -> tuple[Array, Array]:
-    """The tokens `begin[i]:end[i]` one behind the other, and where each begins."""
-    bounds = np.zeros(len(begin) + 1, np.int64)
-    bounds[1:] = np.cumsum(end - begin)
-    joined = np.empty(bounds[-1], np.uint8)
+def _gather(text: Array, begin: Array, bounds: Array, joined: Array) -> None:
+    """Copy the tokens one behind the other, each to its bounds."""
     for i in range(len(begin)):
-        joined[bounds[i] : bounds[i + 1]] = text[begin[i] : end[i]]
-    return joined, bounds
+        for j in range(bounds[i + 1] - bounds[i]):
+            joined[bounds[i] + j] = text[begin[i] + j]
 
 
 @byte_kernel

@@ -113,8 +113,8 @@ class _LetorFile:
             cuts.append(int(kernels.line_end(self.bytes, cuts[-1] + _PIECE)))
         jobs = [_job(kernels.find_lines, self.bytes, a, b) for a, b in pairwise(cuts)]
         found = run_parallel(jobs, self.threads) if jobs else []
-        tables = [table for table, _ in found] or [np.empty((0, 6), np.int64)]
-        return tables, max((widest for _, widest in found), default=0)
+        tables = [table[:n].copy() for table, n, _ in found] or [np.empty((0, 6), np.int64)]
+        return tables, max((widest for _, _, widest in found), default=0)
 
     def _parse(self, rows: IntArray, width: int) -> tuple[Float32Array, Float32Array]:
         while True:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from counterrank.common.checks import Float32Array, IntArray
 from counterrank.common.errors import DataError
 from counterrank.common.files import PathLike, atomic_file, existing
-from counterrank.data.ids import encode, group_rows
+from counterrank.data.ids import encode, first_repeat_in_query, group_rows
 from counterrank.data.ranking_data import RankingData
 
 _GROUP_BYTES = 8 << 20  # of the matrix in one row group: what a writer or reader holds beside the matrix
@@ -113,13 +113,20 @@ class _Reader:
         codes, query_ids = encode(self._column("query_id"))
         offsets, rows = group_rows(codes, len(query_ids))
         doc_ids = _placed(self._column("doc_id"), rows)
-        labels = _placed(self._column("label"), rows) if "label" in self.schema.names else None
-        features = self._features(rows)
-        # the constructor checks values and ids, and copies nothing: the types are right already
-        try:
-            return RankingData(features, offsets, labels, query_ids, doc_ids)
-        except DataError as error:
-            raise DataError(f"{self.path}: {error}") from error
+        self._check_unique(doc_ids, query_ids, offsets, rows)
+        labels = _placed(self._labels(), rows) if "label" in self.schema.names else None
+        # all is checked by here, with the rows of the file at hand
+        return RankingData._trusted(self._features(rows), offsets, labels, query_ids, doc_ids)
+
+    def _check_unique(self, doc_ids: NDArray[Any], query_ids: NDArray[Any], offsets: IntArray, rows: IntArray) -> None:
+        repeat = first_repeat_in_query(doc_ids, offsets)
+        if repeat is not None:
+            query, *places = repeat
+            first, second = np.flatnonzero(np.isin(rows, places))
+            raise DataError(
+                f"{self.path}: column 'doc_id' is {doc_ids[places[0]]!s} twice in query {query_ids[query]!s} "
+                f"(rows {first} and {second}); expected each document once per query"
+            )
 
     def _check_columns(self) -> None:
         wanted = {
@@ -134,9 +141,7 @@ class _Reader:
                 continue
             if count != 1:
                 has = f"{count} columns {name!r}" if count else f"no column {name!r}"
-                raise DataError(
-                    f"{self.path}: {has} among {', '.join(self.schema.names)}; expected one, of {expected}"
-                )
+                raise DataError(f"{self.path}: {has} among {', '.join(self.schema.names)}; expected one, of {expected}")
             kind = self.schema.field(name).type
             if not fits(kind):
                 raise DataError(f"{self.path}: column {name!r} is {kind}; expected {expected}")
@@ -161,14 +166,23 @@ class _Reader:
     def _column(self, name: str) -> NDArray[Any]:
         parts = [column.to_numpy(zero_copy_only=False) for _, column in self._batches(name)]
         values: NDArray[Any] = np.concatenate(parts)
-        if name == "label":
-            return values.astype(np.float32)
         if values.dtype == object:
             return values.astype(np.str_)
         if values.dtype == np.uint64 and values.max() > np.iinfo(np.int64).max:
             row = int(np.argmax(values))
             raise DataError(f"{self.path}: column {name!r} is {values[row]} in row {row}; expected an int64")
         return values.astype(np.int64)
+
+    def _labels(self) -> Float32Array:
+        parts = [column.to_numpy(zero_copy_only=False) for _, column in self._batches("label")]
+        with np.errstate(over="ignore"):
+            labels: Float32Array = np.concatenate(parts).astype(np.float32)
+        if not np.isfinite(labels).all():
+            row = int(np.argmin(np.isfinite(labels)))
+            raise DataError(
+                f"{self.path}: column 'label' is {labels[row]} in row {row}; expected a finite float32 number"
+            )
+        return labels
 
     def _features(self, rows: IntArray) -> Float32Array:
         features: Float32Array | None = None
@@ -183,10 +197,21 @@ class _Reader:
                     f"{self.path}: column 'features' holds a null in row {start + entry // width} "
                     f"(feature {entry % width}); expected a number"
                 )
-            with np.errstate(over="ignore"):  # what overflows float32 is found by the check for finite values
-                features[rows[start : start + len(column)]] = values.to_numpy().reshape(-1, width)
+            with np.errstate(over="ignore"):
+                block = values.to_numpy().astype(np.float32, copy=False)
+            self._check_finite(block, start, width)
+            features[rows[start : start + len(column)]] = block.reshape(-1, width)
         assert features is not None  # there is at least one row, hence one batch
         return features
+
+    def _check_finite(self, block: Float32Array, start: int, width: int) -> None:
+        finite = np.isfinite(block)
+        if not finite.all():
+            entry = int(np.argmin(finite))
+            raise DataError(
+                f"{self.path}: column 'features' holds {block[entry]} in row {start + entry // width} "
+                f"(feature {entry % width}); expected finite float32 numbers"
+            )
 
     def _width(self, column: Any, start: int, width: int | None) -> int:
         """The length of all lists in a batch, which must be that of the ones before."""
@@ -197,8 +222,7 @@ class _Reader:
             row = int(wrong[0]) if len(wrong) else 0
             need = f"{expected}, as in row 0" if expected else "at least one"
             raise DataError(
-                f"{self.path}: column 'features' has {lengths[row]} entries in row {start + row}; "
-                f"expected {need}"
+                f"{self.path}: column 'features' has {lengths[row]} entries in row {start + row}; expected {need}"
             )
         return expected
 
