@@ -1,0 +1,43 @@
+"""What the command prints: tables for people and JSON for machines on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+
+def print_json(content: dict[str, Any]) -> None:
+    """One JSON object."""
+    sys.stdout.write(json.dumps(content, indent=2) + "\n")
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """A table; the first column names the row, the others hold numbers or words."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table()
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i == 0 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    console = Console()
+    # a pipe has no width to keep to
+    console = console if console.is_terminal else Console(width=max(80, 16 * len(columns) + 40))
+    console.print(title, style="bold", highlight=False)
+    console.print(table)
+
+
+def say(text: str) -> None:
+    """A line for people, on stderr."""
+    sys.stderr.write(text + "\n")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1e-3 or abs(value) >= 1e5 else f"{value:.4f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return "" if value is None else str(value)

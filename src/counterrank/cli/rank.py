@@ -1,0 +1,40 @@
+"""`counterrank rank`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from counterrank.cli.options import Data, Json, Model, Part, Threads
+from counterrank.cli.output import print_json, say
+
+
+def rank(
+    model: Model,
+    data: Data,
+    out: Annotated[Path, typer.Option(help="The file to write: .parquet for Parquet, anything else is a TREC run.")],
+    part: Part = "test",
+    depth: Annotated[int | None, typer.Option(help="The most documents to write for a query.")] = None,
+    tag: Annotated[str, typer.Option(help="The run's name in a TREC run.")] = "counterrank",
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Rank the documents of each query with a saved ranker.
+
+    Example: counterrank rank ranker synthetic:mslr --out run.trec
+    """
+    from counterrank import Ranker
+    from counterrank.data.sources import choose_part, open_data
+    from counterrank.evaluation.runs import ranked_rows, write_run
+
+    ranker = Ranker.load(model)
+    ranker.threads = threads
+    chosen = choose_part(open_data(data, n_features=ranker.n_features_, threads=threads), part, data)
+    rows = ranked_rows(ranker.predict(chosen), chosen, depth)
+    write_run(rows, out, tag)
+    if json:
+        print_json({"out": str(out), "queries": chosen.n_queries, "rows": rows.num_rows})
+    else:
+        say(f"{out}: {rows.num_rows:,} rows for {chosen.n_queries:,} queries")

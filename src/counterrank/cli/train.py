@@ -1,0 +1,130 @@
+"""`counterrank train`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from counterrank.cli.options import Data, Json, Seed, Threads, Threshold
+from counterrank.cli.output import print_json, print_table, say
+from counterrank.common.errors import CounterrankError
+
+if TYPE_CHECKING:
+    from counterrank import Ranker, RankingData
+
+
+def train(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="The folder to write the ranker to.")],
+    loss: Annotated[str, typer.Option(help="Which loss; 'counterrank train --help' ends with the list.")] = (
+        "lambdaloss-truncated"
+    ),
+    k: Annotated[int | None, typer.Option(help="The loss's cutoff; none if not given.")] = None,
+    relevance_threshold: Threshold = 3,
+    gain: Annotated[str, typer.Option(help="Weights from labels: binary, or exponential (2**label - 1).")] = "binary",
+    share: Annotated[float, typer.Option(help="Train on this share of the training queries, drawn at random.")] = 1.0,
+    validation: Annotated[
+        str | None, typer.Option(help="Data to stop early on; a fold's own validation part if not given.")
+    ] = None,
+    learning_rate: Annotated[str, typer.Option(help="'auto', or a number.")] = "auto",
+    max_epochs: Annotated[int, typer.Option(help="The most passes over the queries.")] = 100,
+    patience: Annotated[int, typer.Option(help="Stop after this many epochs without improvement.")] = 20,
+    batch_queries: Annotated[int, typer.Option(help="Queries a step.")] = 1,
+    normalize: Annotated[str, typer.Option(help="Feature scaling: query, standard or none.")] = "query",
+    metric: Annotated[
+        str | None, typer.Option(help="What early stopping watches: arp, dcg, dcg@k, precision@k; the loss's own.")
+    ] = None,
+    threads: Threads = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Train a linear ranker on labels and save it.
+
+    Example: counterrank train synthetic:mslr --loss lambdaloss-truncated --k 5 --out ranker
+
+    Losses: arp-hinge, arp-logistic, dcg-hinge, dcg-logistic, lambdaloss-dcg, lambdaloss-dcg-at-k,
+    lambdaloss-truncated, lambdarank.
+    """
+    from counterrank import Ranker
+    from counterrank.estimators import full_information
+
+    training, held_out = _load(data, validation, share, seed, threads)
+    ranker = Ranker(
+        loss=loss,
+        k=k,
+        learning_rate=_rate(learning_rate),
+        max_epochs=max_epochs,
+        patience=patience,
+        batch_queries=batch_queries,
+        normalize=normalize,
+        metric=metric,
+        threads=threads,
+        seed=seed,
+    )
+
+    def weigh(part: RankingData) -> Any:
+        return full_information(part, relevance_threshold, gain=gain)
+
+    begin = time.perf_counter()
+    ranker.fit(training, weigh(training), validation=None if held_out is None else (held_out, weigh(held_out)))
+    seconds = time.perf_counter() - begin
+    ranker.save(out)
+    summary = _summary(ranker, training, seconds, out)
+    if json:
+        print_json(summary)
+        return
+    print_table(f"Trained on {data}", ("", "value"), [(key.replace("_", " "), value) for key, value in summary.items()])
+    say(f"Saved. Next: counterrank evaluate {out} {data} --relevance-threshold {relevance_threshold:g}")
+
+
+def _load(
+    source: str, validation: str | None, share: float, seed: int, threads: int | None
+) -> tuple[RankingData, RankingData | None]:
+    import numpy as np
+
+    from counterrank.data import Fold
+    from counterrank.data.sources import choose_part, open_data
+
+    opened = open_data(source, threads=threads)
+    training = choose_part(opened, "train", source)
+    held_out = opened.validation if isinstance(opened, Fold) else None
+    if validation is not None:
+        held_out = choose_part(open_data(validation, threads=threads), "validation", validation)
+        width = max(training.n_features, held_out.n_features)
+        training, held_out = training.widened(width), held_out.widened(width)
+    if not 0.0 < share <= 1.0:
+        raise CounterrankError(f"share={share}: expected a number above 0 and up to 1")
+    if share < 1.0:
+        size = max(1, round(share * training.n_queries))
+        chosen = np.random.default_rng(seed).choice(training.n_queries, size=size, replace=False)
+        training = training.subset(np.sort(chosen))
+    return training, held_out
+
+
+def _rate(text: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise CounterrankError(f"learning-rate={text!r}: expected 'auto' or a number") from None
+
+
+def _summary(ranker: Ranker, training: RankingData, seconds: float, out: Path) -> dict[str, Any]:
+    best = ranker.history_[ranker.best_epoch_ - 1]
+    return {
+        "loss": ranker.loss,
+        "k": ranker.k,
+        "queries": training.n_queries,
+        "documents": training.n_docs,
+        "learning_rate": ranker.learning_rate_,
+        "epochs": len(ranker.history_),
+        "best_epoch": ranker.best_epoch_,
+        "metric": ranker.metric_,
+        "validation": best["validation"],
+        "seconds": seconds,
+        "model": str(out),
+    }
