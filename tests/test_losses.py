@@ -333,13 +333,28 @@ def test_bad_settings_are_named(action, message):
 
 
 def test_full_lambdaloss_agrees_with_rax():
-    """rax's pairwise logistic loss with its DCG2 lambda weights has the same deltas, in natural logarithms."""
+    """rax's pairwise logistic loss with lambda weights has the same deltas, in natural logarithms and times n."""
     rax = pytest.importorskip("rax", reason="rax is not installed (make bench installs it)")
-    jnp = pytest.importorskip("jax.numpy")
+    jax = pytest.importorskip("jax")
     rng = np.random.default_rng(0)
-    scores, weights = rng.permutation(12) * 0.3, rng.integers(0, 3, size=12).astype(float)
-    peer = rax.pairwise_logistic_loss(
-        jnp.asarray(scores), jnp.asarray(weights), lambdaweight_fn=rax.dcg2_lambdaweight, reduce_fn=jnp.sum
-    )
-    ours = losses.lambdaloss_dcg(scores, weights, [0, 12])[0]
-    assert ours * math.log(2.0) == pytest.approx(float(peer), rel=1e-4)
+    n = 12
+    scores, weights = rng.permutation(n) * 0.3, rng.integers(0, 3, size=n).astype(float)
+
+    def peer(s):
+        return rax.pairwise_logistic_loss(
+            s,
+            jax.numpy.asarray(weights),
+            lambdaweight_fn=lambda *a, **kw: rax.dcg2_lambdaweight(*a, gain_fn=lambda labels: labels, **kw),
+            reduce_fn=jax.numpy.sum,
+        )
+
+    expected, slope = jax.value_and_grad(peer)(jax.numpy.asarray(scores))
+    value, gradient = losses.lambdaloss_dcg(scores, weights, [0, n])
+    assert value * math.log(2.0) * n == pytest.approx(float(expected), rel=1e-5)
+    np.testing.assert_allclose(gradient * math.log(2.0) * n, np.asarray(slope), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", naive.NAMED)
+def test_at_the_kink_of_a_hinge_the_slope_is_that_of_the_flat_side(name):
+    scores, weights = np.array([2.0, 1.0, 0.0]), np.array([1.0, 0.0, 0.0])
+    assert_same(call(name, scores, weights, [0, 3]), naive.NAMED[name](scores, weights, 5))
