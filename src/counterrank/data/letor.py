@@ -21,7 +21,7 @@ from counterrank.common.files import PathLike
 from counterrank.common.parallel import run_parallel, thread_count
 from counterrank.common.progress import progress
 from counterrank.data import _letor_kernels as kernels
-from counterrank.data._letor_bytes import DamagedGzip, read_bytes
+from counterrank.data._letor_bytes import DamagedGzip, FileBytes, read_bytes
 from counterrank.data._letor_kernels import DOC, DOC_END, MAX_FEATURE_ID, QID, QID_END
 from counterrank.data._letor_numbers import Text
 from counterrank.data._tokens import read_ids, same_tokens
@@ -86,15 +86,15 @@ class _LetorFile:
         except DamagedGzip as error:
             self._hold(error.text)
             raise self._damaged(str(error)) from error
-        self.tables, self.width = self._find_lines()
-        self.lines: NDArray[np.int64] = np.concatenate(self.tables)
+        self.cuts = self._cuts()
+        self.lines, self.bounds, self.width = self._find_lines()
         if not len(self.lines):
             fault = "no document up to here" if len(self.text) else "the file is empty"
             raise self._error(len(self.text), fault, f"lines like {_EXAMPLE!r}")
 
-    def _hold(self, text: NDArray[np.uint8]) -> None:
-        self.text = text
-        self.bytes = Text(text.ctypes.data, len(text))
+    def _hold(self, source: FileBytes) -> None:
+        self.source, self.text = source, source.array
+        self.bytes = Text(self.text.ctypes.data, len(self.text))
 
     def read(self, least_width: int) -> RankingData:
         begin, end = self.lines[:, QID], self.lines[:, QID_END]
@@ -106,15 +106,26 @@ class _LetorFile:
         doc_ids = self._doc_ids(offsets, rows, query_ids)
         return RankingData._trusted(features, offsets, labels, query_ids, doc_ids)
 
-    def _find_lines(self) -> tuple[list[NDArray[np.int64]], int]:
+    def _cuts(self) -> list[int]:
+        """Where the text is cut into pieces, always behind a line."""
         # a byte order mark is not part of the first label
         cuts = [3 if self.text[:3].tobytes() == b"\xef\xbb\xbf" else 0]
         while cuts[-1] < len(self.text):
             cuts.append(int(kernels.line_end(self.bytes, cuts[-1] + _PIECE)))
-        jobs = [_job(kernels.find_lines, self.bytes, a, b) for a, b in pairwise(cuts)]
-        found = run_parallel(jobs, self.threads) if jobs else []
-        tables = [table[:n].copy() for table, n, _ in found] or [np.empty((0, 6), np.int64)]
-        return tables, max((widest for _, _, widest in found), default=0)
+        return cuts
+
+    def _find_lines(self) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+        """The table of all lines, where the lines of each piece begin in it, and the widest last feature id."""
+
+        def find(start: int, end: int) -> tuple[NDArray[np.int64], int]:
+            table, n, widest = kernels.find_lines(self.bytes, start, end)
+            self.source.release(start, end)
+            return table[:n].copy(), widest
+
+        jobs = [_job(find, start, end) for start, end in pairwise(self.cuts)]
+        found = run_parallel(jobs, self.threads) if jobs else [(np.empty((0, 6), np.int64), 0)]
+        bounds = np.cumsum([0] + [len(table) for table, _ in found])
+        return np.concatenate([table for table, _ in found]), bounds, max(widest for _, widest in found)
 
     def _parse(self, rows: IntArray, width: int) -> tuple[Float32Array, Float32Array]:
         while True:
@@ -144,22 +155,21 @@ class _LetorFile:
         self, rows: IntArray, features: Float32Array, labels: Float32Array
     ) -> tuple[LetorError | None, int]:
         """Parse all lines; the error of the first bad line, if any, and the largest feature id."""
-        bounds = np.cumsum([0] + [len(table) for table in self.tables])
+        pieces = [slice(a, b) for a, b in pairwise(self.bounds.tolist())]
         with progress(f"reading {Path(self.path).name}", total=len(rows)) as advance:
 
             def parse(i: int) -> tuple[int, int, int, int]:
-                piece = rows[bounds[i] : bounds[i + 1]]
-                result: tuple[int, int, int, int] = kernels.parse_lines(
-                    self.bytes, self.tables[i], piece, features, labels
-                )
+                lines, piece = self.lines[pieces[i]], rows[pieces[i]]
+                result: tuple[int, int, int, int] = kernels.parse_lines(self.bytes, lines, piece, features, labels)
+                self.source.release(self.cuts[i], self.cuts[i + 1])
                 advance(len(piece))
                 return result
 
-            results = run_parallel([_job(parse, i) for i in range(len(self.tables))], self.threads)
+            results = run_parallel([_job(parse, i) for i in range(len(pieces))], self.threads)
         widest = max(widest for _, _, _, widest in results)
-        for table, (fault, place, line, _) in zip(self.tables, results, strict=True):
+        for piece, (fault, place, line, _) in zip(pieces, results, strict=True):
             if fault != kernels.FINE:
-                return self._line_error(fault, place, table[line]), widest
+                return self._line_error(fault, place, self.lines[piece.start + line]), widest
         return None, widest
 
     def _doc_ids(self, offsets: IntArray, rows: IntArray, query_ids: NDArray[Any]) -> NDArray[Any]:
