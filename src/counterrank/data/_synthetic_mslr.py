@@ -105,7 +105,7 @@ def draw_terms(state: Array, idf: Array, background: Array) -> int:
 
 @exact_kernel
 def draw_text(state: Array, traits: Array, idf: Array, n_terms: int, lengths: Array, counts: Array) -> None:
-    """Stream lengths, and how often each term occurs in each stream."""
+    """Stream lengths, and how often each term occurs in each stream (all terms together fit into it)."""
     body_match = 0.75 * traits[MATCH] + 0.66 * traits[STUFFING]
     title_match = 0.75 * traits[MATCH] + 0.66 * traits[TITLE_FIT]
     url_match = 0.5 * traits[MATCH] + 0.5 * traits[AUTHORITY] + 0.7 * traits[URL_SPELLING]
@@ -116,18 +116,22 @@ def draw_text(state: Array, traits: Array, idf: Array, n_terms: int, lengths: Ar
     lengths[URL] = 2 + poisson(state, 5.0 * np.exp(0.2 * traits[DEPTH]))
     linked = 1.2 * traits[AUTHORITY] + traits[ANCHOR_NOISE] > 0.95
     lengths[ANCHOR] = 1.0 + np.floor(np.exp(0.7 + 1.1 * traits[AUTHORITY])) if linked else 0.0
+    found_for_other_reasons = uniform(state) < sigmoid(-2.7 - 1.2 * traits[MATCH])
     for t in range(n_terms):
         rare = idf[BODY, t] - 3.6
-        counts[:, t] = 0.0
+        for stream in range(N_STREAMS):
+            counts[stream, t] = 0.0
+        if found_for_other_reasons:
+            continue
         if uniform(state) < sigmoid(2.0 + 1.6 * body_match - 0.25 * rare):
             rate = np.exp(1.45 + 0.75 * body_match + 0.55 * traits[SIZE] - 0.12 * rare)
-            counts[BODY, t] = min(1 + poisson(state, rate * 2.0 * uniform(state)), lengths[BODY])
+            counts[BODY, t] = min(1 + poisson(state, rate * 2.0 * uniform(state)), lengths[BODY] // n_terms)
         if uniform(state) < sigmoid(0.1 + 1.7 * title_match - 0.1 * rare):
-            counts[TITLE, t] = min(1 + poisson(state, 0.15), lengths[TITLE])
-        if uniform(state) < sigmoid(-1.5 + 1.5 * url_match):
-            counts[URL, t] = min(1 + poisson(state, 0.1), lengths[URL])
-        if linked and uniform(state) < sigmoid(-0.3 + 1.5 * anchor_match):
-            counts[ANCHOR, t] = min(1 + poisson(state, 0.25 * lengths[ANCHOR]), lengths[ANCHOR])
+            counts[TITLE, t] = min(1 + poisson(state, 0.15), lengths[TITLE] // n_terms)
+        if uniform(state) < sigmoid(-1.7 + 1.5 * url_match):
+            counts[URL, t] = min(1 + poisson(state, 0.1), lengths[URL] // n_terms)
+        if linked and uniform(state) < sigmoid(-1.7 + 1.5 * anchor_match):
+            counts[ANCHOR, t] = min(1 + poisson(state, 0.1 * lengths[ANCHOR]), lengths[ANCHOR] // n_terms)
 
 
 @exact_kernel

@@ -62,22 +62,24 @@ def five_statistics(row: Array, column: int, values: Array, n: int) -> None:
 def match_columns(
     row: Array, stream: int, counts: Array, idf: Array, n_terms: int, length: float, scratch: Array
 ) -> None:
-    """Families 0 to 18: what is found, lengths, idf, and statistics of tf, tf / length and tf * idf."""
+    """Families 0 to 19: what is found, lengths, idf, and statistics of tf, tf / length and tf * idf."""
     found = 0
     total_idf = 0.0
     for t in range(n_terms):
-        found += counts[t] > 0
-        total_idf += idf[t]
+        found += counts[stream, t] > 0
+        total_idf += idf[stream, t]
+        scratch[t] = counts[stream, t]
     row[stream] = found
     row[5 + stream] = found / n_terms
     row[10 + stream] = length
     row[15 + stream] = total_idf
-    five_statistics(row, 20 + stream, counts, n_terms)
+    five_statistics(row, 20 + stream, scratch, n_terms)
+    share = 1.0 / max(length, 1.0)
     for t in range(n_terms):
-        scratch[t] = counts[t] / max(length, 1.0)
+        scratch[t] = counts[stream, t] * share
     five_statistics(row, 45 + stream, scratch, n_terms)
     for t in range(n_terms):
-        scratch[t] = counts[t] * idf[t]
+        scratch[t] = counts[stream, t] * idf[stream, t]
     five_statistics(row, 70 + stream, scratch, n_terms)
     row[95 + stream] = found == n_terms
 
@@ -87,24 +89,28 @@ def model_columns(
     row: Array, stream: int, counts: Array, idf: Array, background: Array, n_terms: int, length: float
 ) -> None:
     """Families 20 to 24: cosine, BM25 and the three language models."""
-    dot = query_norm = stream_norm = bm25 = discounted = dirichlet = jelinek = 0.0
+    dot = query_norm = stream_norm = bm25 = 0.0
+    discounted = dirichlet = jelinek = 1.0  # products over few terms, so that each needs one logarithm
     crowding = _BM25_K1 * (1.0 - _BM25_B + _BM25_B * length / _USUAL_LENGTH[stream])
-    size = max(length, 1.0)
+    share = 1.0 / max(length, 1.0)
     prior = _DIRICHLET[stream]
+    total = 1.0 / (length + prior)
     for t in range(n_terms):
-        tf = counts[t]
-        dot += tf * idf[t] * idf[t]
-        query_norm += idf[t] * idf[t]
-        stream_norm += (tf * idf[t]) ** 2
-        bm25 += idf[t] * tf * (_BM25_K1 + 1.0) / (tf + crowding)
-        discounted += np.log((max(tf - _DISCOUNT, 0.0) / size) + _DISCOUNT * background[t])
-        dirichlet += np.log((tf + prior * background[t]) / (length + prior))
-        jelinek += np.log((1.0 - _JELINEK_MERCER) * tf / size + _JELINEK_MERCER * background[t])
+        tf = counts[stream, t]
+        rarity = idf[stream, t]
+        chance = background[stream, t]
+        dot += tf * rarity * rarity
+        query_norm += rarity * rarity
+        stream_norm += (tf * rarity) ** 2
+        bm25 += rarity * tf * (_BM25_K1 + 1.0) / (tf + crowding)
+        discounted *= max(tf - _DISCOUNT, 0.0) * share + _DISCOUNT * chance
+        dirichlet *= (tf + prior * chance) * total
+        jelinek *= (1.0 - _JELINEK_MERCER) * tf * share + _JELINEK_MERCER * chance
     row[100 + stream] = dot / np.sqrt(query_norm * stream_norm) if stream_norm > 0.0 else 0.0
     row[105 + stream] = bm25
-    row[110 + stream] = discounted
-    row[115 + stream] = dirichlet
-    row[120 + stream] = jelinek
+    row[110 + stream] = np.log(discounted)
+    row[115 + stream] = np.log(dirichlet)
+    row[120 + stream] = np.log(jelinek)
 
 
 @exact_kernel
@@ -116,7 +122,7 @@ def text_columns(
         counts[WHOLE, t] = counts[BODY, t] + counts[ANCHOR, t] + counts[TITLE, t] + counts[URL, t]
     lengths[WHOLE] = lengths[BODY] + lengths[ANCHOR] + lengths[TITLE] + lengths[URL]
     for stream in range(N_STREAMS):
-        match_columns(row, stream, counts[stream], idf[stream], n_terms, lengths[stream], scratch)
-        model_columns(row, stream, counts[stream], idf[stream], background[stream], n_terms, lengths[stream])
+        match_columns(row, stream, counts, idf, n_terms, lengths[stream], scratch)
+        model_columns(row, stream, counts, idf, background, n_terms, lengths[stream])
     for column in CONSTANT_COLUMNS:
         row[column] = 0.0

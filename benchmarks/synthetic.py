@@ -1,0 +1,33 @@
+"""How long synthetic data takes to make; kernels are compiled and cached before the clock starts."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+from counterrank.data import make_ranking_data
+
+_TARGET = 10.0  # seconds for 18,900 queries of the mslr shape, on two cores
+
+
+def run(n_queries: int = 18_900) -> list[dict[str, Any]]:
+    """One row for each shape: seconds, and the seconds it may take."""
+    rows = []
+    for shape in ("mslr", "yahoo"):
+        make_ranking_data(shape, 100)
+        start = perf_counter()
+        make_ranking_data(shape, n_queries)
+        seconds = perf_counter() - start
+        rows.append(
+            {
+                "name": f"make_ranking_data, {shape}, {n_queries:,} queries",
+                "seconds": seconds,
+                "target": _TARGET,
+            }
+        )
+    return rows
+
+
+if __name__ == "__main__":
+    for row in run():
+        print(f"{row['name']}: {row['seconds']:.1f} s (target {row['target']:.0f})")
