@@ -106,6 +106,16 @@ def test_the_first_bad_line_is_reported(tmp_path, monkeypatch, threads):
         read(tmp_path, b"\n".join(lines), threads=threads)
 
 
+def test_a_matrix_too_large_for_the_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr(letor, "_physical_memory", lambda: 1000.0)
+    wide = b"1 qid:1 1:1 1000000:1\n"
+    message = "2 documents with feature ids up to 1000000 need 0 GB as a matrix, more than there is"
+    with pytest.raises(LetorError, match=message):
+        read(tmp_path, GOOD + wide)
+    with pytest.raises(LetorError, match="line 2: bad label 'junk'"):
+        read(tmp_path, GOOD + b"junk\n" + wide)
+
+
 def test_missing_and_unfit_paths(tmp_path):
     with pytest.raises(MissingFileError, match="no such LETOR file"):
         cr.read_letor(tmp_path / "absent.txt")

@@ -6,6 +6,7 @@ of features, so that the row of every line is known; the second parses straight 
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from itertools import pairwise
@@ -129,7 +130,7 @@ class _LetorFile:
 
     def _parse(self, rows: IntArray, width: int) -> tuple[Float32Array, Float32Array]:
         while True:
-            features = self._matrix(len(rows), width)
+            features = self._matrix(rows, width)
             labels = np.empty(len(rows), np.float32)
             fault, widest = self._parse_into(rows, features, labels)
             if widest <= width:
@@ -141,15 +142,16 @@ class _LetorFile:
             raise LetorError(f"{self.path}: no line has a feature; give n_features= for a matrix of zeros")
         return features, labels
 
-    def _matrix(self, n_rows: int, width: int) -> Float32Array:
-        try:
-            return np.empty((n_rows, width), np.float32)
-        except MemoryError as error:
-            gigabytes = n_rows * width * 4 / 1e9
-            raise LetorError(
-                f"{self.path}: {n_rows} documents with feature ids up to {width} need {gigabytes:.0f} GB "
+    def _matrix(self, rows: IntArray, width: int) -> Float32Array:
+        needed = len(rows) * width * 4
+        if needed > _physical_memory():
+            # such a width is mostly junk in some line, and an earlier line may be worse
+            fault, _ = self._parse_into(rows, np.empty((len(rows), 0), np.float32), np.empty(len(rows), np.float32))
+            raise fault or LetorError(
+                f"{self.path}: {len(rows)} documents with feature ids up to {width} need {needed / 1e9:.0f} GB "
                 "as a matrix, more than there is; expected feature ids numbered from 1 without large gaps"
-            ) from error
+            )
+        return np.empty((len(rows), width), np.float32)
 
     def _parse_into(
         self, rows: IntArray, features: Float32Array, labels: Float32Array
@@ -214,6 +216,13 @@ class _LetorFile:
 
     def _line_number(self, place: int) -> int:
         return int(kernels.count_lines(self.bytes, place)) + 1
+
+
+def _physical_memory() -> float:
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):  # not known on this system
+        return np.inf
 
 
 def _job(function: Callable[..., Any], *args: Any) -> Callable[[], Any]:
