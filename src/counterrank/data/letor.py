@@ -98,7 +98,7 @@ class _LetorFile:
         self.bytes = Text(self.text.ctypes.data, len(self.text))
 
     def read(self, least_width: int) -> RankingData:
-        begin, end = self.lines[:, QID], self.lines[:, QID_END]
+        begin, end = self._column(QID), self._column(QID_END)
         codes = same_tokens(self.text, begin, end)
         offsets, rows = group_rows(codes, int(codes.max()) + 1)
         features, labels = self._parse(rows, max(self.width, least_width))
@@ -127,6 +127,9 @@ class _LetorFile:
         found = run_parallel(jobs, self.threads) if jobs else [(np.empty((0, 6), np.int64), 0)]
         bounds = np.cumsum([0] + [len(table) for table, _ in found])
         return np.concatenate([table for table, _ in found]), bounds, max(widest for _, widest in found)
+
+    def _column(self, column: int) -> IntArray:
+        return np.ascontiguousarray(self.lines[:, column])
 
     def _parse(self, rows: IntArray, width: int) -> tuple[Float32Array, Float32Array]:
         while True:
@@ -175,7 +178,7 @@ class _LetorFile:
         return None, widest
 
     def _doc_ids(self, offsets: IntArray, rows: IntArray, query_ids: NDArray[Any]) -> NDArray[Any]:
-        begin, end = self.lines[:, DOC], self.lines[:, DOC_END]
+        begin, end = self._column(DOC), self._column(DOC_END)
         named = end > begin
         if not named.all():
             if named.any():
