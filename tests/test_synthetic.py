@@ -94,11 +94,11 @@ def test_mslr_features_are_of_very_different_kinds() -> None:
 
 def test_mslr_has_near_duplicates_and_columns_constant_in_a_query() -> None:
     data = sample("mslr")
-    features = data.features[: data.offsets[300]]
+    features = data.features[: data.offsets[100]]
     moving = features[:, features.max(axis=0) > features.min(axis=0)]
     correlation = np.corrcoef(moving.T.astype(np.float64)) - np.eye(moving.shape[1])
     assert np.sum((correlation > 0.99).any(axis=0)) >= 10
-    scaled = data.subset(range(200)).normalized().features
+    scaled = data.subset(range(100)).normalized().features
     assert np.sum(scaled.max(axis=0) == 0) == 5 + 2  # idf in five streams, and the two that are constant anyway
 
 
@@ -206,32 +206,38 @@ def test_fold_needs_five_queries() -> None:
         make_fold("mslr", 4, 0)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_rankers_stand_as_on_real_data(shape: str) -> None:
-    """Random < linear from few queries < linear from all < trees < perfect, each step a clear one."""
+@pytest.mark.parametrize(("shape", "n_train"), [("mslr", 600), ("yahoo", 1500)])
+def test_rankers_stand_as_on_real_data(shape: str, n_train: int) -> None:
+    """Random < linear from few queries < linear from all < trees < perfect."""
     pytest.importorskip("counterrank.training", exc_type=ImportError)
-    ensemble = pytest.importorskip("sklearn.ensemble")
     from counterrank import Ranker, estimators, evaluation
 
-    train = make_ranking_data(shape, {"mslr": 1000, "yahoo": 1500}[shape], seed=11)
-    test = make_ranking_data(shape, {"mslr": 1000, "yahoo": 1500}[shape], seed=12)
-    few = train.subset(range(train.n_queries // 100))
+    train, test = make_ranking_data(shape, n_train, seed=11), make_ranking_data(shape, 800, seed=12)
 
     def linear(data: RankingData) -> np.ndarray:
         weights = estimators.full_information(data, relevance_threshold=3, gain="exponential")
-        ranker = Ranker(loss="arp-hinge", max_epochs=10, learning_rate=0.02, seed=0)
+        ranker = Ranker(loss="arp-hinge", max_epochs=10, learning_rate=0.1, seed=0)
         return ranker.fit(data, weights).predict(test)
 
-    trees = ensemble.HistGradientBoostingRegressor(max_iter=60, learning_rate=0.15, random_state=0)
     scores = {
         "random": np.zeros(test.n_docs),
-        "few": linear(few),
+        "few": linear(train.subset(range(n_train // 100))),
         "all": linear(train),
-        "trees": trees.fit(train.features, train.labels).predict(test.features),
+        "trees": tree_scores(train, test),
         "perfect": test.labels,
     }
     level = {name: evaluation.evaluate(values, test)["ndcg_graded@5"] for name, values in scores.items()}
     assert level["random"] + 0.05 < level["few"]
-    assert level["few"] + 0.03 < level["all"]
-    assert level["all"] + 0.01 < level["trees"]
+    assert level["few"] + 0.04 < level["all"]
+    assert level["all"] + 0.005 < level["trees"]  # more with more data; few and coarse trees keep this fast
     assert level["trees"] + 0.15 < level["perfect"] == 1
+
+
+def tree_scores(train: RankingData, test: RankingData) -> np.ndarray:
+    ensemble, limits = pytest.importorskip("sklearn.ensemble"), pytest.importorskip("threadpoolctl")
+    moving = train.features.max(axis=0) > train.features.min(axis=0)
+    trees = ensemble.HistGradientBoostingRegressor(
+        max_iter=40, learning_rate=0.2, max_leaf_nodes=15, max_bins=32, max_features=0.3, random_state=0
+    )
+    with limits.threadpool_limits(1):  # its threads wait for each other busily, which a shared machine punishes
+        return trees.fit(train.features[:, moving], train.labels).predict(test.features[:, moving])
