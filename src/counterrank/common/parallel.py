@@ -40,12 +40,12 @@ def thread_count(threads: int | None = None) -> int:
         given = os.environ.get("COUNTERRANK_THREADS", "")
         if not given:
             return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        if not given.isdigit():
+        if not (given.isascii() and given.isdigit() and int(given) >= 1):
             raise CounterrankError(f"COUNTERRANK_THREADS={given!r}: expected a whole number of at least 1")
-        threads = int(given)
-    if threads < 1:
-        raise CounterrankError(f"threads={threads}: expected a whole number of at least 1")
-    return threads
+        return int(given)
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
+        raise CounterrankError(f"threads={threads!r}: expected a whole number of at least 1, or None for all cores")
+    return int(threads)
 
 
 def run_parallel(jobs: Sequence[Callable[[], Any]], threads: int) -> list[Any]:
@@ -77,7 +77,11 @@ def split_queries(offsets: NDArray[np.int64], parts: int) -> list[tuple[int, int
 def for_queries(
     kernel: Callable[..., Any], offsets: NDArray[np.int64], *args: Any, threads: int | None = None
 ) -> list[Any]:
-    """Run `kernel(first, last, offsets, *args)` over all queries; one result for each range of queries."""
+    """Run `kernel(first, last, offsets, *args)` over all queries; one result for each range of queries.
+
+    >>> for_queries(lambda first, last, offsets: int(offsets[last] - offsets[first]), np.array([0, 2, 5]))
+    [5]
+    """
     n = thread_count(threads)
     # a few ranges more than threads even out long queries; a small job is not worth a thread
     parts = 1 if n == 1 or offsets[-1] < 4096 else 4 * n

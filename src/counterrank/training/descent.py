@@ -20,6 +20,9 @@ Judge = Callable[[FloatArray, int], FloatArray]
 _POWERS = range(-2, 8)
 _FARTHEST = 30
 
+# Coefficients beyond this are on their way to infinity; below it no score of float32 features overflows.
+_LARGEST = 1e150
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -67,6 +70,7 @@ class Run:
         self.coefficients = np.zeros(self.problem.n_features)
         self.kept = self.coefficients.copy()
         self.parts: FloatArray | None = None  # of the kept model's validation metric
+        self.measured = (-1, -np.inf)  # an epoch, and the training metric of the model kept then
 
     @property
     def failed(self) -> bool:
@@ -81,12 +85,20 @@ class Run:
             begin = time.perf_counter()
             loss = self.problem.epoch(order, self.step, self.schedule.batch, self.coefficients, threads)
             seconds = time.perf_counter() - begin
-            self.diverged = not np.isfinite(self.coefficients).all()
+            self.diverged = not np.abs(self.coefficients).max() < _LARGEST  # also where one is not a number
             validation = None if self.diverged else self._keep(epoch, threads)
             self.history.append({"epoch": epoch, "loss": loss, "validation": validation, "seconds": seconds})
             overdue = self.on_validation is not None and epoch - self.best_epoch >= self.schedule.patience
             self.finished = self.diverged or overdue or epoch >= self.schedule.max_epochs
             on_epoch(1)
+
+    def training_metric(self, threads: int) -> float:
+        """The metric on the training data of the model this run would return."""
+        if self.failed:
+            return -np.inf
+        if self.measured[0] != self.best_epoch:
+            self.measured = self.best_epoch, float(self.on_training(self.kept, threads).sum())
+        return self.measured[1]
 
     def _keep(self, epoch: int, threads: int) -> float | None:
         """Copy the model if it is the one to return so far; its validation metric, if there is one."""
@@ -133,26 +145,23 @@ def standings(runs: dict[int, Run], threads: int) -> list[int]:
 
     They are judged by the metric of the model each would return, on validation data if there is any. Runs that such
     data cannot tell from the best one (within a standard error of the paired difference over queries) are ordered by
-    the metric on the training data, so that a handful of validation queries does not decide by luck.
+    the metric on the training data, so that a handful of validation queries does not decide by luck. Of equals the one
+    nearest the natural step comes first: where the metric no longer depends on the step there is nothing to search.
     """
-    training = {power: _training_metric(run, threads) for power, run in runs.items()}
+    training = {power: run.training_metric(threads) for power, run in runs.items()}
     judged = {power: run.parts for power, run in runs.items() if run.parts is not None}
     if not judged:
-        return sorted(runs, key=lambda power: (-training[power], power))
+        return sorted(runs, key=lambda power: (-training[power], abs(power)))
     leader = max(judged.values(), key=np.sum)
 
     def place(power: int) -> tuple[bool, float, int]:
         if power not in judged:
-            return True, np.inf, power
+            return True, np.inf, abs(power)
         behind = leader - judged[power]
         apart = bool(behind.sum() > np.sqrt(len(behind)) * behind.std())
-        return apart, -float(judged[power].sum()) if apart else -training[power], power
+        return apart, -float(judged[power].sum()) if apart else -training[power], abs(power)
 
     return sorted(runs, key=place)
-
-
-def _training_metric(run: Run, threads: int) -> float:
-    return float(run.on_training(run.kept, threads).sum()) if not run.failed else -np.inf
 
 
 def _rounds(max_epochs: int) -> list[tuple[int, int]]:

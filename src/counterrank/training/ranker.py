@@ -154,7 +154,7 @@ class Ranker:
         return load_ranker(path)
 
     def __repr__(self) -> str:
-        name = self.loss if isinstance(self.loss, str) else self.loss.name
+        name = self.loss.name if isinstance(self.loss, NamedLoss) else self.loss
         cutoff = "" if self.k is None else f", k={self.k}"
         state = f", {len(self.history_)} epochs" if hasattr(self, "model_") else ", not trained"
         return f"Ranker({name}{cutoff}, {self.model}{state})"
@@ -165,7 +165,8 @@ class Ranker:
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise CounterrankError(f"{name}={value!r}: expected a whole number of at least 1")
         rate = self.learning_rate
-        if rate != "auto" and (isinstance(rate, str | bool) or not np.isfinite(rate) or rate <= 0):
+        numeric = isinstance(rate, int | float | np.integer | np.floating) and not isinstance(rate, bool)
+        if not (isinstance(rate, str) and rate == "auto") and not (numeric and 0.0 < float(rate) < np.inf):
             raise CounterrankError(f"learning_rate={rate!r}: expected 'auto' or a number above 0")
         entropy = int(make_generator(self.seed).integers(2**63))
         return Schedule(self.max_epochs, self.patience, self.batch_queries, entropy, thread_count(self.threads))
@@ -187,11 +188,13 @@ class Ranker:
 
 
 def check_weights(weights: ArrayLike, data: RankingData, name: str) -> FloatArray:
-    """Finite weights, one per document, not all zero."""
+    """Finite weights, one per document, not all zero; scaled to at most 1, so that no sum of them overflows."""
     checked = check_vector(weights, data.n_docs, name)
-    if not checked.any():
+    largest = np.abs(checked).max()
+    if largest == 0.0:
         raise CounterrankError(f"{name}: all are 0; expected at least one document with evidence")
-    return checked
+    scaled: FloatArray = checked / largest
+    return scaled
 
 
 def make_judge(metric: str, data: RankingData, weights: FloatArray, scales: Scales) -> Judge:

@@ -43,7 +43,7 @@ def save_ranker(ranker: Ranker, path: PathLike) -> None:
     with atomic_folder(path, "model.json") as folder:
         for name, array in arrays.items():
             np.save(folder / f"{name}.npy", array, allow_pickle=False)
-        (folder / "model.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        (folder / "model.json").write_text(json.dumps(content, indent=1, default=_plain) + "\n", encoding="utf-8")
 
 
 def load_ranker(path: PathLike) -> Ranker:
@@ -65,7 +65,9 @@ def load_ranker(path: PathLike) -> Ranker:
         ranker.learning_rate_ = float(content["learning_rate"])
         ranker.best_epoch_ = int(content["best_epoch"])
         ranker.history_ = list(content["history"])
-    except (KeyError, TypeError) as error:
+    except ModelError:
+        raise
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ModelError(f"{path}: model.json lacks or misuses {error}; the file is damaged") from None
     return ranker
 
@@ -73,9 +75,14 @@ def load_ranker(path: PathLike) -> Ranker:
 def _settings(ranker: Ranker) -> dict[str, Any]:
     """What the constructor was given, as far as it can be written down."""
     loss = ranker.loss if isinstance(ranker.loss, str) else ranker.loss.name
-    seed = ranker.seed if isinstance(ranker.seed, int) else 0
+    seed = 0 if isinstance(ranker.seed, np.random.Generator) else int(ranker.seed)
     names = ("k", "model", "learning_rate", "max_epochs", "patience", "batch_queries", "normalize", "metric")
     return {"loss": loss, **{name: getattr(ranker, name) for name in names}, "seed": seed}
+
+
+def _plain(value: Any) -> Any:
+    """A numpy number as Python's own, which JSON can hold."""
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def _read_json(file: Path, path: PathLike) -> dict[str, Any]:
@@ -83,7 +90,7 @@ def _read_json(file: Path, path: PathLike) -> dict[str, Any]:
         raise ModelError(f"{path}: no model.json in it; expected a folder written by Ranker.save")
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{file}: not JSON ({error})") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ModelError(f"{file}: format is not {FORMAT!r}; expected a folder written by Ranker.save")
@@ -103,8 +110,9 @@ def _read_array(folder: Path, name: str, n: int) -> FloatArray:
     if not file.is_file():
         raise ModelError(f"{file}: missing; the ranker is incomplete")
     try:
-        array = np.load(file, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+        # a view of the file: a damaged header cannot ask for more memory than the file has, nor for pickled objects
+        array = np.array(np.lib.format.open_memmap(file, mode="r"))
+    except Exception as error:  # numpy raises many kinds for damaged headers
         raise ModelError(f"{file}: not a plain numpy array ({error})") from None
     if array.shape != (n,) or array.dtype != np.float64 or not np.isfinite(array).all():
         raise ModelError(f"{file}: {array.dtype} of shape {array.shape}; expected finite float64 of shape ({n},)")
