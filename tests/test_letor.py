@@ -232,3 +232,11 @@ def test_threads_and_twin_agree_on_a_real_file(monkeypatch):
     monkeypatch.setattr(letor, "_PIECE", 10_000)
     assert cr.read_letor(path, threads=4).equals(one)
     assert_same(one, naive_letor.read_letor(gzip.decompress(path.read_bytes()).decode()))
+
+
+@pytest.mark.parametrize("text", ["1e39", "-1e39", "1.79769313486232E+308", "1e400"])
+def test_values_beyond_float32_become_the_largest_with_a_warning(tmp_path, text):
+    with pytest.warns(UserWarning, match="2 values are too large for float32 .* the first in line 2"):
+        data = read(tmp_path, f"1 qid:1 1:1\n0 qid:1 1:{text}\n0 qid:1 1:{text}\n")
+    largest = np.finfo(np.float32).max
+    assert data.features[1:, 0].tolist() == [-largest if text.startswith("-") else largest] * 2

@@ -26,7 +26,7 @@ IDS = "expected UTF-8 text without control characters"
 FEATURE = "expected a whole number from 1 to 1000000"
 ONCE = "expected each feature once per line"
 LINES = "expected lines like '2 qid:10 1:0.5 2:3 #docid = 7'"
-VALUE = "expected a finite decimal number that fits float32"
+VALUE = "expected a finite decimal number"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,6 @@ VALUE = "expected a finite decimal number that fits float32"
         (b"1 qid:1 1:", f"line 1: bad value in '1:'; {VALUE}"),
         (b"1 qid:1 1:nan\n", f"line 1: bad value in '1:nan'; {VALUE}"),
         (b"1 qid:1 1:1 2:-inf\n", f"line 1: bad value in '2:-inf'; {VALUE}"),
-        (b"1 qid:1 1:1e39\n", f"line 1: bad value in '1:1e39'; {VALUE}"),
         (b"1 qid:1 1:1,5\n", f"line 1: bad value in '1:1,5'; {VALUE}"),
         (b"1 qid:1 1:2:3\n", f"line 1: bad value in '1:2:3'; {VALUE}"),
         (b"1 qid:1 1:" + b"x" * 999, f"line 1: bad value in '1:{'x' * 35}...'; {VALUE}"),

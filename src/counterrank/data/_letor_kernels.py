@@ -20,6 +20,7 @@ from counterrank.data._letor_numbers import (
 
 Array = NDArray[Any]
 
+LARGEST = np.finfo(np.float32).max
 MAX_FEATURE_ID = 1_000_000  # beyond it an id is taken for junk: one row would be 4 MB
 START, STOP, QID, QID_END, DOC, DOC_END = range(6)  # columns of the line table
 
@@ -205,11 +206,14 @@ def _mark_ids(text: Text, place: int, stop: int, seen: Array, mark: int) -> None
 
 
 @byte_step
-def _parse_features(text: Text, place: int, stop: int, row: Array, seen: Array, mark: int) -> tuple[int, int, int]:
+def _parse_features(
+    text: Text, place: int, stop: int, row: Array, seen: Array, mark: int, clipped: Array
+) -> tuple[int, int, int]:
     """Parse the features in `place:stop` into `row`; what is wrong, where, and the largest id.
 
     While ids increase, none can occur twice and every cell is written once. From the first one out of order,
-    `seen` holds `mark` for each id of this line. Ids beyond the row are only counted.
+    `seen` holds `mark` for each id of this line. Ids beyond the row are only counted. Values beyond float32 become
+    its largest; `clipped` counts them and keeps the place of the first.
     """
     start, last, in_order, width = place, 0, True, len(row)
     while place < stop:
@@ -224,7 +228,10 @@ def _parse_features(text: Text, place: int, stop: int, row: Array, seen: Array, 
             return BAD_VALUE, token, last
         small = np.float32(value)
         if not np.isfinite(small):
-            return BAD_VALUE, token, last
+            small = LARGEST if value > 0.0 else -LARGEST
+            if clipped[0] == 0:
+                clipped[1] = token
+            clipped[0] += 1
         if feature > last:
             for i in range(last, min(feature - 1, width)):
                 row[i] = 0.0
@@ -245,7 +252,9 @@ def _parse_features(text: Text, place: int, stop: int, row: Array, seen: Array, 
 
 
 @byte_kernel
-def parse_lines(text: Text, table: Array, rows: Array, features: Array, labels: Array) -> tuple[int, int, int, int]:
+def parse_lines(
+    text: Text, table: Array, rows: Array, features: Array, labels: Array, clipped: Array
+) -> tuple[int, int, int, int]:
     """Parse the lines of `table` into `rows` of the matrix and the labels.
 
     Gives what is wrong first, the place in the text, the line of the table, and the largest feature id met.
@@ -267,7 +276,7 @@ def parse_lines(text: Text, table: Array, rows: Array, features: Array, labels: 
             return BAD_DOCUMENT, line[DOC], i, widest
         labels[rows[i]] = label
         place = _skip_blanks(text, line[QID_END], stop)
-        fault, place, last = _parse_features(text, place, stop, features[rows[i]], seen, i + 1)
+        fault, place, last = _parse_features(text, place, stop, features[rows[i]], seen, i + 1, clipped)
         widest = max(widest, last)
         if fault != FINE:
             return fault, place, i, widest

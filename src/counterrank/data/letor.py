@@ -38,7 +38,7 @@ _EXPECTED = {
     kernels.BAD_DOCUMENT: ("bad document id {}", "UTF-8 text without control characters"),
     kernels.BAD_FEATURE: ("{} is not a feature", "'id:value'"),
     kernels.BAD_ID: ("bad feature id in {}", f"a whole number from 1 to {MAX_FEATURE_ID}"),
-    kernels.BAD_VALUE: ("bad value in {}", "a finite decimal number that fits float32"),
+    kernels.BAD_VALUE: ("bad value in {}", "a finite decimal number"),
     kernels.REPEATED: ("{} gives its feature a second time", "each feature once per line"),
 }
 
@@ -48,7 +48,8 @@ def read_letor(path: PathLike, *, n_features: int | None = None, threads: int | 
 
     Lines of a query may stand apart: queries come in order of first appearance, documents in file order.
     Features that a line leaves out are 0. Comments that begin `#docid = X` name the documents; unless all
-    lines have one, a document's id is its place in the query from 0.
+    lines have one, a document's id is its place in the query from 0. Values too large for float32, which some
+    files use as a mark (Istella's largest double), become the largest float32, with a warning.
 
     Arguments:
         path: the file.
@@ -135,7 +136,8 @@ class _LetorFile:
         while True:
             features = self._matrix(rows, width)
             labels = np.empty(len(rows), np.float32)
-            fault, widest = self._parse_into(rows, features, labels)
+            clipped = np.zeros((len(self.bounds) - 1, 2), np.int64)  # for each piece how many, and the first place
+            fault, widest = self._parse_into(rows, features, labels, clipped)
             if widest <= width:
                 break
             width = widest  # an id in the middle of a line was larger than those at all ends
@@ -143,13 +145,25 @@ class _LetorFile:
             raise fault
         if width == 0:
             raise LetorError(f"{self.path}: no line has a feature; give n_features= for a matrix of zeros")
+        self._warn_clipped(clipped)
         return features, labels
+
+    def _warn_clipped(self, clipped: IntArray) -> None:
+        places = clipped[clipped[:, 0] > 0, 1]
+        if len(places):
+            warnings.warn(
+                f"{self.path}: {clipped[:, 0].sum()} values are too large for float32 and became the largest there is, "
+                f"the first in line {self._line_number(int(places[0]))}",
+                stacklevel=5,
+            )
 
     def _matrix(self, rows: IntArray, width: int) -> Float32Array:
         needed = len(rows) * width * 4
         if needed > _physical_memory():
             # such a width is mostly junk in some line, and an earlier line may be worse
-            fault, _ = self._parse_into(rows, np.empty((len(rows), 0), np.float32), np.empty(len(rows), np.float32))
+            nothing = np.empty((len(rows), 0), np.float32)
+            clipped = np.zeros((len(self.bounds) - 1, 2), np.int64)
+            fault, _ = self._parse_into(rows, nothing, np.empty(len(rows), np.float32), clipped)
             raise fault or LetorError(
                 f"{self.path}: {len(rows)} documents with feature ids up to {width} need {needed / 1e9:.0f} GB "
                 "as a matrix, more than there is; expected feature ids numbered from 1 without large gaps"
@@ -157,7 +171,7 @@ class _LetorFile:
         return np.empty((len(rows), width), np.float32)
 
     def _parse_into(
-        self, rows: IntArray, features: Float32Array, labels: Float32Array
+        self, rows: IntArray, features: Float32Array, labels: Float32Array, clipped: IntArray
     ) -> tuple[LetorError | None, int]:
         """Parse all lines; the error of the first bad line, if any, and the largest feature id."""
         pieces = [slice(a, b) for a, b in pairwise(self.bounds.tolist())]
@@ -165,7 +179,9 @@ class _LetorFile:
 
             def parse(i: int) -> tuple[int, int, int, int]:
                 lines, piece = self.lines[pieces[i]], rows[pieces[i]]
-                result: tuple[int, int, int, int] = kernels.parse_lines(self.bytes, lines, piece, features, labels)
+                result: tuple[int, int, int, int] = kernels.parse_lines(
+                    self.bytes, lines, piece, features, labels, clipped[i]
+                )
                 self.source.release(self.cuts[i], self.cuts[i + 1])
                 advance(len(piece))
                 return result

@@ -1,0 +1,66 @@
+"""One epoch of training, as a multiple of reading the feature matrix once.
+
+Reading the matrix is what no linear ranker can avoid. All on one thread but the last rows, where a step takes a batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from benchmarks.timing import at_least, at_most, median_seconds, row
+from counterrank.data import RankingData
+from counterrank.losses import LOSSES
+from counterrank.losses.evaluate import longest_query
+from counterrank.models.scaling import Scaler
+from counterrank.training.problem import LinearProblem
+
+_LIMITS = {
+    "arp-hinge": (6.0, 6.0),
+    "dcg-hinge": (6.0, 6.0),
+    "arp-logistic": (12.0, None),
+    "dcg-logistic": (12.0, None),
+    "lambdaloss-dcg": (12.0, None),
+    "lambdaloss-dcg-at-k": (6.0, 6.0),
+    "lambdaloss-truncated": (6.0, 6.0),
+    "lambdarank": (None, None),
+}
+
+
+@njit(nogil=True, fastmath=True)
+def _sum(values):
+    total = np.float32(0.0)
+    for i in range(values.size):
+        total += values[i]
+    return total
+
+
+def run(data: RankingData, repeats: int = 5) -> list[dict[str, Any]]:
+    """Rows for every loss with 5 and with 85 % of the documents weighted."""
+    flat = data.features.reshape(-1)
+    one_pass = median_seconds(lambda: _sum(flat), repeats)
+    rows = [row("one pass over the feature matrix (sum)", one_pass, 1.0)]
+    scales = Scaler.learn("query", data).scales(data)
+    generator = np.random.default_rng(0)
+    coefficients = generator.normal(size=data.n_features)
+    for i, share in enumerate((0.05, 0.85)):
+        weighted = generator.random(data.n_docs) < share
+        weights = np.where(weighted, generator.exponential(size=data.n_docs), 0.0)
+        for name, loss in LOSSES.items():
+            spec = loss.spec(5 if loss.takes_k else None, longest_query(data.offsets))
+            problem = LinearProblem.make(data, weights, scales, spec)
+            order = generator.permutation(problem.queries)
+
+            def epoch(threads=1, batch=1, problem=problem, order=order):
+                # a step of next to nothing, so that every run does the same work
+                problem.epoch(order, 1e-12, batch, coefficients, threads)
+
+            seconds = median_seconds(epoch, repeats)
+            rows.append(at_most(f"epoch, {name}, {share:.0%} weighted", seconds, one_pass, _LIMITS[name][i]))
+            if name in ("lambdaloss-truncated", "lambdaloss-dcg", "arp-hinge") and share == 0.05:
+                one = median_seconds(lambda epoch=epoch: epoch(batch=256), repeats)
+                two = median_seconds(lambda epoch=epoch: epoch(threads=2, batch=256), repeats)
+                rows.append(at_least(f"epoch, {name}, batches of 256, 2 threads against 1", two, one, 1.6))
+    return rows

@@ -1,0 +1,38 @@
+"""Measuring: medians of several runs, and rows of a table."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+
+def median_seconds(action: Callable[[], Any], repeats: int) -> float:
+    """The median time of `repeats` runs, after one that compiles and warms up."""
+    action()
+    times = []
+    for _ in range(repeats):
+        begin = perf_counter()
+        action()
+        times.append(perf_counter() - begin)
+    return statistics.median(times)
+
+
+def row(
+    name: str, seconds: float, ratio: float | None = None, target: str = "", met: bool | None = None
+) -> dict[str, Any]:
+    """One line of the table: a ratio says more than seconds, which are this machine's."""
+    return {"name": name, "seconds": seconds, "ratio": ratio, "target": target, "met": met}
+
+
+def at_most(name: str, seconds: float, base: float, limit: float | None) -> dict[str, Any]:
+    """How many times `base` something costs, and whether that is within the limit."""
+    ratio = seconds / base
+    return row(name, seconds, ratio, f"<= {limit:g}" if limit else "", None if limit is None else ratio <= limit)
+
+
+def at_least(name: str, seconds: float, peer: float, limit: float | None) -> dict[str, Any]:
+    """How many times faster than `peer` something is, and whether that is enough."""
+    ratio = peer / seconds
+    return row(name, seconds, ratio, f">= {limit:g}" if limit else "", None if limit is None else ratio >= limit)
