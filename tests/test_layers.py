@@ -1,0 +1,141 @@
+"""Data flows one way: a layer imports only from itself, from layers to its left, and from `common`."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "counterrank"
+
+# from left to right; layers that share a place do not import each other
+ORDER = (
+    ("common",),
+    ("data",),
+    ("clicks",),
+    ("estimators",),
+    ("losses",),
+    ("evaluation",),
+    ("models",),
+    ("training",),
+    ("experiments", "report"),
+    ("cli",),
+)
+PLACE = {layer: place for place, layers in enumerate(ORDER) for layer in layers}
+
+
+def imported_names(source: str, module: str, is_package: bool) -> list[tuple[int, str]]:
+    """Line and full dotted name of all that a module imports, inside functions and `if TYPE_CHECKING` too."""
+    found = []
+    here = module.split(".") if is_package else module.split(".")[:-1]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = here[: len(here) - node.level + 1] if node.level else []
+            base = ".".join(above + ([node.module] if node.module else []))
+            found += [(node.lineno, f"{base}.{alias.name}") for alias in node.names]
+        elif isinstance(node, ast.Call) and _called(node) in ("import_module", "__import__"):
+            first = node.args[0] if node.args else None
+            name = first.value if isinstance(first, ast.Constant) else "counterrank.?"  # not known before it runs
+            found.append((node.lineno, str(name)))
+    return found
+
+
+def _called(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def violations(source: str, module: str, is_package: bool = False) -> list[str]:
+    layer = module.split(".")[1]
+    if layer not in PLACE:
+        return [f"{module}: {layer!r} is not a layer"]
+    problems = []
+    for line, name in imported_names(source, module, is_package):
+        parts = name.split(".")
+        if parts[0] != "counterrank":
+            continue
+        target = parts[1] if len(parts) > 1 else ""
+        if target == layer or (target in PLACE and PLACE[target] < PLACE[layer]):
+            continue
+        if target not in PLACE and layer == "cli":
+            continue  # the command may use the public surface, all of which lies to its left
+        problems.append(f"{module}:{line} imports {name}")
+    return problems
+
+
+def modules():
+    for file in sorted(PACKAGE.rglob("*.py")):
+        parts = ("counterrank", *file.relative_to(PACKAGE).with_suffix("").parts)
+        if len(parts) > 2:  # the two files at the top only gather what lies below
+            is_package = parts[-1] == "__init__"
+            yield pytest.param(file, ".".join(parts[:-1] if is_package else parts), is_package, id=".".join(parts[1:]))
+
+
+@pytest.mark.parametrize(("file", "module", "is_package"), list(modules()))
+def test_every_module_imports_from_the_left(file, module, is_package):
+    assert violations(file.read_text(encoding="utf-8"), module, is_package) == []
+
+
+def test_the_top_holds_nothing_but_the_public_surface():
+    top = {path.name for path in PACKAGE.iterdir() if path.suffix == ".py"}
+    assert top <= {"__init__.py", "__main__.py"}
+    folders = {path.parent.relative_to(PACKAGE).parts[0] for path in PACKAGE.glob("*/*.py")}
+    assert folders <= set(PLACE)
+
+
+GOOD = """
+from __future__ import annotations
+import numpy as np
+import counterrank.common.errors
+from counterrank.data import RankingData
+from counterrank.losses._query import query_loss
+from counterrank import data, losses
+from ..common import checks
+from . import spec
+from .spec import LOSSES
+"""
+
+
+def test_the_checker_accepts_what_is_right():
+    assert violations(GOOD, "counterrank.losses.named") == []
+    assert violations("from . import named\nfrom .named import arp_hinge", "counterrank.losses", True) == []
+    assert violations("from counterrank import __version__, Ranker", "counterrank.cli.main") == []
+
+
+BAD = {
+    "from counterrank.training import Ranker": "counterrank.training.Ranker",
+    "import counterrank.training.ranker as r": "counterrank.training.ranker",
+    "from counterrank import evaluation": "counterrank.evaluation",
+    "from counterrank import Ranker": "counterrank.Ranker",
+    "import counterrank": "counterrank",
+    "from .. import models": "counterrank.models",
+    "from ..models import LinearModel": "counterrank.models.LinearModel",
+    "def f():\n    from counterrank.cli import main": "counterrank.cli.main",
+    "if TYPE_CHECKING:\n    from counterrank.report import page": "counterrank.report.page",
+    "try:\n    import counterrank.models\nexcept ImportError:\n    pass": "counterrank.models",
+    "import importlib\nimportlib.import_module('counterrank.cli')": "counterrank.cli",
+    "from importlib import import_module\nimport_module('counterrank.' + name)": "counterrank.?",
+}
+
+
+@pytest.mark.parametrize(("source", "name"), BAD.items())
+def test_the_checker_finds_what_is_wrong(source, name):
+    (problem,) = violations(source, "counterrank.losses.named")
+    assert problem.startswith("counterrank.losses.named:")
+    assert problem.endswith(f" imports {name}")
+
+
+def test_layers_that_share_a_place_are_apart():
+    (problem,) = violations("import counterrank.report", "counterrank.experiments.demo")
+    assert problem == "counterrank.experiments.demo:1 imports counterrank.report"
+
+
+def test_common_stands_on_nothing():
+    (problem,) = violations("from counterrank.data import RankingData", "counterrank.common.checks")
+    assert "imports counterrank.data.RankingData" in problem
+
+
+def test_an_unknown_layer_is_found():
+    assert violations("import counterrank.data", "counterrank.utils.misc") == [
+        "counterrank.utils.misc: 'utils' is not a layer"
+    ]
