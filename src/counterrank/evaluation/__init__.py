@@ -2,6 +2,7 @@
 
 from counterrank.evaluation.label_metrics import evaluate, evaluate_queries
 from counterrank.evaluation.metrics import higher_is_better, parse_metric, rank_values
+from counterrank.evaluation.runs import ranked_rows, write_run
 from counterrank.evaluation.weighted import prefix_sums, weighted_metric, weighted_queries
 
 __all__ = [
@@ -11,6 +12,8 @@ __all__ = [
     "parse_metric",
     "prefix_sums",
     "rank_values",
+    "ranked_rows",
     "weighted_metric",
     "weighted_queries",
+    "write_run",
 ]

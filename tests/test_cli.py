@@ -1,0 +1,186 @@
+"""The command, run as a user runs it: in a process of its own for exit codes and streams, in this one for the rest."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import counterrank as cr
+from counterrank.cli import app
+from counterrank.data.sources import choose_part, open_data
+
+SMALL = "synthetic:yahoo:queries=60,seed=1"
+
+
+def run(*arguments, folder=None):
+    return subprocess.run(
+        [sys.executable, "-m", "counterrank", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=False,
+    )
+
+
+def invoke(*arguments):
+    result = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    out = tmp_path_factory.mktemp("cli") / "ranker"
+    invoke("train", SMALL, "--loss", "lambdaloss-truncated", "--k", 5, "--max-epochs", 5, "--out", out)
+    return out
+
+
+def test_version():
+    result = run("--version")
+    assert (result.returncode, result.stdout) == (0, f"counterrank {cr.__version__}\n")
+
+
+@pytest.mark.parametrize("command", ["demo", "train", "evaluate", "rank"])
+def test_help_shows_an_example(command):
+    assert f"Example: counterrank {command}" in invoke(command, "--help").output
+
+
+def test_train_saves_a_ranker_that_equals_the_library_s(trained):
+    fold = cr.make_fold("yahoo", 60, seed=1)
+    weigh = cr.estimators.full_information
+    same = cr.Ranker(loss="lambdaloss-truncated", k=5, max_epochs=5).fit(
+        fold.train, weigh(fold.train), validation=(fold.validation, weigh(fold.validation))
+    )
+    np.testing.assert_array_equal(cr.Ranker.load(trained).predict(fold.test), same.predict(fold.test))
+
+
+def test_evaluate_prints_what_the_library_computes(trained):
+    test = cr.make_fold("yahoo", 60, seed=1).test
+    expected = cr.evaluation.evaluate(cr.Ranker.load(trained).predict(test), test)
+    printed = json.loads(invoke("evaluate", trained, SMALL, "--json").stdout)
+    assert printed["metrics"] == pytest.approx(expected)
+    table = invoke("evaluate", trained, SMALL, "--metrics", "dcg@5,mrr").stdout
+    assert f"{expected['dcg@5']:.4f}" in table
+    assert "mrr" in table
+    assert "ndcg" not in table
+
+
+def test_rank_writes_a_trec_run_and_parquet(trained, tmp_path):
+    test = cr.make_fold("yahoo", 60, seed=1).test
+    scores = cr.Ranker.load(trained).predict(test)
+    invoke("rank", trained, SMALL, "--out", tmp_path / "run.trec", "--depth", 3, "--tag", "mine")
+    rows = [line.split() for line in (tmp_path / "run.trec").read_text().splitlines()]
+    assert len(rows) == np.minimum(test.lengths, 3).sum()
+    first = np.argmax(scores[: test.offsets[1]])
+    assert rows[0] == [str(test.query_ids[0]), "Q0", str(first), "1", repr(float(scores[first])), "mine"]
+    invoke("rank", trained, SMALL, "--out", tmp_path / "run.parquet")
+    table = pq.read_table(tmp_path / "run.parquet")
+    assert table.num_rows == test.n_docs
+    for start, end in zip(test.offsets[:-1], test.offsets[1:], strict=True):
+        order = np.argsort(-scores[start:end], kind="stable")
+        assert table["doc_id"].to_numpy()[start:end].tolist() == order.tolist()
+        assert table["rank"].to_numpy()[start:end].tolist() == list(range(1, end - start + 1))
+
+
+def test_rank_refuses_what_would_break_a_trec_run(trained, tmp_path):
+    assert "tag='two words'" in run("rank", trained, SMALL, "--out", tmp_path / "r", "--tag", "two words").stderr
+    rows = cr.evaluation.ranked_rows([1.0], cr.RankingData([[1.0]], [0, 1], doc_ids=["a b"]))
+    with pytest.raises(cr.CounterrankError, match="'a b': white space cannot stand in a TREC run"):
+        cr.evaluation.write_run(rows, tmp_path / "r")
+    assert not (tmp_path / "r").exists()
+
+
+def test_demo_shows_that_all_labels_beat_few():
+    content = json.loads(invoke("demo", "--shape", "mslr", "--queries", 300, "--json").stdout)
+    dcg = {name: values["dcg@5"] for name, values in content["metrics"].items()}
+    assert dcg["random order"] < dcg["production"] < dcg["full information"] < dcg["perfect"]
+    assert content["production_queries"] == 3
+
+
+def test_train_on_a_share_from_one_file_without_validation(tmp_path):
+    data = cr.make_ranking_data("yahoo", 40)
+    data.save(tmp_path / "all.parquet")
+    output = invoke(
+        "train", tmp_path / "all.parquet", "--loss", "arp-hinge", "--share", 0.5, "--max-epochs", 2,
+        "--learning-rate", 0.1, "--out", tmp_path / "r", "--json",
+    ).stdout  # fmt: skip
+    summary = json.loads(output)
+    assert (summary["queries"], summary["epochs"], summary["validation"]) == (20, 2, None)
+    assert summary["learning_rate"] == 0.1
+
+
+def test_sparse_files_of_unequal_width_can_be_judged(tmp_path):
+    (tmp_path / "train.txt").write_text("1 qid:1 1:1 3:1\n0 qid:1 2:1\n")
+    (tmp_path / "later.txt").write_text("1 qid:1 1:1\n0 qid:1 2:1\n")
+    invoke(
+        "train", tmp_path / "train.txt", "--relevance-threshold", 1, "--max-epochs", 2, "--out", tmp_path / "r",
+        "--validation", tmp_path / "later.txt",
+    )  # fmt: skip
+    values = json.loads(
+        invoke("evaluate", tmp_path / "r", tmp_path / "later.txt", "--relevance-threshold", 1, "--json").stdout
+    )
+    assert values["metrics"]["mrr"] == 1.0
+
+
+BAD = [
+    (["train", "nowhere", "--out", "r"], "nowhere: no such ranking data"),
+    (["train", SMALL, "--out", "r", "--loss", "listnet"], "loss='listnet': expected one of arp-hinge"),
+    (["train", SMALL, "--out", "r", "--k", "0"], "k=0: expected a whole number of at least 1"),
+    (["train", SMALL, "--out", "r", "--loss", "arp-hinge", "--k", "5"], "arp-hinge has no cutoff"),
+    (["train", SMALL, "--out", "r", "--relevance-threshold", "9"], "relevance_threshold=9"),
+    (["train", SMALL, "--out", "r", "--learning-rate", "fast"], "learning-rate='fast': expected 'auto' or a number"),
+    (["train", SMALL, "--out", "r", "--share", "2"], "share=2.0: expected a number above 0 and up to 1"),
+    (["train", "synthetic:web", "--out", "r"], "shape='web': expected one of 'mslr', 'yahoo'"),
+    (["train", "synthetic:mslr:size=3", "--out", "r"], "'size=3'; expected settings as in"),
+    (["train", SMALL, "--out", "taken"], "taken: exists and is not a folder with a model.json"),
+    (["evaluate", "nowhere", SMALL], "nowhere: no such ranker"),
+    (["evaluate", "taken", SMALL], "taken: no model.json in it"),
+    (["demo", "--shape", "web"], "shape='web': expected one of"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD)
+def test_bad_input_is_one_line_and_exit_code_two(arguments, message, tmp_path):
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "notes.txt").write_text("mine")
+    result = run(*arguments, folder=tmp_path)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("counterrank: ")
+    assert message in last
+    assert "Traceback" not in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+def test_bad_options_of_evaluate(trained):
+    for arguments, message in [
+        (["--metrics", "dcg@0"], "metric 'dcg@0'"),
+        (["--ks", "a"], "ks='a': expected whole numbers"),
+        (["--part", "dev"], "part='dev': expected one of train, validation, test"),
+        (["--ties", "luck"], "ties='luck'"),
+    ]:
+        result = run("evaluate", trained, SMALL, *arguments)
+        assert result.returncode == 2
+        assert message in result.stderr
+
+
+def test_missing_parts_are_named(tmp_path):
+    (tmp_path / "train.txt").write_text("1 qid:1 1:1\n")
+    (tmp_path / "test.txt").write_text("1 qid:1 1:1\n")
+    fold = open_data(str(tmp_path))
+    with pytest.raises(cr.CounterrankError, match="has no validation part"):
+        choose_part(fold, "validation", str(tmp_path))
+
+
+def test_the_makefile_names_what_the_readme_promises():
+    makefile = (Path(__file__).parents[1] / "Makefile").read_text()
+    for target in ("demo", "test", "lint", "bench", "clean"):
+        assert f"\n{target}:" in makefile
