@@ -91,6 +91,66 @@ def _swap_factors_at(discount: float, places: Array, discounts: Array, factors: 
 
 
 @kernel
+def one_below(
+    score: float, weight: float, scores: Array, weights: Array, factors: Array, gradient: Array
+) -> tuple[float, float]:
+    """One document against those of zero weight above it: the value, and the gradient for the document itself."""
+    value = 0.0
+    own = 0.0
+    wrong_way = weight > 0.0
+    for j in range(len(scores)):
+        z = scores[j] - score
+        t = exp_negative(-z)
+        log_part, inverse = log1p_and_inverse(t)
+        share = factors[j] * abs(weight) * LOG2_E if weights[j] == 0.0 else 0.0
+        value += share * (log_part + (z if wrong_way else 0.0))
+        slope = share * inverse * (1.0 if wrong_way else -t)
+        own -= slope
+        gradient[j] += slope
+    return value, own
+
+
+@kernel
+def by_weighted(
+    n: int,
+    swap: bool,
+    table: Array,
+    scores: Array,
+    weights: Array,
+    c: int,
+    places: Array,
+    gradient: Array,
+    factors: Array,
+) -> float:
+    """All pairs with a document of non-zero weight, one such document at a time: c n steps of vector code.
+
+    The same sum as `by_upper` without limits; the better way to it where few documents have a weight.
+    """
+    value = 0.0
+    for i in range(c):
+        p = places[i]
+        if swap:
+            _swap_factors(table[p], table[p + 1 : n], factors)
+            part, own = one_above(
+                scores[p], weights[p], scores[p + 1 : n], weights[p + 1 : n], factors, gradient[p + 1 : n]
+            )
+            for j in range(p):
+                factors[j] = table[j] - table[p]
+        else:
+            part, own = one_above(
+                scores[p], weights[p], scores[p + 1 : n], weights[p + 1 : n], table[1 : n - p], gradient[p + 1 : n]
+            )
+            for j in range(p):
+                factors[j] = table[p - j]
+        value += part
+        gradient[p] += own
+        part, own = one_below(scores[p], weights[p], scores[:p], weights[:p], factors, gradient[:p])
+        value += part
+        gradient[p] += own
+    return value
+
+
+@kernel
 def gather_weighted(
     n: int, scores: Array, weights: Array, places: Array, some_scores: Array, some_weights: Array
 ) -> int:

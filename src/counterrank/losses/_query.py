@@ -20,7 +20,7 @@ from counterrank.losses._bounds import (
     logistic_bound,
     logistic_gradient,
 )
-from counterrank.losses._pairs import banded, by_upper, gather_weighted
+from counterrank.losses._pairs import banded, by_upper, by_weighted, gather_weighted
 
 HINGE, LOGISTIC, LAMBDALOSS, LAMBDARANK = 0, 1, 2, 3
 ARP, DCG = 0, 1
@@ -108,6 +108,8 @@ def _lambda(
     c = gather_weighted(n, ranked, ranked_weights, ints[3], floats[3], floats[4])
     if not swap and band < c and k >= n:
         value = banded(n, ranked, ranked_weights, table, band, ranked_gradient, floats[5])
+    elif 4 * c < n and k >= n and band >= n - 1:
+        value = by_weighted(n, swap, table, ranked, ranked_weights, c, ints[3], ranked_gradient, floats[6])
     else:
         value = by_upper(
             n, k, band, swap, table, ranked, ranked_weights, c, ints[3], floats[3], floats[4], ranked_gradient,

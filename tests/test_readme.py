@@ -1,0 +1,42 @@
+"""What the README shows works as shown."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from counterrank.cli import app
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
+    (code,) = blocks("python")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})
+    assert "dcg@5" in capsys.readouterr().out
+    assert (tmp_path / "ranker" / "model.json").is_file()
+
+
+def test_the_commands_run_in_their_order(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("counterrank ")]
+    lines = [line for line in lines if "synthetic:" in line]  # the others need data sets that cannot be shipped
+    assert len(lines) >= 3
+    for line in lines:
+        result = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
+        assert result.exit_code == 0, (line, result.output)
+    assert (tmp_path / "run.trec").stat().st_size > 0
+
+
+@pytest.mark.parametrize("link", re.findall(r"\]\((?!http)([^)#]+)\)", README))
+def test_links_lead_somewhere(link):
+    assert (Path(__file__).parents[1] / link).exists()
