@@ -18,9 +18,7 @@ def as_matrix(features: ArrayLike) -> Float32Array:
     """Features as a C-ordered float32 matrix with at least one column."""
     given = np.asarray(features)
     if given.ndim != 2 or given.shape[1] < 1:
-        raise DataError(
-            f"features: shape {given.shape}; expected (documents, features) with at least one feature"
-        )
+        raise DataError(f"features: shape {given.shape}; expected (documents, features) with at least one feature")
     if not np.issubdtype(given.dtype, np.number) or np.iscomplexobj(given):
         raise DataError(f"features: type {given.dtype}; expected real numbers")
     with np.errstate(over="ignore"):  # what overflows float32 is found by the check for finite values
@@ -56,9 +54,7 @@ def check_unique_queries(query_ids: NDArray[Any]) -> None:
     if len(values) < len(query_ids):
         again = values[counts > 1][0]
         places = np.flatnonzero(query_ids == again)[:2].tolist()
-        raise DataError(
-            f"query_ids: {again!s} stands for queries {places[0]} and {places[1]}; expected unique ids"
-        )
+        raise DataError(f"query_ids: {again!s} stands for queries {places[0]} and {places[1]}; expected unique ids")
 
 
 def check_unique_documents(doc_ids: NDArray[Any], query_ids: NDArray[Any], offsets: IntArray) -> None:

@@ -47,9 +47,7 @@ class Fold:
             if not isinstance(part, RankingData):
                 raise DataError(f"{name}: {type(part).__name__}; expected RankingData")
             if part.n_features != self.train.n_features:
-                raise DataError(
-                    f"{name}: {part.n_features} features; expected {self.train.n_features}, as in train"
-                )
+                raise DataError(f"{name}: {part.n_features} features; expected {self.train.n_features}, as in train")
 
     def __repr__(self) -> str:
         parts = (("train", self.train), ("validation", self.validation), ("test", self.test))
@@ -166,8 +164,7 @@ def _check_parts(folder: PathLike, parts: dict[str, list[Path]]) -> None:
             names = sorted(path.name for path in Path(folder).iterdir())
             expected = " or ".join(word + ending for word in _NAMES[part] for ending in _ENDINGS)
             raise MissingFileError(
-                f"{folder}: no {part} part; expected {expected}, with or without a prefix; "
-                f"found {_listed(names)}"
+                f"{folder}: no {part} part; expected {expected}, with or without a prefix; found {_listed(names)}"
             )
     for part, paths in parts.items():
         if len(paths) > 1:

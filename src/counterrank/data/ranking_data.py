@@ -270,9 +270,7 @@ class RankingData:
         if not len(index):
             raise DataError("queries: none chosen; expected at least one")
         if index.ndim != 1 or not np.issubdtype(index.dtype, np.integer):
-            raise DataError(
-                f"queries: {index.dtype} of shape {index.shape}; expected query indices or a mask"
-            )
+            raise DataError(f"queries: {index.dtype} of shape {index.shape}; expected query indices or a mask")
         outside = (index < 0) | (index >= self.n_queries)
         if outside.any():
             raise DataError(f"queries: index {index[outside][0]}; expected 0 to {self.n_queries - 1}")

@@ -245,9 +245,7 @@ def ideal_queries(first: int, last: int, offsets: Array, labels: Array, wanted: 
             for label in range(len(counts) - 1, 0, -1):
                 end = begin + counts[label]
                 if end > begin:
-                    add_gain(
-                        begin, end, counts[label] * wanted.gains[label], cutoffs, sums, found.gain_ideal[q]
-                    )
+                    add_gain(begin, end, counts[label] * wanted.gains[label], cutoffs, sums, found.gain_ideal[q])
                     begin = end
         else:
             rank_order(own.astype(np.float64), order, keys, spare)

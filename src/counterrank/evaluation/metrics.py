@@ -9,6 +9,7 @@ import numpy as np
 
 from counterrank.common.checks import FloatArray, check_cutoff
 from counterrank.common.errors import CounterrankError
+from counterrank.losses import dcg_discounts
 
 # whether the name carries a cutoff: never, if wanted, always
 _CUTOFF = {
@@ -84,8 +85,7 @@ def discounts(n: int) -> FloatArray:
     >>> discounts(3).round(4).tolist()
     [1.0, 0.6309, 0.5]
     """
-    values: FloatArray = 1.0 / np.log2(1.0 + np.arange(1, n + 1))
-    return values
+    return dcg_discounts(np.arange(1.0, n + 1.0))
 
 
 def rank_values(metric: str, n_max: int) -> FloatArray:
