@@ -92,9 +92,7 @@ def check_gain_labels(data: Any) -> Float32Array:
             "for the gain 2**label - 1"
         )
     if largest <= 0:
-        raise DataError(
-            f"labels: the largest is {largest:g}, so every gain 2**label - 1 is 0; expected one above 0"
-        )
+        raise DataError(f"labels: the largest is {largest:g}, so every gain 2**label - 1 is 0; expected one above 0")
     return labels
 
 
