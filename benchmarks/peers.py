@@ -16,7 +16,7 @@ _BATCH = 64
 _K = 5
 
 
-def run(data: RankingData, repeats: int = 3, n_queries: int = 512) -> list[dict[str, Any]]:
+def run(data: RankingData, repeats: int = 3, n_queries: int = 256) -> list[dict[str, Any]]:
     """Rows for truncated and full LambdaLoss on the first `n_queries` queries, with 5 % of the documents weighted."""
     few = data.subset(slice(0, min(n_queries, data.n_queries)))
     generator = np.random.default_rng(0)

@@ -15,10 +15,7 @@ import numpy as np
 def ranks_of(scores):
     """Rank of each document from 1; equal scores keep document order."""
     n = len(scores)
-    return [
-        1 + sum(scores[j] > scores[i] or (scores[j] == scores[i] and j < i) for j in range(n))
-        for i in range(n)
-    ]
+    return [1 + sum(scores[j] > scores[i] or (scores[j] == scores[i] and j < i) for j in range(n)) for i in range(n)]
 
 
 def softplus2(x: float) -> float:

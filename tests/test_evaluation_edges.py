@@ -73,9 +73,7 @@ def test_queries_that_do_not_count_are_nan():
     assert np.isnan(result["mrr"]).tolist() == [True, True, False]
     assert np.isnan(result["arp"]).tolist() == [True, True, False]
     assert np.isnan(result["ndcg_graded@5"]).tolist() == [False, True, False]
-    assert evaluate([1, 2, 1, 2, 1], data, metrics=["ndcg_graded@5"]) == {
-        "ndcg_graded@5": close((1 / log2(3) + 1) / 2)
-    }
+    assert evaluate([1, 2, 1, 2, 1], data, metrics=["ndcg_graded@5"]) == {"ndcg_graded@5": close((1 / log2(3) + 1) / 2)}
 
 
 @pytest.mark.parametrize("scores", [[1e308, -1e308, 1e-308], [1e308, 1.0, np.nextafter(1.0, 2)]])

@@ -86,7 +86,8 @@ def poisson(state: Array, mean: float) -> int:
 @exact_kernel
 def sigmoid(x: float) -> float:
     """The logistic function."""
-    return 1.0 / (1.0 + np.exp(-x))
+    value: float = 1.0 / (1.0 + np.exp(-x))
+    return value
 
 
 @exact_kernel

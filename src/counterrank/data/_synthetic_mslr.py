@@ -76,11 +76,12 @@ def relevance(traits: Array, navigational: float, bias: float) -> float:
     wanted = sigmoid(2.0 * traits[MATCH])
     off_quality = min(traits[QUALITY] ** 2, 4.0)
     off_size = min(traits[SIZE] ** 2, 4.0)
-    value = 2.0 * match + 0.5 * traits[TITLE_FIT] - 0.5 * traits[STUFFING] - 0.3 * traits[URL_SPELLING]
+    value: float = 2.0 * match + 0.5 * traits[TITLE_FIT] - 0.5 * traits[STUFFING] - 0.3 * traits[URL_SPELLING]
     value += (0.4 + 0.7 * navigational) * wanted * authority
     value -= 0.25 * off_quality + 0.15 * off_size + 0.5 * navigational * traits[DEPTH]
     value += 0.7 * wanted * max(traits[APPEAL], 0.0) ** 2
-    return value + bias + _JUDGE_NOISE * traits[JUDGE_NOISE]
+    value += bias + _JUDGE_NOISE * traits[JUDGE_NOISE]
+    return value
 
 
 @exact_kernel

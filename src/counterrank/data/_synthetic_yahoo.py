@@ -100,11 +100,12 @@ def relevance(traits: Array, query: Array, bias: float) -> float:
     Some traits simply help; some help up to a point, only together, or most in the middle; and how much one of
     them counts depends on the query. The others do not matter.
     """
-    value = 0.3 * traits[0] + 0.25 * traits[1] + 0.2 * traits[2] + 0.2 * traits[3]
+    value: float = 0.3 * traits[0] + 0.25 * traits[1] + 0.2 * traits[2] + 0.2 * traits[3]
     value += 0.5 * np.tanh(2.0 * traits[4]) + 0.4 * sigmoid(3.0 * traits[0]) * traits[5]
     value -= 0.4 * min(traits[6] ** 2, 4.0) + 0.25 * min(traits[9] ** 2, 4.0)
     value += 0.3 * np.tanh(query[0]) * traits[7] + 0.6 * np.tanh(traits[8]) * traits[1]
-    return value + bias + _JUDGE_NOISE * traits[N_TRAITS - 1]
+    value += bias + _JUDGE_NOISE * traits[N_TRAITS - 1]
+    return value
 
 
 @exact_kernel

@@ -84,6 +84,12 @@ def read_parquet(path: PathLike) -> RankingData:
     """Ranking data from one Parquet file with the columns `write_parquet` writes; others are ignored.
 
     Features may be lists of any one length, float32 or float64. Rows of a query may stand apart.
+
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "data.parquet"
+    >>> write_parquet(RankingData([[1.0], [2.0]], [0, 2], doc_ids=["a", "b"]), file)
+    >>> read_parquet(file).doc_ids.tolist()
+    ['a', 'b']
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

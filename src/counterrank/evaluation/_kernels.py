@@ -83,7 +83,13 @@ def end_of_run(scores: Array, order: Array, begin: int) -> int:
 def weighted_queries(
     first: int, last: int, offsets: Array, scores: Array, weights: Array, prefix: Array, out: Array
 ) -> None:
-    """out[q] = sum of weight * lambda(rank) over the documents of q, from the prefix sums of lambda."""
+    """out[q] = sum of weight * lambda(rank) over the documents of q, from the prefix sums of lambda.
+
+    >>> out, prefix = np.empty(1), np.array([0.0, 1.0, 3.0])  # of lambda = 1, 2: the rank
+    >>> weighted_queries(0, 1, np.array([0, 2]), np.array([0.1, 0.7]), np.array([1.0, 0.0]), prefix, out)
+    >>> out.tolist()
+    [2.0]
+    """
     order, keys, spare = scratch(longest_query(first, last, offsets))
     for q in range(first, last):
         own = scores[offsets[q] : offsets[q + 1]]

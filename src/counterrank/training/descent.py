@@ -170,6 +170,14 @@ def _rounds(max_epochs: int) -> list[tuple[int, int]]:
     return [(max(1, round(share * max_epochs)), keep) for share, keep in shares]
 
 
+def race_epochs(max_epochs: int) -> int:
+    """About how many epochs a race takes in all, if no run ends early."""
+    total, begin, n = 0, 0, len(_POWERS)
+    for until, keep in _rounds(max_epochs):
+        total, begin, n = total + n * (until - begin), until, keep
+    return total
+
+
 def _beyond(runs: dict[int, Run], lowest: int, highest: int, threads: int) -> int | None:
     """The next step size to try, if the best so far is the largest or smallest tried."""
     best = standings(runs, threads)[0]

@@ -18,7 +18,7 @@ from counterrank.losses import NamedLoss, named_loss
 from counterrank.losses.evaluate import longest_query
 from counterrank.models.linear import LinearModel, linear_scores
 from counterrank.models.scaling import NORMALIZE, Scaler, Scales
-from counterrank.training.descent import Judge, Run, Schedule, natural_step, race
+from counterrank.training.descent import Judge, Run, Schedule, natural_step, race, race_epochs
 from counterrank.training.problem import LinearProblem
 
 MODELS = ("linear",)
@@ -172,11 +172,11 @@ class Ranker:
         return Schedule(self.max_epochs, self.patience, self.batch_queries, entropy, thread_count(self.threads))
 
     def _train(self, make_run: Any, problem: LinearProblem, schedule: Schedule, name: str) -> Run:
-        with progress(f"training {name}", schedule.max_epochs) as advance:
-            if self.learning_rate == "auto":
-                base = natural_step(problem, schedule.threads)
-                winner: Run = race(make_run, base, schedule, lambda amount: advance(amount / 2))
-                return winner
+        racing = self.learning_rate == "auto"
+        total = race_epochs(schedule.max_epochs) if racing else schedule.max_epochs
+        with progress(f"training {name}", total) as advance:
+            if racing:
+                return race(make_run, natural_step(problem, schedule.threads), schedule, advance)
             run: Run = make_run(float(self.learning_rate))
             run.advance(schedule.max_epochs, schedule.threads, advance)
             return run
