@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from counterrank import losses
-from counterrank.data import RankingData
+from counterrank.data import RankingData, make_ranking_data
 from counterrank.models import LinearModel, Scaler
 from counterrank.training import Ranker
 from counterrank.training.descent import Run, Schedule, natural_step, race, standings
@@ -73,12 +73,26 @@ def test_only_queries_with_different_weights_are_used():
 
 def test_natural_step_is_the_inverse_of_the_sum_of_norms():
     problem = make_problem(DATA, WEIGHTS, "lambdaloss-dcg")
-    total, gradient, norms = problem.gradient(problem.queries, np.zeros(6), threads=1)
-    alone = [problem.gradient(problem.queries[i : i + 1], np.zeros(6), 1) for i in range(len(norms))]
-    np.testing.assert_allclose(norms, [np.linalg.norm(part[1]) for part in alone])
-    np.testing.assert_allclose(gradient, sum(part[1] for part in alone), atol=1e-15)
-    np.testing.assert_allclose(total, sum(part[0] for part in alone))
+    norms = problem.gradient_norms(np.zeros(6), threads=1)
+    moved = np.zeros((len(norms), 6))
+    for i in range(len(norms)):  # a step of size 1 from zero is the gradient with its sign turned
+        problem.epoch(problem.queries[i : i + 1], 1.0, 1, moved[i], threads=1)
+    np.testing.assert_allclose(norms, np.linalg.norm(moved, axis=1))
     assert natural_step(problem, threads=1) == pytest.approx(1 / norms.sum())
+
+
+@pytest.mark.parametrize("batch", [2, 5, 64, 1000])
+def test_batches_do_not_depend_on_threads(batch):
+    """More threads than cores, than pieces with anything in them, and than queries in a batch."""
+    data = make_ranking_data("yahoo", 150, seed=4)
+    problem = make_problem(data, np.maximum(data.labels - 1.0, 0.0).astype(float), "lambdaloss-truncated")
+    results = []
+    for threads in (1, 2, 3, 7):
+        coefficients = np.zeros(data.n_features)
+        value = problem.epoch(problem.queries, 0.5, batch, coefficients, threads)
+        results.append(np.append(coefficients, value))
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
 
 
 def test_natural_step_without_any_gradient():
@@ -173,7 +187,7 @@ def test_the_race_goes_beyond_its_first_steps():
 
     def make_run(step):
         def judge(coefficients, threads):
-            return np.array([-problem.gradient(problem.queries, coefficients, 1)[0]])
+            return np.array([-problem.epoch(problem.queries, 0.0, len(problem.queries), coefficients, 1)])
 
         return Run(problem, schedule, step, judge, None)
 

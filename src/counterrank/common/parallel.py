@@ -8,8 +8,9 @@ the result does not depend on how the ranges were cut.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any
 
@@ -54,12 +55,42 @@ def run_parallel(jobs: Sequence[Callable[[], Any]], threads: int) -> list[Any]:
     >>> run_parallel([lambda: 1, lambda: 2], threads=2)
     [1, 2]
     """
-    global _pool, _pool_size
-    if threads == 1 or len(jobs) == 1:
+    if threads == 1 or len(jobs) <= 1:
         return [job() for job in jobs]
-    if _pool is None or _pool_size != threads:
-        _pool, _pool_size = ThreadPoolExecutor(threads, thread_name_prefix="counterrank"), threads
-    return [future.result() for future in [_pool.submit(job) for job in jobs]]
+    waiting = deque(range(len(jobs)))
+    results: list[Any] = [None] * len(jobs)
+
+    def work() -> None:
+        while waiting:
+            try:
+                i = waiting.popleft()
+            except IndexError:  # another thread was quicker
+                return
+            try:
+                results[i] = jobs[i]()
+            except BaseException:
+                waiting.clear()
+                raise
+
+    helpers = [_pool_of(threads - 1).submit(work) for _ in range(min(threads, len(jobs)) - 1)]
+    try:
+        work()  # this thread is one of them, so that a call from within a job cannot wait for itself
+    finally:
+        for helper in helpers:
+            if not helper.cancel():
+                wait((helper,))
+    for helper in helpers:
+        if not helper.cancelled():
+            helper.result()
+    return results
+
+
+def _pool_of(size: int) -> ThreadPoolExecutor:
+    """The threads all calls share; more of them are made when a call asks for more."""
+    global _pool, _pool_size
+    if _pool is None or _pool_size < size:
+        _pool, _pool_size = ThreadPoolExecutor(size, thread_name_prefix="counterrank"), size
+    return _pool
 
 
 def split_queries(offsets: NDArray[np.int64], parts: int) -> list[tuple[int, int]]:

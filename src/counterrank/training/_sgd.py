@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from counterrank.common.flags import await_flag, publish
 from counterrank.common.jit import Array, kernel
 from counterrank.losses._query import query_loss, scratch
 from counterrank.models._linear import gradient_of_rows, scaled_coefficients, score_rows
@@ -52,10 +53,10 @@ def sgd_epoch(queries: Array, problem: Any, loss: Any, step: float, coefficients
 
 
 @kernel
-def sum_gradients(queries: Array, problem: Any, loss: Any, coefficients: Array, total: Array, norms: Array) -> float:
-    """The gradient of the losses of `queries` together into `total`, and the norm of each into `norms`."""
-    room = _room(problem[6], len(coefficients))
-    gradient = np.empty(len(coefficients))
+def _sum_gradients(
+    queries: Array, problem: Any, loss: Any, coefficients: Array, room: Any, gradient: Array, total: Array, norms: Array
+) -> float:
+    """The summed loss and gradient of a few queries, and the norm of each one's gradient."""
     total[:] = 0.0
     value = 0.0
     for i in range(len(queries)):
@@ -66,3 +67,48 @@ def sum_gradients(queries: Array, problem: Any, loss: Any, coefficients: Array, 
             square += gradient[f] * gradient[f]
         norms[i] = np.sqrt(square)
     return value
+
+
+@kernel
+def batch_epoch(
+    thread: int,
+    cuts: Array,
+    bounds: Array,
+    queries: Array,
+    problem: Any,
+    loss: Any,
+    step: float,
+    coefficients: Array,
+    totals: Array,
+    values: Array,
+    norms: Array,
+    flags: Array,
+) -> None:
+    """One thread's part in an epoch of steps that take a batch each; all threads run this side by side.
+
+    Piece `p` of the epoch is `queries[bounds[p]:bounds[p + 1]]`, and a batch has as many pieces as `totals` has rows.
+    In batch `b` this thread sums the gradients of the pieces from `cuts[b, thread]` on; then the first thread adds up
+    the pieces in their order and takes the step while the others wait. Pieces are the same whatever the threads.
+    """
+    room = _room(problem[6], len(coefficients))
+    gradient = np.empty(len(coefficients))
+    n_pieces, n_threads = len(totals), cuts.shape[1] - 1
+    for b in range(len(cuts)):
+        for piece in range(cuts[b, thread], cuts[b, thread + 1]):
+            first, last = bounds[b * n_pieces + piece], bounds[b * n_pieces + piece + 1]
+            values[b * n_pieces + piece] = _sum_gradients(
+                queries[first:last], problem, loss, coefficients, room, gradient, totals[piece], norms[first:last]
+            )
+        if thread > 0:
+            publish(flags, thread, 2 * b + 1)
+            await_flag(flags, 0, 2 * b + 2)
+            continue
+        for other in range(1, n_threads):
+            await_flag(flags, other, 2 * b + 1)
+        gradient[:] = 0.0
+        for piece in range(n_pieces):
+            for f in range(len(coefficients)):
+                gradient[f] += totals[piece, f]
+        for f in range(len(coefficients)):
+            coefficients[f] -= step * gradient[f]
+        publish(flags, 0, 2 * b + 2)

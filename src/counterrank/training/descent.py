@@ -117,8 +117,7 @@ def natural_step(problem: LinearProblem, threads: int) -> float:
     With it the first epoch moves the coefficients by a length of at most about 1, whatever is learned. Good step
     sizes are found within a few powers of ten of it.
     """
-    norms = problem.gradient(problem.queries, np.zeros(problem.n_features), threads)[2]
-    total = float(norms.sum())
+    total = float(problem.gradient_norms(np.zeros(problem.n_features), threads).sum())
     return 1.0 / total if total > 0.0 else 1.0
 
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from threading import Thread
 from typing import Any
 
 import numpy as np
 
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
-from counterrank.common.parallel import run_parallel
+from counterrank.common.flags import AVAILABLE, flags_for
 from counterrank.data import RankingData
 from counterrank.losses.evaluate import longest_query
 from counterrank.losses.spec import LossSpec
 from counterrank.models.scaling import Scales
-from counterrank.training._sgd import sgd_epoch, sum_gradients
+from counterrank.training._sgd import batch_epoch, sgd_epoch
 
-# A batch is cut into this many pieces whatever the number of threads, so that sums are always formed in one order.
-_PIECES = 16
+# A batch is summed in this many pieces whatever the number of threads, so that sums are always formed in one order.
+_PIECES = 32
 
 
 @dataclass(frozen=True)
@@ -62,23 +62,44 @@ class LinearProblem:
         """Pass once over the queries in the given order, changing `coefficients`; the sum of losses met."""
         if batch == 1:
             return float(sgd_epoch(order, self.kernel_data, tuple(self.loss), step, coefficients))
-        value = 0.0
-        for start in range(0, len(order), batch):
-            part, gradient, _ = self.gradient(order[start : start + batch], coefficients, threads)
-            coefficients -= step * gradient
-            value += part
-        return value
+        return self._batches(order, step, batch, coefficients, threads)[0]
 
-    def gradient(
-        self, queries: IntArray, coefficients: FloatArray, threads: int
-    ) -> tuple[float, FloatArray, FloatArray]:
-        """The loss of these queries together, its gradient, and the norm of each query's own gradient."""
-        pieces = [piece for piece in np.array_split(queries, _PIECES) if len(piece)]
-        totals = np.empty((len(pieces), self.n_features))
-        norms = [np.empty(len(piece)) for piece in pieces]
-        jobs = [
-            partial(sum_gradients, piece, self.kernel_data, tuple(self.loss), coefficients, totals[i], norms[i])
-            for i, piece in enumerate(pieces)
+    def gradient_norms(self, coefficients: FloatArray, threads: int) -> FloatArray:
+        """The norm of the gradient of each query's loss."""
+        return self._batches(self.queries, 0.0, len(self.queries), coefficients.copy(), threads)[1]
+
+    def _batches(
+        self, order: IntArray, step: float, batch: int, coefficients: FloatArray, threads: int
+    ) -> tuple[float, FloatArray]:
+        """An epoch of batches: the sum of losses, and the norm of each query's gradient."""
+        threads = threads if AVAILABLE else 1
+        starts = np.arange(0, len(order), batch)
+        ends = np.minimum(starts + batch, len(order))
+        shares = np.arange(_PIECES) / _PIECES
+        bounds = np.append((starts[:, None] + (ends - starts)[:, None] * shares).astype(np.int64).ravel(), len(order))
+        values, norms = np.empty(len(bounds) - 1), np.empty(len(order))
+        totals, flags = np.empty((_PIECES, self.n_features)), flags_for(threads)
+        cuts = self._share_out(order, bounds, len(starts), threads)
+        fixed = (cuts, bounds, order, self.kernel_data, tuple(self.loss), step, coefficients)
+        # threads of their own: from a pool that is busy elsewhere, those that wait would wait for ever
+        helpers = [
+            Thread(target=batch_epoch, args=(thread, *fixed, totals, values, norms, flags), daemon=True)
+            for thread in range(1, threads)
         ]
-        values = run_parallel(jobs, threads)
-        return float(np.sum(values)), totals.sum(axis=0), np.concatenate(norms)
+        for helper in helpers:
+            helper.start()
+        batch_epoch(0, *fixed, totals, values, norms, flags)
+        for helper in helpers:
+            helper.join()
+        return float(values.sum()), norms
+
+    def _share_out(self, order: IntArray, bounds: IntArray, n_batches: int, threads: int) -> IntArray:
+        """For each batch, where each thread's pieces begin: about as many documents for each."""
+        offsets = self.kernel_data[0]
+        documents = np.concatenate(([0], np.cumsum(offsets[order + 1] - offsets[order])))[bounds]
+        begins = documents[:-1].reshape(n_batches, _PIECES) - documents[:-1:_PIECES, None]
+        sizes = documents[_PIECES::_PIECES] - documents[:-1:_PIECES]
+        cuts = np.full((n_batches, threads + 1), _PIECES)
+        for thread in range(threads):
+            cuts[:, thread] = (begins < sizes[:, None] * (thread / threads)).sum(axis=1)
+        return cuts
