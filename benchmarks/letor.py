@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import counterrank as cr
+from benchmarks.timing import at_least, row
 
 N_FEATURES = 136
 THREADS = 2
@@ -111,18 +112,13 @@ def run(size_mb: int = 300, repeats: int = 3) -> list[dict[str, Any]]:
         memory = peak_memory_ratio(path)
     name = f"read_letor, {size_mb} MB"
     return [
-        {"name": name, "seconds": ours, "ratio": None, "target": None},
-        {
-            "name": f"{name}: scikit-learn / ours",
-            "seconds": scikit_learn,
-            "ratio": scikit_learn / ours,
-            "target": ">= 15",
-        },
-        {"name": f"{name}: XGBoost / ours", "seconds": xgboost, "ratio": xgboost / ours, "target": ">= 1.5"},
-        {"name": f"{name}: peak memory / (text + matrix)", "seconds": None, "ratio": memory, "target": "<= 1.6"},
+        row(name, ours),
+        at_least(f"{name}: faster than scikit-learn by", ours, scikit_learn, 15.0),
+        at_least(f"{name}: faster than XGBoost by", ours, xgboost, 1.5),
+        row(f"{name}: peak memory / (text + matrix)", None, memory, "<= 1.6", memory <= 1.6),
     ]
 
 
 if __name__ == "__main__":
-    for row in run():
-        print(row)
+    for line in run():
+        print(line)

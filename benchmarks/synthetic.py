@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Any
 
+from benchmarks.timing import row
 from counterrank.data import make_ranking_data
 
 _TARGET = 10.0  # seconds for 18,900 queries of the mslr shape, on two cores
@@ -18,16 +19,11 @@ def run(n_queries: int = 18_900) -> list[dict[str, Any]]:
         start = perf_counter()
         make_ranking_data(shape, n_queries)
         seconds = perf_counter() - start
-        rows.append(
-            {
-                "name": f"make_ranking_data, {shape}, {n_queries:,} queries",
-                "seconds": seconds,
-                "target": _TARGET,
-            }
-        )
+        name = f"make_ranking_data, {shape}, {n_queries:,} queries"
+        rows.append(row(name, seconds, target=f"<= {_TARGET:g} s", met=seconds <= _TARGET))
     return rows
 
 
 if __name__ == "__main__":
-    for row in run():
-        print(f"{row['name']}: {row['seconds']:.1f} s (target {row['target']:.0f})")
+    for line in run():
+        print(line)

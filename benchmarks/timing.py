@@ -19,8 +19,21 @@ def median_seconds(action: Callable[[], Any], repeats: int) -> float:
     return statistics.median(times)
 
 
+def best_seconds(actions: list[Callable[[], Any]], repeats: int) -> list[float]:
+    """The best time of each, run in turn: for comparing thread counts on machines where cores come and go."""
+    best = [float("inf")] * len(actions)
+    for action in actions:
+        action()
+    for _ in range(repeats):
+        for i, action in enumerate(actions):
+            begin = perf_counter()
+            action()
+            best[i] = min(best[i], perf_counter() - begin)
+    return best
+
+
 def row(
-    name: str, seconds: float, ratio: float | None = None, target: str = "", met: bool | None = None
+    name: str, seconds: float | None, ratio: float | None = None, target: str = "", met: bool | None = None
 ) -> dict[str, Any]:
     """One line of the table: a ratio says more than seconds, which are this machine's."""
     return {"name": name, "seconds": seconds, "ratio": ratio, "target": target, "met": met}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
@@ -35,17 +36,20 @@ fence: Any = intrinsic(_fence)
 def flags_for(threads: int) -> Array:
     """Flags for this many threads, all 0.
 
-    >>> flags_for(2).any()
-    np.False_
+    >>> int(flags_for(2).max())
+    0
     """
-    import numpy as np
-
     return np.zeros(threads * _APART, np.int64)
 
 
 @exact_kernel
 def publish(flags: Array, thread: int, value: int) -> None:
-    """Set a thread's flag, after all it has written is there for the others to see."""
+    """Set a thread's flag, after all it has written is there for the others to see.
+
+    >>> flags = flags_for(2)
+    >>> publish(flags, 1, 7)
+    >>> await_flag(flags, 1, 7)  # returns at once
+    """
     fence()
     flags[thread * _APART] = value
     fence()
@@ -53,7 +57,10 @@ def publish(flags: Array, thread: int, value: int) -> None:
 
 @exact_kernel
 def await_flag(flags: Array, thread: int, value: int) -> None:
-    """Return when a thread's flag has reached a value; what it had written by then can be read."""
+    """Return when a thread's flag has reached a value; what it had written by then can be read.
+
+    >>> await_flag(flags_for(1), 0, 0)  # returns at once: flags begin at 0
+    """
     # the call also keeps the compiler from reading the flag only once
     while flags[thread * _APART] < value:
         _sched_yield()
