@@ -92,7 +92,7 @@ class Case:
         train = self.fold.train
         scales = Scaler.learn("query", train).scales(train)
         spec = LOSSES[self.loss].spec(self.k, longest_query(train.offsets))
-        return natural_step(LinearProblem.make(train, self.weights, scales, spec), thread_count())
+        return natural_step(LinearProblem.make(train, self.weights, scales, spec))
 
     def on_grid(self, rate: float, seeds: Sequence[int]) -> list[Outcome] | None:
         """The outcomes of one step size, or None if it diverges."""

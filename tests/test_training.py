@@ -39,7 +39,7 @@ def run_epochs(problem: LinearProblem, step: float, batch: int, epochs: int = 3)
 def test_epochs_against_the_twin(loss, normalize, batch):
     problem = make_problem(DATA, WEIGHTS, loss, cutoff(loss), normalize)
     # the twin scales features in float32; a small step keeps it on the same side of every tie
-    step = 0.3 * natural_step(problem, threads=1)
+    step = 0.3 * natural_step(problem)
     fast, met = run_epochs(problem, step, batch)
     slow, expected = descend(DATA, WEIGHTS, loss, cutoff(loss), normalize, step, batch, SCHEDULE.order, 3)
     np.testing.assert_allclose(fast, slow, rtol=2e-4, atol=2e-5 * np.abs(slow).max())
@@ -51,7 +51,7 @@ def test_epochs_against_the_twin(loss, normalize, batch):
 def test_negative_weights_against_the_twin(loss):
     weights = ragged_weights(DATA, negative=True)
     problem = make_problem(DATA, weights, loss, cutoff(loss))
-    step = 0.3 * natural_step(problem, threads=1)
+    step = 0.3 * natural_step(problem)
     fast, _ = run_epochs(problem, step, batch=1)
     slow, _ = descend(DATA, weights, loss, cutoff(loss), "query", step, 1, SCHEDULE.order, 3)
     np.testing.assert_allclose(fast, slow, rtol=2e-4, atol=2e-5 * np.abs(slow).max())
@@ -73,12 +73,12 @@ def test_only_queries_with_different_weights_are_used():
 
 def test_natural_step_is_the_inverse_of_the_sum_of_norms():
     problem = make_problem(DATA, WEIGHTS, "lambdaloss-dcg")
-    norms = problem.gradient_norms(np.zeros(6), threads=1)
+    norms = problem.gradient_norms(np.zeros(6))
     moved = np.zeros((len(norms), 6))
     for i in range(len(norms)):  # a step of size 1 from zero is the gradient with its sign turned
         problem.epoch(problem.queries[i : i + 1], 1.0, 1, moved[i], threads=1)
     np.testing.assert_allclose(norms, np.linalg.norm(moved, axis=1))
-    assert natural_step(problem, threads=1) == pytest.approx(1 / norms.sum())
+    assert natural_step(problem) == pytest.approx(1 / norms.sum())
 
 
 @pytest.mark.parametrize("batch", [2, 5, 64, 1000])
@@ -97,7 +97,7 @@ def test_batches_do_not_depend_on_threads(batch):
 
 def test_natural_step_without_any_gradient():
     flat = RankingData(np.ones((3, 2)), [0, 3])
-    assert natural_step(make_problem(flat, np.array([1.0, 0.0, 0.0]), "arp-hinge"), threads=1) == 1.0
+    assert natural_step(make_problem(flat, np.array([1.0, 0.0, 0.0]), "arp-hinge")) == 1.0
 
 
 @pytest.mark.parametrize("normalize", ["query", "standard", "none"])
@@ -191,7 +191,7 @@ def test_the_race_goes_beyond_its_first_steps():
 
         return Run(problem, schedule, step, judge, None)
 
-    base = natural_step(problem, threads=1)
+    base = natural_step(problem)
     steps = [race(make_run, base * factor, schedule, lambda amount: None).step for factor in (1e-4, 1.0, 1e4)]
     np.testing.assert_allclose(steps, steps[1], rtol=1e-9)
 

@@ -40,30 +40,19 @@ def _query_gradient(q: int, problem: Any, loss: Any, coefficients: Array, room: 
 
 
 @kernel
-def sgd_epoch(queries: Array, problem: Any, loss: Any, step: float, coefficients: Array) -> float:
-    """One step for each of `queries` in their order; returns the sum of the losses met on the way."""
+def sgd_epoch(queries: Array, problem: Any, loss: Any, step: float, coefficients: Array, norms: Array) -> float:
+    """One step for each of `queries` in their order; returns the sum of the losses met on the way.
+
+    `norms` gets the norm of each query's gradient.
+    """
     room = _room(problem[6], len(coefficients))
     gradient = np.empty(len(coefficients))
     value = 0.0
     for i in range(len(queries)):
         value += _query_gradient(queries[i], problem, loss, coefficients, room, gradient)
-        for f in range(len(coefficients)):
-            coefficients[f] -= step * gradient[f]
-    return value
-
-
-@kernel
-def _sum_gradients(
-    queries: Array, problem: Any, loss: Any, coefficients: Array, room: Any, gradient: Array, total: Array, norms: Array
-) -> float:
-    """The summed loss and gradient of a few queries, and the norm of each one's gradient."""
-    total[:] = 0.0
-    value = 0.0
-    for i in range(len(queries)):
-        value += _query_gradient(queries[i], problem, loss, coefficients, room, gradient)
         square = 0.0
         for f in range(len(coefficients)):
-            total[f] += gradient[f]
+            coefficients[f] -= step * gradient[f]
             square += gradient[f] * gradient[f]
         norms[i] = np.sqrt(square)
     return value
@@ -81,7 +70,6 @@ def batch_epoch(
     coefficients: Array,
     totals: Array,
     values: Array,
-    norms: Array,
     flags: Array,
 ) -> None:
     """One thread's part in an epoch of steps that take a batch each; all threads run this side by side.
@@ -95,10 +83,13 @@ def batch_epoch(
     n_pieces, n_threads = len(totals), cuts.shape[1] - 1
     for b in range(len(cuts)):
         for piece in range(cuts[b, thread], cuts[b, thread + 1]):
-            first, last = bounds[b * n_pieces + piece], bounds[b * n_pieces + piece + 1]
-            values[b * n_pieces + piece] = _sum_gradients(
-                queries[first:last], problem, loss, coefficients, room, gradient, totals[piece], norms[first:last]
-            )
+            at = b * n_pieces + piece
+            totals[piece] = 0.0
+            values[at] = 0.0
+            for i in range(bounds[at], bounds[at + 1]):
+                values[at] += _query_gradient(queries[i], problem, loss, coefficients, room, gradient)
+                for f in range(len(coefficients)):
+                    totals[piece, f] += gradient[f]
         if thread > 0:
             publish(flags, thread, 2 * b + 1)
             await_flag(flags, 0, 2 * b + 2)

@@ -111,13 +111,13 @@ class Run:
         return float(parts.sum())
 
 
-def natural_step(problem: LinearProblem, threads: int) -> float:
+def natural_step(problem: LinearProblem) -> float:
     """A step size in the right units for this loss, data and scale of weights: of the inverse sum of gradient norms.
 
     With it the first epoch moves the coefficients by a length of at most about 1, whatever is learned. Good step
     sizes are found within a few powers of ten of it.
     """
-    total = float(problem.gradient_norms(np.zeros(problem.n_features), threads).sum())
+    total = float(problem.gradient_norms(np.zeros(problem.n_features)).sum())
     return 1.0 / total if total > 0.0 else 1.0
 
 

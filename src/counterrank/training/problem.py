@@ -61,37 +61,40 @@ class LinearProblem:
     def epoch(self, order: IntArray, step: float, batch: int, coefficients: FloatArray, threads: int) -> float:
         """Pass once over the queries in the given order, changing `coefficients`; the sum of losses met."""
         if batch == 1:
-            return float(sgd_epoch(order, self.kernel_data, tuple(self.loss), step, coefficients))
-        return self._batches(order, step, batch, coefficients, threads)[0]
+            return self._single(order, step, coefficients)[0]
+        return self._batches(order, step, batch, coefficients, threads)
 
-    def gradient_norms(self, coefficients: FloatArray, threads: int) -> FloatArray:
-        """The norm of the gradient of each query's loss."""
-        return self._batches(self.queries, 0.0, len(self.queries), coefficients.copy(), threads)[1]
+    def gradient_norms(self, coefficients: FloatArray) -> FloatArray:
+        """The norm of the gradient of each query's loss, all at the same coefficients."""
+        return self._single(self.queries, 0.0, coefficients.copy())[1]
 
-    def _batches(
-        self, order: IntArray, step: float, batch: int, coefficients: FloatArray, threads: int
-    ) -> tuple[float, FloatArray]:
-        """An epoch of batches: the sum of losses, and the norm of each query's gradient."""
+    def _single(self, order: IntArray, step: float, coefficients: FloatArray) -> tuple[float, FloatArray]:
+        """An epoch of one query a step: the sum of losses, and the norm of each gradient met."""
+        norms = np.empty(len(order))
+        value = sgd_epoch(order, self.kernel_data, tuple(self.loss), step, coefficients, norms)
+        return float(value), norms
+
+    def _batches(self, order: IntArray, step: float, batch: int, coefficients: FloatArray, threads: int) -> float:
+        """An epoch of batches; the sum of losses."""
         threads = threads if AVAILABLE else 1
         starts = np.arange(0, len(order), batch)
         ends = np.minimum(starts + batch, len(order))
         shares = np.arange(_PIECES) / _PIECES
         bounds = np.append((starts[:, None] + (ends - starts)[:, None] * shares).astype(np.int64).ravel(), len(order))
-        values, norms = np.empty(len(bounds) - 1), np.empty(len(order))
-        totals, flags = np.empty((_PIECES, self.n_features)), flags_for(threads)
+        totals, values, flags = np.empty((_PIECES, self.n_features)), np.empty(len(bounds) - 1), flags_for(threads)
         cuts = self._share_out(order, bounds, len(starts), threads)
         fixed = (cuts, bounds, order, self.kernel_data, tuple(self.loss), step, coefficients)
         # threads of their own: from a pool that is busy elsewhere, those that wait would wait for ever
         helpers = [
-            Thread(target=batch_epoch, args=(thread, *fixed, totals, values, norms, flags), daemon=True)
+            Thread(target=batch_epoch, args=(thread, *fixed, totals, values, flags), daemon=True)
             for thread in range(1, threads)
         ]
         for helper in helpers:
             helper.start()
-        batch_epoch(0, *fixed, totals, values, norms, flags)
+        batch_epoch(0, *fixed, totals, values, flags)
         for helper in helpers:
             helper.join()
-        return float(values.sum()), norms
+        return float(values.sum())
 
     def _share_out(self, order: IntArray, bounds: IntArray, n_batches: int, threads: int) -> IntArray:
         """For each batch, where each thread's pieces begin: about as many documents for each."""

@@ -176,7 +176,7 @@ class Ranker:
         total = race_epochs(schedule.max_epochs) if racing else schedule.max_epochs
         with progress(f"training {name}", total) as advance:
             if racing:
-                return race(make_run, natural_step(problem, schedule.threads), schedule, advance)
+                return race(make_run, natural_step(problem), schedule, advance)
             run: Run = make_run(float(self.learning_rate))
             run.advance(schedule.max_epochs, schedule.threads, advance)
             return run
