@@ -24,7 +24,10 @@ def demo(
     """
     from counterrank.experiments.demo import METRICS, run_demo
 
-    say(f"Making {queries:,} queries of built-in data ({shape}) and training two rankers ...")
+    say(
+        f"Making {queries:,} queries of built-in data ({shape}) and training two rankers ...\n"
+        "(the first run also compiles the kernels, which takes about half a minute; later runs start at once)"
+    )
     begin = time.perf_counter()
     result = run_demo(shape, queries, seed, threads)
     seconds = time.perf_counter() - begin

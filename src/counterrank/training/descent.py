@@ -165,7 +165,7 @@ def standings(runs: dict[int, Run], threads: int) -> list[int]:
 
 def _rounds(max_epochs: int) -> list[tuple[int, int]]:
     """(epoch, how many stay after it); a step size that learns slowly but well needs time to show it."""
-    shares = ((0.08, 7), (0.16, 5), (0.35, 3), (0.6, 2), (1.0, 1))
+    shares = ((0.08, 7), (0.16, 5), (0.4, 3), (1.0, 1))
     return [(max(1, round(share * max_epochs)), keep) for share, keep in shares]
 
 
