@@ -12,9 +12,9 @@ import numpy as np
 from numba import njit
 
 from benchmarks.timing import at_least, at_most, best_seconds, median_seconds, row
+from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.losses import LOSSES
-from counterrank.losses.evaluate import longest_query
 from counterrank.models.scaling import Scaler
 from counterrank.training.problem import LinearProblem
 

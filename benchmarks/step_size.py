@@ -20,11 +20,11 @@ import numpy as np
 
 import counterrank as cr
 from counterrank.common.parallel import thread_count
+from counterrank.common.ranking import longest_query
 from counterrank.data import Fold
 from counterrank.estimators import full_information
 from counterrank.evaluation import evaluate_queries, higher_is_better, weighted_metric
 from counterrank.losses import LOSSES
-from counterrank.losses.evaluate import longest_query
 from counterrank.models import Scaler
 from counterrank.training.descent import natural_step
 from counterrank.training.problem import LinearProblem

@@ -98,3 +98,25 @@ def rank_order(scores: Array, order: Array, keys: Array, spare: Array) -> None:
     for i in range(n):
         order[i] = low_bits - (source[i] & low_bits)
     _settle(scores, order, n)
+
+
+@exact_kernel
+def longest_of(first: int, last: int, offsets: Array) -> int:
+    """The number of documents of the longest of the queries `first:last`, for scratch arrays.
+
+    >>> longest_of(0, 2, np.array([0, 2, 5, 9]))
+    3
+    """
+    longest = 0
+    for q in range(first, last):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    return longest
+
+
+def longest_query(offsets: Array) -> int:
+    """The number of documents of the longest query.
+
+    >>> longest_query(np.array([0, 2, 5]))
+    3
+    """
+    return int(longest_of(0, len(offsets) - 1, offsets))

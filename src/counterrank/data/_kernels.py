@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from counterrank.common.jit import Array, exact_kernel, kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def first_bad_row(first: int, last: int, offsets: Array, features: Array) -> int:
     """The first row with a value that is not finite, or -1."""
     for row in range(offsets[first], offsets[last]):
@@ -24,7 +20,7 @@ def first_bad_row(first: int, last: int, offsets: Array, features: Array) -> int
     return -1
 
 
-@njit(nogil=True, cache=True)
+@exact_kernel
 def query_range(features: Array, start: int, end: int, low: Array, high: Array) -> None:
     """Smallest and largest value of every feature over the rows `start:end`."""
     low[:] = features[start]
@@ -36,24 +32,41 @@ def query_range(features: Array, start: int, end: int, low: Array, high: Array) 
             high[f] = max(high[f], values[f])
 
 
-@njit(nogil=True, cache=True)
+@exact_kernel
+def query_scale(features: Array, start: int, end: int, small: Array, large: Array, low: Array, inverse: Array) -> None:
+    """Smallest value and 1 / (largest - smallest) of every feature, 0 for constant ones.
+
+    `small` and `large` are float32 scratch.
+    """
+    query_range(features, start, end, small, large)
+    for f in range(len(low)):
+        low[f] = small[f]
+        spread = np.float64(large[f]) - low[f]
+        inverse[f] = 1.0 / spread if spread > 0.0 else 0.0
+
+
+@exact_kernel
+def query_scales(first: int, last: int, offsets: Array, features: Array, low: Array, inverse: Array) -> None:
+    """`query_scale` of each query, one row each."""
+    small, large = np.empty(features.shape[1], np.float32), np.empty(features.shape[1], np.float32)
+    for q in range(first, last):
+        query_scale(features, offsets[q], offsets[q + 1], small, large, low[q], inverse[q])
+
+
+@exact_kernel
 def scale_queries(first: int, last: int, offsets: Array, features: Array, out: Array) -> None:
     """Min-max scaling within each query; constant features become 0."""
     n_features = features.shape[1]
-    low = np.empty(n_features, np.float32)
-    high = np.empty(n_features, np.float32)
-    factor = np.empty(n_features, np.float64)
+    small, large = np.empty(n_features, np.float32), np.empty(n_features, np.float32)
+    low, inverse = np.empty(n_features), np.empty(n_features)
     for q in range(first, last):
-        query_range(features, offsets[q], offsets[q + 1], low, high)
-        for f in range(n_features):
-            spread = np.float64(high[f]) - np.float64(low[f])
-            factor[f] = 1.0 / spread if spread > 0.0 else 0.0
+        query_scale(features, offsets[q], offsets[q + 1], small, large, low, inverse)
         for row in range(offsets[q], offsets[q + 1]):
             for f in range(n_features):
-                out[row, f] = (np.float64(features[row, f]) - np.float64(low[f])) * factor[f]
+                out[row, f] = (features[row, f] - low[f]) * inverse[f]
 
 
-@njit(nogil=True, cache=True)
+@exact_kernel
 def first_query_with_repeat(first: int, last: int, offsets: Array, codes: Array) -> int:
     """The first query in which a number of `codes` occurs twice, or -1."""
     for q in range(first, last):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterrank.common.jit import Array, exact_kernel
-from counterrank.common.ranking import rank_order
+from counterrank.common.ranking import longest_of, rank_order
 
 # up to so many documents, counting who stands above each (vector code) beats sorting the query
 _FEW = 16
@@ -43,15 +43,6 @@ class Found(NamedTuple):
     dcg: Array  # their discounts
     gain_dcg: Array  # discounted gains up to the cutoff
     gain_ideal: Array  # the most that any order of the documents reaches
-
-
-@exact_kernel
-def longest_query(first: int, last: int, offsets: Array) -> int:
-    """The number of documents of the longest query, for scratch arrays."""
-    longest = 0
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    return longest
 
 
 @exact_kernel
@@ -90,7 +81,7 @@ def weighted_queries(
     >>> out.tolist()
     [2.0]
     """
-    order, keys, spare = scratch(longest_query(first, last, offsets))
+    order, keys, spare = scratch(longest_of(first, last, offsets))
     for q in range(first, last):
         own = scores[offsets[q] : offsets[q + 1]]
         omega = weights[offsets[q] : offsets[q + 1]]
@@ -177,7 +168,7 @@ def label_queries(
     found: Found,
 ) -> None:
     """Everything that depends on the ranking, in one walk down it; `found` starts as zeros."""
-    order, keys, spare = scratch(longest_query(first, last, offsets))
+    order, keys, spare = scratch(longest_of(first, last, offsets))
     deepest = wanted.deepest
     for q in range(first, last):
         own = scores[offsets[q] : offsets[q + 1]]
@@ -241,7 +232,7 @@ def gain_of(label: float, gains: Array) -> float:
 @exact_kernel
 def ideal_queries(first: int, last: int, offsets: Array, labels: Array, wanted: Wanted, found: Found) -> None:
     """The discounted gains of a perfect ranking; `found` starts as zeros."""
-    order, keys, spare = scratch(longest_query(first, last, offsets))
+    order, keys, spare = scratch(longest_of(first, last, offsets))
     counts = np.empty(len(wanted.gains), np.int64)
     cutoffs, sums = wanted.gain_cutoffs, wanted.sums
     for q in range(first, last):

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from counterrank.common.jit import Array, kernel
-from counterrank.common.ranking import rank_order
+from counterrank.common.ranking import longest_of, rank_order
 from counterrank.losses._bounds import (
     arp_alpha,
     dcg_alpha,
@@ -145,15 +145,6 @@ def query_loss(
 
 
 @kernel
-def longest(first: int, last: int, offsets: Array) -> int:
-    """The number of documents of the longest of these queries."""
-    n = 0
-    for q in range(first, last):
-        n = max(n, offsets[q + 1] - offsets[q])
-    return n
-
-
-@kernel
 def loss_of_queries(
     first: int,
     last: int,
@@ -169,7 +160,7 @@ def loss_of_queries(
     gradient: Array,
 ) -> None:
     """`query_loss` of each of the queries `first:last`."""
-    floats, ints = scratch(longest(first, last, offsets))
+    floats, ints = scratch(longest_of(first, last, offsets))
     for q in range(first, last):
         start, end = offsets[q], offsets[q + 1]
         values[q] = query_loss(
@@ -182,7 +173,7 @@ def bounds_of_queries(
     first: int, last: int, offsets: Array, logistic: bool, scores: Array, weights: Array, bounds: Array, ranks: Array
 ) -> None:
     """The rank bound of each document of non-zero weight (1 for the others), and the rank of each document."""
-    floats, ints = scratch(longest(first, last, offsets))
+    floats, ints = scratch(longest_of(first, last, offsets))
     order, reach = ints[0], ints[3]
     for q in range(first, last):
         start, n = offsets[q], offsets[q + 1] - offsets[q]
@@ -205,7 +196,7 @@ def backward_of_queries(
     first: int, last: int, offsets: Array, logistic: bool, scores: Array, slopes: Array, gradient: Array
 ) -> None:
     """The gradient for the scores, given d loss / d bound of each document."""
-    floats, ints = scratch(longest(first, last, offsets))
+    floats, ints = scratch(longest_of(first, last, offsets))
     order, reach = ints[0], ints[3]
     for q in range(first, last):
         start, n = offsets[q], offsets[q + 1] - offsets[q]

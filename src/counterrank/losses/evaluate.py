@@ -33,8 +33,3 @@ def run_loss(
     gradient = np.empty(len(scores))
     for_queries(loss_of_queries, offsets, *spec, scores, weights, values, gradient, threads=threads)
     return float(values.sum()), gradient
-
-
-def longest_query(offsets: IntArray) -> int:
-    """The number of documents of the longest query."""
-    return int(np.diff(offsets).max())

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from counterrank.common.checks import FloatArray, check_choice, check_cutoff
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries
+from counterrank.common.ranking import longest_query
 from counterrank.losses._query import ARP, DCG, HINGE, LOGISTIC, backward_of_queries, bounds_of_queries
-from counterrank.losses.evaluate import check_inputs, longest_query, run_loss
+from counterrank.losses.evaluate import check_inputs, run_loss
 from counterrank.losses.spec import (
     NO_CUTOFF,
     Discounts,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from counterrank.common.checks import FloatArray
-from counterrank.losses.evaluate import check_inputs, longest_query, run_loss
+from counterrank.common.ranking import longest_query
+from counterrank.losses.evaluate import check_inputs, run_loss
 from counterrank.losses.spec import LOSSES
 
 

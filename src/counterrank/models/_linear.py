@@ -9,21 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from counterrank.common.jit import Array, kernel
-from counterrank.data._kernels import query_range
-
-
-@kernel
-def query_scales(first: int, last: int, offsets: Array, features: Array, low: Array, inverse: Array) -> None:
-    """Smallest value and 1 / (largest - smallest) of every feature in each query; 0 for constant features."""
-    n_features = features.shape[1]
-    small = np.empty(n_features, np.float32)
-    large = np.empty(n_features, np.float32)
-    for q in range(first, last):
-        query_range(features, offsets[q], offsets[q + 1], small, large)
-        for f in range(n_features):
-            spread = np.float64(large[f]) - np.float64(small[f])
-            low[q, f] = small[f]
-            inverse[q, f] = 1.0 / spread if spread > 0.0 else 0.0
 
 
 @kernel

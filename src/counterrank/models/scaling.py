@@ -9,7 +9,8 @@ import numpy as np
 from counterrank.common.checks import FloatArray
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
-from counterrank.models._linear import column_sums, query_scales
+from counterrank.data._kernels import query_scales
+from counterrank.models._linear import column_sums
 
 NORMALIZE = ("query", "standard", "none")
 

@@ -11,8 +11,8 @@ import numpy as np
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
 from counterrank.common.flags import AVAILABLE, flags_for
+from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
-from counterrank.losses.evaluate import longest_query
 from counterrank.losses.spec import LossSpec
 from counterrank.models.scaling import Scales
 from counterrank.training._sgd import batch_epoch, sgd_epoch

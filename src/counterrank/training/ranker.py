@@ -12,10 +12,10 @@ from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike
 from counterrank.common.parallel import for_queries, thread_count
 from counterrank.common.progress import progress
+from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.evaluation import higher_is_better, prefix_sums, rank_values, weighted_queries
 from counterrank.losses import NamedLoss, named_loss
-from counterrank.losses.evaluate import longest_query
 from counterrank.models.linear import LinearModel, linear_scores
 from counterrank.models.scaling import NORMALIZE, Scaler, Scales
 from counterrank.training.descent import Judge, Run, Schedule, natural_step, race, race_epochs
