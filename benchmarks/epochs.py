@@ -11,11 +11,15 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from benchmarks.evaluation import rank_queries
 from benchmarks.timing import at_least, at_most, best_seconds, median_seconds, row
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.losses import LOSSES
-from counterrank.models.scaling import Scaler
+from counterrank.losses.evaluate import run_loss
+from counterrank.models._linear import gradient_of_rows
+from counterrank.models.linear import linear_scores
+from counterrank.models.scaling import Scaler, Scales
 from counterrank.training.problem import LinearProblem
 
 _LIMITS = {
@@ -36,6 +40,30 @@ def _sum(values):
     for i in range(values.size):
         total += values[i]
     return total
+
+
+@njit(nogil=True)
+def _all_gradients(offsets, features, slopes, gradient):
+    for q in range(len(offsets) - 1):
+        start, end = offsets[q], offsets[q + 1]
+        gradient_of_rows(features[start:end], slopes[start:end], gradient)
+
+
+def _parts(data: RankingData, scales: Scales, weights, one_pass: float, repeats: int) -> list[dict[str, Any]]:
+    """Where the time of an epoch of truncated LambdaLoss goes; each part by itself, the matrix read anew for two."""
+    coefficients, gradient = np.ones(data.n_features), np.empty(data.n_features)
+    scores = linear_scores(data, coefficients, scales, threads=1)
+    spec = LOSSES["lambdaloss-truncated"].spec(5, longest_query(data.offsets))
+    parts = {
+        "scores": lambda: linear_scores(data, coefficients, scales, threads=1),
+        "order": lambda: rank_queries(data.offsets, scores, longest_query(data.offsets)),
+        "order, loss and gradient for the scores": lambda: run_loss(spec, scores, weights, data.offsets, 1),
+        "gradient for the coefficients": lambda: _all_gradients(data.offsets, data.features, scores, gradient),
+    }
+    return [
+        at_most(f"  part of it: {name}", median_seconds(action, repeats), one_pass, None)
+        for name, action in parts.items()
+    ]
 
 
 def run(data: RankingData, repeats: int = 5) -> list[dict[str, Any]]:
@@ -60,6 +88,8 @@ def run(data: RankingData, repeats: int = 5) -> list[dict[str, Any]]:
 
             seconds = median_seconds(epoch, repeats)
             rows.append(at_most(f"epoch, {name}, {share:.0%} weighted", seconds, one_pass, _LIMITS[name][i]))
+            if name == "lambdaloss-truncated":
+                rows.extend(_parts(data, scales, weights, one_pass, repeats))
             if name in ("lambdaloss-truncated", "lambdaloss-dcg", "arp-hinge") and share == 0.05:
                 one, two = best_seconds([partial(epoch, threads, 256) for threads in (1, 2)], 2 * repeats)
                 rows.append(at_least(f"epoch, {name}, batches of 256, 2 threads against 1", two, one, 1.6))

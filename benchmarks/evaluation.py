@@ -27,7 +27,7 @@ def _argsort_queries(offsets, scores):
 
 
 @njit(nogil=True)
-def _rank_queries(offsets, scores, longest):
+def rank_queries(offsets, scores, longest):
     order, keys, spare = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(longest, np.int64)
     check = 0
     for q in range(len(offsets) - 1):
@@ -47,7 +47,7 @@ def run(data: RankingData, repeats: int = 5) -> list[dict[str, Any]]:
     five = ["arp", "dcg@5", "ndcg@5", "precision@5", "mrr"]
     threads = thread_count()
     cases: list[tuple[str, Callable[[], Any]]] = [
-        ("sort the scores, rank_order", lambda: _rank_queries(offsets, scores, longest)),
+        ("sort the scores, rank_order", lambda: rank_queries(offsets, scores, longest)),
         ("sort the scores, numba argsort", lambda: _argsort_queries(offsets, scores)),
         ("evaluate, all metrics", lambda: evaluate(scores, data, threads=1)),
         ("evaluate, all metrics, many ties", lambda: evaluate(tied, data, threads=1)),
