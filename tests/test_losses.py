@@ -152,6 +152,16 @@ def test_k_beyond_the_query_means_no_cutoff():
         assert far[0] == pytest.approx(none[0])
 
 
+def test_a_loss_of_one_s_own_trains_as_its_named_equal_does():
+    data = cr.make_ranking_data("yahoo", 30)
+    weights = cr.estimators.full_information(data)
+    own = losses.make_lambdaloss("own", losses.dcg_discounts, truncate=5)
+    settings = {"max_epochs": 3, "learning_rate": 1.0}
+    found = cr.Ranker(own, metric="dcg@5", **settings).fit(data, weights).predict(data)
+    expected = cr.Ranker("lambdaloss-truncated", k=5, **settings).fit(data, weights).predict(data)
+    np.testing.assert_array_equal(found, expected)
+
+
 BAD = [
     ({"scores": [1.0, np.nan]}, "scores: entry 1 is nan"),
     ({"weights": [1.0, np.inf]}, "weights: entry 1 is inf"),

@@ -18,7 +18,7 @@ from counterrank.losses.named import (
     lambdaloss_dcg_at_k,
     lambdaloss_truncated,
 )
-from counterrank.losses.spec import LOSSES, NamedLoss, dcg_discounts, named_loss
+from counterrank.losses.spec import LOSSES, NamedLoss, dcg_discounts, make_lambdaloss, named_loss
 
 __all__ = [
     "ALPHA_ARP",
@@ -36,6 +36,7 @@ __all__ = [
     "lambdaloss_dcg_at_k",
     "lambdaloss_truncated",
     "lambdarank",
+    "make_lambdaloss",
     "monotonic",
     "named_loss",
 ]

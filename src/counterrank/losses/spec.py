@@ -159,3 +159,18 @@ def named_loss(name: str | NamedLoss) -> NamedLoss:
     if found is None:
         raise CounterrankError(f"loss={name!r}: expected one of {', '.join(LOSSES)}")
     return found
+
+
+def make_lambdaloss(name: str, discounts: Discounts, truncate: int | None = None) -> NamedLoss:
+    """A LambdaLoss with discounts of your own that `Ranker(loss=...)` takes; say which `metric=` it should watch.
+
+    Arguments as for `losses.lambdaloss`.
+
+    >>> make_lambdaloss("precision-at-3", [1.0, 1.0, 1.0, 0.0]).name
+    'precision-at-3'
+    """
+    cutoff = check_cutoff(truncate, "truncate")
+    discount_table(discounts, 1)
+    return NamedLoss(
+        name, False, lambda k, n: lambdaloss_spec(discount_table(discounts, n), cutoff), "LambdaLoss, own discounts"
+    )
