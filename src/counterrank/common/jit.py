@@ -18,19 +18,29 @@ def kernel(function: F) -> F:
     Sums may be reordered and multiply-adds fused, so that loops become vector code; infinities and NaN keep their
     meaning.
 
-    >>> from counterrank.common.ranking import rank_order
-    >>> rank_order.targetoptions["nogil"]
-    True
+    >>> kernel(lambda x: x + 1)(1)
+    2
     """
-    flags = {"reassoc", "contract", "arcp", "nsz"}
-    return cast(F, njit(nogil=True, cache=True, error_model="numpy", fastmath=flags)(function))
+    return compiled(function, {"reassoc", "contract", "arcp", "nsz"})
 
 
 def exact_kernel(function: F) -> F:
     """As `kernel`, for code in which the order of operations is the algorithm.
 
-    >>> from counterrank.common.numerics import exp_negative
-    >>> exp_negative(0.0)
-    1.0
+    >>> exact_kernel(lambda x: x + 1)(1)
+    2
     """
-    return cast(F, njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})(function))
+    return compiled(function, {"contract"})
+
+
+def compiled(function: F, fastmath: set[str], **more: Any) -> F:
+    """What the decorators here share; `more` goes to numba.
+
+    >>> compiled(lambda x: x + 1, set())(1)
+    2
+    """
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath, **more}
+    try:
+        return cast(F, njit(cache=True, **options)(function))
+    except RuntimeError:  # neither the package's folder nor the user's cache can be written: compile in each process
+        return cast(F, njit(**options)(function))

@@ -12,15 +12,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from counterrank.common.jit import F, compiled
 
-# no fast-math: the digits of a number hang on every rounding
-byte_kernel = njit(nogil=True, cache=True, error_model="numpy")
-byte_step = njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+
+def byte_kernel(function: F) -> F:
+    """Compile a function over the bytes of a text; no fast-math, the digits of a number hang on every rounding."""
+    return compiled(function, set())
+
+
+def byte_step(function: F) -> F:
+    """As `byte_kernel`, to be built into its callers."""
+    return compiled(function, set(), forceinline=True)
+
 
 _LITTLE = sys.byteorder == "little"
 _SIXES = np.uint64(0x0606060606060606)
