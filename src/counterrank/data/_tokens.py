@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.common.checks import IntArray
-from counterrank.data._letor_numbers import Array, byte_kernel
+from counterrank.common.jit import Array
+from counterrank.data._letor_numbers import byte_kernel
 
 
 def same_tokens(text: Array, begin: IntArray, end: IntArray) -> IntArray:
