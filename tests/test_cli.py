@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -92,7 +95,7 @@ def test_rank_writes_a_trec_run_and_parquet(trained, tmp_path):
 def test_rank_refuses_what_would_break_a_trec_run(trained, tmp_path):
     assert "tag='two words'" in run("rank", trained, SMALL, "--out", tmp_path / "r", "--tag", "two words").stderr
     rows = cr.evaluation.ranked_rows([1.0], cr.RankingData([[1.0]], [0, 1], doc_ids=["a b"]))
-    with pytest.raises(cr.CounterrankError, match="'a b': white space cannot stand in a TREC run"):
+    with pytest.raises(cr.CounterrankError, match="'a b': nothing or white space breaks a TREC run"):
         cr.evaluation.write_run(rows, tmp_path / "r")
     assert not (tmp_path / "r").exists()
 
@@ -143,6 +146,12 @@ BAD = [
     (["evaluate", "nowhere", SMALL], "nowhere: no such ranker"),
     (["evaluate", "taken", SMALL], "taken: no model.json in it"),
     (["demo", "--shape", "web"], "shape='web': expected one of"),
+    (["train", SMALL, "--out", "r", "--share", "0.5", "--seed", "-1"], "seed=-1: expected a whole number"),
+    (["train", "synthetic:yahoo:queries=²", "--out", "r"], "'queries=²'; expected settings as in"),
+    (["train", SMALL, "--out", "r", "--k", "five"], "Invalid value for '--k'"),
+    (["train", SMALL], "Missing option '--out'"),
+    (["train", "--out", "r"], "Missing argument"),
+    (["learn"], "No such command 'learn'"),
 ]
 
 
@@ -160,16 +169,84 @@ def test_bad_input_is_one_line_and_exit_code_two(arguments, message, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
 
+def test_an_occupied_folder_is_refused_before_anything_is_read(tmp_path):
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "notes.txt").write_text("mine")
+    result = run("train", "nowhere", "--out", tmp_path / "taken")
+    assert "it is left untouched" in result.stderr
+
+
+def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path):
+    out = tmp_path / "r[red]x"
+    output = invoke("train", SMALL, "--loss", "arp-hinge", "--max-epochs", 1, "--learning-rate", 1, "--out", out)
+    assert "r[red]x" in output.stdout.replace("\n", "")
+
+
+def test_without_arguments_the_command_explains_itself():
+    result = run()
+    assert result.returncode == 0
+    assert "Usage" in result.stdout
+
+
 def test_bad_options_of_evaluate(trained):
     for arguments, message in [
         (["--metrics", "dcg@0"], "metric 'dcg@0'"),
         (["--ks", "a"], "ks='a': expected whole numbers"),
+        (["--ks", "²"], "ks='²': expected whole numbers"),
         (["--part", "dev"], "part='dev': expected one of train, validation, test"),
         (["--ties", "luck"], "ties='luck'"),
     ]:
         result = run("evaluate", trained, SMALL, *arguments)
         assert result.returncode == 2
         assert message in result.stderr
+
+
+def test_a_ranker_folder_with_other_files_is_left_alone(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "mine")
+    (tmp_path / "mine" / "notes.txt").write_text("precious")
+    result = run("train", SMALL, "--max-epochs", 1, "--out", tmp_path / "mine")
+    assert result.returncode == 2
+    assert "mine: holds notes.txt, which would be lost" in result.stderr
+    assert (tmp_path / "mine" / "notes.txt").read_text() == "precious"
+
+
+def test_links_are_followed_and_pipes_refused(trained, tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "target.trec")
+    invoke("rank", trained, SMALL, "--out", tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target.trec").stat().st_size > 0
+    os.mkfifo(tmp_path / "pipe")
+    result = run("rank", trained, SMALL, "--out", tmp_path / "pipe")
+    assert "pipe: is a device or a pipe, expected a file to write" in result.stderr
+
+
+def test_fewer_features_are_filled_up_with_a_note(trained, tmp_path):
+    narrow = cr.RankingData(np.eye(3), [0, 3], labels=[4, 0, 0])
+    narrow.save(tmp_path / "narrow.parquet")
+    result = invoke("evaluate", trained, tmp_path / "narrow.parquet", "--json")
+    assert "has 3 features, the ranker 700; those that are missing count as 0" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_stopped_command_leaves_nothing_behind(trained, tmp_path, name):
+    """Stopped while it writes: the writing is slowed down so that the signal arrives in its midst."""
+    code = (
+        "import sys, time, pyarrow.csv as csv; real = csv.write_csv\n"
+        "def slow(table, path, options):\n"
+        "    open(path, 'w').write('half'); print('writing', flush=True); time.sleep(60)\n"
+        "csv.write_csv = slow\n"
+        "from counterrank.cli import main; sys.argv[1:] = sys.argv[1:]; main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "rank", trained, SMALL, "--out", tmp_path / "run.trec"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout.readline() == b"writing\n"
+    process.send_signal(getattr(signal, name))
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + getattr(signal, name)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_missing_parts_are_named(tmp_path):

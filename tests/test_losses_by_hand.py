@@ -42,6 +42,12 @@ class TestByHand:
         lowest = -1 / math.log2(1 + 6) + 1 / math.log2(1 + 1)
         assert self.value("dcg_hinge") == pytest.approx(0.5 * middle + 1.0 * lowest)
 
+    def test_dcg_logistic(self):
+        middle = math.log2(1 + math.exp(2 - 1)) + math.log2(2) + math.log2(1 + math.exp(0 - 1))
+        lowest = math.log2(1 + math.exp(2 - 0)) + math.log2(1 + math.exp(1 - 0)) + math.log2(2)
+        expected = 0.5 * (-1 / math.log2(1 + middle) + 1) + 1.0 * (-1 / math.log2(1 + lowest) + 1)
+        assert self.value("dcg_logistic") == pytest.approx(expected)
+
     def test_dcg_hinge_beyond_a_cutoff_of_two_only_the_last_pays(self):
         middle, lowest = -1 / math.log2(1 + 3), -1 / math.log2(1 + 6) + 1 / LOG3
         assert self.value("dcg_hinge", k=2) == pytest.approx(0.5 * middle + 1.0 * lowest)
@@ -126,6 +132,21 @@ class TestKnownMistakes:
         )
         missing = sum(w * (1 - discount(r)) for w, r in zip(weights, ranks, strict=True))
         assert missing <= loss + constant + 1e-9 * (1 + abs(loss) + np.abs(weights).sum())
+
+    def test_lambdaloss_is_no_bound_at_other_scores_with_frozen_ranks(self):  # mistake 10
+        """Ranks and deltas from one set of scores, the loss and the metric at another."""
+        frozen, scores, weights = [2, 1, 5, 4, 3], np.array([3.0, 0.0, 4.0, 1.0, 2.0]), np.array([1.0, 0, 0, 0, 0])
+
+        def delta(i, j):
+            apart = abs(frozen[i] - frozen[j])
+            return naive.dcg_discount(apart) - naive.dcg_discount(apart + 1)
+
+        # only document 0 has a weight, so all pairs are with it and the constant C is 0
+        loss = sum(delta(0, j) * naive.softplus2(scores[j] - scores[0]) for j in range(1, 5))
+        missing = 1 - naive.dcg_discount(naive.ranks_of(scores)[0])
+        assert missing > loss + 0.02
+        at_own_scores = losses.lambdaloss_dcg(scores, weights, [0, 5])[0]
+        assert missing <= at_own_scores
 
     def test_truncated_is_no_bound(self):  # mistake 10
         n, k = 40, 3

@@ -122,3 +122,13 @@ def test_order_at_the_sizes_where_the_kernel_changes_its_way(n):
 
 def test_order_of_float32_scores_made_wide():
     assert_ranked(RNG.normal(size=3000).astype(np.float32).astype(np.float64))
+
+
+def test_many_scores_that_are_all_but_equal():
+    """Scores that differ only in the bits that give way to places, in the worst order."""
+    n = 5000
+    scores = 1.0 + np.arange(n) * 2.0**-52
+    for version in (scores, scores[::-1].copy(), np.random.default_rng(0).permutation(scores)):
+        order, keys, spare = (np.empty(n, np.int64) for _ in range(3))
+        rank_order(version, order, keys, spare)
+        np.testing.assert_array_equal(order, np.argsort(-version, kind="stable"))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from counterrank import losses
 from counterrank.common.errors import CounterrankError
+from counterrank.common.flags import await_flag, flags_for, side_by_side
 from counterrank.common.parallel import for_queries, run_parallel, split_queries, thread_count
 
 OFFSETS = np.arange(0, 20_001, 10)
@@ -152,3 +153,32 @@ def test_usable_after_fork():
         os.waitpid(child, 0)
         pytest.fail("the child hangs")
     assert loss_of_all(2) == expected
+
+
+def test_threads_that_wait_give_up_when_one_fails():
+    flags = flags_for(3)
+    gave_up = []
+
+    def work(thread):
+        if thread == 2:
+            raise KeyError("lost")
+        gave_up.append(await_flag(flags, 2, 1))
+
+    with pytest.raises(KeyError, match="lost"):
+        side_by_side(work, 3, flags)
+    assert gave_up == [False, False]
+
+
+def test_a_thread_that_cannot_be_started_leaves_none_waiting(monkeypatch):
+    flags, real, started, ended = flags_for(3), threading.Thread.start, [], []
+
+    def start(thread):
+        if started:
+            raise RuntimeError("no more threads")
+        started.append(thread)
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(RuntimeError, match="no more threads"):
+        side_by_side(lambda thread: ended.append(await_flag(flags, 0, 1)), 3, flags)
+    assert ended == [False]

@@ -257,3 +257,24 @@ def test_group_rows(values):
 def test_repeat_in_a_later_query():
     assert first_repeat_in_query(np.array(["a", "b", "a", "c", "b", "c"]), np.array([0, 2, 6])) == (1, 3, 5)
     assert first_repeat_in_query(np.array([1, 2, 1]), np.array([0, 2, 3])) is None
+
+
+def test_what_the_caller_still_holds_cannot_lead_kernels_astray():
+    offsets, ids = np.array([0, 2, 4]), np.array([7, 8])
+    data = cr.RankingData(np.ones((4, 2)), offsets, query_ids=ids)
+    offsets[-1], ids[0] = 10**9, 8
+    assert data.offsets.tolist() == [0, 2, 4]
+    assert data.query_ids.tolist() == [7, 8]
+
+
+@pytest.mark.parametrize("name", ["features", "labels", "offsets", "query_ids", "doc_ids"])
+def test_arrays_cannot_be_made_writable_again(name):
+    array = getattr(cr.make_ranking_data("yahoo", 3), name)
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        array.flags.writeable = True
+
+
+def test_the_caller_s_own_matrix_stays_writable():
+    matrix = np.ones((2, 2), np.float32)
+    cr.RankingData(matrix, [0, 2])
+    matrix[0, 0] = 2.0

@@ -26,7 +26,7 @@ def demo(
 
     say(
         f"Making {queries:,} queries of built-in data ({shape}) and training two rankers ...\n"
-        "(the first run also compiles the kernels, which takes about half a minute; later runs start at once)"
+        "(the first run also compiles the kernels, which takes up to a minute; later runs start at once)"
     )
     begin = time.perf_counter()
     result = run_demo(shape, queries, seed, threads)

@@ -26,13 +26,10 @@ def evaluate(
 
     Example: counterrank evaluate ranker synthetic:mslr --metrics dcg@5,ndcg@10,arp
     """
-    from counterrank import Ranker
     from counterrank import evaluation as judge
-    from counterrank.data.sources import choose_part, open_data
+    from counterrank.cli.loading import load_model_and_data
 
-    ranker = Ranker.load(model)
-    ranker.threads = threads
-    chosen = choose_part(open_data(data, n_features=ranker.n_features_, threads=threads), part, data)
+    ranker, chosen = load_model_and_data(model, data, part, threads)
     values = judge.evaluate(
         ranker.predict(chosen),
         chosen,
@@ -50,6 +47,6 @@ def evaluate(
 
 def _cutoffs(text: str) -> list[int]:
     words = [word.strip() for word in text.split(",")]
-    if not all(word.isdigit() and int(word) >= 1 for word in words):
+    if not all(word.isascii() and word.isdigit() and int(word) >= 1 for word in words):
         raise CounterrankError(f"ks={text!r}: expected whole numbers of at least 1, such as 1,3,5,10")
     return [int(word) for word in words]

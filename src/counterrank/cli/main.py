@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import Annotated
 
@@ -17,7 +18,6 @@ from counterrank.common.errors import CounterrankError
 app = typer.Typer(
     name="counterrank",
     help="Learn rankers from the clicks of top-k result pages, without the biases those clicks carry.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -45,16 +45,28 @@ def _options(
 
 def main() -> None:
     """Run the command; what the caller can mend becomes one line on stderr and exit code 2."""
+    for name in ("SIGTERM", "SIGHUP"):  # leave as by Ctrl-C, cleaning up what is half written
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), lambda number, frame: sys.exit(128 + number))
+    if len(sys.argv) == 1:
+        sys.argv.append("--help")
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
     except CounterrankError as error:
         _fail(str(error))
+    except typer.Abort:
+        sys.exit(130)
     except BrokenPipeError:
         # the reader of our output has gone; keep the interpreter from complaining about it at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
         _fail(f"{error.filename or 'file system'}: {error.strerror or error}")
+    except Exception as error:
+        # a wrong option or a missing argument; typer has its own copy of click or not, depending on its version
+        if not hasattr(error, "format_message"):
+            raise
+        _fail(f"{error.format_message().rstrip('.')}; see counterrank --help")
 
 
 def _fail(message: str) -> None:

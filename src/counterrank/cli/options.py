@@ -8,7 +8,11 @@ from typing import Annotated
 import typer
 
 Data = Annotated[
-    str, typer.Argument(help="A LETOR file, a fold folder, a Parquet file, or synthetic:mslr / synthetic:yahoo.")
+    str,
+    typer.Argument(
+        help="A LETOR file, a fold folder, a Parquet file, or synthetic:mslr / synthetic:yahoo, also with settings: "
+        "synthetic:mslr:queries=2000,seed=1."
+    ),
 ]
 Model = Annotated[Path, typer.Argument(help="A folder written by train.")]
 Part = Annotated[str, typer.Option(help="Which part of a fold: train, validation or test.")]

@@ -17,16 +17,18 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
     """A table; the first column names the row, the others hold numbers or words."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table()
+    # names of files may look like markup
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right", no_wrap=True)
+        table.add_column(Text(column), justify="left" if i == 0 else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*(_cell(value) for value in row))
+        table.add_row(*(Text(_cell(value)) for value in row))
     console = Console()
     # a pipe has no width to keep to
     console = console if console.is_terminal else Console(width=max(80, 16 * len(columns) + 40))
-    console.print(title, style="bold", highlight=False)
+    console.print(Text(title, style="bold"))
     console.print(table)
 
 

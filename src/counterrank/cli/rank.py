@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from counterrank.cli.options import Data, Json, Model, Part, Threads
-from counterrank.cli.output import print_json, say
+from counterrank.cli.output import print_json
 
 
 def rank(
@@ -25,16 +25,13 @@ def rank(
 
     Example: counterrank rank ranker synthetic:mslr --out run.trec
     """
-    from counterrank import Ranker
-    from counterrank.data.sources import choose_part, open_data
+    from counterrank.cli.loading import load_model_and_data
     from counterrank.evaluation.runs import ranked_rows, write_run
 
-    ranker = Ranker.load(model)
-    ranker.threads = threads
-    chosen = choose_part(open_data(data, n_features=ranker.n_features_, threads=threads), part, data)
+    ranker, chosen = load_model_and_data(model, data, part, threads)
     rows = ranked_rows(ranker.predict(chosen), chosen, depth)
     write_run(rows, out, tag)
     if json:
         print_json({"out": str(out), "queries": chosen.n_queries, "rows": rows.num_rows})
     else:
-        say(f"{out}: {rows.num_rows:,} rows for {chosen.n_queries:,} queries")
+        print(f"{out}: {rows.num_rows:,} rows for {chosen.n_queries:,} queries")

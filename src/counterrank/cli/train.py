@@ -10,7 +10,9 @@ import typer
 
 from counterrank.cli.options import Data, Json, Seed, Threads, Threshold
 from counterrank.cli.output import print_json, print_table, say
+from counterrank.common.checks import make_generator
 from counterrank.common.errors import CounterrankError
+from counterrank.common.files import check_folder
 
 if TYPE_CHECKING:
     from counterrank import Ranker, RankingData
@@ -19,10 +21,10 @@ if TYPE_CHECKING:
 def train(
     data: Data,
     out: Annotated[Path, typer.Option(help="The folder to write the ranker to.")],
-    loss: Annotated[str, typer.Option(help="Which loss; 'counterrank train --help' ends with the list.")] = (
-        "lambdaloss-truncated"
-    ),
-    k: Annotated[int | None, typer.Option(help="The loss's cutoff; none if not given.")] = None,
+    loss: Annotated[str, typer.Option(help="Which loss; one of those listed above.")] = ("lambdaloss-truncated"),
+    k: Annotated[
+        int | None, typer.Option(help="The loss's cutoff, for top-k pages the k shown; none if not given.")
+    ] = None,
     relevance_threshold: Threshold = 3,
     gain: Annotated[str, typer.Option(help="Weights from labels: binary, or exponential (2**label - 1).")] = "binary",
     share: Annotated[float, typer.Option(help="Train on this share of the training queries, drawn at random.")] = 1.0,
@@ -50,7 +52,9 @@ def train(
     """
     from counterrank import Ranker
     from counterrank.estimators import full_information
+    from counterrank.training.storage import MARKER, PARTS
 
+    check_folder(out, MARKER, PARTS)  # now rather than after an hour of training
     training, held_out = _load(data, validation, share, seed, threads)
     ranker = Ranker(
         loss=loss,
@@ -99,7 +103,7 @@ def _load(
         raise CounterrankError(f"share={share}: expected a number above 0 and up to 1")
     if share < 1.0:
         size = max(1, round(share * training.n_queries))
-        chosen = np.random.default_rng(seed).choice(training.n_queries, size=size, replace=False)
+        chosen = make_generator(seed).choice(training.n_queries, size=size, replace=False)
         training = training.subset(np.sort(chosen))
     return training, held_out
 

@@ -22,7 +22,7 @@ def check_offsets(offsets: ArrayLike, n_docs: int | None = None, name: str = "of
     ...
     counterrank.common.errors.CounterrankError: offsets: query 1 is empty (2 to 2); expected at least one document
     """
-    given = np.asarray(offsets)
+    given = as_array(offsets, name)
     if given.ndim != 1 or len(given) < 2:
         raise CounterrankError(
             f"{name}: shape {given.shape}; expected one dimension with at least two entries (one query)"
@@ -44,6 +44,20 @@ def check_offsets(offsets: ArrayLike, n_docs: int | None = None, name: str = "of
     return result
 
 
+def as_array(values: ArrayLike, name: str) -> NDArray[Any]:
+    """A numpy array of whatever was given, or an error that names it.
+
+    >>> as_array([[1], [2, 3]], "scores")
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.CounterrankError: scores: cannot be made an array (rows of unequal length?)
+    """
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError):
+        raise CounterrankError(f"{name}: cannot be made an array (rows of unequal length?)") from None
+
+
 def check_vector(values: ArrayLike, n: int | None, name: str, what: str = "documents") -> FloatArray:
     """A finite float64 vector, of length `n` if that is given.
 
@@ -52,7 +66,7 @@ def check_vector(values: ArrayLike, n: int | None, name: str, what: str = "docum
     ...
     counterrank.common.errors.CounterrankError: scores: entry 1 is nan; expected finite numbers
     """
-    given = np.asarray(values)
+    given = as_array(values, name)
     if given.ndim != 1:
         raise CounterrankError(f"{name}: shape {given.shape}; expected one dimension")
     if not (np.issubdtype(given.dtype, np.number) or given.dtype == np.bool_) or np.iscomplexobj(given):

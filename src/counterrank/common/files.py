@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from pathlib import Path
 
 from counterrank.common.errors import CounterrankError, MissingFileError
@@ -22,6 +23,8 @@ def existing(path: PathLike, what: str) -> Path:
     ...
     counterrank.common.errors.MissingFileError: no/such/file: no such ranking data (file or folder not found)
     """
+    if not isinstance(path, str | os.PathLike):
+        raise CounterrankError(f"path {path!r}: {type(path).__name__}; expected the path of {what}")
     found = Path(path)
     if not found.exists():
         raise MissingFileError(f"{path}: no such {what} (file or folder not found)")
@@ -38,11 +41,16 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
     ...     os.listdir(folder)
     ['notes.txt']
     """
-    target = Path(path)
+    target = Path(path).resolve()  # what a link points to is written, not the link
     if target.is_dir():
         raise CounterrankError(f"{path}: is a folder, expected a file to write")
+    if target.exists() and not target.is_file():
+        raise CounterrankError(f"{path}: is a device or a pipe, expected a file to write")
     _make_parent(target)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    except OSError as error:
+        raise CounterrankError(f"{path}: cannot be written ({error.strerror})") from None
     os.close(handle)
     temporary = Path(name)
     try:
@@ -53,11 +61,35 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def check_folder(path: PathLike, marker: str, parts: Sequence[str] = ("*",)) -> Path:
+    """The path, if a folder of the kind that holds `marker` may be written there; makes the folder above it.
+
+    An older one is in order if nothing is in it but the marker and files whose names match `parts`.
+
+    >>> check_folder(os.curdir, "model.json")
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.CounterrankError: .: exists and is not a folder with a model.json; it is left untouched
+    """
+    target = Path(path).resolve()
+    if target.exists() and not (target / marker).is_file() and not _is_empty_folder(target):
+        raise CounterrankError(f"{path}: exists and is not a folder with a {marker}; it is left untouched")
+    for inside in target.iterdir() if target.is_dir() else ():
+        if inside.name != marker and not any(fnmatch(inside.name, part) for part in parts):
+            raise CounterrankError(
+                f"{path}: holds {inside.name}, which would be lost; move it or choose another folder"
+            )
+    _make_parent(target)
+    if not os.access(target.parent, os.W_OK):
+        raise CounterrankError(f"{path}: {target.parent} cannot be written")
+    return target
+
+
 @contextmanager
-def atomic_folder(path: PathLike, marker: str) -> Iterator[Path]:
+def atomic_folder(path: PathLike, marker: str, parts: Sequence[str] = ("*",)) -> Iterator[Path]:
     """A temporary folder that takes the place of `path` when the block ends well.
 
-    An older folder of the same kind (one that holds `marker`) is replaced; anything else in the way is an error.
+    An older folder of the same kind is replaced; anything else in the way is an error (see `check_folder`).
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with atomic_folder(f"{folder}/run", marker="run.json") as temporary:
@@ -65,10 +97,7 @@ def atomic_folder(path: PathLike, marker: str) -> Iterator[Path]:
     ...     os.listdir(f"{folder}/run")
     ['run.json']
     """
-    target = Path(path)
-    if target.exists() and not (target / marker).is_file() and not _is_empty_folder(target):
-        raise CounterrankError(f"{path}: exists and is not a folder with a {marker}; it is left untouched")
-    _make_parent(target)
+    target = check_folder(path, marker, parts)
     temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
     try:
         yield temporary

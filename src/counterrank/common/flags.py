@@ -8,6 +8,8 @@ fewer free cores than threads still gets on.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -34,12 +36,12 @@ fence: Any = intrinsic(_fence)
 
 
 def flags_for(threads: int) -> Array:
-    """Flags for this many threads, all 0.
+    """Flags for this many threads, all 0, and one more by which they are told to give up.
 
     >>> int(flags_for(2).max())
     0
     """
-    return np.zeros(threads * _APART, np.int64)
+    return np.zeros((threads + 1) * _APART, np.int64)
 
 
 @exact_kernel
@@ -48,7 +50,8 @@ def publish(flags: Array, thread: int, value: int) -> None:
 
     >>> flags = flags_for(2)
     >>> publish(flags, 1, 7)
-    >>> await_flag(flags, 1, 7)  # returns at once
+    >>> await_flag(flags, 1, 7)  # at once
+    True
     """
     fence()
     flags[thread * _APART] = value
@@ -56,12 +59,61 @@ def publish(flags: Array, thread: int, value: int) -> None:
 
 
 @exact_kernel
-def await_flag(flags: Array, thread: int, value: int) -> None:
-    """Return when a thread's flag has reached a value; what it had written by then can be read.
+def await_flag(flags: Array, thread: int, value: int) -> bool:
+    """True when a thread's flag has reached a value; what it had written by then can be read. False to give up.
 
-    >>> await_flag(flags_for(1), 0, 0)  # returns at once: flags begin at 0
+    >>> await_flag(flags_for(1), 0, 0)  # at once: flags begin at 0
+    True
     """
-    # the call also keeps the compiler from reading the flag only once
+    # the call also keeps the compiler from reading the flags only once
     while flags[thread * _APART] < value:
+        if flags[len(flags) - _APART] != 0:
+            return False
         _sched_yield()
     fence()
+    return True
+
+
+def give_up(flags: Array) -> None:
+    """Tell all threads that wait, or will, that one of them has failed.
+
+    >>> flags = flags_for(1)
+    >>> give_up(flags)
+    >>> await_flag(flags, 0, 1)
+    False
+    """
+    flags[len(flags) - _APART] = 1
+
+
+def side_by_side(work: Callable[[int], None], threads: int, flags: Array) -> None:
+    """Run `work(0)` here and `work(1)` and so on beside it; if one fails the others give up, and its error is raised.
+
+    Threads of their own, not of a pool: from a pool that is busy elsewhere, those that wait would wait for ever.
+
+    >>> side_by_side(print, 1, flags_for(1))
+    0
+    """
+    errors: list[BaseException] = []
+
+    def guarded(thread: int) -> None:
+        try:
+            work(thread)
+        except BaseException as error:
+            errors.append(error)
+            give_up(flags)
+
+    helpers = [Thread(target=guarded, args=(thread,), daemon=True) for thread in range(1, threads)]
+    started = []
+    try:
+        for helper in helpers:
+            helper.start()
+            started.append(helper)
+        work(0)
+    except BaseException:
+        give_up(flags)
+        raise
+    finally:
+        for helper in started:
+            helper.join()
+    if errors:
+        raise errors[0]

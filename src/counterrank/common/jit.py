@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from numba import njit
@@ -41,6 +44,29 @@ def compiled(function: F, fastmath: set[str], **more: Any) -> F:
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath, **more}
     try:
-        return cast(F, njit(cache=True, **options)(function))
+        dispatcher = njit(cache=True, **options)(function)
+        _date_by_all_kernels(dispatcher)
+        return cast(F, dispatcher)
     except RuntimeError:  # neither the package's folder nor the user's cache can be written: compile in each process
         return cast(F, njit(**options)(function))
+
+
+def _date_by_all_kernels(dispatcher: Any) -> None:
+    """Have a cached kernel thrown away when any kernel of the package changes.
+
+    numba looks only at the file a kernel stands in, not at those of the kernels built into it, and would go on with
+    old code after an update. Where a later numba keeps its stamp elsewhere, its own rule remains.
+    """
+    file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if hasattr(file, "_source_stamp"):
+        file._source_stamp = _kernel_sources()
+
+
+@cache
+def _kernel_sources() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+        text = path.read_bytes()
+        if b"kernel" in text:
+            digest.update(text)
+    return digest.hexdigest()

@@ -28,7 +28,8 @@ def _forget_pool() -> None:
     _pool, _pool_size = None, 0
 
 
-os.register_at_fork(after_in_child=_forget_pool)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)
 
 
 def thread_count(threads: int | None = None) -> int:

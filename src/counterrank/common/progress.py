@@ -40,18 +40,25 @@ class _LateBar:
         self._lock = threading.Lock()
         self._bar: Any = None
         self._task: Any = None
+        self._stopped = False
+        # also for work whose first step takes long, such as compiling
+        self._timer = threading.Timer(_DELAY, self.advance, (0.0,))
+        self._timer.daemon = True
+        self._timer.start()
 
     def advance(self, amount: float) -> None:
         with self._lock:
             self._done += amount
+            if self._stopped or (self._bar is None and time.monotonic() - self._begin < _DELAY):
+                return
             if self._bar is None:
-                if time.monotonic() - self._begin < _DELAY:
-                    return
                 self._show()
             self._bar.update(self._task, completed=self._done)
 
     def stop(self) -> None:
+        self._timer.cancel()
         with self._lock:
+            self._stopped = True
             if self._bar is not None:
                 self._bar.stop()
                 self._bar = None

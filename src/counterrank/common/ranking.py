@@ -52,19 +52,44 @@ def _pack(scores: Array, low_bits: int, keys: Array) -> None:
 
 
 @exact_kernel
-def _settle(scores: Array, order: Array, n: int) -> None:
-    """Put right the few documents whose scores differ only in the bits that gave way to places."""
+def _before(scores: Array, a: int, b: int) -> bool:
+    return scores[a] > scores[b] or (scores[a] == scores[b] and a < b)
+
+
+@exact_kernel
+def _settle(scores: Array, order: Array, n: int, spare: Array) -> None:
+    """Put right the documents whose scores differ only in the bits that gave way to places: mostly none or a few."""
+    moves = 0
     for i in range(1, n):
+        if moves > 8 * n:
+            _merge_sort(scores, order, n, spare)
+            return
         doc = order[i]
-        score = scores[doc]
         j = i
-        while j > 0:
-            above = order[j - 1]
-            if scores[above] > score or (scores[above] == score and above < doc):
-                break
-            order[j] = above
+        while j > 0 and not _before(scores, order[j - 1], doc):
+            order[j] = order[j - 1]
             j -= 1
         order[j] = doc
+        moves += i - j
+
+
+@exact_kernel
+def _merge_sort(scores: Array, order: Array, n: int, spare: Array) -> None:
+    """A plain sort by score and place, for the rare query with many scores that are all but equal."""
+    width = 1
+    while width < n:
+        for start in range(0, n, 2 * width):
+            middle, end = min(start + width, n), min(start + 2 * width, n)
+            left, right = start, middle
+            for place in range(start, end):
+                if right >= end or (left < middle and _before(scores, order[left], order[right])):
+                    spare[place] = order[left]
+                    left += 1
+                else:
+                    spare[place] = order[right]
+                    right += 1
+        order[:n] = spare[:n]
+        width *= 2
 
 
 @exact_kernel
@@ -97,7 +122,7 @@ def rank_order(scores: Array, order: Array, keys: Array, spare: Array) -> None:
         width *= 2
     for i in range(n):
         order[i] = low_bits - (source[i] & low_bits)
-    _settle(scores, order, n)
+    _settle(scores, order, n, spare)
 
 
 @exact_kernel

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.common.checks import Float32Array, IntArray, check_vector
+from counterrank.common.checks import Float32Array, IntArray, as_array, check_vector
 from counterrank.common.errors import DataError
 from counterrank.common.parallel import for_queries
 from counterrank.data import _kernels
@@ -16,13 +16,15 @@ from counterrank.data.ids import first_repeat_in_query
 
 def as_matrix(features: ArrayLike) -> Float32Array:
     """Features as a C-ordered float32 matrix with at least one column."""
-    given = np.asarray(features)
+    given = as_array(features, "features")
     if given.ndim != 2 or given.shape[1] < 1:
         raise DataError(f"features: shape {given.shape}; expected (documents, features) with at least one feature")
     if not np.issubdtype(given.dtype, np.number) or np.iscomplexobj(given):
         raise DataError(f"features: type {given.dtype}; expected real numbers")
     with np.errstate(over="ignore"):  # what overflows float32 is found by the check for finite values
-        return np.ascontiguousarray(given, dtype=np.float32)
+        matrix = np.ascontiguousarray(given, dtype=np.float32)
+    # what the caller could still change is copied, or the checks would mean nothing
+    return matrix.copy() if matrix.flags.writeable and np.may_share_memory(matrix, given) else matrix
 
 
 def as_labels(labels: ArrayLike, n_docs: int) -> Float32Array:

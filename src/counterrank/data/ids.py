@@ -27,7 +27,7 @@ def check_ids(ids: ArrayLike, n: int, name: str) -> NDArray[Any]:
     if given.dtype.kind in "iu":
         if given.dtype == np.uint64 and n and given.max() > np.iinfo(np.int64).max:
             raise DataError(f"{name}: entry {np.argmax(given)} is {given.max()}; expected an int64")
-        return np.ascontiguousarray(given, dtype=np.int64)
+        return np.array(given, dtype=np.int64)
     if given.dtype.kind in "UT":
         return given.astype(np.str_)
     raise DataError(f"{name}: type {given.dtype}; expected whole numbers or strings")

@@ -25,8 +25,8 @@ from counterrank.data.ids import check_ids, place_in_query
 class RankingData:
     """Features, labels and ids of query-document pairs; immutable and checked when made.
 
-    The documents of query `i` are rows `offsets[i]:offsets[i + 1]`. Arrays that already have the right type
-    are not copied but are seen here through read-only views, so leave what you hand over alone.
+    The documents of query `i` are rows `offsets[i]:offsets[i + 1]`. What is handed over is copied, unless
+    it is float32 in C order and read-only already (`array.flags.writeable = False` saves the copy of a large matrix).
 
     Arguments:
         features: finite numbers, one row per document.
@@ -59,7 +59,8 @@ class RankingData:
         doc_ids: ArrayLike | None = None,
     ) -> None:
         matrix = as_matrix(features)
-        bounds = check_offsets(offsets, len(matrix))
+        # a copy: kernels go where the offsets point, so nobody may change them behind the checks
+        bounds = check_offsets(offsets, len(matrix)).copy()
         check_finite(matrix, bounds)
         given = None if labels is None else as_labels(labels, len(matrix))
         n_queries = len(bounds) - 1
@@ -281,6 +282,8 @@ class RankingData:
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """A view that cannot be written, nor be made so again."""
+    array.flags.writeable = False
     view = array.view()
     view.flags.writeable = False
     return view

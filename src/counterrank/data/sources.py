@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.files import existing
 from counterrank.data.fold import Fold, read_fold
@@ -14,13 +12,12 @@ from counterrank.data.synthetic import make_fold
 PARTS = ("train", "validation", "test")
 
 
-def open_data(source: str, *, n_features: int | None = None, threads: int | None = None) -> Fold | RankingData:
+def open_data(source: str, *, threads: int | None = None) -> Fold | RankingData:
     """A fold from a folder or a synthetic shape, ranking data from one LETOR or Parquet file.
 
     Arguments:
         source: a path, or `synthetic:mslr` / `synthetic:yahoo`, also with settings:
             `synthetic:mslr:queries=2000,seed=1`.
-        n_features: at least this many features, for LETOR files whose last columns are all zero.
         threads: None for all cores.
 
     >>> open_data("synthetic:yahoo:queries=10").train.n_queries
@@ -30,10 +27,10 @@ def open_data(source: str, *, n_features: int | None = None, threads: int | None
         return _synthetic(source, threads)
     path = existing(source, "ranking data")
     if path.is_dir():
-        return _widened(read_fold(path, threads=threads), n_features)
+        return read_fold(path, threads=threads)
     if path.suffix == ".parquet":
         return RankingData.load(path)
-    return read_letor(path, n_features=n_features, threads=threads)
+    return read_letor(path, threads=threads)
 
 
 def choose_part(data: Fold | RankingData, part: str, source: str) -> RankingData:
@@ -58,22 +55,7 @@ def _synthetic(source: str, threads: int | None) -> Fold:
     settings = {"queries": 1000, "seed": 0}
     for item in filter(None, ",".join(rest).split(",")):
         name, _, value = item.partition("=")
-        if name not in settings or not value.isdigit():
+        if name not in settings or not (value.isascii() and value.isdigit()):
             raise CounterrankError(f"{source}: {item!r}; expected settings as in synthetic:mslr:queries=2000,seed=1")
         settings[name] = int(value)
     return make_fold(shape, settings["queries"], settings["seed"], threads=threads)
-
-
-def _widened(fold: Fold, n_features: int | None) -> Fold:
-    width = max(n_features or 1, fold.n_features)
-    validation = None if fold.validation is None else fold.validation.widened(width)
-    return Fold(fold.train.widened(width), validation, fold.test.widened(width))
-
-
-def describe_source(source: str) -> str:
-    """A short name for tables: the last part of a path.
-
-    >>> describe_source("data/Fold1")
-    'Fold1'
-    """
-    return source if source.startswith("synthetic:") else Path(source).name

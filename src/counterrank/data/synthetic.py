@@ -9,6 +9,7 @@ import numpy as np
 from counterrank.common.checks import IntArray, check_choice, make_generator
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries
+from counterrank.common.progress import progress
 from counterrank.data import _synthetic_mslr as mslr
 from counterrank.data import _synthetic_yahoo as yahoo
 from counterrank.data._synthetic_kernels import draw_lengths
@@ -91,20 +92,11 @@ def _make(shape: str, first_query: int, n_queries: int, key: np.uint64, threads:
     features = np.empty((offsets[-1], world.N_FEATURES), np.float32)
     labels = np.empty(offsets[-1], np.float32)
     if shape == "mslr":
-        for_queries(mslr.fill_mslr, offsets, key, first_query, mslr.THRESHOLDS, features, labels, threads=threads)
+        fill, tables = mslr.fill_mslr, ()
     else:
-        tables = (yahoo.make_world(), yahoo.quantile_table())
-        for_queries(
-            yahoo.fill_yahoo,
-            offsets,
-            key,
-            first_query,
-            yahoo.THRESHOLDS,
-            *tables,
-            features,
-            labels,
-            threads=threads,
-        )
+        fill, tables = yahoo.fill_yahoo, (yahoo.make_world(), yahoo.quantile_table())
+    with progress(f"making {n_queries:,} queries"):
+        for_queries(fill, offsets, key, first_query, world.THRESHOLDS, *tables, features, labels, threads=threads)
     query_ids = np.arange(first_query, first_query + n_queries)
     return RankingData._trusted(features, offsets, labels, query_ids, place_in_query(offsets))
 

@@ -67,14 +67,14 @@ def write_run(rows: Any, path: PathLike, tag: str = "counterrank") -> None:
 
 
 def _word(column: Any) -> Any:
-    """Strings with white space would break a TREC run's columns."""
+    """Empty strings and white space would break a TREC run's columns."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type):
         return column
-    spaced = pc.match_substring_regex(column, r"\s")
+    spaced = pc.match_substring_regex(column, r"^$|\s")
     if pc.any(spaced).as_py():
         example = pc.filter(column, spaced)[0].as_py()
-        raise CounterrankError(f"id {example!r}: white space cannot stand in a TREC run; write .parquet instead")
+        raise CounterrankError(f"id {example!r}: nothing or white space breaks a TREC run; write .parquet instead")
     return column

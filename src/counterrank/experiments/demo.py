@@ -11,6 +11,7 @@ from counterrank.data import Fold, RankingData, make_fold
 from counterrank.estimators import full_information
 from counterrank.evaluation import evaluate
 from counterrank.training import Ranker
+from counterrank.training.problem import usable_queries
 
 METRICS = ("dcg@5", "ndcg@5", "precision@5", "arp")
 
@@ -32,7 +33,9 @@ class DemoResult:
     full_information: Ranker
 
 
-def train_production(train: RankingData, share: float, relevance_threshold: float, seed: int) -> tuple[Ranker, int]:
+def train_production(
+    train: RankingData, share: float, relevance_threshold: float, seed: int, threads: int | None = None
+) -> tuple[Ranker, int]:
     """The paper's production ranker: ARP with the hinge bound on a small share of the queries' labels.
 
     Queries are drawn among those that have a relevant document and another, since the rest teach nothing; at least
@@ -43,11 +46,10 @@ def train_production(train: RankingData, share: float, relevance_threshold: floa
     3
     """
     weights = full_information(train, relevance_threshold)
-    starts = train.offsets[:-1]
-    usable = np.flatnonzero(np.maximum.reduceat(weights, starts) != np.minimum.reduceat(weights, starts))
+    usable = usable_queries(weights, train.offsets)
     size = min(len(usable), max(3, round(share * train.n_queries)))
     few = train.subset(np.sort(np.random.default_rng(seed).choice(usable, size=size, replace=False)))
-    ranker = Ranker(loss="arp-hinge", max_epochs=20, seed=seed)
+    ranker = Ranker(loss="arp-hinge", max_epochs=20, threads=threads, seed=seed)
     return ranker.fit(few, full_information(few, relevance_threshold)), size
 
 
@@ -60,7 +62,7 @@ def run_demo(shape: str = "mslr", n_queries: int = 3000, seed: int = 0, threads:
     """
     fold = make_fold(shape, n_queries, seed, threads=threads)
     assert fold.validation is not None
-    production, size = train_production(fold.train, 0.01, 3, seed)
+    production, size = train_production(fold.train, 0.01, 3, seed, threads)
     best = Ranker(loss="lambdaloss-truncated", k=5, max_epochs=40, patience=10, threads=threads, seed=seed)
     best.fit(fold.train, full_information(fold.train), validation=(fold.validation, full_information(fold.validation)))
     labels = fold.test.labels

@@ -15,6 +15,16 @@ from counterrank.common.numerics import LOG2_E, exp_negative, log1p_and_inverse
 
 
 @kernel
+def _pair(z: float, difference: float, factor: float) -> tuple[float, float]:
+    """The value of one pair and its slope for z; `difference` is the upper weight less the lower one."""
+    t = exp_negative(-z)
+    log_part, inverse = log1p_and_inverse(t)
+    share = factor * abs(difference) * LOG2_E
+    wrong_way = difference < 0.0
+    return share * (log_part + (z if wrong_way else 0.0)), share * inverse * (1.0 if wrong_way else -t)
+
+
+@kernel
 def one_above(
     score: float, weight: float, scores: Array, weights: Array, factors: Array, gradient: Array
 ) -> tuple[float, float]:
@@ -25,14 +35,8 @@ def one_above(
     value = 0.0
     own = 0.0
     for j in range(len(scores)):
-        z = score - scores[j]
-        t = exp_negative(-z)
-        log_part, inverse = log1p_and_inverse(t)
-        difference = weight - weights[j]
-        share = factors[j] * abs(difference) * LOG2_E
-        wrong_way = difference < 0.0
-        value += share * (log_part + (z if wrong_way else 0.0))
-        slope = share * inverse * (1.0 if wrong_way else -t)
+        part, slope = _pair(score - scores[j], weight - weights[j], factors[j])
+        value += part
         own += slope
         gradient[j] -= slope
     return value, own
@@ -45,14 +49,8 @@ def at_distance(
     """Pairs of documents a fixed number of ranks apart, which share one factor."""
     value = 0.0
     for i in range(len(upper)):
-        z = upper[i] - lower[i]
-        t = exp_negative(-z)
-        log_part, inverse = log1p_and_inverse(t)
-        difference = w_upper[i] - w_lower[i]
-        share = factor * abs(difference) * LOG2_E
-        wrong_way = difference < 0.0
-        value += share * (log_part + (z if wrong_way else 0.0))
-        slope = share * inverse * (1.0 if wrong_way else -t)
+        part, slope = _pair(upper[i] - lower[i], w_upper[i] - w_lower[i], factor)
+        value += part
         g_upper[i] += slope
         g_lower[i] += slope
     return value
@@ -97,14 +95,9 @@ def one_below(
     """One document against those of zero weight above it: the value, and the gradient for the document itself."""
     value = 0.0
     own = 0.0
-    wrong_way = weight > 0.0
     for j in range(len(scores)):
-        z = scores[j] - score
-        t = exp_negative(-z)
-        log_part, inverse = log1p_and_inverse(t)
-        share = factors[j] * abs(weight) * LOG2_E if weights[j] == 0.0 else 0.0
-        value += share * (log_part + (z if wrong_way else 0.0))
-        slope = share * inverse * (1.0 if wrong_way else -t)
+        part, slope = _pair(scores[j] - score, -weight, factors[j] if weights[j] == 0.0 else 0.0)
+        value += part
         own -= slope
         gradient[j] += slope
     return value, own

@@ -152,10 +152,10 @@ def lambdarank(
 def _apply_alpha(
     alpha: Alpha | tuple[Callable[..., ArrayLike], ...], ranks: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    try:
-        function, derivative = alpha
-    except (TypeError, ValueError):
-        raise CounterrankError(f"alpha={alpha!r}: expected Alpha(function, derivative)") from None
+    pair = alpha if isinstance(alpha, tuple) else ()
+    if len(pair) != 2 or not all(map(callable, pair)):
+        raise CounterrankError(f"alpha={alpha!r}: expected Alpha(function, derivative)")
+    function, derivative = pair
     levels = np.asarray(function(ranks), dtype=np.float64)
     slopes = np.asarray(derivative(ranks), dtype=np.float64)
     if levels.shape != ranks.shape or slopes.shape != ranks.shape:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.common.checks import FloatArray, check_cutoff
+from counterrank.common.checks import FloatArray, as_array, check_cutoff
 from counterrank.common.errors import CounterrankError
 from counterrank.losses._query import ARP, DCG, HINGE, LAMBDALOSS, LAMBDARANK, LOGISTIC
 
@@ -44,7 +44,10 @@ def discount_table(discounts: Discounts, longest: int) -> FloatArray:
     [1.0, 0.5, 0.5, 0.5]
     """
     ranks = np.arange(1.0, longest + 2.0)
-    given = np.atleast_1d(np.asarray(discounts(ranks) if callable(discounts) else discounts, dtype=np.float64))
+    raw = np.atleast_1d(as_array(discounts(ranks) if callable(discounts) else discounts, "discounts"))
+    if raw.dtype.kind not in "iufb":
+        raise CounterrankError(f"discounts: type {raw.dtype}; expected real numbers by rank, or a function of ranks")
+    given = raw.astype(np.float64)
     if given.ndim != 1 or not len(given) or (callable(discounts) and given.shape != ranks.shape):
         raise CounterrankError(
             f"discounts: shape {given.shape}; expected one value for each rank, {len(ranks)} from a function"
@@ -95,18 +98,18 @@ class NamedLoss:
         takes_k: whether it has a cutoff.
         build: from the cutoff and the length of the longest query to the kernel's arguments.
         about: one line for people who choose.
+        family: the metric it stands for, "arp" or "dcg".
     """
 
     name: str
     takes_k: bool
     build: Callable[[int | None, int], LossSpec]
     about: str
+    family: str = "dcg"
 
     def metric(self, k: int | None) -> str:
         """The metric the loss stands for: ARP, DCG@k where there is a k, else DCG."""
-        if self.name.startswith("arp-"):
-            return "arp"
-        return "dcg" if k is None else f"dcg@{k}"
+        return self.family if k is None or self.family == "arp" else f"{self.family}@{k}"
 
     def spec(self, k: int | None, longest: int) -> LossSpec:
         """The kernel's arguments, after a check of the cutoff."""
@@ -125,8 +128,8 @@ def _dcg_table(longest: int) -> FloatArray:
 
 
 _ALL = (
-    NamedLoss("arp-hinge", False, _monotonic(HINGE, ARP), "ARP, linear bound on the rank"),
-    NamedLoss("arp-logistic", False, _monotonic(LOGISTIC, ARP), "ARP, logistic bound on the rank"),
+    NamedLoss("arp-hinge", False, _monotonic(HINGE, ARP), "ARP, linear bound on the rank", "arp"),
+    NamedLoss("arp-logistic", False, _monotonic(LOGISTIC, ARP), "ARP, logistic bound on the rank", "arp"),
     NamedLoss("dcg-hinge", True, _monotonic(HINGE, DCG), "DCG@k, monotonic bound, linear bound on the rank"),
     NamedLoss("dcg-logistic", True, _monotonic(LOGISTIC, DCG), "DCG@k, monotonic bound, logistic bound on the rank"),
     NamedLoss("lambdaloss-dcg", False, lambda k, n: lambdaloss_spec(_dcg_table(n), None), "LambdaLoss for full DCG"),

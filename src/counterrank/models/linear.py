@@ -27,7 +27,7 @@ class LinearModel:
 
     def predict(self, data: RankingData, threads: int | None = None) -> FloatArray:
         """A score for each document."""
-        return linear_scores(data, self.coefficients, self.scaler.scales(data), threads)
+        return linear_scores(data, self.coefficients, self.scaler.scales(data, threads), threads)
 
 
 def linear_scores(

@@ -38,28 +38,28 @@ class Scaler:
     inverse: FloatArray
 
     @classmethod
-    def learn(cls, kind: str, data: RankingData) -> Scaler:
+    def learn(cls, kind: str, data: RankingData, threads: int | None = None) -> Scaler:
         """What the training data tells: mean and deviation for "standard", nothing for the others."""
         if kind != "standard":
             return cls(kind, np.zeros(data.n_features), np.ones(data.n_features))
-        mean = _mean(data, np.zeros(data.n_features), 1)
-        deviation = np.sqrt(_mean(data, mean, 2))
+        mean = _mean(data, np.zeros(data.n_features), 1, threads)
+        deviation = np.sqrt(_mean(data, mean, 2, threads))
         # a constant column has a deviation of nothing but rounding
         constant = deviation <= 1e-7 * np.abs(mean)
         return cls(kind, mean, np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, deviation)))
 
-    def scales(self, data: RankingData) -> Scales:
+    def scales(self, data: RankingData, threads: int | None = None) -> Scales:
         """The numbers to scale this data set with."""
         if self.kind != "query":
             return Scales(self.low[None, :], self.inverse[None, :], True)
         low = np.empty((data.n_queries, data.n_features))
         inverse = np.empty((data.n_queries, data.n_features))
-        for_queries(query_scales, data.offsets, data.features, low, inverse)
+        for_queries(query_scales, data.offsets, data.features, low, inverse, threads=threads)
         return Scales(low, inverse, False)
 
 
-def _mean(data: RankingData, center: FloatArray, power: int) -> FloatArray:
+def _mean(data: RankingData, center: FloatArray, power: int, threads: int | None) -> FloatArray:
     sums = np.empty((data.n_queries, data.n_features))
-    for_queries(column_sums, data.offsets, data.features, center, power, sums)
+    for_queries(column_sums, data.offsets, data.features, center, power, sums, threads=threads)
     mean: FloatArray = sums.sum(axis=0) / data.n_docs
     return mean

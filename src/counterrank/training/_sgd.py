@@ -92,10 +92,12 @@ def batch_epoch(
                     totals[piece, f] += gradient[f]
         if thread > 0:
             publish(flags, thread, 2 * b + 1)
-            await_flag(flags, 0, 2 * b + 2)
+            if not await_flag(flags, 0, 2 * b + 2):
+                return
             continue
         for other in range(1, n_threads):
-            await_flag(flags, other, 2 * b + 1)
+            if not await_flag(flags, other, 2 * b + 1):
+                return
         gradient[:] = 0.0
         for piece in range(n_pieces):
             for f in range(len(coefficients)):

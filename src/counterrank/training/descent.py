@@ -122,7 +122,7 @@ def natural_step(problem: LinearProblem) -> float:
 
 
 def race(make_run: Callable[[float], Run], base: float, schedule: Schedule, on_epoch: Callable[[float], None]) -> Run:
-    """Train with many step sizes at once, drop the worse half again and again, and go on with the last one.
+    """Train with many step sizes at once, drop the worst of them again and again, and keep the one that is left.
 
     Step sizes are powers of sqrt(10) times `base`; as long as the best is the largest or smallest tried, one beyond
     it joins. The winner's training is the same as if its step size had been given from the start.

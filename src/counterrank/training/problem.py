@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from threading import Thread
 from typing import Any
 
 import numpy as np
 
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
-from counterrank.common.flags import AVAILABLE, flags_for
+from counterrank.common.flags import AVAILABLE, flags_for, side_by_side
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.losses.spec import LossSpec
@@ -40,8 +39,7 @@ class LinearProblem:
     @classmethod
     def make(cls, data: RankingData, weights: FloatArray, scales: Scales, loss: LossSpec) -> LinearProblem:
         """Normalise the weights and find the queries to learn from."""
-        starts = data.offsets[:-1]
-        usable = np.flatnonzero(np.maximum.reduceat(weights, starts) != np.minimum.reduceat(weights, starts))
+        usable = usable_queries(weights, data.offsets)
         if not len(usable):
             raise CounterrankError(
                 "weights: equal within every query, so there is nothing to learn; expected at least one query whose "
@@ -76,7 +74,7 @@ class LinearProblem:
 
     def _batches(self, order: IntArray, step: float, batch: int, coefficients: FloatArray, threads: int) -> float:
         """An epoch of batches; the sum of losses."""
-        threads = threads if AVAILABLE else 1
+        threads = min(threads, _PIECES) if AVAILABLE else 1
         starts = np.arange(0, len(order), batch)
         ends = np.minimum(starts + batch, len(order))
         shares = np.arange(_PIECES) / _PIECES
@@ -84,16 +82,7 @@ class LinearProblem:
         totals, values, flags = np.empty((_PIECES, self.n_features)), np.empty(len(bounds) - 1), flags_for(threads)
         cuts = self._share_out(order, bounds, len(starts), threads)
         fixed = (cuts, bounds, order, self.kernel_data, tuple(self.loss), step, coefficients)
-        # threads of their own: from a pool that is busy elsewhere, those that wait would wait for ever
-        helpers = [
-            Thread(target=batch_epoch, args=(thread, *fixed, totals, values, flags), daemon=True)
-            for thread in range(1, threads)
-        ]
-        for helper in helpers:
-            helper.start()
-        batch_epoch(0, *fixed, totals, values, flags)
-        for helper in helpers:
-            helper.join()
+        side_by_side(lambda thread: batch_epoch(thread, *fixed, totals, values, flags), threads, flags)
         return float(values.sum())
 
     def _share_out(self, order: IntArray, bounds: IntArray, n_batches: int, threads: int) -> IntArray:
@@ -106,3 +95,13 @@ class LinearProblem:
         for thread in range(threads):
             cuts[:, thread] = (begins < sizes[:, None] * (thread / threads)).sum(axis=1)
         return cuts
+
+
+def usable_queries(weights: FloatArray, offsets: IntArray) -> IntArray:
+    """The queries that can teach something: with at least two different weights.
+
+    >>> usable_queries(np.array([1.0, 0.0, 1.0, 1.0]), np.array([0, 2, 4])).tolist()
+    [0]
+    """
+    starts = offsets[:-1]
+    return np.flatnonzero(np.maximum.reduceat(weights, starts) != np.minimum.reduceat(weights, starts))

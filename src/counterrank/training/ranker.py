@@ -103,14 +103,14 @@ class Ranker:
         loss = named_loss(self.loss)
         metric = self.metric or loss.metric(self.k)
         spec = loss.spec(self.k, longest_query(_check_data(data, "data").offsets))
-        scaler = Scaler.learn(self.normalize, data)
-        scales = scaler.scales(data)
+        scaler = Scaler.learn(self.normalize, data, schedule.threads)
+        scales = scaler.scales(data, schedule.threads)
         problem = LinearProblem.make(data, check_weights(weights, data, "weights"), scales, spec)
         on_training = make_judge(metric, data, problem.kernel_data[2], scales)
         on_validation = None
         if validation is not None:
             other, other_weights = _check_pair(validation, data)
-            on_validation = make_judge(metric, other, other_weights, scaler.scales(other))
+            on_validation = make_judge(metric, other, other_weights, scaler.scales(other, schedule.threads))
 
         def make_run(step: float) -> Run:
             return Run(problem, schedule, step, on_training, on_validation)

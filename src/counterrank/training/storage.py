@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FORMAT = "counterrank-ranker"
 VERSION = 1
+MARKER, PARTS = "model.json", ("*.npy",)
 _ARRAYS = ("coefficients", "low", "inverse")
 
 
@@ -37,10 +38,10 @@ def save_ranker(ranker: Ranker, path: PathLike) -> None:
         "metric": ranker.metric_,
         "learning_rate": ranker.learning_rate_,
         "best_epoch": ranker.best_epoch_,
-        "history": ranker.history_,
+        "history": [{key: _finite(value) for key, value in row.items()} for row in ranker.history_],
         "arrays": {name: f"{name}.npy" for name in _ARRAYS},
     }
-    with atomic_folder(path, "model.json") as folder:
+    with atomic_folder(path, MARKER, PARTS) as folder:
         for name, array in arrays.items():
             np.save(folder / f"{name}.npy", array, allow_pickle=False)
         (folder / "model.json").write_text(json.dumps(content, indent=1, default=_plain) + "\n", encoding="utf-8")
@@ -58,7 +59,7 @@ def load_ranker(path: PathLike) -> Ranker:
         if kind not in NORMALIZE:
             raise ModelError(f"{path}: normalize is {kind!r}; this version knows {', '.join(NORMALIZE)}")
         arrays = {name: _read_array(folder, content["arrays"][name], n_features) for name in _ARRAYS}
-        ranker = Ranker(**content["settings"])
+        ranker = Ranker(**_check_settings(content["settings"], path))
         ranker.model_ = LinearModel(arrays["coefficients"], Scaler(kind, arrays["low"], arrays["inverse"]))
         ranker.n_features_ = n_features
         ranker.metric_ = content["metric"]
@@ -75,9 +76,25 @@ def load_ranker(path: PathLike) -> Ranker:
 def _settings(ranker: Ranker) -> dict[str, Any]:
     """What the constructor was given, as far as it can be written down."""
     loss = ranker.loss if isinstance(ranker.loss, str) else ranker.loss.name
-    seed = 0 if isinstance(ranker.seed, np.random.Generator) else int(ranker.seed)
+    seed = None if isinstance(ranker.seed, np.random.Generator) else int(ranker.seed)  # a generator has none to write
     names = ("k", "model", "learning_rate", "max_epochs", "patience", "batch_queries", "normalize", "metric")
     return {"loss": loss, **{name: getattr(ranker, name) for name in names}, "seed": seed}
+
+
+def _check_settings(settings: dict[str, Any], path: PathLike) -> dict[str, Any]:
+    """Settings a ranker can be made with; all others are looked at by `fit`."""
+    if not isinstance(settings["loss"], str):
+        raise ModelError(f"{path}: loss is {settings['loss']!r} in model.json; expected a name")
+    if settings["seed"] is None:
+        return {**settings, "seed": 0}
+    if type(settings["seed"]) is not int or settings["seed"] < 0:
+        raise ModelError(f"{path}: seed is {settings['seed']!r} in model.json; expected a whole number of at least 0")
+    return settings
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no infinity: the loss of an epoch that diverged is written as null."""
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:
@@ -94,7 +111,7 @@ def _read_json(file: Path, path: PathLike) -> dict[str, Any]:
         raise ModelError(f"{file}: not JSON ({error})") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ModelError(f"{file}: format is not {FORMAT!r}; expected a folder written by Ranker.save")
-    if content.get("version") != VERSION:
+    if type(content.get("version")) is not int or content["version"] != VERSION:
         raise ModelError(
             f"{file}: version {content.get('version')!r}; this counterrank reads version {VERSION}, install a newer one"
         )
@@ -114,7 +131,9 @@ def _read_array(folder: Path, name: str, n: int) -> FloatArray:
         array = np.array(np.lib.format.open_memmap(file, mode="r"))
     except Exception as error:  # numpy raises many kinds for damaged headers
         raise ModelError(f"{file}: not a plain numpy array ({error})") from None
-    if array.shape != (n,) or array.dtype != np.float64 or not np.isfinite(array).all():
-        raise ModelError(f"{file}: {array.dtype} of shape {array.shape}; expected finite float64 of shape ({n},)")
+    if array.shape != (n,) or array.dtype != np.float64:
+        raise ModelError(f"{file}: {array.dtype} of shape {array.shape}; expected float64 of shape ({n},)")
+    if not np.isfinite(array).all():
+        raise ModelError(f"{file}: entry {int(np.argmin(np.isfinite(array)))} is not finite; the file is damaged")
     checked: FloatArray = array
     return checked
