@@ -209,6 +209,7 @@ if step == "save":
     features = np.ones((n, 128), np.float32)
     features += np.arange(n, dtype=np.float32)[:, None]
     before += features.nbytes
+    features.flags.writeable = False  # spares the copy
     cr.RankingData(features, np.arange(0, n + 1, 100)).save(path)
     size = features.nbytes
 else:

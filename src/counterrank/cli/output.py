@@ -22,12 +22,12 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
     table = Table()
     # names of files may look like markup
     for i, column in enumerate(columns):
-        table.add_column(Text(column), justify="left" if i == 0 else "right", no_wrap=True)
+        table.add_column(Text(column), justify="left" if i == 0 else "right", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row))
     console = Console()
     # a pipe has no width to keep to
-    console = console if console.is_terminal else Console(width=max(80, 16 * len(columns) + 40))
+    console = console if console.is_terminal else Console(width=1000)
     console.print(Text(title, style="bold"))
     console.print(table)
 

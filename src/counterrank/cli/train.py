@@ -22,9 +22,7 @@ def train(
     data: Data,
     out: Annotated[Path, typer.Option(help="The folder to write the ranker to.")],
     loss: Annotated[str, typer.Option(help="Which loss; one of those listed above.")] = ("lambdaloss-truncated"),
-    k: Annotated[
-        int | None, typer.Option(help="The loss's cutoff, for top-k pages the k shown; none if not given.")
-    ] = None,
+    k: Annotated[int | None, typer.Option(help="The loss's cutoff: the k your page shows; none if not given.")] = None,
     relevance_threshold: Threshold = 3,
     gain: Annotated[str, typer.Option(help="Weights from labels: binary, or exponential (2**label - 1).")] = "binary",
     share: Annotated[float, typer.Option(help="Train on this share of the training queries, drawn at random.")] = 1.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -91,10 +92,8 @@ def _make(shape: str, first_query: int, n_queries: int, key: np.uint64, threads:
     offsets = _draw_offsets(key, first_query, n_queries, world.LENGTHS)
     features = np.empty((offsets[-1], world.N_FEATURES), np.float32)
     labels = np.empty(offsets[-1], np.float32)
-    if shape == "mslr":
-        fill, tables = mslr.fill_mslr, ()
-    else:
-        fill, tables = yahoo.fill_yahoo, (yahoo.make_world(), yahoo.quantile_table())
+    fill: Callable[..., None] = mslr.fill_mslr if shape == "mslr" else yahoo.fill_yahoo
+    tables: tuple[Any, ...] = () if shape == "mslr" else (yahoo.make_world(), yahoo.quantile_table())
     with progress(f"making {n_queries:,} queries"):
         for_queries(fill, offsets, key, first_query, world.THRESHOLDS, *tables, features, labels, threads=threads)
     query_ids = np.arange(first_query, first_query + n_queries)
