@@ -240,3 +240,32 @@ def test_values_beyond_float32_become_the_largest_with_a_warning(tmp_path, text)
         data = read(tmp_path, f"1 qid:1 1:1\n0 qid:1 1:{text}\n0 qid:1 1:{text}\n")
     largest = np.finfo(np.float32).max
     assert data.features[1:, 0].tolist() == [-largest if text.startswith("-") else largest] * 2
+
+
+MEMORY = """
+import re, sys
+import counterrank as cr
+
+def peak():  # not ru_maxrss, which a process inherits from the one that starts it
+    return 1024 * int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1])
+
+small, large = sys.argv[1:]
+cr.read_letor(small)  # imports and compiled kernels do not count
+before = peak()
+data = cr.read_letor(large, threads=2)
+print(peak() - before, data.features.nbytes)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is measured as Linux counts it")
+@pytest.mark.parametrize("ending", [".txt", ".txt.gz"])
+def test_peak_memory_is_near_text_and_matrix(tmp_path, ending):
+    line = " ".join(f"{i}:{i / 7:.6f}" for i in range(1, 137))
+    text = "".join(f"{i % 5} qid:{i // 100} {line}\n" for i in range(40_000)).encode()
+    small, large = tmp_path / f"small{ending}", tmp_path / f"large{ending}"
+    pack = gzip.compress if ending.endswith("gz") else bytes
+    small.write_bytes(pack(text[: text.index(b"\n") + 1]))
+    large.write_bytes(pack(text))
+    command = [sys.executable, "-c", MEMORY, str(small), str(large)]
+    peak, matrix = map(int, subprocess.run(command, check=True, capture_output=True).stdout.split())
+    assert peak < 1.6 * (len(text) + matrix)

@@ -225,7 +225,8 @@ def gain_of(label: float, gains: Array) -> float:
         return 0.0
     whole = int(label)
     if whole == label and whole < len(gains):
-        return gains[whole]  # type: ignore[no-any-return]
+        gain: float = gains[whole]
+        return gain
     return 2.0 ** np.float64(label) - 1.0
 
 
