@@ -1,5 +1,6 @@
 """The command line."""
 
-from counterrank.cli.main import app, main
+from counterrank.cli.main import app as app
+from counterrank.cli.main import main
 
-__all__ = ["app", "main"]
+__all__ = ["main"]

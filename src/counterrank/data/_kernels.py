@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterrank.common.jit import Array, exact_kernel, kernel
+from counterrank.common.jit import Array, exact_kernel
+
+_LARGEST = np.finfo(np.float32).max
 
 
-@kernel
+@exact_kernel
 def first_bad_row(first: int, last: int, offsets: Array, features: Array) -> int:
     """The first row with a value that is not finite, or -1."""
     for row in range(offsets[first], offsets[last]):
         values = features[row]
-        suspect = np.float32(0.0)
+        bad = 0
         for f in range(len(values)):
-            suspect += values[f] * np.float32(0.0)  # nan unless all are finite
-        if suspect != 0.0:
+            bad += not abs(values[f]) <= _LARGEST  # true for NaN as well
+        if bad:
             return row
     return -1
 
