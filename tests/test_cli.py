@@ -55,6 +55,11 @@ def test_help_shows_an_example(command):
     assert f"Example: counterrank {command}" in invoke(command, "--help").output
 
 
+def test_help_names_every_loss():
+    text = invoke("train", "--help").output
+    assert all(name in text for name in cr.losses.LOSSES)
+
+
 def test_train_saves_a_ranker_that_equals_the_library_s(trained):
     fold = cr.make_fold("yahoo", 60, seed=1)
     weigh = cr.estimators.full_information

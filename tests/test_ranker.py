@@ -155,7 +155,7 @@ def test_a_step_that_diverges_is_an_error(loss, validation):
 
 
 def test_a_named_loss_is_accepted():
-    loss = losses.NamedLoss("mine", True, losses.LOSSES["lambdaloss-truncated"].build, "the same under another name")
+    loss = losses.NamedLoss("mine", True, losses.LOSSES["lambdaloss-truncated"].build)
     assert coefficients(fitted(loss)) == coefficients(fitted("lambdaloss_truncated"))
     assert repr(fitted(loss)) == "Ranker(mine, k=3, linear, 8 epochs)"
 

@@ -60,7 +60,7 @@ def test_what_is_in_the_folder(folder):
     "settings",
     [
         {"k": np.int64(3), "max_epochs": np.int32(2), "seed": np.uint8(5), "learning_rate": np.float32(0.5)},
-        {"loss": NamedLoss("mine", True, LOSSES["dcg-hinge"].build, "my own")},
+        {"loss": NamedLoss("mine", True, LOSSES["dcg-hinge"].build)},
         {"seed": np.random.default_rng(3)},
     ],
     ids=["numpy numbers", "a named loss", "a generator"],

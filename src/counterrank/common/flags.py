@@ -7,7 +7,6 @@ fewer free cores than threads still gets on.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from threading import Thread
 from typing import Any
@@ -18,7 +17,6 @@ from numba.extending import intrinsic
 
 from counterrank.common.jit import Array, exact_kernel
 
-AVAILABLE = hasattr(os, "sched_yield")
 _APART = 8  # each flag has a cache line of its own
 
 _sched_yield: Any = types.ExternalFunction("sched_yield", types.int32())

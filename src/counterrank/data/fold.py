@@ -87,7 +87,7 @@ class Fold:
 def read_fold(folder: PathLike, prefix: str | None = None, threads: int | None = None) -> Fold:
     """The fold in a folder with `train`, `vali` or `valid`, and `test`, each `.txt` or `.txt.gz`.
 
-    MSLR-WEB10K/30K, Yahoo! LTRC, Istella, MQ2007/2008 and OHSUMED work as downloaded (LETOR 3.0's
+    The names in MSLR-WEB10K/30K, Yahoo! LTRC, Istella, MQ2007/2008 and OHSUMED as downloaded are known (LETOR 3.0's
     `trainingset`, `validationset` and `testset` too). Parts with fewer features than the widest are filled up
     with zeros. Where there is no validation part, `.validation` is None.
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.common.checks import IntArray
+from counterrank.common.checks import IntArray, as_array
 from counterrank.common.errors import DataError
 from counterrank.common.parallel import for_queries
 from counterrank.data import _kernels
@@ -19,7 +19,7 @@ def check_ids(ids: ArrayLike, n: int, name: str) -> NDArray[Any]:
     >>> check_ids(["q1", "q2"], 2, "query_ids")
     array(['q1', 'q2'], dtype='<U2')
     """
-    given = np.asarray(ids)
+    given = as_array(ids, name)
     if given.dtype == object and all(isinstance(value, str) for value in given.ravel()):
         given = given.astype(np.str_)
     if given.shape != (n,):
@@ -73,14 +73,16 @@ def group_rows(codes: IntArray, n_queries: int) -> tuple[IntArray, IntArray]:
     return offsets, place
 
 
-def first_repeat_in_query(doc_ids: NDArray[Any], offsets: IntArray) -> tuple[int, int, int] | None:
+def first_repeat_in_query(
+    doc_ids: NDArray[Any], offsets: IntArray, threads: int | None = None
+) -> tuple[int, int, int] | None:
     """The first query that names a document twice, with the two rows; None where all is well.
 
     >>> first_repeat_in_query(np.array([7, 8, 7, 7]), np.array([0, 3, 4]))
     (0, 0, 2)
     """
     codes = doc_ids if doc_ids.dtype == np.int64 else encode(doc_ids)[0]
-    for query in for_queries(_kernels.first_query_with_repeat, offsets, codes):
+    for query in for_queries(_kernels.first_query_with_repeat, offsets, codes, threads=threads):
         if query >= 0:
             start, end = offsets[query], offsets[query + 1]
             seen: dict[Any, int] = {}

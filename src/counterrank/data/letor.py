@@ -207,7 +207,7 @@ class _LetorFile:
             return place_in_query(offsets)
         doc_ids = np.empty_like(ids := read_ids(self.text, begin, end))
         doc_ids[rows] = ids
-        repeat = first_repeat_in_query(doc_ids, offsets)
+        repeat = first_repeat_in_query(doc_ids, offsets, self.threads)
         if repeat is not None:
             query, first, second = repeat
             lines = [self.lines[np.flatnonzero(rows == row)[0], DOC] for row in (first, second)]

@@ -31,14 +31,14 @@ def hinge_bounds(n: int, scores: Array, bounds: Array, reach: Array) -> None:
 
 @kernel
 def hinge_gradient(n: int, slopes: Array, reach: Array, gradient: Array, spare: Array) -> None:
-    """Add what `slopes`, d loss / d bound in rank order, mean for the scores."""
+    """What `slopes`, d loss / d bound in rank order, mean for the scores; `gradient` is overwritten."""
     spare[: n + 1] = 0.0
     for i in range(n):
         spare[reach[i]] += slopes[i]
     running = 0.0
     for i in range(n - 1, -1, -1):
         running += spare[i + 1]  # of all documents whose reach holds place i
-        gradient[i] += running - reach[i] * slopes[i]
+        gradient[i] = running - reach[i] * slopes[i]
 
 
 @kernel

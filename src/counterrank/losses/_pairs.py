@@ -124,17 +124,12 @@ def by_weighted(
         p = places[i]
         if swap:
             _swap_factors(table[p], table[p + 1 : n], factors)
-            part, own = one_above(
-                scores[p], weights[p], scores[p + 1 : n], weights[p + 1 : n], factors, gradient[p + 1 : n]
-            )
-            for j in range(p):
-                factors[j] = table[j] - table[p]
+            below = factors[: n - p - 1]
         else:
-            part, own = one_above(
-                scores[p], weights[p], scores[p + 1 : n], weights[p + 1 : n], table[1 : n - p], gradient[p + 1 : n]
-            )
-            for j in range(p):
-                factors[j] = table[p - j]
+            below = table[1 : n - p]
+        part, own = one_above(scores[p], weights[p], scores[p + 1 : n], weights[p + 1 : n], below, gradient[p + 1 : n])
+        for j in range(p):
+            factors[j] = table[j] - table[p] if swap else table[p - j]
         value += part
         gradient[p] += own
         part, own = one_below(scores[p], weights[p], scores[:p], weights[:p], factors, gradient[:p])

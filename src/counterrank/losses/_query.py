@@ -58,7 +58,6 @@ def _monotonic_hinge(
             level, slope = _alpha(alpha, bounds[i])
             value -= weight * (level - (beyond if i >= k else 0.0))
             slopes[i] = -weight * slope
-    ranked_gradient[:n] = 0.0
     hinge_gradient(n, slopes, reach, ranked_gradient, spare)
     for i in range(n):
         gradient[order[i]] = ranked_gradient[i]
@@ -217,7 +216,6 @@ def backward_of_queries(
                 floats[0][i] = own[order[i]]
                 floats[2][i] = own_slopes[order[i]]
             hinge_bounds(n, floats[0], floats[1], reach)
-            floats[3][:n] = 0.0
             hinge_gradient(n, floats[2], reach, floats[3], floats[4])
             for i in range(n):
                 own_gradient[order[i]] = floats[3][i]

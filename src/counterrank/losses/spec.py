@@ -97,14 +97,12 @@ class NamedLoss:
         name: as on the command line.
         takes_k: whether it has a cutoff.
         build: from the cutoff and the length of the longest query to the kernel's arguments.
-        about: one line for people who choose.
         family: the metric it stands for, "arp" or "dcg".
     """
 
     name: str
     takes_k: bool
     build: Callable[[int | None, int], LossSpec]
-    about: str
     family: str = "dcg"
 
     def metric(self, k: int | None) -> str:
@@ -128,24 +126,14 @@ def _dcg_table(longest: int) -> FloatArray:
 
 
 _ALL = (
-    NamedLoss("arp-hinge", False, _monotonic(HINGE, ARP), "ARP, linear bound on the rank", "arp"),
-    NamedLoss("arp-logistic", False, _monotonic(LOGISTIC, ARP), "ARP, logistic bound on the rank", "arp"),
-    NamedLoss("dcg-hinge", True, _monotonic(HINGE, DCG), "DCG@k, monotonic bound, linear bound on the rank"),
-    NamedLoss("dcg-logistic", True, _monotonic(LOGISTIC, DCG), "DCG@k, monotonic bound, logistic bound on the rank"),
-    NamedLoss("lambdaloss-dcg", False, lambda k, n: lambdaloss_spec(_dcg_table(n), None), "LambdaLoss for full DCG"),
-    NamedLoss(
-        "lambdaloss-dcg-at-k",
-        True,
-        lambda k, n: lambdaloss_spec(cut_discounts(_dcg_table(n), k), None),
-        "LambdaLoss for DCG@k",
-    ),
-    NamedLoss(
-        "lambdaloss-truncated",
-        True,
-        lambda k, n: lambdaloss_spec(_dcg_table(n), k),
-        "LambdaLoss for DCG, pairs with a document in the top k",
-    ),
-    NamedLoss("lambdarank", True, lambda k, n: lambdarank_spec(_dcg_table(n), k), "LambdaRank for DCG@k"),
+    NamedLoss("arp-hinge", False, _monotonic(HINGE, ARP), "arp"),
+    NamedLoss("arp-logistic", False, _monotonic(LOGISTIC, ARP), "arp"),
+    NamedLoss("dcg-hinge", True, _monotonic(HINGE, DCG)),
+    NamedLoss("dcg-logistic", True, _monotonic(LOGISTIC, DCG)),
+    NamedLoss("lambdaloss-dcg", False, lambda k, n: lambdaloss_spec(_dcg_table(n), None)),
+    NamedLoss("lambdaloss-dcg-at-k", True, lambda k, n: lambdaloss_spec(cut_discounts(_dcg_table(n), k), None)),
+    NamedLoss("lambdaloss-truncated", True, lambda k, n: lambdaloss_spec(_dcg_table(n), k)),
+    NamedLoss("lambdarank", True, lambda k, n: lambdarank_spec(_dcg_table(n), k)),
 )
 LOSSES = {loss.name: loss for loss in _ALL}
 
@@ -174,6 +162,4 @@ def make_lambdaloss(name: str, discounts: Discounts, truncate: int | None = None
     """
     cutoff = check_cutoff(truncate, "truncate")
     discount_table(discounts, 1)
-    return NamedLoss(
-        name, False, lambda k, n: lambdaloss_spec(discount_table(discounts, n), cutoff), "LambdaLoss, own discounts"
-    )
+    return NamedLoss(name, False, lambda k, n: lambdaloss_spec(discount_table(discounts, n), cutoff))

@@ -9,7 +9,7 @@ import numpy as np
 
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
-from counterrank.common.flags import AVAILABLE, flags_for, side_by_side
+from counterrank.common.flags import flags_for, side_by_side
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.losses.spec import LossSpec
@@ -74,7 +74,7 @@ class LinearProblem:
 
     def _batches(self, order: IntArray, step: float, batch: int, coefficients: FloatArray, threads: int) -> float:
         """An epoch of batches; the sum of losses."""
-        threads = min(threads, _PIECES) if AVAILABLE else 1
+        threads = min(threads, _PIECES)
         starts = np.arange(0, len(order), batch)
         ends = np.minimum(starts + batch, len(order))
         shares = np.arange(_PIECES) / _PIECES
