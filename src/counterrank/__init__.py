@@ -16,7 +16,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from counterrank import data, estimators, evaluation, losses, models, training
+    from counterrank import clicks, data, estimators, evaluation, losses, models, training
+    from counterrank.clicks import ClickCounts, examination, policies, simulation
     from counterrank.common.errors import CounterrankError
     from counterrank.data import (
         Fold,
@@ -28,8 +29,20 @@ if TYPE_CHECKING:
     )
     from counterrank.training import Ranker
 
-_MODULES = ("data", "estimators", "evaluation", "losses", "models", "training")
+_MODULES = {
+    "clicks": "counterrank.clicks",
+    "data": "counterrank.data",
+    "estimators": "counterrank.estimators",
+    "evaluation": "counterrank.evaluation",
+    "examination": "counterrank.clicks.examination",
+    "losses": "counterrank.losses",
+    "models": "counterrank.models",
+    "policies": "counterrank.clicks.policies",
+    "simulation": "counterrank.clicks.simulation",
+    "training": "counterrank.training",
+}
 _NAMES = {
+    "ClickCounts": "counterrank.clicks",
     "CounterrankError": "counterrank.common.errors",
     "Fold": "counterrank.data",
     "RankingData": "counterrank.data",
@@ -41,20 +54,25 @@ _NAMES = {
 }
 
 __all__ = [
+    "ClickCounts",
     "CounterrankError",
     "Fold",
     "Ranker",
     "RankingData",
     "__version__",
+    "clicks",
     "data",
     "estimators",
     "evaluation",
+    "examination",
     "losses",
     "make_fold",
     "make_ranking_data",
     "models",
+    "policies",
     "read_fold",
     "read_letor",
+    "simulation",
     "training",
 ]
 
@@ -65,7 +83,7 @@ def __getattr__(name: str) -> Any:
 
         value: Any = version("counterrank")
     elif name in _MODULES:
-        value = importlib.import_module(f"counterrank.{name}")
+        value = importlib.import_module(_MODULES[name])
     elif name in _NAMES:
         value = getattr(importlib.import_module(_NAMES[name]), name)
     else:

@@ -12,12 +12,7 @@ from counterrank.common.checks import FloatArray, IntArray, check_choice, check_
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
-from counterrank.estimators.full_information import (
-    check_gain_labels,
-    check_labels,
-    check_threshold,
-    relevant_documents,
-)
+from counterrank.data.labels import check_gain_labels, check_labels, check_threshold, relevant_documents
 from counterrank.evaluation import _kernels
 from counterrank.evaluation.metrics import discounts, metric_names, parse_metric
 from counterrank.evaluation.weighted import prefix_sums

@@ -1,0 +1,7 @@
+"""Clicks: who examines what, what logging policies show, simulated clicks and their counts."""
+
+from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.displays import Displays
+from counterrank.clicks.examination import Examination
+
+__all__ = ["ClickCounts", "Displays", "Examination"]

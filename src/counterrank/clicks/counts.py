@@ -1,0 +1,146 @@
+"""`ClickCounts`: what was shown and clicked, added up over sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from counterrank.clicks import _counts
+from counterrank.clicks.displays import Displays
+from counterrank.clicks.examination import Examination
+from counterrank.common.checks import FloatArray, IntArray
+from counterrank.common.errors import CounterrankError
+from counterrank.common.files import PathLike
+from counterrank.data import RankingData
+from counterrank.data.identity import identity
+
+
+@dataclass(frozen=True, eq=False)
+class ClickCounts:
+    """Impressions and clicks of each document at each rank, and the sessions of each query.
+
+    A cell is one document at one rank (and of one policy and logged propensity, where the log has them). Cells stand
+    in the order of document, rank, policy, propensity, each once. Made by `simulation.simulate`; trusted, not checked.
+
+    Attributes:
+        identity: which data it was counted against, see `counterrank.data.identity`.
+        offsets: of that data, (n_queries + 1,).
+        sessions: how often each query was asked, (n_queries,).
+        docs: the document of each cell, as a row of the data.
+        ranks: its rank, from 1.
+        impressions: how often it was shown there.
+        clicks: how often it was clicked there.
+        propensities: P(examined | query, policy) as logged, one per cell; None if the log has none.
+        policies: the number of the policy of each cell in `policy_names`; None if the log names none.
+        policy_names: their names.
+        policy_sessions: sessions by policy and query, (n_policies, n_queries); None if the log names none.
+        displays: the distinct pages with their sessions and clicks; None if they were not kept.
+        examination: the curve the clicks were made with, where that is known (they were simulated).
+    """
+
+    identity: str
+    offsets: IntArray
+    sessions: IntArray
+    docs: IntArray
+    ranks: IntArray
+    impressions: IntArray
+    clicks: IntArray
+    propensities: FloatArray | None = None
+    policies: IntArray | None = None
+    policy_names: tuple[str, ...] = ()
+    policy_sessions: IntArray | None = None
+    displays: Displays | None = None
+    examination: Examination | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    @property
+    def n_queries(self) -> int:
+        """The number of queries of the data, logged or not."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_docs(self) -> int:
+        """The number of documents of the data, shown or not."""
+        return int(self.offsets[-1])
+
+    @property
+    def n_sessions(self) -> int:
+        """How many pages were shown."""
+        return int(self.sessions.sum())
+
+    @property
+    def n_clicks(self) -> int:
+        """How many clicks there were."""
+        return int(self.clicks.sum())
+
+    @property
+    def n_impressions(self) -> int:
+        """How many documents were shown, each time counted."""
+        return int(self.impressions.sum())
+
+    def queries(self) -> IntArray:
+        """The query of each cell."""
+        found: IntArray = np.searchsorted(self.offsets, self.docs, side="right") - 1
+        return found
+
+    def by_document(self, values: FloatArray | IntArray) -> FloatArray:
+        """Numbers of the cells added up for each document, float64 (n_docs,)."""
+        return np.asarray(np.bincount(self.docs, weights=values, minlength=self.n_docs), np.float64)
+
+    def by_rank(self, values: FloatArray | IntArray) -> FloatArray:
+        """Numbers of the cells added up for each rank, float64; entry 0 is rank 1."""
+        return np.asarray(np.bincount(self.ranks, weights=values)[1:], np.float64)
+
+    def check_data(self, data: RankingData, name: str = "clicks") -> None:
+        """An error unless these clicks were counted against this data (the same queries and documents)."""
+        if not isinstance(data, RankingData):
+            raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
+        if identity(data) != self.identity:
+            raise CounterrankError(
+                f"{name}: counted against other data, of {self.n_queries:,} queries and {self.n_docs:,} documents; "
+                f"expected clicks on this data, of {data.n_queries:,} and {data.n_docs:,}, in the same order"
+            )
+
+    @staticmethod
+    def concat(parts: Sequence[ClickCounts]) -> ClickCounts:
+        """All sessions of several logs of the same data together.
+
+        Either all of them hold propensities, or none; the same for displays.
+        """
+        return _counts.concat(parts)
+
+    def save(self, path: PathLike) -> None:
+        """Write a folder: `clicks.json`, and Parquet tables of cells, sessions and displays."""
+        from counterrank.clicks.counts_files import save_counts
+
+        save_counts(self, path)
+
+    @classmethod
+    def load(cls, path: PathLike) -> ClickCounts:
+        """Read what `save` wrote."""
+        from counterrank.clicks.counts_files import load_counts
+
+        return load_counts(path)
+
+    def __repr__(self) -> str:
+        extra = "" if self.displays is None else f", {self.displays.n_pages:,} distinct pages"
+        logged = int(np.count_nonzero(self.sessions))
+        return (
+            f"ClickCounts({self.n_sessions:,} sessions of {logged:,} queries, {self.n_clicks:,} clicks on "
+            f"{np.count_nonzero(self.by_document(self.clicks)):,} of {self.n_docs:,} documents{extra})"
+        )
+
+
+def check_counts(clicks: Any, name: str = "clicks") -> ClickCounts:
+    """Click counts, or an error that says where to get them."""
+    if not isinstance(clicks, ClickCounts):
+        raise CounterrankError(f"{name}: {type(clicks).__name__}; expected ClickCounts, as simulation.simulate gives")
+    return clicks

@@ -1,0 +1,169 @@
+"""Saved click counts: a folder with `clicks.json` and Parquet tables. No pickle, no code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.displays import Displays
+from counterrank.clicks.examination import from_description
+from counterrank.common.errors import CounterrankError, DataError
+from counterrank.common.files import PathLike, atomic_folder, existing
+
+FORMAT, VERSION = "counterrank-clicks", 1
+MARKER, PARTS = "clicks.json", ("*.parquet",)
+
+
+def save_counts(clicks: ClickCounts, path: PathLike) -> None:
+    """Write the folder whole or not at all; older click counts in its place are replaced."""
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "identity": clicks.identity,
+        "policy_names": list(clicks.policy_names),
+        "examination": None if clicks.examination is None else clicks.examination.describe(),
+        "sessions": clicks.n_sessions,
+        "clicks": clicks.n_clicks,
+        "displays": clicks.displays is not None,
+    }
+    cells: dict[str, Any] = {
+        "doc": clicks.docs,
+        "rank": clicks.ranks,
+        "impressions": clicks.impressions,
+        "clicks": clicks.clicks,
+    }
+    if clicks.propensities is not None:
+        cells["propensity"] = clicks.propensities
+    if clicks.policies is not None:
+        cells["policy"] = clicks.policies
+    queries: dict[str, Any] = {"documents": np.diff(clicks.offsets), "sessions": clicks.sessions}
+    if clicks.policy_sessions is not None:
+        queries |= {f"sessions_{i}": row for i, row in enumerate(clicks.policy_sessions)}
+    with atomic_folder(path, MARKER, PARTS) as folder:
+        _write(folder / "cells.parquet", cells)
+        _write(folder / "queries.parquet", queries)
+        if clicks.displays is not None:
+            pages = clicks.displays
+            _write(folder / "pages.parquet", {"documents": np.diff(pages.offsets), "sessions": pages.sessions})
+            _write(folder / "places.parquet", {"doc": pages.docs, "clicks": pages.clicks})
+        (folder / MARKER).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def load_counts(path: PathLike) -> ClickCounts:
+    """Read a folder written by `save_counts`; anything not understood is an error that says what."""
+    folder = existing(path, "click counts")
+    content = _read_json(folder / MARKER, path)
+    try:
+        cells, queries = _read(folder / "cells.parquet"), _read(folder / "queries.parquet")
+        offsets = _offsets(queries["documents"], folder / "queries.parquet")
+        names = tuple(str(name) for name in content["policy_names"])
+        described = content["examination"]
+        policies = cells["policy"] if names else None
+        clicks = ClickCounts(
+            identity=str(content["identity"]),
+            offsets=offsets,
+            sessions=queries["sessions"],
+            docs=cells["doc"],
+            ranks=cells["rank"],
+            impressions=cells["impressions"],
+            clicks=cells["clicks"],
+            propensities=cells.get("propensity"),
+            policies=policies,
+            policy_names=names,
+            policy_sessions=np.stack([queries[f"sessions_{i}"] for i in range(len(names))]) if names else None,
+            displays=_read_displays(folder) if content["displays"] else None,
+            examination=None if described is None else from_description(described),
+        )
+    except CounterrankError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path}: lacks or misuses {error}; the folder is damaged") from None
+    _check(clicks, path)
+    return clicks
+
+
+def _read_displays(folder: Path) -> Displays:
+    pages, places = _read(folder / "pages.parquet"), _read(folder / "places.parquet")
+    offsets = _offsets(pages["documents"], folder / "pages.parquet")
+    if offsets[-1] != len(places["doc"]):
+        raise DataError(f"{folder}: pages of {offsets[-1]:,} places, but {len(places['doc']):,} are there; damaged")
+    return Displays(offsets, places["doc"], pages["sessions"], places["clicks"])
+
+
+def _check(clicks: ClickCounts, path: PathLike) -> None:
+    """What later code relies on: rows inside the data, counts that are none below 0, cells in order."""
+    n = clicks.n_docs
+    columns: list[tuple[str, NDArray[Any], int, int | None]] = [
+        ("doc", clicks.docs, 0, n - 1),
+        ("rank", clicks.ranks, 1, n),
+    ]
+    columns += [("impressions", clicks.impressions, 0, None), ("sessions", clicks.sessions, 0, None)]
+    if clicks.policies is not None:
+        columns.append(("policy", clicks.policies, 0, len(clicks.policy_names) - 1))
+    if clicks.displays is not None:
+        columns.append(("page's doc", clicks.displays.docs, 0, n - 1))
+    for name, values, low, high in columns:
+        if len(values) and (values.min() < low or (high is not None and values.max() > high)):
+            raise DataError(f"{path}: a {name} outside {low} to {high}; the folder is damaged")
+    if (clicks.clicks < 0).any() or (clicks.clicks > clicks.impressions).any():
+        raise DataError(f"{path}: a cell has more clicks than impressions, or fewer than 0; the folder is damaged")
+    key = clicks.docs * (n + 1) + clicks.ranks
+    if (np.diff(key) < 0).any():
+        raise DataError(f"{path}: cells are not in the order of document and rank; the folder is damaged")
+    logged = clicks.propensities
+    if logged is not None and not ((logged >= 0.0) & (logged <= 1.0)).all():
+        raise DataError(f"{path}: a propensity outside 0 to 1; the folder is damaged")
+
+
+def _offsets(lengths: NDArray[Any], file: Path) -> NDArray[np.int64]:
+    if not len(lengths) or lengths.min() < 1:
+        raise DataError(f"{file}: expected at least one row, each with at least one document; the file is damaged")
+    return np.concatenate(([0], np.cumsum(lengths)))
+
+
+def _write(file: Path, columns: dict[str, Any]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table(columns), file, compression="zstd")
+
+
+def _read(file: Path) -> dict[str, NDArray[Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not file.is_file():
+        raise DataError(f"{file}: missing; the click counts are incomplete")
+    try:
+        table = pq.read_table(file)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{file}: not a Parquet file that can be read ({' '.join(str(error).split())})") from None
+    columns = {}
+    for name in table.column_names:
+        kind = np.float64 if name == "propensity" else np.int64
+        column = table[name]
+        if column.null_count or column.type != pa.from_numpy_dtype(kind):
+            raise DataError(f"{file}: column {name!r} has type {column.type} or nulls; the file is damaged")
+        columns[name] = np.array(column.to_numpy(), dtype=kind)
+    return columns
+
+
+def _read_json(file: Path, path: PathLike) -> dict[str, Any]:
+    if not file.is_file():
+        raise DataError(f"{path}: no {MARKER} in it; expected a folder written by ClickCounts.save")
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{file}: not JSON ({error})") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise DataError(f"{file}: format is not {FORMAT!r}; expected a folder written by ClickCounts.save")
+    if type(content.get("version")) is not int or content["version"] != VERSION:
+        raise DataError(
+            f"{file}: version {content.get('version')!r}; this counterrank reads version {VERSION}, install a newer one"
+        )
+    return content

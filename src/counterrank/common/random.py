@@ -1,0 +1,163 @@
+"""Random numbers inside kernels: streams named by a key and an index, so that no result depends on threads.
+
+A stream is one 64-bit word, advanced by SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). Whatever draws for a query or
+a session starts a stream of its own; which thread does it, and when, does not matter.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from counterrank.common.checks import make_generator
+from counterrank.common.jit import Array, exact_kernel
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+
+# below this mean, walking up from 0 is quicker than rejection
+_WALK = 10.0
+
+
+def seed_key(seed: int | np.random.Generator) -> np.uint64:
+    """A key for streams: of a seed the same each time, of a generator a new one each time.
+
+    >>> bool(seed_key(3) == seed_key(3)), bool(seed_key(3) == seed_key(4))
+    (True, False)
+    """
+    if isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**64:
+        return np.uint64(seed)  # making a generator takes longer than drawing a page
+    return np.uint64(make_generator(seed).integers(2**64, dtype=np.uint64))
+
+
+@exact_kernel
+def _mixed(z: np.uint64) -> np.uint64:
+    z = (z ^ (z >> _S30)) * _MIX_1
+    z = (z ^ (z >> _S27)) * _MIX_2
+    return z ^ (z >> _S31)
+
+
+@exact_kernel
+def start_stream(state: Array, key: np.uint64, index: int) -> None:
+    """Set `state`, one uint64, to the beginning of the stream of this key and index.
+
+    >>> state = np.empty(1, np.uint64)
+    >>> start_stream(state, seed_key(0), 5)
+    >>> 0.0 < uniform(state) < 1.0
+    True
+    """
+    state[0] = _mixed(_mixed(np.uint64(key) + _GOLDEN) ^ (np.uint64(index) * _MIX_2 + _MIX_1))
+
+
+@exact_kernel
+def uniform(state: Array) -> float:
+    """A number in (0, 1), never 0 or 1.
+
+    >>> state = np.zeros(1, np.uint64)
+    >>> round(uniform(state), 6)
+    0.883311
+    """
+    state[0] += _GOLDEN
+    return (float(_mixed(state[0]) >> _S11) + 0.5) * 2.0**-53
+
+
+@exact_kernel
+def below(state: Array, n: int) -> int:
+    """A whole number from 0 to n - 1, all equally likely.
+
+    >>> below(np.zeros(1, np.uint64), 10)
+    8
+    """
+    return min(int(uniform(state) * n), n - 1)
+
+
+@exact_kernel
+def binomial(state: Array, n: int, p: float) -> int:
+    """How many of `n` independent trials succeed, each with probability `p`.
+
+    Exact in distribution: a walk up the probabilities where few succeed, else rejection (BTRS of Hormann, Journal of
+    Statistical Computation and Simulation 1993).
+
+    >>> binomial(np.zeros(1, np.uint64), 10, 1.0), binomial(np.zeros(1, np.uint64), 10, 0.0)
+    (10, 0)
+    """
+    if n <= 0 or p <= 0.0:
+        return 0
+    if p >= 1.0:
+        return n
+    if p > 0.5:
+        return n - _binomial(state, n, 1.0 - p)
+    return _binomial(state, n, p)
+
+
+@exact_kernel
+def _binomial(state: Array, n: int, p: float) -> int:
+    if n * p < _WALK:
+        return _walked(state, n, p)
+    return _rejected(state, n, p)
+
+
+@exact_kernel
+def _walked(state: Array, n: int, p: float) -> int:
+    """Subtract the probabilities of 0, 1, 2, ... from a uniform number until it is used up."""
+    odds = p / (1.0 - p)
+    first = math.exp(n * math.log1p(-p))
+    # so far out nothing is left but rounding
+    limit = min(float(n), 110.0 + 10.0 * n * p)
+    while True:
+        left = uniform(state)
+        probability = first
+        x = 0
+        while left > probability:
+            left -= probability
+            x += 1
+            if x > limit:
+                break
+            probability *= odds * (n - x + 1) / x
+        if x <= limit:
+            return x
+
+
+@exact_kernel
+def _stirling_rest(x: float) -> float:
+    """log(x!) minus Stirling's log(sqrt(2 pi)) + (x + 1/2) log(x + 1) - (x + 1)."""
+    y = x + 1.0
+    if x < 10.0:
+        return math.lgamma(y) - 0.9189385332046728 - (x + 0.5) * math.log(y) + y
+    square = y * y
+    return (1.0 / 12.0 - (1.0 / 360.0 - 1.0 / 1260.0 / square) / square) / y
+
+
+@exact_kernel
+def _rejected(state: Array, n: int, p: float) -> int:
+    q = 1.0 - p
+    spread = math.sqrt(n * p * q)
+    b = 1.15 + 2.53 * spread
+    a = -0.0873 + 0.0248 * b + 0.01 * p
+    middle = n * p + 0.5
+    at_once = 0.92 - 4.2 / b
+    while True:
+        u = uniform(state) - 0.5
+        v = uniform(state)
+        us = 0.5 - abs(u)
+        x = math.floor((2.0 * a / us + b) * u + middle)
+        if us >= 0.07 and v <= at_once:
+            return int(x)
+        if x < 0.0 or x > n:
+            continue
+        alpha = (2.83 + 5.1 / b) * spread
+        mode = math.floor((n + 1) * p)
+        odds = p / q
+        bound = (
+            (mode + 0.5) * math.log((mode + 1.0) / (odds * (n - mode + 1.0)))
+            + (n + 1.0) * math.log((n - mode + 1.0) / (n - x + 1.0))
+            + (x + 0.5) * math.log(odds * (n - x + 1.0) / (x + 1.0))
+            + _stirling_rest(mode)
+            + _stirling_rest(n - mode)
+            - _stirling_rest(x)
+            - _stirling_rest(n - x)
+        )
+        if math.log(v * alpha / (a / (us * us) + b)) <= bound:
+            return int(x)
