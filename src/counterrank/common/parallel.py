@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -119,3 +120,16 @@ def for_queries(
     parts = 1 if n == 1 or offsets[-1] < 4096 else 4 * n
     jobs = [partial(kernel, first, last, offsets, *args) for first, last in split_queries(offsets, parts)]
     return run_parallel(jobs, n)
+
+
+def for_range(kernel: Callable[..., Any], n: int, *args: Any, threads: int | None = None) -> list[Any]:
+    """Run `kernel(first, last, *args)` over the numbers below `n`; one result for each range of them.
+
+    >>> for_range(lambda first, last: last - first, 10)
+    [10]
+    """
+    count = thread_count(threads)
+    parts = 1 if count == 1 or n < 4096 else 4 * count
+    cuts = [n * part // parts for part in range(parts + 1)]
+    jobs = [partial(kernel, first, last, *args) for first, last in pairwise(cuts)]
+    return run_parallel(jobs, count)

@@ -32,6 +32,17 @@ def seed_key(seed: int | np.random.Generator) -> np.uint64:
     return np.uint64(make_generator(seed).integers(2**64, dtype=np.uint64))
 
 
+def derive_key(key: np.uint64, index: int) -> np.uint64:
+    """The key of a family of streams of its own, number `index` of those that belong to `key`.
+
+    >>> bool(derive_key(seed_key(3), 0) == derive_key(seed_key(3), 1))
+    False
+    """
+    state = np.empty(1, np.uint64)
+    start_stream(state, key, index)
+    return np.uint64(state[0])
+
+
 @exact_kernel
 def _mixed(z: np.uint64) -> np.uint64:
     z = (z ^ (z >> _S30)) * _MIX_1

@@ -1,0 +1,33 @@
+"""Logging policies: which pages were shown, how likely, and how likely each document was examined.
+
+>>> from counterrank import examination, policies
+>>> policy, exam = policies.ReplaceLast(k=3), examination.inverse_rank(k=3)
+>>> rho = policy.propensity([4.0, 3.0, 2.0, 1.0], [0, 4], exam)
+>>> rho.round(3).tolist()
+[1.0, 0.5, 0.167, 0.167]
+"""
+
+from counterrank.clicks.policies.base import Page, Policy
+from counterrank.clicks.policies.covered import Coverage, coverage
+from counterrank.clicks.policies.estimated import EstimatedPropensity, estimate_propensity
+from counterrank.clicks.policies.explicit import Explicit
+from counterrank.clicks.policies.mixed import Mixture
+from counterrank.clicks.policies.named import parse_policy
+from counterrank.clicks.policies.ranked import Deterministic, EpsilonGreedy, PlackettLuce, ReplaceLast, UniformInsert
+
+__all__ = [
+    "Coverage",
+    "Deterministic",
+    "EpsilonGreedy",
+    "EstimatedPropensity",
+    "Explicit",
+    "Mixture",
+    "Page",
+    "PlackettLuce",
+    "Policy",
+    "ReplaceLast",
+    "UniformInsert",
+    "coverage",
+    "estimate_propensity",
+    "parse_policy",
+]

@@ -1,0 +1,77 @@
+"""One query at a time, for use in a live service."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.policies import _live, _plan
+from counterrank.clicks.policies.base import Page
+from counterrank.clicks.policies.pages import PageSource
+from counterrank.common.checks import FloatArray, IntArray, check_vector
+from counterrank.common.errors import CounterrankError
+from counterrank.common.random import seed_key
+
+
+def display(policy: Any, scores: ArrayLike, exam: Any, seed: int | np.random.Generator) -> Page:
+    """See `Policy.display`."""
+    curve = check_examination(exam)
+    given = check_vector(scores, None, "scores")
+    if not len(given):
+        raise CounterrankError("scores: none; expected at least one candidate")
+    ready = _prepared(policy)
+    n = len(given)
+    if ready is None:
+        return _slow_display(policy, given, curve, seed)
+    if n < ready.smallest:
+        raise CounterrankError(f"policy: document {ready.smallest - 1} on a page of a query with {n} documents")
+    plan = ready.plan._replace(scores=given)
+    docs, propensities, probabilities = _live.show(plan, min(ready.deepest, n), _curve(curve, n), seed_key(seed))
+    return _page(docs, propensities, probabilities)
+
+
+class _Ready(NamedTuple):
+    """What does not depend on the scores."""
+
+    plan: _plan.Plan
+    deepest: int  # the longest page by rank
+    smallest: int  # how many documents the listed pages need
+
+
+@lru_cache(maxsize=64)
+def _curve(exam: Examination, n: int) -> FloatArray:
+    return exam.curve(n)
+
+
+def _prepared(policy: Any) -> _Ready | None:
+    """What does not depend on the scores, kept on the policy; None where kernels cannot draw the page."""
+    if not hasattr(policy, "_ready"):
+        components = policy.components()
+        quick = all(part.custom is None and part.kind != _plan.PLACKETT_LUCE for part in components)
+        object.__setattr__(policy, "_ready", _lay_out_one(policy) if quick else None)
+    ready: _Ready | None = policy._ready
+    return ready
+
+
+def _lay_out_one(policy: Any) -> _Ready:
+    tables = [part.table.pages.get(None, ([], [])) for part in policy.components() if part.table]
+    n = 1 + max((max(page) for pages, _ in tables for page in pages), default=0)
+    plan = PageSource.make(policy, np.zeros(n), [0, n]).plan
+    by_rank = (plan.kinds == _plan.LAST) | (plan.kinds == _plan.INSERT)
+    return _Ready(plan, int(plan.ks[by_rank].max(initial=0)), n)
+
+
+def _slow_display(policy: Any, scores: FloatArray, exam: Examination, seed: int | np.random.Generator) -> Page:
+    """For policies whose pages cannot be counted: everything of the whole query, of which the page takes its part."""
+    offsets = np.array([0, len(scores)])
+    docs, _ = policy.sample(scores, offsets, seed=seed)
+    shares = policy.rank_probabilities(scores, offsets, len(docs))
+    return _page(docs, policy.propensity(scores, offsets, exam)[docs], shares[docs, np.arange(len(docs))])
+
+
+def _page(docs: IntArray, propensities: FloatArray, probabilities: FloatArray) -> Page:
+    return Page(docs, np.arange(1, len(docs) + 1), propensities, np.minimum(probabilities, 1.0))

@@ -1,0 +1,88 @@
+"""Policies and examination curves as named on the command line: `replace-last:k=5`, `inverse-rank:eta=1`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from counterrank.clicks.examination import Examination, InverseRank
+from counterrank.clicks.policies.base import Policy
+from counterrank.clicks.policies.ranked import Deterministic, EpsilonGreedy, PlackettLuce, ReplaceLast, UniformInsert
+from counterrank.common.errors import CounterrankError
+
+POLICIES: dict[str, tuple[Callable[..., Policy], tuple[str, ...]]] = {
+    "deterministic": (Deterministic, ("k",)),
+    "replace-last": (ReplaceLast, ("k",)),
+    "epsilon-greedy": (EpsilonGreedy, ("k", "epsilon")),
+    "uniform-insert": (UniformInsert, ("k",)),
+    "plackett-luce": (PlackettLuce, ("k", "temperature")),
+}
+
+
+def parse_policy(text: str) -> Policy:
+    """A policy from its name and settings.
+
+    >>> parse_policy("epsilon-greedy:k=5,epsilon=0.2")
+    EpsilonGreedy(k=5, epsilon=0.2)
+    """
+    name, settings = _parse(text, "policy")
+    if name not in POLICIES:
+        raise CounterrankError(
+            f"policy {text!r}: unknown; expected one of {', '.join(POLICIES)}, such as replace-last:k=5"
+        )
+    make, allowed = POLICIES[name]
+    return make(**_checked(settings, allowed, text, "policy"))
+
+
+def parse_examination(text: str) -> Examination:
+    """An examination curve from its name and settings, or from its values.
+
+    >>> parse_examination("inverse-rank:eta=1"), parse_examination("1,0.5,0.25")
+    (inverse_rank(k=None, eta=1), Examination([1.0, 0.5, 0.25]))
+    """
+    first = text.partition(",")[0]
+    if _number(first) is not None:
+        values = [_number(word) for word in text.split(",")]
+        if any(value is None for value in values):
+            raise CounterrankError(f"examination {text!r}: expected numbers from 0 to 1, such as 1,0.5,0.3")
+        return Examination([value for value in values if value is not None])
+    name, settings = _parse(text, "examination")
+    if name != "inverse-rank":
+        raise CounterrankError(
+            f"examination {text!r}: unknown; expected inverse-rank:eta=1, also with k=5, or values such as 1,0.5,0.3"
+        )
+    return InverseRank(**{"k": None, "eta": 1.0, **_checked(settings, ("k", "eta"), text, "examination")})
+
+
+def _parse(text: str, what: str) -> tuple[str, dict[str, str]]:
+    name, _, rest = text.partition(":")
+    settings = {}
+    for item in filter(None, rest.split(",")):
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise CounterrankError(f"{what} {text!r}: {item!r}; expected settings such as k=5")
+        settings[key.strip()] = value.strip()
+    return name.strip(), settings
+
+
+def _checked(settings: dict[str, str], allowed: tuple[str, ...], text: str, what: str) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for key, word in settings.items():
+        if key not in allowed:
+            raise CounterrankError(f"{what} {text!r}: no setting {key!r}; expected {', '.join(allowed)}")
+        value = _number(word)
+        if key == "k" and word.lower() == "none":
+            values[key] = None
+        elif value is None or (key == "k" and value != int(value)):
+            raise CounterrankError(f"{what} {text!r}: {key}={word}; expected a number")
+        else:
+            values[key] = int(value) if key == "k" else value
+    return values
+
+
+def _number(word: str) -> float | None:
+    try:
+        value = float(word)
+    except ValueError:
+        return None
+    return value if abs(value) < 1e300 else None

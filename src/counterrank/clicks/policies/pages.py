@@ -1,0 +1,185 @@
+"""Pages of a policy for the queries of one data set: made ready once, then drawn session by session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.clicks._pages import offsets_of
+from counterrank.clicks.policies import _plan, _sessions
+from counterrank.clicks.policies.base import Component, Table, as_policy, components_of
+from counterrank.common.checks import IntArray, as_array, check_offsets, check_vector
+from counterrank.common.errors import CounterrankError
+from counterrank.common.parallel import for_queries, for_range
+from counterrank.common.random import derive_key, seed_key
+
+
+@dataclass(frozen=True, eq=False)
+class PageSource:
+    """A policy and the scores it ranks by, ready for kernels.
+
+    Attributes:
+        plan: what kernels take.
+        offsets: of the queries.
+        parts: what the policy is a mixture of.
+        width: the length of the longest page that kernels can make.
+        threads: how many to use; the pages are the same for any number.
+    """
+
+    plan: _plan.Plan
+    offsets: IntArray
+    parts: list[Component]
+    width: int
+    threads: int | None = None
+
+    @classmethod
+    def make(cls, policy: Any, scores: ArrayLike, offsets: ArrayLike, threads: int | None = None) -> PageSource:
+        """Check the scores, rank each query once, and lay out listed pages."""
+        given = check_vector(scores, None, "scores")
+        bounds = check_offsets(offsets, len(given))
+        parts = components_of(as_policy(policy))
+        kinds = np.array([part.kind for part in parts])
+        order = np.empty(0, np.int64)
+        if (kinds == _plan.LAST).any() or (kinds == _plan.INSERT).any():
+            order = np.empty(len(given), np.int64)
+            for_queries(_plan.rank_queries, bounds, given, order, threads=threads)
+        elif (kinds == _plan.LISTED).any():
+            order = np.zeros(len(given), np.int64)  # of which only the length is looked at
+        listed = [part.table for part in parts if part.table is not None]
+        tables = np.full(len(parts), -1)
+        tables[kinds == _plan.LISTED] = np.arange(len(listed))
+        plan = _plan.Plan(
+            kinds,
+            np.array([part.k for part in parts]),
+            np.array([part.value for part in parts]),
+            np.array([part.share for part in parts]),
+            tables,
+            given,
+            order,
+            *_lay_out(listed, bounds),
+        )
+        return cls(plan, bounds, parts, _width(plan, bounds), threads)
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether kernels can draw all its pages."""
+        return all(part.custom is None for part in self.parts)
+
+    def one_each(self, seed: int | np.random.Generator) -> tuple[IntArray, IntArray]:
+        """One page for each query: documents by rank as row indices, and where each page begins."""
+        page_offsets, docs = self.draw(np.arange(len(self.offsets) - 1), seed_key(seed), 0)
+        return docs, page_offsets
+
+    def draw(self, queries: IntArray, key: np.uint64, begin: int) -> tuple[IntArray, IntArray]:
+        """A page for each session, given its query: where each begins, and documents by rank as row indices.
+
+        Session `i` is number `begin + i` of this key: drawn in one call or in many, it shows the same page.
+        """
+        n = len(queries)
+        chosen = np.empty((3, n), np.int64)
+        fixed = (self.offsets, self.plan, key, begin, chosen)
+        for_range(_sessions.choose_pages, n, queries, *fixed, threads=self.threads)
+        own = self._own_pages(queries, chosen, key, begin)
+        page_offsets = offsets_of(chosen[2])
+        docs = np.empty(page_offsets[-1], np.int64)
+        if (self.plan.kinds == _plan.PLACKETT_LUCE).any():
+            turn = np.argsort(queries, kind="stable")  # sessions of one query share the work of preparing it
+        else:
+            turn = np.arange(n)
+        for_range(_sessions.fill_pages, n, turn, queries, *fixed, page_offsets, docs, threads=self.threads)
+        for sessions, rows in own:
+            docs[_places(page_offsets, sessions)] = rows
+        return page_offsets, docs
+
+    def _own_pages(self, queries: IntArray, chosen: IntArray, key: np.uint64, begin: int) -> list[tuple[Any, Any]]:
+        """Pages of the user's own policies; sets their lengths in `chosen`. Each call of theirs serves all queries."""
+        found = []
+        for c, part in enumerate(self.parts):
+            if part.custom is None:
+                continue
+            left = np.flatnonzero(chosen[0] == c)
+            call = 0
+            while len(left):
+                now = np.unique(queries[left], return_index=True)[1]
+                seed = int(derive_key(derive_key(key, begin), len(self.parts) * call + c) >> np.uint64(1))
+                docs, bounds = part.custom.sample(self.plan.scores, self.offsets, seed=seed)
+                docs, bounds = check_sample(docs, bounds, self.offsets)
+                sessions = left[now]
+                chosen[2, sessions] = np.diff(bounds)[queries[sessions]]
+                found.append((sessions, docs[_places(bounds, queries[sessions])]))
+                left, call = np.delete(left, now), call + 1
+        return found
+
+
+def _places(bounds: IntArray, chosen: IntArray) -> IntArray:
+    """The entries of the chosen ones of ragged rows, one after the other."""
+    lengths = np.diff(bounds)[chosen]
+    starts = offsets_of(lengths)
+    places: IntArray = np.arange(starts[-1]) + np.repeat(bounds[:-1][chosen] - starts[:-1], lengths)
+    return places
+
+
+def _width(plan: _plan.Plan, offsets: IntArray) -> int:
+    longest = int(np.diff(offsets).max())
+    known = (plan.kinds >= 0) & (plan.kinds != _plan.LISTED)
+    by_rank = int(np.minimum(plan.ks[known], longest).max(initial=0))
+    return max(by_rank, int(np.diff(plan.page_offsets).max(initial=0)))
+
+
+def _lay_out(tables: list[Table], offsets: IntArray) -> tuple[Any, ...]:
+    """All listed pages behind each other: first page of each table and query, page offsets, places, probabilities."""
+    n_queries = len(offsets) - 1
+    counts, lengths, places, probabilities = [], [], [], []
+    for table in tables:
+        for q in range(n_queries):
+            pages, shares = _pages_of(table, q, n_queries)
+            counts.append(len(pages))
+            for page, share in zip(pages, shares, strict=True):
+                if max(page) >= offsets[q + 1] - offsets[q]:
+                    raise CounterrankError(
+                        f"policy: document {max(page)} on a page of query {q}, which has "
+                        f"{offsets[q + 1] - offsets[q]} documents; expected places from 0"
+                    )
+                lengths.append(len(page))
+                places += page
+                probabilities.append(share)
+    ints = [np.array(values, dtype=np.int64) for values in (counts, lengths, places)]
+    return offsets_of(ints[0]), offsets_of(ints[1]), ints[2], np.array(probabilities, dtype=np.float64)
+
+
+def _pages_of(table: Table, query: int, n_queries: int) -> tuple[list[list[int]], list[float]]:
+    if query in table.pages:
+        return table.pages[query]
+    if None not in table.pages:
+        raise CounterrankError(f"policy: no Explicit for query {query}; expected one for each of {n_queries} queries")
+    if n_queries > 1:
+        raise CounterrankError(
+            f"policy: Explicit serves one query, the data has {n_queries}; expected {{query index: Explicit}}"
+        )
+    return table.pages[None]
+
+
+def check_sample(docs: Any, bounds: Any, offsets: IntArray) -> tuple[IntArray, IntArray]:
+    """What a user's own policy returned, if it is a page of its own documents for each query."""
+    rows, begins = as_array(docs, "sample's docs"), as_array(bounds, "sample's offsets")
+    if begins.shape != offsets.shape or begins[0] != 0 or begins[-1] != len(rows) or (np.diff(begins) < 0).any():
+        raise CounterrankError(
+            f"policy: sample's offsets of shape {begins.shape}; expected {len(offsets)} numbers that never decrease, "
+            "from 0 to the number of displayed documents"
+        )
+    query = np.repeat(np.arange(len(offsets) - 1), np.diff(begins))
+    outside = (rows < offsets[query]) | (rows >= offsets[query + 1])
+    if outside.any():
+        place = int(np.argmax(outside))
+        raise CounterrankError(
+            f"policy: sample shows row {rows[place]} for query {query[place]}; expected rows {offsets[query[place]]} "
+            f"to {offsets[query[place] + 1] - 1}"
+        )
+    ordered = np.sort(rows)
+    if (np.diff(ordered) == 0).any():
+        twice = int(ordered[:-1][np.diff(ordered) == 0][0])
+        raise CounterrankError(f"policy: sample shows row {twice} twice on one page; expected each document once")
+    return rows.astype(np.int64), begins.astype(np.int64)
