@@ -1,0 +1,50 @@
+"""Slow, obvious twins of the Plackett-Luce propensities: all ordered pages, and all ways to draw from a few groups."""
+
+from __future__ import annotations
+
+from math import exp
+
+
+def chances(logits):
+    """The softmax; nothing is subtracted but the largest logit, so small chances keep their digits."""
+    top = max(logits)
+    weights = [exp(logit - top) for logit in logits]
+    return [w / sum(weights) for w in weights]
+
+
+def propensities(logits, theta):
+    """sum_r theta_r P(document at rank r), from every page that the policy may show."""
+    result = [0.0] * len(logits)
+
+    def draw(rank, left, probability):
+        if rank == len(theta) or not left:
+            return
+        for doc, chance in zip(left, chances([logits[i] for i in left]), strict=True):
+            result[doc] += probability * chance * theta[rank]
+            draw(rank + 1, [i for i in left if i != doc], probability * chance)
+
+    draw(0, list(range(len(logits))), 1.0)
+    return result
+
+
+def propensities_of_groups(logits, sizes, theta):
+    """As `propensities` for a query with `sizes[g]` documents of logit `logits[g]`; one value for each group.
+
+    Documents of a group are alike, so it is enough to know how many of each have been drawn.
+    """
+    groups = range(len(sizes))
+    result = [0.0] * len(sizes)
+    reached = {(0,) * len(sizes): 1.0}
+    for examined in theta[: sum(sizes)]:
+        after = {}
+        for drawn, probability in reached.items():
+            left = [g for g in groups if drawn[g] < sizes[g]]
+            top = max(logits[g] for g in left)
+            weights = {g: (sizes[g] - drawn[g]) * exp(logits[g] - top) for g in left}
+            for g in left:
+                part = probability * weights[g] / sum(weights.values())
+                result[g] += part * examined / sizes[g]
+                state = (*drawn[:g], drawn[g] + 1, *drawn[g + 1 :])
+                after[state] = after.get(state, 0.0) + part
+        reached = after
+    return result
