@@ -3,5 +3,6 @@
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.displays import Displays
 from counterrank.clicks.examination import Examination
+from counterrank.clicks.policies.base import Policy
 
-__all__ = ["ClickCounts", "Displays", "Examination"]
+__all__ = ["ClickCounts", "Displays", "Examination", "Policy"]

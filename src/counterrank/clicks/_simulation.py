@@ -1,0 +1,255 @@
+"""Kernels of the simulation: all sessions of a query at once where pages can be counted.
+
+Sessions are split over components and pages as a multinomial; clicks are binomial given how often a document was shown
+at a rank. The result has exactly the distribution of session after session, and its cost does not grow with sessions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from counterrank.clicks._pages import number_pages
+from counterrank.clicks.policies._plan import (
+    INSERT,
+    LAST,
+    PLACKETT_LUCE,
+    count_pages,
+    draw_number,
+    draw_plackett_luce,
+    fill_page,
+    page_probability,
+    plant,
+)
+from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.random import binomial, start_stream, uniform
+from counterrank.common.ranking import longest_of
+
+
+class World(NamedTuple):
+    """How users behave."""
+
+    theta: Array  # P(examined | rank)
+    attractiveness: Array  # of each document, 0 to 1
+    other: Array  # P(click | examined) at attractiveness 0, by rank
+    relevant: Array  # the same at attractiveness 1
+
+
+@exact_kernel
+def click_probability(world: Any, doc: int, rank: int) -> Any:
+    """P(click | shown at rank + 1)."""
+    low = world.other[rank]
+    return world.theta[rank] * (low + (world.relevant[rank] - low) * world.attractiveness[doc])
+
+
+@exact_kernel
+def split(state: Array, total: int, shares: Array, out: Array) -> None:
+    """A multinomial draw: one binomial after the other from what is left."""
+    left = 1.0
+    for i in range(len(shares)):
+        part = total if i == len(shares) - 1 else binomial(state, total, min(shares[i] / left, 1.0))
+        out[i] = part
+        total -= part
+        left = max(left - shares[i], 1e-300)
+
+
+@exact_kernel
+def count_page_draws(plan: Any, c: int, q: int, sessions: int, n_queries: int, state: Array, counts: Array) -> None:
+    """How often each page of component `c` is shown in so many sessions; `counts` is as long as there are pages."""
+    n_pages = len(counts)
+    counts[:] = 0
+    if sessions < n_pages:
+        for _ in range(sessions):
+            counts[draw_number(plan, c, q, n_pages, n_queries, state)] += 1
+        return
+    kind = plan.kinds[c]
+    if kind == LAST:
+        drawn = binomial(state, sessions, plan.values[c])
+        counts[0] = sessions - drawn
+        sessions = drawn
+    if kind in (LAST, INSERT):
+        for i in range(n_pages):
+            part = binomial(state, sessions, 1.0 / (n_pages - i))
+            counts[i] += part
+            sessions -= part
+        return
+    left = 1.0
+    for i in range(n_pages):
+        share = page_probability(plan, c, q, i, n_pages, n_queries)
+        part = sessions if i == n_pages - 1 else binomial(state, sessions, min(share / left, 1.0))
+        counts[i] = part
+        sessions -= part
+        left = max(left - share, 1e-300)
+
+
+@exact_kernel
+def room(rows: Array, used: int, more: int) -> Array:
+    """The same rows with space for `more` behind the first `used`."""
+    if used + more <= rows.shape[1]:
+        return rows
+    larger = np.empty((rows.shape[0], max(2 * rows.shape[1], used + more)), np.int64)
+    larger[:, :used] = rows[:, :used]
+    return larger
+
+
+@exact_kernel
+def simulate_queries(
+    first: int,
+    last: int,
+    offsets: Array,
+    plan: Any,
+    world: Any,
+    sessions: Array,
+    width: int,
+    key: np.uint64,
+    displays: bool,
+) -> Any:
+    """Cells (doc, rank, impressions, clicks) of the queries, and if wanted their pages.
+
+    Returns cells (4, n), pages (2, n) of length and sessions, and places (2, n) of document and clicks, each distinct
+    page once.
+    """
+    n_queries = len(offsets) - 1
+    longest = longest_of(first, last, offsets)
+    state = np.empty(1, np.uint64)
+    split_sessions = np.empty(len(plan.kinds), np.int64)
+    page = np.empty(width, np.int64)
+    tree = np.empty(4 * longest)
+    shown = np.empty(longest * min(width, longest), np.int64)
+    clicked = np.empty(longest * min(width, longest), np.int64)
+    cells, pages, places = np.empty((4, 1024), np.int64), np.empty((2, 64), np.int64), np.empty((2, 64), np.int64)
+    n_cells = n_pages = n_places = 0
+    for q in range(first, last):
+        if sessions[q] == 0:
+            continue
+        begin, n = offsets[q], offsets[q + 1] - offsets[q]
+        stride = min(width, n)
+        start_stream(state, key, q)
+        pages_before, places_before = n_pages, n_places
+        split(state, sessions[q], plan.shares, split_sessions)
+        shown[: n * stride] = 0
+        clicked[: n * stride] = 0
+        for c in range(len(plan.kinds)):
+            if split_sessions[c] == 0:
+                continue
+            if plan.kinds[c] == PLACKETT_LUCE:
+                pages, places, n_pages, n_places = _show_plackett_luce(
+                    plan, c, world, split_sessions[c], begin, n, stride, state, tree, page, shown, clicked,
+                    displays, pages, places, n_pages, n_places,
+                )  # fmt: skip
+            else:
+                pages, places, n_pages, n_places = _show_counted(
+                    plan, c, world, q, split_sessions[c], begin, n, stride, n_queries, state, page, shown, clicked,
+                    displays, pages, places, n_pages, n_places,
+                )  # fmt: skip
+        if displays:
+            n_pages, n_places = _merge(pages, places, pages_before, n_pages, places_before, n_places)
+        cells = room(cells, n_cells, n * stride)
+        for i in range(n):
+            for rank in range(stride):
+                at = i * stride + rank
+                if shown[at]:
+                    if not displays:
+                        clicked[at] = binomial(state, shown[at], click_probability(world, begin + i, rank))
+                    cells[0, n_cells], cells[1, n_cells] = begin + i, rank + 1
+                    cells[2, n_cells], cells[3, n_cells] = shown[at], clicked[at]
+                    n_cells += 1
+    return cells[:, :n_cells].copy(), pages[:, :n_pages].copy(), places[:, :n_places].copy()
+
+
+@exact_kernel
+def _show_counted(
+    plan: Any, c: int, world: Any, q: int, sessions: int, begin: int, n: int, stride: int, n_queries: int,
+    state: Array, page: Array, shown: Array, clicked: Array, displays: bool,
+    pages: Array, places: Array, n_pages: int, n_places: int,
+) -> Any:  # fmt: skip
+    """Add the impressions of a component whose pages can be counted; with displays its clicks too."""
+    counts = np.empty(count_pages(plan, c, q, n, n_queries), np.int64)
+    count_page_draws(plan, c, q, sessions, n_queries, state, counts)
+    order = plan.order[begin : begin + n]
+    for number in range(len(counts)):
+        if counts[number] == 0:
+            continue
+        length = fill_page(plan, c, q, number, order, n_queries, page)
+        for rank in range(length):
+            shown[page[rank] * stride + rank] += counts[number]
+        if displays:
+            pages, places = room(pages, n_pages, 1), room(places, n_places, length)
+            pages[0, n_pages], pages[1, n_pages] = length, counts[number]
+            n_pages += 1
+            for rank in range(length):
+                doc = begin + page[rank]
+                clicks = binomial(state, counts[number], click_probability(world, doc, rank))
+                clicked[page[rank] * stride + rank] += clicks
+                places[0, n_places], places[1, n_places] = doc, clicks
+                n_places += 1
+    return pages, places, n_pages, n_places
+
+
+@exact_kernel
+def _show_plackett_luce(
+    plan: Any, c: int, world: Any, sessions: int, begin: int, n: int, stride: int,
+    state: Array, tree: Array, page: Array, shown: Array, clicked: Array, displays: bool,
+    pages: Array, places: Array, n_pages: int, n_places: int,
+) -> Any:  # fmt: skip
+    """Add the impressions of a Plackett-Luce component, session by session; with displays its clicks too."""
+    logits = plan.scores[begin : begin + n]
+    length = min(plan.ks[c], n)
+    plant(logits, plan.values[c], page, 0, tree)
+    for _ in range(sessions):
+        draw_plackett_luce(logits, plan.values[c], length, tree, state, page)
+        for rank in range(length):
+            shown[page[rank] * stride + rank] += 1
+        if displays:
+            pages, places = room(pages, n_pages, 1), room(places, n_places, length)
+            pages[0, n_pages], pages[1, n_pages] = length, 1
+            n_pages += 1
+            for rank in range(length):
+                doc = begin + page[rank]
+                clicks = np.int64(uniform(state) < click_probability(world, doc, rank))
+                clicked[page[rank] * stride + rank] += clicks
+                places[0, n_places], places[1, n_places] = doc, clicks
+                n_places += 1
+    return pages, places, n_pages, n_places
+
+
+@exact_kernel
+def _merge(pages: Array, places: Array, page: int, last_page: int, place: int, last_place: int) -> Any:
+    """Take equal pages of one query, from `page` and `place` on, together in their place; returns the new ends."""
+    n = last_page - page
+    offsets = np.zeros(n + 1, np.int64)
+    for i in range(n):
+        offsets[i + 1] = offsets[i] + pages[0, page + i]
+    group, chosen = np.empty(n, np.int64), np.empty(n, np.int64)
+    docs = places[0, place:last_place].copy()
+    n_groups = number_pages(np.zeros(n, np.int64), offsets, docs, group, chosen)
+    if n_groups == n:
+        return last_page, last_place
+    lengths, sessions = pages[0, page:last_page].copy(), pages[1, page:last_page].copy()
+    clicks = places[1, place:last_place].copy()
+    begins = np.empty(n_groups, np.int64)
+    end = place
+    for g in range(n_groups):
+        begins[g] = end
+        pages[0, page + g], pages[1, page + g] = lengths[chosen[g]], 0
+        for j in range(lengths[chosen[g]]):
+            places[0, end], places[1, end] = docs[offsets[chosen[g]] + j], 0
+            end += 1
+    for i in range(n):
+        pages[1, page + group[i]] += sessions[i]
+        for j in range(lengths[i]):
+            places[1, begins[group[i]] + j] += clicks[offsets[i] + j]
+    return page + n_groups, end
+
+
+@exact_kernel
+def click_pages(
+    first: int, last: int, page_offsets: Array, docs: Array, world: Any, key: np.uint64, begin: int, clicked: Array
+) -> None:
+    """Which places are clicked on the pages of sessions `first:last`; session `i` draws from stream `begin + i`."""
+    state = np.empty(1, np.uint64)
+    for i in range(first, last):
+        start_stream(state, key, begin + i)
+        for at in range(page_offsets[i], page_offsets[i + 1]):
+            clicked[at] = uniform(state) < click_probability(world, docs[at], at - page_offsets[i])

@@ -1,0 +1,127 @@
+"""Simulated clicks as a log on disk, one row per displayed document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.clicks.click_models import ClickModel
+from counterrank.clicks.users import Sessions, Users
+from counterrank.common.checks import FloatArray
+from counterrank.common.errors import CounterrankError
+from counterrank.common.files import PathLike, atomic_file
+from counterrank.common.progress import progress
+from counterrank.common.random import seed_key
+from counterrank.data import RankingData
+
+_CHUNK = 1 << 17  # sessions in memory at a time
+
+
+def write_log(
+    data: RankingData,
+    scores: ArrayLike,
+    policy: Any,
+    exam: Any,
+    path: PathLike,
+    *,
+    sessions: int,
+    seed: int | np.random.Generator = 0,
+    relevance_threshold: float = 3,
+    click_model: ClickModel | None = None,
+    query_frequencies: ArrayLike | None = None,
+    propensities: bool = True,
+    display_probabilities: bool = False,
+    threads: int | None = None,
+) -> int:
+    """The world of `simulate` as an event log: a Parquet file, written in bounded memory; returns its rows.
+
+    Columns: session_id, query_id, doc_id, rank, clicked, and where wanted propensity and display_probability. The
+    arguments are those of `simulate`; sessions come one by one, in random order of queries.
+
+    Arguments:
+        path: the file to write; it appears when it is complete.
+        sessions: how many pages to show.
+        propensities: write P(examined | query, policy) with each row.
+        display_probabilities: write P(shown at this rank | query, policy) with each row.
+
+    >>> import pathlib, tempfile
+    >>> from counterrank.clicks import policies
+    >>> from counterrank.clicks.examination import inverse_rank
+    >>> data = RankingData([[0.0], [0.0]], [0, 2], labels=[0, 4])
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.parquet"
+    >>> write_log(data, [2.0, 1.0], policies.Deterministic(k=2), inverse_rank(k=2), file, sessions=10)
+    20
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if isinstance(sessions, bool) or not isinstance(sessions, int | np.integer) or sessions < 1:
+        raise CounterrankError(f"sessions={sessions!r}: expected a whole number of at least 1")
+    users = Users.make(data, scores, policy, exam, relevance_threshold, click_model, query_frequencies, threads)
+    columns = _Columns(users, propensities, display_probabilities)
+    key = seed_key(seed)
+    rows = 0
+    with (
+        atomic_file(path) as temporary,
+        pq.ParquetWriter(temporary, columns.schema(), compression="snappy") as writer,
+        progress("writing sessions", sessions) as advance,
+    ):
+        for begin in range(0, int(sessions), _CHUNK):
+            drawn = users.draw(min(_CHUNK, int(sessions) - begin), key, begin)
+            batch = pa.RecordBatch.from_arrays(columns.arrays(drawn, begin), schema=columns.schema())
+            writer.write_batch(batch, row_group_size=1 << 20)
+            rows += batch.num_rows
+            advance(len(drawn.queries))
+    return rows
+
+
+class _Columns:
+    """The columns of a log, as Arrow arrays."""
+
+    def __init__(self, users: Users, propensities: bool, display_probabilities: bool) -> None:
+        import pyarrow as pa
+
+        self.users = users
+        self.query_ids, self.doc_ids = pa.array(users.data.query_ids), pa.array(users.data.doc_ids)
+        self.rho: FloatArray | None = users.propensity() if propensities else None
+        self.shown: FloatArray | None = None
+        if display_probabilities:
+            source = users.source
+            self.shown = users.policy.rank_probabilities(source.plan.scores, source.offsets, users.source_width)
+
+    def schema(self) -> Any:
+        """Names and types."""
+        import pyarrow as pa
+
+        columns = [
+            ("session_id", pa.int64()),
+            ("query_id", self.query_ids.type),
+            ("doc_id", self.doc_ids.type),
+            ("rank", pa.int32()),
+            ("clicked", pa.bool_()),
+        ]
+        if self.rho is not None:
+            columns.append(("propensity", pa.float64()))
+        if self.shown is not None:
+            columns.append(("display_probability", pa.float64()))
+        return pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns])
+
+    def arrays(self, drawn: Sessions, begin: int) -> list[Any]:
+        """One entry per displayed document."""
+        import pyarrow as pa
+
+        lengths, ranks = np.diff(drawn.offsets), drawn.ranks()
+        arrays = [
+            pa.array(np.repeat(np.arange(begin, begin + len(lengths)), lengths)),
+            self.query_ids.take(pa.array(np.repeat(drawn.queries, lengths))),
+            self.doc_ids.take(pa.array(drawn.docs)),
+            pa.array(ranks.astype(np.int32)),
+            pa.array(drawn.clicked),
+        ]
+        if self.rho is not None:
+            arrays.append(pa.array(self.rho[drawn.docs]))
+        if self.shown is not None:
+            arrays.append(pa.array(self.shown[drawn.docs, ranks - 1]))
+        return arrays

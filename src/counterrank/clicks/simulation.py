@@ -1,0 +1,142 @@
+"""Simulated clicks: exact in distribution, added up, as many as wanted.
+
+>>> import counterrank as cr
+>>> from counterrank import examination, policies, simulation
+>>> data = cr.make_ranking_data("yahoo", n_queries=20, seed=0)
+>>> policy, exam = policies.ReplaceLast(k=5), examination.inverse_rank(k=5)
+>>> simulation.simulate(data, data.features[:, 0], policy, exam, clicks=10**9, seed=0).n_clicks >= 10**9
+True
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.clicks.click_models import ClickModel, trust_bias
+from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.log_writer import write_log
+from counterrank.clicks.users import Users
+from counterrank.common.errors import CounterrankError
+from counterrank.common.progress import progress
+from counterrank.common.random import derive_key, seed_key
+from counterrank.data import RankingData
+
+__all__ = ["ClickModel", "simulate", "trust_bias", "write_log"]
+
+# A block stays below the wanted clicks unless their number is this many standard deviations too large: 1e-15.
+_SAFE = 8.0
+# Sessions from which the mean number of clicks is learned before the first large block.
+_PILOT = 1_000_000
+# With fewer sessions to go, they are drawn one by one.
+_FEW = 20_000
+_MOST = 10**15  # sessions; sums of them must stay exact
+
+
+def simulate(
+    data: RankingData,
+    scores: ArrayLike,
+    policy: Any,
+    exam: Any,
+    *,
+    clicks: int | None = None,
+    sessions: int | None = None,
+    seed: int | np.random.Generator = 0,
+    relevance_threshold: float = 3,
+    click_model: ClickModel | None = None,
+    query_frequencies: ArrayLike | None = None,
+    displays: bool = False,
+    propensities: bool = True,
+    policy_name: str | None = None,
+    threads: int | None = None,
+) -> ClickCounts:
+    """Show pages to simulated users and count what they click.
+
+        P(click | shown at rank r) = theta_r * P(click | examined)
+
+    Each session asks one query, sees one page, and clicks each document on it independently. For all policies but
+    Plackett-Luce and your own, all sessions of a query are drawn at once, exactly in distribution, so that 10^9 clicks
+    cost about as much as 10^7.
+
+    Arguments:
+        data: ranking data with labels.
+        scores: what the logging policy ranks by, one per document.
+        policy: see `counterrank.policies`; or `{query index: Explicit}`.
+        exam: how likely each rank is examined, see `counterrank.examination`.
+        clicks: stop with the session that holds this click; or
+        sessions: how many pages to show.
+        seed: one seed gives one result, whatever the number of threads.
+        relevance_threshold: the smallest label of a relevant document.
+        click_model: see `ClickModel`; by default the paper's, 1.0 for relevant documents and 0.1 for others.
+        query_frequencies: how often each query is asked, up to a factor; all equally often if None.
+        displays: also keep the clicks of each distinct page, which `estimators.rerank` needs.
+        propensities: log P(examined | query, policy) with each shown document, if the policy can tell it.
+        policy_name: a name to log with the sessions, for logs of several policies put together.
+        threads: None for all cores.
+
+    >>> from counterrank.clicks import policies
+    >>> from counterrank.clicks.examination import inverse_rank
+    >>> data = RankingData([[0.0], [0.0]], [0, 2], labels=[0, 4])
+    >>> log = simulate(data, [2.0, 1.0], policies.Deterministic(k=2), inverse_rank(k=2), sessions=1000)
+    >>> log.n_sessions, log.impressions.tolist()
+    (1000, [1000, 1000])
+    """
+    wanted = _check_amount(clicks, sessions)
+    users = Users.make(data, scores, policy, exam, relevance_threshold, click_model, query_frequencies, threads)
+    key = seed_key(seed)
+    what = f"simulating {wanted:,} {'sessions' if clicks is None else 'clicks'}"
+    with progress(what, wanted) as advance:
+        if clicks is None:
+            parts = [users.all_at_once(wanted, key, displays)]
+        else:
+            parts = _until(users, wanted, key, displays, advance)
+    counts = ClickCounts.concat(parts) if len(parts) > 1 else parts[0]
+    return users.finished(counts, propensities, policy_name)
+
+
+def _until(users: Users, clicks: int, key: np.uint64, displays: bool, advance: Any) -> list[ClickCounts]:
+    """Sessions up to the one with the wanted click: large blocks that stay below it, then one by one.
+
+    Sizes of blocks follow from earlier blocks alone, so that all of them together are the beginning of one endless
+    row of sessions.
+    """
+    parts: list[ClickCounts] = []
+    seen = shown = 0
+    while True:
+        size = _safe_block(users, clicks - seen, seen, shown)
+        block_key = derive_key(key, len(parts))
+        if size < _FEW:
+            parts.append(users.one_by_one(clicks - seen, block_key, displays, advance))
+            return parts
+        part = users.all_at_once(size, block_key, displays)
+        if part.n_clicks >= clicks - seen:  # once in 1e15 times
+            raise CounterrankError("clicks: a block of sessions went beyond them by sheer luck; use another seed")
+        parts.append(part)
+        seen, shown = seen + part.n_clicks, shown + size
+        advance(part.n_clicks)
+
+
+def _safe_block(users: Users, clicks: int, seen: int, shown: int) -> int:
+    """How many sessions hold fewer than `clicks` clicks, all but certainly.
+
+    The clicks of a session have a variance of at most (1 + b) times their mean, with b the largest mean of any page.
+    """
+    if shown == 0:
+        return min(clicks // users.source_width, _PILOT)
+    spread = 1.0 + users.largest_mean
+    mean = (seen + _SAFE**2 * spread + _SAFE * math.sqrt((seen + 1) * spread)) / shown  # at most, all but certainly
+    room = clicks - _SAFE * math.sqrt(clicks * spread)
+    return max(0, min(int(room / mean), _MOST))
+
+
+def _check_amount(clicks: Any, sessions: Any) -> int:
+    if (clicks is None) == (sessions is None):
+        raise CounterrankError("clicks, sessions: expected one of the two")
+    name, value = ("sessions", sessions) if clicks is None else ("clicks", clicks)
+    whole = isinstance(value, int | np.integer) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not whole or not 1 <= value <= _MOST:
+        raise CounterrankError(f"{name}={value!r}: expected a whole number from 1 to 10**15")
+    return int(value)

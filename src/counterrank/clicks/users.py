@@ -1,0 +1,234 @@
+"""Simulated users: the queries they ask, the pages they are shown, what they click."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.clicks import _simulation
+from counterrank.clicks._pages import offsets_of
+from counterrank.clicks.click_models import ClickModel
+from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.displays import Displays, merge_pages
+from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.policies.base import as_policy
+from counterrank.clicks.policies.pages import PageSource
+from counterrank.common.checks import FloatArray, IntArray, check_vector
+from counterrank.common.errors import CounterrankError
+from counterrank.common.parallel import for_queries, for_range
+from counterrank.common.random import derive_key
+from counterrank.common.ranking import longest_query
+from counterrank.data import RankingData
+from counterrank.data.identity import identity
+from counterrank.data.labels import check_labels
+
+_CHUNK = 1 << 18  # sessions drawn one by one at a time
+_PATIENCE = 10**8  # sessions without a click before giving up
+
+
+@dataclass(frozen=True, eq=False)
+class Sessions:
+    """Sessions one by one.
+
+    Attributes:
+        queries: the query of each.
+        offsets: where the page of each begins.
+        docs: the documents by rank, as rows of the data.
+        clicked: whether each was clicked.
+    """
+
+    queries: IntArray
+    offsets: IntArray
+    docs: IntArray
+    clicked: Any
+
+    def clicks(self) -> IntArray:
+        """The number of clicks of each session."""
+        counts = np.concatenate(([0], np.cumsum(self.clicked)))
+        return counts[self.offsets[1:]] - counts[self.offsets[:-1]]
+
+    def first(self, n: int) -> Sessions:
+        """The first `n` of them."""
+        end = self.offsets[n]
+        return Sessions(self.queries[:n], self.offsets[: n + 1], self.docs[:end], self.clicked[:end])
+
+    def ranks(self) -> IntArray:
+        """The rank of each document, from 1."""
+        ranks: IntArray = np.arange(1, len(self.docs) + 1) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
+        return ranks
+
+
+@dataclass(frozen=True, eq=False)
+class Users:
+    """Everything that decides about a session, made ready once.
+
+    Attributes:
+        data: what is searched.
+        source: the pages of the policy.
+        policy: the policy itself.
+        exam: how likely each rank is examined.
+        world: the same and the click model, for kernels.
+        frequencies: how likely each query is asked, summing to 1.
+        largest_mean: no page has more clicks than this on average.
+    """
+
+    data: RankingData
+    source: PageSource
+    policy: Any
+    exam: Examination
+    world: _simulation.World
+    frequencies: FloatArray
+    largest_mean: float
+    threads: int | None
+
+    @classmethod
+    def make(
+        cls,
+        data: RankingData,
+        scores: ArrayLike,
+        policy: Any,
+        exam: Any,
+        relevance_threshold: float,
+        click_model: ClickModel | None,
+        query_frequencies: ArrayLike | None,
+        threads: int | None,
+    ) -> Users:
+        """Check what was given."""
+        check_labels(data)
+        given = check_vector(scores, data.n_docs, "scores")
+        chosen, curve = as_policy(policy), check_examination(exam)
+        model = ClickModel() if click_model is None else click_model
+        if not isinstance(model, ClickModel):
+            raise CounterrankError(f"click_model: {type(model).__name__}; expected simulation.ClickModel")
+        n = longest_query(data.offsets)
+        theta, (other, relevant) = curve.curve(n), model.by_rank(n)
+        world = _simulation.World(theta, model.attractiveness(data, relevance_threshold), other, relevant)
+        most = theta * np.maximum(other, relevant)
+        if not most.any():
+            raise CounterrankError("exam, click_model: no rank is ever clicked; expected a probability above 0")
+        source = PageSource.make(chosen, given, data.offsets, threads)
+        frequencies = _check_frequencies(query_frequencies, data.n_queries)
+        return cls(data, source, chosen, curve, world, frequencies, float(most.sum()), threads)
+
+    @property
+    def source_width(self) -> int:
+        """No page is longer."""
+        return self.source.width if self.source.is_built_in else longest_query(self.data.offsets)
+
+    def all_at_once(self, sessions: int, key: np.uint64, displays: bool) -> ClickCounts:
+        """The counts of so many sessions; drawn together where pages can be counted."""
+        rng = np.random.default_rng(int(derive_key(key, -1)))
+        asked: IntArray = rng.multinomial(sessions, self.frequencies)
+        if not self.source.is_built_in:
+            return self._in_chunks(asked, key, displays)
+        args = (self.source.plan, self.world, asked, self.source.width, key, displays)
+        found = for_queries(_simulation.simulate_queries, self.data.offsets, *args, threads=self.threads)
+        cells, pages, places = (np.concatenate([part[i] for part in found], axis=1) for i in range(3))
+        kept = Displays(offsets_of(pages[0]), places[0], pages[1], places[1]) if displays else None
+        return self._counts(asked, cells, kept)
+
+    def one_by_one(self, clicks: int, key: np.uint64, displays: bool, advance: Callable[[float], None]) -> ClickCounts:
+        """The counts of the sessions up to the one with the wanted click."""
+        parts: list[ClickCounts] = []
+        seen = begin = 0
+        size = 1024
+        while True:
+            drawn = self.draw(size, key, begin)
+            total = np.cumsum(drawn.clicks())
+            enough = int(np.searchsorted(total, clicks - seen)) + 1
+            parts.append(self.count(drawn.first(min(enough, size)), displays))
+            if enough <= size:
+                return ClickCounts.concat(parts)
+            seen, begin = seen + int(total[-1]), begin + size
+            if seen == 0 and begin > _PATIENCE:
+                raise CounterrankError(f"clicks: none in {begin:,} sessions; expected pages that can be clicked")
+            advance(int(total[-1]))
+            size = min(2 * size, _CHUNK)
+
+    def draw(self, n: int, key: np.uint64, begin: int) -> Sessions:
+        """Sessions number `begin` to `begin + n` of this key."""
+        rng = np.random.default_rng([int(derive_key(key, -1)), begin])
+        bounds = np.cumsum(self.frequencies)
+        queries = np.searchsorted(bounds / bounds[-1], rng.random(n), side="right")
+        return self.answer(queries, key, begin)
+
+    def answer(self, queries: IntArray, key: np.uint64, begin: int) -> Sessions:
+        """Sessions with given queries."""
+        offsets, docs = self.source.draw(queries, key, begin)
+        clicked = np.empty(len(docs), np.bool_)
+        args = (offsets, docs, self.world, derive_key(key, -2), begin, clicked)
+        for_range(_simulation.click_pages, len(queries), *args, threads=self.threads)
+        return Sessions(queries, offsets, docs, clicked)
+
+    def _in_chunks(self, asked: IntArray, key: np.uint64, displays: bool) -> ClickCounts:
+        """The counts of so many sessions of each query, drawn one by one."""
+        queries = np.repeat(np.arange(len(asked)), asked)
+        parts = [
+            self.count(self.answer(queries[begin : begin + _CHUNK], key, begin), displays)
+            for begin in range(0, len(queries), _CHUNK)
+        ]
+        return ClickCounts.concat(parts)
+
+    def count(self, sessions: Sessions, displays: bool) -> ClickCounts:
+        """Add up sessions."""
+        n = longest_query(self.data.offsets) + 1
+        keys, places = np.unique(sessions.docs * n + sessions.ranks(), return_inverse=True)
+        impressions = np.bincount(places, minlength=len(keys))
+        clicks = np.bincount(places[sessions.clicked], minlength=len(keys))
+        cells = np.stack((keys // n, keys % n, impressions, clicks))
+        asked = np.bincount(sessions.queries, minlength=self.data.n_queries)
+        kept = None
+        if displays:
+            once, shown = np.ones(len(sessions.queries), np.int64), sessions.clicked.astype(np.int64)
+            kept = merge_pages(self.data.offsets, Displays(sessions.offsets, sessions.docs, once, shown))
+        return self._counts(asked, cells, kept)
+
+    def _counts(self, asked: IntArray, cells: IntArray, displays: Displays | None) -> ClickCounts:
+        columns = [np.ascontiguousarray(column) for column in cells]
+        return ClickCounts(
+            identity=identity(self.data),
+            offsets=self.data.offsets,
+            sessions=asked,
+            docs=columns[0],
+            ranks=columns[1],
+            impressions=columns[2],
+            clicks=columns[3],
+            displays=displays,
+            examination=self.exam,
+        )
+
+    def finished(self, counts: ClickCounts, propensities: bool, policy_name: str | None) -> ClickCounts:
+        """With what is logged beside the clicks."""
+        if propensities and callable(getattr(self.policy, "propensity", None)):
+            counts = replace(counts, propensities=self.propensity()[counts.docs])
+        if policy_name is not None:
+            counts = replace(
+                counts,
+                policies=np.zeros(len(counts.docs), np.int64),
+                policy_names=(policy_name,),
+                policy_sessions=counts.sessions[None],
+            )
+        return counts
+
+    def propensity(self) -> FloatArray:
+        """P(examined | query, policy) of each document."""
+        rho: FloatArray = self.policy.propensity(self.source.plan.scores, self.data.offsets, self.exam)
+        return rho
+
+
+def _check_frequencies(query_frequencies: ArrayLike | None, n_queries: int) -> FloatArray:
+    if query_frequencies is None:
+        return np.full(n_queries, 1.0 / n_queries)
+    given = check_vector(query_frequencies, n_queries, "query_frequencies", "queries")
+    if (given < 0.0).any():
+        place = int(np.argmax(given < 0.0))
+        raise CounterrankError(f"query_frequencies: {given[place]:g} for query {place}; expected 0 or more")
+    if not given.any():
+        raise CounterrankError("query_frequencies: all are 0; expected at least one above 0")
+    scaled: FloatArray = given / given.max()  # so that the sum cannot overflow
+    scaled /= scaled.sum()
+    return scaled
