@@ -22,3 +22,7 @@ class ModelError(CounterrankError):
 
 class MissingFileError(CounterrankError, FileNotFoundError):
     """A file or folder that is not there."""
+
+
+class CoverageWarning(UserWarning):
+    """An estimator was given clicks that break the condition under which it is unbiased."""

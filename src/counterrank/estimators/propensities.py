@@ -1,0 +1,92 @@
+"""Capped inverse propensities of clicks: what each click counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.examination import Examination
+from counterrank.common.checks import FloatArray, IntArray, check_vector
+from counterrank.common.errors import CounterrankError
+
+# A click that had a smaller chance than this did not happen; without the line, sums of 1 / propensity could overflow.
+_SMALLEST = 1e-200
+
+
+def check_clip(clip: Any) -> float:
+    """A cap on 1 / propensity; infinity for None.
+
+    >>> check_clip(10), check_clip(None)
+    (10.0, inf)
+    """
+    if clip is None:
+        return np.inf
+    if isinstance(clip, bool) or not isinstance(clip, int | float | np.number) or not 0.0 < float(clip) < np.inf:
+        raise CounterrankError(f"clip={clip!r}: expected a finite number above 0, or None for no cap")
+    return float(clip)
+
+
+def check_propensities(rho: ArrayLike, clicks: ClickCounts, name: str = "rho") -> FloatArray:
+    """Probabilities, one for each document of the data that was clicked."""
+    given = check_vector(rho, clicks.n_docs, name)
+    outside = (given < 0.0) | (given > 1.0)
+    if outside.any():
+        place = int(np.argmax(outside))
+        raise CounterrankError(
+            f"{name}: {given[place]:g} for {_place(clicks.offsets, place)}; expected probabilities from 0 to 1"
+        )
+    return given
+
+
+def logged_propensities(clicks: ClickCounts) -> FloatArray:
+    """P(examined | query, policy) of each cell as it was logged."""
+    if clicks.propensities is None:
+        raise CounterrankError(
+            "rho: None, and the clicks hold no logged propensities; pass rho=policy.propensity(scores, offsets, exam)"
+        )
+    return clicks.propensities
+
+
+def examined(exam: Examination, ranks: IntArray) -> FloatArray:
+    """P(examined | rank) for each of many ranks."""
+    curve = exam.curve(int(ranks.max(initial=1)))
+    by_rank: FloatArray = curve[ranks - 1]
+    return by_rank
+
+
+def capped_inverse(
+    propensities: FloatArray, clip: float, clicks: ClickCounts, counts: IntArray, docs: IntArray, ranks: IntArray,
+    name: str,
+) -> FloatArray:  # fmt: skip
+    """min(1 / propensity, clip) of each cell or place, and 0 where it has no clicks.
+
+    A click that could not have happened is an error with a count and an example.
+
+    Arguments:
+        propensities: of each cell or place.
+        clip: as `check_clip` gives it.
+        clicks: where all this is from.
+        counts, docs, ranks: how often each cell or place was clicked, its document and rank.
+        name: of the argument the propensities come from.
+    """
+    clicked = counts > 0
+    impossible = clicked & ~(propensities >= _SMALLEST)
+    if impossible.any():
+        first = int(np.argmax(impossible))
+        documents = len(np.unique(docs[impossible]))
+        raise CounterrankError(
+            f"{name}: {propensities[first]:g} for {counts[impossible].sum():,} clicks on {documents:,} "
+            f"document{'s' if documents > 1 else ''}, such as {_place(clicks.offsets, docs[first])} at rank "
+            f"{ranks[first]}; expected a propensity above 0 wherever there is a click"
+        )
+    result = np.zeros(len(propensities))
+    np.divide(1.0, propensities, out=result, where=clicked)
+    return np.minimum(result, clip, out=result)
+
+
+def _place(offsets: IntArray, row: int) -> str:
+    query = int(np.searchsorted(offsets, row, side="right")) - 1
+    return f"document {row - offsets[query]} of query {query}"
