@@ -1,6 +1,9 @@
 """Kernels of gradient descent on a linear model.
 
-`problem` is (offsets, features, weights, low, inverse, shared, longest) and `loss` the numbers of a `LossSpec`.
+`problem` is (offsets, features, weights, low, inverse, shared, longest, sets) and `loss` the numbers of a `LossSpec`.
+`sets` is (of_query, offsets, places): the sets of query q are of_query[q]:of_query[q + 1], the documents of set s are
+at places[offsets[s]:offsets[s + 1]] in their query, and `weights` follow `places`. Where `of_query` is empty, each
+query is one ranking, and `weights` follow the documents of the data.
 """
 
 from __future__ import annotations
@@ -17,22 +20,61 @@ from counterrank.models._linear import gradient_of_rows, scaled_coefficients, sc
 
 @kernel
 def _room(longest: int, n_features: int) -> Any:
+    """Room for scores and slopes of a query, the same of one set, scaled coefficients, and the loss's own."""
     floats, ints = scratch(longest)
-    return floats, ints, np.empty(longest), np.empty(longest), np.empty(n_features)
+    return (
+        np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest), np.empty(n_features), floats, ints
+    )  # fmt: skip
+
+
+@kernel
+def _gather(places: Array, values: Array, out: Array) -> None:
+    for i in range(len(places)):
+        out[i] = values[places[i]]
+
+
+@kernel
+def _add_at(places: Array, values: Array, out: Array) -> None:
+    for i in range(len(places)):
+        out[places[i]] += values[i]
+
+
+@kernel
+def _loss_of_rankings(
+    q: int, start: int, end: int, sets: Any, loss: Any, scores: Array, weights: Array, slopes: Array, room: Any
+) -> float:
+    """The loss of the query as a whole, or of all its sets; `slopes` gets d loss / d scores."""
+    kind, alpha, k, band, table = loss
+    _, _, set_scores, set_slopes, _, floats, ints = room
+    of_query, offsets, places = sets
+    whole = len(of_query) == 0
+    n_sets = 1 if whole else of_query[q + 1] - of_query[q]
+    if not whole:
+        slopes[:] = 0.0
+    value = 0.0
+    for i in range(n_sets):
+        # one call of the loss for both kinds, since it is compiled into each place it is called from
+        first, last, own, own_slopes = start, end, scores, slopes
+        if not whole:
+            first, last = offsets[of_query[q] + i], offsets[of_query[q] + i + 1]
+            own, own_slopes = set_scores[: last - first], set_slopes[: last - first]
+            _gather(places[first:last], scores, own)
+        value += query_loss(kind, alpha, k, band, table, own, weights[first:last], own_slopes, floats, ints)
+        if not whole:
+            _add_at(places[first:last], own_slopes, slopes)
+    return value
 
 
 @kernel
 def _query_gradient(q: int, problem: Any, loss: Any, coefficients: Array, room: Any, gradient: Array) -> float:
     """The loss of one query, and its gradient for the coefficients."""
-    offsets, features, weights, low, inverse, shared, _ = problem
-    kind, alpha, k, band, table = loss
-    floats, ints, score_room, slope_room, scaled = room
+    offsets, features, weights, low, inverse, shared, _, sets = problem
     at = 0 if shared else q
     start, end = offsets[q], offsets[q + 1]
-    rows, scores, slopes = features[start:end], score_room[: end - start], slope_room[: end - start]
+    rows, scores, slopes, scaled = features[start:end], room[0][: end - start], room[1][: end - start], room[4]
     constant = scaled_coefficients(coefficients, low[at], inverse[at], scaled)
     score_rows(rows, scaled, constant, scores)
-    value = query_loss(kind, alpha, k, band, table, scores, weights[start:end], slopes, floats, ints)
+    value = _loss_of_rankings(q, start, end, sets, loss, scores, weights, slopes, room)
     gradient_of_rows(rows, slopes, gradient)
     for f in range(len(coefficients)):
         gradient[f] *= inverse[at, f]

@@ -15,6 +15,7 @@ from counterrank.data import RankingData
 from counterrank.losses.spec import LossSpec
 from counterrank.models.scaling import Scales
 from counterrank.training._sgd import batch_epoch, sgd_epoch
+from counterrank.training.sets import Sets
 
 # A batch is summed in this many pieces whatever the number of threads, so that sums are always formed in one order.
 _PIECES = 32
@@ -25,36 +26,51 @@ class LinearProblem:
     """A loss over weighted queries as a function of a linear model's coefficients.
 
     Attributes:
-        kernel_data: what the kernels take: offsets, features, weights that sum to 1 in absolute value, scaling.
+        kernel_data: what the kernels take: offsets, features, weights that sum to 1 in absolute value, scaling, sets.
         loss: which loss.
-        queries: those that can teach something: with at least two different weights.
+        queries: those that can teach something: with at least two different weights, in one set if there are sets.
         n_features: the length of the coefficients.
+        work: about how much there is to do for each query, in documents.
     """
 
     kernel_data: tuple[Any, ...]
     loss: LossSpec
     queries: IntArray
     n_features: int
+    work: IntArray
 
     @classmethod
-    def make(cls, data: RankingData, weights: FloatArray, scales: Scales, loss: LossSpec) -> LinearProblem:
-        """Normalise the weights and find the queries to learn from."""
-        usable = usable_queries(weights, data.offsets)
+    def make(
+        cls, data: RankingData, weights: FloatArray, scales: Scales, loss: LossSpec, sets: Sets | None = None
+    ) -> LinearProblem:
+        """Normalise the weights and find the queries to learn from; with sets, weights are those of their members."""
+        total = np.abs(weights).sum()
+        work: IntArray = data.lengths
+        usable = usable_queries(weights, data.offsets if sets is None else sets.offsets)
         if not len(usable):
+            name, what = ("weights", "query") if sets is None else ("views", "set")
             raise CounterrankError(
-                "weights: equal within every query, so there is nothing to learn; expected at least one query whose "
+                f"{name}: equal within every {what}, so there is nothing to learn; expected at least one {what} whose "
                 "documents differ in weight"
             )
+        of_query, offsets, places = np.empty((3, 0), np.int64)
+        if sets is not None:
+            # sets of equal weights count in the sum that weights are divided by, as such queries do
+            sets, weights = sets.subset(usable, weights)
+            of_query, offsets, places = sets.by_query(data)
+            usable = np.unique(sets.owners)
+            work = work + np.bincount(sets.owners, weights=np.diff(offsets), minlength=data.n_queries).astype(np.int64)
         kernel_data = (
             data.offsets,
             data.features,
-            weights / np.abs(weights).sum(),
+            weights / total,
             scales.low,
             scales.inverse,
             scales.shared,
-            longest_query(data.offsets),
+            longest_query(data.offsets),  # no set is longer
+            (of_query, offsets, places),
         )
-        return cls(kernel_data, loss, usable, data.n_features)
+        return cls(kernel_data, loss, usable, data.n_features, work)
 
     def epoch(self, order: IntArray, step: float, batch: int, coefficients: FloatArray, threads: int) -> float:
         """Pass once over the queries in the given order, changing `coefficients`; the sum of losses met."""
@@ -87,8 +103,7 @@ class LinearProblem:
 
     def _share_out(self, order: IntArray, bounds: IntArray, n_batches: int, threads: int) -> IntArray:
         """For each batch, where each thread's pieces begin: about as many documents for each."""
-        offsets = self.kernel_data[0]
-        documents = np.concatenate(([0], np.cumsum(offsets[order + 1] - offsets[order])))[bounds]
+        documents = np.concatenate(([0], np.cumsum(self.work[order])))[bounds]
         begins = documents[:-1].reshape(n_batches, _PIECES) - documents[:-1:_PIECES, None]
         sizes = documents[_PIECES::_PIECES] - documents[:-1:_PIECES]
         cuts = np.full((n_batches, threads + 1), _PIECES)
@@ -98,7 +113,7 @@ class LinearProblem:
 
 
 def usable_queries(weights: FloatArray, offsets: IntArray) -> IntArray:
-    """The queries that can teach something: with at least two different weights.
+    """The queries (or sets) that can teach something: with at least two different weights.
 
     >>> usable_queries(np.array([1.0, 0.0, 1.0, 1.0]), np.array([0, 2, 4])).tolist()
     [0]

@@ -7,18 +7,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.common.checks import FloatArray, check_choice, check_vector, make_generator
+from counterrank.common.checks import FloatArray, check_choice, make_generator
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike
-from counterrank.common.parallel import for_queries, thread_count
+from counterrank.common.parallel import thread_count
 from counterrank.common.progress import progress
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
-from counterrank.evaluation import higher_is_better, prefix_sums, rank_values, weighted_queries
+from counterrank.estimators.views import Views
+from counterrank.evaluation import higher_is_better
 from counterrank.losses import NamedLoss, named_loss
-from counterrank.models.linear import LinearModel, linear_scores
-from counterrank.models.scaling import NORMALIZE, Scaler, Scales
-from counterrank.training.descent import Judge, Run, Schedule, natural_step, race, race_epochs
+from counterrank.models.linear import LinearModel
+from counterrank.models.scaling import NORMALIZE, Scaler
+from counterrank.training.descent import Run, Schedule, natural_step, race, race_epochs
+from counterrank.training.evidence import check_data, check_evidence, check_validation, make_judge
 from counterrank.training.problem import LinearProblem
 
 MODELS = ("linear",)
@@ -86,31 +88,33 @@ class Ranker:
     def fit(
         self,
         data: RankingData,
-        weights: ArrayLike,
-        validation: tuple[RankingData, ArrayLike] | None = None,
+        weights: ArrayLike | Views,
+        validation: tuple[RankingData, ArrayLike | Views] | None = None,
     ) -> Ranker:
         """Learn from documents and their weights; returns itself.
 
         Arguments:
             data: the queries to learn from.
-            weights: one number per document; the scale does not matter.
-            validation: other queries and their weights. The model of the epoch with the best metric on them is kept.
-                Without them training runs `max_epochs` and keeps the last model.
+            weights: one number per document; the scale does not matter. Or the views of `estimators.rerank`: then each
+                displayed set is a ranking of its own, and a step takes all sets of a query.
+            validation: other queries and their weights (views, if those are learned from). The model of the epoch with
+                the best metric on them is kept. Without them training runs `max_epochs` and keeps the last model.
         """
         check_choice(self.model, MODELS, "model")
         check_choice(self.normalize, NORMALIZE, "normalize")
         schedule = self._schedule()
         loss = named_loss(self.loss)
         metric = self.metric or loss.metric(self.k)
-        spec = loss.spec(self.k, longest_query(_check_data(data, "data").offsets))
+        spec = loss.spec(self.k, longest_query(check_data(data, "data").offsets))
+        evidence = check_evidence(weights, data)
         scaler = Scaler.learn(self.normalize, data, schedule.threads)
         scales = scaler.scales(data, schedule.threads)
-        problem = LinearProblem.make(data, check_weights(weights, data, "weights"), scales, spec)
-        on_training = make_judge(metric, data, problem.kernel_data[2], scales)
+        problem = LinearProblem.make(data, evidence.weights, scales, spec, evidence.sets)
+        on_training = make_judge(metric, data, evidence, scales)
         on_validation = None
         if validation is not None:
-            other, other_weights = _check_pair(validation, data)
-            on_validation = make_judge(metric, other, other_weights, scaler.scales(other, schedule.threads))
+            other, judged_by = check_validation(validation, data, evidence.sets is not None)
+            on_validation = make_judge(metric, other, judged_by, scaler.scales(other, schedule.threads))
 
         def make_run(step: float) -> Run:
             return Run(problem, schedule, step, on_training, on_validation)
@@ -131,7 +135,7 @@ class Ranker:
     def predict(self, data: RankingData) -> FloatArray:
         """A score for each document of raw data; a higher score ranks first."""
         model = self._fitted()
-        _check_data(data, "data")
+        check_data(data, "data")
         if data.n_features != self.n_features_:
             raise CounterrankError(
                 f"data: {data.n_features} features; the ranker was trained on {self.n_features_} "
@@ -185,47 +189,6 @@ class Ranker:
         if not hasattr(self, "model_"):
             raise CounterrankError("ranker: not trained yet; call fit first")
         return self.model_
-
-
-def check_weights(weights: ArrayLike, data: RankingData, name: str) -> FloatArray:
-    """Finite weights, one per document, not all zero; scaled to at most 1, so that no sum of them overflows."""
-    checked = check_vector(weights, data.n_docs, name)
-    largest = np.abs(checked).max()
-    if largest == 0.0:
-        raise CounterrankError(f"{name}: all are 0; expected at least one document with evidence")
-    scaled: FloatArray = checked / largest
-    return scaled
-
-
-def make_judge(metric: str, data: RankingData, weights: FloatArray, scales: Scales) -> Judge:
-    """Each query's part in the metric at the current ranks, sum(omega * lambda) / sum(|omega|); larger is better."""
-    sign = 1.0 if higher_is_better(metric) else -1.0
-    prefix = prefix_sums(rank_values(metric, longest_query(data.offsets)))
-    total = sign / np.abs(weights).sum()
-
-    def judge(coefficients: FloatArray, threads: int) -> FloatArray:
-        scores = linear_scores(data, coefficients, scales, threads)
-        parts = np.empty(data.n_queries)
-        for_queries(weighted_queries, data.offsets, scores, weights, prefix, parts, threads=threads)
-        parts *= total
-        return parts
-
-    return judge
-
-
-def _check_data(data: Any, name: str) -> RankingData:
-    if not isinstance(data, RankingData):
-        raise CounterrankError(f"{name}: {type(data).__name__}; expected RankingData")
-    return data
-
-
-def _check_pair(validation: Any, data: RankingData) -> tuple[RankingData, FloatArray]:
-    if not isinstance(validation, tuple | list) or len(validation) != 2:
-        raise CounterrankError("validation: expected a pair (data, weights)")
-    other = _check_data(validation[0], "validation")
-    if other.n_features != data.n_features:
-        raise CounterrankError(f"validation: {other.n_features} features; expected {data.n_features} as in data")
-    return other, check_weights(validation[1], other, "validation weights")
 
 
 def _natural(row: dict[str, float | None], metric: str) -> dict[str, Any]:

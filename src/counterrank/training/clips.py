@@ -1,0 +1,133 @@
+"""Choosing a clip: train with each, and judge all of them by the same unclipped validation clicks."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.common.checks import make_generator
+from counterrank.common.errors import CounterrankError
+from counterrank.data import RankingData
+from counterrank.estimators.propensities import check_clip
+from counterrank.estimators.views import Views
+from counterrank.evaluation import higher_is_better
+from counterrank.training.ranker import Ranker
+
+
+@dataclass(frozen=True)
+class ClipTrial:
+    """What came of one clip.
+
+    Attributes:
+        clip: the cap on 1 / propensity of each training click; None for no cap.
+        validation: the validation metric of the ranker trained with it, in its natural sign; None if training failed.
+        error: why training failed, or None.
+    """
+
+    clip: float | None
+    validation: float | None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class BestClip:
+    """The ranker of the best clip, and how the others did.
+
+    Attributes:
+        ranker: trained with `clip`.
+        clip: the best one; None for no cap.
+        metric: what `trials` were judged by.
+        trials: one for each clip, from the smallest to no cap.
+    """
+
+    ranker: Ranker
+    clip: float | None
+    metric: str
+    trials: tuple[ClipTrial, ...]
+
+
+def fit_best_clip(
+    ranker: Ranker,
+    data: RankingData,
+    weigh: Callable[..., ArrayLike | Views],
+    clips: Sequence[float | None],
+    *,
+    validation: tuple[RankingData, ArrayLike | Views],
+) -> BestClip:
+    """Train a copy of the ranker for each clip and keep the one with the best validation metric.
+
+    Clipping makes training weights less noisy and more biased, and only clicks that were not clipped can tell where
+    the balance lies: the metric of clipped ones would be best where there is least to get wrong.
+
+    Arguments:
+        ranker: its settings are used; it is not changed itself.
+        data: the queries to learn from.
+        weigh: from `clip=` to the weights to learn from: an estimator with its other arguments filled in, such as
+            `functools.partial(estimators.policy_aware, clicks, rho)`.
+        clips: numbers above 0, None for no clip; `estimators.clip_grid` makes a sensible few of the clicks.
+        validation: other queries and their weights *without* a clip.
+
+    Returns:
+        The best ranker, its clip, and the table of all. Of equally good clips the smallest is kept. A clip with which
+        training fails (say, a fixed learning rate diverges) is left out and its error told; if all fail, the first
+        error is raised.
+
+    >>> data = RankingData([[0.0, 1.0], [1.0, 0.0], [1.0, 0.5], [0.0, 1.0]], offsets=[0, 2, 4])
+    >>> def weigh(clip):  # nine clicks of propensity 1, one of 0.01
+    ...     return np.array([0.0, 9.0, 0.0, min(100.0, clip or 100.0)])
+    >>> best = fit_best_clip(Ranker("arp-hinge", max_epochs=5), data, weigh, [1, None], validation=(data, weigh(None)))
+    >>> best.clip, [(trial.clip, round(trial.validation, 2)) for trial in best.trials]
+    (None, [(1.0, 1.92), (None, 1.08)])
+    """
+    grid = _check_clips(clips)
+    if not isinstance(ranker, Ranker):
+        raise CounterrankError(f"ranker: {type(ranker).__name__}; expected a Ranker")
+    if validation is None:
+        raise CounterrankError("validation: None; expected a pair (data, unclipped weights) to judge the clips by")
+    seed = ranker.seed
+    if isinstance(seed, np.random.Generator):  # drawn from once, so that all clips see the queries in one order
+        seed = int(make_generator(seed).integers(2**63))
+    best: Ranker | None = None
+    chosen: float | None = None
+    trials: list[ClipTrial] = []
+    errors: list[CounterrankError] = []
+    for clip in grid:
+        weights = weigh(clip=clip)
+        candidate = copy.copy(ranker)
+        candidate.seed = seed
+        try:
+            candidate.fit(data, weights, validation=validation)
+        except CounterrankError as error:
+            errors.append(error)
+            trials.append(ClipTrial(clip, None, str(error)))
+            continue
+        trials.append(ClipTrial(clip, _reached(candidate)))
+        if best is None or _is_better(candidate, best):
+            best, chosen = candidate, clip
+    if best is None:
+        raise errors[0]
+    return BestClip(best, chosen, best.metric_, tuple(trials))
+
+
+def _check_clips(clips: Any) -> list[float | None]:
+    """Each clip once, the smallest first and no clip last."""
+    if isinstance(clips, str) or not isinstance(clips, Sequence | np.ndarray) or not len(clips):
+        raise CounterrankError("clips: expected a list of at least one number above 0, or None for no clip")
+    caps = sorted({check_clip(clip) for clip in clips})
+    return [cap if cap < np.inf else None for cap in caps]
+
+
+def _reached(ranker: Ranker) -> float:
+    """The validation metric of the model that was kept."""
+    return float(ranker.history_[ranker.best_epoch_ - 1]["validation"])
+
+
+def _is_better(one: Ranker, other: Ranker) -> bool:
+    if higher_is_better(one.metric_):
+        return _reached(one) > _reached(other)
+    return _reached(one) < _reached(other)

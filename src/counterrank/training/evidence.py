@@ -1,0 +1,90 @@
+"""What a ranker learns from and is judged by: weights of documents, or weighted sets of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.common.checks import FloatArray, check_vector
+from counterrank.common.errors import CounterrankError
+from counterrank.common.parallel import for_queries
+from counterrank.common.ranking import longest_query
+from counterrank.data import RankingData
+from counterrank.estimators.views import Views, check_views
+from counterrank.evaluation import higher_is_better, prefix_sums, rank_values, weighted_queries
+from counterrank.models.linear import linear_scores
+from counterrank.models.scaling import Scales
+from counterrank.training.descent import Judge
+from counterrank.training.sets import Sets
+
+
+class Evidence(NamedTuple):
+    """Weights of all documents of the data; or, with sets, of their members."""
+
+    weights: FloatArray
+    sets: Sets | None
+
+
+def check_data(data: Any, name: str) -> RankingData:
+    """Ranking data, or an error."""
+    if not isinstance(data, RankingData):
+        raise CounterrankError(f"{name}: {type(data).__name__}; expected RankingData")
+    return data
+
+
+def check_evidence(weights: ArrayLike | Views, data: RankingData, where: str = "") -> Evidence:
+    """Finite weights, not all zero, one per document or in sets; scaled to at most 1, so that no sum overflows."""
+    sets, name = None, f"{where}weights"
+    if isinstance(weights, Views):
+        name = f"{where}views"
+        views = check_views(weights, data.offsets, name)
+        sets, checked = Sets.of(views, data), views.weights
+    else:
+        checked = check_vector(weights, data.n_docs, name)
+    largest = np.abs(checked).max()
+    if largest == 0.0:
+        raise CounterrankError(f"{name}: all are 0; expected at least one document with evidence")
+    return Evidence(checked / largest, sets)
+
+
+def check_validation(validation: Any, data: RankingData, with_sets: bool) -> tuple[RankingData, Evidence]:
+    """Validation data with as many features and the same kind of evidence as in training."""
+    if not isinstance(validation, tuple | list) or isinstance(validation, Views) or len(validation) != 2:
+        raise CounterrankError("validation: expected a pair (data, weights)")
+    other = check_data(validation[0], "validation")
+    if other.n_features != data.n_features:
+        raise CounterrankError(f"validation: {other.n_features} features; expected {data.n_features} as in data")
+    if isinstance(validation[1], Views) != with_sets:
+        given, expected = ("weights", "views") if with_sets else ("views", "weights")
+        raise CounterrankError(
+            f"validation: {given}, where training has {expected}; expected {expected} in both, since ranks are taken "
+            "inside displayed sets with views, and in whole queries with weights"
+        )
+    return other, check_evidence(validation[1], other, "validation ")
+
+
+def make_judge(metric: str, data: RankingData, evidence: Evidence, scales: Scales) -> Judge:
+    """Each query's part in the metric at the current ranks, sum(omega * lambda) / sum(|omega|); larger is better.
+
+    With sets, ranks are those inside each set, and the part of a query is the sum over its sets.
+    """
+    weights, sets = evidence
+    sign = 1.0 if higher_is_better(metric) else -1.0
+    prefix = prefix_sums(rank_values(metric, longest_query(data.offsets)))
+    total = sign / np.abs(weights).sum()
+    offsets = data.offsets if sets is None else sets.offsets
+
+    def judge(coefficients: FloatArray, threads: int) -> FloatArray:
+        scores = linear_scores(data, coefficients, scales, threads)
+        if sets is not None:
+            scores = scores[sets.docs]
+        parts: FloatArray = np.empty(len(offsets) - 1)
+        for_queries(weighted_queries, offsets, scores, weights, prefix, parts, threads=threads)
+        if sets is not None:
+            parts = np.asarray(np.bincount(sets.owners, weights=parts, minlength=data.n_queries), np.float64)
+        parts *= total
+        return parts
+
+    return judge
