@@ -1,11 +1,22 @@
-"""How good a ranking is: metrics from labels, and the metric of weighted documents that training watches."""
+"""How good a ranking is: metrics from labels, and the metric of weighted documents that training watches.
 
+Without labels `estimate`, `compare` and `select` judge by clicks, with intervals.
+"""
+
+from counterrank.evaluation.click_metrics import compare, estimate
+from counterrank.evaluation.judgement import Estimate, IntervalWarning
 from counterrank.evaluation.label_metrics import evaluate, evaluate_queries
 from counterrank.evaluation.metrics import higher_is_better, parse_metric, rank_values
 from counterrank.evaluation.runs import ranked_rows, write_run
+from counterrank.evaluation.selection import Selection, select
 from counterrank.evaluation.weighted import prefix_sums, weighted_metric, weighted_queries
 
 __all__ = [
+    "Estimate",
+    "IntervalWarning",
+    "Selection",
+    "compare",
+    "estimate",
     "evaluate",
     "evaluate_queries",
     "higher_is_better",
@@ -13,6 +24,7 @@ __all__ = [
     "prefix_sums",
     "rank_values",
     "ranked_rows",
+    "select",
     "weighted_metric",
     "weighted_queries",
     "write_run",

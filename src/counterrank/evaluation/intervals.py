@@ -1,0 +1,203 @@
+"""How far an estimate from clicks may be off: over queries like these, or over new clicks on these queries.
+
+All estimates are quotients of two sums over queries, sum(terms) / sum(below). `docs/intervals.md` holds what was
+measured: how often the intervals hold the truth, and from which limits on they do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from counterrank.common.checks import FloatArray, check_choice
+from counterrank.common.errors import CounterrankError
+from counterrank.common.parallel import for_queries, run_parallel, thread_count
+from counterrank.common.random import seed_key
+from counterrank.evaluation import _click_kernels
+from counterrank.evaluation.click_evidence import Evidence
+
+TARGETS = ("queries", "these-queries")
+
+# of a variance that is 0 but for rounding
+_ROUNDING = 1e-12
+
+# resamples each job of a thread draws
+_PER_JOB = 64
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which intervals are wanted; checked when made.
+
+    Attributes:
+        target: "queries" or "these-queries".
+        confidence: how often an interval shall hold the truth.
+        replicates: how many resamples to draw.
+        key: of the random streams.
+        threads: how many to use.
+    """
+
+    target: str
+    confidence: float
+    replicates: int
+    key: np.uint64
+    threads: int
+
+    @classmethod
+    def checked(cls, target: Any, confidence: Any, replicates: Any, seed: Any, threads: Any) -> Asked:
+        """From what a caller handed over."""
+        check_choice(target, TARGETS, "target")
+        if isinstance(confidence, bool) or not isinstance(confidence, int | float | np.number):
+            raise CounterrankError(f"confidence={confidence!r}: expected a number between 0 and 1, such as 0.95")
+        if not 0.0 < confidence < 1.0:
+            raise CounterrankError(f"confidence={confidence!r}: expected a number between 0 and 1, such as 0.95")
+        if isinstance(replicates, bool) or not isinstance(replicates, int | np.integer) or replicates < 100:
+            raise CounterrankError(f"replicates={replicates!r}: expected a whole number of at least 100")
+        return cls(target, float(confidence), int(replicates), seed_key(seed), thread_count(threads))
+
+
+@dataclass(frozen=True, eq=False)
+class Ratios:
+    """One quotient for each column of the terms, with half the width of its interval.
+
+    Attributes:
+        values: sum(terms) / sum(below).
+        half_widths: nan where there is no telling.
+        evenness: 1 / skewness^2 of the sum that the interval rests on; a sum of n equal clicks has n.
+    """
+
+    values: FloatArray
+    half_widths: FloatArray
+    evenness: FloatArray
+
+
+def resampled_queries(rows: FloatArray, asked: Asked) -> FloatArray:
+    """Sums of the rows of as many queries as there are, drawn with replacement: (replicates, columns)."""
+    sums = np.empty((asked.replicates, rows.shape[1]))
+    starts = range(0, asked.replicates, _PER_JOB)
+    kernel = partial(_click_kernels.resampled_sums, key=asked.key, rows=np.ascontiguousarray(rows), out=sums)
+    jobs = [partial(kernel, first, min(first + _PER_JOB, asked.replicates)) for first in starts]
+    run_parallel(jobs, asked.threads)
+    return sums
+
+
+def over_queries(terms: FloatArray, belows: list[FloatArray], asked: Asked) -> list[Ratios]:
+    """Symmetric bootstrap-t intervals over queries, for the terms divided by each of `belows`.
+
+        R +- c * s,   c = quantile of |R* - R| / s* over resamples of the queries
+
+    s is the standard error of a quotient by linearisation, computed anew in each resample: over Q queries
+    s^2 = Q / (Q - 1) * sum((terms - R * below)^2) / sum(below)^2.
+    """
+    n = len(terms)
+    ratios = [terms.sum(axis=0) / below.sum() for below in belows]
+    rests = [terms - ratio * below[:, None] for ratio, below in zip(ratios, belows, strict=True)]
+    parts = [
+        np.hstack([rest, rest**2, rest * below[:, None], below[:, None], below[:, None] ** 2])
+        for rest, below in zip(rests, belows, strict=True)
+    ]
+    drawn = np.split(resampled_queries(np.hstack(parts), asked), len(belows), axis=1)
+    found = []
+    for ratio, rest, below, sums in zip(ratios, rests, belows, drawn, strict=True):
+        distances = _distances(sums, terms.shape[1])
+        errors = np.sqrt((rest**2).sum(axis=0) * n / max(n - 1, 1)) / below.sum()
+        widths = _quantiles(distances * np.sqrt(max(n - 1, 1) / n), asked.confidence) * errors
+        widths[errors == 0.0] = 0.0 if n > 1 else np.nan
+        found.append(Ratios(ratio, widths, evenness(rest)))
+    return found
+
+
+def _distances(sums: FloatArray, m: int) -> FloatArray:
+    """|R* - R| / s* of each resample, without the factor of the number of queries; inf where s* is 0."""
+    rest, squares, products = sums[:, :m], sums[:, m : 2 * m], sums[:, 2 * m : 3 * m]
+    below, below_squares = sums[:, 3 * m, None], sums[:, 3 * m + 1, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moved = rest / below
+        variances = squares - 2.0 * moved * products + moved**2 * below_squares
+        variances[variances <= _ROUNDING * squares] = 0.0
+        distances: FloatArray = np.abs(rest) / np.sqrt(variances)
+    distances[(below <= 0.0)[:, 0]] = np.inf
+    return distances
+
+
+def _quantiles(distances: FloatArray, confidence: float) -> FloatArray:
+    """Of each column, without resamples that tell nothing; nan where those are more than half of them."""
+    found = np.full(distances.shape[1], np.nan)
+    for m, column in enumerate(distances.T):
+        told = column[np.isfinite(column)]
+        if 2 * len(told) > len(column):
+            found[m] = np.quantile(told, confidence)
+    return found
+
+
+def over_clicks(
+    evidence: Evidence, terms: FloatArray, below: FloatArray, values: FloatArray, centres: FloatArray, asked: Asked
+) -> Ratios:
+    """Normal intervals over new pages and clicks, the sessions of each query held fixed.
+
+        R +- z * s,   s^2 = sum over queries and ranks of n * Var(click * (lambda - centre) / rho) / sum(below)^2
+
+    Var is the sample variance over the n sessions of the query; ranks are taken as independent. The centre is R where
+    `below` varies too (linearisation), and 0 where it is the sessions, which do not.
+    """
+    ratio = terms.sum(axis=0) / below.sum()
+    variances = np.zeros((len(evidence.sessions), len(ratio)))
+    kernel, cells = _click_kernels.session_variances, evidence.cells
+    for_queries(kernel, evidence.offsets, cells, evidence.sessions, values, centres, variances, threads=asked.threads)
+    total = variances[evidence.sessions > 1].sum(axis=0) + _single_sessions(evidence, values, centres)
+    scale = 1.0 if evidence.noise is None else evidence.noise[1] - evidence.noise[0]
+    z = NormalDist().inv_cdf(0.5 + asked.confidence / 2.0)
+    shares = (values[cells.docs] - centres) * cells.inverse[:, None]
+    return Ratios(ratio, z * np.sqrt(total) / (scale * below.sum()), evenness(shares, cells.clicks[:, None]))
+
+
+def _single_sessions(evidence: Evidence, values: FloatArray, centres: FloatArray) -> FloatArray:
+    """The variance of queries with one session each, which have none of their own: taken together as if one query.
+
+    What lies between them counts too, so that it is too large rather than too small (collapsed strata; Cochran,
+    Sampling Techniques, 5A.12).
+    """
+    cells = evidence.cells
+    owner = np.repeat(np.arange(len(evidence.sessions)), np.diff(cells.bounds))
+    chosen = np.flatnonzero(evidence.sessions[owner] == 1)
+    n = int(np.count_nonzero(evidence.sessions == 1))
+    terms = (values[cells.docs[chosen]] - centres) * cells.inverse[chosen, None]
+    squares: FloatArray = (terms**2).sum(axis=0)
+    if n < 2 or not len(chosen):
+        return squares
+    by_rank = np.stack([np.bincount(cells.ranks[chosen], weights=column) for column in terms.T])
+    return np.asarray(np.maximum(squares - (by_rank**2).sum(axis=1) / n, 0.0) * n / (n - 1))
+
+
+def evenness(terms: FloatArray, times: Any = 1.0) -> FloatArray:
+    """1 / skewness^2 of a sum of independent terms about 0, each occurring so many times.
+
+    >>> evenness(np.ones((40, 1))).tolist()
+    [40.0]
+    """
+    squares, cubes = (times * terms**2).sum(axis=0), (times * terms**3).sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(squares > 0.0, squares**3 / cubes**2, 0.0))
+
+
+def expected_clicks(evidence: Evidence, values: FloatArray, centres: FloatArray) -> FloatArray:
+    """How many equal clicks would make as uneven a sum as the design of the log lets expect; inf if rho is not known.
+
+        share of examinations clicked * second moment^3 / third moment^2
+
+    over all documents that can be seen, clicked or not: rare clicks of great weight that did not happen count too.
+    """
+    if evidence.rho is None:
+        return np.full(len(centres), np.inf)
+    moments = np.empty((len(evidence.sessions), len(centres), 2))
+    kernel, sessions, rho = _click_kernels.chance_moments, evidence.sessions, evidence.rho
+    for_queries(kernel, evidence.offsets, sessions, rho, values, centres, moments, threads=evidence.threads)
+    second, third = moments.sum(axis=0).T
+    examinations = float((np.repeat(sessions, np.diff(evidence.offsets)) * rho).sum())
+    clicked = float(evidence.cells.clicks.sum()) / examinations if examinations else 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(third > 0.0, clicked * second**3 / third**2, np.inf))
