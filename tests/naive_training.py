@@ -46,6 +46,31 @@ def teaches(weights: np.ndarray) -> bool:
     return len(set(weights.tolist())) > 1
 
 
+def descend_sets(data, sets, loss, k, normalize, step, batch, order_of_epoch, epochs):
+    """As `descend`, for sets: pairs of rows and their weights, each a ranking of its own."""
+    features = scaled_features(data, normalize)
+    total = sum(abs(weight) for _, weights in sets for weight in weights)
+    of_query = {}
+    for rows, weights in sets:
+        if teaches(np.array(weights)):
+            query = int(np.searchsorted(data.offsets, rows[0], side="right")) - 1
+            of_query.setdefault(query, []).append((list(rows), np.array(weights) / total))
+    coefficients, met = np.zeros(data.n_features), []
+    for epoch in range(1, epochs + 1):
+        order, loss_met = order_of_epoch(np.array(sorted(of_query)), epoch), 0.0
+        for start in range(0, len(order), batch):
+            gradient = np.zeros(data.n_features)
+            for q in order[start : start + batch]:
+                for rows, share in of_query[q]:
+                    x = features[rows]
+                    value, slopes = naive.NAMED[loss.replace("-", "_")](x @ coefficients, share, k)
+                    gradient += x.T @ slopes
+                    loss_met += value
+            coefficients = coefficients - step * gradient
+        met.append(loss_met)
+    return coefficients, met
+
+
 def descend(data, weights, loss, k, normalize, step, batch, order_of_epoch, epochs):
     """Coefficients after some epochs, and the sum of the losses met in each."""
     features = scaled_features(data, normalize)

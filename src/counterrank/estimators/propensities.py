@@ -78,13 +78,17 @@ def capped_inverse(
         first = int(np.argmax(impossible))
         documents = len(np.unique(docs[impossible]))
         raise CounterrankError(
-            f"{name}: {propensities[first]:g} for {counts[impossible].sum():,} clicks on {documents:,} "
-            f"document{'s' if documents > 1 else ''}, such as {_place(clicks.offsets, docs[first])} at rank "
-            f"{ranks[first]}; expected a propensity above 0 wherever there is a click"
+            f"{name}: {propensities[first]:g} for {_some(counts[impossible].sum(), 'click')} on "
+            f"{_some(documents, 'document')}, such as {_place(clicks.offsets, docs[first])} at rank {ranks[first]}; "
+            "expected a propensity above 0 wherever there is a click"
         )
     result = np.zeros(len(propensities))
     np.divide(1.0, propensities, out=result, where=clicked)
     return np.minimum(result, clip, out=result)
+
+
+def _some(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def _place(offsets: IntArray, row: int) -> str:

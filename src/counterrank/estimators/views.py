@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterrank.clicks._pages import sort_places
-from counterrank.common.checks import FloatArray, IntArray, as_array, check_offsets, check_vector
+from counterrank.common.checks import FloatArray, IntArray, as_array, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.estimators._views import RANGE, TWICE, TWO_QUERIES, find_fault
 
@@ -37,16 +37,12 @@ def check_views(views: Views, data_offsets: IntArray, name: str = "views") -> Vi
     >>> check_views(Views([1, 0], [0, 2], [1, 0]), np.array([0, 2])).docs.tolist()
     [0, 1]
     """
-    docs = as_array(views.docs, f"{name}.docs")
-    if docs.ndim != 1 or (len(docs) and not np.issubdtype(docs.dtype, np.integer)):
-        raise CounterrankError(
-            f"{name}.docs: {docs.dtype} of shape {docs.shape}; expected rows of the data, one after another"
-        )
-    if not len(docs):
+    rows = _whole_numbers(views.docs, f"{name}.docs", "rows of the data")
+    offsets = _whole_numbers(views.offsets, f"{name}.offsets", "where each set begins")
+    weights = check_vector(views.weights, len(rows), f"{name}.weights", "entries of docs")
+    if not len(rows) or len(offsets) < 2:
         raise CounterrankError(f"{name}: no sets; expected at least one, with at least one click")
-    offsets = check_offsets(views.offsets, len(docs), f"{name}.offsets")
-    weights = check_vector(views.weights, len(docs), f"{name}.weights", "entries of docs")
-    rows: IntArray = np.ascontiguousarray(docs, dtype=np.int64)
+    _check_bounds(offsets, len(rows), f"{name}.offsets")
     fault, place, ordered = find_fault(data_offsets, offsets, rows)
     if fault:
         raise CounterrankError(f"{name}: {_explain(fault, place, data_offsets, offsets, rows)}")
@@ -54,6 +50,26 @@ def check_views(views: Views, data_offsets: IntArray, name: str = "views") -> Vi
         rows, weights = rows.copy(), weights.copy()
         sort_places(offsets, rows, weights)
     return Views(rows, offsets, weights)
+
+
+def _whole_numbers(values: Any, name: str, what: str) -> IntArray:
+    given = as_array(values, name)
+    if given.ndim != 1 or (len(given) and not np.issubdtype(given.dtype, np.integer)):
+        raise CounterrankError(f"{name}: {given.dtype} of shape {given.shape}; expected {what}, one after another")
+    return np.ascontiguousarray(given, dtype=np.int64)
+
+
+def _check_bounds(offsets: IntArray, n: int, name: str) -> None:
+    if offsets[0] != 0 or offsets[-1] != n:
+        raise CounterrankError(
+            f"{name}: from {offsets[0]} to {offsets[-1]}; expected 0 to {n}, the number of entries of docs"
+        )
+    filled = np.diff(offsets) > 0
+    if not filled.all():
+        at = int(np.argmin(filled))
+        raise CounterrankError(
+            f"{name}: set {at} goes from {offsets[at]} to {offsets[at + 1]}; expected at least one document in each"
+        )
 
 
 def _explain(fault: int, place: int, data_offsets: IntArray, offsets: IntArray, docs: IntArray) -> str:

@@ -87,6 +87,11 @@ def fit_best_clip(
     grid = _check_clips(clips)
     if not isinstance(ranker, Ranker):
         raise CounterrankError(f"ranker: {type(ranker).__name__}; expected a Ranker")
+    if not callable(weigh):
+        raise CounterrankError(
+            f"weigh: {type(weigh).__name__}; expected a function of clip=, such as "
+            "functools.partial(policy_aware, clicks, rho)"
+        )
     if validation is None:
         raise CounterrankError("validation: None; expected a pair (data, unclipped weights) to judge the clips by")
     seed = ranker.seed
