@@ -74,6 +74,24 @@ def test_least_likely_document(shares, theta, spread):
     assert worst_error(found(logits, theta), exact) < TOLERANCE
 
 
+@pytest.mark.parametrize("theta", [[1.0, 0.5, 0.25], [0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0, 0.5]])
+@pytest.mark.parametrize(
+    "logits",
+    [
+        [0.0, 1e4],
+        [0.0, 1e6, 1e6],
+        [0.0, 700.0, 1500.0, 1510.0],
+        [-1e6, 0.0, 1.0, 1e6],
+        [0.0, 1.0, 2.0, 1e6, 1e6 + 1.0],
+        [0.0, 1e17, 1e17 + 16.0],
+        [-1e300, 1e300, 1e300],
+        [-1.7e308, -1.7e308, 0.0, 1.7e308],
+    ],
+)
+def test_extreme_logits(logits, theta):
+    assert worst_error(found(logits, theta), propensities(logits, theta)) < TOLERANCE
+
+
 def test_least_likely_document_by_hand():
     # next to two documents of rate 1, one of rate e^-300 is at rank 1 with chance e^-300 / 2, at rank 2 with e^-300
     assert found([0.0, 0.0, -300.0], [1.0])[2] == pytest.approx(exp(-300) / 2, rel=1e-9)
