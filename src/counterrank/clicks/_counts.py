@@ -32,7 +32,8 @@ def concat(parts: Sequence[ClickCounts]) -> ClickCounts:
             if (getattr(part, name) is None) != (getattr(first, name) is None):
                 raise CounterrankError(f"clicks {i}: {name} kept in some parts and not in others; expected all or none")
     names = tuple(dict.fromkeys(name for part in given for name in _names(part)))
-    cells = reduce(merge_cells, [_sorted_cells(part, names) for part in given])
+    small_first = sorted(given, key=lambda part: len(part.docs))
+    cells = reduce(merge_cells, [_sorted_cells(part, names) for part in small_first])
     named = names != ("",)
     return ClickCounts(
         identity=first.identity,

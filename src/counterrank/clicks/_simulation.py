@@ -44,6 +44,22 @@ def click_probability(world: Any, doc: int, rank: int) -> Any:
 
 
 @exact_kernel
+def expected_clicks(first: int, last: int, offsets: Array, plan: Any, world: Any, width: int, out: Array) -> None:
+    """The expected clicks of a session of each query: a sum over all pages, of components that have them counted."""
+    n_queries = len(offsets) - 1
+    page = np.empty(width, np.int64)
+    for q in range(first, last):
+        begin, n = offsets[q], offsets[q + 1] - offsets[q]
+        for c in range(len(plan.kinds)):
+            n_pages = count_pages(plan, c, q, n, n_queries)
+            for number in range(n_pages):
+                share = plan.shares[c] * page_probability(plan, c, q, number, n_pages, n_queries)
+                if share > 0.0:
+                    for rank in range(fill_page(plan, c, q, number, plan.order[begin : begin + n], n_queries, page)):
+                        out[q] += share * click_probability(world, begin + page[rank], rank)
+
+
+@exact_kernel
 def split(state: Array, total: int, shares: Array, out: Array) -> None:
     """A multinomial draw: one binomial after the other from what is left."""
     left = 1.0
@@ -155,7 +171,7 @@ def simulate_queries(
                     cells[0, n_cells], cells[1, n_cells] = begin + i, rank + 1
                     cells[2, n_cells], cells[3, n_cells] = shown[at], clicked[at]
                     n_cells += 1
-    return cells[:, :n_cells].copy(), pages[:, :n_pages].copy(), places[:, :n_places].copy()
+    return cells[:, :n_cells], pages[:, :n_pages], places[:, :n_places]
 
 
 @exact_kernel

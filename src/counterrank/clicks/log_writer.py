@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,7 +57,6 @@ def write_log(
     >>> write_log(data, [2.0, 1.0], policies.Deterministic(k=2), inverse_rank(k=2), file, sessions=10)
     20
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     if isinstance(sessions, bool) or not isinstance(sessions, int | np.integer) or sessions < 1:
@@ -68,13 +70,23 @@ def write_log(
         pq.ParquetWriter(temporary, columns.schema(), compression="snappy") as writer,
         progress("writing sessions", sessions) as advance,
     ):
-        for begin in range(0, int(sessions), _CHUNK):
-            drawn = users.draw(min(_CHUNK, int(sessions) - begin), key, begin)
-            batch = pa.RecordBatch.from_arrays(columns.arrays(drawn, begin), schema=columns.schema())
+        for batch, shown in _ahead(partial(columns.batch, key), int(sessions)):
             writer.write_batch(batch, row_group_size=1 << 20)
             rows += batch.num_rows
-            advance(len(drawn.queries))
+            advance(shown)
     return rows
+
+
+def _ahead(make: Callable[[int, int], Any], sessions: int) -> Iterator[tuple[Any, int]]:
+    """Batches one after the other, the next made while the last is written."""
+    with ThreadPoolExecutor(1) as pool:
+        sizes = [(begin, min(_CHUNK, sessions - begin)) for begin in range(0, sessions, _CHUNK)]
+        coming = pool.submit(make, *sizes[0])
+        for (_, size), after in zip(sizes, [*sizes[1:], None], strict=True):
+            batch = coming.result()
+            if after is not None:
+                coming = pool.submit(make, *after)
+            yield batch, size
 
 
 class _Columns:
@@ -90,6 +102,13 @@ class _Columns:
         if display_probabilities:
             source = users.source
             self.shown = users.policy.rank_probabilities(source.plan.scores, source.offsets, users.source_width)
+
+    def batch(self, key: np.uint64, begin: int, n: int) -> Any:
+        """The rows of sessions `begin` to `begin + n`."""
+        import pyarrow as pa
+
+        drawn = self.users.draw(n, key, begin)
+        return pa.RecordBatch.from_arrays(self.arrays(drawn, begin), schema=self.schema())
 
     def schema(self) -> Any:
         """Names and types."""

@@ -105,8 +105,9 @@ def _until(users: Users, clicks: int, key: np.uint64, displays: bool, advance: A
     """
     parts: list[ClickCounts] = []
     seen = shown = 0
+    mean = users.mean_clicks()
     while True:
-        size = _safe_block(users, clicks - seen, seen, shown)
+        size = _safe_block(users, clicks - seen, mean, seen, shown)
         block_key = derive_key(key, len(parts))
         if size < _FEW:
             parts.append(users.one_by_one(clicks - seen, block_key, displays, advance))
@@ -119,17 +120,19 @@ def _until(users: Users, clicks: int, key: np.uint64, displays: bool, advance: A
         advance(part.n_clicks)
 
 
-def _safe_block(users: Users, clicks: int, seen: int, shown: int) -> int:
+def _safe_block(users: Users, clicks: int, mean: float | None, seen: int, shown: int) -> int:
     """How many sessions hold fewer than `clicks` clicks, all but certainly.
 
     The clicks of a session have a variance of at most (1 + b) times their mean, with b the largest mean of any page.
+    Where their mean is not known, what was seen so far tells the most it can be.
     """
-    if shown == 0:
-        return min(clicks // users.source_width, _PILOT)
     spread = 1.0 + users.largest_mean
-    mean = (seen + _SAFE**2 * spread + _SAFE * math.sqrt((seen + 1) * spread)) / shown  # at most, all but certainly
+    if mean is None:
+        if shown == 0:
+            return min(clicks // users.source_width, _PILOT)
+        mean = (seen + _SAFE**2 * spread + _SAFE * math.sqrt((seen + 1) * spread)) / shown
     room = clicks - _SAFE * math.sqrt(clicks * spread)
-    return max(0, min(int(room / mean), _MOST))
+    return max(0, min(int(room / mean), _MOST)) if mean > 0.0 else 0
 
 
 def _check_amount(clicks: Any, sessions: Any) -> int:

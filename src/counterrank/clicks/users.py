@@ -15,6 +15,7 @@ from counterrank.clicks.click_models import ClickModel
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.displays import Displays, merge_pages
 from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.policies._plan import PLACKETT_LUCE
 from counterrank.clicks.policies.base import as_policy
 from counterrank.clicks.policies.pages import PageSource
 from counterrank.common.checks import FloatArray, IntArray, check_vector
@@ -68,6 +69,7 @@ class Users:
 
     Attributes:
         data: what is searched.
+        identity: its name in click counts.
         source: the pages of the policy.
         policy: the policy itself.
         exam: how likely each rank is examined.
@@ -77,6 +79,7 @@ class Users:
     """
 
     data: RankingData
+    identity: str
     source: PageSource
     policy: Any
     exam: Examination
@@ -112,12 +115,22 @@ class Users:
             raise CounterrankError("exam, click_model: no rank is ever clicked; expected a probability above 0")
         source = PageSource.make(chosen, given, data.offsets, threads)
         frequencies = _check_frequencies(query_frequencies, data.n_queries)
-        return cls(data, source, chosen, curve, world, frequencies, float(most.sum()), threads)
+        return cls(data, identity(data), source, chosen, curve, world, frequencies, float(most.sum()), threads)
 
     @property
     def source_width(self) -> int:
         """No page is longer."""
         return self.source.width if self.source.is_built_in else longest_query(self.data.offsets)
+
+    def mean_clicks(self) -> float | None:
+        """The expected number of clicks of a session; None where only sampling could tell."""
+        plan = self.source.plan
+        if not self.source.is_built_in or (plan.kinds == PLACKETT_LUCE).any():
+            return None
+        means = np.zeros(self.data.n_queries)
+        args = (plan, self.world, self.source.width, means)
+        for_queries(_simulation.expected_clicks, self.data.offsets, *args, threads=self.threads)
+        return float((means * self.frequencies).sum())
 
     def all_at_once(self, sessions: int, key: np.uint64, displays: bool) -> ClickCounts:
         """The counts of so many sessions; drawn together where pages can be counted."""
@@ -127,8 +140,12 @@ class Users:
             return self._in_chunks(asked, key, displays)
         args = (self.source.plan, self.world, asked, self.source.width, key, displays)
         found = for_queries(_simulation.simulate_queries, self.data.offsets, *args, threads=self.threads)
-        cells, pages, places = (np.concatenate([part[i] for part in found], axis=1) for i in range(3))
-        kept = Displays(offsets_of(pages[0]), places[0], pages[1], places[1]) if displays else None
+        cells = _joined([part[0] for part in found])
+        kept = None
+        if displays:
+            lengths, shown = _joined([part[1] for part in found])
+            docs, clicks = _joined([part[2] for part in found])
+            kept = Displays(offsets_of(lengths), docs, shown, clicks)
         return self._counts(asked, cells, kept)
 
     def one_by_one(self, clicks: int, key: np.uint64, displays: bool, advance: Callable[[float], None]) -> ClickCounts:
@@ -179,7 +196,7 @@ class Users:
         keys, places = np.unique(sessions.docs * n + sessions.ranks(), return_inverse=True)
         impressions = np.bincount(places, minlength=len(keys))
         clicks = np.bincount(places[sessions.clicked], minlength=len(keys))
-        cells = np.stack((keys // n, keys % n, impressions, clicks))
+        cells = [keys // n, keys % n, impressions, clicks]
         asked = np.bincount(sessions.queries, minlength=self.data.n_queries)
         kept = None
         if displays:
@@ -187,16 +204,15 @@ class Users:
             kept = merge_pages(self.data.offsets, Displays(sessions.offsets, sessions.docs, once, shown))
         return self._counts(asked, cells, kept)
 
-    def _counts(self, asked: IntArray, cells: IntArray, displays: Displays | None) -> ClickCounts:
-        columns = [np.ascontiguousarray(column) for column in cells]
+    def _counts(self, asked: IntArray, cells: list[IntArray], displays: Displays | None) -> ClickCounts:
         return ClickCounts(
-            identity=identity(self.data),
+            identity=self.identity,
             offsets=self.data.offsets,
             sessions=asked,
-            docs=columns[0],
-            ranks=columns[1],
-            impressions=columns[2],
-            clicks=columns[3],
+            docs=cells[0],
+            ranks=cells[1],
+            impressions=cells[2],
+            clicks=cells[3],
             displays=displays,
             examination=self.exam,
         )
@@ -218,6 +234,11 @@ class Users:
         """P(examined | query, policy) of each document."""
         rho: FloatArray = self.policy.propensity(self.source.plan.scores, self.data.offsets, self.exam)
         return rho
+
+
+def _joined(parts: list[IntArray]) -> list[IntArray]:
+    """Rows of several matrices behind each other, each an array of its own."""
+    return [np.concatenate([part[i] for part in parts]) for i in range(len(parts[0]))]
 
 
 def _check_frequencies(query_frequencies: ArrayLike | None, n_queries: int) -> FloatArray:

@@ -98,6 +98,8 @@ def binomial(state: Array, n: int, p: float) -> int:
         return 0
     if p >= 1.0:
         return n
+    if n == 1:  # most cells, where sessions are few
+        return 1 if uniform(state) < p else 0
     if p > 0.5:
         return n - _binomial(state, n, 1.0 - p)
     return _binomial(state, n, p)
