@@ -90,7 +90,10 @@ def test_all_estimators_against_the_twin(world, theta, clip, data):
     )
     np.testing.assert_allclose(policy_aware(clicks, rho, clip=clip), expected["aware"], **close)
     np.testing.assert_allclose(policy_aware(clicks, clip=clip), expected["aware"], **close)
-    found = by_set(quietly(rerank, clicks, Examination(theta), clip=clip), clicks.offsets)
+    views = quietly(rerank, clicks, Examination(theta), clip=clip)
+    together = np.bincount(views.docs, weights=views.weights, minlength=n)
+    np.testing.assert_allclose(together, expected["oblivious"], **close)
+    found = by_set(views, clicks.offsets)
     sets = twin.rerank(lengths, sessions, theta, clip)
     assert found.keys() == sets.keys()
     for key, members in sets.items():

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import counterrank as cr
-from counterrank import losses
+from counterrank import examination, losses, policies, simulation
+from counterrank.common.errors import CoverageWarning
 from counterrank.data import RankingData, make_ranking_data
-from counterrank.estimators import Views
+from counterrank.estimators import Views, rerank
 from counterrank.estimators.views import check_views
 from counterrank.models import Scaler
 from counterrank.training import Ranker
@@ -264,6 +265,25 @@ def test_sets_of_equal_weights_count_only_in_the_sum():
     assert all_sets.queries.tolist() == some.queries.tolist()
     total, fewer = np.abs(VIEWS.weights).sum(), np.abs(views_of(usable).weights).sum()
     np.testing.assert_allclose(all_sets.gradient_norms(np.zeros(6)) * total, some.gradient_norms(np.zeros(6)) * fewer)
+
+
+def test_from_simulated_pages_to_a_ranker():
+    data = make_ranking_data("mslr", 60, seed=1)
+    exam, policy, logger = examination.inverse_rank(k=5), policies.ReplaceLast(k=5), -data.features[:, 0].astype(float)
+    train, validation = (
+        simulation.simulate(
+            data, logger, policy, exam, sessions=20_000, seed=seed, relevance_threshold=2, displays=True
+        )
+        for seed in (0, 1)
+    )
+    with pytest.warns(CoverageWarning, match="^rerank: "):
+        views, other = rerank(train, exam), rerank(validation, exam)
+    assert np.diff(views.offsets).max() <= 5
+    ranker = Ranker("lambdaloss-dcg", max_epochs=8).fit(data, views, validation=(data, other))
+    judge = make_judge("dcg", data, check_evidence(other, data), ranker.model_.scaler.scales(data))
+    reached = judge(ranker.model_.coefficients, 1).sum()
+    assert reached == pytest.approx(max(row["validation"] for row in ranker.history_), rel=1e-12)
+    assert reached > judge(np.zeros(data.n_features), 1).sum()
 
 
 def test_views_may_be_lists():
