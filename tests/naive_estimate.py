@@ -11,6 +11,7 @@ from numba import njit
 from counterrank.clicks import ClickCounts
 from counterrank.common.random import below, seed_key, start_stream
 from counterrank.data.identity import identity
+from counterrank.evaluation.intervals import _student
 
 
 def lambda_of(metric, rank):
@@ -87,6 +88,14 @@ def click_variance(value, centre, clicks, rho):
         entries = entries + [0.0] * (n - len(entries))
         total += n * float(np.var(entries, ddof=1)) if n > 1 else entries[0] ** 2
     return total
+
+
+def click_width(value, centre, clicks, rho, confidence=0.95):
+    """Half the width of the interval of that sum: Student's t with the freedom that the clicks leave its variance."""
+    terms = [(value[doc] - centre) / propensity for _, doc, _, propensity in each_click(clicks, rho)]
+    squares, fourths = sum(x**2 for x in terms), sum(x**4 for x in terms)
+    freedom = 2 * squares**2 / fourths if fourths else np.inf
+    return float(_student(confidence, np.array(freedom))) * np.sqrt(click_variance(value, centre, clicks, rho))
 
 
 def bootstrap_width(terms, belows, confidence, replicates, seed):

@@ -137,12 +137,13 @@ def _quantiles(distances: FloatArray, confidence: float) -> FloatArray:
 def over_clicks(
     evidence: Evidence, terms: FloatArray, below: FloatArray, values: FloatArray, centres: FloatArray, asked: Asked
 ) -> Ratios:
-    """Normal intervals over new pages and clicks, the sessions of each query held fixed.
+    """Intervals over new pages and clicks, the sessions of each query held fixed.
 
-        R +- z * s,   s^2 = sum over queries and ranks of n * Var(click * (lambda - centre) / rho) / sum(below)^2
+        R +- t * s,   s^2 = sum over queries and ranks of n * Var(click * (lambda - centre) / rho) / sum(below)^2
 
     Var is the sample variance over the n sessions of the query; ranks are taken as independent. The centre is R where
-    `below` varies too (linearisation), and 0 where it is the sessions, which do not.
+    `below` varies too (linearisation), and 0 where it is the sessions, which do not. t is Student's, since a variance
+    that a few heavy clicks decide is not well known either.
     """
     ratio = terms.sum(axis=0) / below.sum()
     variances = np.zeros((len(evidence.sessions), len(ratio)))
@@ -150,9 +151,10 @@ def over_clicks(
     for_queries(kernel, evidence.offsets, cells, evidence.sessions, values, centres, variances, threads=asked.threads)
     total = variances[evidence.sessions > 1].sum(axis=0) + _single_sessions(evidence, values, centres)
     scale = 1.0 if evidence.noise is None else evidence.noise[1] - evidence.noise[0]
-    z = NormalDist().inv_cdf(0.5 + asked.confidence / 2.0)
     shares = (values[cells.docs] - centres) * cells.inverse[:, None]
-    return Ratios(ratio, z * np.sqrt(total) / (scale * below.sum()), evenness(shares, cells.clicks[:, None]))
+    times = cells.clicks[:, None]
+    quantiles = _student(asked.confidence, _freedom(shares, times))
+    return Ratios(ratio, quantiles * np.sqrt(total) / (scale * below.sum()), evenness(shares, times))
 
 
 def _single_sessions(evidence: Evidence, values: FloatArray, centres: FloatArray) -> FloatArray:
@@ -171,6 +173,22 @@ def _single_sessions(evidence: Evidence, values: FloatArray, centres: FloatArray
         return squares
     by_rank = np.stack([np.bincount(cells.ranks[chosen], weights=column) for column in terms.T])
     return np.asarray(np.maximum(squares - (by_rank**2).sum(axis=1) / n, 0.0) * n / (n - 1))
+
+
+def _freedom(terms: FloatArray, times: Any) -> FloatArray:
+    """Degrees of freedom of a variance (Satterthwaite): 2 * variance^2 / variance of the variance, by rare clicks."""
+    squares, fourths = (times * terms**2).sum(axis=0), (times * terms**4).sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(fourths > 0.0, 2.0 * squares**2 / fourths, np.inf))
+
+
+def _student(confidence: float, freedom: FloatArray) -> FloatArray:
+    """The two-sided quantile of Student's t, expanded about the normal one (Abramowitz and Stegun, 26.7.5)."""
+    z = NormalDist().inv_cdf(0.5 + confidence / 2.0)
+    first = (z**3 + z) / 4.0
+    second = (5.0 * z**5 + 16.0 * z**3 + 3.0 * z) / 96.0
+    third = (3.0 * z**7 + 19.0 * z**5 + 17.0 * z**3 - 15.0 * z) / 384.0
+    return np.asarray(z + first / freedom + second / freedom**2 + third / freedom**3)
 
 
 def evenness(terms: FloatArray, times: Any = 1.0) -> FloatArray:

@@ -17,6 +17,8 @@ from counterrank.evaluation.metrics import parse_metric
 FEWEST_QUERIES = 100
 LEAST_EVENNESS = 20.0
 FEWEST_EXPECTED_CLICKS = 10.0
+LEAST_SAMPLE_SIZE = 100.0
+MOST_SINGLE_SESSIONS = 0.25
 
 Interval = tuple[float, float]
 
@@ -42,6 +44,7 @@ class Estimate:
         n_queries: how many queries were asked.
         n_sessions: how many pages were shown.
         n_clicks: how many clicks there were.
+        doubts: why the intervals may not hold that often; empty inside the range where they were shown to.
     """
 
     metric: str
@@ -56,6 +59,7 @@ class Estimate:
     n_queries: int
     n_sessions: int
     n_clicks: int
+    doubts: tuple[str, ...]
 
 
 def judge(evidence: Evidence, values: FloatArray, names: Sequence[str], asked: Asked) -> list[Estimate]:
@@ -77,11 +81,18 @@ def judge(evidence: Evidence, values: FloatArray, names: Sequence[str], asked: A
             for below, centre in zip(belows, centres, strict=True)
         ]
     ratios = dict(zip(kinds, found, strict=True))
-    _warn(evidence, values, names, asked, ratios, dict(zip(kinds, centres, strict=True)))
-    return [_collected(evidence, name, m, asked, ratios) for m, name in enumerate(names)]
+    doubts: list[list[str]] = [[] for _ in names]
+    for kind, centre in zip(kinds, centres, strict=True):
+        below = float(kinds[kind].sum())
+        for m, own in enumerate(_doubts(evidence, values, asked, kind, below, ratios[kind], centre)):
+            doubts[m] += [doubt for doubt in own if _has(kind, names[m]) and doubt not in doubts[m]]
+    _warn(names, asked, doubts)
+    return [_collected(evidence, name, m, asked, ratios, doubts[m]) for m, name in enumerate(names)]
 
 
-def _collected(evidence: Evidence, name: str, m: int, asked: Asked, ratios: dict[str, Ratios]) -> Estimate:
+def _collected(
+    evidence: Evidence, name: str, m: int, asked: Asked, ratios: dict[str, Ratios], doubts: list[str]
+) -> Estimate:
     pairs: dict[str, tuple[float | None, Interval | None]] = {"ips": (None, None), "self_normalized": (None, None)}
     for kind, ratio in ratios.items():
         if _has(kind, name):
@@ -100,41 +111,58 @@ def _collected(evidence: Evidence, name: str, m: int, asked: Asked, ratios: dict
         n_queries=int(np.count_nonzero(evidence.sessions)),
         n_sessions=int(evidence.sessions.sum()),
         n_clicks=int(evidence.cells.clicks.sum()),
+        doubts=tuple(doubts),
     )
 
 
-def _warn(
-    evidence: Evidence,
-    values: FloatArray,
-    names: Sequence[str],
-    asked: Asked,
-    ratios: dict[str, Ratios],
-    centres: dict[str, FloatArray],
-) -> None:
-    """One warning that names all intervals outside the range in which they were shown to hold."""
-    reasons = []
+def _doubts(
+    evidence: Evidence, values: FloatArray, asked: Asked, kind: str, below: float, ratio: Ratios, centres: FloatArray
+) -> list[list[str]]:
+    """For each column what speaks against its interval of this kind."""
+    common = []
     n_queries = int(np.count_nonzero(evidence.sessions))
     if asked.target == "queries" and n_queries < FEWEST_QUERIES:
-        reasons.append(f"{n_queries:,} queries, expected at least {FEWEST_QUERIES}")
-    for kind, ratio in ratios.items():
-        expected = expected_clicks(evidence, values, centres[kind])
-        for m, name in enumerate(names):
-            if not _has(kind, name) or ratio.half_widths[m] == 0.0 == np.ptp(values[:, m]):
-                continue
-            if expected[m] < FEWEST_EXPECTED_CLICKS:
-                reasons.append(
-                    f"{kind} of {name} hangs on rare clicks, as {expected[m]:.2g} equal ones would, expected at least "
-                    f"{FEWEST_EXPECTED_CLICKS:g}"
-                )
-            elif not ratio.evenness[m] >= LEAST_EVENNESS:
-                what = "queries" if asked.target == "queries" else "clicks"
-                reasons.append(
-                    f"{kind} of {name} hangs on few {what}, as {ratio.evenness[m]:.2g} equal ones would, expected at "
-                    f"least {LEAST_EVENNESS:g}"
-                )
-    if reasons:
-        text = f"intervals may hold the truth less often than {asked.confidence:.0%}: {'; '.join(reasons)}"
-        warnings.warn(text, IntervalWarning, stacklevel=4)
+        common.append(f"{n_queries:,} queries, expected at least {FEWEST_QUERIES}")
+    single = float(np.count_nonzero(evidence.sessions == 1) / evidence.sessions.sum())
+    if asked.target == "these-queries" and single > MOST_SINGLE_SESSIONS:
+        text = f"{100 * single:.0f} % of the sessions are the only one of their query, which makes intervals too wide"
+        common.append(f"{text}, expected at most {100 * MOST_SINGLE_SESSIONS:.0f} %")
+    size = _sample_size(evidence, below)
+    if kind == "self_normalized" and size < LEAST_SAMPLE_SIZE:
+        common.append(f"{kind} has an effective sample size of {size:.3g}, expected at least {LEAST_SAMPLE_SIZE:g}")
+    expected = expected_clicks(evidence, values, centres)
+    what = "queries" if asked.target == "queries" else "clicks"
+    found = []
+    for m in range(values.shape[1]):
+        own = []
+        if np.ptp(values[:, m]) > 0.0:  # else it is the same whatever is clicked
+            limits = (
+                ("rare clicks", expected[m], FEWEST_EXPECTED_CLICKS),
+                (f"few {what}", ratio.evenness[m], LEAST_EVENNESS),
+            )
+            own = [
+                f"{kind} hangs on {name}, as if on {number:.2g} equal ones, expected at least {limit:g}"
+                for name, number, limit in limits
+                if not number >= limit
+            ]
+        found.append(common + own)
+    return found
+
+
+def _sample_size(evidence: Evidence, omega: float) -> float:
+    """Of the sum of all weights; where noise was taken off, less is left to stand against the same chance."""
+    cells = evidence.cells
+    scale = 1.0 if evidence.noise is None else evidence.noise[1] - evidence.noise[0]
+    squares = float((cells.clicks * cells.inverse**2).sum())
+    return (scale * omega) ** 2 / squares if squares else 0.0
+
+
+def _warn(names: Sequence[str], asked: Asked, doubts: list[list[str]]) -> None:
+    """One warning for all intervals outside the range in which they were shown to hold."""
+    texts = [f"{name}: {doubt}" for name, own in zip(names, doubts, strict=True) for doubt in own]
+    if texts:
+        text = f"intervals may not hold the truth as often as {asked.confidence:.4g} says: "
+        warnings.warn(text + "; ".join(dict.fromkeys(texts)), IntervalWarning, stacklevel=4)
 
 
 def _has(kind: str, name: str) -> bool:

@@ -1,0 +1,221 @@
+"""How often 95 % intervals from clicks hold the truth: `python -m benchmarks.interval_coverage`.
+
+Queries come from a synthetic population whose expected clicks are known exactly. For the target "queries" each
+repetition draws new queries, and the truth is the value of the whole population; for "these-queries" the queries stay,
+and the truth is their own value, each weighted by its sessions. An interval is doubted when the estimate names a doubt
+about it, which is also what it warns of.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from counterrank import RankingData, evaluation, examination, make_ranking_data, policies, simulation
+
+METRICS = ("arp", "dcg@5", "precision@5")
+EXAM = examination.inverse_rank(k=5)
+POLICIES = {
+    "deterministic": policies.Deterministic(k=5),
+    "replace-last": policies.ReplaceLast(k=5),
+    "epsilon-greedy": policies.EpsilonGreedy(k=5, epsilon=0.3),
+    "uniform-insert": policies.UniformInsert(k=5),
+    "plackett-luce": policies.PlackettLuce(k=5),
+}
+# shape, policy, target, queries, sessions a query
+CASES = [
+    ("yahoo", "replace-last", "queries", 30, 300),
+    ("yahoo", "replace-last", "queries", 100, 100),
+    ("yahoo", "replace-last", "queries", 300, 3),
+    ("yahoo", "replace-last", "queries", 300, 100),
+    ("yahoo", "replace-last", "queries", 1000, 1),
+    ("yahoo", "replace-last", "queries", 1000, 30),
+    ("yahoo", "replace-last", "queries", 3000, 30),
+    ("yahoo", "deterministic", "queries", 100, 10),
+    ("yahoo", "epsilon-greedy", "queries", 300, 100),
+    ("yahoo", "uniform-insert", "queries", 300, 30),
+    ("yahoo", "plackett-luce", "queries", 300, 30),
+    ("mslr", "replace-last", "queries", 100, 1000),
+    ("mslr", "replace-last", "queries", 300, 10),
+    ("mslr", "replace-last", "queries", 300, 300),
+    ("yahoo", "replace-last", "these-queries", 10, 1000),
+    ("yahoo", "replace-last", "these-queries", 100, 100),
+    ("yahoo", "replace-last", "these-queries", 300, 3),
+    ("yahoo", "replace-last", "these-queries", 3000, 1),
+    ("yahoo", "deterministic", "these-queries", 100, 30),
+    ("yahoo", "deterministic", "these-queries", 1000, 1),
+    ("yahoo", "epsilon-greedy", "these-queries", 100, 300),
+    ("yahoo", "uniform-insert", "these-queries", 100, 100),
+    ("yahoo", "plackett-luce", "these-queries", 100, 100),
+    ("mslr", "replace-last", "these-queries", 100, 10),
+    ("mslr", "replace-last", "these-queries", 100, 300),
+    ("mslr", "uniform-insert", "these-queries", 100, 300),
+    ("mslr", "plackett-luce", "these-queries", 100, 100),
+]
+
+
+@dataclass(frozen=True)
+class Population:
+    """Queries to draw from, with what a session of each is expected to add to the estimates."""
+
+    offsets: Any
+    labels: Any
+    logging: Any
+    one: Any  # the rankings that are judged
+    other: Any
+    rho: Any
+    terms: Any  # (queries, metrics, 2): of the first ranking, and of the difference of the two
+    omega: Any  # (queries,)
+
+    @classmethod
+    def make(cls, shape: str, policy: str, n_queries: int = 3000) -> Population:
+        data = make_ranking_data(shape, n_queries, seed=0)
+        rng = np.random.default_rng(0)
+        noise = rng.standard_normal((3, data.n_docs))
+        logging = 0.5 * data.labels + noise[0]
+        one, other = data.labels + 0.9 * noise[2], 0.7 * data.labels + 0.6 * noise[0] + 0.8 * noise[1]
+        rho = POLICIES[policy].propensity(logging, data.offsets, EXAM)
+        chance = np.where(rho > 0, np.where(data.labels >= 3, 1.0, 0.1), 0.0)
+        values = [_values(scores, data.offsets) for scores in (one, other)]
+        both = np.stack([values[0], values[0] - values[1]], axis=2) * chance[:, None, None]
+        starts = data.offsets[:-1]
+        return cls(
+            data.offsets,
+            data.labels,
+            logging,
+            one,
+            other,
+            rho,
+            np.add.reduceat(both, starts, axis=0),
+            np.add.reduceat(chance, starts),
+        )
+
+    def drawn(self, queries: Any) -> tuple[RankingData, Any]:
+        """Data of these queries, which may repeat, and the rows they come from."""
+        lengths = np.diff(self.offsets)[queries]
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        rows = np.repeat(self.offsets[queries] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return RankingData(np.zeros((len(rows), 1), np.float32), offsets, self.labels[rows]), rows
+
+
+def _values(scores: Any, offsets: Any) -> Any:
+    """lambda of each document for each metric; scores have no ties."""
+    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    ranks = np.empty(len(scores), np.int64)
+    ranks[np.lexsort((-scores, owner))] = np.arange(len(scores)) - offsets[owner]
+    longest = int(np.diff(offsets).max())
+    return np.stack([evaluation.rank_values(metric, longest)[ranks] for metric in METRICS], axis=1)
+
+
+def run_case(case: tuple[Any, ...], population: Population, repetitions: int) -> dict[tuple[str, str, str], Any]:
+    """Held, doubted, miss and width of each time: of one ranking and the difference, for each metric and kind."""
+    _, policy, target, n_queries, each = case
+    rng = np.random.default_rng(1)
+    found: dict[tuple[str, str, str], list[Any]] = {}
+    queries = rng.integers(len(population.omega), size=n_queries)
+    data, rows = population.drawn(queries)
+    for repetition in range(repetitions):
+        if target == "queries":
+            queries = rng.integers(len(population.omega), size=n_queries)
+            data, rows = population.drawn(queries)
+        amount = {"sessions": n_queries * each, "seed": repetition, "propensities": False}
+        log = simulation.simulate(data, population.logging[rows], POLICIES[policy], EXAM, **amount)
+        truth = _truth(population, None if target == "queries" else (queries, log.sessions))
+        options = {"metrics": METRICS, "target": target, "replicates": 1000, "seed": repetition}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            given = data, log, population.rho[rows]
+            alone = evaluation.estimate(population.one[rows], *given, **options)
+            differ = evaluation.compare(population.one[rows], population.other[rows], *given, **options)
+        for what, estimates in (("one", alone), ("difference", differ)):
+            for m, metric in enumerate(METRICS):
+                for kind in ("ips", "self_normalized"):
+                    note = _note(estimates[metric], kind, truth[what, kind][m])
+                    if note is not None:
+                        found.setdefault((what, metric, kind), []).append(note)
+    return {key: np.array(notes, float) for key, notes in found.items()}
+
+
+def _truth(population: Population, share: Any) -> dict[tuple[str, str], Any]:
+    """Expected estimates: of the population, or of some queries by their sessions."""
+    terms, omega = population.terms, population.omega
+    weights = np.ones(len(omega))
+    if share is not None:
+        weights = share[1].astype(float)
+        terms, omega = terms[share[0]], omega[share[0]]
+    total = (weights[:, None, None] * terms).sum(axis=0)
+    belows = {"ips": weights.sum(), "self_normalized": (weights * omega).sum()}
+    columns = (("one", 0), ("difference", 1))
+    return {(what, kind): total[:, c] / below for what, c in columns for kind, below in belows.items()}
+
+
+def _note(estimate: Any, kind: str, truth: float) -> tuple[bool, bool, float, float] | None:
+    value, bounds = getattr(estimate, kind), getattr(estimate, f"{kind}_interval") or (np.nan, np.nan)
+    if value is None:
+        return None
+    other = "ips" if kind == "self_normalized" else "self_normalized"
+    doubted = any(not text.startswith(other) for text in estimate.doubts)
+    return bounds[0] <= truth <= bounds[1], doubted, value - truth, bounds[1] - bounds[0]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.interval_coverage", description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=100, help="for each case (default 100)")
+    parser.add_argument("--only", default="", help="only cases that hold these words, such as 'mslr queries'")
+    options = parser.parse_args()
+    print(LEGEND)
+    print(f"{'':53}{'one ranking':35}difference")
+    print(f"{'':53}" + 2 * f"{'arp':>6}{'dcg@5':>14}{'prec@5':>14} ")
+    print(
+        f"{'shape':6}{'policy':15}{'target':14}{'queries':>8}{'sessions':>9} "
+        + 2 * "    sn    ips     sn    ips     sn "
+    )
+    populations: dict[tuple[str, str], Population] = {}
+    everything = []
+    for case in CASES:
+        if not set(options.only.split()) <= {str(part) for part in case}:
+            continue
+        place = case[0], case[1]
+        if place not in populations:
+            populations[place] = Population.make(*place)
+        found = run_case(case, populations[place], options.repetitions)
+        everything += [(case, key, notes) for key, notes in found.items()]
+        _print(case, found)
+    _print_summary(everything)
+
+
+LEGEND = """\
+First line of a case: how many of 100 intervals hold the truth, in brackets where more than half of them are doubted.
+Second line: the width of the median interval over that of +- 1.96 standard deviations of the estimates.
+"""
+
+
+def _print(case: tuple[Any, ...], found: Any) -> None:
+    shape, policy, target, queries, each = case
+    cells, widths = [], []
+    for notes in found.values():
+        held, doubted, misses, width = notes.T
+        cells.append(f"({100 * held.mean():.1f})" if doubted.mean() > 0.5 else f"{100 * held.mean():.1f} ")
+        widths.append(f"{np.nanmedian(width) / (2 * 1.96 * max(misses.std(), 1e-300)):.2f} ")
+    print(f"{shape:6}{policy:15}{target:14}{queries:8}{each:9} " + "".join(f"{cell:>7}" for cell in cells))
+    print(" " * 53 + "".join(f"{width:>7}" for width in widths), flush=True)
+
+
+def _print_summary(everything: list[tuple[Any, Any, Any]]) -> None:
+    """Of all intervals together: those without a doubt, and those with one."""
+    for target in ("queries", "these-queries"):
+        chosen = [notes for case, _, notes in everything if case[2] == target]
+        if chosen:
+            notes = np.concatenate(chosen)
+            for text, own in (("without a doubt", notes[notes[:, 1] == 0]), ("doubted", notes[notes[:, 1] == 1])):
+                print(
+                    f"{target}, {text}: {own[:, 0].mean() if len(own) else np.nan:.1%} of {len(own):,} hold the truth"
+                )
+
+
+if __name__ == "__main__":
+    main()
