@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from counterrank import clicks, data, estimators, evaluation, losses, models, training
     from counterrank.clicks import ClickCounts, examination, policies, simulation
-    from counterrank.common.errors import CounterrankError
+    from counterrank.common.errors import CounterrankError, CoverageWarning
     from counterrank.data import (
         Fold,
         RankingData,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         read_fold,
         read_letor,
     )
+    from counterrank.evaluation import select
     from counterrank.training import Ranker
 
 _MODULES = {
@@ -44,18 +45,21 @@ _MODULES = {
 _NAMES = {
     "ClickCounts": "counterrank.clicks",
     "CounterrankError": "counterrank.common.errors",
+    "CoverageWarning": "counterrank.common.errors",
     "Fold": "counterrank.data",
     "RankingData": "counterrank.data",
     "make_fold": "counterrank.data",
     "make_ranking_data": "counterrank.data",
     "read_fold": "counterrank.data",
     "read_letor": "counterrank.data",
+    "select": "counterrank.evaluation",
     "Ranker": "counterrank.training",
 }
 
 __all__ = [
     "ClickCounts",
     "CounterrankError",
+    "CoverageWarning",
     "Fold",
     "Ranker",
     "RankingData",
@@ -72,6 +76,7 @@ __all__ = [
     "policies",
     "read_fold",
     "read_letor",
+    "select",
     "simulation",
     "training",
 ]

@@ -18,38 +18,48 @@ def demo(
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Show the library at work on built-in data: a ranker from few labels against one from all.
+    """Show the library at work on built-in data: rankers learned from the same clicks in different ways.
 
     Example: counterrank demo
     """
-    from counterrank.experiments.demo import METRICS, run_demo
+    from counterrank.experiments.demo import METRICS, SESSIONS, run_demo
 
     say(
-        f"Making {queries:,} queries of built-in data ({shape}) and training two rankers ...\n"
-        "(the first run also compiles the kernels, which takes up to a minute; later runs start at once)"
+        f"Making {queries:,} queries of built-in data ({shape}), showing {SESSIONS:,} pages of 5 results to simulated "
+        "users,\nand learning rankers from what they click ...\n"
+        "(the first run also compiles the kernels, which takes a minute or two; later runs start at once)"
     )
     begin = time.perf_counter()
     result = run_demo(shape, queries, seed, threads)
     seconds = time.perf_counter() - begin
+    found = result.comparison
     if json:
         print_json(
             {
                 "shape": shape,
                 "queries": queries,
-                "production_queries": result.production_queries,
+                "production_queries": found.production_queries,
+                "sessions": found.clicks.n_sessions,
+                "clicks": found.clicks.n_clicks,
                 "metrics": result.metrics,
-                "history": result.full_information.history_,
+                "gap_closed": found.shares(),
                 "seconds": seconds,
             }
         )
         return
+    shares = found.shares()
     print_table(
         f"On {result.fold.test.n_queries:,} test queries (relevant = label 3 or 4)",
-        ("ranker", *METRICS),
-        [(name, *(values[metric] for metric in METRICS)) for name, values in result.metrics.items()],
+        ("ranker", *METRICS, "gap closed"),
+        [
+            (name, *(values[metric] for metric in METRICS), f"{shares[name]:.0%}" if name in shares else None)
+            for name, values in result.metrics.items()
+        ],
     )
     say(
-        f"The production ranker learned from the labels of {result.production_queries} queries, the other from all "
-        f"{result.fold.train.n_queries:,}; arp is better when lower. {seconds:.0f} s.\n"
-        "Next: counterrank train YOUR_FOLD --loss lambdaloss-truncated --k 5 --out ranker"
+        f"The production ranker learned from the labels of {found.production_queries} queries and made the pages; the "
+        f"next three learned\nfrom {found.clicks.n_clicks:,} clicks on them, the last from the labels of all "
+        f"{result.fold.train.n_queries:,} queries. Gap closed is the share of the\ndistance in dcg@5 from the first "
+        f"to the last; arp is better when lower. {seconds:.0f} s.\n"
+        "Next: counterrank simulate and counterrank train --clicks, see the README."
     )

@@ -1,0 +1,117 @@
+"""The paper's comparison: rankers learned from the same clicks with different estimators."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.examination import Examination, inverse_rank
+from counterrank.clicks.policies import ReplaceLast
+from counterrank.clicks.simulation import simulate
+from counterrank.common.checks import check_choice
+from counterrank.common.errors import CoverageWarning, DataError
+from counterrank.data import Fold, RankingData
+from counterrank.estimators import full_information, naive, policy_aware, policy_oblivious, rerank
+from counterrank.evaluation import evaluate
+from counterrank.experiments.production import train_production
+from counterrank.training import Ranker
+
+ESTIMATORS: dict[str, Callable[[ClickCounts, Examination], Any]] = {
+    "naive": lambda clicks, exam: naive(clicks),
+    "policy-oblivious": policy_oblivious,
+    "rerank": rerank,
+    "policy-aware": lambda clicks, exam: policy_aware(clicks),
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came of one comparison.
+
+    Attributes:
+        metrics: test metrics by ranker: "production", "full-information" and the names of the estimators.
+        rankers: the rankers themselves.
+        clicks: of the training part.
+        validation_clicks: of the validation part.
+        production_queries: how many queries the production ranker learned from.
+    """
+
+    metrics: dict[str, dict[str, float]]
+    rankers: dict[str, Ranker]
+    clicks: ClickCounts
+    validation_clicks: ClickCounts
+    production_queries: int
+
+    def shares(self, metric: str = "dcg@5") -> dict[str, float]:
+        """How much of the gap between production and full information each ranker closes: 0 none, 1 all of it."""
+        low, high = (self.metrics[name][metric] for name in ("production", "full-information"))
+        return {name: (values[metric] - low) / (high - low) for name, values in self.metrics.items()}
+
+
+def compare_estimators(
+    fold: Fold,
+    estimators: Sequence[str] = ("naive", "policy-oblivious", "policy-aware"),
+    *,
+    k: int = 5,
+    sessions: int = 10**7,
+    relevance_threshold: float = 3,
+    production_share: float = 0.01,
+    loss: str = "lambdaloss-truncated",
+    metrics: Sequence[str] = ("dcg@5", "arp"),
+    seed: int = 0,
+    threads: int | None = None,
+) -> Comparison:
+    """Log clicks of a production ranker's pages of k, learn from them with each estimator, and judge by test labels.
+
+    Pages are shown under `ReplaceLast(k)` and examined as 1 / rank; validation clicks are 15 % of training clicks.
+
+    >>> from counterrank.data import make_fold
+    >>> result = compare_estimators(make_fold("yahoo", 60), ["policy-aware"], sessions=1000, metrics=["dcg@5"])
+    >>> list(result.metrics)
+    ['production', 'policy-aware', 'full-information']
+    """
+    chosen = [check_choice(name, tuple(ESTIMATORS), "estimators") for name in estimators]
+    train, held_out = fold.train, fold.validation
+    if held_out is None:
+        raise DataError("fold: has no validation part; expected one to stop early on")
+    production, size = train_production(train, production_share, relevance_threshold, seed, threads)
+    exam, displays = inverse_rank(k), "rerank" in chosen
+
+    def log(part: RankingData, n: int, number: int) -> ClickCounts:
+        scores, one_seed = production.predict(part), np.random.default_rng([seed, number])
+        return simulate(
+            part,
+            scores,
+            ReplaceLast(k),
+            exam,
+            sessions=n,
+            seed=one_seed,
+            relevance_threshold=relevance_threshold,
+            displays=displays,
+            threads=threads,
+        )
+
+    clicks, held_out_clicks = log(train, sessions, 1), log(held_out, max(1, round(0.15 * sessions)), 2)
+
+    def learn(weights: Any, validation: Any) -> Ranker:
+        ranker = Ranker(loss=loss, k=k, seed=seed, threads=threads)
+        return ranker.fit(train, weights, validation=(held_out, validation))
+
+    rankers = {"production": production}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoverageWarning)  # to show what comes of it is the point
+        for name in chosen:
+            rankers[name] = learn(ESTIMATORS[name](clicks, exam), ESTIMATORS[name](held_out_clicks, exam))
+    rankers["full-information"] = learn(
+        full_information(train, relevance_threshold), full_information(held_out, relevance_threshold)
+    )
+    found = {
+        name: evaluate(ranker.predict(fold.test), fold.test, relevance_threshold, metrics=metrics, threads=threads)
+        for name, ranker in rankers.items()
+    }
+    return Comparison(found, rankers, clicks, held_out_clicks, size)
