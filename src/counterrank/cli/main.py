@@ -10,8 +10,12 @@ from typing import Annotated
 import typer
 
 from counterrank.cli.demo import demo
+from counterrank.cli.estimate import estimate
 from counterrank.cli.evaluate import evaluate
+from counterrank.cli.inspect import inspect
 from counterrank.cli.rank import rank
+from counterrank.cli.select import select
+from counterrank.cli.simulate import simulate
 from counterrank.cli.train import train
 from counterrank.common.errors import CounterrankError
 
@@ -22,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (demo, train, evaluate, rank):
+for command in (demo, simulate, inspect, train, evaluate, estimate, select, rank):
     app.command()(command)
 
 

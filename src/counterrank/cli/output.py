@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -22,7 +24,8 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
     table = Table()
     # names of files may look like markup
     for i, column in enumerate(columns):
-        table.add_column(Text(column), justify="left" if i == 0 else "right", overflow="fold")
+        words = all(isinstance(row[i], str) for row in rows) and any(" " in row[i].strip() for row in rows)
+        table.add_column(Text(column), justify="left" if i == 0 or words else "right", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row))
     console = Console()
@@ -35,6 +38,16 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
 def say(text: str) -> None:
     """A line for people, on stderr."""
     sys.stderr.write(text + "\n")
+
+
+@contextmanager
+def heard() -> Iterator[None]:
+    """Warnings of the library as lines for people, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for text in dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught):
+        say(f"Warning: {text}")
 
 
 def _cell(value: Any) -> str:

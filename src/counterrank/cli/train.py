@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterrank.cli.options import Data, Json, Seed, Threads, Threshold
-from counterrank.cli.output import print_json, print_table, say
-from counterrank.common.checks import make_generator
+from counterrank.cli.clicks import ClickSource
+from counterrank.cli.options import Clicks, Data, Examination, Json, Log, Logger, Policy, Seed, Threads, Threshold
+from counterrank.cli.output import heard, print_json, print_table, say
+from counterrank.common.checks import check_choice, make_generator
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import check_folder
 
@@ -23,6 +24,21 @@ def train(
     out: Annotated[Path, typer.Option(help="The folder to write the ranker to.")],
     loss: Annotated[str, typer.Option(help="Which loss; one of those listed above.")] = ("lambdaloss-truncated"),
     k: Annotated[int | None, typer.Option(help="The loss's cutoff: the k your page shows; none if not given.")] = None,
+    clicks: Clicks = None,
+    log: Log = None,
+    estimator: Annotated[
+        str | None,
+        typer.Option(
+            help="From clicks to weights: policy-aware (the default), policy-oblivious, rerank or naive; "
+            "without clicks full-information."
+        ),
+    ] = None,
+    clip: Annotated[
+        str, typer.Option(help="Cap on 1 / propensity of training clicks: none, a number, or auto to try several.")
+    ] = "none",
+    policy: Policy = None,
+    examination: Examination = None,
+    logger: Logger = None,
     relevance_threshold: Threshold = 3,
     gain: Annotated[str, typer.Option(help="Weights from labels: binary, or exponential (2**label - 1).")] = "binary",
     share: Annotated[float, typer.Option(help="Train on this share of the training queries, drawn at random.")] = 1.0,
@@ -41,18 +57,19 @@ def train(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Train a linear ranker on labels and save it.
+    """Train a linear ranker on clicks, or on labels, and save it.
 
-    Example: counterrank train synthetic:mslr --loss lambdaloss-truncated --k 5 --out ranker
+    Example: counterrank train synthetic:mslr --clicks clicks --estimator policy-aware --k 5 --out ranker
 
     Losses: arp-hinge, arp-logistic, dcg-hinge, dcg-logistic, lambdaloss-dcg, lambdaloss-dcg-at-k,
     lambdaloss-truncated, lambdarank.
     """
     from counterrank import Ranker
-    from counterrank.estimators import full_information
     from counterrank.training.storage import MARKER, PARTS
 
     check_folder(out, MARKER, PARTS)  # now rather than after an hour of training
+    source = ClickSource(clicks, log, policy, examination, logger, threads)
+    chosen = _check_estimator(estimator, source)
     training, held_out = _load(data, validation, share, seed, threads)
     ranker = Ranker(
         loss=loss,
@@ -66,20 +83,90 @@ def train(
         threads=threads,
         seed=seed,
     )
-
-    def weigh(part: RankingData) -> Any:
-        return full_information(part, relevance_threshold, gain=gain)
-
+    about: dict[str, Any] = {}
     begin = time.perf_counter()
-    ranker.fit(training, weigh(training), validation=None if held_out is None else (held_out, weigh(held_out)))
+    with heard():
+        if chosen == "full-information":
+            ranker = _from_labels(ranker, training, held_out, relevance_threshold, gain)
+        else:
+            if share < 1.0:
+                raise CounterrankError(
+                    "--share: clicks belong to all queries of the data; expected it without --clicks"
+                )
+            ranker, about = _from_clicks(ranker, training, held_out, source, chosen, clip)
     seconds = time.perf_counter() - begin
     ranker.save(out)
-    summary = _summary(ranker, training, seconds, out)
+    summary = {"estimator": chosen, **about, **_summary(ranker, training, seconds, out)}
     if json:
         print_json(summary)
         return
     print_table(f"Trained on {data}", ("", "value"), [(key.replace("_", " "), value) for key, value in summary.items()])
-    say(f"Saved. Next: counterrank evaluate {out} {data} --relevance-threshold {relevance_threshold:g}")
+    if source.given:
+        say(f"Saved. Next: counterrank estimate {out} {data} --{'log' if log else 'clicks'} {log or clicks}")
+    else:
+        say(f"Saved. Next: counterrank evaluate {out} {data} --relevance-threshold {relevance_threshold:g}")
+
+
+def _check_estimator(estimator: str | None, source: ClickSource) -> str:
+    names = ("policy-aware", "policy-oblivious", "rerank", "naive", "full-information")
+    if estimator is None:
+        return "policy-aware" if source.given else "full-information"
+    check_choice(estimator, names, "estimator")
+    if (estimator == "full-information") == source.given:
+        wanted = "no --clicks or --log" if source.given else "--clicks or --log"
+        raise CounterrankError(f"estimator={estimator!r}: expected {wanted} with it")
+    return estimator
+
+
+def _from_labels(
+    ranker: Ranker, training: RankingData, held_out: RankingData | None, relevance_threshold: float, gain: str
+) -> Ranker:
+    from counterrank.estimators import full_information
+
+    def weigh(part: RankingData) -> Any:
+        return full_information(part, relevance_threshold, gain=gain)
+
+    return ranker.fit(training, weigh(training), validation=None if held_out is None else (held_out, weigh(held_out)))
+
+
+def _from_clicks(
+    ranker: Ranker,
+    training: RankingData,
+    held_out: RankingData | None,
+    source: ClickSource,
+    estimator: str,
+    clip: str,
+) -> tuple[Ranker, dict[str, Any]]:
+    """Train on the clicks of the training part, with those of the validation part to stop early, if there are any."""
+    from counterrank.training import fit_best_clip
+
+    pages = estimator == "rerank"
+    counts = source.load("train", training, displays=pages)
+    weigh, grid = source.weigher(estimator, counts, training)
+    validation: Any = None
+    about: dict[str, Any] = {"sessions": counts.n_sessions, "clicks": counts.n_clicks, "validation_clicks": None}
+    if held_out is not None and not source.is_single() and source.find("validation") is not None:
+        other = source.load("validation", held_out, displays=pages)
+        validation = (held_out, source.weigher(estimator, other, held_out)[0]())
+        about["validation_clicks"] = other.n_clicks
+    else:
+        say("Note: no clicks of a validation part, so training runs all epochs and keeps the last model.")
+    if clip == "auto":
+        if validation is None:
+            raise CounterrankError("clip='auto': judged by clicks of a validation part, and there are none")
+        best = fit_best_clip(ranker, training, weigh, grid, validation=validation)
+        tried = ", ".join(f"{trial.clip or 'none'}: {trial.validation}" for trial in best.trials)
+        return best.ranker, {**about, "clip": best.clip, "clips_tried": tried}
+    return ranker.fit(training, weigh(clip=_clip(clip)), validation=validation), {**about, "clip": _clip(clip)}
+
+
+def _clip(text: str) -> float | None:
+    if text == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise CounterrankError(f"clip={text!r}: expected 'none', 'auto' or a number above 0") from None
 
 
 def _load(

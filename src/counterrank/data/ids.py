@@ -43,6 +43,16 @@ def place_in_query(offsets: IntArray) -> IntArray:
     return places
 
 
+def query_of_rows(offsets: IntArray) -> IntArray:
+    """For each row the index of its query.
+
+    >>> query_of_rows(np.array([0, 2, 5])).tolist()
+    [0, 0, 1, 1, 1]
+    """
+    queries: IntArray = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    return queries
+
+
 def encode(ids: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
     """Each id as a number counted from 0 in order of first appearance, and the distinct ids in that order.
 
@@ -91,3 +101,39 @@ def first_repeat_in_query(
                     return int(query), seen[code], row
                 seen[code] = row
     return None
+
+
+def find_rows(
+    wanted: NDArray[Any], ids: NDArray[Any], queries: IntArray | None = None, offsets: IntArray | None = None
+) -> IntArray:
+    """Where each wanted id stands among `ids`, which are unique; -1 where it is not.
+
+    With `queries`, each wanted id is looked for among the rows of its own query (ids are unique within queries), and
+    not at all where its query is -1. Numbers and the strings that write them are the same id.
+
+    >>> find_rows(np.array([7, 5, 9]), np.array([5, 7])).tolist()
+    [1, 0, -1]
+    >>> find_rows(np.array(["a", "b"]), np.array(["a", "a"]), np.array([1, 0]), np.array([0, 1, 2])).tolist()
+    [1, -1]
+    """
+    if wanted.dtype.kind not in "iu" or ids.dtype.kind not in "iu":
+        wanted, ids = wanted.astype(np.str_), ids.astype(np.str_)
+    codes, distinct = encode(ids)
+    found = _among(wanted, distinct)
+    if queries is None or offsets is None:
+        return found
+    keys = query_of_rows(offsets) * len(distinct) + codes
+    order = np.argsort(keys, kind="stable")
+    looked_for = np.where((queries < 0) | (found < 0), -1, queries * len(distinct) + found)
+    places = np.minimum(np.searchsorted(keys[order], looked_for), len(keys) - 1)
+    rows: IntArray = np.where(keys[order][places] == looked_for, order[places], -1)
+    return rows
+
+
+def _among(wanted: NDArray[Any], distinct: NDArray[Any]) -> IntArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    places = pc.index_in(pa.array(wanted), value_set=pa.array(distinct))
+    found: IntArray = places.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return found

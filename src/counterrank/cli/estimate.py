@@ -1,0 +1,119 @@
+"""`counterrank estimate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from counterrank.cli.clicks import ClickSource, parse_numbers
+from counterrank.cli.options import (
+    Clicks,
+    Data,
+    Examination,
+    Json,
+    Log,
+    Logger,
+    Metrics,
+    Model,
+    Noise,
+    Part,
+    Policy,
+    Seed,
+    Target,
+    Threads,
+)
+from counterrank.cli.output import heard, print_json, print_table
+
+
+def estimate(
+    model: Model,
+    data: Data,
+    clicks: Clicks = None,
+    log: Log = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Another ranker: the difference is estimated, MODEL minus this one.")
+    ] = None,
+    part: Part = "test",
+    metrics: Metrics = "dcg@5,arp",
+    target: Target = "queries",
+    confidence: Annotated[float, typer.Option(help="How often an interval shall hold the truth.")] = 0.95,
+    noise: Noise = None,
+    policy: Policy = None,
+    examination: Examination = None,
+    logger: Logger = None,
+    threads: Threads = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Estimate from clicks alone how good a saved ranker is, or how much better than another.
+
+    Example: counterrank estimate ranker synthetic:mslr --clicks clicks --metrics dcg@5
+    """
+    from counterrank import evaluation
+    from counterrank.cli.clicks import load_scores
+    from counterrank.data.sources import choose_part, open_data
+
+    source = ClickSource(clicks, log, policy, examination, logger, threads)
+    chosen = choose_part(open_data(data, threads=threads), part, data)
+    counts = source.load(part, chosen)
+    rho = source.propensities(counts, chosen)
+    settings: dict[str, Any] = {
+        "metrics": [name.strip() for name in metrics.split(",")],
+        "target": target,
+        "confidence": confidence,
+        "noise": None if noise is None else parse_numbers(noise, 2, "noise"),
+        "seed": seed,
+        "threads": threads,
+    }
+    scores = load_scores(model, chosen, threads)
+    with heard():
+        if against is None:
+            found = evaluation.estimate(scores, chosen, counts, rho, **settings)
+        else:
+            found = evaluation.compare(scores, load_scores(against, chosen, threads), chosen, counts, rho, **settings)
+    if json:
+        print_json({"model": str(model), "against": against and str(against), "estimates": plain(found)})
+        return
+    title = f"{model} on {data}" if against is None else f"{model} minus {against} on {data}"
+    first = next(iter(found.values()))
+    print_table(
+        f"{title}: {first.n_clicks:,} clicks in {first.n_sessions:,} sessions of {first.n_queries:,} queries, "
+        f"{first.confidence:.0%} intervals for {'queries like these' if target == 'queries' else 'these queries'}",
+        (
+            "metric",
+            "self-normalised",
+            "interval",
+            "per session",
+            "interval",
+            "effective clicks",
+            "largest share",
+        ),
+        [row(name, value) for name, value in found.items()],
+    )
+
+
+def row(name: str, found: Any) -> tuple[Any, ...]:
+    """An estimate as a row of a table."""
+    return (
+        name,
+        found.self_normalized,
+        span(found.self_normalized_interval),
+        found.ips,
+        span(found.ips_interval),
+        f"{found.effective_sample_size:,.0f}",
+        f"{found.largest_share:.2%}",
+    )
+
+
+def span(interval: tuple[float, float] | None) -> str | None:
+    """An interval in words."""
+    return None if interval is None else f"{interval[0]:.4g} to {interval[1]:.4g}"
+
+
+def plain(found: dict[str, Any]) -> dict[str, Any]:
+    """Estimates as JSON can hold them."""
+    from dataclasses import asdict
+
+    return {name: asdict(value) for name, value in found.items()}

@@ -1,0 +1,148 @@
+"""`counterrank select`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from counterrank.cli.clicks import ClickSource, parse_numbers
+from counterrank.cli.estimate import span
+from counterrank.cli.loading import widened
+from counterrank.cli.options import (
+    Clicks,
+    Data,
+    Examination,
+    Json,
+    Log,
+    Logger,
+    Noise,
+    Part,
+    Policy,
+    Seed,
+    Target,
+    Threads,
+)
+from counterrank.cli.output import heard, print_json, print_table, say
+from counterrank.common.errors import CounterrankError
+from counterrank.common.files import check_folder
+
+if TYPE_CHECKING:
+    from counterrank import Ranker, RankingData
+
+
+def select(
+    data: Data,
+    models: Annotated[list[Path] | None, typer.Argument(help="Folders written by train, to choose from.")] = None,
+    clicks: Clicks = None,
+    log: Log = None,
+    losses: Annotated[
+        str | None, typer.Option(help="Train these first, comma-separated, on the training part's clicks.")
+    ] = None,
+    k: Annotated[int | None, typer.Option(help="Their cutoff.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Where to save the chosen ranker.")] = None,
+    metric: Annotated[str, typer.Option(help="arp, dcg, dcg@k or precision@k.")] = "dcg@5",
+    part: Part = "validation",
+    target: Target = "queries",
+    noise: Noise = None,
+    policy: Policy = None,
+    examination: Examination = None,
+    logger: Logger = None,
+    threads: Threads = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Choose among rankers by a metric estimated from clicks alone: the paper's unbiased loss selection.
+
+    Example: counterrank select synthetic:mslr --losses dcg-hinge,lambdaloss-truncated --k 5 --clicks clicks --out best
+    """
+    from counterrank import Ranker
+    from counterrank import select as choose
+    from counterrank.data.sources import choose_part, open_data
+    from counterrank.training.storage import MARKER, PARTS
+
+    if not models and losses is None:
+        raise CounterrankError("MODELS, --losses: nothing to choose from; expected rankers, or losses to train")
+    if out is not None:
+        check_folder(out, MARKER, PARTS)
+    source = ClickSource(clicks, log, policy, examination, logger, threads)
+    opened = open_data(data, threads=threads)
+    judged = choose_part(opened, part, data)
+    counts = source.load(part, judged)
+    rho = source.propensities(counts, judged)
+    candidates: dict[str, Ranker] = {}
+    for path in models or []:
+        candidates[str(path)] = Ranker.load(path)
+    with heard():
+        if losses is not None:
+            if part == "train":
+                raise CounterrankError("--part: the losses are trained on the train part; expected another to judge by")
+            training = choose_part(opened, "train", data)
+            candidates |= _train(losses.split(","), k, source, training, judged, counts, rho, metric, threads, seed)
+        wide = {name: widened(judged, ranker, data) for name, ranker in candidates.items()}
+        scores = [ranker.predict(wide[name]) for name, ranker in candidates.items()]
+        found = choose(
+            scores,
+            judged,
+            counts,
+            rho,
+            metric,
+            target=target,
+            noise=None if noise is None else parse_numbers(noise, 2, "noise"),  # type: ignore[arg-type]
+            seed=seed,
+            threads=threads,
+        )
+    names = list(candidates)
+    if out is not None:
+        candidates[names[found.index]].save(out)
+    rows = [
+        {"ranker": name, "estimate": asdict(value), "chosen_in_resamples": share}
+        for name, value, share in zip(names, found.estimates, found.shares, strict=True)
+    ]
+    if json:
+        print_json({"best": names[found.index], "stability": found.stability, "metric": metric, "rankers": rows})
+        return
+    print_table(
+        f"{metric} by {counts.n_clicks:,} clicks on {judged.n_queries:,} queries of {data}",
+        ("ranker", metric, "interval", "chosen in resamples", ""),
+        [
+            (
+                name,
+                value.self_normalized,
+                span(value.self_normalized_interval),
+                f"{share:.0%}",
+                "chosen" if i == found.index else None,
+            )
+            for i, (name, value, share) in enumerate(zip(names, found.estimates, found.shares, strict=True))
+        ],
+    )
+    if out is not None:
+        say(f"Saved {names[found.index]} as {out}.")
+
+
+def _train(
+    losses: list[str],
+    k: int | None,
+    source: ClickSource,
+    training: RankingData,
+    judged: RankingData,
+    counts: Any,
+    rho: Any,
+    metric: str,
+    threads: int | None,
+    seed: int,
+) -> dict[str, Ranker]:
+    """A ranker for each loss, from policy-aware weights; all stop early by the metric to be chosen by."""
+    from counterrank import Ranker
+    from counterrank.estimators import policy_aware
+
+    clicks = source.load("train", training)
+    weights = policy_aware(clicks, source.propensities(clicks, training))
+    held_out = policy_aware(counts, rho)
+    trained = {}
+    for loss in losses:
+        ranker = Ranker(loss=loss.strip(), k=k, metric=metric, threads=threads, seed=seed)
+        trained[loss.strip()] = ranker.fit(training, weights, validation=(judged, held_out))
+    return trained
