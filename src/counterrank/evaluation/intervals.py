@@ -67,12 +67,10 @@ class Ratios:
     Attributes:
         values: sum(terms) / sum(below).
         half_widths: nan where there is no telling.
-        evenness: 1 / skewness^2 of the sum that the interval rests on; a sum of n equal clicks has n.
     """
 
     values: FloatArray
     half_widths: FloatArray
-    evenness: FloatArray
 
 
 def resampled_queries(rows: FloatArray, asked: Asked) -> FloatArray:
@@ -107,7 +105,7 @@ def over_queries(terms: FloatArray, belows: list[FloatArray], asked: Asked) -> l
         errors = np.sqrt((rest**2).sum(axis=0) * n / max(n - 1, 1)) / below.sum()
         widths = _quantiles(distances * np.sqrt(max(n - 1, 1) / n), asked.confidence) * errors
         widths[errors == 0.0] = 0.0 if n > 1 else np.nan
-        found.append(Ratios(ratio, widths, evenness(rest)))
+        found.append(Ratios(ratio, widths))
     return found
 
 
@@ -152,9 +150,8 @@ def over_clicks(
     total = variances[evidence.sessions > 1].sum(axis=0) + _single_sessions(evidence, values, centres)
     scale = 1.0 if evidence.noise is None else evidence.noise[1] - evidence.noise[0]
     shares = (values[cells.docs] - centres) * cells.inverse[:, None]
-    times = cells.clicks[:, None]
-    quantiles = _student(asked.confidence, _freedom(shares, times))
-    return Ratios(ratio, quantiles * np.sqrt(total) / (scale * below.sum()), evenness(shares, times))
+    quantiles = _student(asked.confidence, _freedom(shares, cells.clicks[:, None]))
+    return Ratios(ratio, quantiles * np.sqrt(total) / (scale * below.sum()))
 
 
 def _single_sessions(evidence: Evidence, values: FloatArray, centres: FloatArray) -> FloatArray:
@@ -177,7 +174,9 @@ def _single_sessions(evidence: Evidence, values: FloatArray, centres: FloatArray
 
 def _freedom(terms: FloatArray, times: Any) -> FloatArray:
     """Degrees of freedom of a variance (Satterthwaite): 2 * variance^2 / variance of the variance, by rare clicks."""
-    squares, fourths = (times * terms**2).sum(axis=0), (times * terms**4).sum(axis=0)
+    squares = terms * terms
+    fourths = (times * squares * squares).sum(axis=0)
+    squares = (times * squares).sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(fourths > 0.0, 2.0 * squares**2 / fourths, np.inf))
 
@@ -191,31 +190,25 @@ def _student(confidence: float, freedom: FloatArray) -> FloatArray:
     return np.asarray(z + first / freedom + second / freedom**2 + third / freedom**3)
 
 
-def evenness(terms: FloatArray, times: Any = 1.0) -> FloatArray:
-    """1 / skewness^2 of a sum of independent terms about 0, each occurring so many times.
-
-    >>> evenness(np.ones((40, 1))).tolist()
-    [40.0]
-    """
-    squares, cubes = (times * terms**2).sum(axis=0), (times * terms**3).sum(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(squares > 0.0, squares**3 / cubes**2, 0.0))
-
-
 def expected_clicks(evidence: Evidence, values: FloatArray, centres: FloatArray) -> FloatArray:
-    """How many equal clicks would make as uneven a sum as the design of the log lets expect; inf if rho is not known.
+    """How many equal clicks would make as skewed a sum as the log is expected to hold.
 
         share of examinations clicked * second moment^3 / third moment^2
 
-    over all documents that can be seen, clicked or not: rare clicks of great weight that did not happen count too.
+    of |lambda - centre| / rho over all documents that can be seen, clicked or not: a sum without a heavy click may hang
+    on those that did not happen. Without rho all there is to go by is the clicks that did.
     """
     if evidence.rho is None:
-        return np.full(len(centres), np.inf)
-    moments = np.empty((len(evidence.sessions), len(centres), 2))
-    kernel, sessions, rho = _click_kernels.chance_moments, evidence.sessions, evidence.rho
-    for_queries(kernel, evidence.offsets, sessions, rho, values, centres, moments, threads=evidence.threads)
-    second, third = moments.sum(axis=0).T
-    examinations = float((np.repeat(sessions, np.diff(evidence.offsets)) * rho).sum())
-    clicked = float(evidence.cells.clicks.sum()) / examinations if examinations else 0.0
+        cells = evidence.cells
+        terms = np.abs(values[cells.docs] - centres) * cells.inverse[:, None]
+        squares = cells.clicks[:, None] * terms * terms
+        second, third, clicked = squares.sum(axis=0), (squares * terms).sum(axis=0), 1.0
+    else:
+        moments = np.empty((len(evidence.sessions), len(centres), 2))
+        kernel, sessions, rho = _click_kernels.chance_moments, evidence.sessions, evidence.rho
+        for_queries(kernel, evidence.offsets, sessions, rho, values, centres, moments, threads=evidence.threads)
+        second, third = moments.sum(axis=0).T
+        examinations = float((np.repeat(sessions, np.diff(evidence.offsets)) * rho).sum())
+        clicked = float(evidence.cells.clicks.sum()) / examinations if examinations else 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(third > 0.0, clicked * second**3 / third**2, np.inf))
+        return np.asarray(np.where(third > 0.0, clicked * second**3 / third**2, 0.0))

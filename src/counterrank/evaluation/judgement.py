@@ -15,7 +15,7 @@ from counterrank.evaluation.metrics import parse_metric
 
 # What the intervals were measured to need, see docs/intervals.md
 FEWEST_QUERIES = 100
-LEAST_EVENNESS = 20.0
+FEWEST_QUERIES_OF_ARP = 2000
 FEWEST_EXPECTED_CLICKS = 10.0
 LEAST_SAMPLE_SIZE = 100.0
 MOST_SINGLE_SESSIONS = 0.25
@@ -84,7 +84,7 @@ def judge(evidence: Evidence, values: FloatArray, names: Sequence[str], asked: A
     doubts: list[list[str]] = [[] for _ in names]
     for kind, centre in zip(kinds, centres, strict=True):
         below = float(kinds[kind].sum())
-        for m, own in enumerate(_doubts(evidence, values, asked, kind, below, ratios[kind], centre)):
+        for m, own in enumerate(_doubts(evidence, values, names, asked, kind, below, centre)):
             doubts[m] += [doubt for doubt in own if _has(kind, names[m]) and doubt not in doubts[m]]
     _warn(names, asked, doubts)
     return [_collected(evidence, name, m, asked, ratios, doubts[m]) for m, name in enumerate(names)]
@@ -116,37 +116,50 @@ def _collected(
 
 
 def _doubts(
-    evidence: Evidence, values: FloatArray, asked: Asked, kind: str, below: float, ratio: Ratios, centres: FloatArray
+    evidence: Evidence,
+    values: FloatArray,
+    names: Sequence[str],
+    asked: Asked,
+    kind: str,
+    below: float,
+    centres: FloatArray,
 ) -> list[list[str]]:
     """For each column what speaks against its interval of this kind."""
-    common = []
-    n_queries = int(np.count_nonzero(evidence.sessions))
-    if asked.target == "queries" and n_queries < FEWEST_QUERIES:
-        common.append(f"{n_queries:,} queries, expected at least {FEWEST_QUERIES}")
-    single = float(np.count_nonzero(evidence.sessions == 1) / evidence.sessions.sum())
-    if asked.target == "these-queries" and single > MOST_SINGLE_SESSIONS:
-        text = f"{100 * single:.0f} % of the sessions are the only one of their query, which makes intervals too wide"
-        common.append(f"{text}, expected at most {100 * MOST_SINGLE_SESSIONS:.0f} %")
+    common = _doubts_of_all(evidence, asked)
     size = _sample_size(evidence, below)
     if kind == "self_normalized" and size < LEAST_SAMPLE_SIZE:
         common.append(f"{kind} has an effective sample size of {size:.3g}, expected at least {LEAST_SAMPLE_SIZE:g}")
     expected = expected_clicks(evidence, values, centres)
-    what = "queries" if asked.target == "queries" else "clicks"
+    n_queries = int(np.count_nonzero(evidence.sessions))
     found = []
-    for m in range(values.shape[1]):
-        own = []
-        if np.ptp(values[:, m]) > 0.0:  # else it is the same whatever is clicked
-            limits = (
-                ("rare clicks", expected[m], FEWEST_EXPECTED_CLICKS),
-                (f"few {what}", ratio.evenness[m], LEAST_EVENNESS),
-            )
-            own = [
-                f"{kind} hangs on {name}, as if on {number:.2g} equal ones, expected at least {limit:g}"
-                for name, number, limit in limits
-                if not number >= limit
-            ]
-        found.append(common + own)
+    for m, name in enumerate(names):
+        own = list(common)
+        if np.ptp(values[:, m]) > 0.0 and not expected[m] >= FEWEST_EXPECTED_CLICKS:  # else nothing hangs on clicks
+            number = f"as if on {expected[m]:.2g} equal ones, expected at least {FEWEST_EXPECTED_CLICKS:g}"
+            own.append(f"{kind} hangs on rare clicks, {number}")
+        positive = values[:, m].min() > 0.0  # not so in a difference, in which long queries may go either way
+        if (
+            name == "arp"
+            and positive
+            and FEWEST_QUERIES <= n_queries < FEWEST_QUERIES_OF_ARP
+            and asked.target == "queries"
+        ):
+            own.append(f"{n_queries:,} queries, expected at least {FEWEST_QUERIES_OF_ARP:,} for arp")
+        found.append(own)
     return found
+
+
+def _doubts_of_all(evidence: Evidence, asked: Asked) -> list[str]:
+    """What speaks against every interval."""
+    n_queries = int(np.count_nonzero(evidence.sessions))
+    if asked.target == "queries":
+        few = n_queries < FEWEST_QUERIES
+        return [f"{n_queries:,} queries, expected at least {FEWEST_QUERIES}"] if few else []
+    single = float(np.count_nonzero(evidence.sessions == 1) / evidence.sessions.sum())
+    if single <= MOST_SINGLE_SESSIONS:
+        return []
+    text = f"{100 * single:.0f} % of the sessions are the only one of their query, which makes intervals too wide"
+    return [f"{text}, expected at most {100 * MOST_SINGLE_SESSIONS:.0f} %"]
 
 
 def _sample_size(evidence: Evidence, omega: float) -> float:
