@@ -215,6 +215,17 @@ def test_few_queries_are_doubted():
     assert found["dcg@3"].doubts == ()
 
 
+def test_few_frequent_queries_are_doubted():
+    world = population("replace-last")
+    data, rows = world.drawn(np.arange(500))
+    clicks = world.clicks(data, rows, np.r_[np.full(20, 2000), np.full(480, 10)], 0)
+    # (40,000 + 4,800)^2 / (20 * 2,000 * 1,999 + 480 * 10 * 9)
+    with pytest.warns(
+        IntervalWarning, match="500 queries have most sessions, which tell as much as 25 equally frequent"
+    ):
+        estimate(world.rankings[0][rows], data, clicks, world.rho[rows], ["dcg@3"])
+
+
 def rare_world(heavy_clicks):
     """200 queries whose first documents are clicked often, and second ones, shown once in a thousand pages, hardly."""
     data = make_data([2] * 200)

@@ -15,6 +15,7 @@ from counterrank.evaluation.metrics import parse_metric
 
 # What the intervals were measured to need, see docs/intervals.md
 FEWEST_QUERIES = 100
+FEWEST_EQUAL_QUERIES = 80  # a little below, since sessions vary by chance
 FEWEST_QUERIES_OF_ARP = 2000
 FEWEST_EXPECTED_CLICKS = 10.0
 LEAST_SAMPLE_SIZE = 100.0
@@ -153,13 +154,27 @@ def _doubts_of_all(evidence: Evidence, asked: Asked) -> list[str]:
     """What speaks against every interval."""
     n_queries = int(np.count_nonzero(evidence.sessions))
     if asked.target == "queries":
-        few = n_queries < FEWEST_QUERIES
-        return [f"{n_queries:,} queries, expected at least {FEWEST_QUERIES}"] if few else []
+        if n_queries < FEWEST_QUERIES:
+            return [f"{n_queries:,} queries, expected at least {FEWEST_QUERIES}"]
+        equal = _equal_queries(evidence)
+        if equal >= FEWEST_EQUAL_QUERIES:
+            return []
+        text = (
+            f"a few of the {n_queries:,} queries have most sessions, which tell as much as {equal:.0f} equally frequent"
+        )
+        return [f"{text} ones, expected at least {FEWEST_EQUAL_QUERIES}"]
     single = float(np.count_nonzero(evidence.sessions == 1) / evidence.sessions.sum())
     if single <= MOST_SINGLE_SESSIONS:
         return []
     text = f"{100 * single:.0f} % of the sessions are the only one of their query, which makes intervals too wide"
     return [f"{text}, expected at most {100 * MOST_SINGLE_SESSIONS:.0f} %"]
+
+
+def _equal_queries(evidence: Evidence) -> float:
+    """(sum of frequencies)^2 / sum of their squares, from sessions n: n (n - 1) is the square free of chance."""
+    sessions = evidence.sessions.astype(np.float64)
+    pairs = float((sessions * (sessions - 1.0)).sum())
+    return float(sessions.sum()) ** 2 / pairs if pairs else np.inf
 
 
 def _sample_size(evidence: Evidence, omega: float) -> float:
