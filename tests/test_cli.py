@@ -50,7 +50,7 @@ def test_version():
     assert (result.returncode, result.stdout) == (0, f"counterrank {cr.__version__}\n")
 
 
-@pytest.mark.parametrize("command", ["demo", "train", "evaluate", "rank"])
+@pytest.mark.parametrize("command", ["demo", "simulate", "inspect", "train", "evaluate", "estimate", "select", "rank"])
 def test_help_shows_an_example(command):
     assert f"Example: counterrank {command}" in invoke(command, "--help").output
 
@@ -105,11 +105,13 @@ def test_rank_refuses_what_would_break_a_trec_run(trained, tmp_path):
     assert not (tmp_path / "r").exists()
 
 
-def test_demo_shows_that_all_labels_beat_few():
+def test_demo_shows_what_item_selection_bias_does():
     content = json.loads(invoke("demo", "--shape", "mslr", "--queries", 300, "--json").stdout)
     dcg = {name: values["dcg@5"] for name, values in content["metrics"].items()}
-    assert dcg["random order"] < dcg["production"] < dcg["full information"] < dcg["perfect"]
+    assert dcg["random order"] < dcg["production"] < dcg["full-information"]
+    assert max(dcg["naive"], dcg["policy-oblivious"]) < dcg["policy-aware"]
     assert content["production_queries"] == 3
+    assert content["gap_closed"]["full-information"] == 1.0
 
 
 def test_train_on_a_share_from_one_file_without_validation(tmp_path):

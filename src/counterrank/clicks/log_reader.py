@@ -137,11 +137,12 @@ class _Log:
             "from log order by session_id, query_id, rank"
         )
         lengths = found["length"][found["rank"] == 1]
-        if lengths.sum() != len(found["rank"]):
-            raise DataError(f"{self.path}: pages with a gap or a rank twice; expected ranks 1, 2, ... of each page")
-        docs = self._rows(found["query_id"], found["doc_id"], data)
         once = np.ones(len(lengths), np.int64)
-        return merge_pages(data.offsets, Displays(offsets_of(lengths), docs, once, found["clicked"].copy()))
+        docs = self._rows(found["query_id"], found["doc_id"], data)
+        pages = Displays(offsets_of(lengths), docs, once, found["clicked"].copy())
+        if lengths.sum() != len(docs) or (pages.ranks() != found["rank"]).any():
+            raise DataError(f"{self.path}: pages with a gap or a rank twice; expected ranks 1, 2, ... of each page")
+        return merge_pages(data.offsets, pages)
 
     def _rows(self, query_ids: NDArray[Any], doc_ids: NDArray[Any], data: RankingData) -> IntArray:
         """Rows of the data; an error if some are not in it."""

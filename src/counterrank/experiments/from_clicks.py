@@ -64,11 +64,13 @@ def compare_estimators(
     loss: str = "lambdaloss-truncated",
     metrics: Sequence[str] = ("dcg@5", "arp"),
     seed: int = 0,
+    production_seed: int | None = None,
     threads: int | None = None,
 ) -> Comparison:
     """Log clicks of a production ranker's pages of k, learn from them with each estimator, and judge by test labels.
 
     Pages are shown under `ReplaceLast(k)` and examined as 1 / rank; validation clicks are 15 % of training clicks.
+    The queries the production ranker learns from are drawn by `production_seed`, or by `seed` as all else.
 
     >>> from counterrank.data import make_fold
     >>> result = compare_estimators(make_fold("yahoo", 60), ["policy-aware"], sessions=1000, metrics=["dcg@5"])
@@ -79,7 +81,8 @@ def compare_estimators(
     train, held_out = fold.train, fold.validation
     if held_out is None:
         raise DataError("fold: has no validation part; expected one to stop early on")
-    production, size = train_production(train, production_share, relevance_threshold, seed, threads)
+    drawn_by = seed if production_seed is None else production_seed
+    production, size = train_production(train, production_share, relevance_threshold, drawn_by, threads)
     exam, displays = inverse_rank(k), "rerank" in chosen
 
     def log(part: RankingData, n: int, number: int) -> ClickCounts:
