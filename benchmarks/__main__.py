@@ -16,7 +16,7 @@ from rich.table import Table
 
 from counterrank import make_ranking_data
 
-_ON_DATA = ("epochs", "peers", "evaluation")
+_ON_DATA = ("epochs", "peers", "evaluation", "simulation", "propensities")
 _SECTIONS = (*_ON_DATA, "letor", "synthetic", "startup")
 
 

@@ -13,7 +13,7 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.displays import Displays
 from counterrank.clicks.examination import from_description
 from counterrank.common.errors import CounterrankError, DataError
-from counterrank.common.files import PathLike, atomic_folder, existing
+from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
 
 FORMAT, VERSION = "counterrank-clicks", 1
 MARKER, PARTS = "clicks.json", ("*.parquet",)
@@ -57,7 +57,7 @@ def save_counts(clicks: ClickCounts, path: PathLike) -> None:
 def load_counts(path: PathLike) -> ClickCounts:
     """Read a folder written by `save_counts`; anything not understood is an error that says what."""
     folder = existing(path, "click counts")
-    content = _read_json(folder / MARKER, path)
+    content = read_stamp(folder, MARKER, FORMAT, VERSION, "ClickCounts.save", DataError)
     try:
         cells, queries = _read(folder / "cells.parquet"), _read(folder / "queries.parquet")
         offsets = _offsets(queries["documents"], folder / "queries.parquet")
@@ -151,19 +151,3 @@ def _read(file: Path) -> dict[str, NDArray[Any]]:
             raise DataError(f"{file}: column {name!r} has type {column.type} or nulls; the file is damaged")
         columns[name] = np.array(column.to_numpy(), dtype=kind)
     return columns
-
-
-def _read_json(file: Path, path: PathLike) -> dict[str, Any]:
-    if not file.is_file():
-        raise DataError(f"{path}: no {MARKER} in it; expected a folder written by ClickCounts.save")
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{file}: not JSON ({error})") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise DataError(f"{file}: format is not {FORMAT!r}; expected a folder written by ClickCounts.save")
-    if type(content.get("version")) is not int or content["version"] != VERSION:
-        raise DataError(
-            f"{file}: version {content.get('version')!r}; this counterrank reads version {VERSION}, install a newer one"
-        )
-    return content

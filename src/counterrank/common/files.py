@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -9,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from counterrank.common.errors import CounterrankError, MissingFileError
 
@@ -59,6 +61,30 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def read_stamp(folder: Path, marker: str, kind: str, version: int, made_by: str, error: type[Exception]) -> Any:
+    """What the JSON file `marker` of a saved folder says, if it is of this kind and version.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / "run.json").write_text('{"format": "run", "version": 1, "seed": 5}')
+    ...     read_stamp(Path(folder), "run.json", "run", 1, "run.save", CounterrankError)["seed"]
+    5
+    """
+    file = folder / marker
+    if not file.is_file():
+        raise error(f"{folder}: no {marker} in it; expected a folder written by {made_by}")
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as fault:
+        raise error(f"{file}: not JSON ({fault})") from None
+    if not isinstance(content, dict) or content.get("format") != kind:
+        raise error(f"{file}: format is not {kind!r}; expected a folder written by {made_by}")
+    if type(content.get("version")) is not int or content["version"] != version:
+        raise error(
+            f"{file}: version {content.get('version')!r}; this counterrank reads version {version}, install a newer one"
+        )
+    return content
 
 
 def check_folder(path: PathLike, marker: str, parts: Sequence[str] = ("*",)) -> Path:

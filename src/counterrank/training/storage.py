@@ -11,7 +11,7 @@ import numpy as np
 
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import ModelError
-from counterrank.common.files import PathLike, atomic_folder, existing
+from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
 from counterrank.models.linear import LinearModel
 from counterrank.models.scaling import NORMALIZE, Scaler
 
@@ -44,7 +44,7 @@ def save_ranker(ranker: Ranker, path: PathLike) -> None:
     with atomic_folder(path, MARKER, PARTS) as folder:
         for name, array in arrays.items():
             np.save(folder / f"{name}.npy", array, allow_pickle=False)
-        (folder / "model.json").write_text(json.dumps(content, indent=1, default=_plain) + "\n", encoding="utf-8")
+        (folder / MARKER).write_text(json.dumps(content, indent=1, default=_plain) + "\n", encoding="utf-8")
 
 
 def load_ranker(path: PathLike) -> Ranker:
@@ -52,7 +52,9 @@ def load_ranker(path: PathLike) -> Ranker:
     from counterrank.training.ranker import Ranker
 
     folder = existing(path, "ranker")
-    content = _read_json(folder / "model.json", path)
+    content = read_stamp(folder, MARKER, FORMAT, VERSION, "Ranker.save", ModelError)
+    if content.get("model") != "linear":
+        raise ModelError(f"{folder / MARKER}: model {content.get('model')!r}; this counterrank knows 'linear'")
     try:
         n_features = int(content["n_features"])
         kind = str(content["normalize"])
@@ -100,24 +102,6 @@ def _finite(value: Any) -> Any:
 def _plain(value: Any) -> Any:
     """A numpy number as Python's own, which JSON can hold."""
     return value.item() if isinstance(value, np.generic) else str(value)
-
-
-def _read_json(file: Path, path: PathLike) -> dict[str, Any]:
-    if not file.is_file():
-        raise ModelError(f"{path}: no model.json in it; expected a folder written by Ranker.save")
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"{file}: not JSON ({error})") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ModelError(f"{file}: format is not {FORMAT!r}; expected a folder written by Ranker.save")
-    if type(content.get("version")) is not int or content["version"] != VERSION:
-        raise ModelError(
-            f"{file}: version {content.get('version')!r}; this counterrank reads version {VERSION}, install a newer one"
-        )
-    if content.get("model") != "linear":
-        raise ModelError(f"{file}: model {content.get('model')!r}; this counterrank knows 'linear'")
-    return content
 
 
 def _read_array(folder: Path, name: str, n: int) -> FloatArray:

@@ -1,0 +1,58 @@
+"""Propensities of every policy at the size of MSLR-WEB30K, and pages for a live service."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from benchmarks.timing import at_most, median_seconds, row
+from counterrank import RankingData, examination, policies
+
+CANDIDATES = 1000
+LIMIT = 50e-6
+
+
+def everything(k: int) -> dict[str, Any]:
+    return {
+        "deterministic": policies.Deterministic(k),
+        "replace-last": policies.ReplaceLast(k),
+        "epsilon-greedy": policies.EpsilonGreedy(k, 0.1),
+        "uniform-insert": policies.UniformInsert(k),
+        "mixture of two": policies.Mixture([policies.ReplaceLast(k), policies.UniformInsert(k)], [0.5, 0.5]),
+        "plackett-luce": policies.PlackettLuce(k),
+    }
+
+
+def run(data: RankingData) -> list[dict[str, Any]]:
+    scores = np.random.default_rng(0).normal(size=data.n_docs)
+    exam = examination.inverse_rank(k=5)
+    sort = median_seconds(lambda: policies.Deterministic(5).sample(scores, data.offsets, seed=0), repeats=3)
+    rows = [row("one page for each query (sorts all scores)", sort)]
+    for name, policy in everything(5).items():
+        seconds = median_seconds(lambda policy=policy: policy.propensity(scores, data.offsets, exam), repeats=3)
+        rows.append(at_most(f"propensities, {name} / one page for each query", seconds, sort, None))
+    return rows + live()
+
+
+def live() -> list[dict[str, Any]]:
+    """Microseconds for a page of 10 out of 1,000 candidates."""
+    scores = np.random.default_rng(0).normal(size=CANDIDATES)
+    exam, generator = examination.inverse_rank(k=10), np.random.default_rng(1)
+    listed = policies.Explicit([list(range(10)), list(range(10, 20))], [0.5, 0.5])
+    rows = []
+    for name, policy in {**everything(10), "explicit": listed}.items():
+        repeats = 20 if name == "plackett-luce" else 2000
+        for _ in range(3):
+            policy.display(scores, exam, generator)
+        times = np.empty(repeats)
+        for i in range(repeats):
+            begin = perf_counter()
+            policy.display(scores, exam, generator)
+            times[i] = perf_counter() - begin
+        seconds = float(np.median(times))
+        free = name == "plackett-luce"
+        target, met = ("", None) if free else (f"< {LIMIT * 1e6:.0f}", seconds < LIMIT)
+        rows.append(row(f"display, {name}, microseconds", seconds, seconds * 1e6, target, met))
+    return rows

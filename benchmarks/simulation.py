@@ -1,0 +1,86 @@
+"""Simulated clicks at the size of MSLR-WEB30K: cost by clicks, against session by session, and as a log."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.timing import at_least, at_most, best_seconds, row
+from counterrank import RankingData, examination, policies, simulation
+from counterrank.clicks.users import Users
+from counterrank.common.random import seed_key
+
+SESSIONS_ONE_BY_ONE = 2_000_000
+LOG_SESSIONS = 1_000_000
+
+
+def run(data: RankingData) -> list[dict[str, Any]]:
+    scores = np.random.default_rng(0).normal(size=data.n_docs)
+    exam = examination.inverse_rank(k=5)
+
+    def clicks(n: int, policy: Any, **more: Any) -> Any:
+        return lambda: simulation.simulate(data, scores, policy, exam, clicks=n, seed=1, **more)
+
+    replace_last = policies.ReplaceLast(k=5)
+    sizes = (10**7, 10**8, 10**9)
+    few, many, most = best_seconds([clicks(n, replace_last) for n in sizes], repeats=3)
+    rows = [
+        row("10^7 clicks, replace-last", few),
+        row("10^8 clicks", many, None, "< 2 s", many < 2.0),
+        at_most("10^9 clicks / 10^8", most, many, 1.3),
+        at_most("10^9 clicks / 10^7", most, few, None),
+    ]
+    (pages,) = best_seconds([clicks(10**8, replace_last, displays=True)], repeats=1)
+    rows.append(at_most("10^8 clicks with displays=True / without", pages, many, None))
+    others = {
+        "deterministic": policies.Deterministic(5),
+        "epsilon-greedy": policies.EpsilonGreedy(5, 0.1),
+        "uniform-insert": policies.UniformInsert(5),
+        "half replace-last, half uniform-insert": policies.Mixture(
+            [replace_last, policies.UniformInsert(5)], [0.5, 0.5]
+        ),
+    }
+    for name, policy in others.items():
+        (seconds,) = best_seconds([clicks(10**8, policy)], repeats=1)
+        rows.append(at_most(f"10^8 clicks, {name} / replace-last", seconds, many, None))
+    rows += one_by_one(data, scores, exam, many)
+    rows.append(log(data, scores, exam))
+    return rows
+
+
+def one_by_one(data: RankingData, scores: Any, exam: Any, aggregated: float) -> list[dict[str, Any]]:
+    """The compiled twin that draws every session, and Plackett-Luce, which has no other way."""
+    rows = []
+    twins = {"replace-last": policies.ReplaceLast(5), "Plackett-Luce": policies.PlackettLuce(5)}
+    for name, policy in twins.items():
+        users = Users.make(data, scores, policy, exam, 3, None, None, None)
+        made: Any = {}
+
+        def draw(users: Users = users, made: Any = made) -> None:
+            made["clicks"] = users.count(users.draw(SESSIONS_ONE_BY_ONE, seed_key(1), 0), displays=False).n_clicks
+
+        (seconds,) = best_seconds([draw], repeats=2)
+        for_all = seconds * 10**8 / made["clicks"]
+        if name == "replace-last":
+            rows.append(at_least("10^8 clicks against one session after the other", aggregated, for_all, None))
+        else:
+            rows.append(row("10^8 clicks, one session after the other (Plackett-Luce), extrapolated", for_all))
+    return rows
+
+
+def log(data: RankingData, scores: Any, exam: Any) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "log.parquet"
+        made: Any = {}
+
+        def write() -> None:
+            made["rows"] = simulation.write_log(
+                data, scores, policies.ReplaceLast(5), exam, file, sessions=LOG_SESSIONS, seed=1
+            )
+
+        (seconds,) = best_seconds([write], repeats=2)
+    millions = made["rows"] / seconds / 1e6
+    return row("write_log, million rows a second", seconds, millions, ">= 2", millions >= 2.0)
