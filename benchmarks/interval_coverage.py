@@ -168,12 +168,10 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only cases that hold these words, such as 'mslr queries'")
     options = parser.parse_args()
     print(LEGEND)
-    print(f"{'':53}{'one ranking':35}difference")
-    print(f"{'':53}" + 2 * f"{'arp':>6}{'dcg@5':>14}{'prec@5':>14} ")
-    print(
-        f"{'shape':6}{'policy':15}{'target':14}{'queries':>8}{'sessions':>9} "
-        + 2 * "    sn    ips     sn    ips     sn "
-    )
+    print(f"{'':53}{'one ranking':40}difference")
+    print(f"{'':53}" + 2 * f"{'arp':>7}{'dcg@5':>16}{'prec@5':>16} ")
+    columns = "".join(f"{kind:>7} " for kind in ("sn", "ips", "sn", "ips", "sn"))
+    print(f"{'shape':6}{'policy':15}{'target':14}{'queries':>8}{'sessions':>9} {columns}{columns}")
     populations: dict[tuple[str, str], Population] = {}
     everything = []
     for case in CASES:
@@ -201,8 +199,8 @@ def _print(case: tuple[Any, ...], found: Any) -> None:
         held, doubted, misses, width = notes.T
         cells.append(f"({100 * held.mean():.1f})" if doubted.mean() > 0.5 else f"{100 * held.mean():.1f} ")
         widths.append(f"{np.nanmedian(width) / (2 * 1.96 * max(misses.std(), 1e-300)):.2f} ")
-    print(f"{shape:6}{policy:15}{target:14}{queries:8}{each:9} " + "".join(f"{cell:>7}" for cell in cells))
-    print(" " * 53 + "".join(f"{width:>7}" for width in widths), flush=True)
+    print(f"{shape:6}{policy:15}{target:14}{queries:8}{each:9} " + "".join(f"{cell:>8}" for cell in cells))
+    print(" " * 53 + "".join(f"{width:>8}" for width in widths), flush=True)
 
 
 def _print_summary(everything: list[tuple[Any, Any, Any]]) -> None:

@@ -132,19 +132,15 @@ def _doubts(
         common.append(f"{kind} has an effective sample size of {size:.3g}, expected at least {LEAST_SAMPLE_SIZE:g}")
     expected = expected_clicks(evidence, values, centres)
     n_queries = int(np.count_nonzero(evidence.sessions))
+    few_for_arp = asked.target == "queries" and FEWEST_QUERIES <= n_queries < FEWEST_QUERIES_OF_ARP
     found = []
     for m, name in enumerate(names):
         own = list(common)
         if np.ptp(values[:, m]) > 0.0 and not expected[m] >= FEWEST_EXPECTED_CLICKS:  # else nothing hangs on clicks
             number = f"as if on {expected[m]:.2g} equal ones, expected at least {FEWEST_EXPECTED_CLICKS:g}"
             own.append(f"{kind} hangs on rare clicks, {number}")
-        positive = values[:, m].min() > 0.0  # not so in a difference, in which long queries may go either way
-        if (
-            name == "arp"
-            and positive
-            and FEWEST_QUERIES <= n_queries < FEWEST_QUERIES_OF_ARP
-            and asked.target == "queries"
-        ):
+        # long queries decide arp; in a difference, where some values are negative, they go either way
+        if few_for_arp and name == "arp" and values[:, m].min() > 0.0:
             own.append(f"{n_queries:,} queries, expected at least {FEWEST_QUERIES_OF_ARP:,} for arp")
         found.append(own)
     return found
@@ -159,10 +155,8 @@ def _doubts_of_all(evidence: Evidence, asked: Asked) -> list[str]:
         equal = _equal_queries(evidence)
         if equal >= FEWEST_EQUAL_QUERIES:
             return []
-        text = (
-            f"a few of the {n_queries:,} queries have most sessions, which tell as much as {equal:.0f} equally frequent"
-        )
-        return [f"{text} ones, expected at least {FEWEST_EQUAL_QUERIES}"]
+        text = f"a few of the {n_queries:,} queries have most sessions, which tell as much as {equal:.0f} equally"
+        return [f"{text} frequent ones, expected at least {FEWEST_EQUAL_QUERIES}"]
     single = float(np.count_nonzero(evidence.sessions == 1) / evidence.sessions.sum())
     if single <= MOST_SINGLE_SESSIONS:
         return []
