@@ -116,7 +116,7 @@ def test_enumeration_by_hand():
     assert twin.pages_of(PlackettLuce(1), [math.log(3.0), 0.0]) == pytest.approx({(0,): 0.75, (1,): 0.25})
 
 
-@pytest.mark.parametrize(("policy", "n"), ALL, ids=[f"{policy}-{n}" for policy, n in ALL])
+@pytest.mark.parametrize(("policy", "n"), ALL, ids=[f"{repr(policy)[:60]}-{n}" for policy, n in ALL])
 def test_propensities_and_rank_probabilities_are_those_of_all_pages(policy, n):
     pages, scores = twin.pages_of(policy, SCORES[n]), SCORES[n]
     for curve in CURVES:
@@ -185,7 +185,7 @@ SAMPLED = [
 ]
 
 
-@pytest.mark.parametrize(("policy", "n"), SAMPLED, ids=[f"{policy}-{n}" for policy, n in SAMPLED])
+@pytest.mark.parametrize(("policy", "n"), SAMPLED, ids=[f"{repr(policy)[:60]}-{n}" for policy, n in SAMPLED])
 def test_sampled_pages_have_their_probabilities(policy, n):
     """4,000 equal queries in one call are so many draws; false alarm below 1e-7 in each case, seed fixed."""
     offsets = np.arange(0, n * REPLICATES + 1, n)
