@@ -9,6 +9,7 @@ import numpy as np
 
 from counterrank.clicks._pages import add_places, gather, number_pages, offsets_of
 from counterrank.common.checks import IntArray
+from counterrank.data.ids import place_in_query
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +42,7 @@ class Displays:
 
     def ranks(self) -> IntArray:
         """The rank of each entry of `docs`, from 1."""
-        places: IntArray = np.arange(1, len(self.docs) + 1) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
-        return places
+        return place_in_query(self.offsets) + 1
 
 
 def merge_pages(data_offsets: IntArray, pages: Displays) -> Displays:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.click_models import ClickModel
+from counterrank.clicks.policies.exact import rank_probabilities
 from counterrank.clicks.users import Sessions, Users
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
@@ -101,7 +102,7 @@ class _Columns:
         self.shown: FloatArray | None = None
         if display_probabilities:
             source = users.source
-            self.shown = users.policy.rank_probabilities(source.plan.scores, source.offsets, users.source_width)
+            self.shown = rank_probabilities(users.policy, source.plan.scores, source.offsets, users.source_width)
 
     def batch(self, key: np.uint64, begin: int, n: int) -> Any:
         """The rows of sessions `begin` to `begin + n`."""

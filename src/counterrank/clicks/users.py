@@ -16,7 +16,7 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.displays import Displays, merge_pages
 from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.policies._plan import PLACKETT_LUCE
-from counterrank.clicks.policies.base import as_policy
+from counterrank.clicks.policies.base import as_policy, knows_propensity, propensity_of
 from counterrank.clicks.policies.pages import PageSource
 from counterrank.common.checks import FloatArray, IntArray, check_vector
 from counterrank.common.errors import CounterrankError
@@ -25,6 +25,7 @@ from counterrank.common.random import derive_key
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.data.identity import identity
+from counterrank.data.ids import place_in_query, query_of_rows
 from counterrank.data.labels import check_labels
 
 _CHUNK = 1 << 18  # sessions drawn one by one at a time
@@ -59,8 +60,7 @@ class Sessions:
 
     def ranks(self) -> IntArray:
         """The rank of each document, from 1."""
-        ranks: IntArray = np.arange(1, len(self.docs) + 1) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
-        return ranks
+        return place_in_query(self.offsets) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,8 +182,12 @@ class Users:
         return Sessions(queries, offsets, docs, clicked)
 
     def _in_chunks(self, asked: IntArray, key: np.uint64, displays: bool) -> ClickCounts:
-        """The counts of so many sessions of each query, drawn one by one."""
-        queries = np.repeat(np.arange(len(asked)), asked)
+        """The counts of so many sessions of each query, drawn one by one.
+
+        The first session of every query comes first, then the second of each: one call of a policy serves all queries.
+        """
+        queries = query_of_rows(offsets_of(asked))
+        queries = queries[np.argsort(place_in_query(offsets_of(asked)), kind="stable")]
         parts = [
             self.count(self.answer(queries[begin : begin + _CHUNK], key, begin), displays)
             for begin in range(0, len(queries), _CHUNK)
@@ -219,7 +223,7 @@ class Users:
 
     def finished(self, counts: ClickCounts, propensities: bool, policy_name: str | None) -> ClickCounts:
         """With what is logged beside the clicks."""
-        if propensities and callable(getattr(self.policy, "propensity", None)):
+        if propensities and knows_propensity(self.policy):
             counts = replace(counts, propensities=self.propensity()[counts.docs])
         if policy_name is not None:
             counts = replace(
@@ -232,8 +236,7 @@ class Users:
 
     def propensity(self) -> FloatArray:
         """P(examined | query, policy) of each document."""
-        rho: FloatArray = self.policy.propensity(self.source.plan.scores, self.data.offsets, self.exam)
-        return rho
+        return propensity_of(self.policy, self.source.plan.scores, self.data.offsets, self.exam)
 
 
 def _joined(parts: list[IntArray]) -> list[IntArray]:

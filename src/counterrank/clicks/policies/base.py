@@ -72,8 +72,8 @@ class Policy:
         """
         from counterrank.clicks.policies.pages import PageSource
 
-        if _is_custom(self):
-            raise NotImplementedError(f"{type(self).__name__}: a policy of your own needs `sample`")
+        if _is_own(self):
+            raise CounterrankError(f"policy: {type(self).__name__} has no `sample`; a policy of your own needs one")
         return PageSource.make(self, scores, offsets).one_each(seed)
 
     def propensity(
@@ -86,19 +86,13 @@ class Policy:
         >>> ReplaceLast(k=2).propensity([3.0, 2.0, 1.0], [0, 3], inverse_rank(k=2))
         array([1.  , 0.25, 0.25])
         """
-        from counterrank.clicks.policies.estimated import estimate_propensity
         from counterrank.clicks.policies.exact import exact_propensity
 
-        if not _is_custom(self):
-            return exact_propensity(self, scores, offsets, exam, threads)
-        estimate = estimate_propensity(self, scores, offsets, exam)
-        warnings.warn(
-            f"{type(self).__name__} has no `propensity`; estimated from {estimate.samples:,} pages a query, with "
-            f"relative standard errors up to {estimate.largest_relative_error():.2g}. Inverse weights are biased by "
-            "such errors; see policies.estimate_propensity",
-            stacklevel=2,
+        return (
+            estimated_with_warning(self, scores, offsets, exam)
+            if _is_own(self)
+            else exact_propensity(self, scores, offsets, exam, threads)
         )
-        return estimate.propensities
 
     def rank_probabilities(
         self, scores: ArrayLike, offsets: ArrayLike, k: int, *, threads: int | None = None
@@ -138,8 +132,58 @@ class Policy:
         return coverage(self, scores, offsets, exam)
 
 
-def _is_custom(policy: Any) -> bool:
-    return type(policy).components is Policy.components
+def _is_own(policy: Any) -> bool:
+    """Whether a policy is of the user's own making, so that kernels do not know its pages."""
+    return not isinstance(policy, Policy) or type(policy).components is Policy.components
+
+
+def knows_propensity(policy: Any) -> bool:
+    """Whether a policy can tell its propensities, rather than have them estimated from samples.
+
+    >>> from counterrank.clicks.policies import Deterministic
+    >>> knows_propensity(Deterministic(k=3))
+    True
+    """
+    if not _is_own(policy):
+        return all(part.custom is None or knows_propensity(part.custom) for part in policy.components())
+    own = getattr(type(policy), "propensity", None)
+    return callable(own) and own is not Policy.propensity
+
+
+def propensity_of(policy: Any, scores: ArrayLike, offsets: ArrayLike, exam: Examination) -> FloatArray:
+    """The propensities of any policy: its own, or estimated with a warning where it only has `sample`.
+
+    >>> from counterrank.clicks.examination import inverse_rank
+    >>> from counterrank.clicks.policies import Deterministic
+    >>> propensity_of(Deterministic(k=1), [1.0, 2.0], [0, 2], inverse_rank())
+    array([0., 1.])
+    """
+    if _is_own(policy) and not knows_propensity(policy):
+        return estimated_with_warning(policy, scores, offsets, exam)
+    rho: FloatArray = policy.propensity(scores, offsets, exam)
+    return rho
+
+
+def estimated_with_warning(policy: Any, scores: ArrayLike, offsets: ArrayLike, exam: Examination) -> FloatArray:
+    """Propensities from samples, and a warning that says how good they are.
+
+    >>> from counterrank.clicks.examination import inverse_rank
+    >>> from counterrank.clicks.policies import Deterministic
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     estimated_with_warning(Deterministic(k=1), [1.0, 2.0], [0, 2], inverse_rank())
+    array([0., 1.])
+    """
+    from counterrank.clicks.policies.estimated import estimate_propensity
+
+    estimate = estimate_propensity(policy, scores, offsets, exam)
+    warnings.warn(
+        f"{type(policy).__name__} has no `propensity`; estimated from {estimate.samples:,} pages a query, with "
+        f"relative standard errors up to {estimate.largest_relative_error():.2g}. Inverse weights are biased by "
+        "such errors; see policies.estimate_propensity",
+        stacklevel=3,
+    )
+    return estimate.propensities
 
 
 def as_policy(policy: Any) -> Any:

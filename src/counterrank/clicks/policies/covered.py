@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies.base import as_policy
+from counterrank.clicks.policies.base import as_policy, propensity_of
 from counterrank.common.checks import FloatArray, IntArray, check_offsets
 from counterrank.common.ranking import longest_query
 
@@ -87,5 +87,5 @@ def coverage(policy: Any, scores: ArrayLike, offsets: ArrayLike, exam: Any) -> C
     bounds = check_offsets(offsets)
     # with every rank that can be examined examined for sure, P(examined) is P(shown where it can be seen)
     seen = curve.curve(longest_query(bounds)) > 0.0
-    shown = chosen.propensity(scores, bounds, Examination(seen)) if seen.any() else np.zeros(bounds[-1])
+    shown = propensity_of(chosen, scores, bounds, Examination(seen)) if seen.any() else np.zeros(bounds[-1])
     return Coverage(bounds, shown > 0.0, shown >= _CERTAIN)

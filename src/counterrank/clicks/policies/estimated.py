@@ -15,6 +15,7 @@ from counterrank.common.checks import FloatArray, check_cutoff, check_offsets, c
 from counterrank.common.errors import CounterrankError
 from counterrank.common.random import derive_key, seed_key
 from counterrank.common.ranking import longest_query
+from counterrank.data.ids import place_in_query
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,7 @@ def estimate_propensity(
     for i in range(samples):
         drawn = chosen.sample(given, bounds, seed=int(derive_key(key, i) >> np.uint64(1)))
         docs, begins = check_sample(drawn[0], drawn[1], bounds)
-        seen = theta[np.arange(len(docs)) - np.repeat(begins[:-1], np.diff(begins))]
+        seen = theta[place_in_query(begins)]
         total[docs] += seen
         squares[docs] += seen * seen
     mean = total / samples

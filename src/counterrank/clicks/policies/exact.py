@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from counterrank.clicks._plackett_luce import plackett_luce_propensities
 from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.policies import _plan
-from counterrank.clicks.policies.base import as_policy
+from counterrank.clicks.policies.base import as_policy, propensity_of
 from counterrank.clicks.policies.pages import PageSource
 from counterrank.common.checks import FloatArray
 from counterrank.common.parallel import for_queries
@@ -27,7 +27,7 @@ def exact_propensity(
     rho = np.zeros(len(source.plan.scores))
     for c, part in enumerate(source.parts):
         if part.custom is not None:
-            rho += part.share * part.custom.propensity(source.plan.scores, source.offsets, curve)
+            rho += part.share * propensity_of(part.custom, source.plan.scores, source.offsets, curve)
         elif part.kind == _plan.PLACKETT_LUCE:
             rho += part.share * _plackett_luce(source, c, theta)
         else:

@@ -15,6 +15,7 @@ from counterrank.common.checks import IntArray, as_array, check_offsets, check_v
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries, for_range
 from counterrank.common.random import derive_key, seed_key
+from counterrank.data.ids import query_of_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +171,7 @@ def check_sample(docs: Any, bounds: Any, offsets: IntArray) -> tuple[IntArray, I
             f"policy: sample's offsets of shape {begins.shape}; expected {len(offsets)} numbers that never decrease, "
             "from 0 to the number of displayed documents"
         )
-    query = np.repeat(np.arange(len(offsets) - 1), np.diff(begins))
+    query = query_of_rows(begins)
     outside = (rows < offsets[query]) | (rows >= offsets[query + 1])
     if outside.any():
         place = int(np.argmax(outside))
