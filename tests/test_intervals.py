@@ -296,7 +296,7 @@ def test_student():
 
 def test_arp_needs_more_queries():
     """Long queries decide it, and a few hundred queries hold too few of them."""
-    with pytest.warns(IntervalWarning, match="arp: 400 queries, expected at least 2,000 for arp$"):
+    with pytest.warns(IntervalWarning, match="arp: 400 queries, expected at least 5,000 for arp$"):
         estimate(*make_world(400, 60), metrics=["arp", "dcg@3"])
     scores, *rest = make_world(400, 60)
     with warnings.catch_warnings():

@@ -16,7 +16,7 @@ from counterrank.evaluation.metrics import parse_metric
 # What the intervals were measured to need, see docs/intervals.md
 FEWEST_QUERIES = 100
 FEWEST_EQUAL_QUERIES = 80  # a little below, since sessions vary by chance
-FEWEST_QUERIES_OF_ARP = 2000
+FEWEST_QUERIES_OF_ARP = 5000
 FEWEST_EXPECTED_CLICKS = 10.0
 LEAST_SAMPLE_SIZE = 100.0
 MOST_SINGLE_SESSIONS = 0.25
