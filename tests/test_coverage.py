@@ -19,7 +19,7 @@ from counterrank.clicks.policies import (
 )
 from counterrank.common.errors import CounterrankError
 from tests import naive_policies as twin
-from tests.test_policies import LastFirst, OnlySamples
+from tests.test_policies import LastFirst, OnlySamples, Untold
 
 SCORES = [3.0, 1.0, 2.0, 0.0, 5.0, 4.0, 1.0]
 OFFSETS = [0, 4, 6, 7]
@@ -125,6 +125,8 @@ def test_policies_offer_it_too():
     assert mine.not_always_examined.tolist() == [0.75, 0.0, 0.0]
     with pytest.warns(UserWarning, match="estimated"):
         assert OnlySamples().coverage(SCORES, OFFSETS, inverse_rank(2)).never_examined[0] == 0.5
+    with pytest.warns(UserWarning, match="estimated"):
+        assert coverage(Untold(), SCORES, OFFSETS, inverse_rank(2)).never_examined.tolist() == [0.5, 0.0, 0.0]
 
 
 def test_in_words():

@@ -28,7 +28,7 @@ from counterrank.clicks.simulation import ClickModel, simulate, trust_bias
 from counterrank.clicks.users import Users
 from counterrank.common.errors import CounterrankError
 from tests.naive_simulation import World, alike, binomials_fit, counted, fits, needed_sessions
-from tests.test_policies import MIXED, LastFirst, OnlySamples, by_rank
+from tests.test_policies import MIXED, LastFirst, OnlySamples, Untold, by_rank
 
 RARE, FAR = 1e-8, 6.0
 ARRAYS = ("sessions", "docs", "ranks", "impressions", "clicks")
@@ -384,6 +384,32 @@ def test_blocks_and_single_sessions_make_one_row(policy, displays, clicks, monke
     assert abs(((sessions - mean) ** 2).mean() - variance) < FAR * np.sqrt((fourth - variance**2) / n)
 
 
+@pytest.mark.parametrize("clicks", [1_000, 3_000])
+@pytest.mark.parametrize("policy", [ReplaceLast(3), UniformInsert(2), PAGES], ids=brief)
+def test_blocks_stay_below_the_wanted_click(policy, clicks, monkeypatch):
+    """The first block is large, and holds the wanted click with a chance below 1e-12: a sum over its sessions."""
+    monkeypatch.setattr(simulation, "_FEW", 4)
+    blocks = []
+    original = Users.all_at_once
+
+    def spy(self, sessions, *arguments):
+        blocks.append(sessions)
+        return original(self, sessions, *arguments)
+
+    monkeypatch.setattr(Users, "all_at_once", spy)
+    simulate(DATA, SCORES, policy, THETA, clicks=clicks, seed=0, click_model=NOISY)
+    per_session = world_of(policy).clicks_of_a_session()
+    mean = per_session @ np.arange(len(per_session))
+    assert 0.4 * clicks < blocks[0] * mean < clicks
+    total = np.ones(1)
+    for bit in bin(blocks[0])[2:]:
+        total = np.convolve(total, total)
+        if bit == "1":
+            total = np.convolve(total, per_session)
+    assert total.sum() == pytest.approx(1.0)
+    assert total[clicks:].sum() < 1e-12
+
+
 def test_cells_up_to_a_wanted_click_are_those_of_its_sessions(monkeypatch):
     """Wald: counts minus sessions times their mean have expectation 0, and their squares that of the sessions."""
     monkeypatch.setattr(simulation, "_FEW", 4)
@@ -562,20 +588,13 @@ def test_logged_propensities_are_those_of_the_policy(policy):
     assert simulate(DATA, SCORES, policy, exam, sessions=500, propensities=False).propensities is None
 
 
-class Untold:
-    """Samples, and not even a subclass."""
-
-    sample, enumerate_pages = LastFirst.sample, LastFirst.enumerate_pages
-
-
 def test_policies_that_cannot_tell_propensities():
     log = simulate(DATA, SCORES, Untold(), THETA, sessions=2_000, seed=1, click_model=NOISY, displays=True)
     check_sums(log, 2_000)
     assert log.propensities is None
     assert min(p_values(counted(log), world_of(LastFirst()))) > RARE
-    with pytest.warns(UserWarning, match="estimated from 1,000 pages"):
-        estimated = simulate(DATA, SCORES, OnlySamples(), THETA, sessions=100, seed=1)
-    assert estimated.propensities is not None
+    for policy in (OnlySamples(), Mixture([Untold(), ReplaceLast(2)], [0.5, 0.5])):
+        assert simulate(DATA, SCORES, policy, THETA, sessions=100, seed=1).propensities is None
 
 
 def test_policy_names_and_logs_put_together():
