@@ -12,14 +12,16 @@ import numpy as np
 
 from counterrank.clicks._pages import number_pages
 from counterrank.clicks.policies._plan import (
-    INSERT,
     LAST,
+    LISTED,
     PLACKETT_LUCE,
     count_pages,
-    draw_number,
     draw_plackett_luce,
-    fill_page,
-    page_probability,
+    draw_ranked,
+    fill_listed,
+    fill_ranked,
+    listed_pages,
+    listed_places,
     plant,
 )
 from counterrank.common.jit import Array, exact_kernel
@@ -50,13 +52,33 @@ def expected_clicks(first: int, last: int, offsets: Array, plan: Any, world: Any
     page = np.empty(width, np.int64)
     for q in range(first, last):
         begin, n = offsets[q], offsets[q + 1] - offsets[q]
+        order = plan.order[begin : begin + n]
         for c in range(len(plan.kinds)):
-            n_pages = count_pages(plan, c, q, n, n_queries)
-            for number in range(n_pages):
-                share = plan.shares[c] * page_probability(plan, c, q, number, n_pages, n_queries)
-                if share > 0.0:
-                    for rank in range(fill_page(plan, c, q, number, plan.order[begin : begin + n], n_queries, page)):
-                        out[q] += share * click_probability(world, begin + page[rank], rank)
+            kind, k, shares = plan.kinds[c], plan.ks[c], page_shares(plan, c, q, n, n_queries)
+            first_page = listed_pages(plan, c, q, n_queries)[0] if kind == LISTED else 0
+            for number in range(len(shares)):
+                if shares[number] > 0.0:
+                    if kind == LISTED:
+                        length = fill_listed(listed_places(plan, first_page + number), page)
+                    else:
+                        length = fill_ranked(kind, k, number, order, page)
+                    mean = 0.0
+                    for rank in range(length):
+                        mean += click_probability(world, begin + page[rank], rank)
+                    out[q] += plan.shares[c] * shares[number] * mean
+
+
+@exact_kernel
+def page_shares(plan: Any, c: int, q: int, n: int, n_queries: int) -> Any:
+    """How likely each page of component `c` is."""
+    if plan.kinds[c] == LISTED:
+        begin, end = listed_pages(plan, c, q, n_queries)
+        return plan.page_probabilities[begin:end]
+    shares = np.empty(count_pages(plan, c, q, n, n_queries))
+    epsilon = plan.values[c] if plan.kinds[c] == LAST else 1.0
+    shares[:] = epsilon / len(shares)
+    shares[0] += 1.0 - epsilon
+    return shares
 
 
 @exact_kernel
@@ -71,32 +93,24 @@ def split(state: Array, total: int, shares: Array, out: Array) -> None:
 
 
 @exact_kernel
-def count_page_draws(plan: Any, c: int, q: int, sessions: int, n_queries: int, state: Array, counts: Array) -> None:
-    """How often each page of component `c` is shown in so many sessions; `counts` is as long as there are pages."""
+def count_draws(kind: int, epsilon: float, sessions: int, probabilities: Array, state: Array, counts: Array) -> None:
+    """How often each page is shown in so many sessions; `probabilities` are those of listed pages."""
     n_pages = len(counts)
     counts[:] = 0
-    if sessions < n_pages:
+    if kind == LISTED:
+        split(state, sessions, probabilities, counts)
+    elif sessions < n_pages:
         for _ in range(sessions):
-            counts[draw_number(plan, c, q, n_pages, n_queries, state)] += 1
-        return
-    kind = plan.kinds[c]
-    if kind == LAST:
-        drawn = binomial(state, sessions, plan.values[c])
-        counts[0] = sessions - drawn
-        sessions = drawn
-    if kind in (LAST, INSERT):
+            counts[draw_ranked(kind, epsilon, n_pages, state)] += 1
+    else:
+        if kind == LAST:
+            drawn = binomial(state, sessions, epsilon)
+            counts[0] = sessions - drawn
+            sessions = drawn
         for i in range(n_pages):
             part = binomial(state, sessions, 1.0 / (n_pages - i))
             counts[i] += part
             sessions -= part
-        return
-    left = 1.0
-    for i in range(n_pages):
-        share = page_probability(plan, c, q, i, n_pages, n_queries)
-        part = sessions if i == n_pages - 1 else binomial(state, sessions, min(share / left, 1.0))
-        counts[i] = part
-        sessions -= part
-        left = max(left - share, 1e-300)
 
 
 @exact_kernel
@@ -181,13 +195,21 @@ def _show_counted(
     pages: Array, places: Array, n_pages: int, n_places: int,
 ) -> Any:  # fmt: skip
     """Add the impressions of a component whose pages can be counted; with displays its clicks too."""
+    kind, k = plan.kinds[c], plan.ks[c]
     counts = np.empty(count_pages(plan, c, q, n, n_queries), np.int64)
-    count_page_draws(plan, c, q, sessions, n_queries, state, counts)
+    first_page, last_page = listed_pages(plan, c, q, n_queries) if kind == LISTED else (0, 0)
+    count_draws(kind, plan.values[c], sessions, plan.page_probabilities[first_page:last_page], state, counts)
     order = plan.order[begin : begin + n]
+    if kind != LISTED and not displays:
+        _add_ranked(kind, k, sessions, order, counts, stride, shown)
+        return pages, places, n_pages, n_places
     for number in range(len(counts)):
         if counts[number] == 0:
             continue
-        length = fill_page(plan, c, q, number, order, n_queries, page)
+        if kind == LISTED:
+            length = fill_listed(listed_places(plan, first_page + number), page)
+        else:
+            length = fill_ranked(kind, k, number, order, page)
         for rank in range(length):
             shown[page[rank] * stride + rank] += counts[number]
         if displays:
@@ -201,6 +223,27 @@ def _show_counted(
                 places[0, n_places], places[1, n_places] = doc, clicks
                 n_places += 1
     return pages, places, n_pages, n_places
+
+
+@exact_kernel
+def _add_ranked(kind: int, k: int, sessions: int, order: Array, counts: Array, stride: int, shown: Array) -> None:
+    """Impressions from how often each page of a component that goes by rank was shown, without filling the pages."""
+    n = len(order)
+    length = min(k, n)
+    if kind == LAST or n < k:
+        for rank in range(length - 1):
+            shown[order[rank] * stride + rank] += sessions
+        for number in range(len(counts)):
+            shown[order[length - 1 + number] * stride + length - 1] += counts[number]
+        return
+    before = 0  # sessions with the inserted document above
+    for slot in range(length):
+        for drawn in range(n - length + 1):
+            shown[order[length - 1 + drawn] * stride + slot] += counts[drawn * length + slot]
+            before += counts[drawn * length + slot]
+        if slot < length - 1:
+            shown[order[slot] * stride + slot] += sessions - before
+            shown[order[slot] * stride + slot + 1] += before
 
 
 @exact_kernel

@@ -9,10 +9,10 @@ import numpy as np
 from counterrank.clicks.policies._plan import (
     INSERT,
     LISTED,
-    count_pages,
     draw_component,
-    draw_number,
-    fill_page,
+    draw_listed,
+    listed_pages,
+    listed_places,
     probability_at,
     propensity_at,
 )
@@ -100,12 +100,12 @@ def show(plan: Any, depth: int, theta: Array, key: np.uint64) -> Any:
 
 
 @exact_kernel
-def _draw(plan: Any, c: int, n: int, top: Array, state: Array) -> Array:
+def _draw(plan: Any, c: int, n: int, top: Array, state: Array) -> Any:
     kind = plan.kinds[c]
     if kind == LISTED:
-        number = draw_number(plan, c, 0, count_pages(plan, c, 0, n, 1), 1, state)
-        page = np.empty(len(plan.page_places), np.int64)
-        return page[: fill_page(plan, c, 0, number, top, 1, page)]
+        begin, end = listed_pages(plan, c, 0, 1)
+        at = begin + draw_listed(plan.page_probabilities[begin:end], state)
+        return listed_places(plan, at).copy()
     k = plan.ks[c]
     length = min(k, n)
     page = top[:length].copy()

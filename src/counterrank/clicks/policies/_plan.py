@@ -59,66 +59,64 @@ def head_and_tail(kind: int, k: int, n: int) -> tuple[int, int]:
 
 
 @exact_kernel
+def listed_pages(plan: Any, c: int, q: int, n_queries: int) -> tuple[int, int]:
+    """Where the listed pages of a query begin and end."""
+    at = plan.tables[c] * n_queries + q
+    return plan.first_page[at], plan.first_page[at + 1]
+
+
+@exact_kernel
+def listed_places(plan: Any, at: int) -> Any:
+    """The places of listed page number `at` of all."""
+    return plan.page_places[plan.page_offsets[at] : plan.page_offsets[at + 1]]
+
+
+@exact_kernel
 def count_pages(plan: Any, c: int, q: int, n: int, n_queries: int) -> Any:
     """How many pages component `c` can show."""
     kind = plan.kinds[c]
     if kind == LISTED:
-        at = plan.tables[c] * n_queries + q
-        return plan.first_page[at + 1] - plan.first_page[at]
+        begin, end = listed_pages(plan, c, q, n_queries)
+        return end - begin
     length, m = head_and_tail(kind, plan.ks[c], n)
     return m * length if kind == INSERT and n >= plan.ks[c] else m
 
 
 @exact_kernel
-def page_probability(plan: Any, c: int, q: int, number: int, n_pages: int, n_queries: int) -> Any:
-    """How likely page `number` is, given the component."""
-    kind = plan.kinds[c]
-    if kind == LAST:
-        epsilon = plan.values[c]
-        return epsilon / n_pages + (1.0 - epsilon if number == 0 else 0.0)
-    if kind == INSERT:
-        return 1.0 / n_pages
-    return plan.page_probabilities[plan.first_page[plan.tables[c] * n_queries + q] + number]
+def draw_ranked(kind: int, epsilon: float, n_pages: int, state: Array) -> int:
+    """The number of one page drawn from a component that goes by rank."""
+    if kind == LAST and (n_pages == 1 or uniform(state) >= epsilon):
+        return 0
+    return below(state, n_pages)
 
 
 @exact_kernel
-def draw_number(plan: Any, c: int, q: int, n_pages: int, n_queries: int, state: Array) -> int:
-    """The number of one page drawn from component `c`."""
-    kind = plan.kinds[c]
-    if kind == LAST:
-        if n_pages == 1 or uniform(state) >= plan.values[c]:
-            return 0
-        return below(state, n_pages)
-    if kind == INSERT:
-        return below(state, n_pages)
+def draw_listed(probabilities: Array, state: Array) -> int:
+    """The number of one of the listed pages, drawn by their probabilities."""
     left = uniform(state)
-    for number in range(n_pages - 1):
-        left -= page_probability(plan, c, q, number, n_pages, n_queries)
+    for number in range(len(probabilities) - 1):
+        left -= probabilities[number]
         if left < 0.0:
             return number
-    return n_pages - 1
+    return len(probabilities) - 1
 
 
 @exact_kernel
 def page_length(plan: Any, c: int, q: int, n: int, number: int, n_queries: int) -> Any:
     """How many documents page `number` has; of Plackett-Luce every page."""
     if plan.kinds[c] == LISTED:
-        page = plan.first_page[plan.tables[c] * n_queries + q] + number
+        page = listed_pages(plan, c, q, n_queries)[0] + number
         return plan.page_offsets[page + 1] - plan.page_offsets[page]
     return min(plan.ks[c], n)
 
 
 @exact_kernel
-def fill_page(plan: Any, c: int, q: int, number: int, order: Array, n_queries: int, page: Array) -> Any:
-    """Write the places of page `number` by rank; returns how many. `order` is the query's."""
-    n, kind = len(order), plan.kinds[c]
-    if kind == LISTED:
-        at = plan.first_page[plan.tables[c] * n_queries + q] + number
-        begin, end = plan.page_offsets[at], plan.page_offsets[at + 1]
-        for i in range(begin, end):
-            page[i - begin] = plan.page_places[i]
-        return end - begin
-    k = plan.ks[c]
+def fill_ranked(kind: int, k: int, number: int, order: Array, page: Array) -> int:
+    """Write the places of page `number` of a component that goes by rank; returns how many.
+
+    Takes the few numbers it needs: handing over a whole plan costs more than filling a page.
+    """
+    n = len(order)
     length = min(k, n)
     if kind == LAST or n < k:
         for i in range(length - 1):
@@ -132,6 +130,14 @@ def fill_page(plan: Any, c: int, q: int, number: int, order: Array, n_queries: i
     for i in range(slot + 1, length):
         page[i] = order[i - 1]
     return length
+
+
+@exact_kernel
+def fill_listed(places: Array, page: Array) -> int:
+    """Write the places of a listed page; returns how many."""
+    for i in range(len(places)):
+        page[i] = places[i]
+    return len(places)
 
 
 @exact_kernel
@@ -180,8 +186,8 @@ def add_propensities(
     for q in range(first, last):
         begin, n = offsets[q], offsets[q + 1] - offsets[q]
         if kind == LISTED:
-            at = plan.tables[c] * n_queries + q
-            for page in range(plan.first_page[at], plan.first_page[at + 1]):
+            first_page, last_page = listed_pages(plan, c, q, n_queries)
+            for page in range(first_page, last_page):
                 start = plan.page_offsets[page]
                 for i in range(start, plan.page_offsets[page + 1]):
                     out[begin + plan.page_places[i]] += share * plan.page_probabilities[page] * theta[i - start]

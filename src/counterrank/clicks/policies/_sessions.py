@@ -7,12 +7,17 @@ from typing import Any
 import numpy as np
 
 from counterrank.clicks.policies._plan import (
+    LISTED,
     PLACKETT_LUCE,
     count_pages,
     draw_component,
-    draw_number,
+    draw_listed,
     draw_plackett_luce,
-    fill_page,
+    draw_ranked,
+    fill_listed,
+    fill_ranked,
+    listed_pages,
+    listed_places,
     page_length,
     plant,
 )
@@ -41,8 +46,11 @@ def choose_pages(
         c = draw_component(plan.shares, state)
         number, length = -1, 0
         if plan.kinds[c] >= 0:
-            if plan.kinds[c] != PLACKETT_LUCE:
-                number = draw_number(plan, c, q, count_pages(plan, c, q, n, n_queries), n_queries, state)
+            if plan.kinds[c] == LISTED:
+                first_page, last_page = listed_pages(plan, c, q, n_queries)
+                number = draw_listed(plan.page_probabilities[first_page:last_page], state)
+            elif plan.kinds[c] != PLACKETT_LUCE:
+                number = draw_ranked(plan.kinds[c], plan.values[c], count_pages(plan, c, q, n, n_queries), state)
             length = page_length(plan, c, q, n, number, n_queries)
         chosen[0, i], chosen[1, i], chosen[2, i] = c, number, length
 
@@ -83,7 +91,10 @@ def fill_pages(
                 planted, component = q, c
             start_stream(state, key ^ _OTHER, begin + i)
             draw_plackett_luce(logits, plan.values[c], len(page), tree, state, page)
+        elif kind == LISTED:
+            at = listed_pages(plan, c, q, n_queries)[0] + number
+            fill_listed(listed_places(plan, at), page)
         else:
-            fill_page(plan, c, q, number, plan.order[row : offsets[q + 1]], n_queries, page)
+            fill_ranked(kind, plan.ks[c], number, plan.order[row : offsets[q + 1]], page)
         for j in range(len(page)):
             page[j] += row
