@@ -44,7 +44,7 @@ def test_replacing_the_last_shows_everything_sometimes():
     assert covered.not_always_examined.tolist() == [0.75, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("policy", [Deterministic(), ReplaceLast(), UniformInsert(), Deterministic(9)])
+@pytest.mark.parametrize("policy", [Deterministic(), ReplaceLast(), UniformInsert(), PlackettLuce(), Deterministic(9)])
 def test_without_a_cutoff_all_is_seen(policy):
     covered = coverage(policy, SCORES, OFFSETS, inverse_rank())
     assert covered.supports_policy_aware
@@ -102,8 +102,7 @@ def test_conditions_over_all_pages(policy, theta):
             for page in twin.pages_of(policy, SCORES[a:b])
         ]
         assert covered.examinable[a:b].tolist() == [any(i in page for page in seen) for i in range(b - a)]
-        if not isinstance(policy, PlackettLuce):
-            assert covered.always_examinable[a:b].tolist() == [all(i in page for page in seen) for i in range(b - a)]
+        assert covered.always_examinable[a:b].tolist() == [all(i in page for page in seen) for i in range(b - a)]
 
 
 def test_listed_pages():

@@ -229,7 +229,7 @@ GIVEN = {"data": DATA, "scores": SCORES, "policy": ReplaceLast(3), "exam": THETA
         ({"policy": 3}, "policy: int; expected a policy"),
         ({"policy": Explicit([[0]], [1.0])}, "Explicit serves one query"),
         ({"exam": 3}, "exam: int; expected an examination curve"),
-        ({"sessions": 0}, "sessions=0: expected a whole number of at least 1"),
+        ({"sessions": 0}, "sessions=0: expected a whole number from 1 to 10"),
         ({"sessions": True}, "sessions=True: expected a whole number"),
         ({"sessions": 1.5}, "sessions=1.5: expected a whole number"),
         ({"seed": -1}, "seed=-1: expected a whole number of at least 0"),

@@ -18,6 +18,7 @@ from counterrank.clicks.policies import (
     Policy,
     ReplaceLast,
     UniformInsert,
+    coverage,
     estimate_propensity,
     parse_policy,
 )
@@ -459,3 +460,43 @@ def test_policies_by_name():
     assert parse_policy("epsilon-greedy:k=5,epsilon=0.2") == EpsilonGreedy(5, 0.2)
     assert parse_policy("uniform-insert:k=none") == UniformInsert(None)
     assert parse_policy("plackett-luce:k=3,temperature=0.5") == PlackettLuce(3, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Explicit([[0]], None), "probabilities=None: expected a list of numbers that sum to 1"),
+        (lambda: Explicit(None, [1.0]), "rankings: NoneType; expected a list of pages"),
+        (lambda: Mixture(None, [1.0]), "policies: NoneType; expected a list of policies"),
+        (lambda: Deterministic(2).rank_probabilities([1.0], [0, 1], 0), "k=0: expected a whole number"),
+        (lambda: Deterministic(2).rank_probabilities([1.0], [0, 1], None), "k=None: expected the number of ranks"),
+    ],
+)
+def test_what_is_no_list_or_no_number(make, message):
+    with pytest.raises(CounterrankError, match=message):
+        make()
+
+
+def test_a_propensity_of_the_instance_counts_too():
+    class Sampler:
+        def sample(self, scores, offsets, seed):
+            return Deterministic(1).sample(scores, offsets)
+
+    own = Sampler()
+    own.propensity = lambda scores, offsets, exam: np.array([0.25, 0.75])
+    covered = coverage(own, [2.0, 1.0], [0, 2], inverse_rank(1))
+    assert covered.examinable.all()
+
+
+def test_a_policy_derived_from_ours_draws_in_its_own_way():
+    class Reversed(Deterministic):
+        def sample(self, scores, offsets, seed=0):
+            return Deterministic(self.k).sample(-np.asarray(scores), offsets)
+
+        def propensity(self, scores, offsets, exam, *, threads=None):
+            return Deterministic(self.k).propensity(-np.asarray(scores), offsets, exam)
+
+    half = Mixture([Reversed(1), Deterministic(1)], [0.5, 0.5])
+    np.testing.assert_array_equal(half.propensity([3.0, 2.0, 1.0], [0, 3], inverse_rank(1)), [0.5, 0.0, 0.5])
+    assert {int(half.sample([3.0, 2.0, 1.0], [0, 3], seed=seed)[0][0]) for seed in range(30)} == {0, 2}
+    assert Reversed(1).display([3.0, 2.0, 1.0], inverse_rank(1), seed=0).docs.tolist() == [2]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.common.checks import FloatArray, as_array, check_choice
+from counterrank.common.checks import FloatArray, as_array, check_choice, check_cutoff
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
 from counterrank.data.labels import exponential_gains, relevant_documents
@@ -65,7 +65,11 @@ def trust_bias(k: int = 10, strength: float = 1.0, relevant: float = 1.0, other:
     >>> trust_bias(k=3, strength=0.5).by_rank(3)[0].round(3).tolist()
     [0.307, 0.269, 0.246]
     """
-    ranks = np.arange(1.0, k + 1.0)
+    for name, value in (("relevant", relevant), ("other", other)):
+        _check(value, name)
+    if isinstance(strength, bool) or not isinstance(strength, int | float | np.number) or not strength >= 0.0:
+        raise CounterrankError(f"strength={strength!r}: expected a number of at least 0")
+    ranks = np.arange(1.0, (check_cutoff(k) or 1) + 1.0)
     raised = np.minimum(other + strength * (relevant - other) * 0.65 / np.sqrt(ranks + 1.0), relevant)
     return ClickModel(relevant=relevant, other=raised.tolist())
 

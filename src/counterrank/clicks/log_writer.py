@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.click_models import ClickModel
+from counterrank.clicks.policies.base import knows_propensity
 from counterrank.clicks.policies.exact import rank_probabilities
-from counterrank.clicks.users import Sessions, Users
+from counterrank.clicks.users import Sessions, Users, check_amount
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike, atomic_file
@@ -47,7 +48,7 @@ def write_log(
     Arguments:
         path: the file to write; it appears when it is complete.
         sessions: how many pages to show.
-        propensities: write P(examined | query, policy) with each row.
+        propensities: write P(examined | query, policy) with each row, if the policy can tell it.
         display_probabilities: write P(shown at this rank | query, policy) with each row.
 
     >>> import pathlib, tempfile
@@ -60,8 +61,7 @@ def write_log(
     """
     import pyarrow.parquet as pq
 
-    if isinstance(sessions, bool) or not isinstance(sessions, int | np.integer) or sessions < 1:
-        raise CounterrankError(f"sessions={sessions!r}: expected a whole number of at least 1")
+    n = check_amount(sessions, "sessions")
     users = Users.make(data, scores, policy, exam, relevance_threshold, click_model, query_frequencies, threads)
     columns = _Columns(users, propensities, display_probabilities)
     key = seed_key(seed)
@@ -69,9 +69,9 @@ def write_log(
     with (
         atomic_file(path) as temporary,
         pq.ParquetWriter(temporary, columns.schema(), compression="snappy") as writer,
-        progress("writing sessions", sessions) as advance,
+        progress("writing sessions", n) as advance,
     ):
-        for batch, shown in _ahead(partial(columns.batch, key), int(sessions)):
+        for batch, shown in _ahead(partial(columns.batch, key), n):
             writer.write_batch(batch, row_group_size=1 << 20)
             rows += batch.num_rows
             advance(shown)
@@ -98,9 +98,12 @@ class _Columns:
 
         self.users = users
         self.query_ids, self.doc_ids = pa.array(users.data.query_ids), pa.array(users.data.doc_ids)
-        self.rho: FloatArray | None = users.propensity() if propensities else None
+        known = knows_propensity(users.policy)
+        self.rho: FloatArray | None = users.propensity() if propensities and known else None
         self.shown: FloatArray | None = None
         if display_probabilities:
+            if not known:
+                raise CounterrankError("display_probabilities: this policy cannot tell them; expected one that can")
             source = users.source
             self.shown = rank_probabilities(users.policy, source.plan.scores, source.offsets, users.source_width)
 

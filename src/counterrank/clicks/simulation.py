@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.click_models import ClickModel, trust_bias
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.log_writer import write_log
-from counterrank.clicks.users import Users
+from counterrank.clicks.users import Users, check_amount
 from counterrank.common.errors import CounterrankError
 from counterrank.common.progress import progress
 from counterrank.common.random import derive_key, seed_key
@@ -33,7 +33,6 @@ _SAFE = 8.0
 _PILOT = 1_000_000
 # With fewer sessions to go, they are drawn one by one.
 _FEW = 20_000
-_MOST = 10**15  # sessions; sums of them must stay exact
 
 
 def simulate(
@@ -85,6 +84,8 @@ def simulate(
     (1000, [1000, 1000])
     """
     wanted = _check_amount(clicks, sessions)
+    if policy_name is not None and not isinstance(policy_name, str):
+        raise CounterrankError(f"policy_name={policy_name!r}: expected a string")
     users = Users.make(data, scores, policy, exam, relevance_threshold, click_model, query_frequencies, threads)
     key = seed_key(seed)
     what = f"simulating {wanted:,} {'sessions' if clicks is None else 'clicks'}"
@@ -106,6 +107,8 @@ def _until(users: Users, clicks: int, key: np.uint64, displays: bool, advance: A
     parts: list[ClickCounts] = []
     seen = shown = 0
     mean = users.mean_clicks()
+    if mean == 0.0:
+        raise CounterrankError("clicks: no page of this policy can be clicked; expected one with an examined document")
     while True:
         size = _safe_block(users, clicks - seen, mean, seen, shown)
         block_key = derive_key(key, len(parts))
@@ -129,17 +132,13 @@ def _safe_block(users: Users, clicks: int, mean: float | None, seen: int, shown:
     spread = 1.0 + users.largest_mean
     if mean is None:
         if shown == 0:
-            return min(clicks // users.source_width, _PILOT)
+            return min((clicks - 1) // users.source_width, _PILOT)
         mean = (seen + _SAFE**2 * spread + _SAFE * math.sqrt((seen + 1) * spread)) / shown
     room = clicks - _SAFE * math.sqrt(clicks * spread)
-    return max(0, min(int(room / mean), _MOST)) if mean > 0.0 else 0
+    return max(0, int(room / mean))
 
 
 def _check_amount(clicks: Any, sessions: Any) -> int:
     if (clicks is None) == (sessions is None):
         raise CounterrankError("clicks, sessions: expected one of the two")
-    name, value = ("sessions", sessions) if clicks is None else ("clicks", clicks)
-    whole = isinstance(value, int | np.integer) or (isinstance(value, float) and value.is_integer())
-    if isinstance(value, bool) or not whole or not 1 <= value <= _MOST:
-        raise CounterrankError(f"{name}={value!r}: expected a whole number from 1 to 10**15")
-    return int(value)
+    return check_amount(sessions, "sessions") if clicks is None else check_amount(clicks, "clicks")

@@ -30,6 +30,7 @@ from counterrank.data.labels import check_labels
 
 _CHUNK = 1 << 18  # sessions drawn one by one at a time
 _PATIENCE = 10**8  # sessions without a click before giving up
+_MOST = 10**14  # sessions or clicks; beyond, binomial draws would lose precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,6 +238,18 @@ class Users:
     def propensity(self) -> FloatArray:
         """P(examined | query, policy) of each document."""
         return propensity_of(self.policy, self.source.plan.scores, self.data.offsets, self.exam)
+
+
+def check_amount(value: Any, name: str) -> int:
+    """A number of sessions or clicks.
+
+    >>> check_amount(1e6, "clicks")
+    1000000
+    """
+    whole = isinstance(value, int | np.integer) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not whole or not 1 <= value <= _MOST:
+        raise CounterrankError(f"{name}={value!r}: expected a whole number from 1 to 10**14")
+    return int(value)
 
 
 def _joined(parts: list[IntArray]) -> list[IntArray]:

@@ -134,7 +134,7 @@ class Policy:
 
 def _is_own(policy: Any) -> bool:
     """Whether a policy is of the user's own making, so that kernels do not know its pages."""
-    return not isinstance(policy, Policy) or type(policy).components is Policy.components
+    return any(part.custom is policy for part in components_of(policy))
 
 
 def knows_propensity(policy: Any) -> bool:
@@ -146,8 +146,8 @@ def knows_propensity(policy: Any) -> bool:
     """
     if not _is_own(policy):
         return all(part.custom is None or knows_propensity(part.custom) for part in policy.components())
-    own = getattr(type(policy), "propensity", None)
-    return callable(own) and own is not Policy.propensity
+    own = getattr(policy, "propensity", None)
+    return callable(own) and getattr(own, "__func__", own) is not Policy.propensity
 
 
 def propensity_of(policy: Any, scores: ArrayLike, offsets: ArrayLike, exam: Examination) -> FloatArray:
@@ -210,7 +210,9 @@ def components_of(policy: Any) -> list[Component]:
     >>> len(components_of(Deterministic(k=3)))
     1
     """
-    return policy.components() if isinstance(policy, Policy) else [Component(1.0, custom=policy)]
+    if isinstance(policy, Policy) and type(policy).sample is Policy.sample:
+        return policy.components()
+    return [Component(1.0, custom=policy)]  # also where someone derived from one of ours and draws in another way
 
 
 def check_share(value: Any, name: str) -> float:
@@ -231,6 +233,8 @@ def check_shares(values: Sequence[Any], name: str) -> list[float]:
     >>> check_shares([0.25, 0.75], "shares")
     [0.25, 0.75]
     """
+    if isinstance(values, str) or not hasattr(values, "__iter__"):
+        raise CounterrankError(f"{name}={values!r}: expected a list of numbers that sum to 1")
     shares = [check_share(value, f"{name}[{i}]") for i, value in enumerate(values)]
     if abs(sum(shares) - 1.0) > 1e-9:
         raise CounterrankError(f"{name}: sum to {sum(shares):g}; expected 1")

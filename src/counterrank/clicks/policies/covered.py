@@ -13,7 +13,7 @@ from counterrank.clicks.policies.base import as_policy, propensity_of
 from counterrank.common.checks import FloatArray, IntArray, check_offsets
 from counterrank.common.ranking import longest_query
 
-_CERTAIN = 1.0 - 1e-9  # probabilities are sums that round
+_CERTAIN = 1.0 - 1e-7  # probabilities are sums that round, of Plackett-Luce an integral
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,8 @@ from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.policies import _plan
 from counterrank.clicks.policies.base import as_policy, propensity_of
 from counterrank.clicks.policies.pages import PageSource
-from counterrank.common.checks import FloatArray
+from counterrank.common.checks import FloatArray, check_cutoff
+from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries
 from counterrank.common.ranking import longest_query
 
@@ -40,9 +41,12 @@ def rank_probabilities(
     policy: Any, scores: ArrayLike, offsets: ArrayLike, k: int, threads: int | None = None
 ) -> FloatArray:
     """P(shown at rank r) is the propensity when rank r alone is examined, and always."""
+    depth = check_cutoff(k)
+    if depth is None:
+        raise CounterrankError("k=None: expected the number of ranks to tell of")
     columns = []
-    for rank in range(k):
-        only = Examination(np.eye(k)[rank])
+    for rank in range(depth):
+        only = Examination(np.eye(depth)[rank])
         columns.append(exact_propensity(policy, scores, offsets, only, threads))
     return np.stack(columns, axis=1)
 

@@ -25,6 +25,8 @@ class Explicit(Policy):
 
     def __init__(self, rankings: Sequence[Sequence[int]], probabilities: Sequence[float]) -> None:
         self.probabilities = tuple(check_shares(probabilities, "probabilities"))
+        if not hasattr(rankings, "__iter__"):
+            raise CounterrankError(f"rankings: {type(rankings).__name__}; expected a list of pages")
         self.rankings = tuple(_check_page(page, i) for i, page in enumerate(rankings))
         if len(self.rankings) != len(self.probabilities):
             raise CounterrankError(

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.policies import _live, _plan
-from counterrank.clicks.policies.base import Page
+from counterrank.clicks.policies.base import Page, components_of
 from counterrank.clicks.policies.pages import PageSource
 from counterrank.common.checks import FloatArray, IntArray, check_vector
 from counterrank.common.errors import CounterrankError
@@ -50,7 +50,7 @@ def _curve(exam: Examination, n: int) -> FloatArray:
 def _prepared(policy: Any) -> _Ready | None:
     """What does not depend on the scores, kept on the policy; None where kernels cannot draw the page."""
     if not hasattr(policy, "_ready"):
-        components = policy.components()
+        components = components_of(policy)
         quick = all(part.custom is None and part.kind != _plan.PLACKETT_LUCE for part in components)
         object.__setattr__(policy, "_ready", _lay_out_one(policy) if quick else None)
     ready: _Ready | None = policy._ready
@@ -58,7 +58,7 @@ def _prepared(policy: Any) -> _Ready | None:
 
 
 def _lay_out_one(policy: Any) -> _Ready:
-    tables = [part.table.pages.get(None, ([], [])) for part in policy.components() if part.table]
+    tables = [part.table.pages.get(None, ([], [])) for part in components_of(policy) if part.table]
     n = 1 + max((max(page) for pages, _ in tables for page in pages), default=0)
     plan = PageSource.make(policy, np.zeros(n), [0, n]).plan
     by_rank = (plan.kinds == _plan.LAST) | (plan.kinds == _plan.INSERT)

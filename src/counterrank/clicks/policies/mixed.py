@@ -20,6 +20,8 @@ class Mixture(Policy):
     """
 
     def __init__(self, policies: Sequence[Any], shares: Sequence[float]) -> None:
+        if isinstance(policies, str) or not hasattr(policies, "__iter__"):
+            raise CounterrankError(f"policies: {type(policies).__name__}; expected a list of policies")
         self.policies = tuple(as_policy(policy) for policy in policies)
         self.shares = tuple(check_shares(shares, "shares"))
         if not self.policies or len(self.policies) != len(self.shares):

@@ -171,6 +171,11 @@ def check_sample(docs: Any, bounds: Any, offsets: IntArray) -> tuple[IntArray, I
             f"policy: sample's offsets of shape {begins.shape}; expected {len(offsets)} numbers that never decrease, "
             "from 0 to the number of displayed documents"
         )
+    if not np.issubdtype(rows.dtype, np.integer):
+        raise CounterrankError(f"policy: sample's docs are {rows.dtype}; expected rows of the data, whole numbers")
+    empty = np.flatnonzero(np.diff(begins) == 0)
+    if len(empty):
+        raise CounterrankError(f"policy: sample shows an empty page for query {empty[0]}; expected at least a document")
     query = query_of_rows(begins)
     outside = (rows < offsets[query]) | (rows >= offsets[query + 1])
     if outside.any():
