@@ -33,7 +33,7 @@ def concat(parts: Sequence[ClickCounts]) -> ClickCounts:
                 raise CounterrankError(f"clicks {i}: {name} kept in some parts and not in others; expected all or none")
     names = tuple(dict.fromkeys(name for part in given for name in _names(part)))
     small_first = sorted(given, key=lambda part: len(part.docs))
-    cells = reduce(merge_cells, [_sorted_cells(part, names) for part in small_first])
+    cells = reduce(_merged, [_sorted_cells(part, names) for part in small_first])
     named = names != ("",)
     return ClickCounts(
         identity=first.identity,
@@ -52,6 +52,14 @@ def concat(parts: Sequence[ClickCounts]) -> ClickCounts:
     )
 
 
+def _merged(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Both lists of cells as one; read-only as those of click counts are, for which the kernel is compiled."""
+    merged: tuple[Any, ...] = merge_cells(a, b)
+    for column in merged:
+        column.flags.writeable = False
+    return merged
+
+
 def _names(part: ClickCounts) -> tuple[str, ...]:
     return ("",) if part.policies is None else part.policy_names
 
@@ -61,6 +69,8 @@ def _sorted_cells(part: ClickCounts, names: tuple[str, ...]) -> tuple[Any, ...]:
     number = np.array([names.index(name) for name in _names(part)])
     policies = np.full(len(part.docs), number[0]) if part.policies is None else number[part.policies]
     propensities = np.zeros(len(part.docs)) if part.propensities is None else part.propensities
+    for column in (policies, propensities):
+        column.flags.writeable = False
     cells = (part.docs, part.ranks, policies, propensities, part.impressions, part.clicks)
     if (np.diff(number) < 0).any():
         order = np.lexsort((propensities, policies, part.ranks, part.docs))

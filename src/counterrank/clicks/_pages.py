@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from counterrank.common.checks import IntArray
@@ -31,7 +33,7 @@ def _same(a: Array, b: Array) -> bool:
 
 
 @exact_kernel
-def number_pages(owner: Array, offsets: Array, docs: Array, group: Array, chosen: Array) -> int:
+def number_pages(owner: Array, offsets: Array, docs: Array, group: Array, chosen: Array) -> Any:
     """Give equal pages one number; returns how many numbers there are.
 
     Arguments:
@@ -40,32 +42,29 @@ def number_pages(owner: Array, offsets: Array, docs: Array, group: Array, chosen
         group: gets the number of each page; numbers of an earlier query come first.
         chosen: gets, for each number, one of its pages; as long as `owner`.
     """
-    n_groups = 0
-    begin = 0
+    n_groups = np.int64(0)
+    begin = np.int64(0)
     while begin < len(owner):
         end = begin + 1
         while end < len(owner) and owner[end] == owner[begin]:
             end += 1
-        keys = np.empty(end - begin, np.uint64)
+        size = 2
+        while size < 2 * (end - begin):
+            size *= 2
+        slots = np.full(size, -1)  # a table of the query's groups, found by the hash of their page
         for page in range(begin, end):
-            keys[page - begin] = _hash(docs[offsets[page] : offsets[page + 1]])
-        order = np.argsort(keys, kind="mergesort")
-        run = n_groups
-        for i in range(len(order)):
-            if i > 0 and keys[order[i]] != keys[order[i - 1]]:
-                run = n_groups
-            page = begin + order[i]
             here = docs[offsets[page] : offsets[page + 1]]
-            found = -1
-            for g in range(run, n_groups):  # one, unless two pages share a hash
-                other = chosen[g]
+            slot = np.int64(_hash(here) & np.uint64(size - 1))
+            while slots[slot] >= 0:
+                other = chosen[slots[slot]]
                 if _same(here, docs[offsets[other] : offsets[other + 1]]):
-                    found = g
-            if found < 0:
-                found = n_groups
-                chosen[found] = page
+                    break
+                slot = (slot + 1) % size
+            if slots[slot] < 0:
+                slots[slot] = n_groups
+                chosen[n_groups] = page
                 n_groups += 1
-            group[page] = found
+            group[page] = slots[slot]
         begin = end
     return n_groups
 

@@ -28,6 +28,10 @@ from counterrank.common.jit import Array, exact_kernel
 from counterrank.common.random import binomial, start_stream, uniform
 from counterrank.common.ranking import longest_of
 
+# typed, since numba compiles whatever is called with a literal number once more for that
+_ZERO: Any = np.int64(0)
+_ONE: Any = np.int64(1)
+
 
 class World(NamedTuple):
     """How users behave."""
@@ -145,11 +149,11 @@ def simulate_queries(
     state = np.empty(1, np.uint64)
     split_sessions = np.empty(len(plan.kinds), np.int64)
     page = np.empty(width, np.int64)
-    tree = np.empty(4 * longest)
+    tree, weights = np.empty(4 * longest), np.empty(longest)
     shown = np.empty(longest * min(width, longest), np.int64)
     clicked = np.empty(longest * min(width, longest), np.int64)
     cells, pages, places = np.empty((4, 1024), np.int64), np.empty((2, 64), np.int64), np.empty((2, 64), np.int64)
-    n_cells = n_pages = n_places = 0
+    n_cells = n_pages = n_places = _ZERO
     for q in range(first, last):
         if sessions[q] == 0:
             continue
@@ -165,7 +169,7 @@ def simulate_queries(
                 continue
             if plan.kinds[c] == PLACKETT_LUCE:
                 pages, places, n_pages, n_places = _show_plackett_luce(
-                    plan, c, world, split_sessions[c], begin, n, stride, state, tree, page, shown, clicked,
+                    plan, c, world, split_sessions[c], begin, n, stride, state, tree, weights, page, shown, clicked,
                     displays, pages, places, n_pages, n_places,
                 )  # fmt: skip
             else:
@@ -197,7 +201,7 @@ def _show_counted(
     """Add the impressions of a component whose pages can be counted; with displays its clicks too."""
     kind, k = plan.kinds[c], plan.ks[c]
     counts = np.empty(count_pages(plan, c, q, n, n_queries), np.int64)
-    first_page, last_page = listed_pages(plan, c, q, n_queries) if kind == LISTED else (0, 0)
+    first_page, last_page = listed_pages(plan, c, q, n_queries) if kind == LISTED else (_ZERO, _ZERO)
     count_draws(kind, plan.values[c], sessions, plan.page_probabilities[first_page:last_page], state, counts)
     order = plan.order[begin : begin + n]
     if kind != LISTED and not displays:
@@ -213,7 +217,7 @@ def _show_counted(
         for rank in range(length):
             shown[page[rank] * stride + rank] += counts[number]
         if displays:
-            pages, places = room(pages, n_pages, 1), room(places, n_places, length)
+            pages, places = room(pages, n_pages, _ONE), room(places, n_places, length)
             pages[0, n_pages], pages[1, n_pages] = length, counts[number]
             n_pages += 1
             for rank in range(length):
@@ -249,19 +253,20 @@ def _add_ranked(kind: int, k: int, sessions: int, order: Array, counts: Array, s
 @exact_kernel
 def _show_plackett_luce(
     plan: Any, c: int, world: Any, sessions: int, begin: int, n: int, stride: int,
-    state: Array, tree: Array, page: Array, shown: Array, clicked: Array, displays: bool,
+    state: Array, tree: Array, weights: Array, page: Array, shown: Array, clicked: Array, displays: bool,
     pages: Array, places: Array, n_pages: int, n_places: int,
 ) -> Any:  # fmt: skip
     """Add the impressions of a Plackett-Luce component, session by session; with displays its clicks too."""
     logits = plan.scores[begin : begin + n]
     length = min(plan.ks[c], n)
-    plant(logits, plan.values[c], page, 0, tree)
+    temperature = plan.values[c]
+    plant(logits, temperature, page, 0, tree)
     for _ in range(sessions):
-        draw_plackett_luce(logits, plan.values[c], length, tree, state, page)
+        draw_plackett_luce(logits, temperature, length, tree, state, page, weights)
         for rank in range(length):
             shown[page[rank] * stride + rank] += 1
         if displays:
-            pages, places = room(pages, n_pages, 1), room(places, n_places, length)
+            pages, places = room(pages, n_pages, _ONE), room(places, n_places, length)
             pages[0, n_pages], pages[1, n_pages] = length, 1
             n_pages += 1
             for rank in range(length):

@@ -256,8 +256,10 @@ def plant(logits: Array, temperature: float, taken: Array, n_taken: int, tree: A
 
 
 @exact_kernel
-def draw_plackett_luce(logits: Array, temperature: float, length: int, tree: Array, state: Array, page: Array) -> None:
-    """Draw `length` places without replacement from a planted tree, and leave it as it was.
+def draw_plackett_luce(
+    logits: Array, temperature: float, length: int, tree: Array, state: Array, page: Array, weights: Array
+) -> None:
+    """Draw `length` places without replacement from a planted tree, and leave it as it was; `weights` is scratch.
 
     Drawn leaves become 0 and sums are formed anew from below, so that no small weight drowns. Where what is left
     weighs next to nothing (scores hundreds apart) the tree is planted anew for the rest.
@@ -276,14 +278,11 @@ def draw_plackett_luce(logits: Array, temperature: float, length: int, tree: Arr
             if left >= tree[node] and tree[node + 1] > 0.0:
                 left -= tree[node]
                 node += 1
-        page[i] = node - size
+        page[i], weights[i] = node - size, tree[node]
         if i + 1 < length:
             _set_leaf(tree, size, page[i], 0.0)
     if replanted:
         plant(logits, temperature, page, 0, tree)
     else:
-        largest = logits[0]
-        for logit in logits:
-            largest = max(largest, logit)
         for i in range(length - 1):
-            _set_leaf(tree, size, page[i], math.exp((logits[page[i]] - largest) / temperature))
+            _set_leaf(tree, size, page[i], weights[i])

@@ -73,7 +73,8 @@ def fill_pages(
     n_queries = len(offsets) - 1
     state = np.empty(1, np.uint64)
     nothing = np.empty(0, np.int64)
-    tree = np.empty(4 * longest_of(0, n_queries, offsets))
+    longest = longest_of(0, n_queries, offsets)
+    tree, weights = np.empty(4 * longest), np.empty(longest)
     planted = np.int64(-1)
     component = np.int64(-1)
     for t in range(first, last):
@@ -90,7 +91,7 @@ def fill_pages(
                 plant(logits, plan.values[c], nothing, 0, tree)
                 planted, component = q, c
             start_stream(state, key ^ _OTHER, begin + i)
-            draw_plackett_luce(logits, plan.values[c], len(page), tree, state, page)
+            draw_plackett_luce(logits, plan.values[c], len(page), tree, state, page, weights)
         elif kind == LISTED:
             at = listed_pages(plan, c, q, n_queries)[0] + number
             fill_listed(listed_places(plan, at), page)
