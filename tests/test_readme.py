@@ -26,6 +26,16 @@ def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "ranker" / "model.json").is_file()
 
 
+DOCS = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize("file", DOCS, ids=lambda file: file.name)
+def test_the_examples_of_the_docs_run(file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for code in re.findall(r"```python\n(.*?)```", file.read_text(encoding="utf-8"), flags=re.DOTALL):
+        exec(compile(code, file.name, "exec"), {})
+
+
 def test_the_commands_run_in_their_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("counterrank ")]

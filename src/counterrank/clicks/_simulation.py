@@ -23,6 +23,7 @@ from counterrank.clicks.policies._plan import (
     listed_pages,
     listed_places,
     plant,
+    probability_at,
 )
 from counterrank.common.jit import Array, exact_kernel
 from counterrank.common.random import binomial, start_stream, uniform
@@ -50,39 +51,30 @@ def click_probability(world: Any, doc: int, rank: int) -> Any:
 
 
 @exact_kernel
-def expected_clicks(first: int, last: int, offsets: Array, plan: Any, world: Any, width: int, out: Array) -> None:
-    """The expected clicks of a session of each query: a sum over all pages, of components that have them counted."""
+def expected_clicks(first: int, last: int, offsets: Array, plan: Any, world: Any, out: Array) -> None:
+    """Add to `out` the expected clicks of a session of each query, of components whose pages can be counted."""
     n_queries = len(offsets) - 1
-    page = np.empty(width, np.int64)
     for q in range(first, last):
         begin, n = offsets[q], offsets[q + 1] - offsets[q]
-        order = plan.order[begin : begin + n]
         for c in range(len(plan.kinds)):
-            kind, k, shares = plan.kinds[c], plan.ks[c], page_shares(plan, c, q, n, n_queries)
-            first_page = listed_pages(plan, c, q, n_queries)[0] if kind == LISTED else 0
-            for number in range(len(shares)):
-                if shares[number] > 0.0:
-                    if kind == LISTED:
-                        length = fill_listed(listed_places(plan, first_page + number), page)
-                    else:
-                        length = fill_ranked(kind, k, number, order, page)
-                    mean = 0.0
-                    for rank in range(length):
-                        mean += click_probability(world, begin + page[rank], rank)
-                    out[q] += plan.shares[c] * shares[number] * mean
-
-
-@exact_kernel
-def page_shares(plan: Any, c: int, q: int, n: int, n_queries: int) -> Any:
-    """How likely each page of component `c` is."""
-    if plan.kinds[c] == LISTED:
-        begin, end = listed_pages(plan, c, q, n_queries)
-        return plan.page_probabilities[begin:end]
-    shares = np.empty(count_pages(plan, c, q, n, n_queries))
-    epsilon = plan.values[c] if plan.kinds[c] == LAST else 1.0
-    shares[:] = epsilon / len(shares)
-    shares[0] += 1.0 - epsilon
-    return shares
+            kind, k, epsilon, share = plan.kinds[c], plan.ks[c], plan.values[c], plan.shares[c]
+            if kind == LISTED:
+                first_page, last_page = listed_pages(plan, c, q, n_queries)
+                for at in range(first_page, last_page):
+                    places = listed_places(plan, at)
+                    for rank in range(len(places)):
+                        probability = share * plan.page_probabilities[at]
+                        out[q] += probability * click_probability(world, begin + places[rank], rank)
+                continue
+            length = min(k, n)
+            for old_rank in range(1, n + 1):
+                doc = begin + plan.order[begin + old_rank - 1]
+                # documents of the head stay or move down by one, the others may come anywhere
+                low, high = (old_rank, old_rank + 1) if old_rank < length else (1, length)
+                for rank in range(low, min(high, length) + 1):
+                    probability = probability_at(kind, k, epsilon, n, old_rank, rank)
+                    if probability > 0.0:
+                        out[q] += share * probability * click_probability(world, doc, rank - 1)
 
 
 @exact_kernel

@@ -129,8 +129,7 @@ class Users:
         if not self.source.is_built_in or (plan.kinds == PLACKETT_LUCE).any():
             return None
         means = np.zeros(self.data.n_queries)
-        args = (plan, self.world, self.source.width, means)
-        for_queries(_simulation.expected_clicks, self.data.offsets, *args, threads=self.threads)
+        for_queries(_simulation.expected_clicks, self.data.offsets, plan, self.world, means, threads=self.threads)
         return float((means * self.frequencies).sum())
 
     def all_at_once(self, sessions: int, key: np.uint64, displays: bool) -> ClickCounts:
