@@ -35,7 +35,7 @@ def _add(digest: Any, ids: NDArray[Any]) -> None:
     # as text of its own length: the width of numpy's strings depends on what else was in the array
     import pyarrow as pa
 
-    texts = pa.array(ids, type=pa.large_string())
+    texts = pa.array(ids).cast(pa.large_string())
     lengths, content = texts.buffers()[1:]
     digest.update(np.frombuffer(lengths, np.int64, len(ids) + 1).tobytes())
     if content is not None:
