@@ -4,7 +4,7 @@
 
 Production ranker: ARP hinge on 3 training queries (1 % where that is more); pages of 5 under replace-last, 10^7
 sessions, validation clicks 15 %; truncated LambdaLoss with k = 5. Shares are those of mean test DCG@5; intervals are
-paired, over folds and seeds.
+paired, from resampling the runs; those of one fold share its queries, so they are too narrow for other queries.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ def _show(name: str, found: dict[str, Any], runs: int) -> None:
     print("|---|---|---|---|---|---|")
     for estimator in NAMES:
         row = found[estimator]
-        ends, beyond = ("{:.0%} to {:.0%}".format(*row[key]) for key in ("interval", "aware_beyond_interval"))
+        ends, beyond = (
+            "{:.0f} to {:.0f}".format(*(100 * x for x in row[key])) for key in ("interval", "aware_beyond_interval")
+        )
         more = ("", "") if estimator == "policy-aware" else (f"{100 * row['aware_beyond']:.0f} points", beyond)
         print(f"| {estimator} | {row['dcg@5']:.3f} | {row['share']:.0%} | {ends} | {more[0]} | {more[1]} |", flush=True)
 

@@ -163,12 +163,23 @@ def test_select_trains_losses_first(place, tmp_path):
     assert cr.Ranker.load(tmp_path / "best").loss == found["best"]
 
 
+def test_losses_with_and_without_cutoff_are_trained_side_by_side(place):
+    arguments = ("--losses", "arp-hinge,lambdaloss-truncated", "--k", 5, "--clicks", place / "clicks")
+    assert len(as_json("select", DATA, *arguments)["rankers"]) == 2
+    assert "a little too good" in succeed("select", DATA, *arguments).stderr
+
+
 def test_inspect(place):
-    found = as_json("inspect", place / "clicks")
+    found = as_json("inspect", place / "clicks", "--part", "train", "--examination", "inverse-rank:eta=1")
     assert found["overview"]["clicks"] == sum(row["clicks"] for row in found["ranks"])
     assert [row["P(examined)"] for row in found["ranks"]] == [1 / rank for rank in range(1, 6)]
     assert 0 < found["weights"]["effective_sample_size"] <= found["overview"]["clicks"]
-    assert found["coverage"] is None
+    assert found["coverage"]["policy-aware_condition_holds"] == "yes"  # data, policy and logger are remembered
+
+
+def test_inspect_of_clicks_alone(place, tmp_path):
+    shutil.copytree(place / "clicks" / "train", tmp_path / "clicks")
+    assert as_json("inspect", tmp_path / "clicks")["coverage"] is None
 
 
 def test_inspect_with_a_policy_tells_its_coverage(place):
@@ -227,6 +238,10 @@ BAD = {
     (*SIMULATE, "--clicks", "10", "--policy", "replace-last:depth=5"): "no setting 'depth'; expected k",
     (*SIMULATE, "--clicks", "10", "--examination", "1,2"): "examination: 2 at rank 2",
     (*SIMULATE, "--clicks", "10", "--relevant", "2"): "relevant=2.0: expected probabilities from 0 to 1",
+    (*SIMULATE, "--clicks", "10", "--trust", "5"): "trust=5.0: expected a number from 0 to 1",
+    (*SIMULATE, "--sessions", "10", "--log", "--displays"): "--displays, --log: a log holds every page anyway",
+    ("train", DATA, "--policy", "replace-last:k=5", "--out", "{out}"): "expected --clicks or --log too",
+    ("select", DATA, "--clicks", "{place}/clicks", "--losses", "arp-hinge,best", "--k", "5"): "loss='best'",
     ("simulate", DATA, "--logger", "nowhere", "--out", "{out}", "--clicks", "10"): "nowhere: no such ranker or scores",
     ("train", DATA, "--estimator", "policy-aware", "--out", "{out}"): "expected --clicks or --log with it",
     ("train", DATA, "--clicks", "{place}/clicks", "--estimator", "full-information", "--out", "{out}"): "expected no",
@@ -268,3 +283,19 @@ def test_an_older_simulation_is_replaced_and_other_folders_are_not(place, tmp_pa
     shutil.rmtree(tmp_path / "clicks" / "train")
     with pytest.raises(cr.CounterrankError, match="no clicks of the train part"):
         invoke("inspect", tmp_path / "clicks")
+
+
+def test_a_policy_that_cannot_show_every_candidate_is_warned_about(place, tmp_path):
+    fixed = ("simulate", DATA, "--logger", place / "production", "--sessions", 5000, "--policy", "deterministic:k=3")
+    succeed(*fixed, "--out", tmp_path / "clicks")
+    arguments = ("--clicks", tmp_path / "clicks", "--k", 3, "--max-epochs", 2, "--learning-rate", 1)
+    assert "eq:awarecond" in succeed("train", DATA, *arguments, "--out", tmp_path / "ranker").stderr
+    result = succeed("estimate", tmp_path / "ranker", DATA, "--clicks", tmp_path / "clicks")
+    assert "eq:awarecond" in result.stderr
+
+
+@pytest.mark.parametrize("content", [b"", b"not numpy"])
+def test_broken_scores(place, tmp_path, content):
+    (tmp_path / "scores.npy").write_bytes(content)
+    with pytest.raises(cr.CounterrankError, match="not scores that can be read"):
+        invoke("simulate", DATA, "--logger", tmp_path / "scores.npy", "--sessions", 10, "--out", tmp_path / "out")

@@ -86,6 +86,14 @@ BAD = {
     "propensity": ([(1, "a", "x", 1, 0)], {"propensity": [1.5]}, "a propensity outside 0 to 1"),
     "no propensity": ([(1, "a", "x", 1, 0)], {"propensity": [float("nan")]}, "a propensity outside 0 to 1"),
     "impossible click": ([(1, "a", "x", 1, 1)], {"propensity": [0.0]}, "a click at propensity 0"),
+    "half clicked": ([(1, "a", "x", 1, 0.4)], {}, "1 rows have a clicked that is not 0 or 1"),
+    "no half ranks": ([(1, "a", "x", 1.5, 0)], {}, "1 rows have a rank below 1 or not whole"),
+    "clicked in words": ([(1, "a", "x", 1, "yes")], {}, "column 'clicked' has type VARCHAR; expected 0, 1 or booleans"),
+    "rank in words": ([(1, "a", "x", "1", 0)], {}, "column 'rank' has type VARCHAR; expected numbers"),
+    "lists": ([(1, "a", ["x"], 1, 0)], {}, "column 'doc_id' has type VARCHAR[]; expected whole numbers or texts"),
+    "a document twice": ([(1, "a", "x", 1, 0), (1, "a", "x", 2, 0)], {}, "1 pages show a document or a rank twice"),
+    "a rank twice": ([(7, "a", "x", 1, 0), (7, "a", "y", 1, 0)], {}, "such as session 7 of query a"),
+    "too deep": ([(1, "a", "x", 3, 0)], {}, "rank 3 in query a, which has fewer documents"),
     "empty": ([], {}, "no rows"),
 }
 
@@ -98,7 +106,7 @@ def test_wrong_rows(tmp_path, rows, more, message):
 
 
 def test_pages_with_gaps_cannot_be_kept(tmp_path):
-    path = write(tmp_path / "log.parquet", [(1, "a", "x", 1, 0), (1, "a", "y", 3, 0)])
+    path = write(tmp_path / "log.parquet", [(1, "b", "x", 1, 0), (1, "b", "y", 3, 0)])
     read_log(path, DATA)
     with pytest.raises(cr.CounterrankError, match="pages with a gap"):
         read_log(path, DATA, displays=True)
@@ -118,3 +126,16 @@ def test_files_that_are_no_logs(tmp_path):
 def test_numbers_and_their_texts_are_the_same_id():
     assert find_rows(np.array(["7", "8"]), np.array([8, 7])).tolist() == [1, 0]
     assert find_rows(np.array([7]), np.array(["7"])).tolist() == [0]
+
+
+def test_policies_are_kept_apart(tmp_path):
+    rows = [(1, "b", "x", 1, 1), (2, "b", "x", 1, 0), (3, "a", "x", 1, 1)]
+    path = write(tmp_path / "log.parquet", rows, policy=["new", "old", "new"], propensity=[0.5, 0.5, 1.0])
+    counts = read_log(path, DATA)
+    assert counts.policy_names == ("new", "old")
+    assert counts.policies.tolist() == [0, 1, 0]
+    assert counts.policy_sessions.tolist() == [[1, 1], [1, 0]]
+    assert counts.sessions.tolist() == [2, 1]
+    counts.save(tmp_path / "counts")
+    again = cr.ClickCounts.concat([cr.ClickCounts.load(tmp_path / "counts"), counts])
+    assert again.policy_sessions.tolist() == [[2, 2], [2, 0]]

@@ -724,3 +724,35 @@ def test_an_empty_page_is_refused():
     data = cr.RankingData(np.zeros((4, 1)), [0, 2, 4], labels=[4] * 4)
     with pytest.raises(CounterrankError, match="sample shows an empty page for query 1"):
         simulate(data, np.zeros(4), Empty(), [1.0], sessions=10)
+
+
+def test_no_document_is_seen_at_two_ranks_under_replace_last():
+    """So a log of that policy cannot tell position bias by comparing ranks."""
+    log = simulate(DATA, SCORES, ReplaceLast(3), THETA, sessions=10_000)
+    assert len(np.unique(log.docs)) == len(log.docs)
+    moved = simulate(DATA, SCORES, UniformInsert(3), THETA, sessions=10_000)
+    assert len(np.unique(moved.docs)) < len(moved.docs)
+
+
+def test_a_seed_counts_by_its_value():
+    logs = [simulate(DATA, SCORES, ReplaceLast(3), THETA, sessions=500, seed=seed) for seed in (3, np.int64(3))]
+    np.testing.assert_array_equal(logs[0].clicks, logs[1].clicks)
+
+
+def test_what_no_page_shows_is_remembered(tmp_path):
+    top = simulate(DATA, SCORES, Deterministic(1), THETA, sessions=500)
+    rho = Deterministic(1).propensity(SCORES, DATA.offsets, Examination(THETA))
+    assert top.unexaminable.tolist() == np.flatnonzero(rho == 0.0).tolist()
+    with pytest.warns(cr.CoverageWarning, match="eq:awarecond"):
+        cr.estimators.policy_aware(top)
+    top.save(tmp_path / "clicks")
+    assert ClickCounts.load(tmp_path / "clicks").unexaminable.tolist() == top.unexaminable.tolist()
+    everything = simulate(DATA, SCORES, ReplaceLast(1), [1.0], sessions=500)
+    assert len(everything.unexaminable) == 0
+    both = ClickCounts.concat([top, everything])
+    assert len(both.unexaminable) == 0
+
+
+def test_a_huge_cutoff_is_none():
+    logs = [simulate(DATA, SCORES, Deterministic(k), THETA, sessions=100) for k in (None, 10**20)]
+    np.testing.assert_array_equal(logs[0].docs, logs[1].docs)

@@ -139,7 +139,7 @@ def load_scores(logger: Path, data: RankingData, threads: int | None) -> Any:
             scores = np.load(logger, allow_pickle=False)
         else:
             scores = np.loadtxt(logger, dtype=np.float64, ndmin=1)
-    except ValueError as error:
+    except (ValueError, EOFError) as error:
         raise CounterrankError(f"{logger}: not scores that can be read ({error}); expected one number a line") from None
     if scores.shape != (data.n_docs,):
         raise CounterrankError(

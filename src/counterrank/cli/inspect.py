@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_format
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +29,9 @@ def inspect(
 ) -> None:
     """Show what clicks can and cannot tell: clicks by rank, who was shown, weights, and coverage of the policy.
 
-    Example: counterrank inspect clicks --data synthetic:mslr --policy replace-last:k=5 --logger production
+    Data, policy and logger of simulated clicks are remembered; name them for others.
+
+    Example: counterrank inspect clicks
     """
     from counterrank import ClickCounts
     from counterrank.cli.clicks import counts_folder
@@ -37,13 +40,16 @@ def inspect(
     if folder is None:
         raise CounterrankError(f"{clicks}: no clicks of the {part} part in it")
     counts = ClickCounts.load(folder)
+    about = _remembered(clicks) if data is None and policy is None and logger is None else {}
+    data, policy = data or about.get("data"), policy or about.get("policy")
+    logger = logger or (Path(about["logger"]) if about else None)
     source = ClickSource(clicks, None, policy, examination, logger, threads)
     found: dict[str, Any] = {
         "clicks": str(folder),
         "overview": _overview(counts),
         "ranks": _ranks(counts, source),
         "weights": _weights(counts),
-        "estimators": _conditions(counts, source),
+        "estimators": _conditions(counts),
         "coverage": _coverage(counts, source, data, part) if data is not None else None,
     }
     if json:
@@ -60,6 +66,16 @@ def inspect(
         print_table(f"Coverage of {policy}", ("", "value"), _words(found["coverage"]))
     elif data is None:
         say("With --data, --policy and --logger: which candidates the policy can never show.")
+
+
+def _remembered(clicks: Path) -> dict[str, Any]:
+    """What simulate noted beside the clicks, if the data and the logger are still where they were."""
+    file = clicks / "simulation.json"
+    if not file.is_file():
+        return {}
+    about: dict[str, Any] = json_format.loads(file.read_text(encoding="utf-8"))
+    there = Path(about["logger"]).exists() and (about["data"].startswith("synthetic:") or Path(about["data"]).exists())
+    return about if there else {}
 
 
 def _words(values: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -117,7 +133,7 @@ def _weights(counts: ClickCounts) -> dict[str, Any] | None:
     }
 
 
-def _conditions(counts: ClickCounts, source: ClickSource) -> dict[str, str]:
+def _conditions(counts: ClickCounts) -> dict[str, str]:
     """What the log alone says about the estimators' conditions."""
     import numpy as np
 

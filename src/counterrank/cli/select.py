@@ -41,7 +41,7 @@ def select(
     losses: Annotated[
         str | None, typer.Option(help="Train these first, comma-separated, on the training part's clicks.")
     ] = None,
-    k: Annotated[int | None, typer.Option(help="Their cutoff.")] = None,
+    k: Annotated[int | None, typer.Option(help="The cutoff of those losses that have one.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where to save the chosen ranker.")] = None,
     metric: Annotated[str, typer.Option(help="arp, dcg, dcg@k or precision@k.")] = "dcg@5",
     part: Part = "validation",
@@ -118,6 +118,11 @@ def select(
             for i, (name, value, share) in enumerate(zip(names, found.estimates, found.shares, strict=True))
         ],
     )
+    if losses is not None:
+        say(
+            "Note: training stopped early by the same clicks, so these estimates are a little too good; the order is "
+            "what counts. Estimate the chosen one on the test part's clicks."
+        )
     if out is not None:
         say(f"Saved {names[found.index]} as {out}.")
 
@@ -137,12 +142,14 @@ def _train(
     """A ranker for each loss, from policy-aware weights; all stop early by the metric to be chosen by."""
     from counterrank import Ranker
     from counterrank.estimators import policy_aware
+    from counterrank.losses import named_loss
 
     clicks = source.load("train", training)
     weights = policy_aware(clicks, source.propensities(clicks, training))
     held_out = policy_aware(counts, rho)
+    named = {loss.strip(): named_loss(loss.strip()) for loss in losses}
     trained = {}
-    for loss in losses:
-        ranker = Ranker(loss=loss.strip(), k=k, metric=metric, threads=threads, seed=seed)
-        trained[loss.strip()] = ranker.fit(training, weights, validation=(judged, held_out))
+    for name, loss in named.items():
+        ranker = Ranker(loss=name, k=k if loss.takes_k else None, metric=metric, threads=threads, seed=seed)
+        trained[name] = ranker.fit(training, weights, validation=(judged, held_out))
     return trained

@@ -67,6 +67,10 @@ def simulate(
     wanted = _amount(clicks, sessions, log)
     if not 0.0 < held_out <= 10.0:
         raise CounterrankError(f"held-out={held_out}: expected a share above 0, such as 0.15")
+    if not 0.0 <= trust <= 1.0:
+        raise CounterrankError(f"trust={trust}: expected a number from 0 to 1")
+    if log and displays:
+        raise CounterrankError("--displays, --log: a log holds every page anyway; expected one of the two")
     if trust and gain != "binary":
         raise CounterrankError("--trust, --gain: trust bias is for binary relevance; expected one of the two")
     model = ClickModel(relevant, other, gain)

@@ -109,6 +109,8 @@ def train(
 
 def _check_estimator(estimator: str | None, source: ClickSource) -> str:
     names = ("policy-aware", "policy-oblivious", "rerank", "naive", "full-information")
+    if not source.given and (source.policy or source.logger or source.examination):
+        raise CounterrankError("--policy, --logger, --examination: tell of clicks; expected --clicks or --log too")
     if estimator is None:
         return "policy-aware" if source.given else "full-information"
     check_choice(estimator, names, "estimator")

@@ -48,6 +48,7 @@ def concat(parts: Sequence[ClickCounts]) -> ClickCounts:
         policy_names=names if named else (),
         policy_sessions=_policy_sessions(given, names) if named else None,
         displays=_displays(given),
+        unexaminable=_unexaminable(given),
         examination=first.examination if all(part.examination == first.examination for part in given) else None,
     )
 
@@ -84,6 +85,12 @@ def _policy_sessions(parts: Sequence[ClickCounts], names: tuple[str, ...]) -> In
         own = part.sessions[None] if part.policy_sessions is None else part.policy_sessions
         total[[names.index(name) for name in _names(part)]] += own
     return total
+
+
+def _unexaminable(parts: Sequence[ClickCounts]) -> IntArray | None:
+    """Documents that none of the policies shows where they can be examined; None if one of them does not tell."""
+    known = [part.unexaminable for part in parts if part.unexaminable is not None]
+    return reduce(np.intersect1d, known) if len(known) == len(parts) else None
 
 
 def _displays(parts: Sequence[ClickCounts]) -> Displays | None:

@@ -39,6 +39,7 @@ from counterrank.common.ranking import longest_of, rank_order
 
 # nodes worked on at a time: the innermost loops run over them as vector code
 _NODES = 48
+_ROOM = 1 << 24  # numbers of the largest scratch array, 128 MB
 # (W t)^2 / 2 = 8e-9 at the first node, and W t = 9e-9 at the first node after a gap
 _FIRST, _AFTER_GAP = 9.0, 18.5
 # a larger distance between neighbouring logits gives the same propensities, or others below 1e-300
@@ -132,10 +133,16 @@ def _from_above(
 
 
 @exact_kernel
-def _nodes_now(left: float) -> int:
-    """How many nodes to take at once, of about `left` to go: equal parts of at most `_NODES`, whole vectors."""
-    parts = math.ceil(left / _NODES)
-    return min(_NODES, 4 * math.ceil(left / (4 * parts)))
+def _most_nodes(n: int, k: int) -> int:
+    """The most nodes to take at once: fewer for a page so long that they would fill the memory."""
+    return max(4, min(_NODES, _ROOM // ((n + 1) * max(k, 1)) // 4 * 4))
+
+
+@exact_kernel
+def _nodes_now(left: float, most: int) -> int:
+    """How many nodes to take at once, of about `left` to go: equal parts of at most `most`, whole vectors."""
+    parts = math.ceil(left / most)
+    return min(most, 4 * math.ceil(left / (4 * parts)))
 
 
 @exact_kernel
@@ -177,7 +184,7 @@ def _integrate(
     end = reach - log_tails[k - 1]
     passed = 0
     while node < end:
-        m = _nodes_now((end - node) / step)
+        m = _nodes_now((end - node) / step, _most_nodes(len(levels), k))
         _add_nodes(curve, levels, node, growth[:m], clocks, expected, chance, total)
         node += m * step
         while passed < k - 1 and node > reach - levels[passed]:
@@ -215,7 +222,12 @@ def plackett_luce_propensities(first: int, last: int, offsets: Array, logits: Ar
     order, keys, spare = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     levels, log_tails = np.empty(n), np.empty(n)
     clocks = np.empty((3, n * _NODES))
-    expected = np.empty((n + 1) * k * _NODES)
+    space = 0
+    for q in range(first, last):
+        own = offsets[q + 1] - offsets[q]
+        deep = _last_examined(theta, own)
+        space = max(space, (own + 1) * deep * _most_nodes(own, deep))
+    expected = np.empty(space)
     chance = np.empty(k * _NODES)
     growth, total = np.empty(_NODES), np.empty(n)
     curve = theta[:k].copy()

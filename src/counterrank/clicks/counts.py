@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike
 from counterrank.data import RankingData
 from counterrank.data.identity import identity
+from counterrank.data.ids import query_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +40,7 @@ class ClickCounts:
         policy_sessions: sessions by policy and query, (n_policies, n_queries); None if the log names none.
         displays: the distinct pages with their sessions and clicks; None if they were not kept.
         examination: the curve the clicks were made with, where that is known (they were simulated).
+        unexaminable: the documents that no page of the policy lets anyone examine, in order, where that is known.
     """
 
     identity: str
@@ -53,7 +55,8 @@ class ClickCounts:
     policy_names: tuple[str, ...] = ()
     policy_sessions: IntArray | None = None
     displays: Displays | None = None
-    examination: Examination | None = field(default=None)
+    examination: Examination | None = None
+    unexaminable: IntArray | None = None
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -88,7 +91,7 @@ class ClickCounts:
 
     def queries(self) -> IntArray:
         """The query of each cell."""
-        found: IntArray = np.searchsorted(self.offsets, self.docs, side="right") - 1
+        found: IntArray = query_of(self.docs, self.offsets)
         return found
 
     def by_document(self, values: FloatArray | IntArray) -> FloatArray:

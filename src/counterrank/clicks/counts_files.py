@@ -30,6 +30,7 @@ def save_counts(clicks: ClickCounts, path: PathLike) -> None:
         "sessions": clicks.n_sessions,
         "clicks": clicks.n_clicks,
         "displays": clicks.displays is not None,
+        "unexaminable": clicks.unexaminable is not None,
     }
     cells: dict[str, Any] = {
         "doc": clicks.docs,
@@ -47,6 +48,8 @@ def save_counts(clicks: ClickCounts, path: PathLike) -> None:
     with atomic_folder(path, MARKER, PARTS) as folder:
         _write(folder / "cells.parquet", cells)
         _write(folder / "queries.parquet", queries)
+        if clicks.unexaminable is not None:
+            _write(folder / "unexaminable.parquet", {"doc": clicks.unexaminable})
         if clicks.displays is not None:
             pages = clicks.displays
             _write(folder / "pages.parquet", {"documents": np.diff(pages.offsets), "sessions": pages.sessions})
@@ -77,6 +80,7 @@ def load_counts(path: PathLike) -> ClickCounts:
             policy_names=names,
             policy_sessions=np.stack([queries[f"sessions_{i}"] for i in range(len(names))]) if names else None,
             displays=_read_displays(folder) if content["displays"] else None,
+            unexaminable=_read(folder / "unexaminable.parquet")["doc"] if content["unexaminable"] else None,
             examination=None if described is None else from_description(described),
         )
     except CounterrankError:
@@ -107,6 +111,8 @@ def _check(clicks: ClickCounts, path: PathLike) -> None:
         columns.append(("policy", clicks.policies, 0, len(clicks.policy_names) - 1))
     if clicks.displays is not None:
         columns.append(("page's doc", clicks.displays.docs, 0, n - 1))
+    if clicks.unexaminable is not None:
+        columns.append(("unexaminable doc", clicks.unexaminable, 0, n - 1))
     for name, values, low, high in columns:
         if len(values) and (values.min() < low or (high is not None and values.max() > high)):
             raise DataError(f"{path}: a {name} outside {low} to {high}; the folder is damaged")

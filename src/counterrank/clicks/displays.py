@@ -9,7 +9,7 @@ import numpy as np
 
 from counterrank.clicks._pages import add_places, gather, number_pages, offsets_of
 from counterrank.common.checks import IntArray
-from counterrank.data.ids import place_in_query
+from counterrank.data.ids import place_in_query, query_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ def merge_pages(data_offsets: IntArray, pages: Displays) -> Displays:
     >>> once.docs.tolist(), once.sessions.tolist(), once.clicks.tolist()
     ([1, 0], [7], [3, 0])
     """
-    owner = np.searchsorted(data_offsets, pages.docs[pages.offsets[:-1]], side="right") - 1
+    owner = query_of(pages.docs[pages.offsets[:-1]], data_offsets)
     if (np.diff(owner) < 0).any():
         order = np.argsort(owner, kind="stable")  # quick on a few sorted runs
         owner, pages = owner[order], _taken(pages, order)

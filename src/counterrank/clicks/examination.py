@@ -32,6 +32,7 @@ class Examination:
             raise CounterrankError("examination: 0 at every rank, so nothing is ever seen; expected one above 0")
         self._values: FloatArray = curve.copy()
         self._values.flags.writeable = False
+        self._hash = hash(repr(self))  # asked for with each page of a live service
 
     @property
     def k(self) -> int | None:
@@ -52,7 +53,7 @@ class Examination:
         return isinstance(other, Examination) and self.describe() == other.describe()
 
     def __hash__(self) -> int:
-        return hash(repr(self))
+        return self._hash
 
     def __repr__(self) -> str:
         return f"Examination({self._values.tolist()})"
@@ -66,6 +67,7 @@ class InverseRank(Examination):
         if isinstance(eta, bool) or not isinstance(eta, int | float | np.number) or not 0.0 <= float(eta) < np.inf:
             raise CounterrankError(f"eta={eta!r}: expected a number of at least 0")
         self._eta = float(eta)
+        self._hash = hash(repr(self))
 
     @property
     def k(self) -> int | None:

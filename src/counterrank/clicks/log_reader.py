@@ -15,9 +15,18 @@ from counterrank.common.errors import DataError
 from counterrank.common.files import PathLike, existing
 from counterrank.data import RankingData
 from counterrank.data.identity import identity
-from counterrank.data.ids import find_rows
+from counterrank.data.ids import find_rows, query_of
 
-_COLUMNS = ("session_id", "query_id", "doc_id", "rank", "clicked")
+_IDS = ("whole numbers or texts", ("INT", "VARCHAR", "ENUM"))
+_NUMBERS = ("numbers", ("INT", "DOUBLE", "FLOAT", "DECIMAL"))
+_COLUMNS = {
+    "session_id": _IDS,
+    "query_id": _IDS,
+    "doc_id": _IDS,
+    "rank": _NUMBERS,
+    "clicked": ("0, 1 or booleans", ("BOOL", *_NUMBERS[1])),
+}
+_OPTIONAL = {"propensity": _NUMBERS, "policy": _IDS}
 
 
 def read_log(path: PathLike, data: RankingData, *, displays: bool = False) -> ClickCounts:
@@ -27,7 +36,7 @@ def read_log(path: PathLike, data: RankingData, *, displays: bool = False) -> Cl
     an error that counts them and shows the first.
 
     Arguments:
-        path: a Parquet file with session_id, query_id, doc_id, rank, clicked, and if it has it propensity.
+        path: a Parquet file with session_id, query_id, doc_id, rank, clicked, and if it has them propensity and policy.
         data: the queries and all their candidates, shown or not.
         displays: also keep the distinct pages, which `estimators.rerank` needs.
 
@@ -43,19 +52,25 @@ def read_log(path: PathLike, data: RankingData, *, displays: bool = False) -> Cl
     """
     with _Log(path) as log:
         log.check_rows()
+        log.check_pages()
         cells = log.cells(data)
-        sessions = log.sessions(data)
+        names, policy_sessions = log.sessions(data)
         kept = log.displays(data) if displays else None
-    order = np.lexsort((cells["propensity"], cells["rank"], cells["doc"]))
+    policies = np.searchsorted(names, cells["policy"].astype(np.str_))
+    order = np.lexsort((cells["propensity"], policies, cells["rank"], cells["doc"]))
+    named = "policy" in log.names
     return ClickCounts(
         identity=identity(data),
         offsets=data.offsets,
-        sessions=sessions,
+        sessions=policy_sessions.sum(axis=0),
         docs=cells["doc"][order],
         ranks=cells["rank"][order],
         impressions=cells["impressions"][order],
         clicks=cells["clicks"][order],
-        propensities=cells["propensity"][order] if log.has_propensity else None,
+        propensities=cells["propensity"][order] if "propensity" in log.names else None,
+        policies=policies[order] if named else None,
+        policy_names=tuple(names.tolist()) if named else (),
+        policy_sessions=policy_sessions if named else None,
         displays=kept,
     )
 
@@ -73,13 +88,15 @@ class _Log:
         try:
             self.table = self.connection.read_parquet(str(self.path))
         except duckdb.Error as error:
-            text = " ".join(str(error).split())
-            raise DataError(f"{self.path}: not a Parquet file that can be read ({text})") from None
-        names = self.table.columns
-        missing = [name for name in _COLUMNS if name not in names]
-        if missing:
-            raise DataError(f"{self.path}: no column {missing[0]!r}; expected {', '.join(_COLUMNS)}")
-        self.has_propensity = "propensity" in names
+            raise DataError(f"{self.path}: not a Parquet file that can be read ({_one_line(error)})") from None
+        self.names = self.table.columns
+        kinds = dict(zip(self.names, map(str, self.table.types), strict=True))
+        for name, (expected, allowed) in {**_COLUMNS, **_OPTIONAL}.items():
+            if name not in kinds and name in _COLUMNS:
+                raise DataError(f"{self.path}: no column {name!r}; expected {', '.join(_COLUMNS)}")
+            # lists and structs name the type of what they hold, too; a column of nulls is told of as such
+            if name in kinds and ("[" in kinds[name] or not any(kind in kinds[name] for kind in (*allowed, "NULL"))):
+                raise DataError(f"{self.path}: column {name!r} has type {kinds[name]}; expected {expected}")
         self.connection.register("log", self.table)
         return self
 
@@ -88,46 +105,75 @@ class _Log:
 
     def run(self, sql: str) -> dict[str, NDArray[Any]]:
         """The columns of a query's result."""
-        found: dict[str, NDArray[Any]] = self.connection.sql(sql).fetchnumpy()
+        import duckdb
+
+        try:
+            found: dict[str, NDArray[Any]] = self.connection.sql(sql).fetchnumpy()
+        except duckdb.Error as error:
+            raise DataError(f"{self.path}: cannot be counted ({_one_line(error)})") from None
         return {name: np.asarray(column) for name, column in found.items()}
 
     def check_rows(self) -> None:
         """An error that names the first kind of wrong row, how many there are, and one of them."""
         rules = {
-            "a null": " or ".join(f"{name} is null" for name in _COLUMNS),
+            "a null": " or ".join(f"{name} is null" for name in (*_COLUMNS, *_OPTIONAL) if name in self.names),
             "a rank below 1 or not whole": "rank < 1 or rank <> floor(rank)",
-            "a clicked that is not 0 or 1": "clicked::int not in (0, 1)",
+            "a clicked that is not 0 or 1": "clicked::double not in (0, 1)",
         }
-        if self.has_propensity:
-            rules["a propensity outside 0 to 1"] = "propensity is null or not (propensity between 0 and 1)"
-            rules["a click at propensity 0"] = "clicked::int = 1 and propensity = 0"
+        if "propensity" in self.names:
+            rules["a propensity outside 0 to 1"] = "not coalesce(propensity between 0 and 1, false)"
+            rules["a click at propensity 0"] = "clicked::double = 1 and propensity = 0"
         counts = ", ".join(f"count(*) filter (where {rule}) as n{i}" for i, rule in enumerate(rules.values()))
         found = self.run(f"select count(*) as total, {counts} from log")
         if not found["total"][0]:
             raise DataError(f"{self.path}: no rows; expected one for each displayed document")
         for i, (what, rule) in enumerate(rules.items()):
             if n := int(found[f"n{i}"][0]):
-                row = self.connection.execute(f"select * from log where {rule} limit 1").fetchone()
-                shown = dict(zip(self.table.columns, row or (), strict=True))
-                raise DataError(f"{self.path}: {n:,} rows have {what}, the first is {shown}")
+                row = self.run(f"select first(columns(*)) from log where {rule}")
+                shown = ", ".join(f"{name} {column[0]}" for name, column in zip(self.names, row.values(), strict=True))
+                raise DataError(f"{self.path}: {n:,} rows have {what}, the first is: {shown}")
+
+    def check_pages(self) -> None:
+        """An error if a page shows a document or a rank twice."""
+        found = self.run(
+            "select count(*) as pages, any_value(session_id) as session, any_value(query_id) as query from ("
+            "select session_id, query_id from log group by all "
+            "having count(*) > count(distinct doc_id) or count(*) > count(distinct rank))"
+        )
+        if n := int(found["pages"][0]):
+            raise DataError(
+                f"{self.path}: {n:,} pages show a document or a rank twice, such as session {found['session'][0]} of "
+                f"query {found['query'][0]}; expected each once on a page"
+            )
 
     def cells(self, data: RankingData) -> dict[str, NDArray[Any]]:
-        """Impressions and clicks by document, rank and logged propensity."""
-        propensity = "propensity::double" if self.has_propensity else "0.0::double"
+        """Impressions and clicks by document, rank, policy and logged propensity."""
+        propensity = "propensity::double" if "propensity" in self.names else "0.0::double"
         found = self.run(
-            f"select query_id, doc_id, rank::bigint as rank, {propensity} as propensity, count(*) as impressions, "
-            "sum(clicked::int)::bigint as clicks from log group by all"
+            f"select query_id, doc_id, rank::bigint as rank, {propensity} as propensity, {self._policy()} as policy, "
+            "count(*) as impressions, sum(clicked::int)::bigint as clicks from log group by all"
         )
         found["doc"] = self._rows(found["query_id"], found["doc_id"], data)
+        deep = found["rank"] > data.lengths[query_of(found["doc"], data.offsets)]
+        if deep.any():
+            at = int(np.argmax(deep))
+            raise DataError(
+                f"{self.path}: rank {found['rank'][at]} in query {found['query_id'][at]!s}, which has fewer documents"
+            )
         return found
 
-    def sessions(self, data: RankingData) -> IntArray:
-        """Pages by query."""
-        found = self.run("select query_id, count(distinct session_id) as sessions from log group by all")
-        rows = find_rows(found["query_id"], data.query_ids)
-        result = np.zeros(data.n_queries, np.int64)
-        result[rows] = found["sessions"]
-        return result
+    def sessions(self, data: RankingData) -> tuple[NDArray[Any], IntArray]:
+        """The names of the policies in order, and pages by policy and query."""
+        found = self.run(
+            f"select query_id, {self._policy()} as policy, count(distinct session_id) as sessions from log group by all"
+        )
+        names, policies = np.unique(found["policy"].astype(np.str_), return_inverse=True)
+        result = np.zeros((len(names), data.n_queries), np.int64)
+        result[policies, find_rows(found["query_id"], data.query_ids)] = found["sessions"]
+        return names, result
+
+    def _policy(self) -> str:
+        return "policy::varchar" if "policy" in self.names else "''"
 
     def displays(self, data: RankingData) -> Displays:
         """The distinct pages."""
@@ -156,3 +202,7 @@ class _Log:
                 f"{query_ids[unknown[0]]!s}, document {doc_ids[unknown[0]]!s} (no such {what})"
             )
         return rows
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

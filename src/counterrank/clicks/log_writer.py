@@ -21,7 +21,7 @@ from counterrank.common.progress import progress
 from counterrank.common.random import seed_key
 from counterrank.data import RankingData
 
-_CHUNK = 1 << 17  # sessions in memory at a time
+_CHUNK = 1 << 19  # rows in memory at a time, or a little more
 
 
 def write_log(
@@ -71,17 +71,17 @@ def write_log(
         pq.ParquetWriter(temporary, columns.schema(), compression="snappy") as writer,
         progress("writing sessions", n) as advance,
     ):
-        for batch, shown in _ahead(partial(columns.batch, key), n):
+        for batch, shown in _ahead(partial(columns.batch, key), n, max(1, _CHUNK // users.source_width)):
             writer.write_batch(batch, row_group_size=1 << 20)
             rows += batch.num_rows
             advance(shown)
     return rows
 
 
-def _ahead(make: Callable[[int, int], Any], sessions: int) -> Iterator[tuple[Any, int]]:
+def _ahead(make: Callable[[int, int], Any], sessions: int, chunk: int) -> Iterator[tuple[Any, int]]:
     """Batches one after the other, the next made while the last is written."""
     with ThreadPoolExecutor(1) as pool:
-        sizes = [(begin, min(_CHUNK, sessions - begin)) for begin in range(0, sessions, _CHUNK)]
+        sizes = [(begin, min(chunk, sessions - begin)) for begin in range(0, sessions, chunk)]
         coming = pool.submit(make, *sizes[0])
         for (_, size), after in zip(sizes, [*sizes[1:], None], strict=True):
             batch = coming.result()

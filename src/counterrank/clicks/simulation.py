@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.click_models import ClickModel, trust_bias
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.log_writer import write_log
-from counterrank.clicks.users import Users, check_amount
+from counterrank.clicks.users import MOST, Users, check_amount
 from counterrank.common.errors import CounterrankError
 from counterrank.common.progress import progress
 from counterrank.common.random import derive_key, seed_key
@@ -135,7 +135,7 @@ def _safe_block(users: Users, clicks: int, mean: float | None, seen: int, shown:
             return min((clicks - 1) // users.source_width, _PILOT)
         mean = (seen + _SAFE**2 * spread + _SAFE * math.sqrt((seen + 1) * spread)) / shown
     room = clicks - _SAFE * math.sqrt(clicks * spread)
-    return max(0, int(room / mean))
+    return int(max(0.0, min(room / mean, MOST)))
 
 
 def _check_amount(clicks: Any, sessions: Any) -> int:

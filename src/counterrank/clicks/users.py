@@ -30,7 +30,7 @@ from counterrank.data.labels import check_labels
 
 _CHUNK = 1 << 18  # sessions drawn one by one at a time
 _PATIENCE = 10**8  # sessions without a click before giving up
-_MOST = 10**14  # sessions or clicks; beyond, binomial draws would lose precision
+MOST = 10**14  # sessions or clicks; beyond, binomial draws would lose precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +224,8 @@ class Users:
     def finished(self, counts: ClickCounts, propensities: bool, policy_name: str | None) -> ClickCounts:
         """With what is logged beside the clicks."""
         if propensities and knows_propensity(self.policy):
-            counts = replace(counts, propensities=self.propensity()[counts.docs])
+            rho = self.propensity()
+            counts = replace(counts, propensities=rho[counts.docs], unexaminable=np.flatnonzero(rho == 0.0))
         if policy_name is not None:
             counts = replace(
                 counts,
@@ -246,7 +247,7 @@ def check_amount(value: Any, name: str) -> int:
     1000000
     """
     whole = isinstance(value, int | np.integer) or (isinstance(value, float) and value.is_integer())
-    if isinstance(value, bool) or not whole or not 1 <= value <= _MOST:
+    if isinstance(value, bool) or not whole or not 1 <= value <= MOST:
         raise CounterrankError(f"{name}={value!r}: expected a whole number from 1 to 10**14")
     return int(value)
 

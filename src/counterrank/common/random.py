@@ -27,7 +27,7 @@ def seed_key(seed: int | np.random.Generator) -> np.uint64:
     >>> bool(seed_key(3) == seed_key(3)), bool(seed_key(3) == seed_key(4))
     (True, False)
     """
-    if isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**64:
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool) and 0 <= seed < 2**64:
         return np.uint64(seed)  # making a generator takes longer than drawing a page
     return np.uint64(make_generator(seed).integers(2**64, dtype=np.uint64))
 

@@ -53,6 +53,15 @@ def query_of_rows(offsets: IntArray) -> IntArray:
     return queries
 
 
+def query_of(rows: ArrayLike, offsets: IntArray) -> Any:
+    """The index of the query that each of some rows belongs to.
+
+    >>> query_of([4, 0], np.array([0, 2, 5])).tolist()
+    [1, 0]
+    """
+    return np.searchsorted(offsets, rows, side="right") - 1
+
+
 def encode(ids: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
     """Each id as a number counted from 0 in order of first appearance, and the distinct ids in that order.
 

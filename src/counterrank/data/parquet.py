@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from counterrank.common.checks import Float32Array, IntArray
 from counterrank.common.errors import DataError
 from counterrank.common.files import PathLike, atomic_file, existing
-from counterrank.data.ids import encode, first_repeat_in_query, group_rows
+from counterrank.data.ids import encode, first_repeat_in_query, group_rows, query_of
 from counterrank.data.ranking_data import RankingData
 
 _GROUP_BYTES = 8 << 20  # of the matrix in one row group: what a writer or reader holds beside the matrix
@@ -70,7 +70,7 @@ def _batch(data: RankingData, schema: Any, start: int, end: int) -> Any:
     """Rows `start:end` as a record batch; the features are a view of the matrix, not a copy."""
     import pyarrow as pa
 
-    query = np.searchsorted(data.offsets, np.arange(start, end), side="right") - 1
+    query = query_of(np.arange(start, end), data.offsets)
     values = {"query_id": data.query_ids[query], "doc_id": data.doc_ids[start:end]}
     if data.labels is not None:
         values["label"] = data.labels[start:end]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.common.checks import FloatArray
 from counterrank.estimators.conditions import warn_unless_sometimes_seen
-from counterrank.estimators.propensities import capped_inverse, check_clip, check_propensities, logged_propensities
+from counterrank.estimators.propensities import (
+    best_logged,
+    capped_inverse,
+    check_clip,
+    check_propensities,
+    logged_propensities,
+)
 
 
 def policy_aware(clicks: ClickCounts, rho: ArrayLike | None = None, *, clip: float | None = None) -> FloatArray:
@@ -22,8 +27,8 @@ def policy_aware(clicks: ClickCounts, rho: ArrayLike | None = None, *, clip: flo
     Arguments:
         clicks: what was shown and clicked.
         rho: the propensity of each document of the data, as `policy.propensity(scores, offsets, exam)` gives it; None
-            for those logged with the clicks, each click then by the propensity of its own time and policy. Nothing is
-            logged for documents that were never shown, so that only a rho given here tells whether they could be.
+            for those logged with the clicks, each click then by the propensity of its own time and policy. Of documents
+            that were never shown a log tells nothing; simulated clicks remember which of them could not be.
         clip: a cap on what each click counts, applied before summing; None for no cap.
 
     Returns:
@@ -41,8 +46,7 @@ def policy_aware(clicks: ClickCounts, rho: ArrayLike | None = None, *, clip: flo
     counts, cap = check_counts(clicks), check_clip(clip)
     if rho is None:
         name, propensities = "propensities", logged_propensities(counts)
-        by_document = np.where(counts.by_document(np.ones(len(counts.docs))) > 0.0, 0.0, 1.0)
-        np.maximum.at(by_document, counts.docs, propensities)
+        by_document = best_logged(counts, propensities)
     else:
         name, by_document = "rho", check_propensities(rho, counts)
         propensities = by_document[counts.docs]

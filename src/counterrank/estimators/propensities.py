@@ -11,6 +11,7 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, IntArray, check_vector
 from counterrank.common.errors import CounterrankError
+from counterrank.data.ids import query_of
 
 # A click that had a smaller chance than this did not happen; without the line, sums of 1 / propensity could overflow.
 _SMALLEST = 1e-200
@@ -57,6 +58,16 @@ def examined(exam: Examination, ranks: IntArray) -> FloatArray:
     return by_rank
 
 
+def best_logged(clicks: ClickCounts, propensities: FloatArray) -> FloatArray:
+    """The largest propensity that the log tells of for each document; 1 where it tells nothing."""
+    shown = clicks.by_document(np.ones(len(clicks.docs))) > 0.0
+    best = np.where(shown, 0.0, 1.0)
+    np.maximum.at(best, clicks.docs, propensities)
+    if clicks.unexaminable is not None:
+        best[clicks.unexaminable] = 0.0
+    return best
+
+
 def capped_inverse(
     propensities: FloatArray, clip: float, clicks: ClickCounts, counts: IntArray, docs: IntArray, ranks: IntArray,
     name: str,
@@ -92,5 +103,5 @@ def _some(n: int, what: str) -> str:
 
 
 def _place(offsets: IntArray, row: int) -> str:
-    query = int(np.searchsorted(offsets, row, side="right")) - 1
+    query = int(query_of(row, offsets))
     return f"document {row - offsets[query]} of query {query}"

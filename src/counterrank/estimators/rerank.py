@@ -10,6 +10,7 @@ from counterrank.clicks.displays import Displays
 from counterrank.clicks.examination import Examination, check_examination
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
+from counterrank.data.ids import query_of
 from counterrank.estimators.conditions import warn_unless_always_seen
 from counterrank.estimators.propensities import capped_inverse, check_clip, examined
 from counterrank.estimators.views import Views
@@ -66,7 +67,7 @@ def _clicked_pages(pages: Displays, weights: FloatArray) -> tuple[IntArray, IntA
 def _as_sets(data_offsets: IntArray, offsets: IntArray, docs: IntArray, weights: FloatArray) -> Views:
     """Pages with the same documents taken together; `docs` and `weights` are put in the order of documents."""
     sort_places(offsets, docs, weights)
-    owner = np.searchsorted(data_offsets, docs[offsets[:-1]], side="right") - 1
+    owner = query_of(docs[offsets[:-1]], data_offsets)
     group, chosen = np.empty((2, len(owner)), np.int64)
     n = number_pages(owner, offsets, docs, group, chosen)
     set_offsets = offsets_of(np.diff(offsets)[chosen[:n]])

@@ -9,6 +9,7 @@ import numpy as np
 from counterrank.clicks._pages import sort_places
 from counterrank.common.checks import FloatArray, IntArray, as_array, check_vector
 from counterrank.common.errors import CounterrankError
+from counterrank.data.ids import query_of
 from counterrank.estimators._views import RANGE, TWICE, TWO_QUERIES, find_fault
 
 
@@ -77,10 +78,10 @@ def _explain(fault: int, place: int, data_offsets: IntArray, offsets: IntArray, 
     doc, first = docs[place], docs[offsets[number]]
     if fault == RANGE:
         return f"document {doc} in set {number}; expected rows of the data, 0 to {data_offsets[-1] - 1}"
-    query: Any = np.searchsorted(data_offsets, [doc, first], side="right") - 1
+    query = query_of([doc, first], data_offsets)
     if fault == TWICE:
         return f"document {doc} (of query {query[0]}) twice in set {number}; expected each once in a set"
     if fault == TWO_QUERIES:
         return f"set {number} holds documents of queries {query[1]} and {query[0]}; expected one query for each set"
-    before = np.searchsorted(data_offsets, docs[offsets[number] - 1], side="right") - 1
+    before = query_of(docs[offsets[number] - 1], data_offsets)
     return f"set {number} is of query {query[0]}, the one before it of query {before}; expected sets in query order"

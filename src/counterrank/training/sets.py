@@ -8,6 +8,7 @@ import numpy as np
 
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.data import RankingData
+from counterrank.data.ids import query_of
 from counterrank.estimators.views import Views
 
 
@@ -28,8 +29,7 @@ class Sets:
     @classmethod
     def of(cls, views: Views, data: RankingData) -> Sets:
         """The sets of views that were checked against the data."""
-        owners: IntArray = np.searchsorted(data.offsets, views.docs[views.offsets[:-1]], side="right") - 1
-        return cls(views.docs, views.offsets, owners)
+        return cls(views.docs, views.offsets, query_of(views.docs[views.offsets[:-1]], data.offsets))
 
     def subset(self, chosen: IntArray, weights: FloatArray) -> tuple[Sets, FloatArray]:
         """Some of the sets, in order, with the weights of their members."""

@@ -10,7 +10,7 @@
 from counterrank.clicks.policies.base import Page, Policy
 from counterrank.clicks.policies.covered import Coverage, coverage
 from counterrank.clicks.policies.estimated import EstimatedPropensity, estimate_propensity
-from counterrank.clicks.policies.explicit import Explicit
+from counterrank.clicks.policies.explicit import Explicit, ExplicitQueries
 from counterrank.clicks.policies.mixed import Mixture
 from counterrank.clicks.policies.named import parse_policy
 from counterrank.clicks.policies.ranked import Deterministic, EpsilonGreedy, PlackettLuce, ReplaceLast, UniformInsert
@@ -21,6 +21,7 @@ __all__ = [
     "EpsilonGreedy",
     "EstimatedPropensity",
     "Explicit",
+    "ExplicitQueries",
     "Mixture",
     "Page",
     "PlackettLuce",

@@ -177,10 +177,11 @@ def estimated_with_warning(policy: Any, scores: ArrayLike, offsets: ArrayLike, e
     from counterrank.clicks.policies.estimated import estimate_propensity
 
     estimate = estimate_propensity(policy, scores, offsets, exam)
+    unseen = int((estimate.propensities == 0.0).sum())
     warnings.warn(
         f"{type(policy).__name__} has no `propensity`; estimated from {estimate.samples:,} pages a query, with "
-        f"relative standard errors up to {estimate.largest_relative_error():.2g}. Inverse weights are biased by "
-        "such errors; see policies.estimate_propensity",
+        f"relative standard errors up to {estimate.largest_relative_error():.2g}, and as 0 for {unseen:,} documents "
+        "on none of these pages. Inverse weights are biased by such errors; see policies.estimate_propensity",
         stacklevel=3,
     )
     return estimate.propensities

@@ -26,7 +26,7 @@ class EstimatedPropensity:
 
     Attributes:
         propensities: P(examined | query, policy), one per document.
-        standard_errors: of each of them.
+        standard_errors: of each of them; nan for documents that were on no page, of which samples tell nothing.
         samples: how many pages were drawn for each query.
     """
 
@@ -72,4 +72,4 @@ def estimate_propensity(
         squares[docs] += seen * seen
     mean = total / samples
     variance = np.maximum(squares / samples - mean * mean, 0.0) / (samples - 1)
-    return EstimatedPropensity(mean, np.sqrt(variance), samples)
+    return EstimatedPropensity(mean, np.where(total > 0.0, np.sqrt(variance), np.nan), samples)

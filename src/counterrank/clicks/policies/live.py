@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.policies import _live, _plan
-from counterrank.clicks.policies.base import Page, components_of
+from counterrank.clicks.policies.base import Page, components_of, knows_propensity
 from counterrank.clicks.policies.pages import PageSource
 from counterrank.common.checks import FloatArray, IntArray, check_vector
 from counterrank.common.errors import CounterrankError
@@ -67,6 +67,11 @@ def _lay_out_one(policy: Any) -> _Ready:
 
 def _slow_display(policy: Any, scores: FloatArray, exam: Examination, seed: int | np.random.Generator) -> Page:
     """For policies whose pages cannot be counted: everything of the whole query, of which the page takes its part."""
+    if not knows_propensity(policy):
+        raise CounterrankError(
+            f"policy: {type(policy).__name__} has no `propensity`, so there is nothing to log with a page; "
+            "expected one, or `sample` and propensities estimated beforehand"
+        )
     offsets = np.array([0, len(scores)])
     docs, _ = policy.sample(scores, offsets, seed=seed)
     shares = policy.rank_probabilities(scores, offsets, len(docs))

@@ -77,7 +77,8 @@ class PageSource:
     def draw(self, queries: IntArray, key: np.uint64, begin: int) -> tuple[IntArray, IntArray]:
         """A page for each session, given its query: where each begins, and documents by rank as row indices.
 
-        Session `i` is number `begin + i` of this key: drawn in one call or in many, it shows the same page.
+        Session `i` is number `begin + i` of this key; but for policies of the user's own, it shows the same page
+        whether drawn in one call or in many.
         """
         n = len(queries)
         chosen = np.empty((3, n), np.int64)

@@ -10,7 +10,7 @@ from counterrank.common.checks import check_cutoff
 
 
 def _cutoff(k: int | None) -> int:
-    return _plan.NO_CUTOFF if k is None else k
+    return _plan.NO_CUTOFF if k is None else min(int(k), _plan.NO_CUTOFF)
 
 
 @dataclass(frozen=True)
