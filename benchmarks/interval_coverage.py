@@ -4,6 +4,8 @@ Queries come from a synthetic population whose expected clicks are known exactly
 repetition draws new queries, and the truth is the value of the whole population; for "these-queries" the queries stay,
 and the truth is their own value, each weighted by its sessions. An interval is doubted when the estimate names a doubt
 about it, which is also what it warns of.
+
+Policies for these queries alone (`BY_PAGE`) are studied with "these-queries" only.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,14 +22,18 @@ from counterrank import RankingData, evaluation, examination, make_ranking_data,
 
 METRICS = ("arp", "dcg@5", "precision@5")
 EXAM = examination.inverse_rank(k=5)
+EVEN = examination.inverse_rank(k=5, eta=0.0)
 POLICIES = {
     "deterministic": policies.Deterministic(k=5),
     "replace-last": policies.ReplaceLast(k=5),
     "epsilon-greedy": policies.EpsilonGreedy(k=5, epsilon=0.3),
     "uniform-insert": policies.UniformInsert(k=5),
     "plackett-luce": policies.PlackettLuce(k=5),
+    "half-random": policies.Mixture([policies.Deterministic(k=5), policies.PlackettLuce(k=5)], [0.5, 0.5]),
 }
-# shape, policy, target, queries, sessions a query
+# made anew for the queries at hand: one of two whole pages; or one of them against replace-last. All ranks are examined
+BY_PAGE = ("two-pages", "page-or-last")
+# shape, policy (with + pages are kept), target, queries, sessions a query
 CASES = [
     ("yahoo", "replace-last", "queries", 30, 300),
     ("yahoo", "replace-last", "queries", 100, 100),
@@ -55,6 +62,17 @@ CASES = [
     ("mslr", "replace-last", "these-queries", 100, 300),
     ("mslr", "uniform-insert", "these-queries", 100, 300),
     ("mslr", "plackett-luce", "these-queries", 100, 100),
+    ("yahoo", "two-pages", "these-queries", 100, 100),
+    ("yahoo", "page-or-last", "these-queries", 100, 1000),
+    ("yahoo", "half-random", "these-queries", 100, 300),
+    ("yahoo", "two-pages+", "these-queries", 100, 100),
+    ("yahoo", "page-or-last+", "these-queries", 100, 1000),
+    ("yahoo", "half-random+", "these-queries", 100, 300),
+    ("yahoo", "replace-last+", "these-queries", 100, 100),
+    ("yahoo", "uniform-insert+", "these-queries", 100, 100),
+    ("yahoo", "plackett-luce+", "these-queries", 100, 100),
+    ("yahoo", "two-pages+", "these-queries", 100, 3),
+    ("yahoo", "two-pages+", "these-queries", 100, 10),
 ]
 
 
@@ -65,6 +83,7 @@ class Population:
     offsets: Any
     labels: Any
     logging: Any
+    second: Any  # what the second of two pages is ranked by
     one: Any  # the rankings that are judged
     other: Any
     rho: Any
@@ -78,7 +97,9 @@ class Population:
         noise = rng.standard_normal((3, data.n_docs))
         logging = 0.5 * data.labels + noise[0]
         one, other = data.labels + 0.9 * noise[2], 0.7 * data.labels + 0.6 * noise[0] + 0.8 * noise[1]
-        rho = POLICIES[policy].propensity(logging, data.offsets, EXAM)
+        rho = make_policy(policy, logging, noise[1], data.offsets).propensity(
+            logging, data.offsets, EVEN if policy in BY_PAGE else EXAM
+        )
         chance = np.where(rho > 0, np.where(data.labels >= 3, 1.0, 0.1), 0.0)
         values = [_values(scores, data.offsets) for scores in (one, other)]
         both = np.stack([values[0], values[0] - values[1]], axis=2) * chance[:, None, None]
@@ -87,6 +108,7 @@ class Population:
             data.offsets,
             data.labels,
             logging,
+            noise[1],
             one,
             other,
             rho,
@@ -100,6 +122,19 @@ class Population:
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         rows = np.repeat(self.offsets[queries] - offsets[:-1], lengths) + np.arange(offsets[-1])
         return RankingData(np.zeros((len(rows), 1), np.float32), offsets, self.labels[rows]), rows
+
+
+def make_policy(name: str, logging: Any, second: Any, offsets: Any) -> Any:
+    """The policy of that name, for these queries."""
+    name = name.rstrip("+")
+    if name not in BY_PAGE:
+        return POLICIES[name]
+    queries = {}
+    for q, (start, end) in enumerate(pairwise(offsets)):
+        orders = [np.argsort(-scores[start:end])[:5].tolist() for scores in (logging, second)]
+        queries[q] = policies.Explicit(*((orders, [0.5, 0.5]) if name == "two-pages" else (orders[1:], [1.0])))
+    pages = policies.ExplicitQueries(queries)
+    return pages if name == "two-pages" else policies.Mixture([pages, policies.ReplaceLast(k=5)], [0.5, 0.5])
 
 
 def _values(scores: Any, offsets: Any) -> Any:
@@ -118,12 +153,15 @@ def run_case(case: tuple[Any, ...], population: Population, repetitions: int) ->
     found: dict[tuple[str, str, str], list[Any]] = {}
     queries = rng.integers(len(population.omega), size=n_queries)
     data, rows = population.drawn(queries)
+    exam = EVEN if policy.rstrip("+") in BY_PAGE else EXAM
+    shown_by = make_policy(policy, population.logging[rows], population.second[rows], data.offsets)
     for repetition in range(repetitions):
         if target == "queries":
             queries = rng.integers(len(population.omega), size=n_queries)
             data, rows = population.drawn(queries)
         amount = {"sessions": n_queries * each, "seed": repetition, "propensities": False}
-        log = simulation.simulate(data, population.logging[rows], POLICIES[policy], EXAM, **amount)
+        amount["displays"] = policy.endswith("+")
+        log = simulation.simulate(data, population.logging[rows], shown_by, exam, **amount)
         truth = _truth(population, None if target == "queries" else (queries, log.sessions))
         options = {"metrics": METRICS, "target": target, "replicates": 1000, "seed": repetition}
         with warnings.catch_warnings():
@@ -168,16 +206,16 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only cases that hold these words, such as 'mslr queries'")
     options = parser.parse_args()
     print(LEGEND)
-    print(f"{'':53}{'one ranking':40}difference")
-    print(f"{'':53}" + 2 * f"{'arp':>7}{'dcg@5':>16}{'prec@5':>16} ")
+    print(f"{'':54}{'one ranking':40}difference")
+    print(f"{'':54}" + 2 * f"{'arp':>7}{'dcg@5':>16}{'prec@5':>16} ")
     columns = "".join(f"{kind:>7} " for kind in ("sn", "ips", "sn", "ips", "sn"))
-    print(f"{'shape':6}{'policy':15}{'target':14}{'queries':>8}{'sessions':>9} {columns}{columns}")
+    print(f"{'shape':6}{'policy':16}{'target':14}{'queries':>8}{'sessions':>9} {columns}{columns}")
     populations: dict[tuple[str, str], Population] = {}
     everything = []
     for case in CASES:
         if not set(options.only.split()) <= {str(part) for part in case}:
             continue
-        place = case[0], case[1]
+        place = case[0], case[1].rstrip("+")
         if place not in populations:
             populations[place] = Population.make(*place)
         found = run_case(case, populations[place], options.repetitions)
@@ -199,8 +237,8 @@ def _print(case: tuple[Any, ...], found: Any) -> None:
         held, doubted, misses, width = notes.T
         cells.append(f"({100 * held.mean():.1f})" if doubted.mean() > 0.5 else f"{100 * held.mean():.1f} ")
         widths.append(f"{np.nanmedian(width) / (2 * 1.96 * max(misses.std(), 1e-300)):.2f} ")
-    print(f"{shape:6}{policy:15}{target:14}{queries:8}{each:9} " + "".join(f"{cell:>8}" for cell in cells))
-    print(" " * 53 + "".join(f"{width:>8}" for width in widths), flush=True)
+    print(f"{shape:6}{policy:16}{target:14}{queries:8}{each:9} " + "".join(f"{cell:>8}" for cell in cells))
+    print(" " * 54 + "".join(f"{width:>8}" for width in widths), flush=True)
 
 
 def _print_summary(everything: list[tuple[Any, Any, Any]]) -> None:

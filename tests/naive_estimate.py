@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from counterrank.clicks import ClickCounts
+from counterrank.clicks.displays import Displays
 from counterrank.common.random import below, seed_key, start_stream
 from counterrank.data.identity import identity
 from counterrank.evaluation.intervals import _student
@@ -170,3 +171,49 @@ def simulate(data, scores, kind, theta, chance, sessions, seed, epsilon=1.0):
     docs, ranks = np.nonzero(shown)
     counts = shown[docs, ranks], clicked[docs, ranks]
     return ClickCounts(identity(data), data.offsets, np.asarray(sessions), docs, ranks + 1, *counts)
+
+
+def page_width(value, centre, clicks, rho, confidence=0.95):
+    """Half the width of the interval of the sum of click * (value - centre) / rho over whole pages.
+
+    The variance is added up two places at a time; queries of one session go into one list.
+    """
+    pages, moments = clicks.displays, {}
+    for p, (start, end) in enumerate(pairwise(pages.offsets.tolist())):
+        query = next(q for q, last in enumerate(clicks.offsets[1:]) if pages.docs[start] < last)
+        stratum = query if clicks.sessions[query] > 1 else "single"
+        squares, total = moments.get(stratum, (0.0, 0.0))
+        places = [(int(pages.clicks[j]), pages.docs[j]) for j in range(start, end) if pages.clicks[j]]
+        worth = [(times, (value[doc] - centre) / rho[doc]) for times, doc in places]
+        for i, (times, own) in enumerate(worth):
+            total += times * own
+            squares += times * own**2
+            squares += sum(times * more * own * v / pages.sessions[p] for j, (more, v) in enumerate(worth) if j != i)
+        moments[stratum] = squares, total
+    variances, known = [], 0.0
+    for stratum, (squares, total) in moments.items():
+        n = int((clicks.sessions == 1).sum() if stratum == "single" else clicks.sessions[stratum])
+        variances.append(max(squares - total**2 / n, 0.0) * n / (n - 1) if n > 1 else squares)
+        known += variances[-1] ** 2 / max(n - 1, 1)
+    terms = [(value[doc] - centre) / propensity for _, doc, _, propensity in each_click(clicks, rho)]
+    squares, fourths = sum(x**2 for x in terms), sum(x**4 for x in terms)
+    freedom = min(2 * squares**2 / fourths if fourths else np.inf, sum(variances) ** 2 / known if known else np.inf)
+    return float(_student(confidence, np.array(freedom))) * np.sqrt(sum(variances))
+
+
+def from_pages(data, pages, sessions=None):
+    """Click counts from rows (documents of the page, how often it was shown, clicks on its places), by query."""
+    cells = {}
+    for docs, shown, clicked in pages:
+        for rank, (doc, clicks) in enumerate(zip(docs, clicked, strict=True), 1):
+            before = cells.get((doc, rank), (0, 0))
+            cells[doc, rank] = before[0] + shown, before[1] + clicks
+    columns = np.array([(*key, *cells[key]) for key in sorted(cells)], np.int64).reshape(-1, 4).T.copy()
+    docs = np.array([doc for page, _, _ in pages for doc in page], np.int64)
+    clicked = np.array([clicks for _, _, own in pages for clicks in own], np.int64)
+    shown = np.array([times for _, times, _ in pages], np.int64)
+    displays = Displays(np.cumsum([0] + [len(page) for page, _, _ in pages]), docs, shown, clicked)
+    owners = np.searchsorted(data.offsets, [page[0] for page, _, _ in pages], side="right") - 1
+    totals = np.bincount(owners, weights=shown, minlength=data.n_queries).astype(np.int64)
+    given = identity(data), data.offsets, totals if sessions is None else np.asarray(sessions)
+    return ClickCounts(*given, *columns, displays=displays)

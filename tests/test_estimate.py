@@ -13,6 +13,7 @@ from counterrank.clicks import ClickCounts
 from counterrank.data import RankingData
 from counterrank.data.identity import identity
 from counterrank.evaluation import compare, estimate, evaluate
+from counterrank.evaluation.intervals import _student
 from tests import naive_estimate
 
 pytestmark = pytest.mark.filterwarnings("ignore::counterrank.evaluation.IntervalWarning")
@@ -84,6 +85,51 @@ def test_variance_by_hand():
     assert 2 * squares**2 / fourths == pytest.approx(5.24, abs=0.005)
     assert (high - low) / 2 == pytest.approx(2.5355 * error, rel=5e-3)
     assert (low + high) / 2 == close(found.ips)
+
+
+def test_variance_over_pages_by_hand():
+    """Pages shown once each: the sample variance of what their clicks are worth together, a page without one too."""
+    pages = [([0, 1], 1, [1, 1]), ([0, 2], 1, [1, 0]), ([0, 1], 1, [0, 0]), ([0, 2], 1, [1, 1])]
+    clicks = naive_estimate.from_pages(DATA, [*pages, ([3, 4], 1, [0, 1])])
+    found = estimate(SCORES, DATA, clicks, RHO, ["dcg"], target="these-queries")["dcg"]
+    worth = [1 / 2 + 4, 1 / 2, 0.0, 1 / 2 + 4 / log2(3)]
+    single = 2 * (1 + 1 / log2(3)) / 2
+    error = np.sqrt(4 * np.var(worth, ddof=1) + single**2) / 5
+    freedom = (4 * np.var(worth, ddof=1) + single**2) ** 2 / ((4 * np.var(worth, ddof=1)) ** 2 / 3 + single**4)
+    assert half(found.ips_interval) == pytest.approx(error * float(_student(0.95, np.array(freedom))), rel=1e-9)
+
+
+@st.composite
+def paged_worlds(draw):
+    """Some queries with some pages, shown once or often, clicked at random."""
+    lengths = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
+    data = make_data(lengths)
+    pages = []
+    for q, length in enumerate(lengths):
+        start = int(data.offsets[q])
+        for _ in range(draw(st.integers(0 if q else 1, 3))):
+            page = draw(st.permutations(range(start, start + length)))[: draw(st.integers(1, length))]
+            shown = draw(st.sampled_from([1, 1, 2, 9]))
+            pages.append((page, shown, [draw(st.integers(0, shown)) for _ in page]))
+    rho = draw(st.lists(st.sampled_from([0.01, 0.2, 0.5, 1.0]), min_size=data.n_docs, max_size=data.n_docs))
+    scores = draw(st.lists(st.integers(-2, 2), min_size=data.n_docs, max_size=data.n_docs))
+    return data, naive_estimate.from_pages(data, pages), rho, scores
+
+
+@settings(max_examples=60, deadline=None)
+@given(paged_worlds(), st.sampled_from(METRICS))
+def test_against_adding_up_page_by_page(world, metric):
+    data, clicks, rho, scores = world
+    found = quietly(estimate, scores, data, clicks, rho, [metric], target="these-queries")[metric]
+    value = naive_estimate.values(metric, scores, data.offsets)
+    ratios = {"ips": (found.ips_interval, 0.0, clicks.n_sessions)}
+    if found.self_normalized is not None:
+        omega = sum(1 / propensity for *_, propensity in naive_estimate.each_click(clicks, rho))
+        ratios["sn"] = found.self_normalized_interval, found.self_normalized, omega
+    for interval, centre, below in ratios.values():
+        if interval is not None:
+            width = naive_estimate.page_width(value, centre, clicks, rho) / below
+            assert half(interval) == pytest.approx(width, rel=1e-6, abs=1e-5)
 
 
 def test_logged_propensities_are_those_of_the_cells():

@@ -18,8 +18,20 @@ class Cells(NamedTuple):
     bounds: Array  # where the cells of each query begin, and their number at the end
     docs: Array
     ranks: Array  # from 0
+    impressions: Array
     clicks: Array
     inverse: Array  # 1 / propensity
+
+
+class Pages(NamedTuple):
+    """The distinct pages of a log, in the order of their queries."""
+
+    bounds: Array  # where the pages of each query begin, and their number at the end
+    offsets: Array  # where each page begins in docs and clicks
+    docs: Array
+    sessions: Array
+    clicks: Array
+    inverse: Array  # 1 / propensity of each document of the data that was clicked
 
 
 @exact_kernel
@@ -80,16 +92,14 @@ def session_variances(
     """out[q, m] = the variance of the sum over the sessions of q of click * (value - centre) / propensity.
 
     For each rank the sample variance over the n sessions of the query, those without a click there counting as 0, times
-    n: (sum of squares - sum^2 / n) * n / (n - 1). Of a single session it is the square itself.
+    n: (sum of squares - sum^2 / n) * n / (n - 1). From zeros; queries with less than two sessions are left at 0.
     """
-    depth = 0
-    for i in range(cells.bounds[first], cells.bounds[last]):
-        depth = max(depth, cells.ranks[i] + 1)
-    sums = np.zeros((depth, len(centres)))
+    sums = np.zeros((_depth(first, last, cells), len(centres)))
     for q in range(first, last):
         n = sessions[q]
+        if n < 2:
+            continue
         begin, end = cells.bounds[q], cells.bounds[q + 1]
-        out[q] = 0.0
         for i in range(begin, end):
             for m in range(len(centres)):
                 term = (values[cells.docs[i], m] - centres[m]) * cells.inverse[i]
@@ -97,11 +107,82 @@ def session_variances(
                 out[q, m] += cells.clicks[i] * term * term
         for i in range(begin, end):
             for m in range(len(centres)):
-                if n > 1:  # a rank of several cells is taken off with its first
-                    out[q, m] -= sums[cells.ranks[i], m] ** 2 / n
+                out[q, m] -= sums[cells.ranks[i], m] ** 2 / n  # a rank of several cells is taken off with its first
                 sums[cells.ranks[i], m] = 0.0
-        if n > 1:
-            out[q] *= n / (n - 1)
+        out[q] *= n / (n - 1)
+
+
+@exact_kernel
+def _depth(first: int, last: int, cells: Cells) -> int:
+    depth = 0
+    for i in range(cells.bounds[first], cells.bounds[last]):
+        depth = max(depth, cells.ranks[i] + 1)
+    return depth
+
+
+@exact_kernel
+def page_moments(
+    first: int, last: int, offsets: Array, pages: Pages, values: Array, centres: Array, out: Array
+) -> None:
+    """out[q, m] = the sums over the sessions of q of Y^2 and Y, Y = sum of click * (value - centre) / propensity.
+
+    A page shown s times with S_j clicks on its place j, each worth v_j, adds to the first
+    sum over j of S_j v_j^2 + sum over j != l of S_j S_l v_j v_l / s, right on average if clicks are independent given
+    the page.
+    """
+    for q in range(first, last):
+        out[q] = 0.0
+        for p in range(pages.bounds[q], pages.bounds[q + 1]):
+            for m in range(len(centres)):
+                total, alone = 0.0, 0.0
+                for j in range(pages.offsets[p], pages.offsets[p + 1]):
+                    if pages.clicks[j] > 0:
+                        d = pages.docs[j]
+                        value = (values[d, m] - centres[m]) * pages.inverse[d]
+                        clicks = pages.clicks[j]
+                        total += clicks * value
+                        alone += clicks * (1.0 - clicks / pages.sessions[p]) * value * value
+                out[q, m, 0] += alone + total * total / pages.sessions[p]
+                out[q, m, 1] += total
+
+
+@exact_kernel
+def tied_ranks(
+    first: int,
+    last: int,
+    offsets: Array,
+    cells: Cells,
+    sessions: Array,
+    values: Array,
+    centres: Array,
+    out: Array,
+) -> None:
+    """out[q, m] = what the variance of `session_variances` lacks if the ranks are tied together as much as can be.
+
+    b_r is the part of the variance of rank r that lies between its cells, free of the chance of clicks where a cell
+    was shown more than once; the ranks lack (sum of sqrt(b_r))^2 - sum of b_r at most. From zeros.
+    """
+    sums = np.zeros((2, _depth(first, last, cells), len(centres)))
+    for q in range(first, last):
+        n = sessions[q]
+        if n < 2:
+            continue
+        begin, end = cells.bounds[q], cells.bounds[q + 1]
+        for i in range(begin, end):
+            clicks, others = cells.clicks[i], cells.impressions[i] - 1
+            for m in range(len(centres)):
+                term = (values[cells.docs[i], m] - centres[m]) * cells.inverse[i]
+                sums[0, cells.ranks[i], m] += clicks * term
+                sums[1, cells.ranks[i], m] += term * term * (clicks * (clicks - 1) / others if others > 0 else clicks)
+        for m in range(len(centres)):
+            roots, parts = 0.0, 0.0
+            for i in range(begin, end):
+                r = cells.ranks[i]
+                part = max(sums[1, r, m] - sums[0, r, m] ** 2 / n, 0.0) * n / (n - 1)
+                roots += np.sqrt(part)
+                parts += part
+                sums[:, r, m] = 0.0  # counted with the first cell of the rank
+            out[q, m] = roots * roots - parts
 
 
 @exact_kernel

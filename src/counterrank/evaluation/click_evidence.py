@@ -17,19 +17,21 @@ from counterrank.data import RankingData
 from counterrank.estimators.conditions import warn_unless_sometimes_seen
 from counterrank.estimators.propensities import capped_inverse, check_propensities, logged_propensities
 from counterrank.evaluation import _click_kernels
-from counterrank.evaluation._click_kernels import Cells
+from counterrank.evaluation._click_kernels import Cells, Pages
 from counterrank.evaluation.metrics import rank_values
 from counterrank.evaluation.weighted import prefix_sums
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class WeighedClicks:
     """The clicks of a log, each with its weight 1 / propensity.
 
     Attributes:
         offsets: of the data.
         sessions: of each query.
         cells: the clicked ones.
+        pages: whole pages; None if they were not kept, or a document was logged with several propensities.
+        pages_kept: whether the log holds pages at all.
         rho: the propensity of each document; None if only those of clicks are known.
         noise: (e0, e1), or None to leave clicks as they are.
         effective_sample_size: Kish's, of the weights of the clicks.
@@ -40,6 +42,8 @@ class Evidence:
     offsets: IntArray
     sessions: IntArray
     cells: Cells
+    pages: Pages | None
+    pages_kept: bool
     rho: FloatArray | None
     noise: tuple[float, float] | None
     effective_sample_size: float
@@ -64,7 +68,7 @@ class QuerySums:
 
 def weigh_clicks(
     data: RankingData, clicks: ClickCounts, rho: ArrayLike | None, noise: Any, threads: int | None
-) -> Evidence:
+) -> WeighedClicks:
     """Check everything and divide each click by its propensity, never clipped."""
     counts = check_counts(clicks)
     counts.check_data(data)
@@ -79,18 +83,57 @@ def weigh_clicks(
         warn_unless_sometimes_seen(counts, given, "rho")
     clicked = np.flatnonzero(counts.clicks)
     docs, weights, numbers = counts.docs[clicked], inverse[clicked], counts.clicks[clicked]
-    cells = Cells(np.searchsorted(docs, counts.offsets), docs, counts.ranks[clicked] - 1, numbers, weights)
-    total, squares = float((numbers * weights).sum()), float((numbers * weights**2).sum())
-    return Evidence(
+    bounds, impressions = np.searchsorted(docs, counts.offsets), counts.impressions[clicked]
+    cells = Cells(bounds, docs, counts.ranks[clicked] - 1, impressions, numbers, weights)
+    effective, largest = concentration(numbers, weights)
+    return WeighedClicks(
         offsets=counts.offsets,
         sessions=counts.sessions,
         cells=cells,
+        pages=_weighed_pages(counts, cells),
+        pages_kept=counts.displays is not None,
         rho=given,
         noise=corrected,
-        effective_sample_size=total**2 / squares if squares else 0.0,
-        largest_share=float(weights.max()) / total if total else 0.0,
+        effective_sample_size=effective,
+        largest_share=largest,
         threads=threads,
     )
+
+
+def concentration(numbers: ArrayLike, weights: ArrayLike) -> tuple[float, float]:
+    """How far the sum of weighted clicks hangs on a few of them.
+
+        effective sample size = (sum of weights)^2 / sum of their squares   (Kish)
+        largest share         = the largest weight / sum of weights
+
+    Arguments:
+        numbers: how many clicks have each weight; those of weights without a click may be 0.
+        weights: of the clicks, not negative.
+
+    Returns:
+        both, (0.0, 0.0) if there is no click with a weight above 0.
+
+    >>> concentration([6, 1], [1.0, 2.0])  # eight in all; 64 / (6 * 1 + 4), 2 / 8
+    (6.4, 0.25)
+    >>> concentration([], [])
+    (0.0, 0.0)
+    """
+    times, each = np.asarray(numbers, np.float64), np.asarray(weights, np.float64)
+    total = float((times * each).sum())
+    if not total:
+        return 0.0, 0.0
+    return total**2 / float((times * each**2).sum()), float(each[times > 0].max()) / total
+
+
+def _weighed_pages(counts: ClickCounts, cells: Cells) -> Pages | None:
+    """The pages that were kept, where each document has one propensity: a page does not say which was logged for it."""
+    pages = counts.displays
+    inverse = np.zeros(counts.n_docs)
+    inverse[cells.docs] = cells.inverse
+    if pages is None or (inverse[cells.docs] != cells.inverse).any():
+        return None
+    bounds = np.searchsorted(pages.docs[pages.offsets[:-1]], counts.offsets)
+    return Pages(bounds, pages.offsets, pages.docs, pages.sessions, pages.clicks, inverse)
 
 
 def document_values(
@@ -107,24 +150,24 @@ def document_values(
     return values
 
 
-def query_sums(evidence: Evidence, values: FloatArray) -> QuerySums:
+def query_sums(weighed: WeighedClicks, values: FloatArray) -> QuerySums:
     """Sums of omega and of omega * lambda for each query that was asked, noise taken off if that was asked for.
 
     With noise=(e0, e1) the weight of a document that can be seen is (omega - e0 * sessions of its query) / (e1 - e0).
     """
-    omega, terms = np.zeros(len(evidence.sessions)), np.zeros((len(evidence.sessions), values.shape[1]))
-    options = {"threads": evidence.threads}
-    for_queries(_click_kernels.query_sums, evidence.offsets, evidence.cells, values, omega, terms, **options)
-    asked = evidence.sessions > 0
-    sessions = evidence.sessions[asked].astype(np.float64)
-    if evidence.noise is None:
+    omega, terms = np.zeros(len(weighed.sessions)), np.zeros((len(weighed.sessions), values.shape[1]))
+    options = {"threads": weighed.threads}
+    for_queries(_click_kernels.query_sums, weighed.offsets, weighed.cells, values, omega, terms, **options)
+    asked = weighed.sessions > 0
+    sessions = weighed.sessions[asked].astype(np.float64)
+    if weighed.noise is None:
         return QuerySums(sessions, omega[asked], terms[asked])
-    e0, e1 = evidence.noise
+    e0, e1 = weighed.noise
     seen, seen_terms = np.zeros_like(omega), np.zeros_like(terms)
     kernel = _click_kernels.expected_noise
-    for_queries(kernel, evidence.offsets, evidence.rho, values, seen, seen_terms, **options)
-    omega -= e0 * evidence.sessions * seen
-    terms -= e0 * evidence.sessions[:, None] * seen_terms
+    for_queries(kernel, weighed.offsets, weighed.rho, values, seen, seen_terms, **options)
+    omega -= e0 * weighed.sessions * seen
+    terms -= e0 * weighed.sessions[:, None] * seen_terms
     return QuerySums(sessions, omega[asked] / (e1 - e0), terms[asked] / (e1 - e0))
 
 

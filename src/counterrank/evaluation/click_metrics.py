@@ -80,9 +80,9 @@ def estimate(
     """
     asked = Asked.checked(target, confidence, replicates, seed, threads)
     names = metric_names(metrics, ())
-    evidence = weigh_clicks(data, clicks, rho, noise, asked.threads)
+    weighed = weigh_clicks(data, clicks, rho, noise, asked.threads)
     values = document_values(scores, data, names, ties, asked.threads)
-    return dict(zip(names, judge(evidence, values, names, asked), strict=True))
+    return dict(zip(names, judge(weighed, values, names, asked), strict=True))
 
 
 def compare(
@@ -126,7 +126,7 @@ def compare(
     """
     asked = Asked.checked(target, confidence, replicates, seed, threads)
     names = metric_names(metrics, ())
-    evidence = weigh_clicks(data, clicks, rho, noise, asked.threads)
+    weighed = weigh_clicks(data, clicks, rho, noise, asked.threads)
     values = document_values(scores_a, data, names, ties, asked.threads, "scores_a")
     values -= document_values(scores_b, data, names, ties, asked.threads, "scores_b")
-    return dict(zip(names, judge(evidence, values, names, asked), strict=True))
+    return dict(zip(names, judge(weighed, values, names, asked), strict=True))

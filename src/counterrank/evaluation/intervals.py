@@ -18,7 +18,8 @@ from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries, run_parallel, thread_count
 from counterrank.common.random import seed_key
 from counterrank.evaluation import _click_kernels
-from counterrank.evaluation.click_evidence import Evidence
+from counterrank.evaluation.click_evidence import WeighedClicks
+from counterrank.evaluation.click_variance import click_variance
 
 TARGETS = ("queries", "these-queries")
 
@@ -133,43 +134,23 @@ def _quantiles(distances: FloatArray, confidence: float) -> FloatArray:
 
 
 def over_clicks(
-    evidence: Evidence, terms: FloatArray, below: FloatArray, values: FloatArray, centres: FloatArray, asked: Asked
+    weighed: WeighedClicks, terms: FloatArray, below: FloatArray, values: FloatArray, centres: FloatArray, asked: Asked
 ) -> Ratios:
     """Intervals over new pages and clicks, the sessions of each query held fixed.
 
-        R +- t * s,   s^2 = sum over queries and ranks of n * Var(click * (lambda - centre) / rho) / sum(below)^2
+        R +- t * s,   s^2 = sum over queries of n * Var(sum of click * (lambda - centre) / rho) / sum(below)^2
 
-    Var is the sample variance over the n sessions of the query; ranks are taken as independent. The centre is R where
-    `below` varies too (linearisation), and 0 where it is the sessions, which do not. t is Student's, since a variance
-    that a few heavy clicks decide is not well known either.
+    Var is the sample variance over the n sessions of the query, see `click_variance`. The centre is R where `below`
+    varies too (linearisation), and 0 where it is the sessions, which do not. t is Student's, since a variance that a
+    few heavy clicks or a few sessions decide is not well known either.
     """
     ratio = terms.sum(axis=0) / below.sum()
-    variances = np.zeros((len(evidence.sessions), len(ratio)))
-    kernel, cells = _click_kernels.session_variances, evidence.cells
-    for_queries(kernel, evidence.offsets, cells, evidence.sessions, values, centres, variances, threads=asked.threads)
-    total = variances[evidence.sessions > 1].sum(axis=0) + _single_sessions(evidence, values, centres)
-    scale = 1.0 if evidence.noise is None else evidence.noise[1] - evidence.noise[0]
+    spread, cells = click_variance(weighed, values, centres), weighed.cells
+    scale = 1.0 if weighed.noise is None else weighed.noise[1] - weighed.noise[0]
     shares = (values[cells.docs] - centres) * cells.inverse[:, None]
-    quantiles = _student(asked.confidence, _freedom(shares, cells.clicks[:, None]))
-    return Ratios(ratio, quantiles * np.sqrt(total) / (scale * below.sum()))
-
-
-def _single_sessions(evidence: Evidence, values: FloatArray, centres: FloatArray) -> FloatArray:
-    """The variance of queries with one session each, which have none of their own: taken together as if one query.
-
-    What lies between them counts too, so that it is too large rather than too small (collapsed strata; Cochran,
-    Sampling Techniques, 5A.12).
-    """
-    cells = evidence.cells
-    owner = np.repeat(np.arange(len(evidence.sessions)), np.diff(cells.bounds))
-    chosen = np.flatnonzero(evidence.sessions[owner] == 1)
-    n = int(np.count_nonzero(evidence.sessions == 1))
-    terms = (values[cells.docs[chosen]] - centres) * cells.inverse[chosen, None]
-    squares: FloatArray = (terms**2).sum(axis=0)
-    if n < 2 or not len(chosen):
-        return squares
-    by_rank = np.stack([np.bincount(cells.ranks[chosen], weights=column) for column in terms.T])
-    return np.asarray(np.maximum(squares - (by_rank**2).sum(axis=1) / n, 0.0) * n / (n - 1))
+    freedom = np.minimum(_freedom(shares, cells.clicks[:, None]), spread.freedom)
+    quantiles = _student(asked.confidence, freedom)
+    return Ratios(ratio, quantiles * np.sqrt(spread.variance) / (scale * below.sum()))
 
 
 def _freedom(terms: FloatArray, times: Any) -> FloatArray:
@@ -190,7 +171,7 @@ def _student(confidence: float, freedom: FloatArray) -> FloatArray:
     return np.asarray(z + first / freedom + second / freedom**2 + third / freedom**3)
 
 
-def expected_clicks(evidence: Evidence, values: FloatArray, centres: FloatArray) -> FloatArray:
+def expected_clicks(weighed: WeighedClicks, values: FloatArray, centres: FloatArray) -> FloatArray:
     """How many equal clicks would make as skewed a sum as the log is expected to hold.
 
         share of examinations clicked * second moment^3 / third moment^2
@@ -198,17 +179,17 @@ def expected_clicks(evidence: Evidence, values: FloatArray, centres: FloatArray)
     of |lambda - centre| / rho over all documents that can be seen, clicked or not: a sum without a heavy click may hang
     on those that did not happen. Without rho all there is to go by is the clicks that did.
     """
-    if evidence.rho is None:
-        cells = evidence.cells
+    if weighed.rho is None:
+        cells = weighed.cells
         terms = np.abs(values[cells.docs] - centres) * cells.inverse[:, None]
         squares = cells.clicks[:, None] * terms * terms
         second, third, clicked = squares.sum(axis=0), (squares * terms).sum(axis=0), 1.0
     else:
-        moments = np.empty((len(evidence.sessions), len(centres), 2))
-        kernel, sessions, rho = _click_kernels.chance_moments, evidence.sessions, evidence.rho
-        for_queries(kernel, evidence.offsets, sessions, rho, values, centres, moments, threads=evidence.threads)
+        moments = np.empty((len(weighed.sessions), len(centres), 2))
+        kernel, sessions, rho = _click_kernels.chance_moments, weighed.sessions, weighed.rho
+        for_queries(kernel, weighed.offsets, sessions, rho, values, centres, moments, threads=weighed.threads)
         second, third = moments.sum(axis=0).T
-        examinations = float((np.repeat(sessions, np.diff(evidence.offsets)) * rho).sum())
-        clicked = float(evidence.cells.clicks.sum()) / examinations if examinations else 0.0
+        examinations = float((np.repeat(sessions, np.diff(weighed.offsets)) * rho).sum())
+        clicked = float(weighed.cells.clicks.sum()) / examinations if examinations else 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(third > 0.0, clicked * second**3 / third**2, 0.0))

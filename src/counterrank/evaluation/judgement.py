@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterrank.common.checks import FloatArray
-from counterrank.evaluation.click_evidence import Evidence, query_sums
+from counterrank.evaluation.click_evidence import WeighedClicks, query_sums
+from counterrank.evaluation.click_variance import worst_factor
 from counterrank.evaluation.intervals import Asked, Ratios, expected_clicks, over_clicks, over_queries
 from counterrank.evaluation.metrics import parse_metric
 
@@ -20,6 +21,7 @@ FEWEST_QUERIES_OF_ARP = 5000
 FEWEST_EXPECTED_CLICKS = 10.0
 LEAST_SAMPLE_SIZE = 100.0
 MOST_SINGLE_SESSIONS = 0.25
+MOST_TOO_NARROW = 1.08  # leaves 93 of 95 %
 
 Interval = tuple[float, float]
 
@@ -63,9 +65,9 @@ class Estimate:
     doubts: tuple[str, ...]
 
 
-def judge(evidence: Evidence, values: FloatArray, names: Sequence[str], asked: Asked) -> list[Estimate]:
+def judge(weighed: WeighedClicks, values: FloatArray, names: Sequence[str], asked: Asked) -> list[Estimate]:
     """An estimate for each column of the values, and one warning for all that may be wrong with them."""
-    sums = query_sums(evidence, values)
+    sums = query_sums(weighed, values)
     kinds = {"ips": sums.sessions}
     if sums.omega.sum() > 0.0:
         kinds["self_normalized"] = sums.omega
@@ -78,21 +80,21 @@ def judge(evidence: Evidence, values: FloatArray, names: Sequence[str], asked: A
         found = over_queries(sums.terms, belows, asked)
     else:
         found = [
-            over_clicks(evidence, sums.terms, below, values, centre, asked)
+            over_clicks(weighed, sums.terms, below, values, centre, asked)
             for below, centre in zip(belows, centres, strict=True)
         ]
     ratios = dict(zip(kinds, found, strict=True))
     doubts: list[list[str]] = [[] for _ in names]
     for kind, centre in zip(kinds, centres, strict=True):
         below = float(kinds[kind].sum())
-        for m, own in enumerate(_doubts(evidence, values, names, asked, kind, below, centre)):
+        for m, own in enumerate(_doubts(weighed, values, names, asked, kind, below, centre)):
             doubts[m] += [doubt for doubt in own if _has(kind, names[m]) and doubt not in doubts[m]]
     _warn(names, asked, doubts)
-    return [_collected(evidence, name, m, asked, ratios, doubts[m]) for m, name in enumerate(names)]
+    return [_collected(weighed, name, m, asked, ratios, doubts[m]) for m, name in enumerate(names)]
 
 
 def _collected(
-    evidence: Evidence, name: str, m: int, asked: Asked, ratios: dict[str, Ratios], doubts: list[str]
+    weighed: WeighedClicks, name: str, m: int, asked: Asked, ratios: dict[str, Ratios], doubts: list[str]
 ) -> Estimate:
     pairs: dict[str, tuple[float | None, Interval | None]] = {"ips": (None, None), "self_normalized": (None, None)}
     for kind, ratio in ratios.items():
@@ -105,19 +107,19 @@ def _collected(
         self_normalized=pairs["self_normalized"][0],
         ips_interval=pairs["ips"][1],
         self_normalized_interval=pairs["self_normalized"][1],
-        effective_sample_size=evidence.effective_sample_size,
-        largest_share=evidence.largest_share,
+        effective_sample_size=weighed.effective_sample_size,
+        largest_share=weighed.largest_share,
         target=asked.target,
         confidence=asked.confidence,
-        n_queries=int(np.count_nonzero(evidence.sessions)),
-        n_sessions=int(evidence.sessions.sum()),
-        n_clicks=int(evidence.cells.clicks.sum()),
+        n_queries=int(np.count_nonzero(weighed.sessions)),
+        n_sessions=int(weighed.sessions.sum()),
+        n_clicks=int(weighed.cells.clicks.sum()),
         doubts=tuple(doubts),
     )
 
 
 def _doubts(
-    evidence: Evidence,
+    weighed: WeighedClicks,
     values: FloatArray,
     names: Sequence[str],
     asked: Asked,
@@ -126,16 +128,17 @@ def _doubts(
     centres: FloatArray,
 ) -> list[list[str]]:
     """For each column what speaks against its interval of this kind."""
-    common = _doubts_of_all(evidence, asked)
-    size = _sample_size(evidence, below)
+    common = _doubts_of_all(weighed, asked)
+    size = _sample_size(weighed, below)
     if kind == "self_normalized" and size < LEAST_SAMPLE_SIZE:
         common.append(f"{kind} has an effective sample size of {size:.3g}, expected at least {LEAST_SAMPLE_SIZE:g}")
-    expected = expected_clicks(evidence, values, centres)
-    n_queries = int(np.count_nonzero(evidence.sessions))
+    expected = expected_clicks(weighed, values, centres)
+    n_queries = int(np.count_nonzero(weighed.sessions))
     few_for_arp = asked.target == "queries" and FEWEST_QUERIES <= n_queries < FEWEST_QUERIES_OF_ARP
+    pages = _page_doubts(weighed, values, asked, kind, centres)
     found = []
     for m, name in enumerate(names):
-        own = list(common)
+        own = common + pages[m]
         if np.ptp(values[:, m]) > 0.0 and not expected[m] >= FEWEST_EXPECTED_CLICKS:  # else nothing hangs on clicks
             number = f"as if on {expected[m]:.2g} equal ones, expected at least {FEWEST_EXPECTED_CLICKS:g}"
             own.append(f"{kind} hangs on rare clicks, {number}")
@@ -146,35 +149,49 @@ def _doubts(
     return found
 
 
-def _doubts_of_all(evidence: Evidence, asked: Asked) -> list[str]:
+def _doubts_of_all(weighed: WeighedClicks, asked: Asked) -> list[str]:
     """What speaks against every interval."""
-    n_queries = int(np.count_nonzero(evidence.sessions))
+    n_queries = int(np.count_nonzero(weighed.sessions))
     if asked.target == "queries":
         if n_queries < FEWEST_QUERIES:
             return [f"{n_queries:,} queries, expected at least {FEWEST_QUERIES}"]
-        equal = _equal_queries(evidence)
+        equal = _equal_queries(weighed)
         if equal >= FEWEST_EQUAL_QUERIES:
             return []
         text = f"a few of the {n_queries:,} queries have most sessions, which tell as much as {equal:.0f} equally"
         return [f"{text} frequent ones, expected at least {FEWEST_EQUAL_QUERIES}"]
-    single = float(np.count_nonzero(evidence.sessions == 1) / evidence.sessions.sum())
+    single = float(np.count_nonzero(weighed.sessions == 1) / weighed.sessions.sum())
     if single <= MOST_SINGLE_SESSIONS:
         return []
     text = f"{100 * single:.0f} % of the sessions are the only one of their query, which makes intervals too wide"
     return [f"{text}, expected at most {100 * MOST_SINGLE_SESSIONS:.0f} %"]
 
 
-def _equal_queries(evidence: Evidence) -> float:
+def _page_doubts(
+    weighed: WeighedClicks, values: FloatArray, asked: Asked, kind: str, centres: FloatArray
+) -> list[list[str]]:
+    """For each column whether its width is in doubt, since counts do not tell which ranks vary together."""
+    if asked.target == "queries":
+        return [[] for _ in centres]
+    cure = "keep pages with displays=True"
+    if weighed.pages_kept:
+        cure = "pass rho, since some documents were logged with several propensities"
+    factors = worst_factor(weighed, values, centres)
+    text = f"times too narrow, or too wide, since counts do not tell what was shown together; {cure}"
+    return [[f"{kind} may be up to {by:.1f} {text}"] if by > MOST_TOO_NARROW else [] for by in factors.tolist()]
+
+
+def _equal_queries(weighed: WeighedClicks) -> float:
     """(sum of frequencies)^2 / sum of their squares, from sessions n: n (n - 1) is the square free of chance."""
-    sessions = evidence.sessions.astype(np.float64)
+    sessions = weighed.sessions.astype(np.float64)
     pairs = float((sessions * (sessions - 1.0)).sum())
     return float(sessions.sum()) ** 2 / pairs if pairs else np.inf
 
 
-def _sample_size(evidence: Evidence, omega: float) -> float:
+def _sample_size(weighed: WeighedClicks, omega: float) -> float:
     """Of the sum of all weights; where noise was taken off, less is left to stand against the same chance."""
-    cells = evidence.cells
-    scale = 1.0 if evidence.noise is None else evidence.noise[1] - evidence.noise[0]
+    cells = weighed.cells
+    scale = 1.0 if weighed.noise is None else weighed.noise[1] - weighed.noise[0]
     squares = float((cells.clicks * cells.inverse**2).sum())
     return (scale * omega) ** 2 / squares if squares else 0.0
 

@@ -83,20 +83,20 @@ def select(
     ([1.0, 2.0], 1, 1.0)
     """
     asked = Asked.checked(target, confidence, replicates, seed, threads)
-    evidence = weigh_clicks(data, clicks, rho, noise, asked.threads)
+    weighed = weigh_clicks(data, clicks, rho, noise, asked.threads)
     higher = higher_is_better(metric)
     columns = [
         document_values(scores, data, [metric], ties, asked.threads, f"rankers: scores of number {i}")
         for i, scores in enumerate(_all_scores(rankers, data))
     ]
     values = np.hstack(columns)
-    sums = query_sums(evidence, values)
+    sums = query_sums(weighed, values)
     if not sums.omega.sum() > 0.0:
         raise CounterrankError(
             f"clicks: the weights of all documents sum to {sums.omega.sum():g}, which tells nothing about any ranker; "
             "expected a sum above 0"
         )
-    estimates = judge(evidence, values, [metric] * len(columns), asked)
+    estimates = judge(weighed, values, [metric] * len(columns), asked)
     index = int(_choices(sums.terms.sum(axis=0, keepdims=True), higher)[0])
     shares = _shares(sums, higher, asked)
     return Selection(rankers[index], index, metric, tuple(estimates), float(shares[index]), tuple(shares.tolist()))
