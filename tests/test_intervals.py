@@ -320,6 +320,15 @@ def test_doubts_about_pages_say_what_helps():
     assert wide[1] - wide[0] > 1.2 * (narrow[1] - narrow[0])
 
 
+def test_few_sessions_of_what_matters_are_doubted():
+    """Two sessions of one query are worth far more than all others."""
+    data = make_data([2] * 30)
+    pages = [([2 * q + i], 1 if q == 0 else 20, [int(i == 0)]) for q in range(30) for i in range(2)]
+    clicks = naive_estimate.from_pages(data, pages)
+    with pytest.warns(IntervalWarning, match="ips hangs on queries with few sessions, 1 degrees of freedom, expected"):
+        estimate(np.tile([2.0, 1.0], 30), data, clicks, np.r_[0.01, np.ones(59)], ["dcg"], target="these-queries")
+
+
 def test_logged_propensities_of_pages():
     """One for each document will do; where a document has two, a page does not say which was its own."""
     data, clicks = two_pages(lambda clicks: np.full(len(clicks.docs), 0.5))

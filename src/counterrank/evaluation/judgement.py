@@ -10,7 +10,7 @@ import numpy as np
 
 from counterrank.common.checks import FloatArray
 from counterrank.evaluation.click_evidence import WeighedClicks, query_sums
-from counterrank.evaluation.click_variance import worst_factor
+from counterrank.evaluation.click_variance import click_variance, worst_factor
 from counterrank.evaluation.intervals import Asked, Ratios, expected_clicks, over_clicks, over_queries
 from counterrank.evaluation.metrics import parse_metric
 
@@ -21,6 +21,7 @@ FEWEST_QUERIES_OF_ARP = 5000
 FEWEST_EXPECTED_CLICKS = 10.0
 LEAST_SAMPLE_SIZE = 100.0
 MOST_SINGLE_SESSIONS = 0.25
+LEAST_FREEDOM = 15.0
 MOST_TOO_NARROW = 1.08  # leaves 93 of 95 %
 
 Interval = tuple[float, float]
@@ -170,9 +171,14 @@ def _doubts_of_all(weighed: WeighedClicks, asked: Asked) -> list[str]:
 def _page_doubts(
     weighed: WeighedClicks, values: FloatArray, asked: Asked, kind: str, centres: FloatArray
 ) -> list[list[str]]:
-    """For each column whether its width is in doubt, since counts do not tell which ranks vary together."""
+    """For each column whether its width is in doubt: which ranks vary together is not known, or not well."""
     if asked.target == "queries":
         return [[] for _ in centres]
+    if weighed.pages is not None:
+        freedom = click_variance(weighed, values, centres).freedom.tolist()
+        text = f"degrees of freedom, expected at least {LEAST_FREEDOM:g}"
+        few = f"{kind} hangs on queries with few sessions,"
+        return [[f"{few} {by:.2g} {text}"] if by < LEAST_FREEDOM else [] for by in freedom]
     cure = "keep pages with displays=True"
     if weighed.pages_kept:
         cure = "pass rho, since some documents were logged with several propensities"
