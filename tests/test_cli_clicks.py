@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -257,6 +261,10 @@ BAD = {
     ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--noise", "0.1"): "noise='0.1': expected 2",
     ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--target", "all"): "target='all'",
     ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--policy", "deterministic"): "expected both",
+    ("train", DATA, "--clip", "5", "--out", "{out}"): "caps the weight of clicks",
+    ("inspect", "{place}/clicks", "--policy", "replace-last:k=5"): "expected --data too",
+    ("demo", "--shape", "web"): "shape='web': expected one of",
+    ("demo", "--queries", "3"): "queries=3: expected at least 20",
     ("select", DATA, "--clicks", "{place}/clicks"): "nothing to choose from",
     ("inspect", "{place}/clicks", "--part", "all"): "no clicks of the all part in it",
     ("inspect", "{place}/clicks", "--data", DATA): "expected --policy and --logger too",
@@ -299,3 +307,34 @@ def test_broken_scores(place, tmp_path, content):
     (tmp_path / "scores.npy").write_bytes(content)
     with pytest.raises(cr.CounterrankError, match="not scores that can be read"):
         invoke("simulate", DATA, "--logger", tmp_path / "scores.npy", "--sessions", 10, "--out", tmp_path / "out")
+
+
+def test_a_policy_that_contradicts_the_log_is_warned_about(place, tmp_path):
+    fixed = ("train", DATA, "--clicks", place / "clicks", "--logger", place / "production", "--max-epochs", 2)
+    wrong = succeed(*fixed, "--policy", "uniform-insert:k=5", "--out", tmp_path / "ranker")
+    assert "rho differs from the propensities logged with the clicks" in wrong.stderr
+    right = succeed(*fixed, "--policy", "replace-last:k=5", "--out", tmp_path / "ranker")
+    assert "rho differs" not in right.stderr
+
+
+def test_training_without_validation(place, tmp_path):
+    found = as_json("train", DATA, "--validation", "none", "--max-epochs", 2, "--out", tmp_path / "ranker")
+    assert (found["validation"], found["best_epoch"]) == (None, 2)
+
+
+def test_a_signal_in_the_middle_leaves_nothing(place, tmp_path):
+    """Plackett-Luce sessions take long enough to be stopped inside a kernel."""
+    command = [sys.executable, "-m", "counterrank", "simulate", DATA, "--logger", str(place / "production")]
+    command += ["--policy", "plackett-luce:k=5", "--sessions", "1e10", "--out", str(tmp_path / "out")]
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        # SIGINT would be ignored if the tests themselves run in the background
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=_listen)
+        time.sleep(4.0)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (code, b"")
+        assert list(tmp_path.iterdir()) == []
+
+
+def _listen():
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -139,3 +139,19 @@ def test_policies_are_kept_apart(tmp_path):
     counts.save(tmp_path / "counts")
     again = cr.ClickCounts.concat([cr.ClickCounts.load(tmp_path / "counts"), counts])
     assert again.policy_sessions.tolist() == [[2, 2], [2, 0]]
+
+
+def test_a_star_in_a_name_is_a_star(tmp_path):
+    write(tmp_path / "log*[1].parquet", ROWS[:2])
+    write(tmp_path / "log2.parquet")
+    assert read_log(tmp_path / "log*[1].parquet", DATA).n_impressions == 2
+
+
+def test_a_log_written_twice_is_not_counted_twice(tmp_path):
+    with pytest.raises(cr.CounterrankError, match="4 pages show a document or a rank twice"):
+        read_log(write(tmp_path / "log.parquet", ROWS + ROWS), DATA)
+
+
+def test_what_is_no_data(tmp_path):
+    with pytest.raises(cr.CounterrankError, match="data: NoneType; expected RankingData"):
+        read_log(write(tmp_path / "log.parquet"), None)

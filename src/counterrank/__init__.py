@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         read_fold,
         read_letor,
     )
-    from counterrank.evaluation import select
+    from counterrank.evaluation import IntervalWarning, select
     from counterrank.training import Ranker
 
 _MODULES = {
@@ -47,6 +47,7 @@ _NAMES = {
     "CounterrankError": "counterrank.common.errors",
     "CoverageWarning": "counterrank.common.errors",
     "Fold": "counterrank.data",
+    "IntervalWarning": "counterrank.evaluation",
     "RankingData": "counterrank.data",
     "make_fold": "counterrank.data",
     "make_ranking_data": "counterrank.data",
@@ -61,6 +62,7 @@ __all__ = [
     "CounterrankError",
     "CoverageWarning",
     "Fold",
+    "IntervalWarning",
     "Ranker",
     "RankingData",
     "__version__",

@@ -133,7 +133,7 @@ def load_scores(logger: Path, data: RankingData, threads: int | None) -> Any:
     if existing(logger, "ranker or scores").is_dir():
         ranker = Ranker.load(logger)
         ranker.threads = threads
-        return ranker.predict(widened(data, ranker, str(logger)))
+        return ranker.predict(widened(data, ranker, "the data"))
     try:
         if logger.suffix == ".npy":
             scores = np.load(logger, allow_pickle=False)

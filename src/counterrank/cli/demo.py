@@ -9,6 +9,8 @@ import typer
 
 from counterrank.cli.options import Json, Seed, Threads
 from counterrank.cli.output import print_json, print_table, say
+from counterrank.common.checks import check_choice
+from counterrank.common.errors import CounterrankError
 
 
 def demo(
@@ -24,6 +26,9 @@ def demo(
     """
     from counterrank.experiments.demo import METRICS, SESSIONS, run_demo
 
+    check_choice(shape, ("mslr", "yahoo"), "shape")
+    if queries < 20:
+        raise CounterrankError(f"queries={queries}: expected at least 20, to have some in every part")
     say(
         f"Making {queries:,} queries of built-in data ({shape}), showing {SESSIONS:,} pages of 5 results to simulated "
         "users,\nand learning rankers from what they click ...\n"

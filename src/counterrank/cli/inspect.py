@@ -40,6 +40,8 @@ def inspect(
     if folder is None:
         raise CounterrankError(f"{clicks}: no clicks of the {part} part in it")
     counts = ClickCounts.load(folder)
+    if data is None and (policy is not None or logger is not None):
+        raise CounterrankError("--policy, --logger: tell of coverage of the data; expected --data too")
     about = _remembered(clicks) if data is None and policy is None and logger is None else {}
     data, policy = data or about.get("data"), policy or about.get("policy")
     logger = logger or (Path(about["logger"]) if about else None)
@@ -97,7 +99,7 @@ def _overview(counts: ClickCounts) -> dict[str, Any]:
         "documents": counts.n_docs,
         "documents_shown": int(shown.sum()),
         "documents_clicked": int(clicked.sum()),
-        "distinct_pages": None if counts.displays is None else counts.displays.n_pages,
+        "distinct_pages": "not kept" if counts.displays is None else counts.displays.n_pages,
     }
 
 
@@ -120,16 +122,18 @@ def _ranks(counts: ClickCounts, source: ClickSource) -> list[dict[str, Any]]:
 
 def _weights(counts: ClickCounts) -> dict[str, Any] | None:
     """How unequal the clicks weigh."""
+    from counterrank.evaluation.click_evidence import concentration
+
     clicked = counts.clicks > 0
     if counts.propensities is None or not clicked.any():
         return None
     n, weight = counts.clicks[clicked], 1.0 / counts.propensities[clicked]
-    total = float((n * weight).sum())
+    size, share = concentration(n, weight)
     return {
-        "effective_sample_size": total**2 / float((n * weight**2).sum()),
-        "effective_share_of_clicks": total**2 / float((n * weight**2).sum()) / float(n.sum()),
+        "effective_sample_size": size,
+        "effective_share_of_clicks": size / float(n.sum()),
         "largest_weight": float(weight.max()),
-        "largest_share": float(weight.max()) / total,
+        "largest_share": share,
     }
 
 
@@ -147,8 +151,7 @@ def _conditions(counts: ClickCounts) -> dict[str, str]:
     selection = f"{missing:,} of {n:,} candidates were missing from some page: item selection bias"
     everywhere = "every candidate was on every page"
     return {
-        "policy-aware": f"{never:,} of {n:,} candidates were never shown; --data, --policy and --logger tell whether "
-        "they could have been"
+        "policy-aware": f"{never:,} of {n:,} candidates were never shown; coverage tells whether they could have been"
         if never
         else "every candidate was shown at least once",
         "policy-oblivious": selection if missing else everywhere,
@@ -173,8 +176,8 @@ def _coverage(counts: ClickCounts, source: ClickSource, data: str, part: str) ->
     return {
         "candidates": chosen.n_docs,
         "never_examinable": int((~covered.examinable).sum()),
-        "queries_with_such": int(np.count_nonzero(covered.never_examined)),
-        "largest_share_in_a_query": float(covered.never_examined.max()),
+        "queries_with_a_never_examinable_candidate": int(np.count_nonzero(covered.never_examined)),
+        "largest_never_examinable_share_of_a_query": float(covered.never_examined.max()),
         "policy-aware_condition_holds": "yes" if covered.supports_policy_aware else "no",
         "not_examinable_on_every_page": int((~covered.always_examinable).sum()),
         "policy-oblivious_condition_holds": "yes" if covered.supports_policy_oblivious else "no",

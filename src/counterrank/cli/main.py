@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from typing import Annotated
 
 import typer
@@ -18,6 +19,7 @@ from counterrank.cli.select import select
 from counterrank.cli.simulate import simulate
 from counterrank.cli.train import train
 from counterrank.common.errors import CounterrankError
+from counterrank.common.files import discard_unfinished
 
 app = typer.Typer(
     name="counterrank",
@@ -49,9 +51,9 @@ def _options(
 
 def main() -> None:
     """Run the command; what the caller can mend becomes one line on stderr and exit code 2."""
-    for name in ("SIGTERM", "SIGHUP"):  # leave as by Ctrl-C, cleaning up what is half written
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
-            signal.signal(getattr(signal, name), lambda number, frame: sys.exit(128 + number))
+            signal.signal(getattr(signal, name), _leave)
     if len(sys.argv) == 1:
         sys.argv.append("--help")
     try:
@@ -71,6 +73,15 @@ def main() -> None:
         if not hasattr(error, "format_message"):
             raise
         _fail(f"{error.format_message().rstrip('.')}; see counterrank --help")
+
+
+def _leave(number: int, frame: object) -> None:
+    """Remove what is half written and leave at once: no exception, which might strike inside compiled code."""
+    if discard_unfinished():
+        os._exit(128 + number)
+    again = threading.Timer(0.05, os.kill, (os.getpid(), number))  # a folder is just being replaced
+    again.daemon = True
+    again.start()
 
 
 def _fail(message: str) -> None:

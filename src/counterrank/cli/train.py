@@ -43,7 +43,7 @@ def train(
     gain: Annotated[str, typer.Option(help="Weights from labels: binary, or exponential (2**label - 1).")] = "binary",
     share: Annotated[float, typer.Option(help="Train on this share of the training queries, drawn at random.")] = 1.0,
     validation: Annotated[
-        str | None, typer.Option(help="Data to stop early on; a fold's own validation part if not given.")
+        str | None, typer.Option(help="Data to stop early on, or none; a fold's own validation part if not given.")
     ] = None,
     learning_rate: Annotated[str, typer.Option(help="'auto', or a number.")] = "auto",
     max_epochs: Annotated[int, typer.Option(help="The most passes over the queries.")] = 100,
@@ -69,7 +69,7 @@ def train(
 
     check_folder(out, MARKER, PARTS)  # now rather than after an hour of training
     source = ClickSource(clicks, log, policy, examination, logger, threads)
-    chosen = _check_estimator(estimator, source)
+    chosen = _check_estimator(estimator, source, clip)
     training, held_out = _load(data, validation, share, seed, threads)
     ranker = Ranker(
         loss=loss,
@@ -100,15 +100,24 @@ def train(
     if json:
         print_json(summary)
         return
-    print_table(f"Trained on {data}", ("", "value"), [(key.replace("_", " "), value) for key, value in summary.items()])
+    names = {"validation": f"validation {ranker.metric_}, self-normalised"}
+    rows = [
+        (names.get(key, key).replace("_", " "), "none" if value is None else value) for key, value in summary.items()
+    ]
+    print_table(f"Trained on {data}", ("", "value"), rows)
     if source.given:
-        say(f"Saved. Next: counterrank estimate {out} {data} --{'log' if log else 'clicks'} {log or clicks}")
+        where = "HELD_OUT_DATA --clicks ITS_CLICKS"
+        if not source.is_single() and source.find("test") is not None and source.find("train") != source.find("test"):
+            where = f"{data} --{'log' if log else 'clicks'} {log or clicks}"
+        say(f"Saved. Next: counterrank estimate {out} {where}")
     else:
         say(f"Saved. Next: counterrank evaluate {out} {data} --relevance-threshold {relevance_threshold:g}")
 
 
-def _check_estimator(estimator: str | None, source: ClickSource) -> str:
+def _check_estimator(estimator: str | None, source: ClickSource, clip: str) -> str:
     names = ("policy-aware", "policy-oblivious", "rerank", "naive", "full-information")
+    if not source.given and clip != "none":
+        raise CounterrankError(f"clip={clip!r}: caps the weight of clicks; expected --clicks or --log too")
     if not source.given and (source.policy or source.logger or source.examination):
         raise CounterrankError("--policy, --logger, --examination: tell of clicks; expected --clicks or --log too")
     if estimator is None:
@@ -181,9 +190,9 @@ def _load(
 
     opened = open_data(source, threads=threads)
     training = choose_part(opened, "train", source)
-    held_out = opened.validation if isinstance(opened, Fold) else None
-    if validation is not None:
-        held_out = choose_part(open_data(validation, threads=threads), "validation", validation)
+    held_out = opened.validation if isinstance(opened, Fold) and validation != "none" else None
+    if validation not in (None, "none"):
+        held_out = choose_part(open_data(str(validation), threads=threads), "validation", str(validation))
         width = max(training.n_features, held_out.n_features)
         training, held_out = training.widened(width), held_out.widened(width)
     if not 0.0 < share <= 1.0:

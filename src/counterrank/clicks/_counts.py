@@ -21,6 +21,8 @@ def concat(parts: Sequence[ClickCounts]) -> ClickCounts:
     """See `ClickCounts.concat`."""
     from counterrank.clicks.counts import ClickCounts, check_counts
 
+    if not isinstance(parts, Sequence):
+        raise CounterrankError(f"clicks: {type(parts).__name__}; expected a list of ClickCounts")
     given = [check_counts(part, f"clicks {i}") for i, part in enumerate(parts)]
     if not given:
         raise CounterrankError("clicks: nothing to put together; expected at least one ClickCounts")

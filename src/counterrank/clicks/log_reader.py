@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,8 @@ def read_log(path: PathLike, data: RankingData, *, displays: bool = False) -> Cl
     >>> read_log(file, data).n_sessions
     10
     """
+    if not isinstance(data, RankingData):
+        raise DataError(f"data: {type(data).__name__}; expected RankingData")
     with _Log(path) as log:
         log.check_rows()
         log.check_pages()
@@ -86,7 +89,8 @@ class _Log:
 
         self.connection = duckdb.connect()
         try:
-            self.table = self.connection.read_parquet(str(self.path))
+            # a name with a star is a name, not a pattern
+            self.table = self.connection.read_parquet(re.sub(r"([*?\[])", r"[\1]", str(self.path)))
         except duckdb.Error as error:
             raise DataError(f"{self.path}: not a Parquet file that can be read ({_one_line(error)})") from None
         self.names = self.table.columns

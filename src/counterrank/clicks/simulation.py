@@ -31,6 +31,8 @@ __all__ = ["ClickModel", "simulate", "trust_bias", "write_log"]
 _SAFE = 8.0
 # Sessions from which the mean number of clicks is learned before the first large block.
 _PILOT = 1_000_000
+# Sessions that are drawn one by one come in blocks of a few seconds, to show progress and hear signals.
+_BLOCK = 10_000_000
 # With fewer sessions to go, they are drawn one by one.
 _FEW = 20_000
 
@@ -91,35 +93,50 @@ def simulate(
     what = f"simulating {wanted:,} {'sessions' if clicks is None else 'clicks'}"
     with progress(what, wanted) as advance:
         if clicks is None:
-            parts = [users.all_at_once(wanted, key, displays)]
+            counts = _all_of(users, wanted, key, displays, advance)
         else:
-            parts = _until(users, wanted, key, displays, advance)
-    counts = ClickCounts.concat(parts) if len(parts) > 1 else parts[0]
+            counts = _until(users, wanted, key, displays, advance)
     return users.finished(counts, propensities, policy_name)
 
 
-def _until(users: Users, clicks: int, key: np.uint64, displays: bool, advance: Any) -> list[ClickCounts]:
+def _all_of(users: Users, sessions: int, key: np.uint64, displays: bool, advance: Any) -> ClickCounts:
+    """So many sessions: at once, or in blocks where each of them takes its time."""
+    if users.mean_clicks() is not None or sessions <= _BLOCK:
+        return users.all_at_once(sessions, key, displays)
+    counts = None
+    for number, begin in enumerate(range(0, sessions, _BLOCK)):
+        size = min(_BLOCK, sessions - begin)
+        counts = _more(counts, users.all_at_once(size, derive_key(key, number), displays))
+        advance(size)
+    assert counts is not None
+    return counts
+
+
+def _more(counts: ClickCounts | None, part: ClickCounts) -> ClickCounts:
+    return part if counts is None else ClickCounts.concat([counts, part])
+
+
+def _until(users: Users, clicks: int, key: np.uint64, displays: bool, advance: Any) -> ClickCounts:
     """Sessions up to the one with the wanted click: large blocks that stay below it, then one by one.
 
     Sizes of blocks follow from earlier blocks alone, so that all of them together are the beginning of one endless
     row of sessions.
     """
-    parts: list[ClickCounts] = []
-    seen = shown = 0
+    counts = None
+    seen = shown = number = 0
     mean = users.mean_clicks()
     if mean == 0.0:
         raise CounterrankError("clicks: no page of this policy can be clicked; expected one with an examined document")
     while True:
         size = _safe_block(users, clicks - seen, mean, seen, shown)
-        block_key = derive_key(key, len(parts))
+        block_key = derive_key(key, number)
         if size < _FEW:
-            parts.append(users.one_by_one(clicks - seen, block_key, displays, advance))
-            return parts
+            return _more(counts, users.one_by_one(clicks - seen, block_key, displays, advance))
         part = users.all_at_once(size, block_key, displays)
         if part.n_clicks >= clicks - seen:  # once in 1e15 times
             raise CounterrankError("clicks: a block of sessions went beyond them by sheer luck; use another seed")
-        parts.append(part)
-        seen, shown = seen + part.n_clicks, shown + size
+        counts = _more(counts, part)
+        seen, shown, number = seen + part.n_clicks, shown + size, number + 1
         advance(part.n_clicks)
 
 
@@ -129,13 +146,14 @@ def _safe_block(users: Users, clicks: int, mean: float | None, seen: int, shown:
     The clicks of a session have a variance of at most (1 + b) times their mean, with b the largest mean of any page.
     Where their mean is not known, what was seen so far tells the most it can be.
     """
-    spread = 1.0 + users.largest_mean
+    spread, most = 1.0 + users.largest_mean, MOST
     if mean is None:
         if shown == 0:
             return min((clicks - 1) // users.source_width, _PILOT)
         mean = (seen + _SAFE**2 * spread + _SAFE * math.sqrt((seen + 1) * spread)) / shown
+        most = _BLOCK
     room = clicks - _SAFE * math.sqrt(clicks * spread)
-    return int(max(0.0, min(room / mean, MOST)))
+    return int(max(0.0, min(room / mean, most)))
 
 
 def _check_amount(clicks: Any, sessions: Any) -> int:

@@ -16,6 +16,24 @@ from counterrank.common.errors import CounterrankError, MissingFileError
 
 PathLike = str | os.PathLike[str]
 
+# What is half written now, and how many folders are just being put in their place: for a process that has to leave at
+# once. An exception raised by a signal handler could strike inside compiled code and take the process down.
+_unfinished: set[Path] = set()
+_replacing: list[Path] = []
+
+
+def discard_unfinished() -> bool:
+    """Remove what is half written; False, and nothing is done, at a moment when a folder is just being replaced.
+
+    >>> discard_unfinished()
+    True
+    """
+    if _replacing:
+        return False
+    for path in list(_unfinished):
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+    return True
+
 
 def existing(path: PathLike, what: str) -> Path:
     """The path, if something is there; else an error that names what was looked for.
@@ -55,12 +73,14 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
         raise CounterrankError(f"{path}: cannot be written ({error.strerror})") from None
     os.close(handle)
     temporary = Path(name)
+    _unfinished.add(temporary)
     try:
         yield temporary
         _give_usual_rights(temporary, 0o666)
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+        _unfinished.discard(temporary)
 
 
 def read_stamp(folder: Path, marker: str, kind: str, version: int, made_by: str, error: type[Exception]) -> Any:
@@ -124,7 +144,11 @@ def atomic_folder(path: PathLike, marker: str, parts: Sequence[str] = ("*",)) ->
     ['run.json']
     """
     target = check_folder(path, marker, parts)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
+    try:
+        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
+    except OSError as error:
+        raise CounterrankError(f"{path}: cannot be written ({error.strerror})") from None
+    _unfinished.add(temporary)
     try:
         yield temporary
         _give_usual_rights(temporary, 0o777)
@@ -134,11 +158,13 @@ def atomic_folder(path: PathLike, marker: str, parts: Sequence[str] = ("*",)) ->
             os.replace(temporary, target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        _unfinished.discard(temporary)
 
 
 def _replace_folder(target: Path, new: Path) -> None:
     """Put `new` in the place of `target`; if that fails, `target` is back where it was."""
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
+    _replacing.append(target)
     try:
         os.replace(target, aside / "folder")
         try:
@@ -148,6 +174,7 @@ def _replace_folder(target: Path, new: Path) -> None:
             raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+        _replacing.remove(target)
 
 
 def _make_parent(target: Path) -> None:

@@ -47,6 +47,21 @@ def warn_unless_sometimes_seen(clicks: ClickCounts, rho: FloatArray, name: str) 
     )
 
 
+def warn_if_contradicted(clicks: ClickCounts, rho: FloatArray, name: str) -> None:
+    """Warn if the propensities given are not those that were logged with the clicks."""
+    if clicks.propensities is None:
+        return
+    given = rho[clicks.docs]
+    off = np.abs(given - clicks.propensities) > 1e-4 * clicks.propensities
+    if off.any():
+        text = (
+            f"{name}: rho differs from the propensities logged with the clicks for {off.mean():.0%} of what was shown"
+        )
+        warnings.warn(
+            f"{text}; is it of the policy, scores and examination that made these pages?", stacklevel=_CALLER - 1
+        )
+
+
 def _sessions_of_documents(clicks: ClickCounts) -> FloatArray:
     """How often the query of each document was asked."""
     return np.repeat(clicks.sessions, np.diff(clicks.offsets)).astype(np.float64)

@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.common.checks import FloatArray
-from counterrank.estimators.conditions import warn_unless_sometimes_seen
+from counterrank.estimators.conditions import warn_if_contradicted, warn_unless_sometimes_seen
 from counterrank.estimators.propensities import (
     best_logged,
     capped_inverse,
@@ -50,6 +50,7 @@ def policy_aware(clicks: ClickCounts, rho: ArrayLike | None = None, *, clip: flo
     else:
         name, by_document = "rho", check_propensities(rho, counts)
         propensities = by_document[counts.docs]
+        warn_if_contradicted(counts, by_document, "policy_aware")
     inverse = capped_inverse(propensities, cap, counts, counts.clicks, counts.docs, counts.ranks, name)
     warn_unless_sometimes_seen(counts, by_document, "policy_aware")
     return counts.by_document(counts.clicks * inverse)

@@ -14,8 +14,8 @@ from counterrank.common.checks import FloatArray, IntArray, check_choice, check_
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
-from counterrank.estimators.conditions import warn_unless_sometimes_seen
-from counterrank.estimators.propensities import capped_inverse, check_propensities, logged_propensities
+from counterrank.estimators.conditions import warn_if_contradicted, warn_unless_sometimes_seen
+from counterrank.estimators.propensities import best_logged, capped_inverse, check_propensities, logged_propensities
 from counterrank.evaluation import _click_kernels
 from counterrank.evaluation._click_kernels import Cells, Pages
 from counterrank.evaluation.metrics import rank_values
@@ -80,7 +80,8 @@ def weigh_clicks(
     name = "propensities" if given is None else "rho"
     inverse = capped_inverse(by_cell, np.inf, counts, counts.clicks, counts.docs, counts.ranks, name)
     if given is not None:
-        warn_unless_sometimes_seen(counts, given, "rho")
+        warn_if_contradicted(counts, given, "rho")
+    warn_unless_sometimes_seen(counts, best_logged(counts, by_cell) if given is None else given, name)
     clicked = np.flatnonzero(counts.clicks)
     docs, weights, numbers = counts.docs[clicked], inverse[clicked], counts.clicks[clicked]
     bounds, impressions = np.searchsorted(docs, counts.offsets), counts.impressions[clicked]
