@@ -92,7 +92,7 @@ def draw_ranked(kind: int, epsilon: float, n_pages: int, state: Array) -> int:
 
 @exact_kernel
 def draw_listed(probabilities: Array, state: Array) -> int:
-    """The number of one of the listed pages, drawn by their probabilities."""
+    """The number of one of several things, drawn by their probabilities."""
     left = uniform(state)
     for number in range(len(probabilities) - 1):
         left -= probabilities[number]
@@ -203,15 +203,8 @@ def add_propensities(
 
 @exact_kernel
 def draw_component(shares: Array, state: Array) -> int:
-    """The number of a component, drawn by shares."""
-    if len(shares) == 1:
-        return 0
-    left = uniform(state)
-    for c in range(len(shares) - 1):
-        left -= shares[c]
-        if left < 0.0:
-            return c
-    return len(shares) - 1
+    """The number of a component, drawn by shares; of a single one without drawing."""
+    return 0 if len(shares) == 1 else draw_listed(shares, state)
 
 
 @exact_kernel
