@@ -316,6 +316,7 @@ def test_click_noise_keeps_the_order_of_rankers(e0, e1):
     assert abs(naive - (e1 - e0) * truth) > FAR * np.sqrt(variance)
 
 
+@pytest.mark.filterwarnings("ignore:policy_aware. rho differs")
 def test_clicks_that_cannot_be_are_an_error_and_never_infinite():
     """A count, a place, and no number."""
     log = log_of(UniformInsert(3), sessions=10_000)

@@ -51,11 +51,19 @@ def click_probability(world: Any, doc: int, rank: int) -> Any:
 
 
 @exact_kernel
-def expected_clicks(first: int, last: int, offsets: Array, plan: Any, world: Any, out: Array) -> None:
-    """Add to `out` the expected clicks of a session of each query, of components whose pages can be counted."""
+def expected_clicks(
+    first: int, last: int, offsets: Array, plan: Any, world: Any, width: int, means: Array, squares: Array
+) -> None:
+    """The expected clicks of a session of each query, and the most that the mean square of a page's can be.
+
+    Of components whose pages can be counted; both start as zeros. With m_r the click probability at rank r, which
+    depends on the page, E[(sum of m_r)^2] is at most (sum of sqrt(E[m_r^2]))^2.
+    """
     n_queries = len(offsets) - 1
+    by_rank = np.empty(width)
     for q in range(first, last):
         begin, n = offsets[q], offsets[q + 1] - offsets[q]
+        by_rank[:] = 0.0
         for c in range(len(plan.kinds)):
             kind, k, epsilon, share = plan.kinds[c], plan.ks[c], plan.values[c], plan.shares[c]
             if kind == LISTED:
@@ -63,8 +71,9 @@ def expected_clicks(first: int, last: int, offsets: Array, plan: Any, world: Any
                 for at in range(first_page, last_page):
                     places = listed_places(plan, at)
                     for rank in range(len(places)):
-                        probability = share * plan.page_probabilities[at]
-                        out[q] += probability * click_probability(world, begin + places[rank], rank)
+                        clicked = click_probability(world, begin + places[rank], rank)
+                        means[q] += share * plan.page_probabilities[at] * clicked
+                        by_rank[rank] += share * plan.page_probabilities[at] * clicked * clicked
                 continue
             length = min(k, n)
             for old_rank in range(1, n + 1):
@@ -74,7 +83,10 @@ def expected_clicks(first: int, last: int, offsets: Array, plan: Any, world: Any
                 for rank in range(low, min(high, length) + 1):
                     probability = probability_at(kind, k, epsilon, n, old_rank, rank)
                     if probability > 0.0:
-                        out[q] += share * probability * click_probability(world, doc, rank - 1)
+                        clicked = click_probability(world, doc, rank - 1)
+                        means[q] += share * probability * clicked
+                        by_rank[rank - 1] += share * probability * clicked * clicked
+        squares[q] = np.sqrt(by_rank).sum() ** 2
 
 
 @exact_kernel

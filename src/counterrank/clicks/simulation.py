@@ -33,8 +33,9 @@ _SAFE = 8.0
 _PILOT = 1_000_000
 # Sessions that are drawn one by one come in blocks of a few seconds, to show progress and hear signals.
 _BLOCK = 10_000_000
+_PARTS = 8  # blocks to keep before they are added up
 # With fewer sessions to go, they are drawn one by one.
-_FEW = 20_000
+_FEW = 30_000
 
 
 def simulate(
@@ -101,19 +102,19 @@ def simulate(
 
 def _all_of(users: Users, sessions: int, key: np.uint64, displays: bool, advance: Any) -> ClickCounts:
     """So many sessions: at once, or in blocks where each of them takes its time."""
-    if users.mean_clicks() is not None or sessions <= _BLOCK:
+    if sessions <= _BLOCK or users.clicks_of_a_session() is not None:
         return users.all_at_once(sessions, key, displays)
-    counts = None
+    parts: list[ClickCounts] = []
     for number, begin in enumerate(range(0, sessions, _BLOCK)):
         size = min(_BLOCK, sessions - begin)
-        counts = _more(counts, users.all_at_once(size, derive_key(key, number), displays))
+        parts = _with(parts, users.all_at_once(size, derive_key(key, number), displays))
         advance(size)
-    assert counts is not None
-    return counts
+    return ClickCounts.concat(parts)
 
 
-def _more(counts: ClickCounts | None, part: ClickCounts) -> ClickCounts:
-    return part if counts is None else ClickCounts.concat([counts, part])
+def _with(parts: list[ClickCounts], part: ClickCounts) -> list[ClickCounts]:
+    """One part more; many of them are added up, so that they do not fill the memory."""
+    return [ClickCounts.concat([*parts, part])] if len(parts) >= _PARTS else [*parts, part]
 
 
 def _until(users: Users, clicks: int, key: np.uint64, displays: bool, advance: Any) -> ClickCounts:
@@ -122,36 +123,37 @@ def _until(users: Users, clicks: int, key: np.uint64, displays: bool, advance: A
     Sizes of blocks follow from earlier blocks alone, so that all of them together are the beginning of one endless
     row of sessions.
     """
-    counts = None
+    parts: list[ClickCounts] = []
     seen = shown = number = 0
-    mean = users.mean_clicks()
-    if mean == 0.0:
+    known = users.clicks_of_a_session()
+    if known is not None and known[0] == 0.0:
         raise CounterrankError("clicks: no page of this policy can be clicked; expected one with an examined document")
     while True:
-        size = _safe_block(users, clicks - seen, mean, seen, shown)
+        size = _safe_block(users, clicks - seen, known, seen, shown)
         block_key = derive_key(key, number)
         if size < _FEW:
-            return _more(counts, users.one_by_one(clicks - seen, block_key, displays, advance))
+            return ClickCounts.concat(_with(parts, users.one_by_one(clicks - seen, block_key, displays, advance)))
         part = users.all_at_once(size, block_key, displays)
         if part.n_clicks >= clicks - seen:  # once in 1e15 times
             raise CounterrankError("clicks: a block of sessions went beyond them by sheer luck; use another seed")
-        counts = _more(counts, part)
+        parts = _with(parts, part)
         seen, shown, number = seen + part.n_clicks, shown + size, number + 1
         advance(part.n_clicks)
 
 
-def _safe_block(users: Users, clicks: int, mean: float | None, seen: int, shown: int) -> int:
+def _safe_block(users: Users, clicks: int, known: tuple[float, float] | None, seen: int, shown: int) -> int:
     """How many sessions hold fewer than `clicks` clicks, all but certainly.
 
-    The clicks of a session have a variance of at most (1 + b) times their mean, with b the largest mean of any page.
-    Where their mean is not known, what was seen so far tells the most it can be.
+    Where their mean is not known, what was seen so far tells the most it can be, and their mean square is at most
+    (1 + b) times their mean, with b the largest mean of any page.
     """
-    spread, most = 1.0 + users.largest_mean, MOST
-    if mean is None:
+    if known is None:
         if shown == 0:
             return min((clicks - 1) // users.source_width, _PILOT)
+        spread, most = 1.0 + users.largest_mean, float(_BLOCK)
         mean = (seen + _SAFE**2 * spread + _SAFE * math.sqrt((seen + 1) * spread)) / shown
-        most = _BLOCK
+    else:
+        mean, spread, most = known[0], known[1] / known[0], float(MOST)
     room = clicks - _SAFE * math.sqrt(clicks * spread)
     return int(max(0.0, min(room / mean, most)))
 

@@ -123,14 +123,16 @@ class Users:
         """No page is longer."""
         return self.source.width if self.source.is_built_in else longest_query(self.data.offsets)
 
-    def mean_clicks(self) -> float | None:
-        """The expected number of clicks of a session; None where only sampling could tell."""
+    def clicks_of_a_session(self) -> tuple[float, float] | None:
+        """Their mean and the most that their mean square can be; None where only sampling could tell."""
         plan = self.source.plan
         if not self.source.is_built_in or (plan.kinds == PLACKETT_LUCE).any():
             return None
-        means = np.zeros(self.data.n_queries)
-        for_queries(_simulation.expected_clicks, self.data.offsets, plan, self.world, means, threads=self.threads)
-        return float((means * self.frequencies).sum())
+        means, squares = np.zeros((2, self.data.n_queries))
+        args = (plan, self.world, self.source.width, means, squares)
+        for_queries(_simulation.expected_clicks, self.data.offsets, *args, threads=self.threads)
+        mean = float((means * self.frequencies).sum())
+        return mean, mean + float((squares * self.frequencies).sum())
 
     def all_at_once(self, sessions: int, key: np.uint64, displays: bool) -> ClickCounts:
         """The counts of so many sessions; drawn together where pages can be counted."""

@@ -35,6 +35,7 @@ def policy_aware(clicks: ClickCounts, rho: ArrayLike | None = None, *, clip: flo
         float64 weights, one per document of the data: a plain sum, not divided by sessions. A click on a document
         of propensity 0 is an error.
 
+    >>> import numpy as np
     >>> offsets, sessions = np.array([0, 2]), np.array([4])
     >>> docs, ranks, shown, clicked = np.array([0, 1]), np.array([1, 1]), np.array([3, 1]), np.array([2, 1])
     >>> clicks = ClickCounts("", offsets, sessions, docs, ranks, shown, clicked)
