@@ -262,6 +262,8 @@ BAD = {
     ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--target", "all"): "target='all'",
     ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--policy", "deterministic"): "expected both",
     ("train", DATA, "--clip", "5", "--out", "{out}"): "caps the weight of clicks",
+    ("train", DATA, "--clicks", "{place}/clicks", "--gain", "binary", "--out", "{out}"): "tell of labels",
+    ("train", DATA, "--clicks", "{place}/clicks", "--relevance-threshold", "2", "--out", "{out}"): "tell of labels",
     ("inspect", "{place}/clicks", "--policy", "replace-last:k=5"): "expected --data too",
     ("demo", "--shape", "web"): "shape='web': expected one of",
     ("demo", "--queries", "3"): "queries=3: expected at least 20",

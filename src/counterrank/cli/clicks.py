@@ -148,15 +148,15 @@ def load_scores(logger: Path, data: RankingData, threads: int | None) -> Any:
     return scores
 
 
-def parse_numbers(text: str, n: int, name: str) -> tuple[float, ...]:
-    """So many numbers, separated by commas."""
+def parse_pair(text: str | None, name: str) -> tuple[float, float] | None:
+    """Two numbers separated by a comma; None of None."""
+    if text is None:
+        return None
     try:
-        values = tuple(float(word) for word in text.split(","))
+        first, second = (float(word) for word in text.split(","))
     except ValueError:
-        values = ()
-    if len(values) != n:
-        raise CounterrankError(f"{name}={text!r}: expected {n} numbers separated by commas")
-    return values
+        raise CounterrankError(f"{name}={text!r}: expected 2 numbers separated by a comma") from None
+    return first, second
 
 
 def parse_count(text: str, name: str) -> int:

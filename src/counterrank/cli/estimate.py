@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from counterrank.cli.clicks import ClickSource, parse_numbers
+from counterrank.cli.clicks import ClickSource, parse_pair
 from counterrank.cli.options import (
     Clicks,
     Data,
@@ -63,7 +63,7 @@ def estimate(
         "metrics": [name.strip() for name in metrics.split(",")],
         "target": target,
         "confidence": confidence,
-        "noise": None if noise is None else parse_numbers(noise, 2, "noise"),
+        "noise": parse_pair(noise, "noise"),
         "seed": seed,
         "threads": threads,
     }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterrank.cli.clicks import ClickSource, parse_numbers
+from counterrank.cli.clicks import ClickSource, parse_pair
 from counterrank.cli.estimate import span
 from counterrank.cli.loading import widened
 from counterrank.cli.options import (
@@ -90,7 +90,7 @@ def select(
             rho,
             metric,
             target=target,
-            noise=None if noise is None else parse_numbers(noise, 2, "noise"),  # type: ignore[arg-type]
+            noise=parse_pair(noise, "noise"),
             seed=seed,
             threads=threads,
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counterrank.cli.clicks import ClickSource
-from counterrank.cli.options import Clicks, Data, Examination, Json, Log, Logger, Policy, Seed, Threads, Threshold
+from counterrank.cli.options import Clicks, Data, Examination, Json, Log, Logger, Policy, Seed, Threads
 from counterrank.cli.output import heard, print_json, print_table, say
 from counterrank.common.checks import check_choice, make_generator
 from counterrank.common.errors import CounterrankError
@@ -39,8 +39,13 @@ def train(
     policy: Policy = None,
     examination: Examination = None,
     logger: Logger = None,
-    relevance_threshold: Threshold = 3,
-    gain: Annotated[str, typer.Option(help="Weights from labels: binary, or exponential (2**label - 1).")] = "binary",
+    relevance_threshold: Annotated[
+        float | None, typer.Option(help="Of labels: the smallest that counts as relevant; 3 if not given.")
+    ] = None,
+    gain: Annotated[
+        str | None,
+        typer.Option(help="Weights from labels: binary, or exponential (2**label - 1); binary is usual."),
+    ] = None,
     share: Annotated[float, typer.Option(help="Train on this share of the training queries, drawn at random.")] = 1.0,
     validation: Annotated[
         str | None, typer.Option(help="Data to stop early on, or none; a fold's own validation part if not given.")
@@ -70,6 +75,9 @@ def train(
     check_folder(out, MARKER, PARTS)  # now rather than after an hour of training
     source = ClickSource(clicks, log, policy, examination, logger, threads)
     chosen = _check_estimator(estimator, source, clip)
+    if source.given and (relevance_threshold is not None or gain is not None):
+        raise CounterrankError("--relevance-threshold, --gain: tell of labels; expected them without --clicks or --log")
+    threshold = 3.0 if relevance_threshold is None else relevance_threshold
     training, held_out = _load(data, validation, share, seed, threads)
     ranker = Ranker(
         loss=loss,
@@ -87,7 +95,7 @@ def train(
     begin = time.perf_counter()
     with heard():
         if chosen == "full-information":
-            ranker = _from_labels(ranker, training, held_out, relevance_threshold, gain)
+            ranker = _from_labels(ranker, training, held_out, threshold, gain or "binary")
         else:
             if share < 1.0:
                 raise CounterrankError(
@@ -111,7 +119,7 @@ def train(
             where = f"{data} --{'log' if log else 'clicks'} {log or clicks}"
         say(f"Saved. Next: counterrank estimate {out} {where}")
     else:
-        say(f"Saved. Next: counterrank evaluate {out} {data} --relevance-threshold {relevance_threshold:g}")
+        say(f"Saved. Next: counterrank evaluate {out} {data} --relevance-threshold {threshold:g}")
 
 
 def _check_estimator(estimator: str | None, source: ClickSource, clip: str) -> str:

@@ -74,10 +74,10 @@ def _sorted_cells(part: ClickCounts, names: tuple[str, ...]) -> tuple[Any, ...]:
     propensities = np.zeros(len(part.docs)) if part.propensities is None else part.propensities
     for column in (policies, propensities):
         column.flags.writeable = False
-    cells = (part.docs, part.ranks, policies, propensities, part.impressions, part.clicks)
+    cells: tuple[Any, ...] = (part.docs, part.ranks, policies, propensities, part.impressions, part.clicks)
     if (np.diff(number) < 0).any():
         order = np.lexsort((propensities, policies, part.ranks, part.docs))
-        cells = tuple(column[order] for column in cells)  # type: ignore[assignment]
+        cells = tuple(column[order] for column in cells)
     return cells
 
 
