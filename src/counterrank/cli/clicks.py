@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,16 +64,11 @@ class ClickSource:
 
     def weigher(self, estimator: str, counts: ClickCounts, data: RankingData) -> tuple[Callable[..., Any], Any]:
         """From `clip=` to what to learn from, and the clips to choose from."""
-        from counterrank import estimators
+        from counterrank.estimators.named import clips_for, weigher
 
-        if estimator == "naive":
-            return partial(estimators.naive, counts), [None]
-        if estimator == "policy-aware":
-            rho = self.propensities(counts, data)
-            return partial(estimators.policy_aware, counts, rho), estimators.clip_grid(counts, rho)
-        exam = self.curve(counts)
-        weigh = estimators.rerank if estimator == "rerank" else estimators.policy_oblivious
-        return partial(weigh, counts, exam), estimators.clip_grid(counts, exam=exam)
+        rho = self.propensities(counts, data) if estimator == "policy-aware" else None
+        exam = self.curve(counts) if estimator in ("policy-oblivious", "rerank") else None
+        return weigher(estimator, counts, exam, rho), clips_for(estimator, counts, exam, rho)
 
     def _read(self, path: Path, data: RankingData, displays: bool) -> ClickCounts:
         from counterrank import ClickCounts

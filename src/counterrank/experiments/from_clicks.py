@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from counterrank.clicks.counts import ClickCounts
-from counterrank.clicks.examination import Examination, inverse_rank
+from counterrank.clicks.examination import inverse_rank
 from counterrank.clicks.policies import ReplaceLast
 from counterrank.clicks.simulation import simulate
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CoverageWarning, DataError
 from counterrank.data import Fold, RankingData
-from counterrank.estimators import full_information, naive, policy_aware, policy_oblivious, rerank
+from counterrank.estimators import full_information
+from counterrank.estimators.named import ESTIMATORS, weigher
 from counterrank.evaluation import evaluate
 from counterrank.experiments.production import train_production
 from counterrank.training import Ranker
-
-ESTIMATORS: dict[str, Callable[[ClickCounts, Examination], Any]] = {
-    "naive": lambda clicks, exam: naive(clicks),
-    "policy-oblivious": policy_oblivious,
-    "rerank": rerank,
-    "policy-aware": lambda clicks, exam: policy_aware(clicks),
-}
 
 
 @dataclass(frozen=True)
@@ -58,7 +52,8 @@ def compare_estimators(
     estimators: Sequence[str] = ("naive", "policy-oblivious", "policy-aware"),
     *,
     k: int = 5,
-    sessions: int = 10**7,
+    clicks: int | None = None,
+    sessions: int | None = None,
     relevance_threshold: float = 3,
     production_share: float = 0.01,
     loss: str = "lambdaloss-truncated",
@@ -69,7 +64,8 @@ def compare_estimators(
 ) -> Comparison:
     """Log clicks of a production ranker's pages of k, learn from them with each estimator, and judge by test labels.
 
-    Pages are shown under `ReplaceLast(k)` and examined as 1 / rank; validation clicks are 15 % of training clicks.
+    Pages are shown under `ReplaceLast(k)` and examined as 1 / rank, until there are so many clicks or sessions (10^7
+    sessions if neither is said); the validation part gets 15 % of them.
     The queries the production ranker learns from are drawn by `production_seed`, or by `seed` as all else.
 
     >>> from counterrank.data import make_fold
@@ -77,29 +73,31 @@ def compare_estimators(
     >>> list(result.metrics)
     ['production', 'policy-aware', 'full-information']
     """
-    chosen = [check_choice(name, tuple(ESTIMATORS), "estimators") for name in estimators]
+    chosen = [check_choice(name, ESTIMATORS, "estimators") for name in estimators]
     train, held_out = fold.train, fold.validation
     if held_out is None:
         raise DataError("fold: has no validation part; expected one to stop early on")
     drawn_by = seed if production_seed is None else production_seed
     production, size = train_production(train, production_share, relevance_threshold, drawn_by, threads)
     exam, displays = inverse_rank(k), "rerank" in chosen
+    sessions = 10**7 if clicks is None and sessions is None else sessions
 
-    def log(part: RankingData, n: int, number: int) -> ClickCounts:
+    def log(part: RankingData, share: float, number: int) -> ClickCounts:
         scores, one_seed = production.predict(part), np.random.default_rng([seed, number])
         return simulate(
             part,
             scores,
             ReplaceLast(k),
             exam,
-            sessions=n,
+            clicks=None if clicks is None else max(1, round(share * clicks)),
+            sessions=None if sessions is None else max(1, round(share * sessions)),
             seed=one_seed,
             relevance_threshold=relevance_threshold,
             displays=displays,
             threads=threads,
         )
 
-    clicks, held_out_clicks = log(train, sessions, 1), log(held_out, max(1, round(0.15 * sessions)), 2)
+    logged, held_out_logged = log(train, 1.0, 1), log(held_out, 0.15, 2)
 
     def learn(weights: Any, validation: Any) -> Ranker:
         ranker = Ranker(loss=loss, k=k, seed=seed, threads=threads)
@@ -109,7 +107,7 @@ def compare_estimators(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoverageWarning)  # to show what comes of it is the point
         for name in chosen:
-            rankers[name] = learn(ESTIMATORS[name](clicks, exam), ESTIMATORS[name](held_out_clicks, exam))
+            rankers[name] = learn(weigher(name, logged, exam)(), weigher(name, held_out_logged, exam)())
     rankers["full-information"] = learn(
         full_information(train, relevance_threshold), full_information(held_out, relevance_threshold)
     )
@@ -117,4 +115,4 @@ def compare_estimators(
         name: evaluate(ranker.predict(fold.test), fold.test, relevance_threshold, metrics=metrics, threads=threads)
         for name, ranker in rankers.items()
     }
-    return Comparison(found, rankers, clicks, held_out_clicks, size)
+    return Comparison(found, rankers, logged, held_out_logged, size)

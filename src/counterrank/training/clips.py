@@ -58,6 +58,7 @@ def fit_best_clip(
     clips: Sequence[float | None],
     *,
     validation: tuple[RankingData, ArrayLike | Views],
+    one_race: bool = False,
 ) -> BestClip:
     """Train a copy of the ranker for each clip and keep the one with the best validation metric.
 
@@ -71,6 +72,8 @@ def fit_best_clip(
             `functools.partial(estimators.policy_aware, clicks, rho)`.
         clips: numbers above 0, None for no clip; `estimators.clip_grid` makes a sensible few of the clicks.
         validation: other queries and their weights *without* a clip.
+        one_race: with `learning_rate="auto"`, find the step size for the largest clip alone and use it for all; this
+            saves most of the time.
 
     Returns:
         The best ranker, its clip, and the table of all. Of equally good clips the smallest is kept. A clip with which
@@ -101,10 +104,11 @@ def fit_best_clip(
     chosen: float | None = None
     trials: list[ClipTrial] = []
     errors: list[CounterrankError] = []
-    for clip in grid:
+    step = ranker.learning_rate
+    for clip in reversed(grid):
         weights = weigh(clip=clip)
         candidate = copy.copy(ranker)
-        candidate.seed = seed
+        candidate.seed, candidate.learning_rate = seed, step
         try:
             candidate.fit(data, weights, validation=validation)
         except CounterrankError as error:
@@ -112,11 +116,13 @@ def fit_best_clip(
             trials.append(ClipTrial(clip, None, str(error)))
             continue
         trials.append(ClipTrial(clip, _reached(candidate)))
-        if best is None or _is_better(candidate, best):
+        if best is None or not _is_better(best, candidate):
             best, chosen = candidate, clip
+        step = candidate.learning_rate_ if one_race else step
     if best is None:
-        raise errors[0]
-    return BestClip(best, chosen, best.metric_, tuple(trials))
+        raise errors[-1]
+    best.learning_rate = ranker.learning_rate
+    return BestClip(best, chosen, best.metric_, tuple(reversed(trials)))
 
 
 def _check_clips(clips: Any) -> list[float | None]:

@@ -19,6 +19,8 @@ Judge = Callable[[FloatArray, int], FloatArray]
 # The step sizes a race starts with and how far it may go beyond, in half powers of ten around the natural step.
 _POWERS = range(-2, 8)
 _FARTHEST = 30
+# With more epochs than this, the heats of a race take no longer; only the last three runs do.
+_LONGEST_RACE = 100
 
 # Coefficients beyond this are on their way to infinity; below it no score of float32 features overflows.
 _LARGEST = 1e150
@@ -34,6 +36,7 @@ class Schedule:
         batch: queries a step.
         entropy: fixes the order of the queries in each epoch.
         threads: how many.
+        tolerance: how much better the metric must become to count as improvement.
     """
 
     max_epochs: int
@@ -41,6 +44,7 @@ class Schedule:
     batch: int
     entropy: int
     threads: int
+    tolerance: float = 0.0
 
     def order(self, queries: IntArray, epoch: int) -> IntArray:
         """The queries in the order of this epoch, the same for every step size."""
@@ -70,6 +74,7 @@ class Run:
         self.coefficients = np.zeros(self.problem.n_features)
         self.kept = self.coefficients.copy()
         self.parts: FloatArray | None = None  # of the kept model's validation metric
+        self.improved = (0, -np.inf)  # the last epoch that counts as improvement, and its metric
         self.measured = (-1, -np.inf)  # an epoch, and the training metric of the model kept then
 
     @property
@@ -88,7 +93,7 @@ class Run:
             self.diverged = not np.abs(self.coefficients).max() < _LARGEST  # also where one is not a number
             validation = None if self.diverged else self._keep(epoch, threads)
             self.history.append({"epoch": epoch, "loss": loss, "validation": validation, "seconds": seconds})
-            overdue = self.on_validation is not None and epoch - self.best_epoch >= self.schedule.patience
+            overdue = self.on_validation is not None and epoch - self.improved[0] >= self.schedule.patience
             self.finished = self.diverged or overdue or epoch >= self.schedule.max_epochs
             on_epoch(1)
 
@@ -108,7 +113,10 @@ class Run:
         parts = self.on_validation(self.coefficients, threads)
         if self.parts is None or parts.sum() > self.parts.sum():
             self.kept, self.best_epoch, self.parts = self.coefficients.copy(), epoch, parts
-        return float(parts.sum())
+        value = float(parts.sum())
+        if value > self.improved[1] + self.schedule.tolerance:
+            self.improved = epoch, value
+        return value
 
 
 def natural_step(problem: LinearProblem) -> float:
@@ -164,9 +172,12 @@ def standings(runs: dict[int, Run], threads: int) -> list[int]:
 
 
 def _rounds(max_epochs: int) -> list[tuple[int, int]]:
-    """(epoch, how many stay after it); a step size that learns slowly but well needs time to show it."""
-    shares = ((0.08, 7), (0.16, 5), (0.4, 3), (1.0, 1))
-    return [(max(1, round(share * max_epochs)), keep) for share, keep in shares]
+    """(epoch, how many stay after it); a step size that learns slowly but well needs time to show it.
+
+    However long training may go on, what has not shown within the first 40 epochs is not waited for.
+    """
+    heats = ((0.08, 7), (0.16, 5), (0.4, 3))
+    return [(max(1, round(share * min(max_epochs, _LONGEST_RACE))), keep) for share, keep in heats] + [(max_epochs, 1)]
 
 
 def race_epochs(max_epochs: int) -> int:

@@ -39,6 +39,7 @@ class Ranker:
             gradient of the loss with weights that sum to 1.
         max_epochs: the most passes over the queries.
         patience: with validation data, stop after this many epochs without a better metric.
+        tolerance: how much better the metric must become to count for `patience`.
         batch_queries: queries a step.
         normalize: "query" scales features to [0, 1] within each query, "standard" by mean and deviation over the
             training data, "none" leaves them.
@@ -67,6 +68,7 @@ class Ranker:
         learning_rate: float | str = "auto",
         max_epochs: int = 100,
         patience: int = 20,
+        tolerance: float = 0.0,
         batch_queries: int = 1,
         normalize: str = "query",
         metric: str | None = None,
@@ -79,6 +81,7 @@ class Ranker:
         self.learning_rate = learning_rate
         self.max_epochs = max_epochs
         self.patience = patience
+        self.tolerance = tolerance
         self.batch_queries = batch_queries
         self.normalize = normalize
         self.metric = metric
@@ -169,11 +172,13 @@ class Ranker:
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise CounterrankError(f"{name}={value!r}: expected a whole number of at least 1")
         rate = self.learning_rate
-        numeric = isinstance(rate, int | float | np.integer | np.floating) and not isinstance(rate, bool)
-        if not (isinstance(rate, str) and rate == "auto") and not (numeric and 0.0 < float(rate) < np.inf):
+        if not (isinstance(rate, str) and rate == "auto") and not (_is_number(rate) and 0.0 < float(rate) < np.inf):
             raise CounterrankError(f"learning_rate={rate!r}: expected 'auto' or a number above 0")
+        if not _is_number(self.tolerance) or not 0.0 <= self.tolerance < np.inf:
+            raise CounterrankError(f"tolerance={self.tolerance!r}: expected a number of at least 0")
         entropy = int(make_generator(self.seed).integers(2**63))
-        return Schedule(self.max_epochs, self.patience, self.batch_queries, entropy, thread_count(self.threads))
+        threads = thread_count(self.threads)
+        return Schedule(self.max_epochs, self.patience, self.batch_queries, entropy, threads, float(self.tolerance))
 
     def _train(self, make_run: Any, problem: LinearProblem, schedule: Schedule, name: str) -> Run:
         racing = self.learning_rate == "auto"
@@ -189,6 +194,10 @@ class Ranker:
         if not hasattr(self, "model_"):
             raise CounterrankError("ranker: not trained yet; call fit first")
         return self.model_
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def _natural(row: dict[str, float | None], metric: str) -> dict[str, Any]:

@@ -79,7 +79,8 @@ def _settings(ranker: Ranker) -> dict[str, Any]:
     """What the constructor was given, as far as it can be written down."""
     loss = ranker.loss if isinstance(ranker.loss, str) else ranker.loss.name
     seed = None if isinstance(ranker.seed, np.random.Generator) else int(ranker.seed)  # a generator has none to write
-    names = ("k", "model", "learning_rate", "max_epochs", "patience", "batch_queries", "normalize", "metric")
+    plain = ("k", "model", "learning_rate", "max_epochs", "patience", "tolerance")
+    names = (*plain, "batch_queries", "normalize", "metric")
     return {"loss": loss, **{name: getattr(ranker, name) for name in names}, "seed": seed}
 
 
