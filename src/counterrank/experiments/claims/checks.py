@@ -24,10 +24,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from counterrank.common.checks import FloatArray
-from counterrank.experiments.claims.statistics import Interval, mean_interval
+from counterrank.experiments.claims.statistics import Interval, Sample, sample
 
 HOLDS = "holds"
 FAILS = "does not hold"
@@ -122,13 +123,26 @@ class Check:
     values: FloatArray
     rule: Rule
 
+    @cached_property
+    def sample(self) -> Sample:
+        """The mean and its standard error."""
+        return sample(self.values)
+
+    def interval(self, confidence: float) -> Interval:
+        """The mean with its interval."""
+        return self.sample.interval(confidence)
+
     def verdict(self, confidence: float) -> str:
         """At this level."""
-        return self.rule.verdict(mean_interval(self.values, confidence))
+        return self.rule.verdict(self.interval(confidence))
+
+    def support(self, confidence: float) -> float:
+        """How far the interval lies inside what the check asks for."""
+        return self.rule.support(self.interval(confidence))
 
     def as_dict(self, confidence: float) -> dict[str, Any]:
         """As claims list it: all numbers relative (0.01 is 1 %), the verdict without correction."""
-        found = mean_interval(self.values, confidence)
+        found = self.interval(confidence)
         verdict = self.rule.verdict(found)
         numbers = {"value": found.value, "low": found.low, "high": found.high}
         return {"what": self.what, **numbers, "unit": "relative", "runs": found.runs, "verdict": verdict}
@@ -149,7 +163,7 @@ def judge(checks: Sequence[Check], confidence: float, somewhere: bool = False) -
     >>> judge([Check("a", np.array([0.1, 0.1]), at_least(0.0))], 0.95).verdict
     'holds'
     """
-    told = [check for check in checks if mean_interval(check.values).low is not None]
+    told = [check for check in checks if check.sample.runs >= 2]
     if not told:
         return Outcome(OPEN, None)
     corrected = 1.0 - (1.0 - confidence) / len(told)
@@ -164,8 +178,5 @@ def judge(checks: Sequence[Check], confidence: float, somewhere: bool = False) -
 
 def _extreme(checks: Sequence[Check], confidence: float, strongest: bool) -> Check:
     """The check that is nearest to failing where all have to be true, nearest to being true where one is enough."""
-
-    def support(check: Check) -> float:
-        return check.rule.support(mean_interval(check.values, confidence))
-
-    return max(checks, key=support) if strongest else min(checks, key=support)
+    choose = max if strongest else min
+    return choose(checks, key=lambda check: check.support(confidence))

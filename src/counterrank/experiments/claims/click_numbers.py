@@ -133,7 +133,7 @@ def _why(figure: Figure) -> str:
 def _equals_no_cutoff(figure: Figure, setting: Setting) -> dict[str, Any]:
     claim = Claim(
         "aware-equals-no-cutoff",
-        f"With the most clicks policy-aware, from pages of five, and learning from pages without cutoff differ by no"
+        "With the most clicks policy-aware, from cut pages, and learning from pages without cutoff differ by no"
         f" more than {plain_percent(setting.margin)}.",
         "Section 6.1, Figure 2",
     )

@@ -8,7 +8,6 @@ from typing import Any
 
 from counterrank.experiments.claims.checks import FAILS, HOLDS, OPEN, Check, judge
 from counterrank.experiments.claims.readings import Figure
-from counterrank.experiments.claims.statistics import mean_interval
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def conclude(
 
 
 def _line(decisive: Check, checks: Sequence[Check], confidence: float, somewhere: bool) -> str:
-    found = mean_interval(decisive.values, confidence)
+    found = decisive.interval(confidence)
     assert found.value is not None
     assert found.low is not None
     assert found.high is not None
@@ -93,18 +92,15 @@ def _line(decisive: Check, checks: Sequence[Check], confidence: float, somewhere
 
 
 def _without_interval(checks: Sequence[Check]) -> str:
-    most = max(mean_interval(check.values).runs for check in checks)
-    if most == 0:
+    told = next((check for check in checks if check.sample.runs), None)
+    if told is None:
         return "no run has all the values that this compares"
-    told = next(check for check in checks if mean_interval(check.values).runs)
-    value = mean_interval(told.values).value
-    assert value is not None
-    return f"{told.what}: {percent(value)}; one run tells nothing of the spread, two are needed"
+    return f"{told.what}: {percent(told.sample.mean)}; one run tells nothing of the spread, two are needed"
 
 
 def _signed(share: float) -> str:
     rounded = round(100.0 * share, 1)
-    return f"{rounded if rounded else 0.0:+.1f}" if rounded else "0.0"
+    return f"{rounded:+.1f}" if rounded else "0.0"
 
 
 def percent(share: float) -> str:

@@ -152,7 +152,7 @@ def _randomisation(figure: Figure, setting: Setting) -> dict[str, Any]:
                 checks.append(Check(what, beyond_half, at_most(0.0)))
                 closed.append(mean_interval(relative(random - plain, full - plain)).value)
     shares = [share for share in closed if share is not None]
-    note = f"on average {100 * sum(shares) / len(shares):.0f} % of the gap are closed" if shares else ""
+    note = f"on average {100 * sum(shares) / len(shares):.0f} % of the gap is closed" if shares else ""
     lack = "no baseline is surely behind by more than the margin at any k > 1"
     return conclude(claim, figure, checks, setting, note=note, lack=lack)
 

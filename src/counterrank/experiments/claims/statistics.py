@@ -34,15 +34,35 @@ def mean_interval(values: FloatArray, confidence: float = 0.95) -> Interval:
     >>> mean_interval(np.array([1.0]))
     Interval(value=1.0, low=None, high=None, runs=1)
     """
+    return sample(values).interval(confidence)
+
+
+class Sample(NamedTuple):
+    """A mean over runs and its standard error, which is nan with fewer than two runs."""
+
+    mean: float
+    error: float
+    runs: int
+
+    def interval(self, confidence: float) -> Interval:
+        """At this level."""
+        if self.runs < 2:
+            return Interval(self.mean if self.runs else None, None, None, self.runs)
+        half = student_quantile(confidence, self.runs - 1) * self.error
+        return Interval(self.mean, self.mean - half, self.mean + half, self.runs)
+
+
+def sample(values: FloatArray) -> Sample:
+    """Of the runs that are there.
+
+    >>> sample(np.array([1.0, np.nan, 3.0]))
+    Sample(mean=2.0, error=1.0, runs=2)
+    """
     there = values[np.isfinite(values)]
     n = len(there)
-    if n == 0:
-        return Interval(None, None, None, 0)
-    mean = float(there.mean())
-    if n == 1:
-        return Interval(mean, None, None, 1)
-    half = student_quantile(confidence, n - 1) * float(there.std(ddof=1)) / math.sqrt(n)
-    return Interval(mean, mean - half, mean + half, n)
+    mean = float(there.mean()) if n else math.nan
+    error = float(np.sqrt(((there - mean) ** 2).sum() / (n - 1) / n)) if n > 1 else math.nan
+    return Sample(mean, error, n)
 
 
 @lru_cache(maxsize=1024)
