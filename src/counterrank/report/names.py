@@ -1,0 +1,106 @@
+"""Names and numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+_READABLE = {"no-cutoff": "no cutoff", "full-information": "full information"}
+
+
+def readable(name: str) -> str:
+    """The name of a series as a label.
+
+    >>> readable("rerank+random"), readable("plackett-luce:k=5,temperature=1"), readable("deterministic:k=5")
+    ('rerank, randomised', 'plackett-luce (temperature 1)', 'deterministic')
+    """
+    if name.endswith("+random"):
+        return f"{readable(name.removesuffix('+random'))}, randomised"
+    kind, _, options = name.partition(":")
+    kept = [option.replace("=", " ", 1) for option in options.split(",") if option and not option.startswith("k=")]
+    return _READABLE.get(kind, kind) + (f" ({', '.join(kept)})" if kept else "")
+
+
+def readable_all(names: Iterable[str]) -> dict[str, str]:
+    """Labels for several names; those that would read the same keep their full name.
+
+    >>> readable_all(["deterministic:k=5", "deterministic:k=10", "rerank"])
+    {'deterministic:k=5': 'deterministic:k=5', 'deterministic:k=10': 'deterministic:k=10', 'rerank': 'rerank'}
+    """
+    labels = {name: readable(name) for name in names}
+    taken = list(labels.values())
+    return {name: label if taken.count(label) == 1 else name for name, label in labels.items()}
+
+
+def power(value: Any) -> str:
+    """A number with powers of ten written as such from 100 on.
+
+    >>> power(10**8), power(5), power(31_623), power(3 * 10**6), power(None)
+    ('10⁸', '5', '31,623', '3·10⁶', '–')
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return str(value)
+    if value >= 100:
+        exponent = math.floor(math.log10(value) + 1e-9)
+        lead = value / 10**exponent
+        if abs(lead - round(lead)) < 1e-9:
+            raised = "".join(SUPERSCRIPTS[int(digit)] for digit in str(exponent))
+            return f"10{raised}" if round(lead) == 1 else f"{round(lead)}·10{raised}"
+    return number(value)
+
+
+def number(value: Any) -> str:
+    """A number with about four digits that matter; other things as they are.
+
+    >>> number(0.31412), number(12345), number(78.9), number(None), number(0.0000123), number(1e-14)
+    ('0.3141', '12,345', '78.90', '–', '1.23e-05', '1e-14')
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return str(value)
+    if isinstance(value, int) or (value == int(value) and abs(value) >= 100):
+        return f"{int(value):,}"
+    if value == 0:
+        return "0"
+    if abs(value) < 1e-3:
+        return f"{value:.3g}"
+    if abs(value) < 10:
+        return f"{value:.4f}"
+    return f"{value:,.2f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def percent(value: Any, digits: int = 1) -> str:
+    """A share as a percentage.
+
+    >>> percent(0.081), percent(None), percent(0.5, 0)
+    ('8.1 %', '–', '50 %')
+    """
+    return "–" if value is None else f"{100 * value:.{digits}f} %".replace("-", "−")
+
+
+def duration(seconds: Any) -> str:
+    """A time in the unit that suits it.
+
+    >>> duration(0.25), duration(75), duration(5000), duration(None)
+    ('0.25 s', '1 min 15 s', '1 h 23 min', '–')
+    """
+    if seconds is None:
+        return "–"
+    if seconds < 60:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes = round(seconds / 60) if seconds >= 3600 else int(seconds // 60)
+    return f"{minutes // 60} h {minutes % 60} min" if seconds >= 3600 else f"{minutes} min {seconds % 60:.0f} s"
+
+
+def counted(count: int, word: str, many: str = "") -> str:
+    """A count with its word.
+
+    >>> counted(1, "run"), counted(8, "run"), counted(2, "query", "queries")
+    ('1 run', '8 runs', '2 queries')
+    """
+    return f"{count:,} {word if count == 1 else many or word + 's'}"

@@ -1,0 +1,182 @@
+"""What stands on the report's page, as the template wants it: words and numbers ready to print."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import Any
+
+from counterrank.report.names import counted, duration, number, percent, power, readable_all
+from counterrank.report.points import is_number, series_names
+from counterrank.report.reading import caption, most_runs, reading, tally
+from counterrank.report.render import html, render
+from counterrank.report.styles import Style
+from counterrank.report.swatches import swatch
+
+MARKS = {"holds": ("✓", "holds"), "does not hold": ("✗", "not"), "not enough evidence": ("?", "unsure")}
+WORDS = {"holds": "hold", "does not hold": "do not hold", "not enough evidence": "lack evidence"}
+
+
+def report_page(
+    summary: dict[str, Any], styles: dict[str, Style], specs: dict[str, dict[str, Any]], svgs: dict[int, str]
+) -> str:
+    """The page of a run: `specs` holds the charts by id (`panel_id`), `svgs` the still figures by number.
+
+    >>> "none: our defaults" in report_page({"figures": [], "claims": []}, {}, {}, {})
+    True
+    """
+    figures = summary.get("figures", [])
+    claims = summary.get("claims", [])
+    return render(
+        "report.html.j2",
+        specs,
+        sources=", ".join(str(fold["source"]) for fold in summary.get("data", [])) or "no data named",
+        reading=" ".join(reading(summary)),
+        tally=tally(claims),
+        marks=MARKS,
+        words=WORDS,
+        figures=[_figure(figure, styles, specs, svgs, most_runs(figures)) for figure in figures],
+        drawn=[figure["number"] for figure in figures],
+        claims=[_claim(claim) for claim in claims],
+        data=_data(summary.get("data", [])),
+        preset=summary.get("preset"),
+        quick=bool(summary.get("quick")),
+        version=summary.get("counterrank", ""),
+        settings=[(str(name), _plain(value)) for name, value in (summary.get("settings") or {}).items()],
+        **_work(summary),
+        command=_command(summary),
+    )
+
+
+def panel_id(figure: dict[str, Any], place: int) -> str:
+    """The id of a chart on the page.
+
+    >>> panel_id({"number": 3}, 0)
+    'figure3-1'
+    """
+    return f"figure{figure['number']}-{place + 1}"
+
+
+def _figure(
+    figure: dict[str, Any], styles: dict[str, Style], specs: dict[str, Any], svgs: dict[int, str], runs: int
+) -> dict[str, Any]:
+    labels = readable_all(series_names([figure]))
+    panels = []
+    for place, panel in enumerate(figure.get("panels", [])):
+        name = panel_id(figure, place)
+        panels.append({"id": name if name in specs else "", "label": panel["label"], **_numbers(panel, labels, runs)})
+    return {
+        "number": figure["number"],
+        "title": figure.get("title", ""),
+        "axis": figure["x"]["label"],
+        "caption": " ".join(caption(figure)),
+        "panels": panels,
+        "legend": [{"label": labels[name], "swatch": html(swatch(styles[name]))} for name in labels if name in styles],
+        "svg": html(svgs[figure["number"]]) if figure["number"] in svgs else "",
+    }
+
+
+def _numbers(panel: dict[str, Any], labels: dict[str, str], runs: int) -> dict[str, Any]:
+    """The table of a panel: a row per series, a column per x."""
+    points = [point for series in panel.get("series", []) for point in series.get("points", [])]
+    places = sorted({point["x"] for point in points if point.get("x") is not None}) or [None]
+    rows = []
+    for series in panel.get("series", []):
+        at = {point.get("x"): point for point in series.get("points", [])}
+        rows.append({"label": labels[series["name"]], "cells": [_cell(at.get(x), runs) for x in places]})
+    for level in panel.get("levels", []):
+        rows.append(
+            {"label": labels[level["name"]], "cells": [_cell(level, runs)] + [_cell(None, runs)] * (len(places) - 1)}
+        )
+    return {"places": [power(x) if x is not None else "value" for x in places], "rows": rows}
+
+
+def _cell(point: dict[str, Any] | None, runs: int) -> dict[str, str]:
+    if point is None or not is_number(point.get("mean")):
+        return {"mean": "" if point is None else "–", "interval": "", "runs": ""}
+    few = point.get("runs") is not None and point["runs"] != runs
+    return {
+        "mean": number(point["mean"]),
+        "interval": _interval(point) if is_number(point.get("low")) else "",
+        "runs": counted(point["runs"], "run") if few else "",
+    }
+
+
+def _interval(value: dict[str, Any]) -> str:
+    if not is_number(value.get("low")) or not is_number(value.get("high")):
+        return "–"
+    return f"{number(value['low'])} to {number(value['high'])}"
+
+
+def _claim(claim: dict[str, Any]) -> dict[str, Any]:
+    checks = [
+        {
+            "what": check.get("what", ""),
+            "value": number(check.get("value")),
+            "interval": _interval(check),
+            "unit": check.get("unit") or "",
+            "runs": number(check.get("runs")),
+            "verdict": check.get("verdict", ""),
+        }
+        for check in claim.get("checks") or []
+    ]
+    texts = {key: claim.get(key) or "" for key in ("statement", "numbers", "paper", "verdict", "figure")}
+    return texts | {"checks": checks, "anchor": "claim-" + re.sub(r"[^\w-]+", "-", str(claim.get("id", "")))}
+
+
+def _data(folds: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    rows = []
+    for fold in folds:
+        parts = fold.get("parts") or {"–": {}}
+        for place, (name, part) in enumerate(parts.items()):
+            length = f"{number(part.get('shortest'))} – {number(part.get('longest'))}"
+            cells = [
+                number(part.get("queries")),
+                number(part.get("queries_with_relevant")),
+                number(part.get("documents")),
+            ]
+            per_query = part.get("documents_per_query")
+            cells += ["–" if per_query is None else f"{per_query:.1f}", length, percent(part.get("relevant_share"))]
+            cells.append(number(part.get("features")))
+            rows.append(
+                {"source": fold["source"], "first": place == 0, "span": len(parts), "part": name, "cells": cells}
+            )
+    return rows
+
+
+def _plain(value: Any) -> str:
+    """A setting as text: lists with commas, numbers with powers of ten."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_plain(inner)}" for name, inner in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_plain(inner) for inner in value)
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    if isinstance(value, int):
+        return power(value) if value >= 1000 else str(value)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _work(summary: dict[str, Any]) -> dict[str, Any]:
+    cells = summary.get("cells") or {}
+    rows = summary.get("timings") or []
+    seconds = sum(row.get("total_seconds") or 0 for row in rows)
+    progress = f"{cells.get('done') or 0:,} of {counted(cells.get('wanted') or 0, 'ranker')} trained"
+    progress += f", {cells['failed']:,} failed" if cells.get("failed") else ""
+    progress += f"; {duration(seconds)} of work in all, counted over all processes." if rows else "."
+    timings = [
+        {"what": row["what"], "cells": number(row.get("cells"))}
+        | {"mean": duration(row.get("mean_seconds")), "total": duration(row.get("total_seconds"))}
+        for row in rows
+    ]
+    return {"progress": progress, "timings": timings, "failures": cells.get("failures") or []}
+
+
+def _command(summary: dict[str, Any]) -> str:
+    words = ["counterrank", "reproduce"]
+    for fold in summary.get("data", []):
+        words += ["--data", str(fold["source"])]
+    words += ["--preset", str(summary["preset"])] if summary.get("preset") else []
+    words += ["--quick"] if summary.get("quick") else []
+    return str(summary.get("command") or shlex.join([*words, "--out", "RUN"]))

@@ -1,0 +1,86 @@
+"""How each series looks: one colour, dash pattern and marker, the same in every figure.
+
+Colours are those of Okabe and Ito, which colour-blind readers can tell apart; dashes and markers carry the same
+information on black and white paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# markers as paths: a ring, a bar, and a bar of two dashes
+RING = "M0,-1.2A1.2,1.2,0,1,1,0,1.2A1.2,1.2,0,1,1,0,-1.2ZM0,-0.8A0.8,0.8,0,1,0,0,0.8A0.8,0.8,0,1,0,0,-0.8Z"
+BAR = "M-1.2,-0.15L1.2,-0.15L1.2,0.15L-1.2,0.15Z"
+DASHES = "M-1.2,-0.18L-0.3,-0.18L-0.3,0.18L-1.2,0.18ZM0.3,-0.18L1.2,-0.18L1.2,0.18L0.3,0.18Z"
+
+BLACK, GREY = "#111111", "#6b6b6b"
+BLUE, VERMILLION, ORANGE = "#0072B2", "#D55E00", "#E69F00"
+GREEN, SKY, PURPLE = "#009E73", "#56B4E9", "#CC79A7"
+
+
+@dataclass(frozen=True)
+class Style:
+    """Colour, dash pattern (lengths of ink and gap; empty is solid), marker shape and line width."""
+
+    color: str
+    dash: tuple[int, ...] = ()
+    shape: str = "circle"
+    width: float = 2.0
+
+
+_KNOWN = {
+    "policy-aware": Style(BLUE, width=2.8),
+    "policy-oblivious+random": Style(VERMILLION, (7, 3), "square"),
+    "policy-oblivious": Style(ORANGE, (2, 2), "diamond"),
+    "rerank+random": Style(GREEN, (8, 2, 2, 2), "triangle-up"),
+    "rerank": Style(SKY, (4, 2), "triangle-down"),
+    "no-cutoff": Style(PURPLE, (12, 3), "cross"),
+    "naive": Style(VERMILLION, (7, 3), "square"),
+    "dcg-hinge": Style(VERMILLION, (7, 3), "square"),
+    "dcg-logistic": Style(ORANGE, (2, 2), "diamond"),
+    "lambdaloss-dcg": Style(GREEN, (8, 2, 2, 2), "triangle-up"),
+    "lambdaloss-dcg-at-k": Style(SKY, (4, 2), "triangle-down"),
+    "lambdaloss-truncated": Style(BLUE, width=2.8),
+    "selection": Style(BLACK, shape=RING, width=10.0),
+    "replace-last": Style(BLUE, width=2.8),
+    "epsilon-greedy": Style(ORANGE, (2, 2), "diamond"),
+    "uniform-insert": Style(GREEN, (8, 2, 2, 2), "triangle-up"),
+    "plackett-luce": Style(PURPLE, (12, 3), "cross"),
+    "deterministic": Style(VERMILLION, (7, 3), "square"),
+    "production": Style(GREY, (5, 4), DASHES, 1.5),
+    "full-information": Style(BLACK, (), BAR, 1.3),
+}
+
+# for names we do not know, and for a second policy of one kind
+_SPARE = (
+    Style(SKY, (4, 2), "triangle-down"),
+    Style(VERMILLION, (10, 2, 2, 2, 2, 2), "triangle-right"),
+    Style(PURPLE, (3, 3), "triangle-left"),
+    Style(GREEN, (1, 2), "square"),
+    Style(ORANGE, (6, 2), "cross"),
+    Style(GREY, (3, 1), "diamond"),
+)
+
+
+def assign_styles(names: Iterable[str]) -> dict[str, Style]:
+    """A style for every name; names we know look the same whatever else is there.
+
+    >>> styles = assign_styles(["policy-aware", "epsilon-greedy:k=5,epsilon=0.1", "epsilon-greedy:k=5,epsilon=0.5"])
+    >>> styles["policy-aware"].color, styles["epsilon-greedy:k=5,epsilon=0.1"].color
+    ('#0072B2', '#E69F00')
+    >>> len(set(styles.values()))
+    3
+    """
+    styles: dict[str, Style] = {}
+    kinds: set[str] = set()
+    spare = 0
+    for name in dict.fromkeys(names):
+        kind = name.split(":")[0]
+        if kind in _KNOWN and kind not in kinds:
+            styles[name] = _KNOWN[kind]
+            kinds.add(kind)
+        else:
+            styles[name] = _SPARE[spare % len(_SPARE)]
+            spare += 1
+    return styles

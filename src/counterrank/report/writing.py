@@ -1,0 +1,58 @@
+"""The report on disk: one page, and each figure as PNG, SVG and CSV."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from counterrank.common.errors import CounterrankError
+from counterrank.common.files import PathLike, atomic_file
+from counterrank.report.figures import PANEL_WIDTH, file_spec, is_drawable, page_spec, panel_chart
+from counterrank.report.page import panel_id, report_page
+from counterrank.report.points import figure_csv, series_names
+from counterrank.report.styles import assign_styles
+from counterrank.report.vega import to_png, to_svg
+
+
+def write_report(summary: dict[str, Any], folder: PathLike) -> list[Path]:
+    """Write `report.html` and `figures/figureN.png`, `.svg` and `.csv` into a folder; returns what was written.
+
+    The page holds all it needs and asks nothing of the network. A summary with gaps gives a page that names them; a
+    figure without any result gets its (empty) CSV alone.
+
+    >>> import tempfile
+    >>> summary = {"format": "counterrank-summary", "version": 1, "figures": [], "claims": []}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in write_report(summary, folder)]
+    ['report.html']
+    """
+    if not isinstance(summary, dict) or summary.get("format") != "counterrank-summary" or summary.get("version") != 1:
+        raise CounterrankError("summary: expected a dict with format 'counterrank-summary' and version 1")
+    target = Path(folder)
+    styles = assign_styles(series_names(summary.get("figures", [])))
+    specs: dict[str, dict[str, Any]] = {}
+    svgs: dict[int, str] = {}
+    written: list[Path] = []
+    for figure in summary.get("figures", []):
+        name = target / "figures" / f"figure{figure['number']}"
+        still = []
+        for place, panel in enumerate(figure.get("panels", [])):
+            if is_drawable(panel):
+                live = panel_chart(figure, panel, styles)
+                specs[panel_id(figure, place)] = page_spec(live)
+                still.append(panel_chart(figure, panel, styles, PANEL_WIDTH))
+        if still:
+            spec = file_spec(still, f"Figure {figure['number']}. {figure.get('title', '')}")
+            svgs[figure["number"]] = to_svg(spec)
+            written += [
+                _write(name.with_suffix(".png"), to_png(spec)),
+                _write(name.with_suffix(".svg"), svgs[figure["number"]]),
+            ]
+        written.append(_write(name.with_suffix(".csv"), figure_csv(figure)))
+    return [_write(target / "report.html", report_page(summary, styles, specs, svgs)), *written]
+
+
+def _write(path: Path, content: str | bytes) -> Path:
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+    return path
