@@ -144,6 +144,15 @@ def test_many_checks_need_a_stronger_refutation():
     assert judge([weak, *good], 0.95).verdict == OPEN
 
 
+def test_a_tiny_sure_advantage_is_not_refuted_by_the_company_it_is_in():
+    """0.1 % +- 0.086 % holds by itself; the corrected interval reaches below 0 and stays below 0.5 %."""
+    tiny = Check("tiny", values(0.001, 0.0002 * math.sqrt(3.0)), at_least(0.0, 0.005))
+    vague = Check("vague", values(0.0, 1.0), at_least(0.0))
+    assert judge([tiny], 0.95).verdict == HOLDS
+    assert tiny.verdict(0.975) == FAILS
+    assert judge([tiny, vague], 0.95).verdict == OPEN
+
+
 def error_rate(mean, rule, wrong, somewhere, many=4, simulations=1000, runs=4):
     """How often noise leads to the wrong verdict, over checks of which each has this mean and noise of 1."""
     rng = np.random.default_rng(7)

@@ -172,7 +172,7 @@ def judge(checks: Sequence[Check], confidence: float, somewhere: bool = False) -
     loudest = [check for check in told if check.verdict(corrected) == hard == check.verdict(confidence)]
     if loudest:
         return Outcome(hard, _extreme(loudest, confidence, somewhere))
-    every = len(told) == len(checks) and all(check.verdict(confidence) == easy for check in checks)
+    every = all(check.verdict(confidence) == easy for check in checks)
     return Outcome(easy if every else OPEN, _extreme(told, confidence, somewhere))
 
 
