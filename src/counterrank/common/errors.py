@@ -20,6 +20,10 @@ class ModelError(CounterrankError):
     """A saved model that this version does not understand, or that is damaged."""
 
 
+class NothingToLearnError(CounterrankError):
+    """Weights that tell no document from another."""
+
+
 class MissingFileError(CounterrankError, FileNotFoundError):
     """A file or folder that is not there."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.checks import FloatArray, IntArray
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import NothingToLearnError
 from counterrank.common.flags import flags_for, side_by_side
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
@@ -49,7 +49,7 @@ class LinearProblem:
         usable = usable_queries(weights, data.offsets if sets is None else sets.offsets)
         if not len(usable):
             name, what = ("weights", "query") if sets is None else ("views", "set")
-            raise CounterrankError(
+            raise NothingToLearnError(
                 f"{name}: equal within every {what}, so there is nothing to learn; expected at least one {what} whose "
                 "documents differ in weight"
             )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from counterrank.clicks.examination import Examination, InverseRank
 from counterrank.clicks.policies.base import Policy
+from counterrank.clicks.policies.mixed import Mixture
 from counterrank.clicks.policies.ranked import Deterministic, EpsilonGreedy, PlackettLuce, ReplaceLast, UniformInsert
 from counterrank.common.errors import CounterrankError
+
+_BETWEEN = re.compile(r"\s*\+\s*(?=[\d.]+\*)")  # not the plus of 1e+5
 
 POLICIES: dict[str, tuple[Callable[..., Policy], tuple[str, ...]]] = {
     "deterministic": (Deterministic, ("k",)),
@@ -20,11 +24,15 @@ POLICIES: dict[str, tuple[Callable[..., Policy], tuple[str, ...]]] = {
 
 
 def parse_policy(text: str) -> Policy:
-    """A policy from its name and settings.
+    """A policy from its name and settings; or a mixture of several, each with its share of the sessions.
 
     >>> parse_policy("epsilon-greedy:k=5,epsilon=0.2")
     EpsilonGreedy(k=5, epsilon=0.2)
+    >>> parse_policy("0.9*deterministic:k=5 + 0.1*uniform-insert:k=5").shares
+    (0.9, 0.1)
     """
+    if "*" in text:
+        return _mixture(text)
     name, settings = _parse(text, "policy")
     if name not in POLICIES:
         raise CounterrankError(
@@ -32,6 +40,18 @@ def parse_policy(text: str) -> Policy:
         )
     make, allowed = POLICIES[name]
     return make(**_checked(settings, allowed, text, "policy"))
+
+
+def _mixture(text: str) -> Policy:
+    shares, policies = [], []
+    for term in _BETWEEN.split(text):
+        share, _, spec = term.partition("*")
+        value = _number(share)
+        if value is None:
+            raise CounterrankError(f"policy {text!r}: {term!r}; expected terms such as 0.9*deterministic:k=5")
+        shares.append(value)
+        policies.append(parse_policy(spec.strip()))
+    return Mixture(policies, shares)
 
 
 def parse_examination(text: str) -> Examination:

@@ -1,0 +1,7 @@
+"""The paper's experiments: settings, cells, engines that run them, and run folders."""
+
+from counterrank.experiments.reproduction.reproduce import reproduce
+from counterrank.experiments.reproduction.runs import Run, read_run
+from counterrank.experiments.reproduction.settings import Settings
+
+__all__ = ["Run", "Settings", "read_run", "reproduce"]

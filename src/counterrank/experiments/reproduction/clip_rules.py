@@ -1,0 +1,57 @@
+"""How the clip of training clicks is found, as a setting: grid, none, a number, or the authors' schedule."""
+
+from __future__ import annotations
+
+from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.examination import Examination
+from counterrank.common.errors import CounterrankError
+from counterrank.estimators import clip_schedule
+from counterrank.estimators.named import clips_for
+
+
+def check_clip_rule(rule: str) -> str:
+    """The rule itself, if it is one.
+
+    >>> check_clip_rule("schedule:a=-57,b=86")
+    'schedule:a=-57,b=86'
+    """
+    if rule not in ("grid", "none"):
+        _fixed_clip(rule, 1)
+    return rule
+
+
+def clips_by_rule(
+    rule: str, n: int, estimator: str, clicks: ClickCounts, exam: Examination, wanted: int
+) -> list[float | None]:
+    """The clips to train with: one, or several to choose from.
+
+    Arguments:
+        rule: see `Settings.clip`.
+        n: how many clips a grid has.
+        estimator: what the clips are for.
+        clicks: the clicks to train on.
+        exam: how likely each rank is examined.
+        wanted: the number of clicks asked for; the last session may add a few.
+
+    >>> import numpy as np
+    >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [9, 9], [4, 2]])
+    >>> clicks = ClickCounts("", np.array([0, 2]), np.array([9]), docs, ranks, shown, clicked)
+    >>> clips_by_rule("schedule:a=-3,b=32", 6, "policy-aware", clicks, Examination([1.0, 0.5]), wanted=10**6)
+    [123.0]
+    """
+    if rule == "grid":
+        return clips_for(estimator, clicks, exam, n=n)
+    return [None] if rule == "none" else [_fixed_clip(rule, wanted)]
+
+
+def _fixed_clip(rule: str, wanted: int) -> float:
+    try:
+        if rule.startswith("schedule:"):
+            factors = dict(item.split("=") for item in rule.removeprefix("schedule:").split(","))
+            return clip_schedule(wanted, float(factors.pop("a")), float(factors.pop("b")), **factors)
+        clip = float(rule)
+        if 0.0 < clip < float("inf"):
+            return clip
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise CounterrankError(f"clip={rule!r}: expected grid, none, a number above 0, or schedule:a=-3,b=32")

@@ -1,0 +1,161 @@
+"""Where cells are run: the data of all folds, and what several cells have in common."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from counterrank.clicks.click_models import ClickModel
+from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.examination import Examination, inverse_rank
+from counterrank.clicks.policies import Deterministic
+from counterrank.clicks.policies.named import parse_policy
+from counterrank.clicks.simulation import simulate
+from counterrank.common.checks import FloatArray
+from counterrank.common.errors import CoverageWarning, DataError, NothingToLearnError
+from counterrank.data import Fold, RankingData
+from counterrank.data.labels import relevant_documents
+from counterrank.estimators import full_information
+from counterrank.estimators.named import weigher
+from counterrank.evaluation import evaluate
+from counterrank.experiments.production import train_production
+from counterrank.experiments.reproduction.cells import Cell, Logger, Traffic
+from counterrank.experiments.reproduction.clip_rules import clips_by_rule
+from counterrank.losses import named_loss
+from counterrank.training import Ranker, fit_best_clip
+
+
+class Workbench:
+    """Runs cells. What it remembers from one to the next saves time and changes no result."""
+
+    def __init__(self, folds: Mapping[int, Fold], threads: int | None = 1) -> None:
+        self._folds, self._threads = folds, threads
+        self._production = lru_cache(maxsize=16)(self._train_production)
+        self._logged = lru_cache(maxsize=4)(self._log)
+        self._pages = lru_cache(maxsize=64)(self._page_quality)
+
+    def run(self, cell: Cell) -> dict[str, Any]:
+        """Train the ranker of this cell and judge it by the labels of the test part."""
+        begin = time.perf_counter()
+        fold = self._folds[cell.fold]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CoverageWarning)  # what comes of broken conditions is what is shown
+            ranker, about = self._learn(cell, fold)
+        scores = np.zeros(fold.test.n_docs) if ranker is None else ranker.predict(fold.test)
+        k = cell.cutoff
+        names = list(dict.fromkeys(("arp", f"dcg@{k}", f"ndcg@{k}", "ndcg@10", f"precision@{k}")))
+        metrics = evaluate(scores, fold.test, cell.relevance_threshold, metrics=names, threads=self._threads)
+        return {"metrics": metrics, **about, "seconds": round(time.perf_counter() - begin, 3)}
+
+    def _learn(self, cell: Cell, fold: Fold) -> tuple[Ranker | None, dict[str, Any]]:
+        if cell.estimator == "production":
+            return self._production(cell.logger), {}
+        if fold.validation is None:
+            raise DataError("fold: has no validation part; expected one to stop early on")
+        if cell.estimator == "full-information":
+            weights = [full_information(part, cell.relevance_threshold) for part in (fold.train, fold.validation)]
+            ranker = self._ranker(cell).fit(fold.train, weights[0], validation=(fold.validation, weights[1]))
+            return ranker, _outcome(ranker)
+        return self._from_clicks(cell, fold.train, fold.validation)
+
+    def _from_clicks(
+        self, cell: Cell, train: RankingData, held_out: RankingData
+    ) -> tuple[Ranker | None, dict[str, Any]]:
+        exam = inverse_rank(eta=cell.eta)
+        clicks, other = self._logged(cell.traffic("train")), self._logged(cell.traffic("validation"))
+        about = {
+            "clicks": clicks.n_clicks,
+            "sessions": clicks.n_sessions,
+            "validation_clicks": other.n_clicks,
+            "pages": self._pages(cell.logger, cell.policy, cell.page, cell.cutoff),
+        }
+        judged_by = (held_out, weigher(cell.estimator, other, exam)())
+        clips = clips_by_rule(cell.clip, cell.clips, cell.estimator, clicks, exam, cell.clicks)
+        weigh = weigher(cell.estimator, clicks, exam)
+        try:
+            best = fit_best_clip(self._ranker(cell), train, weigh, clips, validation=judged_by, one_race=True)
+        except NothingToLearnError as error:  # a handful of clicks may tell of no difference between documents
+            return None, {**about, "untrained": str(error)}
+        return best.ranker, {**about, "clip": best.clip, **_outcome(best.ranker)}
+
+    def _ranker(self, cell: Cell) -> Ranker:
+        return Ranker(
+            loss=cell.loss,
+            k=cell.cutoff if named_loss(cell.loss).takes_k else None,
+            learning_rate=cell.step_size,
+            max_epochs=cell.max_epochs,
+            patience=cell.patience,
+            tolerance=cell.tolerance,
+            metric=cell.metric,
+            threads=self._threads,
+            seed=cell.seed_for("order"),
+        )
+
+    def _train_production(self, logger: Logger) -> Ranker:
+        train = self._folds[logger.fold].train
+        share, threshold = logger.share, logger.relevance_threshold
+        return train_production(train, share, threshold, logger.seed, self._threads, logger.norm)[0]
+
+    def _log(self, traffic: Traffic) -> ClickCounts:
+        """Clicks on the pages that the policy makes of the production ranker's order."""
+        data: RankingData = getattr(self._folds[traffic.logger.fold], traffic.part)
+        return simulate(
+            data,
+            self._production(traffic.logger).predict(data),
+            parse_policy(traffic.policy),
+            inverse_rank(eta=traffic.eta),
+            clicks=traffic.clicks,
+            seed=traffic.seed,
+            relevance_threshold=traffic.logger.relevance_threshold,
+            click_model=ClickModel(relevant=traffic.noise[1], other=traffic.noise[0]),
+            displays=traffic.displays,
+            threads=self._threads,
+        )
+
+    def _page_quality(self, logger: Logger, policy: str, page: int | None, cutoff: int) -> dict[str, float]:
+        """What users are shown while clicks are logged on the training queries, and what they would be otherwise."""
+        train = self._folds[logger.fold].train
+        scores = self._production(logger).predict(train)
+        shown = {"shown": parse_policy(policy), "unrandomised": Deterministic(page)}
+        threshold = logger.relevance_threshold
+        return {name: page_dcg(one, scores, train, cutoff, threshold, self._threads) for name, one in shown.items()}
+
+
+def page_dcg(
+    policy: Any,
+    scores: FloatArray,
+    data: RankingData,
+    cutoff: int,
+    relevance_threshold: float = 3,
+    threads: int | None = None,
+) -> float:
+    """The expected DCG@cutoff of the pages a policy shows, over queries with a relevant document.
+
+        mean over queries of the sum over relevant documents of E[1 / log2(1 + rank on the page)]
+
+    The expectation is exact: it is the propensity under an examination curve that equals the discounts.
+
+    >>> data = RankingData([[3.0], [2.0], [1.0]], [0, 3], labels=[0, 0, 4])
+    >>> round(page_dcg(parse_policy("replace-last:k=2"), data.features[:, 0], data, 5), 3)  # 1/2 of 1 / log2(3)
+    0.315
+    """
+    discounts = Examination(1.0 / np.log2(1.0 + np.arange(1, cutoff + 1)))
+    expected = policy.propensity(scores, data.offsets, discounts, threads=threads)
+    relevant = relevant_documents(data, relevance_threshold)
+    sums = np.add.reduceat(np.where(relevant, expected, 0.0), data.offsets[:-1])
+    some = np.add.reduceat(relevant.astype(np.int64), data.offsets[:-1]) > 0
+    return float(sums[some].mean())
+
+
+def _outcome(ranker: Ranker) -> dict[str, Any]:
+    return {
+        "validation": ranker.history_[ranker.best_epoch_ - 1]["validation"],
+        "step_size": ranker.learning_rate_,
+        "epochs": len(ranker.history_),
+        "best_epoch": ranker.best_epoch_,
+    }
