@@ -86,9 +86,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from importlib.metadata import version
+        from counterrank.common.version import installed_version
 
-        value: Any = version("counterrank")
+        value: Any = installed_version()
     elif name in _MODULES:
         value = importlib.import_module(_MODULES[name])
     elif name in _NAMES:

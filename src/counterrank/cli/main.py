@@ -15,6 +15,8 @@ from counterrank.cli.estimate import estimate
 from counterrank.cli.evaluate import evaluate
 from counterrank.cli.inspect import inspect
 from counterrank.cli.rank import rank
+from counterrank.cli.report import report
+from counterrank.cli.reproduce import reproduce
 from counterrank.cli.select import select
 from counterrank.cli.simulate import simulate
 from counterrank.cli.train import train
@@ -28,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (demo, simulate, inspect, train, evaluate, estimate, select, rank):
+for command in (demo, simulate, inspect, train, evaluate, estimate, select, rank, reproduce, report):
     app.command()(command)
 
 

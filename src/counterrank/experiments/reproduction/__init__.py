@@ -3,5 +3,6 @@
 from counterrank.experiments.reproduction.reproduce import reproduce
 from counterrank.experiments.reproduction.runs import Run, read_run
 from counterrank.experiments.reproduction.settings import Settings
+from counterrank.experiments.reproduction.summary import summarize
 
-__all__ = ["Run", "Settings", "read_run", "reproduce"]
+__all__ = ["Run", "Settings", "read_run", "reproduce", "summarize"]

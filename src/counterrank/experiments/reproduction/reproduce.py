@@ -15,6 +15,7 @@ import numpy as np
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.files import PathLike, atomic_file
 from counterrank.common.parallel import thread_count
+from counterrank.common.version import installed_version
 from counterrank.data import Fold, RankingData
 from counterrank.data.labels import relevant_documents
 from counterrank.data.sources import PARTS, open_data
@@ -24,7 +25,7 @@ from counterrank.experiments.reproduction.local import local_engine
 from counterrank.experiments.reproduction.runs import FORMAT, MARKER, VERSION, Run, read_run
 from counterrank.experiments.reproduction.settings import Settings
 from counterrank.experiments.reproduction.shared_data import describe_fold, fingerprint, share_fold
-from counterrank.experiments.reproduction.store import ResultWriter
+from counterrank.experiments.reproduction.store import RESULTS, ResultWriter
 
 _SHARED, _LOG = "data", "workers.log"
 
@@ -82,7 +83,8 @@ def _check_folder(folder: Path) -> None:
     """Whether the folder is new, empty or of an earlier run."""
     if folder.exists() and not folder.is_dir():
         raise CounterrankError(f"{folder}: is a file; expected a folder for the results")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).is_file():
+    ours = any((folder / name).is_file() for name in (MARKER, RESULTS))  # a kill may have left but one of them
+    if folder.is_dir() and any(folder.iterdir()) and not ours:
         raise CounterrankError(f"{folder}: exists and is not a run folder; it is left untouched")
 
 
@@ -111,12 +113,10 @@ def _cut(source: str, name: str, part: RankingData, settings: Settings) -> Ranki
 
 def _begin(folder: Path, settings: Settings, names: Sequence[str], folds: Sequence[Fold], notes: dict[str, Any]) -> Run:
     """Write down what is to be done; results of other settings stay in the folder and are not used."""
-    from counterrank import __version__
-
     content = {
         "format": FORMAT,
         "version": VERSION,
-        "counterrank": __version__,
+        "counterrank": installed_version(),
         **notes,
         "settings": settings.plain(),
         "data": [

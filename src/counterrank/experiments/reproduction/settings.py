@@ -138,8 +138,8 @@ _POLICIES = (
 QUICK: dict[str, Any] = {
     "runs": 3,
     "ks": (1, 2, 5, 20),
-    "clicks_by_k": 10**7,
-    "clicks": (10**3, 10**5, 10**7),
+    "clicks_by_k": 10**6,
+    "clicks": (10**2, 10**4, 10**6),
     "policies": (),
     "max_epochs": 30,
     "patience": 10,

@@ -1,0 +1,61 @@
+"""`counterrank report`."""
+
+from __future__ import annotations
+
+import json as json_format
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from counterrank.cli.options import Json
+from counterrank.cli.output import print_json, print_table, say
+from counterrank.common.files import atomic_file
+
+if TYPE_CHECKING:
+    from counterrank.experiments.reproduction import Run
+
+CLAIMS = "claims.json"
+_MARKS = {"holds": "yes", "does not hold": "no", "not enough evidence": "?"}
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="A folder written by reproduce, finished or not.")],
+    json: Json = False,
+) -> None:
+    """Write the report of a run again: report.html, claims.json, and the figures as PNG, SVG and CSV.
+
+    Example: counterrank report runs/mslr
+    """
+    from counterrank.experiments.reproduction import read_run
+
+    summary, files = write_all(read_run(run))
+    if json:
+        print_json({"files": [str(file) for file in files], "cells": summary["cells"]})
+        return
+    print_claims(summary["claims"])
+    cells = summary["cells"]
+    say(f"{cells['done']} of {cells['wanted']} cells done. The report is at {files[0]}.")
+
+
+def write_all(run: Run) -> tuple[dict[str, Any], list[Path]]:
+    """The summary of a run, its claims and its report; the page comes first among the files."""
+    from counterrank.experiments.claims import claims_document
+    from counterrank.experiments.reproduction import summarize
+    from counterrank.report import write_report
+
+    summary = summarize(run)
+    with atomic_file(run.folder / CLAIMS) as file:
+        document = claims_document(summary["claims"], summary)
+        file.write_text(json_format.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return summary, [*write_report(summary, run.folder), run.folder / CLAIMS]
+
+
+def print_claims(claims: list[dict[str, Any]]) -> None:
+    """The claims as a table."""
+    rows = [(_MARKS[claim["verdict"]], claim["statement"], claim["numbers"], claim["paper"]) for claim in claims]
+    print_table(
+        "What the paper found, and whether it holds here (? = not enough evidence)",
+        ("holds", "claim", "numbers", "in the paper"),
+        rows,
+    )
