@@ -1,0 +1,199 @@
+"""A connection to a Spark cluster: opened with errors that say what is wrong, quiet, and closed without remains."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from counterrank.common.errors import CounterrankError
+
+# Spark itself gives up on a silent master after 60 s.
+_MASTER_S, _CONNECT_S, _STOP_S = 45.0, 10.0, 20.0
+_SETTINGS = {
+    "spark.app.name": "counterrank",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "WARN",
+    "spark.task.maxFailures": "2",
+}
+
+
+def check_master(master: str) -> None:
+    """Whether cells can be run there, as far as the name and a knock on the door tell.
+
+    >>> check_master("local[2]")
+    >>> check_master("sc://host")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    counterrank.common.errors.CounterrankError: master 'sc://host': Spark Connect cannot run cells; expected ...
+    """
+    if master.startswith("sc://"):
+        raise CounterrankError(
+            f"master '{master}': Spark Connect cannot run cells; expected spark://HOST:PORT of the cluster, or local[*]"
+        )
+    if master.startswith("spark://"):
+        problems = [_knock(master, one) for one in master.removeprefix("spark://").split(",")]
+        if all(problems):
+            raise CounterrankError(f"master '{master}': {problems[0]}; is the master running, and is this its URL?")
+
+
+def _knock(master: str, address: str) -> str | None:
+    """Why nothing answers there; None if something does."""
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdecimal() and int(port) < 1 << 16):
+        raise CounterrankError(f"master '{master}': is no address; expected spark://HOST:PORT")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
+    except OSError as error:
+        return f"no connection ({error.strerror or error})"
+    return None
+
+
+@contextmanager
+def spark_context(master: str, log: Path) -> Iterator[Any]:
+    """A SparkContext and its JVM, for as long as they are needed; what they have to say goes to the log."""
+    check_master(master)
+    with _usual_interrupt(), _java(master, log) as gateway:
+        context = _connect(master, gateway, log)
+        try:
+            if "PYSPARK_PYTHON" not in os.environ:
+                context.pythonExec = sys.executable
+            yield context
+        finally:
+            with warnings.catch_warnings(), contextlib.suppress(Exception):
+                warnings.simplefilter("ignore")  # a JVM that died says goodbye with one
+                context.stop()
+
+
+def _connect(master: str, gateway: Any, log: Path) -> Any:
+    from pyspark import SparkContext
+
+    limit = threading.Timer(_MASTER_S, gateway.proc.kill)
+    if master.startswith("spark://"):  # other managers may rightly keep an application waiting
+        limit.start()
+    try:
+        return SparkContext(conf=_configuration(master), gateway=gateway)
+    except Exception as error:
+        reason = f"no answer from a Spark master in {_MASTER_S:.0f} s" if limit.finished.is_set() else why(error)
+        raise CounterrankError(f"master '{master}': {reason}; more in {log}") from None
+    finally:
+        limit.cancel()
+
+
+def _configuration(master: str) -> Any:
+    from pyspark import SparkConf
+
+    conf = SparkConf(loadDefaults=False).setMaster(master).setAll(list(_SETTINGS.items()))
+    if is_local(master):  # a laptop's own name often leads nowhere
+        conf = conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
+    return conf
+
+
+@contextmanager
+def _java(master: str, log: Path) -> Iterator[Any]:
+    """The JVM of the driver; pyspark alone would let it live as long as this process, and talk to the terminal."""
+    try:
+        from pyspark import SparkContext, java_gateway
+    except ImportError:
+        raise CounterrankError("Spark is not installed; it comes with: pip install 'counterrank[spark]'") from None
+    if SparkContext._gateway is not None:
+        raise CounterrankError("Spark is in use in this process; expected one that has made no SparkContext of its own")
+    launch: Any = java_gateway.launch_gateway
+    try:
+        with log.open("ab") as out:
+            gateway = launch(_configuration(master), popen_kwargs={"stdout": out, "stderr": out})
+    except Exception as error:
+        raise CounterrankError(
+            f"master '{master}': Spark did not start ({why(error)}); is there Java 17 or later? More in {log}"
+        ) from None
+    try:
+        yield gateway
+    finally:
+        SparkContext._gateway = SparkContext._jvm = None
+        _end(gateway)
+
+
+def _end(gateway: Any) -> None:
+    with contextlib.suppress(Exception):
+        gateway.shutdown()
+    gateway.proc.stdin.close()  # at which the JVM ends
+    try:
+        gateway.proc.wait(_STOP_S)
+    except Exception:
+        gateway.proc.kill()
+        gateway.proc.wait()
+
+
+@contextmanager
+def _usual_interrupt() -> Iterator[None]:
+    """Put back what Ctrl-C does, which a SparkContext changes for good."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
+
+
+def is_local(master: str) -> bool:
+    """Whether the executor is a part of this machine's JVM.
+
+    >>> is_local("local[*]"), is_local("local-cluster[2,1,1024]")
+    (True, False)
+    """
+    return master == "local" or master.startswith("local[")
+
+
+def is_alive(context: Any) -> bool:
+    """Whether the context can still run jobs."""
+    try:
+        return not context._jsc.sc().isStopped()
+    except Exception:
+        return False
+
+
+def executors(context: Any) -> int:
+    """How many executors the cluster gives us at the moment."""
+    count: int = context._jsc.sc().getExecutorMemoryStatus().size()
+    return count if is_local(context.master) else count - 1  # the driver is counted too
+
+
+def why(error: BaseException) -> str:
+    """The first line of what Java or Python says of an error.
+
+    >>> why(ValueError("no such thing\\nat line 1"))
+    'no such thing'
+    """
+    try:
+        message = error.java_exception.getMessage()  # type: ignore[attr-defined]
+    except Exception:
+        message = str(error)
+    lines = (message or type(error).__name__).strip().splitlines()
+    return str(lines[0]).strip() if lines else type(error).__name__
+
+
+def wait_for_cores(context: Any, limit: float, settled: float) -> int:
+    """How many cores there are, once executors came and no more of them have for a while."""
+    begin = changed = time.monotonic()
+    seen = (0, 0)
+    while True:
+        now, time_now = (executors(context), context.defaultParallelism), time.monotonic()
+        if now != seen:
+            seen, changed = now, time_now
+        if seen[0] > 0 and (is_local(context.master) or time_now - changed >= settled):
+            return seen[1]
+        if seen[0] == 0 and time_now - begin > limit:
+            raise CounterrankError(
+                f"master '{context.master}': no worker took us in {limit:.0f} s; are there workers, with free cores "
+                "and spark.executor.memory (1g unless set) to spare?"
+            )
+        time.sleep(0.1)
