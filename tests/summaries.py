@@ -1,9 +1,15 @@
 """Summaries of runs that never were, shaped like the paper's curves, for tests of the report."""
 
-import copy
+import atexit
+import functools
 import math
+import shutil
+import tempfile
+from pathlib import Path
 
 import numpy as np
+
+from counterrank.report import write_demo_report, write_report
 
 CLICKS = [10**p for p in range(2, 9)]
 PAGES = [1, 2, 3, 5, 10, 20, 50, 100]
@@ -256,7 +262,7 @@ def make_partial():
 def make_hostile():
     """A summary in which every text tries to leave its place."""
     bad = "</script><script>alert('x')</script><img src=http://evil.example/x onerror=alert(1)>"
-    summary = copy.deepcopy(make_summary(runs=2, figures=(1, 4)))
+    summary = make_summary(runs=2, figures=(4,))
     summary["data"][0]["source"] = bad
     summary["settings"][bad] = {"inner": bad}
     summary["cells"]["failures"] = [{"cell": bad, "error": bad}]
@@ -264,8 +270,8 @@ def make_hostile():
     summary["preset"] = bad
     summary["figures"][0]["title"] = bad
     summary["figures"][0]["panels"][0]["label"] = bad
-    summary["figures"][1]["panels"][0]["series"][0]["name"] = bad
-    summary["claims"][0] |= {key: bad for key in ("statement", "numbers", "paper", "id")}
+    summary["figures"][0]["panels"][0]["series"][0]["name"] = bad
+    summary["claims"][0] |= dict.fromkeys(("statement", "numbers", "paper", "id"), bad)
     summary["claims"][0]["checks"][0]["what"] = bad
     return summary
 
@@ -309,7 +315,27 @@ def make_demo():
         },
         "facts": [["Data", "synthetic:mslr, 3,000 queries"], ["Clicks", "10,000,000"], ["Page", "top 5"]],
         "next": [
-            ["counterrank reproduce --data synthetic:mslr --quick --out runs/first", "the paper's experiments, reduced"],
+            [
+                "counterrank reproduce --data synthetic:mslr --quick --out runs/first",
+                "the paper's experiments, reduced",
+            ],
             ["counterrank inspect --data DATA --log LOG", "what your own log can teach"],
         ],
     }
+
+
+@functools.cache
+def written(kind):
+    """The folder of a report, or the file of the demo's page, written once for all tests that look at it."""
+    folder = Path(tempfile.mkdtemp(prefix="counterrank-report-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    makers = {
+        "full": make_summary,
+        "one run": lambda: make_summary(runs=1, figures=(3,)),
+        "partial": make_partial,
+        "hostile": make_hostile,
+    }
+    if kind == "demo":
+        return write_demo_report(make_demo(), folder / "demo.html")
+    write_report(makers[kind](), folder)
+    return folder

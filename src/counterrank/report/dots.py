@@ -16,22 +16,24 @@ _ROW = 34  # pixels per row
 
 def dot_panel(
     rows: list[dict[str, Any]],
-    title: str,
-    subtitle: str,
+    title: tuple[str, str],
     axis: str,
     styles: dict[str, Style],
-    format: str = ".1%",
-    height: int = 300,
     width: int | None = None,
+    height: int = 300,
+    shares: bool = True,
 ) -> alt.LayerChart:
-    """Dots for rows of name, label, mean and possibly low and high, in the order given.
+    """Dots for rows of series, label, mean and possibly low and high, in the order given, under a title of two lines.
 
-    >>> chart = dot_panel([{"series": "a", "label": "a", "mean": 0.1}], "Cost", "", "DCG@5 lost", {})
+    Shares are percentages and have a stem from zero; other values stand on an axis of their own range.
+
+    >>> chart = dot_panel([{"series": "a", "label": "a", "mean": 0.1}], ("Cost", ""), "DCG@5 lost", {})
     >>> len(chart.layer)
     4
     """
     import altair as alt
 
+    format = ".1%" if shares else ".3f"
     order = [row["label"] for row in rows]
     names = [row["series"] for row in rows]
     looks = [styles.get(name, Style(INK)) for name in names]
@@ -41,7 +43,12 @@ def dot_panel(
         "series:N", legend=None, scale=alt.Scale(domain=names, range=[_dot(look.shape) for look in looks])
     )
     y = alt.Y("label:N", sort=order, title=None, scale=alt.Scale(domain=order), axis=_names_axis())
-    x = alt.X("mean:Q", title=axis, scale=alt.Scale(domain=_domain(drawn), nice=False), axis=_value_axis(format))
+    x = alt.X(
+        "mean:Q",
+        title=axis,
+        scale=alt.Scale(domain=_domain(drawn, shares), nice=False, zero=False),
+        axis=_value_axis(shares),
+    )
     base = alt.Chart({"values": drawn}).encode(y=y)
     tooltip = [alt.Tooltip("label:N", title="Name"), alt.Tooltip("mean:Q", title=axis, format=format)]
     if any("interval" in row for row in drawn):
@@ -51,7 +58,7 @@ def dot_panel(
     dots = base.mark_point(filled=True, size=110, opacity=1, stroke="white", strokeWidth=0.8)
     words = base.mark_text(align="center", dy=-13, fontSize=11.5, color=INK)
     layers = [
-        stems.transform_calculate(zero=str(_start(drawn))),
+        stems.transform_calculate(zero="0" if shares else str(_domain(drawn, shares)[0])),
         spans.encode(x=alt.X("low:Q"), x2="high:Q", color=color),
         dots.encode(x=x, color=color, shape=shape, tooltip=tooltip),
         words.encode(x=x, text=alt.Text("mean:Q", format=format)),
@@ -60,7 +67,7 @@ def dot_panel(
     return alt.LayerChart(
         layer=layers,
         height=height,
-        title=alt.TitleParams(title, subtitle=subtitle or " ", frame="bounds"),
+        title=alt.TitleParams(title[0], subtitle=title[1] or " ", frame="bounds"),
         width=width or "container",
     )
 
@@ -69,18 +76,15 @@ def _dot(shape: str) -> str:
     return "circle" if shape.startswith("M") else shape  # paths are for lines
 
 
-def _start(rows: list[dict[str, Any]]) -> float:
-    return _domain(rows)[0] if min((row["mean"] for row in rows), default=0.0) > 0 else 0.0
-
-
-def _domain(rows: list[dict[str, Any]]) -> list[float]:
+def _domain(rows: list[dict[str, Any]], shares: bool) -> list[float]:
+    """From where to where the axis goes; intervals far wider than the rest are cut."""
     means = [row["mean"] for row in rows] or [0.0]
-    low, high = min(0.0, *means), max(0.0, *means)
-    span = (high - low) or 1.0
+    low, high = (min([0.0, *means]), max([0.0, *means])) if shares else (min(means), max(means))
+    span = (high - low) or abs(high) or 1.0
     lows = [max(row["low"], low - 0.3 * span) for row in rows if "low" in row]
     highs = [min(row["high"], high + 0.3 * span) for row in rows if "high" in row]
     low, high = min([low, *lows]), max([high, *highs])
-    return [low - (0.08 * span if low < 0 else 0.02 * span), high + 0.1 * span]
+    return [low - (0.02 if shares and low == 0 else 0.1) * span, high + 0.1 * span]
 
 
 def _names_axis() -> Any:
@@ -97,7 +101,7 @@ def _names_axis() -> Any:
     )
 
 
-def _value_axis(format: str) -> Any:
+def _value_axis(shares: bool) -> Any:
     import altair as alt
 
-    return alt.Axis(grid=True, tickCount=5, format=".0%" if format.endswith("%") else format)
+    return alt.Axis(grid=True, tickCount=5, format=".0%" if shares else ".2f")

@@ -50,7 +50,8 @@ def panel_chart(
     """
     labels = readable_all(series_names([figure]))
     if is_dots(panel):
-        return dot_panel(_cost_rows(panel, labels), panel["label"], _SUBTITLES["cost"], "Share lost", styles)
+        title = (panel["label"], _SUBTITLES["cost"])
+        return dot_panel(_cost_rows(panel, labels), title, "Share lost", styles, width=width)
     if not panel.get("loss"):
         panel = panel | {"subtitle": _SUBTITLES.get(panel["name"], "on the labels of the test set")}
     return line_panel(panel, figure["x"] | {"places": _places(figure)}, styles, labels, width)

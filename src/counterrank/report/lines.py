@@ -53,7 +53,8 @@ def line_panel(
         shown=alt.condition(hover, alt.value(1), alt.value(0.18)) if live else alt.value(1),
         right="width" if live else str(width),  # the signal of this name is another one in a row of charts
     )
-    layers = [_level_layer(levels, axes)] if levels else []
+    layers = [_shade(places[0], x["shade"])] if x.get("shade") else []
+    layers += [_level_layer(levels, axes)] if levels else []
     layers += _line_layers(rows, axes)
     layers.append(_point_layer(rows, axes, str(panel["label"])))
     if live:
@@ -184,6 +185,14 @@ def _y_axis(low: float, high: float, height: int) -> Any:
     return alt.Axis(values=[round(i * step, digits + 2) for i in range(first, last + 1)], format=f",.{digits}f")
 
 
+def _shade(start: float, until: float) -> _LAYER:
+    """The ground up to some x in another colour."""
+    import altair as alt
+
+    ground = _chart("shade", [{"start": start / 2, "until": until}]).mark_rect(color="#fff6dd", clip=True)
+    return ground.encode(alt.X("start:Q"), alt.X2("until:Q"))
+
+
 def _level_layer(levels: list[dict[str, Any]], axes: _Axes) -> _LAYER:
     base = _chart("levels", levels)
     return base.mark_rule(clip=True).encode(
@@ -218,9 +227,9 @@ def _point_layer(rows: list[dict[str, Any]], axes: _Axes, label: str) -> _LAYER:
         alt.Tooltip("label:N", title="Series"),
         alt.Tooltip("at:N", title="At"),
         alt.Tooltip("mean:Q", title=label, format=",.4~f"),
-        alt.Tooltip("interval:N", title="95 % interval"),
-        alt.Tooltip("runs:Q", title="Runs"),
     ]
+    if any("runs" in row for row in rows):
+        tooltip += [alt.Tooltip("interval:N", title="95 % interval"), alt.Tooltip("runs:Q", title="Runs")]
     if any("chosen" in row for row in rows):
         tooltip.append(alt.Tooltip("chosen:N", title="Chosen (runs)"))
     # the selection has its rings; its points only answer the pointer
@@ -263,7 +272,7 @@ def _label_layers(ends: list[dict[str, Any]], axes: _Axes) -> list[_LAYER]:
     markers = base.mark_point(filled=True, size=48, strokeWidth=2).encode(
         y, **place, opacity=axes.shown, **axes.pick("color", "shape")
     )
-    words = _chart("labels", ends).mark_text(align="left", baseline="middle", fontSize=11.5, color=INK)
+    words = _chart("labels", ends).mark_text(align="left", baseline="middle", fontSize=11.5, color=INK, limit=190)
     return [
         *layers,
         markers,

@@ -34,6 +34,15 @@ def readable_all(names: Iterable[str]) -> dict[str, str]:
     return {name: label if taken.count(label) == 1 else name for name, label in labels.items()}
 
 
+def metric_name(name: str) -> str:
+    """A metric as it is written: abbreviations in capitals.
+
+    >>> metric_name("ndcg@5"), metric_name("precision@5")
+    ('NDCG@5', 'Precision@5')
+    """
+    return name.upper() if name.split("@")[0] in ("arp", "dcg", "ndcg", "mrr", "map") else name[:1].upper() + name[1:]
+
+
 def power(value: Any) -> str:
     """A number with powers of ten written as such from 100 on.
 

@@ -150,11 +150,12 @@ def _plain(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}: {_plain(inner)}" for name, inner in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(_plain(inner) for inner in value)
+        powers = all(isinstance(inner, int) and power(inner).startswith("10") for inner in value)
+        return ", ".join(power(inner) if powers else _plain(inner) for inner in value)
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "none"}[value]
     if isinstance(value, int):
-        return power(value) if value >= 1000 else str(value)
+        return power(value) if value >= 10**5 else f"{value:,}"
     return value if isinstance(value, str) else json.dumps(value)
 
 

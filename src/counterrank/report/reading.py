@@ -75,8 +75,12 @@ def caption(figure: dict[str, Any]) -> list[str]:
             sentences.append("Points with one run have none.")
     if any(is_cut(panel) for panel in figure["panels"]):
         sentences.append("Where an interval is far wider than the picture, it is cut at the edge.")
+    for panel in figure["panels"]:
+        blank = [str(series["name"]) for series in panel.get("series", []) if not _has_result(series)]
+        if blank and len(blank) < len(panel["series"]):
+            sentences.append(f"Nothing yet in “{panel['label']}” for {', '.join(map(readable, blank))}.")
     if len(there) < len(points):
-        sentences.append(f"{counted(len(points) - len(there), 'point')} of {len(points)} without a result yet.")
+        sentences.append(f"{len(points) - len(there)} of {counted(len(points), 'point')} have no result yet.")
     return sentences
 
 
@@ -88,6 +92,10 @@ def most_runs(figures: list[dict[str, Any]]) -> int:
     """
     every = (point for figure in figures for panel in figure.get("panels", []) for _, point in panel_points(panel))
     return max((int(point.get("runs") or 0) for point in every), default=0)
+
+
+def _has_result(series: dict[str, Any]) -> bool:
+    return any(is_number(point.get("mean")) for point in series.get("points", []))
 
 
 def _what(summary: dict[str, Any]) -> str:

@@ -67,15 +67,15 @@ def to_svg(spec: dict[str, Any]) -> str:
     return str(vl_convert.vegalite_to_svg(spec, vl_version=_version()))
 
 
-def to_png(spec: dict[str, Any]) -> bytes:
-    """A chart as PNG, two pixels for one.
+def to_png(svg: str) -> bytes:
+    """A chart from SVG to PNG, two pixels for one.
 
-    >>> to_png({"mark": "point", "data": {"values": [{}]}})[1:4]
+    >>> to_png(to_svg({"mark": "point", "data": {"values": [{}]}}))[1:4]
     b'PNG'
     """
     import vl_convert
 
-    return bytes(vl_convert.vegalite_to_png(spec, vl_version=_version(), scale=2))
+    return bytes(vl_convert.svg_to_png(svg, scale=2))
 
 
 def _version() -> str:

@@ -34,20 +34,15 @@ def write_report(summary: dict[str, Any], folder: PathLike) -> list[Path]:
     svgs: dict[int, str] = {}
     written: list[Path] = []
     for figure in summary.get("figures", []):
+        drawable = [(i, panel) for i, panel in enumerate(figure.get("panels", [])) if is_drawable(panel)]
+        for i, panel in drawable:
+            specs[panel_id(figure, i)] = page_spec(panel_chart(figure, panel, styles))
         name = target / "figures" / f"figure{figure['number']}"
-        still = []
-        for place, panel in enumerate(figure.get("panels", [])):
-            if is_drawable(panel):
-                live = panel_chart(figure, panel, styles)
-                specs[panel_id(figure, place)] = page_spec(live)
-                still.append(panel_chart(figure, panel, styles, PANEL_WIDTH))
-        if still:
-            spec = file_spec(still, f"Figure {figure['number']}. {figure.get('title', '')}")
-            svgs[figure["number"]] = to_svg(spec)
-            written += [
-                _write(name.with_suffix(".png"), to_png(spec)),
-                _write(name.with_suffix(".svg"), svgs[figure["number"]]),
-            ]
+        if drawable:
+            still = [panel_chart(figure, panel, styles, PANEL_WIDTH) for _, panel in drawable]
+            svg = to_svg(file_spec(still, f"Figure {figure['number']}. {figure.get('title', '')}"))
+            svgs[figure["number"]] = svg
+            written += [_write(name.with_suffix(".png"), to_png(svg)), _write(name.with_suffix(".svg"), svg)]
         written.append(_write(name.with_suffix(".csv"), figure_csv(figure)))
     return [_write(target / "report.html", report_page(summary, styles, specs, svgs)), *written]
 

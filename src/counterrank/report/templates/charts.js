@@ -5,10 +5,20 @@
   const NARROW = 460;
   const specs = JSON.parse(document.getElementById("specs").textContent);
 
+  function lines(text) {
+    const found = [""];
+    for (const word of text.split(" ")) {
+      const last = found.length - 1;
+      if (found[last] && found[last].length + word.length > 36) found.push(word);
+      else found[last] += (found[last] ? " " : "") + word;
+    }
+    return found;
+  }
+
   function fitted(spec, narrow) {
     if (!narrow) return spec;
-    if (spec.narrow) return spec.narrow;
     const copy = JSON.parse(JSON.stringify(spec));
+    if (copy.title && copy.title.text) copy.title.text = lines(copy.title.text);
     if (copy.layer && copy.layer.some((layer) => layer.name === "labels")) {
       const naming = ["leaders", "level leaders", "label markers", "labels"];
       copy.layer = copy.layer.filter((layer) => !naming.includes(layer.name));

@@ -1,0 +1,133 @@
+"""The pages in a real browser: nothing complained, every chart drawn, nothing fetched."""
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from html import unescape
+
+import pytest
+
+from tests.summaries import written
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium, which is not installed here")
+
+POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
+
+# Writes into the page what the browser saw: charts with the shapes in them, addresses asked for, texts too wide.
+PROBE = """
+<script>
+window.addEventListener("load", () => setTimeout(() => {
+  const charts = Array.from(document.querySelectorAll(".chart")).map((place) => ({
+    id: place.id,
+    drawn: place.dataset.drawn === "yes",
+    lines: place.querySelectorAll("svg .mark-line path").length,
+    symbols: place.querySelectorAll("svg .mark-symbol path").length,
+    labels: Array.from(place.querySelectorAll("svg .mark-text text")).map((text) => text.textContent),
+    wide: place.querySelector("svg") ? place.querySelector("svg").getBoundingClientRect().right > innerWidth + 1 : null,
+  }));
+  const fetched = performance.getEntriesByType("resource").map((entry) => entry.name);
+  const wide = document.documentElement.scrollWidth > innerWidth;
+  const seen = document.createElement("pre");
+  seen.id = "seen";
+  seen.textContent = JSON.stringify({ charts, fetched, wide });
+  document.body.append(seen);
+}, 1500));
+</script>
+"""
+
+
+@dataclass
+class Visit:
+    """What came of opening a page."""
+
+    messages: list[str]
+    charts: dict[str, dict] = field(default_factory=dict)
+    fetched: list[str] = field(default_factory=list)
+    wide: bool = False
+
+
+def visit(text, folder, width=1280):
+    """Open a page with the probe in it."""
+    file = folder / "page.html"
+    before, end, after = text.rpartition("</body>")  # the script that draws charts has such words too
+    file.write_text(before + PROBE + end + after, encoding="utf-8")
+    command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions"]
+    command += ["--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"]
+    command += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder / 'profile'}"]
+    command += ["--enable-logging=stderr", "--v=0", "--virtual-time-budget=6000", f"--window-size={width},1000"]
+    done = subprocess.run(
+        [*command, "--dump-dom", file.as_uri()], capture_output=True, text=True, timeout=120, encoding="utf-8"
+    )
+    messages = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, re.S)
+    assert found, f"the page did not come to its end: {done.stderr[-2000:]}"
+    seen = json.loads(unescape(found[1]))
+    return Visit(messages, {chart["id"]: chart for chart in seen["charts"]}, seen["fetched"], seen["wide"])
+
+
+def page(kind):
+    place = written(kind)
+    return (place / "report.html" if place.is_dir() else place).read_text(encoding="utf-8")
+
+
+def test_the_report_opens_without_a_word(tmp_path):
+    seen = visit(page("full"), tmp_path)
+    assert seen.messages == []
+    assert not seen.wide
+    assert list(seen.charts) == [f"figure{n}-{i}" for n in (1, 2, 3, 4) for i in (1, 2)]
+    assert all(chart["drawn"] and not chart["wide"] for chart in seen.charts.values())
+    assert [seen.charts[f"figure{n}-1"]["lines"] for n in (1, 2, 3, 4)] == [5, 6, 5 + 1, 5]
+    # as many points as the lines have places, rings of the selection, and a marker for each name
+    assert seen.charts["figure1-1"]["symbols"] == 5 * 8 - 2 + 7
+    assert seen.charts["figure3-2"]["symbols"] == 6 * 7 + 7 + 6
+    assert {"policy-aware", "rerank, randomised", "production", "full information"} <= set(
+        seen.charts["figure1-2"]["labels"]
+    )
+    assert "21.1%" in seen.charts["figure4-2"]["labels"]
+
+
+def test_the_report_fetches_nothing_even_if_it_may(tmp_path):
+    """Without the page's own policy, which would forbid it."""
+    text, count = POLICY.subn("", page("hostile"))
+    assert count == 1
+    seen = visit(text, tmp_path)
+    assert seen.fetched == []
+    assert seen.messages == []
+    assert all(chart["drawn"] for chart in seen.charts.values())
+
+
+def test_a_partial_report_on_a_small_screen(tmp_path):
+    seen = visit(page("partial"), tmp_path, width=500)  # the narrowest window that chromium opens
+    assert seen.messages == []
+    assert not seen.wide
+    assert len(seen.charts) == 5
+    assert all(chart["drawn"] and not chart["wide"] for chart in seen.charts.values())
+
+
+def test_the_demo_opens_without_a_word(tmp_path):
+    seen = visit(POLICY.sub("", page("demo")), tmp_path)
+    assert seen.messages == []
+    assert seen.fetched == []
+    assert seen.charts["reach"]["lines"] == 5
+    assert seen.charts["quality"]["symbols"] == 5
+
+
+def test_the_checks_can_fail(tmp_path):
+    bad = """<!doctype html><body><div class="chart" id="empty"></div>
+    <script>console.error("a complaint"); fetch("http://x.example/data.json").catch(() => 0);</script>
+    <img src="http://x.example/picture.png"><div style="width: 3000px">wide</div></body>"""
+    seen = visit(bad, tmp_path)
+    assert any("a complaint" in message for message in seen.messages)
+    assert {"http://x.example/data.json", "http://x.example/picture.png"} <= set(seen.fetched)
+    assert seen.wide
+    assert not seen.charts["empty"]["drawn"]
+
+
+def test_the_policy_of_the_page_forbids_fetching(tmp_path):
+    policy = POLICY.search(page("full"))[0]
+    text = f'<!doctype html><head>{policy}</head><body><img src="http://x.example/picture.png"></body>'
+    seen = visit(text, tmp_path)
+    assert any("Content Security Policy" in message for message in seen.messages)
