@@ -80,6 +80,8 @@ def main() -> None:
 def _leave(number: int, frame: object) -> None:
     """Remove what is half written and leave at once: no exception, which might strike inside compiled code."""
     if discard_unfinished():
+        if sys.stderr.isatty():
+            os.write(2, b"\x1b[?25h")  # a progress display hides the cursor
         os._exit(128 + number)
     again = threading.Timer(0.05, os.kill, (os.getpid(), number))  # a folder is just being replaced
     again.daemon = True

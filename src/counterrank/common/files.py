@@ -83,6 +83,28 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
         _unfinished.discard(temporary)
 
 
+@contextmanager
+def scratch_folder(path: PathLike) -> Iterator[Path]:
+    """A folder for as long as the block lasts, begun empty; a process that has to leave at once removes it too.
+
+    >>> with tempfile.TemporaryDirectory() as above:
+    ...     with scratch_folder(f"{above}/scratch") as folder:
+    ...         print(os.listdir(above))
+    ...     os.listdir(above)
+    ['scratch']
+    []
+    """
+    folder = Path(path)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    _unfinished.add(folder)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _unfinished.discard(folder)
+
+
 def read_stamp(folder: Path, marker: str, kind: str, version: int, made_by: str, error: type[Exception]) -> Any:
     """What the JSON file `marker` of a saved folder says, if it is of this kind and version.
 

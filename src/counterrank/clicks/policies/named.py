@@ -12,7 +12,7 @@ from counterrank.clicks.policies.mixed import Mixture
 from counterrank.clicks.policies.ranked import Deterministic, EpsilonGreedy, PlackettLuce, ReplaceLast, UniformInsert
 from counterrank.common.errors import CounterrankError
 
-_BETWEEN = re.compile(r"\s*\+\s*(?=[\d.]+\*)")  # not the plus of 1e+5
+_BETWEEN = re.compile(r"\s*\+\s*(?=[\d.]+(?:[eE]-\d+)?\s*\*)")  # not the plus of 1e+5
 
 POLICIES: dict[str, tuple[Callable[..., Policy], tuple[str, ...]]] = {
     "deterministic": (Deterministic, ("k",)),

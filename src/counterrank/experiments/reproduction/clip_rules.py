@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.common.errors import CounterrankError
@@ -9,14 +11,16 @@ from counterrank.estimators import clip_schedule
 from counterrank.estimators.named import clips_for
 
 
-def check_clip_rule(rule: str) -> str:
+def check_clip_rule(rule: Any) -> str:
     """The rule itself, if it is one.
 
     >>> check_clip_rule("schedule:a=-57,b=86")
     'schedule:a=-57,b=86'
     """
+    if not isinstance(rule, str):
+        raise CounterrankError(f"clip={rule!r}: expected a text, such as '100'")
     if rule not in ("grid", "none"):
-        _fixed_clip(rule, 1)
+        _fixed_clip(rule, 10**12)  # a schedule looks at its factors only with many clicks
     return rule
 
 

@@ -90,7 +90,7 @@ class _Maker:
                 run=run,
                 estimator=estimator,
                 loss=loss,
-                metric="arp" if loss.startswith("arp") else self.dcg,
+                metric="arp" if panel == "arp" or estimator == "production" else self.dcg,
                 policy=policy,
                 page=page,
                 clicks=clicks,

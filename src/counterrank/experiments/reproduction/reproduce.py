@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.errors import CounterrankError, DataError
-from counterrank.common.files import PathLike, atomic_file
+from counterrank.common.files import PathLike, atomic_file, scratch_folder
 from counterrank.common.parallel import thread_count
 from counterrank.common.version import installed_version
 from counterrank.data import Fold, RankingData
@@ -62,8 +61,8 @@ def reproduce(
         raise CounterrankError("data: none given; expected at least one fold")
     opened = engine or partial(local_engine, jobs=thread_count(jobs))
     _check_folder(folder)
+    folds = [_open(name, chosen) for name in names]  # where this fails, nothing is left in the folder
     with ResultWriter(folder) as results:
-        folds = [_open(name, chosen) for name in names]
         run = _begin(folder, chosen, names, folds, notes or {})
         waiting = run.missing()
         if not waiting:
@@ -132,12 +131,9 @@ def _begin(folder: Path, settings: Settings, names: Sequence[str], folds: Sequen
 @contextmanager
 def _shared(folder: Path, folds: list[Fold]) -> Iterator[list[Path]]:
     """The folds on disk for as long as they are needed; they are taken from the list, to free the memory."""
-    shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
-    paths: list[Path] = []
-    try:
+    with scratch_folder(folder):  # an older one is of a run that was killed
+        paths: list[Path] = []
         while folds:
             paths.append(folder / f"fold{len(paths) + 1}")
             share_fold(folds.pop(0), paths[-1])
         yield paths
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

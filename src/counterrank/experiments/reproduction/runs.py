@@ -55,5 +55,7 @@ def read_run(folder: PathLike) -> Run:
     """A run folder, finished or not."""
     path = existing(folder, "run folder")
     about = read_stamp(path, MARKER, FORMAT, VERSION, "counterrank reproduce", CounterrankError)
+    if not (isinstance(about.get("settings"), dict) and isinstance(about.get("data"), list)):
+        raise CounterrankError(f"{path / MARKER}: no settings or no data in it; the file is damaged")
     settings = Settings(**known_settings(about["settings"], str(path / MARKER)))
     return Run(path, settings, about, read_results(path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.resources import files
 from pathlib import Path
@@ -86,7 +86,14 @@ class Settings:
             value = getattr(self, name)
             if not test(value):
                 raise CounterrankError(f"{name.replace('_', '-')}={_shown(value)}: expected {expected}")
-        for loss in (*self.losses, *(name.rpartition("/")[2] for name in self.step_sizes)):
+        for known in fields(self):  # frozen, but not before it is whole
+            object.__setattr__(self, known.name, _canonical(known.name, getattr(self, known.name)))
+        for name in self.step_sizes:
+            figure, _, loss = name.rpartition("/")
+            if figure not in ("", *(f"figure{number}" for number in FIGURES)):
+                raise CounterrankError(f"step-sizes: {name!r}; expected a loss, or figure3/ and a loss")
+            named_loss(loss)
+        for loss in self.losses:
             named_loss(loss)
         for policy in self.policies:
             parse_policy(policy)
@@ -152,7 +159,7 @@ def quick(settings: Settings) -> Settings:
     """The same experiments on a reduced grid and on at most 300 queries of each part.
 
     >>> quick(Settings(relevance_threshold=2)).relevance_threshold
-    2
+    2.0
     """
     return replace(settings, **QUICK)
 
@@ -168,15 +175,12 @@ def read_preset(name: str) -> dict[str, Any]:
     >>> read_preset("paper-yahoo")["clip"]
     'schedule:a=-3,b=32'
     """
-    if name in preset_names():
-        text = (_folder() / f"{name}.toml").read_text(encoding="utf-8")
-    elif Path(name).is_file():
-        text = Path(name).read_text(encoding="utf-8")
-    else:
+    file = _folder() / f"{name}.toml" if name in preset_names() else Path(name)
+    if not file.is_file():
         raise CounterrankError(f"preset {name!r}: expected one of {', '.join(preset_names())}, or a TOML file")
     try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        content = tomllib.loads(file.read_bytes().decode())
+    except ValueError as error:  # also of bytes that are no text
         raise CounterrankError(f"preset {name}: not TOML ({error})") from None
     return known_settings(content, f"preset {name}")
 
@@ -202,17 +206,37 @@ def _shown(value: Any) -> str:
     return ",".join(str(item) for item in value) if isinstance(value, tuple) else repr(value)
 
 
+def _canonical(name: str, value: Any) -> Any:
+    """Settings that are equal are written alike, since the names of cells are made of them: 3 as 3.0, [1] as (1,)."""
+    if name == "step_sizes":
+        return {loss: _canonical("step_size", step) for loss, step in value.items()}
+    if isinstance(value, list | tuple):
+        return tuple(_canonical(name, item) for item in value)
+    return float(value) if name in _REAL and isinstance(value, int) else value
+
+
+def _texts(value: Any) -> bool:
+    """Whether these are different texts."""
+    several = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+    return several and len(set(value)) == len(value)
+
+
+def _pair(value: Any) -> bool:
+    two = isinstance(value, list | tuple) and len(value) == 2 and all(_number(item, 0.0, 1.0) for item in value)
+    return two and bool(value[0] < value[1])
+
+
 def _whole(value: Any, least: int, most: float = math.inf) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def _number(value: Any, least: float, most: float = math.inf) -> bool:
     numeric = isinstance(value, int | float) and not isinstance(value, bool)
-    return numeric and math.isfinite(value) and least <= value <= most
+    return numeric and -_LARGEST <= value <= _LARGEST and least <= value <= most
 
 
 def _rising(value: Any, least: int, most: float = math.inf) -> bool:
-    some = isinstance(value, Sequence) and len(value) > 0 and all(_whole(item, least, most) for item in value)
+    some = isinstance(value, list | tuple) and len(value) > 0 and all(_whole(item, least, most) for item in value)
     return some and sorted(set(value)) == list(value)
 
 
@@ -221,6 +245,17 @@ def _step(value: Any) -> bool:
 
 
 _MOST_CLICKS = 10**12
+_LARGEST = 1e300
+_REAL = (
+    "relevance_threshold",
+    "production_share",
+    "production_norm",
+    "eta",
+    "noise",
+    "validation_share",
+    "tolerance",
+    "step_size",
+)
 _RULES = (
     ("figures", lambda v: _rising(v, 1, 4), "some of 1, 2, 3, 4, in that order"),
     ("runs", lambda v: _whole(v, 1), "a whole number of at least 1"),
@@ -230,14 +265,14 @@ _RULES = (
     ("clicks", lambda v: _rising(v, 1, _MOST_CLICKS), "numbers of clicks, each larger than the one before"),
     ("page", lambda v: _whole(v, 1), "a whole number of at least 1"),
     ("cutoff", lambda v: _whole(v, 1), "a whole number of at least 1"),
-    ("losses", lambda v: len(v) > 0 and len(set(v)) == len(v), "different losses, at least one"),
-    ("policies", lambda v: len(set(v)) == len(v), "different policies"),
+    ("losses", lambda v: _texts(v) and len(v) > 0, "different losses, at least one"),
+    ("policies", _texts, "different policies"),
     ("relevance_threshold", lambda v: _number(v, -math.inf), "a number"),
     ("production_share", lambda v: _number(v, 0.0, 1.0) and v > 0, "a number above 0 and up to 1"),
     ("production_norm", lambda v: _number(v, 0.0) and v > 0, "a number above 0"),
     ("production_seed", lambda v: v is None or _whole(v, 0), "a whole number of at least 0"),
     ("eta", lambda v: _number(v, 0.0), "a number of at least 0"),
-    ("noise", lambda v: len(v) == 2 and all(_number(x, 0, 1) for x in v) and v[0] < v[1], "2 probabilities, rising"),
+    ("noise", _pair, "2 probabilities, rising"),
     ("validation_share", lambda v: _number(v, 0.0) and v > 0, "a number above 0"),
     ("max_epochs", lambda v: _whole(v, 1), "a whole number of at least 1"),
     ("patience", lambda v: v is None or _whole(v, 1), "a whole number of at least 1"),

@@ -64,7 +64,9 @@ class ResultWriter:
 
     def add(self, row: dict[str, Any]) -> None:
         """Write a row; when this returns it is on the disk."""
-        os.write(self._handle, json.dumps(row).encode() + b"\n")
+        line = json.dumps(row).encode() + b"\n"
+        while line:  # a disk that is nearly full takes a part, and is an error the next time
+            line = line[os.write(self._handle, line) :]
         os.fsync(self._handle)
 
     def __exit__(

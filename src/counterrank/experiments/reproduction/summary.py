@@ -158,7 +158,7 @@ def _cost_panel(run: Run, points: Sequence[Point]) -> dict[str, Any]:
         cells = next(point.cells for point in points if point.series == policy)
         shown, plain = (_values(run, cells, lambda row, name=name: row["pages"][name]) for name in _PAGES)  # type: ignore[misc]
         losses = [
-            None if one is None or other is None else 1.0 - one / other
+            None if one is None or not other else 1.0 - one / other
             for one, other in zip(shown["values"], plain["values"], strict=True)
         ]
         point = {"x": None, **_with_interval(losses), "shown": shown["mean"], "unrandomised": plain["mean"]}

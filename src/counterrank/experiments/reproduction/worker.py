@@ -50,9 +50,11 @@ def _listen() -> queue.SimpleQueue[dict[str, Any]]:
     cells: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     def read() -> None:
-        for line in sys.stdin:
-            cells.put(json.loads(line))
-        os._exit(0)
+        try:
+            for line in sys.stdin:
+                cells.put(json.loads(line))
+        finally:  # also where a kill of the parent cut a line short
+            os._exit(0)
 
     threading.Thread(target=read, daemon=True).start()
     return cells
