@@ -32,7 +32,7 @@ def demo(
     say(
         f"Making {queries:,} queries of built-in data ({shape}), showing {SESSIONS:,} pages of 5 results to simulated "
         "users,\nand learning rankers from what they click ...\n"
-        "(the first run also compiles the kernels, which takes a minute or two; later runs start at once)"
+        "(the first run also compiles, which takes a while; later runs start at once)"
     )
     begin = time.perf_counter()
     result = run_demo(shape, queries, seed, threads)

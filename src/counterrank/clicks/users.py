@@ -15,7 +15,6 @@ from counterrank.clicks.click_models import ClickModel
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.displays import Displays, merge_pages
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies._plan import PLACKETT_LUCE
 from counterrank.clicks.policies.base import as_policy, knows_propensity, propensity_of
 from counterrank.clicks.policies.pages import PageSource
 from counterrank.common.checks import FloatArray, IntArray, check_vector
@@ -125,11 +124,10 @@ class Users:
 
     def clicks_of_a_session(self) -> tuple[float, float] | None:
         """Their mean and the most that their mean square can be; None where only sampling could tell."""
-        plan = self.source.plan
-        if not self.source.is_built_in or (plan.kinds == PLACKETT_LUCE).any():
+        if not self.source.is_built_in or self.source.draws:
             return None
         means, squares = np.zeros((2, self.data.n_queries))
-        args = (plan, self.world, self.source.width, means, squares)
+        args = (self.source.plan, self.world, self.source.width, means, squares)
         for_queries(_simulation.expected_clicks, self.data.offsets, *args, threads=self.threads)
         mean = float((means * self.frequencies).sum())
         return mean, mean + float((squares * self.frequencies).sum())
@@ -140,7 +138,8 @@ class Users:
         asked: IntArray = rng.multinomial(sessions, self.frequencies)
         if not self.source.is_built_in:
             return self._in_chunks(asked, key, displays)
-        args = (self.source.plan, self.world, asked, self.source.width, key, displays)
+        source = self.source
+        args = (source.plan, self.world, asked, source.width, key, source.draws, True if displays else None)
         found = for_queries(_simulation.simulate_queries, self.data.offsets, *args, threads=self.threads)
         cells = _joined([part[0] for part in found])
         kept = None

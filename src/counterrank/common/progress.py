@@ -11,6 +11,26 @@ from typing import Any
 
 _DELAY = 2.0  # seconds; quicker work needs no bar
 
+# Told how much is done and how much there is to do, or None where that is not known.
+Watcher = Callable[[float, float | None], None]
+_watchers: list[Watcher] = []
+
+
+@contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """While this lasts, work draws no bars of its own but tells `watcher`, which may be called from any thread.
+
+    >>> with watched(lambda done, total: print(f"{done:g} of {total}")), progress("counting", total=2) as advance:
+    ...     advance(1)
+    0 of 2
+    1 of 2
+    """
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
+
 
 @contextmanager
 def progress(what: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
@@ -22,6 +42,9 @@ def progress(what: str, total: float | None = None) -> Iterator[Callable[[float]
     ...     advance(1)
     ...     advance(1)
     """
+    if _watchers:
+        yield _telling(_watchers[-1], total)
+        return
     if not sys.stderr.isatty():
         yield lambda amount: None
         return
@@ -30,6 +53,19 @@ def progress(what: str, total: float | None = None) -> Iterator[Callable[[float]
         yield bar.advance
     finally:
         bar.stop()
+
+
+def _telling(watcher: Watcher, total: float | None) -> Callable[[float], None]:
+    done, lock = 0.0, threading.Lock()
+
+    def advance(amount: float) -> None:
+        nonlocal done
+        with lock:
+            done += amount
+            watcher(done, total)
+
+    advance(0)
+    return advance
 
 
 class _LateBar:

@@ -88,7 +88,8 @@ def _merge_sort(scores: Array, order: Array, n: int, spare: Array) -> None:
                 else:
                     spare[place] = order[right]
                     right += 1
-        order[:n] = spare[:n]
+        for place in range(n):
+            order[place] = spare[place]
         width *= 2
 
 

@@ -25,8 +25,9 @@ def first_bad_row(first: int, last: int, offsets: Array, features: Array) -> int
 @exact_kernel
 def query_range(features: Array, start: int, end: int, low: Array, high: Array) -> None:
     """Smallest and largest value of every feature over the rows `start:end`."""
-    low[:] = features[start]
-    high[:] = features[start]
+    # by hand, since for whole rows numba also compiles the text of an error about their shapes, which takes seconds
+    for f in range(len(low)):
+        low[f] = high[f] = features[start, f]
     for row in range(start + 1, end):
         values = features[row]
         for f in range(len(values)):

@@ -1,9 +1,10 @@
 """Kernels of gradient descent on a linear model.
 
 `problem` is (offsets, features, weights, low, inverse, shared, longest, sets) and `loss` the numbers of a `LossSpec`.
-`sets` is (of_query, offsets, places): the sets of query q are of_query[q]:of_query[q + 1], the documents of set s are
-at places[offsets[s]:offsets[s + 1]] in their query, and `weights` follow `places`. Where `of_query` is empty, each
-query is one ranking, and `weights` follow the documents of the data.
+Where `sets` is None, each query is one ranking, and `weights` follow the documents of the data. Else it is (of_query,
+offsets, places): the sets of query q are of_query[q]:of_query[q + 1], the documents of set s are at
+places[offsets[s]:offsets[s + 1]] in their query, and `weights` follow `places`. Handed over as an argument of its own,
+a None has numba leave out what is for sets.
 """
 
 from __future__ import annotations
@@ -40,41 +41,38 @@ def _add_at(places: Array, values: Array, out: Array) -> None:
 
 
 @kernel
-def _loss_of_rankings(
-    q: int, start: int, end: int, sets: Any, loss: Any, scores: Array, weights: Array, slopes: Array, room: Any
-) -> float:
-    """The loss of the query as a whole, or of all its sets; `slopes` gets d loss / d scores."""
+def _loss_of_sets(q: int, sets: Any, loss: Any, scores: Array, weights: Array, slopes: Array, room: Any) -> float:
+    """The loss of all sets of a query; `slopes` gets d loss / d scores."""
     kind, alpha, k, band, table = loss
     _, _, set_scores, set_slopes, _, floats, ints = room
     of_query, offsets, places = sets
-    whole = len(of_query) == 0
-    n_sets = 1 if whole else of_query[q + 1] - of_query[q]
-    if not whole:
-        slopes[:] = 0.0
+    slopes[:] = 0.0
     value = 0.0
-    for i in range(n_sets):
-        # one call of the loss for both kinds, since it is compiled into each place it is called from
-        first, last, own, own_slopes = start, end, scores, slopes
-        if not whole:
-            first, last = offsets[of_query[q] + i], offsets[of_query[q] + i + 1]
-            own, own_slopes = set_scores[: last - first], set_slopes[: last - first]
-            _gather(places[first:last], scores, own)
+    for s in range(of_query[q], of_query[q + 1]):
+        first, last = offsets[s], offsets[s + 1]
+        own, own_slopes = set_scores[: last - first], set_slopes[: last - first]
+        _gather(places[first:last], scores, own)
         value += query_loss(kind, alpha, k, band, table, own, weights[first:last], own_slopes, floats, ints)
-        if not whole:
-            _add_at(places[first:last], own_slopes, slopes)
+        _add_at(places[first:last], own_slopes, slopes)
     return value
 
 
 @kernel
-def _query_gradient(q: int, problem: Any, loss: Any, coefficients: Array, room: Any, gradient: Array) -> float:
+def _query_gradient(
+    q: int, problem: Any, sets: Any, loss: Any, coefficients: Array, room: Any, gradient: Array
+) -> float:
     """The loss of one query, and its gradient for the coefficients."""
-    offsets, features, weights, low, inverse, shared, _, sets = problem
+    offsets, features, weights, low, inverse, shared, _, _ = problem
     at = 0 if shared else q
     start, end = offsets[q], offsets[q + 1]
     rows, scores, slopes, scaled = features[start:end], room[0][: end - start], room[1][: end - start], room[4]
     constant = scaled_coefficients(coefficients, low[at], inverse[at], scaled)
     score_rows(rows, scaled, constant, scores)
-    value = _loss_of_rankings(q, start, end, sets, loss, scores, weights, slopes, room)
+    if sets is None:
+        kind, alpha, k, band, table = loss
+        value = query_loss(kind, alpha, k, band, table, scores, weights[start:end], slopes, room[5], room[6])
+    else:
+        value = _loss_of_sets(q, sets, loss, scores, weights, slopes, room)
     gradient_of_rows(rows, slopes, gradient)
     for f in range(len(coefficients)):
         gradient[f] *= inverse[at, f]
@@ -91,7 +89,7 @@ def sgd_epoch(queries: Array, problem: Any, loss: Any, step: float, coefficients
     gradient = np.empty(len(coefficients))
     value = 0.0
     for i in range(len(queries)):
-        value += _query_gradient(queries[i], problem, loss, coefficients, room, gradient)
+        value += _query_gradient(queries[i], problem, problem[7], loss, coefficients, room, gradient)
         square = 0.0
         for f in range(len(coefficients)):
             coefficients[f] -= step * gradient[f]
@@ -129,7 +127,7 @@ def batch_epoch(
             totals[piece] = 0.0
             values[at] = 0.0
             for i in range(bounds[at], bounds[at + 1]):
-                values[at] += _query_gradient(queries[i], problem, loss, coefficients, room, gradient)
+                values[at] += _query_gradient(queries[i], problem, problem[7], loss, coefficients, room, gradient)
                 for f in range(len(coefficients)):
                     totals[piece, f] += gradient[f]
         if thread > 0:

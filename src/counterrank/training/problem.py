@@ -53,13 +53,14 @@ class LinearProblem:
                 f"{name}: equal within every {what}, so there is nothing to learn; expected at least one {what} whose "
                 "documents differ in weight"
             )
-        of_query, offsets, places = np.empty((3, 0), np.int64)
+        members: tuple[IntArray, IntArray, IntArray] | None = None
         if sets is not None:
             # sets of equal weights count in the sum that weights are divided by, as such queries do
             sets, weights = sets.subset(usable, weights)
-            of_query, offsets, places = sets.by_query(data)
+            members = sets.by_query(data)
             usable = np.unique(sets.owners)
-            work = work + np.bincount(sets.owners, weights=np.diff(offsets), minlength=data.n_queries).astype(np.int64)
+            sizes = np.bincount(sets.owners, weights=np.diff(sets.offsets), minlength=data.n_queries)
+            work = work + sizes.astype(np.int64)
         kernel_data = (
             data.offsets,
             data.features,
@@ -68,7 +69,7 @@ class LinearProblem:
             scales.inverse,
             scales.shared,
             longest_query(data.offsets),  # no set is longer
-            (of_query, offsets, places),
+            members,
         )
         return cls(kernel_data, loss, usable, data.n_features, work)
 

@@ -66,10 +66,14 @@ def fill_pages(
     key: np.uint64,
     begin: int,
     chosen: Array,
+    draws: bool | None,
     page_offsets: Array,
     docs: Array,
 ) -> None:
-    """Write the pages of the sessions `turn[first:last]`, as rows of the data."""
+    """Write the pages of the sessions `turn[first:last]`, as rows of the data.
+
+    `draws` is None where no component is Plackett-Luce; numba then leaves out what is for it.
+    """
     n_queries = len(offsets) - 1
     state = np.empty(1, np.uint64)
     nothing = np.empty(0, np.int64)
@@ -85,7 +89,7 @@ def fill_pages(
             continue
         row = offsets[q]
         page = docs[page_offsets[i] : page_offsets[i + 1]]
-        if kind == PLACKETT_LUCE:
+        if draws is not None and kind == PLACKETT_LUCE:
             logits = plan.scores[row : offsets[q + 1]]
             if planted != q or component != c:
                 plant(logits, plan.values[c], nothing, 0, tree)

@@ -69,6 +69,11 @@ class PageSource:
         """Whether kernels can draw all its pages."""
         return all(part.custom is None for part in self.parts)
 
+    @property
+    def draws(self) -> bool | None:
+        """True if pages of a Plackett-Luce component have to be drawn, else None: kernels then compile without it."""
+        return True if (self.plan.kinds == _plan.PLACKETT_LUCE).any() else None
+
     def one_each(self, seed: int | np.random.Generator) -> tuple[IntArray, IntArray]:
         """One page for each query: documents by rank as row indices, and where each page begins."""
         page_offsets, docs = self.draw(np.arange(len(self.offsets) - 1), seed_key(seed), 0)
@@ -87,11 +92,12 @@ class PageSource:
         own = self._own_pages(queries, chosen, key, begin)
         page_offsets = offsets_of(chosen[2])
         docs = np.empty(page_offsets[-1], np.int64)
-        if (self.plan.kinds == _plan.PLACKETT_LUCE).any():
+        if self.draws:
             turn = np.argsort(queries, kind="stable")  # sessions of one query share the work of preparing it
         else:
             turn = np.arange(n)
-        for_range(_sessions.fill_pages, n, turn, queries, *fixed, page_offsets, docs, threads=self.threads)
+        args = (turn, queries, *fixed, self.draws, page_offsets, docs)
+        for_range(_sessions.fill_pages, n, *args, threads=self.threads)
         for sessions, rows in own:
             docs[_places(page_offsets, sessions)] = rows
         return page_offsets, docs
