@@ -431,6 +431,18 @@ def test_what_a_policy_of_your_own_returns_is_checked(docs, bounds, message):
         (lambda: parse_policy("replace-last:k"), "'k'; expected settings such as k=5"),
         (lambda: parse_policy("replace-last:k=2.5"), "k=2.5; expected a number"),
         (lambda: parse_policy("replace-last:epsilon=0.5"), "no setting 'epsilon'; expected k"),
+        (lambda: parse_policy("*"), r"policy '\*': '\*'; expected terms such as 0.9\*deterministic:k=5"),
+        (lambda: parse_policy("most*deterministic:k=5"), r"'most\*deterministic:k=5'; expected terms such as"),
+        (
+            lambda: parse_policy("0.9*deterministic:k=5+0.1"),
+            r"policy 'deterministic:k=5\+0.1': k=5\+0.1; expected a numb",
+        ),
+        (lambda: parse_policy("0.9*deterministic:k=5+0.2*replace-last:k=5"), "shares: sum to 1.1; expected 1"),
+        (lambda: parse_policy("1.5*deterministic:k=5+-0.5*replace-last:k=5"), "k=5\\+-0.5"),
+        (lambda: parse_policy("nan*deterministic:k=5"), r"'nan\*deterministic:k=5'; expected terms such as"),
+        (lambda: parse_policy("0.5*nonsense+0.5*replace-last:k=5"), "policy 'nonsense': unknown; expected one of"),
+        (lambda: parse_policy("0.5*0.5*replace-last:k=5"), "shares: sum to 0.5; expected 1"),
+        (lambda: parse_policy("1*"), "policy '': unknown; expected one of"),
     ],
 )
 def test_bad_policies(make, message):
@@ -463,6 +475,27 @@ def test_policies_by_name():
     assert parse_policy("epsilon-greedy:k=5,epsilon=0.2") == EpsilonGreedy(5, 0.2)
     assert parse_policy("uniform-insert:k=none") == UniformInsert(None)
     assert parse_policy("plackett-luce:k=3,temperature=0.5") == PlackettLuce(3, 0.5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0.9*deterministic:k=5+0.1*plackett-luce:k=5,temperature=1e+2",
+        "0.9*deterministic:k=5 + 0.1*plackett-luce:k=5,temperature=1e2",
+        " 0.9 * deterministic:k=5 +  .1 * plackett-luce:k=5,temperature=100 ",
+        "9e-1*deterministic:k=5+1e-1*plackett-luce:k=5,temperature=100",
+    ],
+)
+def test_mixtures_by_name(text):
+    assert repr(parse_policy(text)) == repr(Mixture([Deterministic(5), PlackettLuce(5, 100.0)], [0.9, 0.1]))
+
+
+def test_mixtures_of_many_by_name():
+    three = parse_policy("0.5*plackett-luce:k=5,temperature=1e+5+0.25*uniform-insert:k=3+0.25*deterministic")
+    assert repr(three) == repr(
+        Mixture([PlackettLuce(5, 1e5), UniformInsert(3), Deterministic(None)], [0.5, 0.25, 0.25])
+    )
+    assert repr(parse_policy("1*replace-last:k=5")) == repr(Mixture([ReplaceLast(5)], [1.0]))
 
 
 @pytest.mark.parametrize(

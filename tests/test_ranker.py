@@ -1,5 +1,6 @@
 """What `Ranker` promises: determinism, early stopping on the metric, the best model kept, clear refusals."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -247,6 +248,11 @@ BAD_SETTINGS = [
     ({"learning_rate": True}, r"^learning_rate=True: "),
     ({"max_epochs": 0}, r"^max_epochs=0: expected a whole number of at least 1"),
     ({"patience": 1.5}, r"^patience=1\.5: expected a whole number of at least 1"),
+    ({"tolerance": -1e-9}, r"^tolerance=-1e-09: expected a number of at least 0"),
+    ({"tolerance": float("nan")}, r"^tolerance=nan: "),
+    ({"tolerance": float("inf")}, r"^tolerance=inf: "),
+    ({"tolerance": None}, r"^tolerance=None: "),
+    ({"tolerance": True}, r"^tolerance=True: "),
     ({"batch_queries": "all"}, r"^batch_queries='all': expected a whole number of at least 1"),
     ({"metric": "mrr"}, r"^metric 'mrr': needs to know all relevant documents"),
     ({"metric": "clicks"}, r"^metric 'clicks': unknown; expected one of arp, dcg"),
@@ -294,3 +300,29 @@ def test_predict_refuses():
         fitted(max_epochs=1).predict(NARROW)
     with pytest.raises(cr.CounterrankError, match=r"^data: list; expected RankingData"):
         fitted(max_epochs=1).predict([[1.0] * 6])
+
+
+def test_patience_waits_for_more_than_the_tolerance():
+    """No validation metric moves by 1000, so only the first epoch counts; the best model is kept all the same."""
+    settings = {"validation": (DATA, WEIGHTS), "learning_rate": 0.05, "max_epochs": 30, "patience": 4}
+    patient, hasty = (fitted("arp-logistic", None, **settings, tolerance=tolerance) for tolerance in (0.0, 1000.0))
+    assert len(hasty.history_) == 5 < len(patient.history_)
+    seen = [row["validation"] for row in hasty.history_]
+    assert seen == [row["validation"] for row in patient.history_[:5]]
+    assert seen[hasty.best_epoch_ - 1] == min(seen)
+    assert hasty.best_epoch_ > 1  # the case means something
+
+
+@pytest.mark.parametrize("tolerance", [0.25, np.float32(0.25), np.int64(2)])
+def test_the_tolerance_is_saved(tmp_path, tolerance):
+    fitted(learning_rate=1.0, tolerance=tolerance).save(tmp_path / "ranker")
+    assert cr.Ranker.load(tmp_path / "ranker").tolerance == tolerance
+
+
+def test_rankers_saved_before_there_was_a_tolerance(tmp_path):
+    fitted(learning_rate=1.0).save(tmp_path / "ranker")
+    file = tmp_path / "ranker" / "model.json"
+    content = json.loads(file.read_text())
+    del content["settings"]["tolerance"]
+    file.write_text(json.dumps(content))
+    assert cr.Ranker.load(tmp_path / "ranker").tolerance == 0.0

@@ -7,7 +7,7 @@ from counterrank import losses
 from counterrank.data import RankingData, make_ranking_data
 from counterrank.models import LinearModel, Scaler
 from counterrank.training import Ranker
-from counterrank.training.descent import Run, Schedule, natural_step, race, standings
+from counterrank.training.descent import Run, Schedule, _rounds, natural_step, race, race_epochs, standings
 from counterrank.training.problem import LinearProblem
 from tests.naive_training import descend, ragged_data, ragged_weights, scaled_features
 
@@ -129,12 +129,12 @@ def test_order_is_a_shuffle_that_changes_with_the_epoch():
     assert SCHEDULE.order(queries, 1).tolist() == first.tolist()
 
 
-def scripted_run(step: float, outcomes, on_validation=True) -> Run:
+def scripted_run(step: float, outcomes, on_validation=True, tolerance=0.0) -> Run:
     """A run whose validation metric is told beforehand, by epoch."""
     coming = iter(outcomes)
     judge = (lambda coefficients, threads: np.array([next(coming)])) if on_validation else None
     problem = make_problem(DATA, WEIGHTS, "arp-hinge")
-    schedule = Schedule(max_epochs=len(outcomes), patience=3, batch=1, entropy=1, threads=1)
+    schedule = Schedule(len(outcomes), patience=3, batch=1, entropy=1, threads=1, tolerance=tolerance)
     return Run(problem, schedule, step, lambda coefficients, threads: np.zeros(1), judge)
 
 
@@ -143,6 +143,58 @@ def test_patience_counts_epochs_since_the_best():
     run.advance(100, 1, lambda amount: None)
     # best at epoch 2 (an equal value later is no improvement); 3, 4, 5 bring nothing
     assert (run.best_epoch, len(run.history)) == (2, 5)
+
+
+def test_patience_counts_only_improvements_beyond_the_tolerance():
+    # 1.0 counts; 1.5, 1.75 and 2.0 are not more than 1 above it; then patience is over
+    run = scripted_run(0.1, [1.0, 1.5, 1.75, 2.0, 9.0], tolerance=1.0)
+    run.advance(100, 1, lambda amount: None)
+    assert (run.best_epoch, len(run.history)) == (4, 4)
+
+
+def test_small_improvements_add_up():
+    # each is below the tolerance, but the third is 1.5 above the last one that counted
+    run = scripted_run(0.1, [1.0, 1.5, 2.0, 2.5, 2.0, 2.0, 2.0, 9.0], tolerance=1.0)
+    run.advance(100, 1, lambda amount: None)
+    assert (run.best_epoch, len(run.history)) == (4, 7)
+
+
+@pytest.mark.parametrize(
+    ("max_epochs", "rounds"),
+    [
+        (1, [(1, 7), (1, 5), (1, 3), (1, 1)]),
+        (20, [(2, 7), (3, 5), (8, 3), (20, 1)]),
+        (100, [(8, 7), (16, 5), (40, 3), (100, 1)]),
+        (101, [(8, 7), (16, 5), (40, 3), (101, 1)]),
+        (1000, [(8, 7), (16, 5), (40, 3), (1000, 1)]),
+    ],
+)
+def test_the_heats_of_a_race(max_epochs, rounds):
+    assert _rounds(max_epochs) == rounds
+    begins = [0, *(until for until, _ in rounds)]
+    runs = [10, 7, 5, 3]
+    assert race_epochs(max_epochs) == sum(
+        n * (until - begin) for n, begin, (until, _) in zip(runs, begins, rounds, strict=False)
+    )
+
+
+def test_long_races_end_and_train_the_winner_to_the_end():
+    """Three of the first ten step sizes go beyond epoch 40, and the winner is as if it had run alone."""
+    problem = make_problem(DATA, WEIGHTS, "arp-hinge")
+    schedule = Schedule(max_epochs=150, patience=150, batch=1, entropy=1, threads=2)
+    made = []
+
+    def make_run(step: float) -> Run:
+        run = Run(problem, schedule, step, lambda coefficients, threads: -np.abs(coefficients - 1), None)
+        made.append(run)
+        return run
+
+    winner = race(make_run, natural_step(problem), schedule, lambda amount: None)
+    assert len(winner.history) == 150
+    assert sum(len(run.history) > 40 for run in made[:10]) <= 3
+    alone = make_run(winner.step)
+    alone.advance(150, 1, lambda amount: None)
+    assert alone.kept.tolist() == winner.kept.tolist()
 
 
 def test_the_kept_model_is_a_copy():
