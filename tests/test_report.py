@@ -173,6 +173,7 @@ def test_the_rest_of_the_page():
         "229 of 230 rankers trained, 1 failed; 2 min 7 s of work",
         "policy-aware, lambdaloss-truncated 40 3.1 s 2 min 4 s",
         "no click on a query with two documents",
+        "dcg-logistic (7), dcg-hinge (1)",
         "counterrank reproduce --data synthetic:mslr:queries=2000 --out RUN",
         "After 10⁸ clicks, the policy-aware ranker has a DCG@5 of",
         "Shades are 95 % intervals of the mean over 8 runs.",

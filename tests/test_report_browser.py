@@ -4,12 +4,13 @@ import json
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import unescape
 
 import pytest
 
-from tests.summaries import written
+from counterrank.report.names import number
+from tests.summaries import make_summary, written
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium, which is not installed here")
@@ -28,12 +29,20 @@ window.addEventListener("load", () => setTimeout(() => {
     labels: Array.from(place.querySelectorAll("svg .mark-text text")).map((text) => text.textContent),
     wide: place.querySelector("svg") ? place.querySelector("svg").getBoundingClientRect().right > innerWidth + 1 : null,
   }));
+  const cell = document.querySelector(".chart .mark-path path");  // the ground around one point
+  const place = cell && cell.closest(".chart");
+  for (const type of cell ? ["pointerover", "pointermove", "mouseover", "mousemove"] : [])
+    cell.dispatchEvent(new PointerEvent(type, { bubbles: true, clientX: 200, clientY: 200 }));
   const fetched = performance.getEntriesByType("resource").map((entry) => entry.name);
   const wide = document.documentElement.scrollWidth > innerWidth;
-  const seen = document.createElement("pre");
-  seen.id = "seen";
-  seen.textContent = JSON.stringify({ charts, fetched, wide });
-  document.body.append(seen);
+  setTimeout(() => {
+    const tip = document.getElementById("vg-tooltip-element");
+    const faint = place ? place.querySelectorAll(".mark-line path[opacity='0.18']").length : 0;
+    const seen = document.createElement("pre");
+    seen.id = "seen";
+    seen.textContent = JSON.stringify({ charts, fetched, wide, faint, tip: tip ? tip.innerText : "" });
+    document.body.append(seen);
+  }, 500);
 }, 1500));
 </script>
 """
@@ -44,9 +53,11 @@ class Visit:
     """What came of opening a page."""
 
     messages: list[str]
-    charts: dict[str, dict] = field(default_factory=dict)
-    fetched: list[str] = field(default_factory=list)
-    wide: bool = False
+    charts: dict[str, dict]
+    fetched: list[str]
+    wide: bool
+    faint: int  # lines that stepped back for the one under the pointer
+    tip: list[str]
 
 
 def visit(text, folder, width=1280):
@@ -65,7 +76,8 @@ def visit(text, folder, width=1280):
     found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, re.S)
     assert found, f"the page did not come to its end: {done.stderr[-2000:]}"
     seen = json.loads(unescape(found[1]))
-    return Visit(messages, {chart["id"]: chart for chart in seen["charts"]}, seen["fetched"], seen["wide"])
+    charts = {chart["id"]: chart for chart in seen["charts"]}
+    return Visit(messages, charts, seen["fetched"], seen["wide"], seen["faint"], seen["tip"].split())
 
 
 def page(kind):
@@ -87,6 +99,12 @@ def test_the_report_opens_without_a_word(tmp_path):
         seen.charts["figure1-2"]["labels"]
     )
     assert "21.1%" in seen.charts["figure4-2"]["labels"]
+    # the pointer stands at the first point of figure 1
+    assert seen.faint == 4
+    point = make_summary()["figures"][0]["panels"][0]["series"][0]["points"][0]
+    interval = f"{number(point['low'])} to {number(point['high'])}"
+    words = f"Series policy-aware At 1 ARP (lower is better) {number(point['mean'])} 95 % interval {interval} Runs 8"
+    assert seen.tip == words.split()
 
 
 def test_the_report_fetches_nothing_even_if_it_may(tmp_path):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from counterrank.report.labels import spread
 from counterrank.report.names import SUPERSCRIPTS, number, power
-from counterrank.report.points import is_number, value_range
+from counterrank.report.points import chosen_words, is_number, value_range
 from counterrank.report.styles import Style
 from counterrank.report.vega import INK
 
@@ -96,11 +97,15 @@ def _rows(panel: dict[str, Any], labels: dict[str, str]) -> list[dict[str, Any]]
         name = str(series["name"])
         for point in series.get("points", []):
             if is_number(point.get("mean")) and is_number(point.get("x")):
-                row = {"series": name, "label": labels.get(name, name), "at": power(point["x"])}
+                row = {
+                    "series": name,
+                    "label": labels.get(name, name),
+                    "at": power(point["x"]),
+                    "value": number(point["mean"]),
+                }
                 row |= {key: point[key] for key in ("x", "mean", "low", "high", "runs") if point.get(key) is not None}
-                chosen = [str(loss) for loss in point.get("chosen") or [] if loss]
-                if chosen:
-                    row["chosen"] = ", ".join(f"{loss} ({chosen.count(loss)})" for loss in dict.fromkeys(chosen))
+                if chosen_words(point):
+                    row["chosen"] = chosen_words(point)
                 rows.append(row | {"interval": _interval(point)})
     return rows
 
@@ -223,19 +228,29 @@ def _line_layers(rows: list[dict[str, Any]], axes: _Axes) -> list[_LAYER]:
 def _point_layer(rows: list[dict[str, Any]], axes: _Axes, label: str) -> _LAYER:
     import altair as alt
 
-    tooltip = [
-        alt.Tooltip("label:N", title="Series"),
-        alt.Tooltip("at:N", title="At"),
-        alt.Tooltip("mean:Q", title=label, format=",.4~f"),
-    ]
-    if any("runs" in row for row in rows):
-        tooltip += [alt.Tooltip("interval:N", title="95 % interval"), alt.Tooltip("runs:Q", title="Runs")]
-    if any("chosen" in row for row in rows):
-        tooltip.append(alt.Tooltip("chosen:N", title="Chosen (runs)"))
     # the selection has its rings; its points only answer the pointer
     size = alt.condition("datum.series == 'selection'", alt.value(0), alt.value(48))
     points = _chart("points", rows).mark_point(filled=True, stroke="white", strokeWidth=0.7)
-    return points.encode(axes.x, axes.y, opacity=axes.shown, size=size, tooltip=tooltip, **axes.pick("color", "shape"))
+    return points.encode(
+        axes.x, axes.y, opacity=axes.shown, size=size, tooltip=_tooltip(rows, label), **axes.pick("color", "shape")
+    )
+
+
+def _tooltip(rows: list[dict[str, Any]], label: str) -> Any:
+    """What a point says, as an expression of our own.
+
+    The pointer meets cells around the points, whose datum holds the point's; Vega-Lite's own tooltips look for words
+    one level too high there.
+    """
+    import altair as alt
+
+    point = "(datum.datum || datum)"
+    fields = {"Series": f"{point}.label", "At": f"{point}.at", label: f"{point}.value"}
+    if any("runs" in row for row in rows):
+        fields |= {"95 % interval": f"{point}.interval", "Runs": f"{point}.runs"}
+    always = ", ".join(f"{json.dumps(name)}: {source}" for name, source in fields.items())
+    chosen = f"{point}.chosen ? {{'Chosen (runs)': {point}.chosen}} : {{}}"
+    return alt.value(alt.expr(f"merge({{{always}}}, {chosen})"))
 
 
 def _ends(

@@ -8,7 +8,7 @@ import shlex
 from typing import Any
 
 from counterrank.report.names import counted, duration, number, percent, power, readable_all
-from counterrank.report.points import is_number, series_names
+from counterrank.report.points import chosen_words, is_number, series_names
 from counterrank.report.reading import caption, most_runs, reading, tally
 from counterrank.report.render import html, render
 from counterrank.report.styles import Style
@@ -94,12 +94,13 @@ def _numbers(panel: dict[str, Any], labels: dict[str, str], runs: int) -> dict[s
 
 def _cell(point: dict[str, Any] | None, runs: int) -> dict[str, str]:
     if point is None or not is_number(point.get("mean")):
-        return {"mean": "" if point is None else "–", "interval": "", "runs": ""}
+        return {"mean": "" if point is None else "–", "interval": "", "runs": "", "chosen": ""}
     few = point.get("runs") is not None and point["runs"] != runs
     return {
         "mean": number(point["mean"]),
         "interval": _interval(point) if is_number(point.get("low")) else "",
         "runs": counted(point["runs"], "run") if few else "",
+        "chosen": chosen_words(point),
     }
 
 

@@ -48,6 +48,16 @@ def panel_points(panel: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         yield str(level["name"]), level
 
 
+def chosen_words(point: dict[str, Any]) -> str:
+    """What was selected at a point, and in how many runs.
+
+    >>> chosen_words({"chosen": ["dcg-hinge", None, "dcg-hinge", "dcg-logistic"]})
+    'dcg-hinge (2), dcg-logistic (1)'
+    """
+    chosen = [str(name) for name in point.get("chosen") or [] if name]
+    return ", ".join(f"{name} ({chosen.count(name)})" for name in dict.fromkeys(chosen))
+
+
 def figure_csv(figure: dict[str, Any]) -> str:
     """All points of a figure as CSV, one row each; what is missing is empty.
 

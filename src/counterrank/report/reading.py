@@ -15,11 +15,11 @@ _HOW = {
     "information is not harmed by short pages; a line that comes near it only at the right needs long ones.",
     2: "Each point is a ranker learned from that many clicks. A line that levels off away from full information is "
     "biased: more clicks do not help it. With no cutoff all is shown, so there is no selection bias to remove.",
-    3: "Policy-aware learning with different losses. Left: judged by the labels of the test set. Right: the same "
-    "rankers judged by clicks on validation queries. Rings mark the ranker chosen by the right side alone; "
-    "the choice is good where the rings follow the upper edge on the left.",
-    4: "Left: what policy-aware learning makes of clicks logged under each policy. Right: what users lose while the "
-    "log is gathered. A good policy is high on the left and near zero on the right.",
+    3: "Policy-aware learning with different losses, judged by the labels of the test set and, beside that, by clicks "
+    "on validation queries. Rings mark the ranker chosen by those clicks alone; the choice is good where the rings "
+    "follow the upper edge of the lines judged by labels.",
+    4: "The lines show what policy-aware learning makes of clicks logged under each policy, the dots what users lose "
+    "while the log is gathered. A good policy has a high line and a dot near zero.",
 }
 
 
@@ -137,7 +137,7 @@ def _decisive(figure: dict[str, Any], panel: dict[str, Any]) -> list[str]:
     where = f"After {power(at)} clicks" if figure["number"] == 2 else f"With {counted(int(at), 'result')} on the page"
     metric = str(panel["name"]).upper()
     text = f"{where}, the policy-aware ranker has a {metric} of {number(aware[at])}"
-    if len(levels) == 2:
+    if {"production", "full-information"} <= levels.keys():
         old, best = levels["production"], levels["full-information"]
         text += f"; the production ranker behind the pages has {number(old)}, one trained on labels {number(best)}"
         if best > old:
