@@ -105,13 +105,20 @@ def test_rank_refuses_what_would_break_a_trec_run(trained, tmp_path):
     assert not (tmp_path / "r").exists()
 
 
-def test_demo_shows_what_item_selection_bias_does():
-    content = json.loads(invoke("demo", "--shape", "mslr", "--queries", 300, "--json").stdout)
+def test_demo_shows_what_item_selection_bias_does(tmp_path):
+    out = tmp_path / "demo.html"
+    content = json.loads(invoke("demo", "--shape", "mslr", "--queries", 300, "--out", out, "--json").stdout)
     dcg = {name: values["dcg@5"] for name, values in content["metrics"].items()}
     assert dcg["random order"] < dcg["production"] < dcg["full-information"]
     assert max(dcg["naive"], dcg["policy-oblivious"]) < dcg["policy-aware"]
     assert content["production_queries"] == 3
     assert content["gap_closed"]["full-information"] == 1.0
+    assert content["clicks"] >= 10**7
+    found_again = content["buried"]["share_on_first_5"]
+    assert found_again["production"] == 0.0
+    assert max(found_again["naive"], found_again["policy-oblivious"]) < found_again["policy-aware"]
+    assert content["report"] == str(out)
+    assert "What a page of five results hides" in out.read_text()
 
 
 def test_train_on_a_share_from_one_file_without_validation(tmp_path):
