@@ -5,6 +5,7 @@ Slow and obvious: whole pages are listed, nothing is simplified. Also one page d
 
 from __future__ import annotations
 
+import itertools
 import math
 
 
@@ -123,3 +124,18 @@ def draw_page(policy, scores, rng, query=0):
         rank = int(rng.integers(1, k + 1))
         return (*head[: rank - 1], drawn, *head[rank - 1 :])
     return (*head, drawn)
+
+
+def page_dcg(policy, scores, labels, offsets, cutoff, threshold):
+    """The expected DCG@cutoff of the displayed pages, page by page, over queries with a relevant document."""
+    values = []
+    for query, (begin, end) in enumerate(itertools.pairwise(offsets)):
+        relevant = [label >= threshold for label in labels[begin:end]]
+        if not any(relevant):
+            continue
+        expected = 0.0
+        for page, probability in pages_of(policy, scores[begin:end], query).items():
+            for rank, place in enumerate(page[:cutoff], 1):
+                expected += probability * relevant[place] / math.log2(1 + rank)
+        values.append(expected)
+    return sum(values) / len(values)
