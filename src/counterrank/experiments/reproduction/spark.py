@@ -97,7 +97,7 @@ class _Cluster:
                 self._check(reason)
                 continue
             if "unfit" in found:
-                raise CounterrankError(f"{found['unfit']}; install counterrank {__version__} there")
+                raise CounterrankError(found["unfit"])
             if "error" in found:
                 raise CellFailure(found["error"])
             return found
@@ -123,8 +123,7 @@ class _Cluster:
 
 def _task(folds: Sequence[str]) -> Callable[[dict[str, Any]], str]:
     """What is sent to the workers. It comes with its code, so that it can tell that counterrank is missing there."""
-    driver = __version__
-    names = tuple(folds)
+    driver, names = __version__, tuple(folds)
 
     def task(cell: dict[str, Any]) -> str:
         import json
@@ -134,20 +133,24 @@ def _task(folds: Sequence[str]) -> Callable[[dict[str, Any]], str]:
         where = f"worker {platform.node()}, {sys.executable}"
         try:
             import counterrank
-        except ImportError:
-            return json.dumps({"unfit": f"{where}: has no counterrank"})
-        if counterrank.__version__ != driver:
-            return json.dumps({"unfit": f"{where}: has counterrank {counterrank.__version__}"})
-        from counterrank.experiments.reproduction.spark import answer_on_worker
 
-        return answer_on_worker(names, cell)
+            if counterrank.__version__ != driver:
+                return json.dumps({"unfit": f"{where}: has counterrank {counterrank.__version__}, not {driver}"})
+            from counterrank.experiments.reproduction.spark import answer_on_worker
+        except ImportError as error:
+            return json.dumps({"unfit": f"{where}: {error}; expected an installation of counterrank {driver}"})
+        return answer_on_worker(names, cell, where)
 
     return task
 
 
-def answer_on_worker(folds: tuple[str, ...], cell: dict[str, Any]) -> str:
+def answer_on_worker(folds: tuple[str, ...], cell: dict[str, Any], where: str) -> str:
     """What came of a cell, as the local workers say it: a line of JSON."""
-    return json.dumps(answer(_bench(folds), cell))
+    try:
+        bench = _bench(folds)
+    except Exception as error:
+        return json.dumps({"unfit": f"{where}: cannot open the data: {error}"})
+    return json.dumps(answer(bench, cell))
 
 
 @lru_cache(maxsize=1)
@@ -162,7 +165,7 @@ def _fold_folder(fold: str) -> Path:
 
     if Path(fold).is_absolute():
         return Path(fold)
-    sent = Path(SparkFiles.getRootDirectory())
+    sent = Path(SparkFiles.getRootDirectory()).resolve()
     folder = sent / fold
     folder.mkdir(exist_ok=True)
     for file in sent.glob(f"{fold}-*"):

@@ -64,14 +64,9 @@ def spark_context(master: str, log: Path) -> Iterator[Any]:
     check_master(master)
     with _usual_interrupt(), _java(master, log) as gateway:
         context = _connect(master, gateway, log)
-        try:
-            if "PYSPARK_PYTHON" not in os.environ:
-                context.pythonExec = sys.executable
-            yield context
-        finally:
-            with warnings.catch_warnings(), contextlib.suppress(Exception):
-                warnings.simplefilter("ignore")  # a JVM that died says goodbye with one
-                context.stop()
+        if "PYSPARK_PYTHON" not in os.environ:
+            context.pythonExec = sys.executable
+        yield context
 
 
 def _connect(master: str, gateway: Any, log: Path) -> Any:
@@ -118,11 +113,20 @@ def _java(master: str, log: Path) -> Iterator[Any]:
     try:
         yield gateway
     finally:
-        SparkContext._gateway = SparkContext._jvm = None
         _end(gateway)
 
 
 def _end(gateway: Any) -> None:
+    """Leave nothing behind, in whatever state it is, so that the next one can begin."""
+    from pyspark import SparkContext
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(2):  # where the JVM has died, the first call stops halfway
+            if (context := SparkContext._active_spark_context) is not None:
+                with contextlib.suppress(Exception):
+                    context.stop()
+    SparkContext._gateway = SparkContext._jvm = None
     with contextlib.suppress(Exception):
         gateway.shutdown()
     gateway.proc.stdin.close()  # at which the JVM ends
