@@ -96,7 +96,7 @@ def _names_axis() -> Any:
         gridColor="#cccccc",
         labelFontSize=11.5,
         labelColor=INK,
-        labelLimit=220,
+        labelLimit=240,
         labelFont=FONT,
     )
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from counterrank.report.labels import spread
-from counterrank.report.names import SUPERSCRIPTS, number, power
-from counterrank.report.points import chosen_words, is_number, value_range
+from counterrank.report.names import SUPERSCRIPTS, number, places_text
+from counterrank.report.points import chosen_words, is_cut, is_number, value_range
 from counterrank.report.styles import Style
 from counterrank.report.vega import INK
 
@@ -56,7 +56,7 @@ def line_panel(
     )
     layers = [_shade(places[0], x["shade"])] if x.get("shade") else []
     layers += [_level_layer(levels, axes)] if levels else []
-    layers += _line_layers(rows, axes)
+    layers += _line_layers(rows, axes, _band_opacity(is_cut(panel), live))
     layers.append(_point_layer(rows, axes, str(panel["label"])))
     if live:
         layers[-1] = layers[-1].add_params(hover)
@@ -92,7 +92,7 @@ def _chart(name: str, rows: list[dict[str, Any]]) -> Any:
 
 
 def _rows(panel: dict[str, Any], labels: dict[str, str]) -> list[dict[str, Any]]:
-    rows = []
+    rows: list[dict[str, Any]] = []
     for series in panel.get("series", []):
         name = str(series["name"])
         for point in series.get("points", []):
@@ -100,13 +100,14 @@ def _rows(panel: dict[str, Any], labels: dict[str, str]) -> list[dict[str, Any]]
                 row = {
                     "series": name,
                     "label": labels.get(name, name),
-                    "at": power(point["x"]),
                     "value": number(point["mean"]),
                 }
                 row |= {key: point[key] for key in ("x", "mean", "low", "high", "runs") if point.get(key) is not None}
                 if chosen_words(point):
                     row["chosen"] = chosen_words(point)
                 rows.append(row | {"interval": _interval(point)})
+    for row, at in zip(rows, places_text([row["x"] for row in rows]), strict=True):
+        row["at"] = at
     return rows
 
 
@@ -205,15 +206,15 @@ def _level_layer(levels: list[dict[str, Any]], axes: _Axes) -> _LAYER:
     )
 
 
-def _line_layers(rows: list[dict[str, Any]], axes: _Axes) -> list[_LAYER]:
+def _line_layers(rows: list[dict[str, Any]], axes: _Axes, band: Any) -> list[_LAYER]:
     import altair as alt
 
     plain = [row for row in rows if row["series"] != "selection"]
     picked = [row for row in rows if row["series"] == "selection"]
     bands = _chart("bands", [row for row in plain if "low" in row and "high" in row])
-    bands = bands.mark_area(opacity=0.13, clip=True)
+    bands = bands.mark_area(clip=True)
     lines = _chart("lines", plain).mark_line(clip=True)
-    layers: list[_LAYER] = [bands.encode(axes.x, alt.Y("low:Q"), alt.Y2("high:Q"), **axes.pick("color"))]
+    layers: list[_LAYER] = [bands.encode(axes.x, alt.Y("low:Q"), alt.Y2("high:Q"), opacity=band, **axes.pick("color"))]
     if picked:
         # a broad pale line leaves visible what was selected from
         broad = _chart("selection", picked).mark_line(opacity=0.2, clip=True, strokeCap="round")
@@ -223,6 +224,12 @@ def _line_layers(rows: list[dict[str, Any]], axes: _Axes) -> list[_LAYER]:
         rings = _chart("rings", picked).mark_point(size=150, strokeWidth=2, filled=False)
         layers.append(rings.encode(axes.x, axes.y, opacity=axes.shown, **axes.pick("color")))
     return layers
+
+
+def _band_opacity(wide: bool, live: bool) -> Any:
+    """Bands wider than the picture lie over each other everywhere: they are paler, until the pointer asks for one."""
+    usual: dict[str, Any] = {"value": 0.045 if wide else 0.13}
+    return usual | ({"condition": {"param": "hover", "empty": False, "value": 0.25}} if live else {})
 
 
 def _point_layer(rows: list[dict[str, Any]], axes: _Axes, label: str) -> _LAYER:
@@ -287,7 +294,7 @@ def _label_layers(ends: list[dict[str, Any]], axes: _Axes) -> list[_LAYER]:
     markers = base.mark_point(filled=True, size=48, strokeWidth=2).encode(
         y, **place, opacity=axes.shown, **axes.pick("color", "shape")
     )
-    words = _chart("labels", ends).mark_text(align="left", baseline="middle", fontSize=11.5, color=INK, limit=190)
+    words = _chart("labels", ends).mark_text(align="left", baseline="middle", fontSize=11.5, color=INK, limit=230)
     return [
         *layers,
         markers,

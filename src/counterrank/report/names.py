@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
@@ -15,7 +16,12 @@ def readable(name: str) -> str:
 
     >>> readable("rerank+random"), readable("plackett-luce:k=5,temperature=1"), readable("deterministic:k=5")
     ('rerank, randomised', 'plackett-luce (temperature 1)', 'deterministic')
+    >>> readable("0.9*deterministic:k=5+0.1*plackett-luce:k=5,temperature=1")
+    '0.9 deterministic + 0.1 plackett-luce'
     """
+    if name[:1].isdigit():  # a mixture of policies, each with its share
+        shares = (part.partition("*") for part in name.split("+"))
+        return " + ".join(f"{share} {what.split(':')[0]}" for share, _, what in shares)
     if name.endswith("+random"):
         return f"{readable(name.removesuffix('+random'))}, randomised"
     kind, _, options = name.partition(":")
@@ -62,6 +68,16 @@ def power(value: Any) -> str:
     return number(value)
 
 
+def places_text(places: Sequence[Any]) -> list[str]:
+    """The places on an axis: plain numbers, or powers of ten if they go far.
+
+    >>> places_text([1, 10, 100]), places_text([100, 10**6]), places_text([None])
+    (['1', '10', '100'], ['10²', '10⁶'], ['value'])
+    """
+    far = max((place for place in places if place is not None), default=0) >= 1000
+    return ["value" if place is None else power(place) if far else number(place) for place in places]
+
+
 def number(value: Any) -> str:
     """A number with about four digits that matter; other things as they are.
 
@@ -90,6 +106,24 @@ def percent(value: Any, digits: int = 1) -> str:
     ('8.1 %', '–', '50 %')
     """
     return "–" if value is None else f"{100 * value:.{digits}f} %".replace("-", "−")
+
+
+def signed_percent(value: Any) -> str:
+    """A relative difference as a percentage with its sign.
+
+    >>> signed_percent(0.021), signed_percent(-0.3), signed_percent(None)
+    ('+2.1 %', '−30.0 %', '–')
+    """
+    return ("+" if value is not None and value > 0 else "") + percent(value)
+
+
+def raised(text: str) -> str:
+    """Powers written with a caret as they are printed.
+
+    >>> raised("from 10^6 clicks on")
+    'from 10⁶ clicks on'
+    """
+    return re.sub(r"\^(\d+)", lambda found: "".join(SUPERSCRIPTS[int(digit)] for digit in found[1]), text)
 
 
 def duration(seconds: Any) -> str:

@@ -7,7 +7,17 @@ import re
 import shlex
 from typing import Any
 
-from counterrank.report.names import counted, duration, number, percent, power, readable_all
+from counterrank.report.names import (
+    counted,
+    duration,
+    number,
+    percent,
+    places_text,
+    power,
+    raised,
+    readable_all,
+    signed_percent,
+)
 from counterrank.report.points import chosen_words, is_number, series_names
 from counterrank.report.reading import caption, most_runs, reading, tally
 from counterrank.report.render import html, render
@@ -78,18 +88,15 @@ def _figure(
 
 
 def _numbers(panel: dict[str, Any], labels: dict[str, str], runs: int) -> dict[str, Any]:
-    """The table of a panel: a row per series, a column per x."""
+    """The table of a panel: a row per series, a column per x; levels have one number for all x."""
     points = [point for series in panel.get("series", []) for point in series.get("points", [])]
     places = sorted({point["x"] for point in points if point.get("x") is not None}) or [None]
     rows = []
     for series in panel.get("series", []):
         at = {point.get("x"): point for point in series.get("points", [])}
         rows.append({"label": labels[series["name"]], "cells": [_cell(at.get(x), runs) for x in places]})
-    for level in panel.get("levels", []):
-        rows.append(
-            {"label": labels[level["name"]], "cells": [_cell(level, runs)] + [_cell(None, runs)] * (len(places) - 1)}
-        )
-    return {"places": [power(x) if x is not None else "value" for x in places], "rows": rows}
+    levels = [{"label": labels[item["name"]], "cell": _cell(item, runs)} for item in panel.get("levels", [])]
+    return {"places": places_text(places), "rows": rows, "levels": levels}
 
 
 def _cell(point: dict[str, Any] | None, runs: int) -> dict[str, str]:
@@ -113,17 +120,28 @@ def _interval(value: dict[str, Any]) -> str:
 def _claim(claim: dict[str, Any]) -> dict[str, Any]:
     checks = [
         {
-            "what": check.get("what", ""),
-            "value": number(check.get("value")),
-            "interval": _interval(check),
+            "what": raised(str(check.get("what", ""))),
+            **_check_numbers(check),
             "unit": check.get("unit") or "",
             "runs": number(check.get("runs")),
             "verdict": check.get("verdict", ""),
         }
         for check in claim.get("checks") or []
     ]
-    texts = {key: claim.get(key) or "" for key in ("statement", "numbers", "paper", "verdict", "figure")}
-    return texts | {"checks": checks, "anchor": "claim-" + re.sub(r"[^\w-]+", "-", str(claim.get("id", "")))}
+    texts = {key: raised(str(claim.get(key) or "")) for key in ("statement", "numbers", "paper", "verdict")}
+    return (
+        texts
+        | {"figure": claim.get("figure")}
+        | {"checks": checks, "anchor": "claim-" + re.sub(r"[^\w-]+", "-", str(claim.get("id", "")))}
+    )
+
+
+def _check_numbers(check: dict[str, Any]) -> dict[str, str]:
+    """Value and interval; differences relative to a reference are signed percentages."""
+    write = signed_percent if check.get("unit") == "relative" else number
+    low, high = check.get("low"), check.get("high")
+    interval = f"{write(low)} to {write(high)}" if is_number(low) and is_number(high) else "–"
+    return {"value": write(check.get("value")), "interval": interval}
 
 
 def _data(folds: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -148,6 +166,8 @@ def _data(folds: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _plain(value: Any) -> str:
     """A setting as text: lists with commas, numbers with powers of ten."""
+    if isinstance(value, dict | list | tuple) and not value:
+        return "none"
     if isinstance(value, dict):
         return ", ".join(f"{name}: {_plain(inner)}" for name, inner in value.items())
     if isinstance(value, list | tuple):
@@ -166,6 +186,7 @@ def _work(summary: dict[str, Any]) -> dict[str, Any]:
     seconds = sum(row.get("total_seconds") or 0 for row in rows)
     progress = f"{cells.get('done') or 0:,} of {counted(cells.get('wanted') or 0, 'ranker')} trained"
     progress += f", {cells['failed']:,} failed" if cells.get("failed") else ""
+    progress += f", {cells['untrained']:,} had nothing to learn from" if cells.get("untrained") else ""
     progress += f"; {duration(seconds)} of work in all, counted over all processes." if rows else "."
     timings = [
         {"what": row["what"], "cells": number(row.get("cells"))}

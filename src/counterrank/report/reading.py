@@ -43,15 +43,7 @@ def reading(summary: dict[str, Any]) -> list[str]:
         sentences.append(
             "This was a quick run on a reduced grid: it shows directions, not the precision of a full one."
         )
-    cells = summary.get("cells") or {}
-    missing = (cells.get("wanted") or 0) - (cells.get("done") or 0)
-    if missing > 0:
-        failed = f" ({cells['failed']:,} failed)" if cells.get("failed") else ""
-        sentences.append(
-            f"The run is not complete: {cells.get('done') or 0:,} of {cells['wanted']:,} rankers were trained{failed}, "
-            "and what follows rests on those."
-        )
-    return sentences
+    return sentences + _gaps(summary.get("cells") or {})
 
 
 def caption(figure: dict[str, Any]) -> list[str]:
@@ -74,7 +66,7 @@ def caption(figure: dict[str, Any]) -> list[str]:
         if runs[0] < 2:
             sentences.append("Points with one run have none.")
     if any(is_cut(panel) for panel in figure["panels"]):
-        sentences.append("Where an interval is far wider than the picture, it is cut at the edge.")
+        sentences.append("Some intervals are wider than the picture: they are drawn paler and cut at its edge.")
     for panel in figure["panels"]:
         blank = [str(series["name"]) for series in panel.get("series", []) if not _has_result(series)]
         if blank and len(blank) < len(panel["series"]):
@@ -92,6 +84,17 @@ def most_runs(figures: list[dict[str, Any]]) -> int:
     """
     every = (point for figure in figures for panel in figure.get("panels", []) for _, point in panel_points(panel))
     return max((int(point.get("runs") or 0) for point in every), default=0)
+
+
+def _gaps(cells: dict[str, Any]) -> list[str]:
+    wanted, done, failed, untrained = (cells.get(name) or 0 for name in ("wanted", "done", "failed", "untrained"))
+    sentences = []
+    if wanted - done - untrained > 0:
+        lost = f" ({failed:,} failed)" if failed else ""
+        sentences.append(f"The run is not complete: {done:,} of {wanted:,} rankers were trained{lost}.")
+    if untrained:
+        sentences.append(f"{counted(untrained, 'ranker')} had too few clicks to learn anything from.")
+    return sentences
 
 
 def _has_result(series: dict[str, Any]) -> bool:
