@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +88,10 @@ class _Worker:
     def _end(self, process: subprocess.Popen[str]) -> None:
         process.kill()
         process.wait()
+        for pipe in (process.stdin, process.stdout):
+            with suppress(OSError):  # what it was not handed any more
+                if pipe is not None:
+                    pipe.close()
         with self._lock:
             self._process = None
 
