@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from counterrank.report.axes import x_axis, x_scale, y_axis
 from counterrank.report.labels import spread
-from counterrank.report.names import SUPERSCRIPTS, number, places_text
+from counterrank.report.names import number, places_text
 from counterrank.report.points import chosen_words, is_cut, is_number, value_range
 from counterrank.report.styles import Style
 from counterrank.report.vega import INK
@@ -43,12 +43,12 @@ def line_panel(
     places = sorted({*x.get("places", []), *(row["x"] for row in rows)}) or [1, 10]
     hover = alt.selection_point(name="hover", fields=["series"], on="pointerover", clear="pointerout", nearest=True)
     axes = _Axes(
-        x=alt.X("x:Q", title=x["label"], scale=_x_scale(places, bool(x.get("log"))), axis=_x_axis(places, x)),
+        x=alt.X("x:Q", title=x["label"], scale=x_scale(places, bool(x.get("log"))), axis=x_axis(places, x)),
         y=alt.Y(
             "mean:Q",
             title=None,
             scale=alt.Scale(domain=[low, high], nice=False, zero=False),
-            axis=_y_axis(low, high, height),
+            axis=y_axis(low, high, height),
         ),
         look=_look(styles, [*rows, *levels]),
         shown=alt.condition(hover, alt.value(1), alt.value(0.18)) if live else alt.value(1),
@@ -147,48 +147,6 @@ def _look(styles: dict[str, Style], rows: list[dict[str, Any]]) -> dict[str, Any
         "shape": alt.Shape("series:N", legend=None, scale=scale([look.shape for look in looks])),
         "strokeWidth": alt.StrokeWidth("series:O", sort=None, legend=None, scale=scale([look.width for look in looks])),
     }
-
-
-def _x_scale(places: list[float], log: bool) -> Any:
-    import altair as alt
-
-    low, high = places[0], places[-1]
-    if low == high:
-        low, high = (low / 2, high * 2) if log else (low - 1, high + 1)
-    return alt.Scale(type="log" if log and low > 0 else "linear", domain=[low, high], nice=False, padding=6)
-
-
-def _x_axis(places: list[float], x: dict[str, Any]) -> Any:
-    """Ticks at 1, 2, 5, 10 ... for small numbers and at powers of ten for large ones, as on paper."""
-    import altair as alt
-
-    if not x.get("log") or places[0] <= 0:
-        return alt.Axis(tickCount=6)
-    powers = range(math.floor(math.log10(places[0])), math.ceil(math.log10(places[-1])) + 1)
-    leads = (1, 2, 5) if len(powers) <= 4 else (1,)
-    ticks = [lead * 10**p for p in powers for lead in leads if places[0] <= lead * 10**p <= places[-1]]
-    if len(ticks) < 2:
-        ticks = places
-    signs = "[" + ",".join(f"'{sign}'" for sign in SUPERSCRIPTS) + "]"
-    exponent = "round(log(datum.value) / LN10)"
-    raised = f"(datum.value >= 100 && abs(log(datum.value) / LN10 - {exponent}) < 1e-9)"
-    big = max(places) >= 1000
-    expression = (
-        f"{raised} ? '10' + {signs}[{exponent}] : format(datum.value, ',')" if big else "format(datum.value, ',')"
-    )
-    return alt.Axis(values=ticks, labelExpr=expression, labelOverlap="greedy", labelFontSize=11)
-
-
-def _y_axis(low: float, high: float, height: int) -> Any:
-    """Round ticks, none so near the top that its label would push the title up."""
-    import altair as alt
-
-    rough = (high - low) / 6
-    unit = 10.0 ** math.floor(math.log10(rough))
-    step = min((lead * unit for lead in (1, 2, 5, 10)), key=lambda s: abs(math.log(s / rough)))
-    first, last = math.ceil(low / step), math.floor((high - 8 * (high - low) / height) / step)
-    digits = max(0, -math.floor(math.log10(step) + 1e-9))
-    return alt.Axis(values=[round(i * step, digits + 2) for i in range(first, last + 1)], format=f",.{digits}f")
 
 
 def _shade(start: float, until: float) -> _LAYER:
