@@ -153,7 +153,6 @@ BAD_OPTIONS = [
     (("--clicks-by-k", "lots"), "clicks-by-k='lots': expected a whole number"),
     (("--ks", "0,1"), "ks='0': expected a whole number of at least 1"),
     (("--runs", "0"), "runs=0: expected"),
-    (("--runs", "many"), "'many'"),
     (("--noise", "0.1"), "noise='0.1': expected 2 numbers separated by a comma"),
     (("--noise", "1,0.1"), "noise=1.0,0.1: expected 2 probabilities, rising"),
     (("--losses", "hinge"), "loss='hinge': expected one of"),
@@ -189,6 +188,7 @@ def test_bad_options_are_refused(tmp_path, options, message):
     ("arguments", "message"),
     [
         (("reproduce", "--data", DATA, "--out", "run", "--runs", "0"), "counterrank: runs=0: expected a whole number"),
+        (("reproduce", "--data", DATA, "--out", "run", "--runs", "many"), "counterrank: Invalid value for '--runs'"),
         (("reproduce", "--out", "run"), "counterrank: Missing option '--data'"),
         (("reproduce", "--data", DATA, "--out", "file"), "counterrank: file: is a file; expected a folder"),
         (("reproduce", "--data", DATA, "--out", "file/run"), "counterrank: file/run: "),

@@ -113,6 +113,7 @@ def logged(cell, part="train"):
 
 
 def test_clicks_are_the_same_for_all_losses_and_estimators():
+    """But for rerank, which needs whole pages: another draw of the same."""
     oblivious = logged(cell_of(series="policy-oblivious+random", panel="arp"))
     for cell in (cell_of(), cell_of(3, "dcg-logistic"), cell_of(4, "replace-last:k=5"), cell_of(clip="none")):
         clicks = logged(cell)

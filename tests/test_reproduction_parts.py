@@ -1,7 +1,10 @@
 """The parts of a reproduction: shared data, results on disk, engines, the tally, and the summary."""
 
+import io
 import json
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -11,7 +14,7 @@ import pytest
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.data import Fold, RankingData, make_fold
 from counterrank.experiments.reproduction import display
-from counterrank.experiments.reproduction.display import Tally
+from counterrank.experiments.reproduction.display import Tally, shown
 from counterrank.experiments.reproduction.engines import CellFailure, run_all
 from counterrank.experiments.reproduction.figures import all_cells, grid
 from counterrank.experiments.reproduction.runs import Run, read_run
@@ -22,6 +25,7 @@ from counterrank.experiments.reproduction.summary import summarize
 from counterrank.experiments.reproduction.workbench import Workbench
 from counterrank.experiments.reproduction.worker import answer
 
+SHOW_CURSOR, HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
 FOLD = make_fold("yahoo", 40)
 PARTS = ("train", "validation", "test")
 ARRAYS = ("features", "offsets", "labels", "query_ids", "doc_ids")
@@ -366,6 +370,41 @@ def test_only_some_of_many_running_cells_are_listed(clock):
         tally.start(cell)
     assert len(tally.lines()) == 17
     assert tally.lines()[0] == "0 of 40 cells done, 40 running"
+
+
+class Screen(io.StringIO):
+    """What a person watches."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("screen", [Screen(), io.StringIO()], ids=["watched", "in a file"])
+def test_the_display_is_for_people(monkeypatch, screen):
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "160")
+    tally = Tally(CELLS, slots=2)
+    with shown(tally):
+        tally.start(CELLS[0])
+    text = screen.getvalue()
+    if screen.isatty():
+        assert "0 of 15 cells done, 1 running" in text
+        assert CELLS[0].describe() in text
+        assert text.rindex(SHOW_CURSOR) > text.rindex(HIDE_CURSOR)
+    else:
+        assert text == ""
+
+
+def test_who_leaves_at_once_gives_the_cursor_back():
+    """The process leaves without an end to the display."""
+    master, slave = os.openpty()
+    code = "from counterrank.cli.main import _leave; _leave(2, None)"
+    done = subprocess.run([sys.executable, "-c", code], stderr=slave, check=False)
+    os.close(slave)
+    assert done.returncode == 130
+    assert os.read(master, 100) == SHOW_CURSOR.encode()
+    os.close(master)
 
 
 # The summary ---------------------------------------------------------------------------------------------------------

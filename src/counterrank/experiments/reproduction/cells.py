@@ -105,7 +105,10 @@ class Cell:
         return Logger(self.fold, self.production_share, self.relevance_threshold, seed, self.production_norm)
 
     def traffic(self, part: str) -> Traffic:
-        """The clicks of this run; those that share policy and number are the same for all estimators and losses."""
+        """The clicks of this run: those that share policy and number are the same for all estimators and losses.
+
+        Rerank alone needs to know which documents were shown together, and gets a draw of its own.
+        """
         clicks = self.clicks if part == "train" else max(1, round(self.validation_share * self.clicks))
         seed = self.seed_for("clicks", part, self.policy, clicks)
         displays = self.estimator == "rerank"
