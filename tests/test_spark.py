@@ -196,6 +196,13 @@ def test_a_silent_master(environment, monkeypatch, tmp_path):
             pass
 
 
+@needs_spark
+def test_a_master_that_spark_does_not_know(environment, tmp_path):
+    wanted = pytest.raises(CounterrankError, match="master 'nonsense': Spark did not start: Master must either be")
+    with wanted, spark_engine([], tmp_path / "log", master="nonsense"):
+        pass
+
+
 def test_without_pyspark(monkeypatch, tmp_path):
     real = builtins.__import__
 
@@ -280,7 +287,8 @@ def test_a_cluster_without_workers():
 def test_workers_with_another_version_or_none(monkeypatch):
     task = spark._task(["no/such/fold"])
     assert "cannot open the data" in json.loads(task(CELLS[0].plain()))["unfit"]
-    monkeypatch.setattr(spark, "__version__", "0.0.1")
-    assert "not 0.0.1" in json.loads(spark._task([])(CELLS[0].plain()))["unfit"]
-    monkeypatch.setitem(sys.modules, "counterrank", None)
-    assert "expected an installation of counterrank 0.0.1" in json.loads(spark._task([])(CELLS[0].plain()))["unfit"]
+    monkeypatch.setattr(spark, "installed_version", lambda: "0.0.1")
+    task = spark._task([])
+    assert "expected 0.0.1" in json.loads(task(CELLS[0].plain()))["unfit"]
+    monkeypatch.setitem(sys.modules, "counterrank.common.version", None)
+    assert "expected an installation of counterrank 0.0.1" in json.loads(task(CELLS[0].plain()))["unfit"]

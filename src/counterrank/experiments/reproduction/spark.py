@@ -11,8 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from counterrank import __version__
 from counterrank.common.errors import CounterrankError
+from counterrank.common.version import installed_version
 from counterrank.experiments.reproduction.cells import Cell
 from counterrank.experiments.reproduction.engines import CellFailure, Row, Slot
 from counterrank.experiments.reproduction.shared_data import shared_fold
@@ -123,7 +123,7 @@ class _Cluster:
 
 def _task(folds: Sequence[str]) -> Callable[[dict[str, Any]], str]:
     """What is sent to the workers. It comes with its code, so that it can tell that counterrank is missing there."""
-    driver, names = __version__, tuple(folds)
+    driver, names = installed_version(), tuple(folds)
 
     def task(cell: dict[str, Any]) -> str:
         import json
@@ -132,10 +132,10 @@ def _task(folds: Sequence[str]) -> Callable[[dict[str, Any]], str]:
 
         where = f"worker {platform.node()}, {sys.executable}"
         try:
-            import counterrank
+            from counterrank.common.version import installed_version
 
-            if counterrank.__version__ != driver:
-                return json.dumps({"unfit": f"{where}: has counterrank {counterrank.__version__}, not {driver}"})
+            if (here := installed_version()) != driver:
+                return json.dumps({"unfit": f"{where}: has counterrank {here}; expected {driver}"})
             from counterrank.experiments.reproduction.spark import answer_on_worker
         except ImportError as error:
             return json.dumps({"unfit": f"{where}: {error}; expected an installation of counterrank {driver}"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import sys
@@ -103,17 +104,27 @@ def _java(master: str, log: Path) -> Iterator[Any]:
     if SparkContext._gateway is not None:
         raise CounterrankError("Spark is in use in this process; expected one that has made no SparkContext of its own")
     launch: Any = java_gateway.launch_gateway
+    before = log.stat().st_size if log.exists() else 0
     try:
         with log.open("ab") as out:
             gateway = launch(_configuration(master), popen_kwargs={"stdout": out, "stderr": out})
     except Exception as error:
-        raise CounterrankError(
-            f"master '{master}': Spark did not start ({why(error)}); is there Java 17 or later? More in {log}"
-        ) from None
+        said = _last_words(log.read_bytes()[before:].decode(errors="replace")) or f"{why(error)} Is there Java 17?"
+        raise CounterrankError(f"master '{master}': Spark did not start: {said}; more in {log}") from None
     try:
         yield gateway
     finally:
         _end(gateway)
+
+
+def _last_words(output: str) -> str | None:
+    """What spark-submit ended with, if it came as far as Java.
+
+    >>> _last_words('Exception in thread "main" org.apache.spark.SparkException: no such master\\n\\tat main')
+    'no such master'
+    """
+    found = re.search(r'^Exception in thread "main" [\w.$]+: (.+)$', output, re.MULTILINE)
+    return found[1] if found else None
 
 
 def _end(gateway: Any) -> None:
