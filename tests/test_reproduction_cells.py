@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from counterrank.clicks.policies import Deterministic, parse_policy
+from counterrank.common.errors import DataError
 from counterrank.data import RankingData, make_fold
 from counterrank.estimators import policy_aware
 from counterrank.evaluation import evaluate
@@ -240,6 +241,11 @@ def test_a_handful_of_clicks_breaks_nothing(series, clicks):
     for number in range(3):
         row = run(cell_of(series=series, clicks=(clicks,), x=clicks, run=number, max_epochs=2))
         assert 0 <= row["metrics"]["ndcg@5"] <= 1
+
+
+def test_labels_that_make_everything_relevant_teach_no_production_ranker():
+    with pytest.raises(DataError, match=r"^relevance_threshold=0: no training query has relevant documents and others"):
+        run(cell_of(relevance_threshold=0))
 
 
 # What pages cost -----------------------------------------------------------------------------------------------------

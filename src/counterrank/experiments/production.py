@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from counterrank.common.errors import DataError
 from counterrank.data import RankingData
 from counterrank.estimators import full_information
 from counterrank.training import Ranker
@@ -33,6 +34,11 @@ def train_production(
     """
     weights = full_information(train, relevance_threshold)
     usable = usable_queries(weights, train.offsets)
+    if not len(usable):
+        raise DataError(
+            f"relevance_threshold={relevance_threshold:g}: no training query has relevant documents and others; "
+            "expected one from which a production ranker can learn"
+        )
     size = min(len(usable), max(3, round(share * train.n_queries)))
     few = train.subset(np.sort(np.random.default_rng(seed).choice(usable, size=size, replace=False)))
     ranker = Ranker(loss="arp-hinge", max_epochs=20, threads=threads, seed=seed)
