@@ -52,7 +52,13 @@ class Run:
 
 
 def read_run(folder: PathLike) -> Run:
-    """A run folder, finished or not."""
+    """A run folder, finished or not.
+
+    >>> read_run("no/such/run")
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.MissingFileError: no/such/run: no such run folder (file or folder not found)
+    """
     path = existing(folder, "run folder")
     about = read_stamp(path, MARKER, FORMAT, VERSION, "counterrank reproduce", CounterrankError)
     if not (isinstance(about.get("settings"), dict) and isinstance(about.get("data"), list)):
