@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 
 _NEXT = (
     (
+        "counterrank reproduce --data DATA --quick --out runs/mine",
+        "All experiments of the paper on your own labelled queries (a fold folder), with a report.",
+    ),
+    (
         "counterrank train DATA --share 0.01 --loss arp-hinge --max-epochs 20 --validation none --out production\n"
         "counterrank simulate DATA --logger production --policy replace-last:k=5 --clicks 1e6 --out clicks\n"
         "counterrank train DATA --clicks clicks --k 5 --out ranker",
-        "The same on your own labelled queries: a LETOR file, a fold folder or a Parquet file.",
+        "Step by step: a ranker, clicks on its pages, and what is learned from them; the files are yours to look at.",
     ),
     (
         "counterrank train DATA --log LOG --policy replace-last:k=5 --logger production --k 5 --out ranker\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,13 +60,15 @@ def compare_estimators(
     metrics: Sequence[str] = ("dcg@5", "arp"),
     seed: int = 0,
     production_seed: int | None = None,
+    max_epochs: int = 100,
     threads: int | None = None,
+    on_stage: Callable[[str], None] = lambda text: None,
 ) -> Comparison:
     """Log clicks of a production ranker's pages of k, learn from them with each estimator, and judge by test labels.
 
     Pages are shown under `ReplaceLast(k)` and examined as 1 / rank, until there are so many clicks or sessions (10^7
-    sessions if neither is said); the validation part gets 15 % of them.
-    The queries the production ranker learns from are drawn by `production_seed`, or by `seed` as all else.
+    sessions if neither is said); the validation part gets 15 % of them. The queries the production ranker learns from
+    are drawn by `production_seed`, or by `seed` as all else. `on_stage` is told what comes next, in words.
 
     >>> from counterrank.data import make_fold
     >>> result = compare_estimators(make_fold("yahoo", 60), ["policy-aware"], sessions=1000, metrics=["dcg@5"])
@@ -77,10 +79,12 @@ def compare_estimators(
     train, held_out = fold.train, fold.validation
     if held_out is None:
         raise DataError("fold: has no validation part; expected one to stop early on")
+    sessions = 10**7 if clicks is None and sessions is None else sessions
+    amount = f"users have clicked {clicks:,} times" if clicks is not None else f"{sessions:,} users have seen one"
+    on_stage(f"showing pages of {k} results until {amount}")
     drawn_by = seed if production_seed is None else production_seed
     production, size = train_production(train, production_share, relevance_threshold, drawn_by, threads)
     exam, displays = inverse_rank(k), "rerank" in chosen
-    sessions = 10**7 if clicks is None and sessions is None else sessions
 
     def log(part: RankingData, share: float, number: int) -> ClickCounts:
         scores, one_seed = production.predict(part), np.random.default_rng([seed, number])
@@ -100,17 +104,20 @@ def compare_estimators(
     logged, held_out_logged = log(train, 1.0, 1), log(held_out, 0.15, 2)
 
     def learn(weights: Any, validation: Any) -> Ranker:
-        ranker = Ranker(loss=loss, k=k, seed=seed, threads=threads)
+        ranker = Ranker(loss=loss, k=k, max_epochs=max_epochs, seed=seed, threads=threads)
         return ranker.fit(train, weights, validation=(held_out, validation))
 
     rankers = {"production": production}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoverageWarning)  # to show what comes of it is the point
         for name in chosen:
+            on_stage(f"learning: {name}")
             rankers[name] = learn(weigher(name, logged, exam)(), weigher(name, held_out_logged, exam)())
+    on_stage("learning: full-information")
     rankers["full-information"] = learn(
         full_information(train, relevance_threshold), full_information(held_out, relevance_threshold)
     )
+    on_stage("judging by the labels of the test queries")
     found = {
         name: evaluate(ranker.predict(fold.test), fold.test, relevance_threshold, metrics=metrics, threads=threads)
         for name, ranker in rankers.items()
