@@ -19,6 +19,7 @@ from jsonschema import ValidationError
 from counterrank.common.errors import CounterrankError
 from counterrank.report import write_demo_report, write_report
 from counterrank.report.buried import bands, dots_per_band
+from counterrank.report.claims_table import claims_markdown
 from counterrank.report.labels import spread
 from counterrank.report.names import number, power, readable
 from counterrank.report.points import series_names
@@ -77,12 +78,18 @@ def outside(elements):
 def test_all_files_appear():
     files = {str(file.relative_to(written("full"))) for file in written("full").rglob("*") if file.is_file()}
     figures = {f"figures/figure{n}.{kind}" for n in (1, 2, 3, 4) for kind in ("png", "svg", "csv")}
-    assert files == figures | {"report.html"}
+    assert files == figures | {"report.html", "claims.md"}
 
 
 def test_what_is_returned_is_what_was_written(tmp_path):
     paths = write_report(make_summary(runs=2, figures=(4,)), tmp_path / "new" / "run")
-    assert sorted(path.name for path in paths) == ["figure4.csv", "figure4.png", "figure4.svg", "report.html"]
+    assert sorted(path.name for path in paths) == [
+        "claims.md",
+        "figure4.csv",
+        "figure4.png",
+        "figure4.svg",
+        "report.html",
+    ]
     assert all(path.is_file() and path.stat().st_size for path in paths)
 
 
@@ -209,7 +216,7 @@ def test_one_run_has_no_interval_and_says_so():
 
 
 def test_next_to_nothing_is_enough(tmp_path):
-    assert [path.name for path in write_report(EMPTY, tmp_path)] == ["report.html"]
+    assert [path.name for path in write_report(EMPTY, tmp_path)] == ["report.html", "claims.md"]
     text = Page((tmp_path / "report.html").read_text(encoding="utf-8")).text
     assert "No figure was asked for." in text
     assert "The summary does not describe its data." in text
@@ -221,7 +228,7 @@ def test_a_figure_without_any_result(tmp_path):
         for item in (*panel["series"], *panel["levels"]):
             for point in item.get("points", [item]):
                 point |= value([None, None])
-    assert [path.name for path in write_report(summary, tmp_path)] == ["report.html", "figure2.csv"]
+    assert [path.name for path in write_report(summary, tmp_path)] == ["report.html", "claims.md", "figure2.csv"]
     assert "Nothing is there to draw yet." in Page((tmp_path / "report.html").read_text(encoding="utf-8")).text
 
 
@@ -231,7 +238,7 @@ def test_a_single_point_can_be_drawn(tmp_path, x):
     for panel in summary["figures"][0]["panels"]:
         panel["series"] = [{"name": "policy-aware", "points": [{"x": x, **value([0.5])}]}]
         panel["levels"] = []
-    assert len(write_report(summary, tmp_path)) == 4
+    assert len(write_report(summary, tmp_path)) == 5
 
 
 @pytest.mark.parametrize("summary", [{}, [], {"format": "counterrank-summary", "version": 2}, {"format": "other"}])
@@ -247,7 +254,7 @@ def test_nothing_half_written_is_left(tmp_path, monkeypatch):
     monkeypatch.setattr("counterrank.report.page.render", lambda *_, **__: "\ud800")  # cannot be written as UTF-8
     with pytest.raises(UnicodeEncodeError):
         write_report(EMPTY, tmp_path)
-    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["claims.md", "report.html"]
     assert (tmp_path / "report.html").read_bytes() == before
 
 
@@ -387,3 +394,13 @@ def test_the_report_is_light_to_import():
     code = "import sys, counterrank.report; print({'altair', 'vl_convert', 'jinja2'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "set()"
+
+
+def test_claims_as_a_table_in_markdown():
+    claims = [
+        {"verdict": "does not hold", "statement": "a | b\nc", "numbers": "-1 %", "paper": "Section 6"},
+        {"verdict": "not enough evidence", "statement": "d", "numbers": "", "paper": "left open"},
+    ]
+    rows = claims_markdown(claims).splitlines()[2:]
+    assert rows[0] == r"| **does not hold** | a \| b c | -1 % | Section 6 |"
+    assert rows[1] == "| not enough evidence | d |  | left open |"

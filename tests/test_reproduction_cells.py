@@ -123,8 +123,8 @@ def test_clicks_are_the_same_for_all_losses_and_estimators():
 
 
 def test_clicks_differ_between_runs_parts_policies_and_numbers():
-    one = logged(cell_of(production_seed=1))  # the runs have one ranker, not one log
-    other = logged(cell_of(production_seed=1, run=1))
+    one = logged(cell_of())  # the runs have one ranker, not one log
+    other = logged(cell_of(run=1))
     assert one.clicks.tolist() != other.clicks.tolist()
     seeds = {
         cell.traffic(part).seed
@@ -134,11 +134,12 @@ def test_clicks_differ_between_runs_parts_policies_and_numbers():
     assert len(seeds) == 8
 
 
-def test_production_rankers_differ_between_runs_unless_told():
-    assert cell_of().logger.seed != cell_of(run=1).logger.seed
-    assert cell_of(production_seed=7).logger == cell_of(production_seed=7, run=1).logger
+def test_runs_share_a_production_ranker_unless_told():
+    assert cell_of().logger == cell_of(run=1).logger
+    each = [cell_of(production_seed=None, run=run) for run in range(2)]
+    assert each[0].logger.seed != each[1].logger.seed
     bench = Workbench({0: FOLD})
-    rankers = [bench._production(cell.logger) for cell in (cell_of(), cell_of(run=1))]
+    rankers = [bench._production(cell.logger) for cell in each]
     assert rankers[0].model_.coefficients.tolist() != rankers[1].model_.coefficients.tolist()
 
 

@@ -59,7 +59,7 @@ def reproduce(
     ] = None,
     production_norm: Annotated[float | None, typer.Option(help="The norm of its coefficients; 5.")] = None,
     production_seed: Annotated[
-        int | None, typer.Option(help="One production ranker for all runs; each run has its own if not given.")
+        str | None, typer.Option(help="Which queries these are; or each, for another ranker in each run; 0.")
     ] = None,
     eta: Annotated[float | None, typer.Option(help="P(examined at rank r) = r ** -eta; 1.")] = None,
     noise: Annotated[
@@ -107,7 +107,6 @@ def reproduce(
         "relevance_threshold": relevance_threshold,
         "production_share": production_share,
         "production_norm": production_norm,
-        "production_seed": production_seed,
         "eta": eta,
         "noise": parse_pair(noise, "noise"),
         "validation_share": validation_share,
@@ -119,7 +118,7 @@ def reproduce(
         "clips": clips,
         "queries": queries,
     }
-    chosen = _settings(preset, quick, given)
+    chosen = _settings(preset, quick, given, production_seed)
     notes = {"preset": preset, "quick": quick, "command": shlex.join(["counterrank", *sys.argv[1:]])}
     run = run_cells(data, out, chosen, jobs=jobs, engine=_engine(engine, master, jobs), notes=notes)
     summary, files = write_all(run)
@@ -138,7 +137,7 @@ def reproduce(
         )
 
 
-def _settings(preset: str | None, is_quick: bool, given: dict[str, Any]) -> Settings:
+def _settings(preset: str | None, is_quick: bool, given: dict[str, Any], production_seed: str | None) -> Settings:
     """Defaults, then the preset, then the quick grid, then what was said."""
     from counterrank.experiments.reproduction.settings import QUICK, Settings, read_preset
 
@@ -150,6 +149,8 @@ def _settings(preset: str | None, is_quick: bool, given: dict[str, Any]) -> Sett
     merged = {name: value for layer in layers for name, value in layer.items()}
     if given["step_size"] is not None:
         merged["step_sizes"] = {}
+    if production_seed is not None:
+        merged["production_seed"] = _production_seed(production_seed)
     return Settings(**merged)
 
 
@@ -173,6 +174,14 @@ def _words(text: str | None, between: str) -> tuple[str, ...] | None:
 def _whole_numbers(text: str | None, name: str) -> tuple[int, ...] | None:
     words: Sequence[str] | None = _words(text, ",")
     return None if words is None else tuple(parse_count(word, name) for word in words)
+
+
+def _production_seed(text: str) -> int | None:
+    if text == "each":
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise CounterrankError(f"production-seed={text!r}: expected 'each' or a whole number of at least 0")
+    return int(text)
 
 
 def _step_size(text: str | None) -> float | str | None:

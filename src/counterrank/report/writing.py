@@ -1,4 +1,4 @@
-"""The report on disk: one page, and each figure as PNG, SVG and CSV."""
+"""The report on disk: one page, the claims as a table, and each figure as PNG, SVG and CSV."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike, atomic_file
+from counterrank.report.claims_table import claims_markdown
 from counterrank.report.figures import PANEL_WIDTH, file_spec, is_drawable, page_spec, panel_chart
 from counterrank.report.page import panel_id, report_page
 from counterrank.report.points import figure_csv, series_names
@@ -15,7 +16,7 @@ from counterrank.report.vega import to_png, to_svg
 
 
 def write_report(summary: dict[str, Any], folder: PathLike) -> list[Path]:
-    """Write `report.html` and `figures/figureN.png`, `.svg` and `.csv` into a folder; returns what was written.
+    """Write `report.html`, `claims.md`, and `figures/figureN.png`, `.svg` and `.csv` into a folder; returns them.
 
     The page holds all it needs and asks nothing of the network. A summary with gaps gives a page that names them; a
     figure without any result gets its (empty) CSV alone.
@@ -24,7 +25,7 @@ def write_report(summary: dict[str, Any], folder: PathLike) -> list[Path]:
     >>> summary = {"format": "counterrank-summary", "version": 1, "figures": [], "claims": []}
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     [path.name for path in write_report(summary, folder)]
-    ['report.html']
+    ['report.html', 'claims.md']
     """
     if not isinstance(summary, dict) or summary.get("format") != "counterrank-summary" or summary.get("version") != 1:
         raise CounterrankError("summary: expected a dict with format 'counterrank-summary' and version 1")
@@ -44,6 +45,7 @@ def write_report(summary: dict[str, Any], folder: PathLike) -> list[Path]:
             svgs[figure["number"]] = svg
             written += [_write(name.with_suffix(".png"), to_png(svg)), _write(name.with_suffix(".svg"), svg)]
         written.append(_write(name.with_suffix(".csv"), figure_csv(figure)))
+    written.insert(0, _write(target / "claims.md", claims_markdown(summary.get("claims", []))))
     return [_write(target / "report.html", report_page(summary, styles, specs, svgs)), *written]
 
 

@@ -26,7 +26,7 @@ class Settings:
 
     Attributes:
         figures: which figures to make, of 1 to 4.
-        runs: independent runs, each with a production ranker and clicks of its own.
+        runs: independent runs, each with clicks of its own.
         seed: fixes all of them.
         ks: figure 1: how many results a page shows.
         clicks_by_k: figure 1: how many clicks.
@@ -38,7 +38,7 @@ class Settings:
         relevance_threshold: the smallest label of a relevant document.
         production_share: the share of the training queries whose labels the production ranker sees (3 at least).
         production_norm: the norm its coefficients are scaled to; matters to Plackett-Luce alone.
-        production_seed: None for another production ranker in each run, or the seed of one for all.
+        production_seed: the seed of the production ranker; None for another one in each run.
         eta: P(examined at rank r) = r ** -eta.
         noise: P(click | examined) of irrelevant and of relevant documents.
         validation_share: validation clicks, as a share of training clicks.
@@ -68,7 +68,7 @@ class Settings:
     relevance_threshold: float = 3.0
     production_share: float = 0.01
     production_norm: float = 5.0
-    production_seed: int | None = None
+    production_seed: int | None = 0
     eta: float = 1.0
     noise: tuple[float, float] = (0.1, 1.0)
     validation_share: float = 0.15
@@ -195,7 +195,10 @@ def known_settings(content: Mapping[str, Any], where: str) -> dict[str, Any]:
     for key in content:
         if key not in names:
             raise CounterrankError(f"{where}: no setting {key!r}; expected some of {', '.join(names)}")
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in content.items()}
+    settings = {key: tuple(value) if isinstance(value, list) else value for key, value in content.items()}
+    if settings.get("production_seed") == "each":  # TOML has no word for nothing
+        settings["production_seed"] = None
+    return settings
 
 
 def _folder() -> Any:
