@@ -11,6 +11,7 @@ import typer
 from counterrank.cli.options import Json
 from counterrank.cli.output import print_json, print_table, say
 from counterrank.common.files import atomic_file
+from counterrank.common.progress import progress
 
 if TYPE_CHECKING:
     from counterrank.experiments.reproduction import Run
@@ -33,7 +34,7 @@ def report(
     if json:
         print_json({"files": [str(file) for file in files], "cells": summary["cells"]})
         return
-    print_claims(summary["claims"])
+    print_claims(summary)
     cells = summary["cells"]
     say(f"{cells['done']} of {cells['wanted']} cells done. The report is at {files[0]}.")
 
@@ -48,11 +49,15 @@ def write_all(run: Run) -> tuple[dict[str, Any], list[Path]]:
     with atomic_file(run.folder / CLAIMS) as file:
         document = claims_document(summary["claims"], summary)
         file.write_text(json_format.dumps(document, indent=1) + "\n", encoding="utf-8")
-    return summary, [*write_report(summary, run.folder), run.folder / CLAIMS]
+    with progress("writing the report"):
+        files = write_report(summary, run.folder)
+    return summary, [*files, run.folder / CLAIMS]
 
 
-def print_claims(claims: list[dict[str, Any]]) -> None:
-    """The claims as a table."""
+def print_claims(summary: dict[str, Any]) -> None:
+    """The claims about the figures of this run as a table."""
+    shown = [figure["number"] for figure in summary["figures"]]
+    claims = [claim for claim in summary["claims"] if claim["figure"] in shown]
     rows = [(_MARKS[claim["verdict"]], claim["statement"], claim["numbers"], claim["paper"]) for claim in claims]
     print_table(
         "What the paper found, and whether it holds here (? = not enough evidence)",

@@ -127,7 +127,7 @@ def reproduce(
         claims = {claim["id"]: claim["verdict"] for claim in summary["claims"]}
         print_json({"out": str(out), "report": str(files[0]), "cells": cells, "claims": claims})
     else:
-        print_claims(summary["claims"])
+        print_claims(summary)
         say(f"{cells['done']} of {cells['wanted']} cells done. The report is at {files[0]}.")
     if cells["failed"]:
         first = cells["failures"][0]

@@ -83,10 +83,12 @@ def shown(tally: Tally) -> Iterator[None]:
     from rich.console import Console, Group
     from rich.live import Live
     from rich.progress_bar import ProgressBar
+    from rich.table import Table
     from rich.text import Text
 
     def render() -> Group:
-        bar = ProgressBar(total=tally.total, completed=tally.done + tally.failed, width=60)
+        bar = Table.grid()  # a bar of its own has no end of line
+        bar.add_row(ProgressBar(total=tally.total, completed=tally.done + tally.failed, width=60))
         first, *running = tally.lines()
         return Group(
             Text(first), bar, *(Text(line, style="dim", overflow="ellipsis", no_wrap=True) for line in running)
