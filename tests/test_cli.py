@@ -13,29 +13,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import counterrank as cr
-from counterrank.cli import app
 from counterrank.data.sources import choose_part, open_data
+from tests.command import invoke, run
 
 SMALL = "synthetic:yahoo:queries=60,seed=1"
-
-
-def run(*arguments, folder=None):
-    return subprocess.run(
-        [sys.executable, "-m", "counterrank", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        check=False,
-    )
-
-
-def invoke(*arguments):
-    result = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,6 @@
 """`counterrank reproduce` and `counterrank report`, as a user runs them."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,25 +14,10 @@ from counterrank.experiments.reproduction.cells import Cell
 from counterrank.experiments.reproduction.runs import read_run
 from counterrank.experiments.reproduction.settings import QUICK, Settings, read_preset
 from counterrank.experiments.reproduction.store import RESULTS, read_results
+from tests.command import invoke, run
 
 DATA = "synthetic:yahoo:queries=60"
 TINY = ("--clicks", "100", "--ks", "5", "--clicks-by-k", "100", "--max-epochs", "2", "--runs", "1", "--clip", "none")
-
-
-def run(*arguments, folder=None):
-    return subprocess.run(
-        [sys.executable, "-m", "counterrank", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        check=False,
-    )
-
-
-def invoke(*arguments):
-    result = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result
 
 
 # What reaches the library --------------------------------------------------------------------------------------------
@@ -168,7 +151,8 @@ BAD_OPTIONS = [
     (("--engine", "dask"), "engine='dask': expected one of"),
     (("--master", "local[2]"), "--master: names a Spark master; expected --engine spark"),
     (("--engine", "spark"), "--engine spark: expected --master too"),
-    (("--jobs", "0"), "=0: expected a whole number of at least 1"),
+    (("--jobs", "0"), "jobs=0: expected a whole number of at least 1"),
+    (("--engine", "spark", "--master", "local[2]", "--jobs", "-1"), "jobs=-1: expected a whole number of at least 1"),
     (("--data", "no/such/fold"), "no/such/fold"),
     (("--relevance-threshold", "7"), "relevance_threshold=7: no document is relevant"),
     (("--nonsense", "1"), "No such option: --nonsense"),

@@ -168,7 +168,7 @@ def test_a_bad_line_in_the_middle_is_an_error(tmp_path, line):
     with (tmp_path / RESULTS).open("ab") as file:
         file.write(line + b"\n")
     write(tmp_path, "b")
-    with pytest.raises(CounterrankError, match=r"results\.jsonl: line 2 is not a result; move the file away"):
+    with pytest.raises(CounterrankError, match=r"results\.jsonl: line 2 is not a result; delete that line"):
         read_results(tmp_path)
 
 
@@ -453,3 +453,8 @@ def test_a_summary_of_nothing_is_plain_json():
     summary = summarize(made_up_run(Settings(runs=1), lambda cell: None))
     assert summary["cells"]["done"] == 0
     json.dumps(summary, allow_nan=False)
+
+
+def test_an_engine_without_a_slot_is_an_error_and_no_wait_for_ever():
+    with pytest.raises(CounterrankError, match="no place to run a cell"):
+        list(run_all([], [], lambda cell: None))

@@ -17,6 +17,7 @@ from counterrank.cli.output import print_json, say
 from counterrank.cli.report import print_claims, write_all
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError
+from counterrank.common.parallel import thread_count
 
 if TYPE_CHECKING:
     from counterrank.experiments.reproduction.engines import Engine
@@ -164,7 +165,7 @@ def _engine(name: str, master: str | None, jobs: int | None) -> Engine | None:
         raise CounterrankError("--engine spark: expected --master too, such as spark://host:7077 or local[4]")
     from counterrank.experiments.reproduction.spark import spark_engine
 
-    return partial(spark_engine, master=master, slots=jobs)
+    return partial(spark_engine, master=master, slots=None if jobs is None else thread_count(jobs, "jobs"))
 
 
 def _words(text: str | None, between: str) -> tuple[str, ...] | None:

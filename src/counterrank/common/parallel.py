@@ -33,8 +33,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_pool)
 
 
-def thread_count(threads: int | None = None) -> int:
+def thread_count(threads: int | None = None, name: str = "threads") -> int:
     """The number of threads to use: as asked, else `COUNTERRANK_THREADS`, else the cores this process may run on.
+
+    `name` is what an error calls the argument.
 
     >>> thread_count(3)
     3
@@ -47,7 +49,7 @@ def thread_count(threads: int | None = None) -> int:
             raise CounterrankError(f"COUNTERRANK_THREADS={given!r}: expected a whole number of at least 1")
         return int(given)
     if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
-        raise CounterrankError(f"threads={threads!r}: expected a whole number of at least 1, or None for all cores")
+        raise CounterrankError(f"{name}={threads!r}: expected a whole number of at least 1, or None for all cores")
     return int(threads)
 
 

@@ -41,9 +41,14 @@ class Comparison:
     validation_clicks: ClickCounts
     production_queries: int
 
-    def shares(self, metric: str = "dcg@5") -> dict[str, float]:
-        """How much of the gap between production and full information each ranker closes: 0 none, 1 all of it."""
+    def shares(self, metric: str = "dcg@5") -> dict[str, float | None]:
+        """How much of the gap between production and full information each ranker closes: 0 none, 1 all of it.
+
+        None where there is no gap.
+        """
         low, high = (self.metrics[name][metric] for name in ("production", "full-information"))
+        if low == high:
+            return dict.fromkeys(self.metrics)
         return {name: (values[metric] - low) / (high - low) for name, values in self.metrics.items()}
 
 

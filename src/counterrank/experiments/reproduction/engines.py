@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
+from counterrank.common.errors import CounterrankError
 from counterrank.experiments.reproduction.cells import Cell
 
 Row = dict[str, Any]
@@ -34,6 +35,8 @@ def run_all(
     cells: Sequence[Cell], slots: Sequence[Slot], on_start: Callable[[Cell], None]
 ) -> Iterator[tuple[Cell, Row | CellFailure]]:
     """Run all cells, the first ones first, and give each as soon as it is done, in the caller's thread."""
+    if not slots:
+        raise CounterrankError("engine: has no place to run a cell; expected at least one")
     waiting: queue.SimpleQueue[Cell | None] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[Cell, Row | CellFailure | BaseException]] = queue.SimpleQueue()
     for cell in cells:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -59,13 +60,14 @@ def reproduce(
     names = [sources] if isinstance(sources, str) else list(sources)
     if not names:
         raise CounterrankError("data: none given; expected at least one fold")
-    opened = engine or partial(local_engine, jobs=thread_count(jobs))
+    opened = engine or partial(local_engine, jobs=thread_count(jobs, "jobs"))
     _check_folder(folder)
     folds = [_open(name, chosen) for name in names]  # where this fails, nothing is left in the folder
     with ResultWriter(folder) as results:
         run = _begin(folder, chosen, names, folds, notes or {})
         waiting = run.missing()
         if not waiting:
+            shutil.rmtree(folder / _SHARED, ignore_errors=True)  # a kill may have come after the last result
             return run
         with _shared(folder / _SHARED, folds) as shared, opened(shared, folder / _LOG) as slots:
             tally = Tally(waiting, len(slots))

@@ -6,7 +6,7 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -141,7 +141,7 @@ _POLICIES = (
     "0.9*deterministic:k={k}+0.1*plackett-luce:k={k},temperature=1",
 )
 
-# a reduced grid, over data of a size that trains in moments
+# `--quick`: a reduced grid, over data of a size that trains in moments
 QUICK: dict[str, Any] = {
     "runs": 3,
     "ks": (1, 2, 5, 20),
@@ -153,15 +153,6 @@ QUICK: dict[str, Any] = {
     "clips": 3,
     "queries": 300,
 }
-
-
-def quick(settings: Settings) -> Settings:
-    """The same experiments on a reduced grid and on at most 300 queries of each part.
-
-    >>> quick(Settings(relevance_threshold=2)).relevance_threshold
-    2.0
-    """
-    return replace(settings, **QUICK)
 
 
 def preset_names() -> list[str]:

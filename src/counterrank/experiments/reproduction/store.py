@@ -31,7 +31,7 @@ def read_results(folder: PathLike) -> dict[str, dict[str, Any]]:
             row = json.loads(line)
             rows[row["key"]] = row
         except (ValueError, KeyError, TypeError):
-            raise CounterrankError(f"{path}: line {number} is not a result; move the file away to begin anew") from None
+            raise CounterrankError(f"{path}: line {number} is not a result; delete that line and run again") from None
     return rows
 
 

@@ -122,7 +122,7 @@ def _with_selection(run: Run, panels: list[dict[str, Any]], points: Sequence[Poi
     curves = [point for point in points if point.series not in _LEVELS]
     estimate: dict[str, Any] = {
         "name": "estimate",
-        "label": f"{true['name'].upper()} estimated from validation clicks, per relevant document",
+        "label": f"{true['name'].upper()} estimated from validation clicks, per click-worthy document",
         "lower_is_better": False,
         "loss": None,
         "series": _series(run, curves, lambda row: row.get("validation")),

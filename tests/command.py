@@ -1,0 +1,24 @@
+"""The command as its users run it: in a process of its own, or within the test."""
+
+import subprocess
+import sys
+
+from typer.testing import CliRunner
+
+from counterrank.cli import app
+
+
+def run(*arguments, folder=None):
+    return subprocess.run(
+        [sys.executable, "-m", "counterrank", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=False,
+    )
+
+
+def invoke(*arguments):
+    result = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
