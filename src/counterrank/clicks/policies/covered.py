@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies.base import as_policy, propensity_of
+from counterrank.clicks.policies import _plan
+from counterrank.clicks.policies.base import Component, Policy, as_policy, components_of, propensity_of
 from counterrank.common.checks import FloatArray, IntArray, check_offsets
 from counterrank.common.ranking import longest_query
 
@@ -89,3 +90,23 @@ def coverage(policy: Any, scores: ArrayLike, offsets: ArrayLike, exam: Any) -> C
     seen = curve.curve(longest_query(bounds)) > 0.0
     shown = propensity_of(chosen, scores, bounds, Examination(seen)) if seen.any() else np.zeros(bounds[-1])
     return Coverage(bounds, shown > 0.0, shown >= _CERTAIN)
+
+
+def can_show_all(policy: Policy) -> bool:
+    """Whether a policy shows every document of a query sometimes, however long the query is.
+
+    A mixture does so if one of its parts does. Listed pages do not; of a policy of the user's own it is believed.
+
+    >>> from counterrank.clicks.policies.named import parse_policy
+    >>> [can_show_all(parse_policy(name)) for name in ("replace-last:k=5", "deterministic:k=5", "deterministic:k=none")]
+    [True, False, True]
+    >>> can_show_all(parse_policy("0.5*deterministic:k=5 + 0.5*deterministic:k=3"))
+    False
+    """
+    return not all(map(_is_fixed, components_of(policy)))
+
+
+def _is_fixed(part: Component) -> bool:
+    """Whether a part of a policy shows a few documents and never any other."""
+    never_drawn = part.kind == _plan.LAST and part.value == 0.0 and part.k < _plan.NO_CUTOFF
+    return never_drawn or part.kind == _plan.LISTED

@@ -31,8 +31,9 @@ def parse_policy(text: str) -> Policy:
     >>> parse_policy("0.9*deterministic:k=5 + 0.1*uniform-insert:k=5").shares
     (0.9, 0.1)
     """
-    if "*" in text:
-        return _mixture(text)
+    terms = split_mixture(text)
+    if terms:
+        return _mixture(terms, text)
     name, settings = _parse(text, "policy")
     if name not in POLICIES:
         raise CounterrankError(
@@ -42,15 +43,29 @@ def parse_policy(text: str) -> Policy:
     return make(**_checked(settings, allowed, text, "policy"))
 
 
-def _mixture(text: str) -> Policy:
+def split_mixture(text: str) -> list[tuple[str, str]]:
+    """The share and the policy of each term of a mixture, as they are written; nothing where it is none.
+
+    >>> split_mixture("0.9*deterministic:k=5 + .1*plackett-luce:k=5,temperature=1e+5")
+    [('0.9', 'deterministic:k=5'), ('.1', 'plackett-luce:k=5,temperature=1e+5')]
+    >>> split_mixture("plackett-luce:k=5,temperature=1e+5")
+    []
+    """
+    if "*" not in text:
+        return []
+    terms = (term.partition("*") for term in _BETWEEN.split(text.strip()))
+    return [(share.strip(), policy.strip()) for share, _, policy in terms]
+
+
+def _mixture(terms: list[tuple[str, str]], text: str) -> Policy:
     shares, policies = [], []
-    for term in _BETWEEN.split(text):
-        share, _, spec = term.partition("*")
+    for share, policy in terms:
         value = _number(share)
         if value is None:
+            term = f"{share}*{policy}"
             raise CounterrankError(f"policy {text!r}: {term!r}; expected terms such as 0.9*deterministic:k=5")
         shares.append(value)
-        policies.append(parse_policy(spec.strip()))
+        policies.append(parse_policy(policy))
     return Mixture(policies, shares)
 
 

@@ -19,6 +19,9 @@ from counterrank.experiments.claims.readings import documents_per_query, read_fi
 
 __all__ = ["check_claims", "claims_document"]
 
+CONFIDENCE = 0.95
+MARGIN = 0.02
+
 _GROUPS = {1: page_size_claims, 2: click_number_claims, 3: loss_claims, 4: policy_claims}
 
 
@@ -26,8 +29,8 @@ def check_claims(
     figures: Sequence[Mapping[str, Any]],
     *,
     data: Iterable[Mapping[str, Any]] = (),
-    confidence: float = 0.95,
-    margin: float = 0.02,
+    confidence: float = CONFIDENCE,
+    margin: float = MARGIN,
 ) -> list[dict[str, Any]]:
     """Each claim of the paper's results, and some of our own, as a statistical check over runs; in the paper's order.
 
@@ -37,7 +40,8 @@ def check_claims(
         figures: as a run's summary holds them.
         data: the summary's description of the data; some claims depend on how long queries are.
         confidence: of single intervals; a verdict is wrong with probability 1 - confidence at most.
-        margin: relative difference up to which two methods are taken as equal.
+        margin: relative difference up to which two methods are taken as equal; a quarter of it is noticeable: an
+            advantage that is surely smaller counts as none.
 
     >>> claims = check_claims([])
     >>> claims[0]["id"], claims[0]["verdict"], claims[0]["numbers"]
@@ -51,7 +55,10 @@ def check_claims(
 
 
 def claims_document(
-    claims: Sequence[Mapping[str, Any]], summary: Mapping[str, Any], confidence: float = 0.95
+    claims: Sequence[Mapping[str, Any]],
+    summary: Mapping[str, Any],
+    confidence: float = CONFIDENCE,
+    margin: float = MARGIN,
 ) -> dict[str, Any]:
     """What `claims.json` holds: the claims, and which run they are about.
 
@@ -66,6 +73,8 @@ def claims_document(
         "data": [fold.get("source") for fold in summary.get("data", ())],
         "runs": _most_runs(summary.get("figures", ())),
         "confidence": confidence,
+        "margin": margin,
+        "noticeable": Setting(confidence, margin).noticeable,
         "claims": [dict(claim) for claim in claims],
     }
 

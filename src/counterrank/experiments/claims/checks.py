@@ -15,8 +15,10 @@ A claim over several checks, of which all have to be true (*all of them*):
 A claim that something occurs *somewhere* is judged the other way around: it holds where some check holds at the
 corrected level, and does not hold where every check is refuted.
 
-The unit is a run. Intervals speak of more runs like these (other clicks, another production ranker, another fold where
-there are several), on the same data; not of other data.
+The unit is a run. Intervals speak of more runs like these, on the same data; not of other data. Runs differ in their
+clicks, in the fold where there are several, and in the production ranker only where each run trains its own; where all
+share one, as in the paper, intervals do not speak of other production rankers, and what depends on it alone (the cost
+of a page) does not vary at all.
 """
 
 from __future__ import annotations
@@ -42,7 +44,10 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Rule:
-    """Where a number makes a check true, and where false; between the two lies what is too small to matter.
+    """Where a number makes a check true, and where false.
+
+    The two meet at a bar. Only "better" (`at_least` with a second bar) lets them overlap: what is sure and small is
+    true there, what may be nothing and is surely small is false.
 
     Attributes:
         true: open regions, tried first.

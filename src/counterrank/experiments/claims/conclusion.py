@@ -39,12 +39,14 @@ class Claim:
         statement: one sentence.
         paper: section and figure.
         somewhere: whether one true check is enough; otherwise all have to be true.
+        own: whether it is ours, on what the paper leaves open.
     """
 
     id: str
     statement: str
     paper: str
     somewhere: bool = False
+    own: bool = False
 
 
 def conclude(
@@ -71,6 +73,7 @@ def conclude(
         "id": claim.id,
         "statement": claim.statement,
         "paper": claim.paper,
+        "own": claim.own,
         "figure": figure.number,
         "verdict": outcome.verdict,
         "numbers": "; ".join(filter(None, [numbers, note])),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from counterrank.common.checks import FloatArray
 from counterrank.experiments.claims.checks import Check, Rule, at_least, at_most, beyond, within
 from counterrank.experiments.claims.click_numbers import many_clicks, too_few
 from counterrank.experiments.claims.conclusion import Claim, Setting, clicks_text, conclude, plain_percent
-from counterrank.experiments.claims.query_length import are_long, are_short, why_neither
+from counterrank.experiments.claims.query_length import are_long, are_short, why_neither, why_not_long
 from counterrank.experiments.claims.readings import FULL, Figure, Panel, against, relative
 
 HINGE, LOGISTIC, TRUNCATED = "dcg-hinge", "dcg-logistic", "lambdaloss-truncated"
@@ -105,22 +105,23 @@ def _logistic_poor(figure: Figure, setting: Setting) -> dict[str, Any]:
         "logistic-monotonic-poor-with-many-clicks",
         "With the most clicks the monotonic loss with the logistic bound is more than"
         f" {plain_percent(setting.margin)} behind the linear bound, and behind truncated LambdaLoss.",
-        "Section 6.2, Figure 3",
+        "Section 6.2, Figure 3 (MSLR only)",
     )
-    rule = at_most(-setting.margin)
-    checks = [check for other in (HINGE, TRUNCATED) for check in _at_the_end(figure, LOGISTIC, other, rule)]
-    return conclude(claim, figure, checks, setting, lack=too_few(_dcg(figure)))
+    rule, lack = at_most(-setting.margin), why_not_long(setting)
+    others = () if lack else (HINGE, TRUNCATED)
+    checks = [check for other in others for check in _at_the_end(figure, LOGISTIC, other, rule)]
+    return conclude(claim, figure, checks, setting, lack=lack or too_few(_dcg(figure)))
 
 
 def _truncated_best(figure: Figure, setting: Setting) -> dict[str, Any]:
-    """A tie is best too: it holds where no other loss can be ahead by more than what is noticeable."""
+    """A tie is best too: another loss has to be ahead by more than what is noticeable."""
     claim = Claim(
         "truncated-lambdaloss-best",
-        "With the most clicks no other loss is ahead of truncated LambdaLoss (by more than"
-        f" {plain_percent(setting.noticeable)}).",
+        "With the most clicks no other loss is ahead of truncated LambdaLoss by more than"
+        f" {plain_percent(setting.noticeable)}.",
         "Section 6.2, Figure 3",
     )
-    rule = at_least(-setting.noticeable, 0.0)
+    rule = at_least(-setting.noticeable)
     checks = [check for other in _others(TRUNCATED) for check in _at_the_end(figure, TRUNCATED, other, rule)]
     return conclude(claim, figure, checks, setting, lack=too_few(_dcg(figure)))
 
@@ -143,6 +144,7 @@ def _logistic_first(figure: Figure, setting: Setting) -> dict[str, Any]:
     )
     panel = _dcg(figure)
     few, rule = _few(panel), at_least(0.0, setting.noticeable)
+    lack = why_not_long(setting) or ("" if few else _no_few())
     where = f"mean over fewer than {clicks_text(FEW_CLICKS)} clicks"
     checks = [
         Check(
@@ -151,27 +153,43 @@ def _logistic_first(figure: Figure, setting: Setting) -> dict[str, Any]:
             rule,
         )
         for other in _others(LOGISTIC)
-        if few
+        if not lack
     ]
-    return conclude(claim, figure, checks, setting, lack=_no_few())
+    return conclude(claim, figure, checks, setting, lack=lack)
 
 
-def _best(panel: Panel, clicks: float) -> tuple[str, FloatArray]:
-    """The loss with the best mean over runs, and its values; runs that lack a loss do not count.
+class _Best(NamedTuple):
+    """For each run the loss that is best on average over the other runs (None without others), and its value there."""
+
+    losses: list[str | None]
+    values: FloatArray
+
+
+def _best(panel: Panel, clicks: float) -> _Best:
+    """Among the losses that were run; other runs count where they have all of them.
 
     Not the best loss of each run: which one that is, is largely luck of the test queries; no selection could know it.
+    Nor the best over all runs: that one had luck in the very runs that selection is compared with it on.
     """
-    values = np.stack([panel.at(loss, clicks) for loss in LOSSES])
-    whole = values[:, np.isfinite(values).all(axis=0)]
-    best = int(np.argmax(whole.mean(axis=1))) if whole.size else 0
-    return LOSSES[best], values[best]
+    losses = [loss for loss in LOSSES if panel.points.get(loss)]
+    best = _Best([None] * panel.runs, np.full(panel.runs, np.nan))
+    if not losses:
+        return best
+    values = np.stack([panel.at(loss, clicks) for loss in losses])
+    whole = np.isfinite(values).all(axis=0)
+    for run in range(panel.runs):
+        others = whole & (np.arange(panel.runs) != run)
+        if others.any():
+            place = int(np.argmax(values[:, others].mean(axis=1)))
+            best.losses[run], best.values[run] = losses[place], values[place, run]
+    return best
 
 
 def _selects_well(figure: Figure, setting: Setting) -> dict[str, Any]:
     claim = Claim(
         "selection-best-with-enough-clicks",
         f"From {clicks_text(ENOUGH_CLICKS)} clicks on, the loss selected from clicks is at most"
-        f" {plain_percent(setting.margin)} behind the loss that is best on average.",
+        f" {plain_percent(setting.margin)} behind the loss that is best on average over the other runs.",
         "Section 6.2, Figure 3",
     )
     panel = _dcg(figure)
@@ -179,7 +197,7 @@ def _selects_well(figure: Figure, setting: Setting) -> dict[str, Any]:
     checks = [
         Check(
             f"{panel.metric} of the selected loss against the best at {clicks_text(clicks)} clicks",
-            against(panel.at(SELECTION, clicks), _best(panel, clicks)[1]),
+            against(panel.at(SELECTION, clicks), _best(panel, clicks).values),
             at_least(-setting.margin),
         )
         for clicks in enough
@@ -192,14 +210,14 @@ def _selects_badly(figure: Figure, setting: Setting) -> dict[str, Any]:
     claim = Claim(
         "selection-errs-with-few-clicks",
         f"Averaged over fewer than {clicks_text(FEW_CLICKS)} clicks, the selected loss is more than"
-        f" {plain_percent(setting.noticeable)} behind the loss that is best on average.",
+        f" {plain_percent(setting.noticeable)} behind the loss that is best on average over the other runs.",
         "Section 6.2, Figure 3",
     )
     panel = _dcg(figure)
     few = _few(panel)
     checks = []
     if few:
-        best = np.mean([_best(panel, clicks)[1] for clicks in few], axis=0)
+        best = np.mean([_best(panel, clicks).values for clicks in few], axis=0)
         lost = relative(best - panel.mean_over(SELECTION, few), best)
         what = f"{panel.metric} lost by selection, mean over fewer than {clicks_text(FEW_CLICKS)} clicks"
         checks = [Check(what, lost, at_least(setting.noticeable))]
@@ -208,9 +226,13 @@ def _selects_badly(figure: Figure, setting: Setting) -> dict[str, Any]:
 
 def _picked(panel: Panel, grid: list[float]) -> str:
     """How often that loss was chosen, for a reader."""
-    chosen = [(_best(panel, clicks)[0], loss) for clicks in grid for loss in panel.chosen.get(clicks, ())]
-    made = [best == loss for best, loss in chosen if loss is not None]
-    return f"the loss best on average was chosen {sum(made)} of {len(made)} times" if made else ""
+    made = [
+        best == loss
+        for clicks in grid
+        for best, loss in zip(_best(panel, clicks).losses, panel.chosen.get(clicks, ()), strict=False)
+        if best is not None and loss is not None
+    ]
+    return f"the loss best over the other runs was chosen {sum(made)} of {len(made)} times" if made else ""
 
 
 def _like_supervised(figure: Figure, setting: Setting) -> dict[str, Any]:

@@ -21,6 +21,11 @@ def are_long(setting: Setting) -> bool:
     return setting.documents is not None and setting.documents >= LONG_QUERIES
 
 
+def why_not_long(setting: Setting) -> str:
+    """Why what the paper says of MSLR alone is not judged here; empty where queries are long."""
+    return "the paper says this of long queries only" if are_short(setting) else why_neither(setting)
+
+
 def why_neither(setting: Setting) -> str:
     """Why the length of queries decides nothing here; empty where it does."""
     if setting.documents is None:
