@@ -6,6 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from counterrank.experiments.claims import check_claims
+
+LONG = [{"source": "long", "parts": {"train": {"documents_per_query": 120.0}}}]
+SHORT = [{"source": "short", "parts": {"train": {"documents_per_query": 24.0}}}]
 KS = (1, 2, 5, 10, 20, 50, 100)
 CLICKS = tuple(10**power for power in range(2, 9))
 FULL = {"arp": 10.0, "dcg@5": 0.5}
@@ -151,3 +155,8 @@ def changed(truth: dict, figure: int, change: Callable[[dict], None], panels: tu
         if name in other[figure]:
             change(other[figure][name])
     return other
+
+
+def verdicts(figures: list, data: list = LONG, **options) -> dict:
+    """The verdict of each claim."""
+    return {claim["id"]: claim["verdict"] for claim in check_claims(figures, data=data, **options)}
