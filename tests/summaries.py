@@ -271,7 +271,7 @@ def make_hostile():
     summary["figures"][0]["title"] = bad
     summary["figures"][0]["panels"][0]["label"] = bad
     summary["figures"][0]["panels"][0]["series"][0]["name"] = bad
-    summary["claims"][0] |= dict.fromkeys(("statement", "numbers", "paper", "id"), bad)
+    summary["claims"][0] |= dict.fromkeys(("statement", "numbers", "paper", "id"), bad) | {"figure": 4}
     summary["claims"][0]["checks"][0]["what"] = bad
     return summary
 

@@ -23,7 +23,7 @@ def write_demo_report(content: dict[str, Any], path: PathLike) -> Path:
 
     `content` has a title and a lead, the rankers with their metrics, and where the documents that the production ranker
     put below rank `beyond` end up under each ranker (`buried`); facts and next steps are pairs of texts. `page`, the
-    number of results shown, is 5 if not given.
+    number of results shown, is 5 if not given, and `gap_metric`, whose gap the rankers close, "dcg@5".
 
     >>> import tempfile
     >>> rankers = [{"name": "production", "metrics": {"dcg@5": 0.6}, "gap_closed": 0.0}]
@@ -52,6 +52,7 @@ def write_demo_report(content: dict[str, Any], path: PathLike) -> Path:
         documents=counted(buried["documents"], "relevant document"),
         queries=counted(buried["queries"], "test query", "test queries"),
         metrics=_metrics(rankers),
+        gap_metric=metric_name(content.get("gap_metric", "dcg@5")),
         facts=content.get("facts", []),
         steps=content.get("next", []),
     )

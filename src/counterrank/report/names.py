@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from counterrank.clicks.policies.named import split_mixture
+
 SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _READABLE = {"no-cutoff": "no cutoff", "full-information": "full information"}
 
@@ -19,9 +21,9 @@ def readable(name: str) -> str:
     >>> readable("0.9*deterministic:k=5+0.1*plackett-luce:k=5,temperature=1")
     '0.9 deterministic + 0.1 plackett-luce'
     """
-    if name[:1].isdigit():  # a mixture of policies, each with its share
-        shares = (part.partition("*") for part in name.split("+"))
-        return " + ".join(f"{share} {what.split(':')[0]}" for share, _, what in shares)
+    shares = split_mixture(name)
+    if shares:
+        return " + ".join(f"{share} {policy.split(':')[0]}" for share, policy in shares)
     if name.endswith("+random"):
         return f"{readable(name.removesuffix('+random'))}, randomised"
     kind, _, options = name.partition(":")

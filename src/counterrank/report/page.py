@@ -19,7 +19,17 @@ from counterrank.report.names import (
     signed_percent,
 )
 from counterrank.report.points import chosen_words, is_number, series_names
-from counterrank.report.reading import caption, most_runs, reading, tally
+from counterrank.report.reading import (
+    MARGIN,
+    NOTICEABLE,
+    absent_words,
+    caption,
+    most_runs,
+    reading,
+    sort_claims,
+    tally,
+    trained,
+)
 from counterrank.report.render import html, render
 from counterrank.report.styles import Style
 from counterrank.report.swatches import swatch
@@ -37,18 +47,21 @@ def report_page(
     True
     """
     figures = summary.get("figures", [])
-    claims = summary.get("claims", [])
+    claims = sort_claims(summary)
     return render(
         "report.html.j2",
         specs,
         sources=", ".join(str(fold["source"]) for fold in summary.get("data", [])) or "no data named",
         reading=" ".join(reading(summary)),
-        tally=tally(claims),
+        tally=tally(claims.present),
         marks=MARKS,
         words=WORDS,
         figures=[_figure(figure, styles, specs, svgs, most_runs(figures)) for figure in figures],
         drawn=[figure["number"] for figure in figures],
-        claims=[_claim(claim) for claim in claims],
+        claims=[_claim(claim) for claim in claims.present],
+        absent=absent_words(claims) if claims.absent else "",
+        margin=f"{100 * MARGIN:g} %",
+        noticeable=f"{100 * NOTICEABLE:g} %",
         data=_data(summary.get("data", [])),
         preset=summary.get("preset"),
         quick=bool(summary.get("quick")),
@@ -184,7 +197,7 @@ def _work(summary: dict[str, Any]) -> dict[str, Any]:
     cells = summary.get("cells") or {}
     rows = summary.get("timings") or []
     seconds = sum(row.get("total_seconds") or 0 for row in rows)
-    progress = f"{cells.get('done') or 0:,} of {counted(cells.get('wanted') or 0, 'ranker')} trained"
+    progress = f"{trained(cells):,} of {counted(cells.get('wanted') or 0, 'ranker')} trained"
     progress += f", {cells['failed']:,} failed" if cells.get("failed") else ""
     progress += f", {cells['untrained']:,} had nothing to learn from" if cells.get("untrained") else ""
     progress += f"; {duration(seconds)} of work in all, counted over all processes." if rows else "."

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from counterrank.report.names import counted, number, percent, power, readable
 from counterrank.report.points import is_cut, is_number, panel_points
 
 VERDICTS = ("holds", "does not hold", "not enough evidence")
+MARGIN = 0.02
+"""Relative difference up to which claims take two methods as equal."""
+NOTICEABLE = 0.005
+"""An advantage that is surely smaller than this counts as none."""
 OTHERS = ("policy-oblivious+random", "policy-oblivious", "rerank+random", "rerank")
 
 _HOW = {
@@ -32,13 +36,41 @@ def tally(claims: list[dict[str, Any]]) -> dict[str, int]:
     return {verdict: sum(claim.get("verdict") == verdict for claim in claims) for verdict in VERDICTS}
 
 
+class SortedClaims(NamedTuple):
+    """The claims of a summary: those of the paper and our own on figures of this run, and those on other figures."""
+
+    paper: list[dict[str, Any]]
+    own: list[dict[str, Any]]
+    absent: list[dict[str, Any]]
+
+    @property
+    def present(self) -> list[dict[str, Any]]:
+        """Those that this run can say something about."""
+        return [*self.paper, *self.own]
+
+
+def sort_claims(summary: dict[str, Any]) -> SortedClaims:
+    """Whose claims they are, and whether their figure is part of the run.
+
+    >>> claims = [{"figure": 1}, {"figure": 4, "own": True}, {"figure": 2}]
+    >>> [len(some) for some in sort_claims({"claims": claims, "figures": [{"number": 1}, {"number": 4}]})]
+    [1, 1, 1]
+    """
+    shown = {figure.get("number") for figure in summary.get("figures", [])}
+    found = SortedClaims([], [], [])
+    for claim in summary.get("claims", []):
+        whose = found.own if claim.get("own") else found.paper
+        (whose if claim.get("figure") in shown else found.absent).append(claim)
+    return found
+
+
 def reading(summary: dict[str, Any]) -> list[str]:
     """The sentences that open the report.
 
     >>> reading({"figures": [], "claims": [], "data": []})[-1]
     'No claim was checked.'
     """
-    sentences = [_what(summary), *_found(summary.get("figures", [])), _verdicts(summary.get("claims", []))]
+    sentences = [_what(summary), *_found(summary), _verdicts(sort_claims(summary))]
     if summary.get("quick"):
         sentences.append(
             "This was a quick run on a reduced grid: it shows directions, not the precision of a full one."
@@ -86,12 +118,21 @@ def most_runs(figures: list[dict[str, Any]]) -> int:
     return max((int(point.get("runs") or 0) for point in every), default=0)
 
 
+def trained(cells: dict[str, Any]) -> int:
+    """How many rankers were trained: those done, but for those that had nothing to learn from.
+
+    >>> trained({"wanted": 100, "done": 95, "failed": 5, "untrained": 5})
+    90
+    """
+    return int(cells.get("done") or 0) - int(cells.get("untrained") or 0)
+
+
 def _gaps(cells: dict[str, Any]) -> list[str]:
     wanted, done, failed, untrained = (cells.get(name) or 0 for name in ("wanted", "done", "failed", "untrained"))
     sentences = []
-    if wanted - done - untrained > 0:
+    if wanted > done:
         lost = f" ({failed:,} failed)" if failed else ""
-        sentences.append(f"The run is not complete: {done:,} of {wanted:,} rankers were trained{lost}.")
+        sentences.append(f"The run is not complete: {trained(cells):,} of {wanted:,} rankers were trained{lost}.")
     if untrained:
         sentences.append(f"{counted(untrained, 'ranker')} had too few clicks to learn anything from.")
     return sentences
@@ -109,25 +150,34 @@ def _what(summary: dict[str, Any]) -> str:
         for part in ("train", "test")
     }
     sizes = f" ({queries['train']:,} training and {queries['test']:,} test queries)" if queries["train"] else ""
-    runs = most_runs(summary.get("figures", []))
-    times = f", in {counted(runs, 'independent run')}" if runs else ""
     return (
         f"On {sources}{sizes}, users were simulated who see only the top of a result page. Rankers were learned from "
-        f"their clicks in several ways{times}, and then judged by the relevance labels of test queries, which those "
-        "who learn from clicks never see."
+        f"their clicks in several ways{_runs(summary)}, and then judged by the relevance labels of test queries, which "
+        "those who learn from clicks never see."
     )
 
 
-def _found(figures: list[dict[str, Any]]) -> list[str]:
-    """The decisive numbers at the most clicks (or at the shortest page, where only figure 1 is there)."""
-    for figure in sorted(figures, key=lambda figure: figure.get("number") != 2):
+def _runs(summary: dict[str, Any]) -> str:
+    """How many runs there are and what they share, as far as it is known."""
+    runs, settings = most_runs(summary.get("figures", [])), summary.get("settings") or {}
+    if runs < 2 or "production_seed" not in settings:
+        return f", in {counted(runs, 'run')}" if runs else ""
+    if settings["production_seed"] is None:
+        return f", in {runs} independent runs, each with clicks and a production ranker of its own"
+    every = "of each fold" if len(summary.get("data", [])) > 1 else "for all"
+    return f", in {runs} runs, each with clicks of its own and one production ranker {every}"
+
+
+def _found(summary: dict[str, Any]) -> list[str]:
+    """The decisive numbers: of figure 2 at the most clicks; without it, of figure 1 at the page size nearest to 5."""
+    for figure in sorted(summary.get("figures", []), key=lambda figure: figure.get("number") != 2):
         panels = [panel for panel in figure.get("panels", []) if str(panel.get("name")).startswith("dcg@")]
         if figure.get("number") in (1, 2) and panels:
-            return _decisive(figure, panels[0])
+            return _decisive(figure, panels[0], (summary.get("settings") or {}).get("clicks_by_k"))
     return []
 
 
-def _decisive(figure: dict[str, Any], panel: dict[str, Any]) -> list[str]:
+def _decisive(figure: dict[str, Any], panel: dict[str, Any], clicks_by_k: Any) -> list[str]:
     means = {
         str(series["name"]): {p["x"]: p["mean"] for p in series.get("points", []) if is_number(p.get("mean"))}
         for series in panel.get("series", [])
@@ -136,14 +186,21 @@ def _decisive(figure: dict[str, Any], panel: dict[str, Any]) -> list[str]:
     aware = means.get("policy-aware")
     if not aware:
         return []
-    at = max(aware) if figure["number"] == 2 else min(aware, key=lambda k: abs(k - 5))
-    where = f"After {power(at)} clicks" if figure["number"] == 2 else f"With {counted(int(at), 'result')} on the page"
+    if figure["number"] == 2:
+        at = max(aware)
+        where = f"After {power(at)} clicks"
+    else:
+        at = min(aware, key=lambda k: abs(k - 5))
+        where = f"With {counted(int(at), 'result')} on the page"
+        where += f" and {power(clicks_by_k)} clicks" if is_number(clicks_by_k) else ""
     metric = str(panel["name"]).upper()
     text = f"{where}, the policy-aware ranker has a {metric} of {number(aware[at])}"
     if {"production", "full-information"} <= levels.keys():
         old, best = levels["production"], levels["full-information"]
         text += f"; the production ranker behind the pages has {number(old)}, one trained on labels {number(best)}"
-        if best > old:
+        if aware[at] < old:
+            text += "; the policy-aware ranker is below the production ranker"
+        elif best > old:
             text += f", so {percent((aware[at] - old) / (best - old), 0)} of the gap between them is closed"
     sentences = [text + "."]
     rest = {name: means[name][at] for name in OTHERS if at in means.get(name, {})}
@@ -155,14 +212,33 @@ def _decisive(figure: dict[str, Any], panel: dict[str, Any]) -> list[str]:
     return sentences
 
 
-def _verdicts(claims: list[dict[str, Any]]) -> str:
-    if not claims:
-        return "No claim was checked."
-    count = tally(claims)
-    holds, fails, unsure = (count[verdict] for verdict in VERDICTS)
-    parts = [
-        f"{holds} of {len(claims)} claims of the paper {'holds' if holds == 1 else 'hold'} here",
-        f"{fails} {'does' if fails == 1 else 'do'} not",
-        f"{unsure} {'lacks' if unsure == 1 else 'lack'} evidence",
-    ]
-    return f"{parts[0]}, {parts[1]}, and {parts[2]}."
+def _verdicts(claims: SortedClaims) -> str:
+    sentences = []
+    if claims.paper:
+        count = tally(claims.paper)
+        holds, fails, unsure = (count[verdict] for verdict in VERDICTS)
+        sentences.append(
+            f"{holds} of {counted(len(claims.paper), 'claim')} of the paper {_does(holds, 'hold')} here, "
+            f"{fails} {'does' if fails == 1 else 'do'} not, and {unsure} {_does(unsure, 'lack')} evidence."
+        )
+    if claims.own:
+        holds = tally(claims.own)["holds"]
+        found = f"{holds} of {counted(len(claims.own), 'finding')} of our own"
+        sentences.append(f"{found}, on what the paper leaves open, {_does(holds, 'hold')}.")
+    if claims.absent:
+        sentences.append(absent_words(claims))
+    return " ".join(sentences) or "No claim was checked."
+
+
+def absent_words(claims: SortedClaims) -> str:
+    """What is said of claims whose figure was not asked for.
+
+    >>> absent_words(SortedClaims([], [], [{"figure": 3}]))
+    '1 claim belongs to figures that are not part of this run.'
+    """
+    count = len(claims.absent)
+    return f"{counted(count, 'claim')} {_does(count, 'belong')} to figures that are not part of this run."
+
+
+def _does(count: int, verb: str) -> str:
+    return f"{verb}s" if count == 1 else verb

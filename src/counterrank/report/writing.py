@@ -11,6 +11,7 @@ from counterrank.report.claims_table import claims_markdown
 from counterrank.report.figures import PANEL_WIDTH, file_spec, is_drawable, page_spec, panel_chart
 from counterrank.report.page import panel_id, report_page
 from counterrank.report.points import figure_csv, series_names
+from counterrank.report.reading import sort_claims
 from counterrank.report.styles import assign_styles
 from counterrank.report.vega import to_png, to_svg
 
@@ -45,7 +46,7 @@ def write_report(summary: dict[str, Any], folder: PathLike) -> list[Path]:
             svgs[figure["number"]] = svg
             written += [_write(name.with_suffix(".png"), to_png(svg)), _write(name.with_suffix(".svg"), svg)]
         written.append(_write(name.with_suffix(".csv"), figure_csv(figure)))
-    written.insert(0, _write(target / "claims.md", claims_markdown(summary.get("claims", []))))
+    written.insert(0, _write(target / "claims.md", claims_markdown(sort_claims(summary).present)))
     return [_write(target / "report.html", report_page(summary, styles, specs, svgs)), *written]
 
 
