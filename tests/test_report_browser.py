@@ -9,7 +9,9 @@ from html import unescape
 
 import pytest
 
-from counterrank.report.names import number
+from counterrank.experiments.reproduction import Settings, reproduce, summarize
+from counterrank.report import write_report
+from counterrank.report.names import number, readable
 from tests.summaries import make_summary, written
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -105,6 +107,29 @@ def test_the_report_opens_without_a_word(tmp_path):
     interval = f"{number(point['low'])} to {number(point['high'])}"
     words = f"Series policy-aware At 1 ARP (lower is better) {number(point['mean'])} 95 % interval {interval} Runs 8"
     assert seen.tip == words.split()
+
+
+def test_the_report_of_a_real_run_opens_without_a_word(tmp_path):
+    """All other pages here are of made-up summaries; this one is of what a run writes."""
+    policies = ("replace-last:k=5", "deterministic:k=5")
+    tiny = Settings(figures=(2, 4), clicks=(100, 1000), runs=2, max_epochs=2, clip="none", policies=policies)
+    summary = summarize(reproduce("synthetic:yahoo:queries=60", tmp_path / "run", tiny, jobs=1))
+    assert summary["cells"]["done"] == summary["cells"]["wanted"]
+    write_report(summary, tmp_path / "run")
+    text = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    seen = visit(text, tmp_path)
+    assert seen.messages == []
+    assert seen.fetched == []
+    assert not seen.wide
+    assert list(seen.charts) == ["figure2-1", "figure2-2", "figure4-1", "figure4-2"]
+    assert all(chart["drawn"] and not chart["wide"] for chart in seen.charts.values())
+    assert [chart["lines"] for chart in seen.charts.values()][:3] == [6, 6, 2]
+    assert set(map(readable, policies)) <= set(seen.charts["figure4-1"]["labels"])
+    for claim in summary["claims"]:
+        assert (f'id="claim-{claim["id"]}"' in text) == (claim["figure"] in (2, 4))
+    assert "2 runs, each with clicks of its own and one production ranker for all" in text
+    assert "of 5 claims of the paper" in text
+    assert "of 3 findings of our own" in text
 
 
 def test_the_report_fetches_nothing_even_if_it_may(tmp_path):
