@@ -56,11 +56,12 @@ def write_all(run: Run) -> tuple[dict[str, Any], list[Path]]:
 
 def print_claims(summary: dict[str, Any]) -> None:
     """The claims about the figures of this run as a table."""
-    shown = [figure["number"] for figure in summary["figures"]]
-    claims = [claim for claim in summary["claims"] if claim["figure"] in shown]
+    from counterrank.report.reading import sort_claims
+
+    claims = sort_claims(summary).present
     rows = [(_MARKS[claim["verdict"]], claim["statement"], claim["numbers"], claim["paper"]) for claim in claims]
     print_table(
-        "What the paper found, and whether it holds here (? = not enough evidence)",
+        "What the paper found (and what it left open), and whether it holds here; ? = not enough evidence",
         ("holds", "claim", "numbers", "in the paper"),
         rows,
     )
