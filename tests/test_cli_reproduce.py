@@ -1,6 +1,7 @@
 """`counterrank reproduce` and `counterrank report`, as a user runs them."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def asked(monkeypatch):
 
 
 OPTIONS = [
-    (("--figures", "1,3"), "figures", (1, 3)),
+    (("--figures", "3,1"), "figures", (1, 3)),
     (("--runs", 7), "runs", 7),
     (("--seed", 8), "seed", 8),
     (("--ks", "1, 1e1"), "ks", (1, 10)),
@@ -128,8 +129,8 @@ def test_a_step_size_wins_over_all_those_of_a_preset(asked, step):
 # Bad options ---------------------------------------------------------------------------------------------------------
 
 BAD_OPTIONS = [
-    (("--figures", "1,2,9"), "figures=1,2,9: expected some of 1, 2, 3, 4"),
-    (("--figures", "two"), "figures='two': expected a whole number"),
+    (("--figures", "1,2,9"), "figures='1,2,9': expected some of 1,2,3,4, separated by commas"),
+    (("--figures", "1-3"), "figures='1-3': expected some of 1,2,3,4, separated by commas"),
     (("--figures", ""), "figures=: expected some of"),
     (("--clicks", "1e2,1e2"), "clicks=100,100: expected numbers of clicks, each larger"),
     (("--clicks", "1.5"), "clicks='1.5': expected a whole number"),
@@ -147,7 +148,7 @@ BAD_OPTIONS = [
     (("--step-size", "nan"), "step-size=nan: expected 'auto' or a number"),
     (("--production-seed", "-1"), "production-seed='-1': expected 'each' or a whole number"),
     (("--clip", "some"), "clip='some': expected grid, none"),
-    (("--preset", "nonsense"), "preset 'nonsense': expected one of mq2008"),
+    (("--preset", "nonsense"), "preset 'nonsense': no such file; expected one of mq2008"),
     (("--engine", "dask"), "engine='dask': expected one of"),
     (("--master", "local[2]"), "--master: names a Spark master; expected --engine spark"),
     (("--engine", "spark"), "--engine spark: expected --master too"),
@@ -207,7 +208,8 @@ def test_a_run_says_what_came_of_it(finished):
     folder, result = finished
     assert result.returncode == 0, result.stderr
     assert f"The report is at {folder / 'report.html'}." in result.stderr + result.stdout
-    assert "What the paper found, and whether it holds here" in result.stdout
+    assert "What the paper found (and what it left open), and whether it holds here" in result.stdout
+    assert re.search(r"\d+ hold, \d+ do not, \d+ lack evidence; the numbers are in claims.md", result.stderr)
     assert "Traceback" not in result.stderr
 
 

@@ -329,31 +329,31 @@ def clock(monkeypatch):
 
 
 def test_the_tally_counts_and_foretells(clock):
-    one, other = CELLS[0], CELLS[4]
-    assert (one.estimator, other.estimator) == ("rerank", "policy-aware")
-    many = [one, *(cell for cell in CELLS if cell.estimator == "policy-aware")]
-    tally = Tally(many, slots=2)
+    first, rerank, *aware = CELLS[1], CELLS[0], *(cell for cell in CELLS if cell.estimator == "policy-aware")
+    assert (rerank.estimator, len(aware)) == ("rerank", 2)
+    tally = Tally([first, rerank, *aware], slots=1)
     assert tally.seconds_left() is None
-    assert tally.lines() == ["0 of 3 cells done, 0 running"]
-    tally.start(many[0])
-    tally.start(many[1])
-    clock.now = 10.0
-    assert tally.lines()[0] == "0 of 3 cells done, 2 running"
-    assert tally.lines()[1] == f"     10 s  {many[0].describe()}"
-    tally.finish(many[0], failed=False)
+    assert tally.lines() == ["0 of 4 cells done, 0 running"]
+    tally.start(first)
+    clock.now = 90.0
+    assert tally.lines() == ["0 of 4 cells done, 1 running", f"     90 s  {first.describe()}"]
+    tally.finish(first, failed=False)
+    assert tally.seconds_left() is None  # it may have compiled all the time
+    tally.start(rerank)
+    tally.start(aware[0])
+    clock.now = 100.0
+    tally.finish(rerank, failed=False)
     # two more of 10 s each, one of which has been running for 10 s
-    assert tally.seconds_left() == 5.0
-    assert tally.lines()[0] == "1 of 3 cells done, 1 running, about 5 s left"
-    clock.now = 40.0
-    tally.finish(many[1], failed=True)
+    assert tally.lines()[0] == "2 of 4 cells done, 1 running, about 10 s left"
+    clock.now = 130.0
+    tally.finish(aware[0], failed=True)
     # kinds: 10 s and 40 s; the one left is of neither
-    assert tally.seconds_left() == 25.0 / 2
-    assert tally.lines() == ["1 of 3 cells done, 0 running, 1 failed, about 12 s left"]
-    tally.start(many[2])
+    assert tally.lines() == ["2 of 4 cells done, 0 running, 1 failed, about 25 s left"]
+    tally.start(aware[1])
     clock.now = 1000.0
     assert tally.seconds_left() == 0.0  # longer than foretold
-    tally.finish(many[2], failed=False)
-    assert tally.lines() == ["2 of 3 cells done, 0 running, 1 failed, about 0 s left"]
+    tally.finish(aware[1], failed=False)
+    assert tally.lines() == ["3 of 4 cells done, 0 running, 1 failed, about 0 s left"]
 
 
 @pytest.mark.parametrize(

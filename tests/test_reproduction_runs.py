@@ -221,16 +221,22 @@ def test_a_larger_grid_takes_over_what_is_there(tmp_path):
 
 
 @pytest.mark.parametrize("other", ["synthetic:yahoo:queries=60,seed=5", "synthetic:yahoo:queries=61"])
-def test_other_data_take_over_nothing(tmp_path, other):
+def test_a_folder_belongs_to_its_data(tmp_path, other):
     made_up(tmp_path / "run")
-    _, engine = made_up(tmp_path / "run", data=other)
-    assert len(engine.cells) == CELLS
+    before = (tmp_path / "run" / "run.json").read_bytes()
+    with pytest.raises(CounterrankError, match="holds a run on other data; choose another folder"):
+        made_up(tmp_path / "run", data=other)
+    assert (tmp_path / "run" / "run.json").read_bytes() == before
+    _, engine = made_up(tmp_path / "run", data=[DATA, other])  # one fold more
+    assert {cell.fold for cell in engine.cells} == {1}
 
 
 def test_fewer_queries_are_other_data(tmp_path):
     made_up(tmp_path / "run")
-    run, engine = made_up(tmp_path / "run", Settings(**{**SETTINGS.plain(), "queries": 20}))
-    assert len(engine.cells) == CELLS
+    fewer = Settings(**{**SETTINGS.plain(), "queries": 20})
+    with pytest.raises(CounterrankError, match="holds a run on other data"):
+        made_up(tmp_path / "run", fewer)
+    run, _ = made_up(tmp_path / "fewer", fewer)
     assert run.about["data"][0]["parts"]["train"]["queries"] == 20
 
 

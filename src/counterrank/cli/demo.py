@@ -63,7 +63,7 @@ def demo(
         _compile(shape, stages)
         result = run_demo(shape, queries, seed, threads, on_stage=stages)
         stages("writing the report")
-        write_demo_report(_content(result, shape, seed, time.perf_counter() - begin), out)
+        write_demo_report(_content(result, shape, seed), out)
     seconds = time.perf_counter() - begin
     if json:
         print_json(_summary(result, shape, queries, seconds, out))
@@ -153,7 +153,7 @@ def _summary(result: DemoResult, shape: str, queries: int, seconds: float, out: 
     }
 
 
-def _content(result: DemoResult, shape: str, seed: int, seconds: float) -> dict[str, Any]:
+def _content(result: DemoResult, shape: str, seed: int) -> dict[str, Any]:
     """What the page shows."""
     from counterrank.experiments.demo import K
 
@@ -187,7 +187,6 @@ def _content(result: DemoResult, shape: str, seed: int, seconds: float) -> dict[
              "relevant, else one time in ten"],
             ["Learning", "linear ranker, LambdaLoss truncated at 5, step size found by a race"],
             ["Equal scores", "in the order of the data where ranks are counted, averaged in the metrics"],
-            ["Time", f"{seconds:.0f} s"],
         ],
         "next": [list(step) for step in _NEXT],
     }  # fmt: skip

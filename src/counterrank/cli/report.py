@@ -55,13 +55,16 @@ def write_all(run: Run) -> tuple[dict[str, Any], list[Path]]:
 
 
 def print_claims(summary: dict[str, Any]) -> None:
-    """The claims about the figures of this run as a table."""
+    """The claims about the figures of this run as a table, and how many hold."""
     from counterrank.report.reading import sort_claims
 
     claims = sort_claims(summary).present
-    rows = [(_MARKS[claim["verdict"]], claim["statement"], claim["numbers"], claim["paper"]) for claim in claims]
     print_table(
         "What the paper found (and what it left open), and whether it holds here; ? = not enough evidence",
-        ("holds", "claim", "numbers", "in the paper"),
-        rows,
+        ("holds", "claim", "in the paper"),
+        [(_MARKS[claim["verdict"]], claim["statement"], claim["paper"]) for claim in claims],
+    )
+    count = [sum(claim["verdict"] == verdict for claim in claims) for verdict in _MARKS]
+    say(
+        f"{count[0]} hold, {count[1]} do not, {count[2]} lack evidence; the numbers are in claims.md and in the report."
     )

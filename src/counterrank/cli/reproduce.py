@@ -93,9 +93,10 @@ def reproduce(
     Results are written as they come in; run the same command again to go on after an interruption.
     """
     from counterrank.experiments.reproduction import reproduce as run_cells
+    from counterrank.report.reading import sort_claims
 
     given: dict[str, Any] = {
-        "figures": _whole_numbers(figures, "figures"),
+        "figures": _figures(figures),
         "runs": runs,
         "seed": seed,
         "ks": _whole_numbers(ks, "ks"),
@@ -125,11 +126,13 @@ def reproduce(
     summary, files = write_all(run)
     cells = summary["cells"]
     if json:
-        claims = {claim["id"]: claim["verdict"] for claim in summary["claims"]}
+        claims = {claim["id"]: claim["verdict"] for claim in sort_claims(summary).present}
         print_json({"out": str(out), "report": str(files[0]), "cells": cells, "claims": claims})
     else:
         print_claims(summary)
         say(f"{cells['done']} of {cells['wanted']} cells done. The report is at {files[0]}.")
+        if quick:
+            say("A quick run shows directions. More runs settle more claims, such as --runs 10; or leave out --quick.")
     if cells["failed"]:
         first = cells["failures"][0]
         raise CounterrankError(
@@ -175,6 +178,13 @@ def _words(text: str | None, between: str) -> tuple[str, ...] | None:
 def _whole_numbers(text: str | None, name: str) -> tuple[int, ...] | None:
     words: Sequence[str] | None = _words(text, ",")
     return None if words is None else tuple(parse_count(word, name) for word in words)
+
+
+def _figures(text: str | None) -> tuple[int, ...] | None:
+    words = _words(text, ",")
+    if words is not None and not set(words) <= {"1", "2", "3", "4"}:
+        raise CounterrankError(f"figures={text!r}: expected some of 1,2,3,4, separated by commas")
+    return None if words is None else tuple(sorted({int(word) for word in words}))
 
 
 def _production_seed(text: str) -> int | None:

@@ -29,6 +29,7 @@ class Tally:
         for cell in cells:
             self._left[_kind(cell)] += 1
         self._seen: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+        self._first: list[float] = []  # the first cell of each slot may have compiled its kernels
         self._lock = threading.Lock()
 
     def start(self, cell: Cell) -> None:
@@ -41,7 +42,7 @@ class Tally:
         with self._lock:
             took = time.monotonic() - self.running.pop(cell)
             self._left[_kind(cell)] -= 1
-            self._seen[_kind(cell)].append(took)
+            (self._first if len(self._first) < self.slots else self._seen[_kind(cell)]).append(took)
             self.done += not failed
             self.failed += failed
 
@@ -56,7 +57,7 @@ class Tally:
                 return 0.0
             means = {kind: sum(took) / len(took) for kind, took in self._seen.items()}
             if not means:
-                return None
+                return None  # also after the first ones, which say little
             usual = sum(means.values()) / len(means)
             work = sum(count * means.get(kind, usual) for kind, count in self._left.items())
             spent = sum(time.monotonic() - begin for begin in self.running.values())

@@ -64,6 +64,7 @@ def reproduce(
     _check_folder(folder)
     folds = [_open(name, chosen) for name in names]  # where this fails, nothing is left in the folder
     with ResultWriter(folder) as results:
+        _check_data(folder, folds)
         run = _begin(folder, chosen, names, folds, notes or {})
         waiting = run.missing()
         if not waiting:
@@ -87,6 +88,14 @@ def _check_folder(folder: Path) -> None:
     ours = any((folder / name).is_file() for name in (MARKER, RESULTS))  # a kill may have left but one of them
     if folder.is_dir() and any(folder.iterdir()) and not ours:
         raise CounterrankError(f"{folder}: exists and is not a run folder; it is left untouched")
+
+
+def _check_data(folder: Path, folds: Sequence[Fold]) -> None:
+    """Whether an earlier run in the folder was made on the same data, so that its figures are not lost."""
+    if (folder / MARKER).is_file():
+        earlier = [fold["fingerprint"] for fold in read_run(folder).about["data"]]
+        if not set(earlier) & {fingerprint(fold) for fold in folds}:
+            raise CounterrankError(f"{folder}: holds a run on other data; choose another folder")
 
 
 def _open(source: str, settings: Settings) -> Fold:

@@ -146,7 +146,7 @@ QUICK: dict[str, Any] = {
     "runs": 3,
     "ks": (1, 2, 5, 20),
     "clicks_by_k": 10**6,
-    "clicks": (10**2, 10**4, 10**6),
+    "clicks": (10**3, 10**5, 10**6),
     "policies": (),
     "max_epochs": 30,
     "patience": 10,
@@ -168,7 +168,9 @@ def read_preset(name: str) -> dict[str, Any]:
     """
     file = _folder() / f"{name}.toml" if name in preset_names() else Path(name)
     if not file.is_file():
-        raise CounterrankError(f"preset {name!r}: expected one of {', '.join(preset_names())}, or a TOML file")
+        raise CounterrankError(
+            f"preset {name!r}: no such file; expected one of {', '.join(preset_names())}, or a TOML file that is there"
+        )
     try:
         content = tomllib.loads(file.read_bytes().decode())
     except ValueError as error:  # also of bytes that are no text
