@@ -23,6 +23,7 @@ from counterrank.report.claims_table import claims_markdown
 from counterrank.report.labels import spread
 from counterrank.report.names import number, power, readable
 from counterrank.report.points import series_names
+from counterrank.report.relative import drawn_panel
 from counterrank.report.styles import _KNOWN, _SPARE, assign_styles
 from tests.summaries import make_demo, make_hostile, make_summary, value, written
 
@@ -168,8 +169,44 @@ def test_every_number_of_the_figures_is_in_the_charts():
     drawn = json.dumps(specs("full"))
     for figure in make_summary()["figures"]:
         for panel in figure["panels"]:
-            for series in panel["series"]:
+            for series in drawn_panel(panel)["series"]:
                 assert all(json.dumps(point["mean"]) in drawn for point in series["points"])
+
+
+def estimates(rows):
+    """A panel of estimates: values over runs by series, at 100 clicks."""
+    series = [{"name": name, "points": [{"x": 100, **value(values)}]} for name, values in rows.items()]
+    return {"name": "estimate", "label": "DCG@5 estimated, per document", "series": series, "levels": []}
+
+
+def test_estimates_are_drawn_against_the_mean_of_the_losses_in_each_run():
+    panel = drawn_panel(estimates({"a": [1.0, 10.0, None], "b": [3.0, 30.0, None], "selection": [3.0, 30.0, None]}))
+    points = {series["name"]: series["points"][0] for series in panel["series"]}
+    assert [points[name]["mean"] for name in ("a", "b", "selection")] == pytest.approx([-50.0, 50.0, 50.0])
+    assert points["a"]["low"] == pytest.approx(-50.0)  # runs that differ in size alone do not differ
+    assert points["a"]["runs"] == 2
+    assert panel["label"] == "DCG@5 estimated"
+    drawn = specs("full")["figure3-2"]
+    assert "log axis" in drawn["title"]["subtitle"]
+    assert "symlog" in json.dumps(drawn)
+
+
+@pytest.mark.parametrize(
+    "rows", [{"a": [-1.0, 1.0], "b": [-1.0, 1.0]}, {"a": [1.0, None], "b": [1.0, 1.0]}, {"a": [0.0], "b": [0.0]}, {}]
+)
+def test_estimates_that_cannot_be_compared_stay_as_they_are(rows):
+    panel = estimates(rows)
+    assert drawn_panel(panel) is panel
+
+
+def test_dots_have_stems_from_zero_only():
+    assert "zero" in json.dumps(specs("full")["figure4-2"]["layer"][0])
+    assert "datum.zero" not in json.dumps(specs("demo")["quality"])
+    assert len(specs("demo")["quality"]["layer"]) == len(specs("full")["figure4-2"]["layer"]) - 1
+
+
+def test_the_gap_is_the_first_number_of_the_demo():
+    assert "Ranker Gap closed DCG@5" in page("demo").text
 
 
 def test_the_rest_of_the_page():
@@ -401,6 +438,9 @@ def test_claims_as_a_table_in_markdown():
         {"verdict": "does not hold", "statement": "a | b\nc", "numbers": "-1 %", "paper": "Section 6"},
         {"verdict": "not enough evidence", "statement": "d", "numbers": "", "paper": "left open"},
     ]
-    rows = claims_markdown(claims).splitlines()[2:]
+    rows = claims_markdown(claims).splitlines()
+    assert rows[0].startswith("In all numbers plus is better, for ARP as well")
+    assert rows[1] == ""
+    rows = rows[4:]
     assert rows[0] == r"| **does not hold** | a \| b c | -1 % | Section 6 |"
     assert rows[1] == "| not enough evidence | d |  | left open |"

@@ -3,11 +3,15 @@
 import pytest
 
 from counterrank.experiments.claims import check_claims, claims_document
+from counterrank.experiments.reproduction import Settings
 from counterrank.report import write_report
+from counterrank.report.glossary import glossary
+from counterrank.report.intervals import mean_span
 from counterrank.report.names import readable
 from counterrank.report.page import report_page
 from counterrank.report.reading import reading, sort_claims
-from tests.summaries import make_demo, make_summary, value, written
+from counterrank.report.settings import setting_rows
+from tests.summaries import STUDENT, make_demo, make_summary, value, written
 
 COUNTS = {"wanted": 100, "done": 95, "failed": 5, "untrained": 5}
 
@@ -75,7 +79,42 @@ def with_means(number, aware, production, best):
 def test_the_gap_that_is_closed():
     text = " ".join(reading(with_means(2, 0.75, 0.5, 1.0)))
     assert "has a DCG@5 of 0.7500; the production ranker behind the pages has 0.5000" in text
-    assert "so 50 % of the gap between them is closed." in text
+    assert "so 50 % of the gap between them is closed (95 % interval 50 to 50 %)." in text
+
+
+def with_values(aware, production, best):
+    summary = with_means(2, 0.7, 0.5, 0.9)
+    panel = summary["figures"][0]["panels"][1]
+    panel["series"][0]["points"][-1] |= value(aware)
+    panel["levels"] = [{"name": "production", **value(production)}, {"name": "full-information", **value(best)}]
+    return " ".join(reading(summary))
+
+
+def test_the_share_of_the_gap_has_an_interval():
+    # against a gap that is the same in all runs the interval is Student's: 0.75 +- 4.303 * 0.05 / sqrt(3)
+    text = with_values([0.85, 0.875, 0.9], [0.5] * 3, [1.0] * 3)
+    assert "so 75 % of the gap between them is closed (95 % interval 63 to 87 %)." in text
+
+
+@pytest.mark.parametrize(
+    ("aware", "best"), [([0.51, 0.9, 0.6], [1.0] * 3), ([0.8, 0.81, 0.79], [0.6, 1.4, 0.9]), ([0.6, 0.7], [0.9, 0.6])]
+)
+def test_no_share_where_the_runs_cannot_tell(aware, best):
+    text = with_values(aware, [0.5] * len(best), best)
+    assert "; the runs differ too much to say how much of the gap between them is closed." in text
+
+
+def test_no_share_of_one_run():
+    text = with_values([0.8], [0.5], [1.0])
+    assert "one trained on labels 1.0000. The best" in text
+    assert "of the gap" not in text
+
+
+@pytest.mark.parametrize("freedom", [n - 1 for n in STUDENT])
+def test_intervals_are_those_of_the_summary(freedom):
+    values = [float(i * i) for i in range(freedom + 1)]
+    known = value(values)
+    assert mean_span(values) == pytest.approx((known["mean"], known["low"], known["high"]), rel=1e-3, abs=0.01)
 
 
 def test_no_gap_is_closed_below_the_production_ranker():
@@ -119,7 +158,7 @@ def test_claims_of_other_figures_are_said_apart(tmp_path):
     page = page_of(summary)
     assert page.count('class="statement"') == 5
     write_report(summary, tmp_path)
-    assert (tmp_path / "claims.md").read_text(encoding="utf-8").count("\n") == 2 + 5
+    assert (tmp_path / "claims.md").read_text(encoding="utf-8").count("\n") == 4 + 5
 
 
 def test_only_claims_of_other_figures():
@@ -135,6 +174,47 @@ def test_the_page_tells_the_bars_that_claims_use():
     assert f"surely smaller than {100 * document['noticeable']:g} % counts as none" in page
     assert "A single check may fail while the claim only lacks evidence" in page
     assert "Claims of the paper, and our own" in page
+
+
+def test_the_sign_of_numbers_is_told_with_the_claims():
+    assert "In all numbers plus is better, for ARP as well" in page_of(make_summary())
+
+
+# words, settings, and what comes next
+
+
+def test_only_words_of_the_run_are_explained():
+    def terms(*figures):
+        return [term for term, _ in glossary(make_summary(runs=1, figures=figures)["figures"])]
+
+    shared = ["item selection bias", "policy-aware", "policy-oblivious", "rerank", "randomised"]
+    assert terms(1) == [*shared, "production, full information", "ARP", "DCG@5"]
+    assert terms(2) == [*shared, "no cutoff", "production, full information", "ARP", "DCG@5"]
+    assert terms(3) == ["item selection bias", "policy-aware", "production, full information", "DCG@5"]
+    assert terms() == []
+    assert "<dt>no cutoff</dt>" in page_of(make_summary())
+    assert "<dl" not in page_of(make_summary(figures=()))
+
+
+def test_settings_that_are_left_open_are_told():
+    left = dict(Settings(production_seed=None).plain())
+    rows = dict(setting_rows(left, []))
+    assert rows["production_seed"] == "another in each run"
+    assert rows["policies"] == "one of each kind"
+    assert rows["patience"].startswith("20 + 10 log10(clicks)")
+    assert rows["tolerance"] == "1e-4 for ARP, 1e-6 for DCG"
+    assert rows["queries"] == "all"
+    assert rows["step_sizes"] == "none by loss"
+    assert "none" not in rows.values()
+    policies = dict(setting_rows(left, make_summary(runs=1)["figures"]))["policies"]
+    assert policies.startswith("deterministic:k=5, replace-last:k=5, ")
+    assert dict(setting_rows({"patience": 7}, [])) == {"patience": "7"}
+
+
+def test_the_page_says_how_to_go_on():
+    assert "<code>--runs 16</code>" in page_of(make_summary(runs=8))
+    assert "<code>--runs 10</code>" in page_of(make_summary(runs=1))
+    assert "counterrank train DATA --log LOG" in page_of(make_summary(runs=1))
 
 
 # names

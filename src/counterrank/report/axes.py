@@ -55,9 +55,61 @@ def y_axis(low: float, high: float, height: int) -> Any:
     """
     import altair as alt
 
-    rough = (high - low) / 6
+    values, digits = _round_ticks(low, high, (high - low) / 6, 8 / height)
+    return alt.Axis(values=values, format=f",.{digits}f")
+
+
+def dots_axis(low: float, high: float, shares: bool) -> Any:
+    """Round ticks under dots, none so near the right end that its label would be cut there.
+
+    >>> dots_axis(0.0, 0.31, shares=True).values
+    [0.0, 0.05, 0.1, 0.15, 0.2, 0.25]
+    """
+    import altair as alt
+
+    values, digits = _round_ticks(low, high, (high - low) / 5, 0.07)
+    form = f".{max(digits - 2, 0)}%" if shares else f".{max(digits, 2)}f"
+    return alt.Axis(values=values, grid=True, format=form, labelOverlap="greedy")
+
+
+def bent_axis(low: float, high: float) -> Any:
+    """Ticks for an axis that is logarithmic in both directions from zero (`bend`).
+
+    >>> bent_axis(-28, 60).values
+    [-10, -3, -1, 0, 1, 3, 10, 30]
+    """
+    import altair as alt
+
+    sizes = [lead * 10**p for p in range(7) for lead in (1, 3)]
+    every = [-size for size in reversed(sizes)] + [0] + sizes
+    sign = "(datum.value > 0 ? '+' : datum.value < 0 ? '−' : '')"
+    return alt.Axis(
+        values=[tick for tick in every if low < tick < high], labelExpr=f"{sign} + format(abs(datum.value), ',')"
+    )
+
+
+def bend(value: float) -> float:
+    """Where a value stands on an axis that is linear near zero and logarithmic beyond one, in both directions.
+
+    >>> bend(0.0), round(bend(-9.0), 3)
+    (0.0, -2.303)
+    """
+    return math.copysign(math.log1p(abs(value)), value)
+
+
+def unbend(place: float) -> float:
+    """The value that stands at a place.
+
+    >>> round(unbend(bend(-9.0)), 6)
+    -9.0
+    """
+    return math.copysign(math.expm1(abs(place)), place)
+
+
+def _round_ticks(low: float, high: float, rough: float, margin: float) -> tuple[list[float], int]:
+    """Round numbers about `rough` apart, none within a share of the range from its upper end; and their digits."""
     unit = 10.0 ** math.floor(math.log10(rough))
     step = min((lead * unit for lead in (1, 2, 5, 10)), key=lambda s: abs(math.log(s / rough)))
-    first, last = math.ceil(low / step), math.floor((high - 8 * (high - low) / height) / step)
+    first, last = math.ceil(low / step), math.floor((high - margin * (high - low)) / step)
     digits = max(0, -math.floor(math.log10(step) + 1e-9))
-    return alt.Axis(values=[round(i * step, digits + 2) for i in range(first, last + 1)], format=f",.{digits}f")
+    return [round(i * step, digits + 2) for i in range(first, last + 1)], digits

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+SIGNS = (
+    "In all numbers plus is better, for ARP as well, whose lower values are the better ones; only where a gap or a "
+    "loss is named, plus is its size."
+)
 _WORDS = {"holds": "holds", "does not hold": "**does not hold**", "not enough evidence": "not enough evidence"}
 
 
@@ -14,7 +18,7 @@ def claims_markdown(claims: list[dict[str, Any]]) -> str:
     >>> print(claims_markdown([claim]).splitlines()[-1])
     | holds | A is B. | +1 % | Section 6.1 |
     """
-    lines = ["| verdict | claim | numbers | in the paper |", "|---|---|---|---|"]
+    lines = [SIGNS, "", "| verdict | claim | numbers | in the paper |", "|---|---|---|---|"]
     for claim in claims:
         words = (_WORDS[claim["verdict"]], *(str(claim[key]) for key in ("statement", "numbers", "paper")))
         lines.append("| " + " | ".join(" ".join(word.replace("|", r"\|").split()) for word in words) + " |")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from counterrank.report.axes import dots_axis
 from counterrank.report.points import is_number
 from counterrank.report.styles import Style
 from counterrank.report.vega import FONT, INK
@@ -25,7 +26,8 @@ def dot_panel(
 ) -> alt.LayerChart:
     """Dots for rows of series, label, mean and possibly low and high, in the order given, under a title of two lines.
 
-    Shares are percentages and have a stem from zero; other values stand on an axis of their own range.
+    Shares are percentages and have a stem from zero; other values stand on an axis of their own range, without stems,
+    whose lengths would say nothing there.
 
     >>> chart = dot_panel([{"series": "a", "label": "a", "mean": 0.1}], ("Cost", ""), "DCG@5 lost", {})
     >>> len(chart.layer)
@@ -43,22 +45,23 @@ def dot_panel(
         "series:N", legend=None, scale=alt.Scale(domain=names, range=[_dot(look.shape) for look in looks])
     )
     y = alt.Y("label:N", sort=order, title=None, scale=alt.Scale(domain=order), axis=_names_axis())
+    low, high = _domain(drawn, shares)
     x = alt.X(
         "mean:Q",
         title=axis,
-        scale=alt.Scale(domain=_domain(drawn, shares), nice=False, zero=False),
-        axis=_value_axis(shares),
+        scale=alt.Scale(domain=[low, high], nice=False, zero=False),
+        axis=dots_axis(low, high, shares),
     )
     base = alt.Chart({"values": drawn}).encode(y=y)
     tooltip = [alt.Tooltip("label:N", title="Name"), alt.Tooltip("mean:Q", title=axis, format=format)]
     if any("interval" in row for row in drawn):
         tooltip.append(alt.Tooltip("interval:N", title="95 % interval"))
-    stems = base.mark_rule(strokeWidth=1, opacity=0.35).encode(x=alt.X("zero:Q"), x2="mean:Q", color=color)
+    stems = base.transform_calculate(zero="0").mark_rule(strokeWidth=1, opacity=0.35)
     spans = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=3, opacity=0.45, clip=True)
     dots = base.mark_point(filled=True, size=110, opacity=1, stroke="white", strokeWidth=0.8)
     words = base.mark_text(align="center", dy=-13, fontSize=11.5, color=INK)
     layers = [
-        stems.transform_calculate(zero="0" if shares else str(_domain(drawn, shares)[0])),
+        *([stems.encode(x=alt.X("zero:Q"), x2="mean:Q", color=color)] if shares else []),
         spans.encode(x=alt.X("low:Q"), x2="high:Q", color=color),
         dots.encode(x=x, color=color, shape=shape, tooltip=tooltip),
         words.encode(x=x, text=alt.Text("mean:Q", format=format)),
@@ -92,6 +95,7 @@ def _names_axis() -> Any:
 
     return alt.Axis(
         grid=True,
+        labelOverlap=False,
         gridDash=[1, 3],
         gridColor="#cccccc",
         labelFontSize=11.5,
@@ -99,9 +103,3 @@ def _names_axis() -> Any:
         labelLimit=240,
         labelFont=FONT,
     )
-
-
-def _value_axis(shares: bool) -> Any:
-    import altair as alt
-
-    return alt.Axis(grid=True, tickCount=5, format=".0%" if shares else ".2f")

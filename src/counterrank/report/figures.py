@@ -9,6 +9,7 @@ from counterrank.report.dots import dot_panel
 from counterrank.report.lines import line_panel
 from counterrank.report.names import number, readable_all
 from counterrank.report.points import is_number, panel_points, series_names
+from counterrank.report.relative import drawn_panel
 from counterrank.report.styles import Style
 from counterrank.report.vega import CONFIG
 
@@ -53,7 +54,7 @@ def panel_chart(
         title = (panel["label"], _SUBTITLES["cost"])
         return dot_panel(_cost_rows(panel, labels), title, "Share lost", styles, width=width)
     if not panel.get("loss"):
-        panel = panel | {"subtitle": _SUBTITLES.get(panel["name"], "on the labels of the test set")}
+        panel = drawn_panel({"subtitle": _SUBTITLES.get(panel["name"], "on the labels of the test set")} | panel)
     return line_panel(panel, figure["x"] | {"places": _places(figure)}, styles, labels, width)
 
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from counterrank.report.axes import x_axis, x_scale, y_axis
+from counterrank.report.axes import bend, bent_axis, unbend, x_axis, x_scale, y_axis
 from counterrank.report.labels import spread
 from counterrank.report.names import number, places_text
 from counterrank.report.points import chosen_words, is_cut, is_number, value_range
@@ -40,6 +40,7 @@ def line_panel(
     levels = [row for row in _level_rows(panel, labels) if is_number(row["mean"])]
     height = max(300, LABEL_GAP * (len({row["series"] for row in rows}) + len(levels)) + 20)
     low, high = value_range(panel)
+    bent = bool(panel.get("bent"))
     places = sorted({*x.get("places", []), *(row["x"] for row in rows)}) or [1, 10]
     hover = alt.selection_point(name="hover", fields=["series"], on="pointerover", clear="pointerout", nearest=True)
     axes = _Axes(
@@ -47,8 +48,8 @@ def line_panel(
         y=alt.Y(
             "mean:Q",
             title=None,
-            scale=alt.Scale(domain=[low, high], nice=False, zero=False),
-            axis=y_axis(low, high, height),
+            scale=alt.Scale(domain=[low, high], nice=False, zero=False, type="symlog" if bent else "linear"),
+            axis=bent_axis(low, high) if bent else y_axis(low, high, height),
         ),
         look=_look(styles, [*rows, *levels]),
         shown=alt.condition(hover, alt.value(1), alt.value(0.18)) if live else alt.value(1),
@@ -57,10 +58,10 @@ def line_panel(
     layers = [_shade(places[0], x["shade"])] if x.get("shade") else []
     layers += [_level_layer(levels, axes)] if levels else []
     layers += _line_layers(rows, axes, _band_opacity(is_cut(panel), live))
-    layers.append(_point_layer(rows, axes, str(panel["label"])))
+    layers.append(_point_layer(rows, axes, str(panel.get("unit") or panel["label"])))
     if live:
         layers[-1] = layers[-1].add_params(hover)
-    layers += _label_layers(_ends(rows, levels, low, high, height), axes)
+    layers += _label_layers(_ends(rows, levels, (low, high), height, bent), axes)
     title = alt.TitleParams(panel["label"], subtitle=_subtitle(panel))
     return alt.LayerChart(layer=layers, height=height, title=title, width=width or "container")
 
@@ -219,7 +220,7 @@ def _tooltip(rows: list[dict[str, Any]], label: str) -> Any:
 
 
 def _ends(
-    rows: list[dict[str, Any]], levels: list[dict[str, Any]], low: float, high: float, height: int
+    rows: list[dict[str, Any]], levels: list[dict[str, Any]], domain: tuple[float, float], height: int, bent: bool
 ) -> list[dict[str, Any]]:
     """One row per line: where it ends, and where its label stands."""
     last: dict[str, dict[str, Any]] = {}
@@ -227,8 +228,11 @@ def _ends(
         if row["series"] not in last or row["x"] >= last[row["series"]]["x"]:
             last[row["series"]] = row
     ends = [*last.values(), *levels]
+    low, high = map(bend, domain) if bent else domain
     pixel = (high - low) / height
-    places = spread([row["mean"] for row in ends], LABEL_GAP * pixel, low + 5 * pixel, high - 5 * pixel)
+    at = [bend(row["mean"]) if bent else row["mean"] for row in ends]
+    places = spread(at, LABEL_GAP * pixel, low + 5 * pixel, high - 5 * pixel)
+    places = list(map(unbend, places)) if bent else places
     return [
         {key: row[key] for key in ("series", "label", "x", "mean") if key in row} | {"place": place}
         for row, place in zip(ends, places, strict=True)

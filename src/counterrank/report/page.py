@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from typing import Any
 
+from counterrank.report.claims_table import SIGNS
+from counterrank.report.glossary import glossary
 from counterrank.report.names import (
     counted,
     duration,
     number,
     percent,
     places_text,
-    power,
     raised,
     readable_all,
     signed_percent,
@@ -31,6 +31,7 @@ from counterrank.report.reading import (
     trained,
 )
 from counterrank.report.render import html, render
+from counterrank.report.settings import setting_rows
 from counterrank.report.styles import Style
 from counterrank.report.swatches import swatch
 
@@ -57,6 +58,8 @@ def report_page(
         marks=MARKS,
         words=WORDS,
         figures=[_figure(figure, styles, specs, svgs, most_runs(figures)) for figure in figures],
+        glossary=glossary(figures),
+        signs=SIGNS,
         drawn=[figure["number"] for figure in figures],
         claims=[_claim(claim) for claim in claims.present],
         absent=absent_words(claims) if claims.absent else "",
@@ -66,9 +69,10 @@ def report_page(
         preset=summary.get("preset"),
         quick=bool(summary.get("quick")),
         version=summary.get("counterrank", ""),
-        settings=[(str(name), _plain(value)) for name, value in (summary.get("settings") or {}).items()],
+        settings=setting_rows(summary.get("settings") or {}, figures),
         **_work(summary),
         command=_command(summary),
+        more_runs=_more_runs(summary),
     )
 
 
@@ -177,22 +181,6 @@ def _data(folds: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def _plain(value: Any) -> str:
-    """A setting as text: lists with commas, numbers with powers of ten."""
-    if isinstance(value, dict | list | tuple) and not value:
-        return "none"
-    if isinstance(value, dict):
-        return ", ".join(f"{name}: {_plain(inner)}" for name, inner in value.items())
-    if isinstance(value, list | tuple):
-        powers = all(isinstance(inner, int) and power(inner).startswith("10") for inner in value)
-        return ", ".join(power(inner) if powers else _plain(inner) for inner in value)
-    if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "none"}[value]
-    if isinstance(value, int):
-        return power(value) if value >= 10**5 else f"{value:,}"
-    return value if isinstance(value, str) else json.dumps(value)
-
-
 def _work(summary: dict[str, Any]) -> dict[str, Any]:
     cells = summary.get("cells") or {}
     rows = summary.get("timings") or []
@@ -207,6 +195,13 @@ def _work(summary: dict[str, Any]) -> dict[str, Any]:
         for row in rows
     ]
     return {"progress": progress, "timings": timings, "failures": cells.get("failures") or []}
+
+
+def _more_runs(summary: dict[str, Any]) -> int:
+    """Ten, or twice as many as there are."""
+    runs = (summary.get("settings") or {}).get("runs")
+    runs = runs if isinstance(runs, int) else most_runs(summary.get("figures", []))
+    return max(10, 2 * runs)
 
 
 def _command(summary: dict[str, Any]) -> str:

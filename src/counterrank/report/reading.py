@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from counterrank.report.intervals import share_closed
 from counterrank.report.names import counted, number, percent, power, readable
 from counterrank.report.points import is_cut, is_number, panel_points
+from counterrank.report.relative import drawn_panel
 
 VERDICTS = ("holds", "does not hold", "not enough evidence")
 MARGIN = 0.02
@@ -97,7 +99,13 @@ def caption(figure: dict[str, Any]) -> list[str]:
         sentences.append(f"Shades are 95 % intervals of the mean over {over}.")
         if runs[0] < 2:
             sentences.append("Points with one run have none.")
-    if any(is_cut(panel) for panel in figure["panels"]):
+    if any(drawn_panel(panel) is not panel for panel in figure["panels"]):
+        sentences.append(
+            "The size of the estimates changes with the number of clicks for all losses alike, so they are drawn "
+            "against the mean of the losses in the same run and at the same number of clicks; the axis is logarithmic in "
+            "both directions from zero. The estimates themselves are among the numbers below."
+        )
+    if any(is_cut(drawn_panel(panel)) for panel in figure["panels"]):
         sentences.append("Some intervals are wider than the picture: they are drawn paler and cut at its edge.")
     for panel in figure["panels"]:
         blank = [str(series["name"]) for series in panel.get("series", []) if not _has_result(series)]
@@ -178,12 +186,12 @@ def _found(summary: dict[str, Any]) -> list[str]:
 
 
 def _decisive(figure: dict[str, Any], panel: dict[str, Any], clicks_by_k: Any) -> list[str]:
-    means = {
-        str(series["name"]): {p["x"]: p["mean"] for p in series.get("points", []) if is_number(p.get("mean"))}
+    points = {
+        str(series["name"]): {p["x"]: p for p in series.get("points", []) if is_number(p.get("mean"))}
         for series in panel.get("series", [])
     }
-    levels = {str(level["name"]): level["mean"] for level in panel.get("levels", []) if is_number(level.get("mean"))}
-    aware = means.get("policy-aware")
+    levels = {str(level["name"]): level for level in panel.get("levels", []) if is_number(level.get("mean"))}
+    aware = points.get("policy-aware")
     if not aware:
         return []
     if figure["number"] == 2:
@@ -194,22 +202,32 @@ def _decisive(figure: dict[str, Any], panel: dict[str, Any], clicks_by_k: Any) -
         where = f"With {counted(int(at), 'result')} on the page"
         where += f" and {power(clicks_by_k)} clicks" if is_number(clicks_by_k) else ""
     metric = str(panel["name"]).upper()
-    text = f"{where}, the policy-aware ranker has a {metric} of {number(aware[at])}"
+    text = f"{where}, the policy-aware ranker has a {metric} of {number(aware[at]['mean'])}"
     if {"production", "full-information"} <= levels.keys():
         old, best = levels["production"], levels["full-information"]
-        text += f"; the production ranker behind the pages has {number(old)}, one trained on labels {number(best)}"
-        if aware[at] < old:
-            text += "; the policy-aware ranker is below the production ranker"
-        elif best > old:
-            text += f", so {percent((aware[at] - old) / (best - old), 0)} of the gap between them is closed"
+        text += f"; the production ranker behind the pages has {number(old['mean'])}, one trained on labels "
+        text += number(best["mean"]) + _closed(aware[at], old, best)
     sentences = [text + "."]
-    rest = {name: means[name][at] for name in OTHERS if at in means.get(name, {})}
+    rest = {name: points[name][at]["mean"] for name in OTHERS if at in points.get(name, {})}
     if rest:
         name = max(rest, key=lambda name: rest[name])
         sentences.append(
             f"The best of the estimators that ignore the policy ({readable(name)}) has {number(rest[name])}."
         )
     return sentences
+
+
+def _closed(aware: dict[str, Any], old: dict[str, Any], best: dict[str, Any]) -> str:
+    """How much of the gap is closed, with its interval; no share where the runs cannot tell it from none."""
+    if aware["mean"] < old["mean"]:
+        return "; the policy-aware ranker is below the production ranker"
+    if min(int(item.get("runs") or 0) for item in (aware, old, best)) < 2 or best["mean"] <= old["mean"]:
+        return ""
+    share = share_closed(aware, old, best)
+    if share is None or share.low is None or share.low <= 0.0:
+        return "; the runs differ too much to say how much of the gap between them is closed"
+    interval = f"95 % interval {100 * share.low:.0f} to {percent(share.high, 0)}"
+    return f", so {percent(share.value, 0)} of the gap between them is closed ({interval})"
 
 
 def _verdicts(claims: SortedClaims) -> str:
