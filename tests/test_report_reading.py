@@ -207,7 +207,7 @@ def test_settings_that_are_left_open_are_told():
     assert rows["step_sizes"] == "none by loss"
     assert "none" not in rows.values()
     policies = dict(setting_rows(left, make_summary(runs=1)["figures"]))["policies"]
-    assert policies.startswith("deterministic:k=5, replace-last:k=5, ")
+    assert policies.startswith("deterministic:k=5; replace-last:k=5; ")
     assert dict(setting_rows({"patience": 7}, [])) == {"patience": "7"}
 
 

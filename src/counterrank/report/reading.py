@@ -102,8 +102,8 @@ def caption(figure: dict[str, Any]) -> list[str]:
     if any(drawn_panel(panel) is not panel for panel in figure["panels"]):
         sentences.append(
             "The size of the estimates changes with the number of clicks for all losses alike, so they are drawn "
-            "against the mean of the losses in the same run and at the same number of clicks; the axis is logarithmic in "
-            "both directions from zero. The estimates themselves are among the numbers below."
+            "against the mean of the losses in the same run and at the same number of clicks; the axis is logarithmic "
+            "in both directions from zero. The estimates themselves are among the numbers below."
         )
     if any(is_cut(drawn_panel(panel)) for panel in figure["panels"]):
         sentences.append("Some intervals are wider than the picture: they are drawn paler and cut at its edge.")

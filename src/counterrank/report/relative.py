@@ -12,7 +12,7 @@ from counterrank.report.intervals import mean_span
 from counterrank.report.points import is_number
 
 SELECTION = "selection"
-SUBTITLE = "% from the mean of the losses, log axis (higher is better)"
+SUBTITLE = "% from the mean of the losses, log axis"
 
 
 def drawn_panel(panel: dict[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def setting_rows(settings: dict[str, Any], figures: list[dict[str, Any]]) -> lis
 
 def _policies(figures: list[dict[str, Any]]) -> str:
     series = (s for f in figures if f.get("number") == 4 for panel in f.get("panels", []) for s in panel["series"])
-    return ", ".join(dict.fromkeys(str(item["name"]) for item in series))
+    return "; ".join(dict.fromkeys(str(item["name"]) for item in series))
 
 
 def _plain(value: Any) -> str:
