@@ -232,9 +232,7 @@ def test_bad_presets_are_refused(tmp_path, content, message):
 
 @pytest.mark.parametrize("name", ["paper-istella", "", ".", "../presets/ohsumed", "ohsumed.toml"])
 def test_unknown_presets_are_refused(name):
-    with pytest.raises(
-        CounterrankError, match=r"^preset '.*': no such file; expected one of mq2008, .*TOML"
-    ):
+    with pytest.raises(CounterrankError, match=r"^preset '.*': no such file; expected one of mq2008, .*TOML"):
         read_preset(name)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
+from counterrank.common.student import student_quantile
 from counterrank.report.points import is_number
 
 CONFIDENCE = 0.95
@@ -29,7 +29,7 @@ def mean_span(values: Sequence[float]) -> Span:
     n, mean = len(values), sum(values) / len(values)
     if n < 2:
         return Span(mean, None, None)
-    half = _student(n - 1) * math.sqrt(_moment(values, values))
+    half = student_quantile(CONFIDENCE, n - 1) * math.sqrt(_moment(values, values))
     return Span(mean, mean - half, mean + half)
 
 
@@ -54,7 +54,7 @@ def share_closed(value: dict[str, Any], start: dict[str, Any], end: dict[str, An
         return None
     come, gap = [run[0] - run[1] for run in runs], [run[2] - run[1] for run in runs]
     mean_come, mean_gap = sum(come) / len(runs), sum(gap) / len(runs)
-    squared = _student(len(runs) - 1) ** 2
+    squared = student_quantile(CONFIDENCE, len(runs) - 1) ** 2
     # those s for which a * s^2 - 2 * b * s + c <= 0
     a = mean_gap**2 - squared * _moment(gap, gap)
     b = mean_come * mean_gap - squared * _moment(come, gap)
@@ -70,28 +70,3 @@ def _moment(first: Sequence[float], second: Sequence[float]) -> float:
     n = len(first)
     one, two = sum(first) / n, sum(second) / n
     return sum((x - one) * (y - two) for x, y in zip(first, second, strict=True)) / (n - 1) / n
-
-
-@lru_cache(maxsize=64)
-def _student(freedom: int) -> float:
-    """The t that |T| exceeds with probability 1 - CONFIDENCE; T is Student's with so many degrees of freedom.
-
-    With t = sqrt(freedom) * tan(angle) the probability is a finite sum in the angle, for any whole number of degrees
-    (Abramowitz and Stegun, 26.7.3 and 26.7.4); it rises with the angle, so halving finds it.
-    """
-    low, high = 0.0, math.pi / 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _within(middle, freedom) < CONFIDENCE else (low, middle)
-    return math.sqrt(freedom) * math.tan(low)
-
-
-def _within(angle: float, freedom: int) -> float:
-    odd = freedom % 2
-    term = math.cos(angle) if odd else 1.0
-    total = 0.0
-    for i in range(2 + odd, freedom + 1, 2):
-        total += term
-        term *= math.cos(angle) ** 2 * (i - 1) / i
-    total *= math.sin(angle)
-    return 2 / math.pi * (angle + total) if odd else total
