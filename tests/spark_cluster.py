@@ -6,14 +6,13 @@ import signal
 import socket
 import subprocess
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 
 def why_not() -> str | None:
     """What a cluster is missing here."""
-    try:
-        import pyspark  # noqa: F401
-    except ImportError:
+    if find_spec("pyspark") is None:
         return "no pyspark"
     if shutil.which("java") is None:
         return "no Java"

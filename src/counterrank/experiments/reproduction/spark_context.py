@@ -182,14 +182,14 @@ def executors(context: Any) -> int:
     return count if is_local(context.master) else count - 1  # the driver is counted too
 
 
-def why(error: BaseException) -> str:
+def why(error: Any) -> str:
     """The first line of what Java or Python says of an error.
 
     >>> why(ValueError("no such thing\\nat line 1"))
     'no such thing'
     """
     try:
-        message = error.java_exception.getMessage()  # type: ignore[attr-defined]
+        message = error.java_exception.getMessage()
     except Exception:
         message = str(error)
     lines = (message or type(error).__name__).strip().splitlines()

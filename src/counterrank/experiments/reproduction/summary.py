@@ -156,7 +156,8 @@ def _cost_panel(run: Run, points: Sequence[Point]) -> dict[str, Any]:
     for policy in run.settings.logging_policies():
         # pages depend on the policy and the production ranker, not on how many of them are shown
         cells = next(point.cells for point in points if point.series == policy)
-        shown, plain = (_values(run, cells, lambda row, name=name: row["pages"][name]) for name in _PAGES)  # type: ignore[misc]
+        shown = _values(run, cells, lambda row: row["pages"]["shown"])
+        plain = _values(run, cells, lambda row: row["pages"]["unrandomised"])
         losses = [
             None if one is None or not other else 1.0 - one / other
             for one, other in zip(shown["values"], plain["values"], strict=True)
@@ -165,19 +166,12 @@ def _cost_panel(run: Run, points: Sequence[Point]) -> dict[str, Any]:
         series.append({"name": policy, "points": [point]})
     return {
         "name": "cost",
-        "label": f"Loss in {_metric_name(run)} of the displayed pages while logging",
+        "label": f"Loss in DCG@{run.settings.cutoff} of the displayed pages while logging",
         "lower_is_better": True,
         "loss": None,
         "series": series,
         "levels": [],
     }
-
-
-_PAGES = ("shown", "unrandomised")
-
-
-def _metric_name(run: Run) -> str:
-    return f"DCG@{run.settings.cutoff}"
 
 
 def _counts(run: Run, cells: Sequence[Cell]) -> dict[str, Any]:
