@@ -14,8 +14,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from counterrank.common import spark_context
 from counterrank.common.errors import CounterrankError
-from counterrank.experiments.reproduction import Settings, reproduce, spark, spark_context
+from counterrank.experiments.reproduction import Settings, reproduce, spark
 from counterrank.experiments.reproduction.engines import CellFailure
 from counterrank.experiments.reproduction.figures import all_cells, grid
 from counterrank.experiments.reproduction.spark import spark_engine

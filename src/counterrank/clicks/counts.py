@@ -18,6 +18,8 @@ from counterrank.data import RankingData
 from counterrank.data.identity import identity
 from counterrank.data.ids import query_of
 
+SEEN_ONLY = "pairs-seen:"  # the identity of counts without ranking data begins so
+
 
 @dataclass(frozen=True, eq=False)
 class ClickCounts:
@@ -27,8 +29,9 @@ class ClickCounts:
     in the order of document, rank, policy, propensity, each once. Made by `simulation.simulate`; trusted, not checked.
 
     Attributes:
-        identity: which data it was counted against, see `counterrank.data.identity`.
-        offsets: of that data, (n_queries + 1,).
+        identity: which data it was counted against, see `counterrank.data.identity`; of a log that was counted
+            without ranking data it begins with `SEEN_ONLY`.
+        offsets: of that data, (n_queries + 1,); without ranking data, of the documents that were seen.
         sessions: how often each query was asked, (n_queries,).
         docs: the document of each cell, as a row of the data.
         ranks: its rank, from 1.
@@ -89,6 +92,11 @@ class ClickCounts:
         """How many documents were shown, each time counted."""
         return int(self.impressions.sum())
 
+    @property
+    def knows_candidates(self) -> bool:
+        """Whether it was counted against ranking data, so that documents which were never shown are known too."""
+        return not self.identity.startswith(SEEN_ONLY)
+
     def queries(self) -> IntArray:
         """The query of each cell."""
         found: IntArray = query_of(self.docs, self.offsets)
@@ -106,6 +114,11 @@ class ClickCounts:
         """An error unless these clicks were counted against this data (the same queries and documents)."""
         if not isinstance(data, RankingData):
             raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
+        if not self.knows_candidates:
+            raise CounterrankError(
+                f"{name}: counted without ranking data, so candidates that were never shown are not known; "
+                "expected a log counted with data"
+            )
         if identity(data) != self.identity:
             raise CounterrankError(
                 f"{name}: counted against other data, of {self.n_queries:,} queries and {self.n_docs:,} documents; "

@@ -12,11 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from counterrank.common.errors import CounterrankError
-from counterrank.common.version import installed_version
-from counterrank.experiments.reproduction.cells import Cell
-from counterrank.experiments.reproduction.engines import CellFailure, Row, Slot
-from counterrank.experiments.reproduction.shared_data import shared_fold
-from counterrank.experiments.reproduction.spark_context import (
+from counterrank.common.spark_context import (
     executors,
     is_alive,
     is_local,
@@ -24,6 +20,10 @@ from counterrank.experiments.reproduction.spark_context import (
     wait_for_cores,
     why,
 )
+from counterrank.common.version import installed_version
+from counterrank.experiments.reproduction.cells import Cell
+from counterrank.experiments.reproduction.engines import CellFailure, Row, Slot
+from counterrank.experiments.reproduction.shared_data import shared_fold
 from counterrank.experiments.reproduction.workbench import Workbench
 from counterrank.experiments.reproduction.worker import answer
 
