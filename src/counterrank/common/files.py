@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from counterrank.common.errors import CounterrankError, MissingFileError
+from counterrank.common.leftovers import held, left_by_the_dead, remove
 
 PathLike = str | os.PathLike[str]
 
@@ -20,6 +21,7 @@ PathLike = str | os.PathLike[str]
 # once. An exception raised by a signal handler could strike inside compiled code and take the process down.
 _unfinished: set[Path] = set()
 _replacing: list[Path] = []
+_ASIDE = "folder"  # what is being replaced, inside the one that is put beside it
 
 
 def discard_unfinished() -> bool:
@@ -31,7 +33,7 @@ def discard_unfinished() -> bool:
     if _replacing:
         return False
     for path in list(_unfinished):
-        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        remove(path)
     return True
 
 
@@ -67,6 +69,8 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
     if target.exists() and not target.is_file():
         raise CounterrankError(f"{path}: is a device or a pipe, expected a file to write")
     _make_parent(target)
+    for stale in left_by_the_dead(target.parent, f".{target.name}.", ".part"):
+        remove(stale)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     except OSError as error:
@@ -75,7 +79,8 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
     temporary = Path(name)
     _unfinished.add(temporary)
     try:
-        yield temporary
+        with held(temporary):
+            yield temporary
         _give_usual_rights(temporary, 0o666)
         os.replace(temporary, target)
     finally:
@@ -165,6 +170,7 @@ def atomic_folder(path: PathLike, marker: str, parts: Sequence[str] = ("*",)) ->
     ...     os.listdir(f"{folder}/run")
     ['run.json']
     """
+    _tidy(Path(path).resolve())
     target = check_folder(path, marker, parts)
     try:
         temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
@@ -172,7 +178,8 @@ def atomic_folder(path: PathLike, marker: str, parts: Sequence[str] = ("*",)) ->
         raise CounterrankError(f"{path}: cannot be written ({error.strerror})") from None
     _unfinished.add(temporary)
     try:
-        yield temporary
+        with held(temporary):
+            yield temporary
         _give_usual_rights(temporary, 0o777)
         if target.exists():
             _replace_folder(target, temporary)
@@ -188,15 +195,26 @@ def _replace_folder(target: Path, new: Path) -> None:
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
     _replacing.append(target)
     try:
-        os.replace(target, aside / "folder")
-        try:
-            os.replace(new, target)
-        except BaseException:
-            os.replace(aside / "folder", target)
-            raise
+        with held(aside):
+            os.replace(target, aside / _ASIDE)
+            try:
+                os.replace(new, target)
+            except BaseException:
+                os.replace(aside / _ASIDE, target)
+                raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
         _replacing.remove(target)
+
+
+def _tidy(target: Path) -> None:
+    """Remove what killed processes left beside a folder; one that was just being replaced gets its old content back."""
+    for stale in left_by_the_dead(target.parent, f".{target.name}.", ".old"):
+        if not target.exists() and (stale / _ASIDE).is_dir():
+            os.replace(stale / _ASIDE, target)
+        remove(stale)
+    for stale in left_by_the_dead(target.parent, f".{target.name}.", ".part"):
+        remove(stale)
 
 
 def _make_parent(target: Path) -> None:

@@ -20,9 +20,18 @@ def identity(data: RankingData) -> str:
     >>> identity(data) == identity(RankingData([[1.0], [3.0]], [0, 2], doc_ids=["a", "b"]))
     False
     """
+    return digest_of(data.offsets, data.query_ids, data.doc_ids)
+
+
+def digest_of(offsets: NDArray[np.int64], *columns: NDArray[Any]) -> str:
+    """The same for queries that begin at these offsets, with the ids of queries and documents.
+
+    >>> digest_of(np.array([0, 1]), np.array(["q"]), np.array([7])) == digest_of(np.array([0, 1]), np.array(["q"]))
+    False
+    """
     digest = hashlib.blake2b(digest_size=16)
-    digest.update(data.offsets.tobytes())
-    for ids in (data.query_ids, data.doc_ids):
+    digest.update(offsets.tobytes())
+    for ids in columns:
         _add(digest, ids)
     return digest.hexdigest()
 

@@ -1,0 +1,143 @@
+"""The columns of a click log: under which names and types they come, and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from counterrank.common.errors import CounterrankError, DataError
+
+IDS = ("session_id", "query_id", "doc_id")
+NEEDED = (*IDS, "rank", "clicked")
+OPTIONAL = ("propensity", "display_probability", "logging_score", "policy", "timestamp")
+MOST = 1_000_000  # no page is deeper; beyond it is a fault and not a rank
+
+# what a column holds, whatever an engine calls its type
+WHOLE, FLOAT, BOOL, TEXT, TIME, EMPTY = "whole", "float", "bool", "text", "time", "empty"
+_EXPECTED = {
+    **dict.fromkeys((*IDS, "policy"), ((WHOLE, TEXT, EMPTY), "whole numbers or texts")),
+    "rank": ((WHOLE, FLOAT, TEXT, EMPTY), "whole numbers"),
+    "clicked": ((BOOL, WHOLE, FLOAT, TEXT, EMPTY), "0, 1 or booleans"),
+    **dict.fromkeys(("propensity", "display_probability", "logging_score"), ((WHOLE, FLOAT, TEXT, EMPTY), "numbers")),
+    "timestamp": ((TIME, WHOLE, FLOAT, TEXT, EMPTY), "times"),
+}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How the columns of the log are read from those of its files.
+
+    Attributes:
+        source: for each column of the log that is there, the quoted name it has in the files.
+        kinds: for each of these, what it holds.
+        rank_base: the number of the first rank, 0 or 1.
+        impressions: whether each row is a page of its own.
+    """
+
+    source: dict[str, str]
+    kinds: dict[str, str]
+    rank_base: int
+    impressions: bool
+
+    def has(self, name: str) -> bool:
+        """Whether the log has this column."""
+        return name in self.source
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """What each row must tell."""
+        return tuple(name for name in (*NEEDED, "propensity", "policy") if self.has(name))
+
+    def read(self, name: str) -> str:
+        """The column as SQL: what it says in the log's own terms, null where it says nothing that makes sense."""
+        column, kind = self.source[name], self.kinds[name]
+        if name in (*IDS, "policy"):
+            return f"cast({column} as {'bigint' if kind == WHOLE and name != 'policy' else 'string'})"
+        if name == "rank":
+            return self._rank(column, kind)
+        if name == "clicked":
+            return _clicked(column, kind)
+        return f"try_cast({column} as double)"
+
+    def _rank(self, column: str, kind: str) -> str:
+        shift = " + 1" if self.rank_base == 0 else ""
+        if kind == WHOLE:
+            return f"cast({column} as bigint){shift}"
+        number = f"try_cast({column} as double)"
+        return f"case when {number} = floor({number}) and abs({number}) < 1e15 then cast({number} as bigint){shift} end"
+
+    def normalised(self, *more: str) -> str:
+        """The log as a query over its files: only the columns that are counted, and what is asked for beside."""
+        chosen = [f"{self.read(name)} as {name}" for name in self.needed]
+        if not self.has("query_id"):
+            chosen.append("cast(0 as bigint) as query_id")
+        return f"select {', '.join((*chosen, *more))} from raw"
+
+
+def _clicked(column: str, kind: str) -> str:
+    if kind == BOOL:
+        return column
+    if kind == TEXT:
+        word = f"lower({column})"
+        return f"case when {word} in ('1', 'true', '1.0') then true when {word} in ('0', 'false', '0.0') then false end"
+    return f"case when {column} = 1 then true when {column} = 0 then false end"
+
+
+def plan_columns(
+    name: str,
+    found: Mapping[str, tuple[str, str]],
+    renamed: Mapping[str, str],
+    rank_base: int,
+    impressions: bool,
+) -> Columns:
+    """Which column of the files is which column of the log.
+
+    Arguments:
+        name: of the log, for messages.
+        found: for each column of the files its quoted name and the name of its type, as the engine has them.
+        renamed: for columns of the log, the name they have in the files.
+        rank_base: 0 or 1.
+        impressions: whether each row is a page of its own.
+    """
+    if rank_base not in (0, 1) or isinstance(rank_base, bool):
+        raise CounterrankError(f"rank_base={rank_base!r}: expected 0 or 1, the number of the first rank")
+    for key in renamed:
+        if key not in (*NEEDED, *OPTIONAL):
+            raise CounterrankError(f"map: no column {key!r} in a click log; expected {', '.join((*NEEDED, *OPTIONAL))}")
+    optional = ("session_id", "query_id") if impressions else ()
+    source, kinds = {}, {}
+    for column in (*NEEDED, *OPTIONAL):
+        wanted = renamed.get(column, column)
+        if wanted not in found:
+            if column in renamed or (column in NEEDED and column not in optional):
+                raise DataError(_missing(name, column, wanted, found))
+            continue
+        quoted, kind = found[wanted]
+        allowed, expected = _EXPECTED[column]
+        if kind not in allowed:
+            raise DataError(f"{name}: column {wanted!r} has type {kind}; expected {expected}")
+        source[column], kinds[column] = quoted, kind
+    if impressions:
+        source.pop("session_id", None)
+    return Columns(source, kinds, rank_base, impressions)
+
+
+def _missing(name: str, column: str, wanted: str, found: Mapping[str, object]) -> str:
+    there = ", ".join(map(repr, found)) or "none"
+    hint = "; each row without a page? use --impressions" if column == "session_id" and column == wanted else ""
+    return f"{name}: no column {wanted!r}; the log has {there}; other names are told by --map {column}=NAME{hint}"
+
+
+def parse_map(text: str | None) -> dict[str, str]:
+    """Names of columns as the command line gives them: those of the log, each with its name in the files.
+
+    >>> parse_map("rank=position,clicked=is_click")
+    {'rank': 'position', 'clicked': 'is_click'}
+    """
+    result: dict[str, str] = {}
+    for item in (text or "").split(",") if text else ():
+        key, equals, value = item.partition("=")
+        if not equals or not key.strip() or not value.strip() or key.strip() in result:
+            raise CounterrankError(f"map={text!r}: {item!r}; expected each column once, such as rank=position")
+        result[key.strip()] = value.strip()
+    return result

@@ -1,0 +1,154 @@
+"""Click logs counted by DuckDB, on this machine and within a limit of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from counterrank.clicks.logs.columns import BOOL, EMPTY, FLOAT, TEXT, TIME, WHOLE
+from counterrank.clicks.logs.engine import connect, name_of, one_line, run, text
+from counterrank.clicks.logs.files import Header, LogFiles, csv_headers
+from counterrank.common.errors import DataError
+
+# What Spark has and DuckDB calls otherwise, so that one text serves both.
+_MACROS = (
+    "create temp macro shiftleft(value, bits) as (cast(value as ubigint) << cast(bits as ubigint))",
+    "create temp macro xxhash64(value) as hash(value)",
+    "create temp macro pmod(value, divisor) as (value % divisor)",
+)
+_KINDS = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), WHOLE),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), FLOAT),
+    **dict.fromkeys(("VARCHAR", "UUID", "UBIGINT", "HUGEINT", "UHUGEINT"), TEXT),
+    "BOOLEAN": BOOL,
+    **dict.fromkeys(("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS"), TIME),
+    "TIMESTAMP_NS": TIME,
+    '"NULL"': EMPTY,
+    "NULL": EMPTY,
+}
+
+
+def kind_of(type_name: str) -> str:
+    """What a column of a DuckDB type holds; the type itself where it is none of these.
+
+    >>> kind_of("BIGINT"), kind_of("ENUM('a', 'b')"), kind_of("VARCHAR[]")
+    ('whole', 'text', 'VARCHAR[]')
+    """
+    if type_name.startswith("ENUM(") and not type_name.endswith("]"):
+        return TEXT
+    if type_name.startswith("DECIMAL(") and not type_name.endswith("]"):
+        return FLOAT
+    return _KINDS.get(type_name, type_name)
+
+
+class DuckDBEngine:
+    """DuckDB reads the files itself; local tables and the log share one connection."""
+
+    def __init__(self, log: LogFiles, local: Any) -> None:
+        self.log, self.local = log, local
+        for macro in _MACROS:
+            local.execute(macro)
+
+    def open(self, sql: str) -> None:
+        """Make `raw` of a query over the files."""
+        import duckdb
+
+        try:
+            self.local.execute(f"create view raw as {sql}")
+            self._found = self.local.execute("describe raw").fetchall()
+        except duckdb.Error as error:
+            raise DataError(f"{self.log.name}: {_unreadable(self.log.format)} ({one_line(error)})") from None
+
+    def columns(self) -> dict[str, tuple[str, str]]:
+        """For each column of `raw` its quoted name, and what it holds."""
+        return {name: (name_of(name), kind_of(kind)) for name, kind, *_ in self._found}
+
+    def view(self, name: str, sql: str) -> None:
+        """Give a query over the log a name."""
+        self.local.execute(f"create or replace view {name} as {sql}")
+
+    def reduce(self, name: str, sql: str, what: str) -> None:
+        """Run a query over the log; its result becomes the table `name`."""
+        run(self.local, f"create or replace temp table {name} as {sql}", what, self.log.name)
+
+    def lend(self, name: str) -> None:
+        """Nothing to do: the log and the table are in one place."""
+
+    def in_order(self, column: str) -> str:
+        """A list of a column by rank."""
+        return f"list({column} order by rank)"
+
+    def rejected(self) -> tuple[int, str]:
+        """How many lines of the files the first pass could not read, and one of them."""
+        if self.log.format != "csv":
+            return 0, ""
+        found = self.local.execute(
+            "select count(*), min_by(csv_line, line) from (select any_value(csv_line) as csv_line, file_id, line "
+            "from reject_errors where scan_id = (select min(scan_id) from reject_errors) group by file_id, line)"
+        ).fetchone()
+        return int(found[0]), str(found[1])
+
+
+def files_as_sql(log: LogFiles) -> str:
+    """The query that reads the files of a log, whatever their names hold."""
+    hive = str(log.root is not None).lower()
+    if log.format == "parquet":
+        return f"select * from read_parquet({_list(log.files)}, union_by_name = true, hive_partitioning = {hive})"
+    if log.format == "csv":
+        more = f"hive_partitioning = {hive}, hive_types_autocast = false"
+        return " union all by name ".join(_csv_as_sql(header, files, more) for header, files in csv_headers(log))
+    fields = ", ".join(f"{text(name)}: 'VARCHAR'" for name in _json_fields(log))
+    return (
+        f"select * from read_json({_list(log.files)}, format = 'newline_delimited', columns = {{{fields}}}, "
+        f"ignore_errors = true, hive_partitioning = {hive}, hive_types_autocast = false)"
+    )
+
+
+def _csv_as_sql(header: Header, files: Sequence[Path], more: str) -> str:
+    """Everything as text, and lines of another length put aside: nothing depends on what the first lines look like."""
+    fields = ", ".join(f"{text(name)}: 'VARCHAR'" for name in header.names)
+    return (
+        f"select * from read_csv({_list(files)}, auto_detect = false, header = true, delim = {text(header.delimiter)}, "
+        f"quote = '\"', escape = '\"', columns = {{{fields}}}, store_rejects = true, rejects_limit = 0, {more})"
+    )
+
+
+def _json_fields(log: LogFiles) -> list[str]:
+    """The fields that the first lines of the files have."""
+    import duckdb
+
+    try:
+        with duckdb.connect() as other:
+            found = other.execute(
+                f"describe select * from read_json({_list(log.files)}, format = 'newline_delimited', "
+                "union_by_name = true, ignore_errors = true, maximum_depth = 1)"
+            ).fetchall()
+    except duckdb.Error as error:
+        raise DataError(f"{log.name}: {_unreadable(log.format)} ({one_line(error)})") from None
+    return [name for name, *_ in found]
+
+
+def _list(files: Sequence[Path]) -> str:
+    return "[" + ", ".join(text(_as_pattern(file)) for file in files) + "]"
+
+
+def _as_pattern(file: Path) -> str:
+    """A name with a star is a name, not a pattern."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(file))
+
+
+def _unreadable(format: str) -> str:
+    wanted = {"parquet": "Parquet", "csv": "CSV with a header"}.get(format, "JSON Lines")
+    return f"not {wanted} that can be read"
+
+
+@contextmanager
+def duckdb_engine(log: LogFiles, memory: str, threads: int | None, spill: Path) -> Iterator[DuckDBEngine]:
+    """An engine for as long as the log is read."""
+    local = connect(memory, threads, spill)
+    try:
+        yield DuckDBEngine(log, local)
+    finally:
+        local.close()

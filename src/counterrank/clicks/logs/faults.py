@@ -1,0 +1,130 @@
+"""What can be wrong in a click log: how each fault is found, counted and told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from counterrank.clicks.logs.columns import MOST, Columns
+
+# Faults of whole pages and of ids, in the order they are told; those of rows come before them.
+TWO_QUERIES = "are one session under several queries"
+TWO_POLICIES = "are one session under several policies"
+DOCUMENT_TWICE = "show a document twice"
+RANK_TWICE = "show two documents at one rank"
+GAP = "have a gap in their ranks"
+UNKNOWN_QUERY = "have a query that is not in the ranking data"
+UNKNOWN_DOCUMENT = "have a document that is not among the candidates of its query"
+TOO_DEEP = "have a rank beyond the candidates of their query"
+UNREADABLE = "cannot be read"
+ORPHAN = "are a click without an impression"
+
+# How `passes.exact` tells them.
+PAGE_RULES = {
+    TWO_QUERIES: "queries <> 1",
+    TWO_POLICIES: "policies <> 1",
+    DOCUMENT_TWICE: "documents < n",
+    RANK_TWICE: "ranks < n",
+    GAP: "ranks = n and (lowest <> 1 or highest <> n)",
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One kind of fault in a log.
+
+    Attributes:
+        kind: what is wrong, in words that go on from "rows" or "pages".
+        unit: "rows", "pages" or "lines".
+        count: how many have it; one may have several.
+        example: the first of them.
+    """
+
+    kind: str
+    unit: str
+    count: int
+    example: str
+
+    def __str__(self) -> str:
+        unit = self.unit if self.count != 1 else self.unit[:-1]
+        return f"{self.count:,} {unit} {_singular(self.kind) if self.count == 1 else self.kind} ({self.example})"
+
+
+def _singular(kind: str) -> str:
+    first, _, rest = kind.partition(" ")
+    return {"are": "is", "have": "has", "show": "shows"}.get(first, first) + " " + rest
+
+
+@dataclass(frozen=True)
+class LogReport:
+    """What became of the rows of a log: `rows` is the sum of `used`, `dropped` and `elsewhere`.
+
+    Attributes:
+        name: of the log.
+        rows: how many were read, lines that cannot be read included.
+        used: how many of them were counted.
+        pages: how many pages these are.
+        dropped: how many rows were dropped, by the first fault of their page.
+        dropped_pages: how many pages were dropped.
+        elsewhere: rows of queries that belong to another part of the data.
+        faults: all that was found.
+    """
+
+    name: str
+    rows: int
+    used: int
+    pages: int
+    dropped: dict[str, int] = field(default_factory=dict)
+    dropped_pages: int = 0
+    elsewhere: int = 0
+    faults: tuple[Fault, ...] = ()
+
+    def summary(self) -> dict[str, Any]:
+        """The same as plain values."""
+        return {
+            "log": self.name,
+            "rows": self.rows,
+            "rows_used": self.used,
+            "pages": self.pages,
+            "rows_dropped": sum(self.dropped.values()),
+            "pages_dropped": self.dropped_pages,
+            "rows_of_other_parts": self.elsewhere,
+            "dropped": dict(self.dropped),
+            "faults": [
+                {"kind": each.kind, "unit": each.unit, "count": each.count, "example": each.example}
+                for each in self.faults
+            ],
+        }
+
+    def words(self) -> str:
+        """One sentence about what was dropped."""
+        shares = ", ".join(f"{n:,} because they or their page {kind}" for kind, n in self.dropped.items())
+        return (
+            f"{self.name}: dropped {sum(self.dropped.values()):,} of {self.rows:,} rows, with {self.dropped_pages:,} "
+            f"pages: {shares}"
+        )
+
+
+def row_rules(columns: Columns) -> dict[str, str]:
+    """For each fault of a row, when a row of the files has it."""
+    rules: dict[str, str] = {}
+    if columns.has("orphan"):
+        rules[ORPHAN] = columns.source["orphan"]
+    for name in columns.needed:
+        rules[f"have no {name}"] = f"{columns.source[name]} is null"
+    rules["have a rank below 1 or not whole"] = _not(columns, "rank", f"between 1 and {MOST}")
+    rules["have a clicked that is not 0 or 1"] = _not(columns, "clicked", "is not null")
+    if columns.has("propensity"):
+        rules["have a propensity outside 0 to 1"] = _not(columns, "propensity", "between 0 and 1")
+        rules["are a click at propensity 0"] = f"({columns.read('clicked')}) and ({columns.read('propensity')}) = 0"
+    return rules
+
+
+def _not(columns: Columns, name: str, rule: str) -> str:
+    """What is there but breaks the rule."""
+    return f"{columns.source[name]} is not null and not coalesce(({columns.read(name)}) {rule}, false)"
+
+
+def first_fault(rules: dict[str, str]) -> str:
+    """The number of the first rule that a row breaks, as SQL; null if it breaks none."""
+    return "case " + " ".join(f"when {rule} then {i}" for i, rule in enumerate(rules.values())) + " end"

@@ -1,0 +1,177 @@
+"""Which files a click log consists of, and how they are written."""
+
+from __future__ import annotations
+
+import csv
+import glob
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from counterrank.common.checks import check_choice
+from counterrank.common.errors import CounterrankError, DataError, MissingFileError
+from counterrank.common.files import PathLike
+
+FORMATS = ("parquet", "csv", "jsonl", "ubi", "metarank")
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+}
+_COMPRESSED = (".gz", ".zst")
+
+
+@dataclass(frozen=True)
+class LogFiles:
+    """The files of one log.
+
+    Attributes:
+        name: the log as it was asked for, for messages.
+        format: one of `FORMATS`.
+        files: all of them, in order.
+        root: the folder that was asked for; None where it was a file or a pattern. Names of folders inside it such as
+            `policy=new` are columns.
+    """
+
+    name: str
+    format: str
+    files: tuple[Path, ...]
+    root: Path | None
+
+
+def find_log(path: PathLike, format: str = "auto") -> LogFiles:
+    """The files that a path names: one file, all files of a folder and the folders in it, or those of a pattern.
+
+    A name with a star that exists is that file. Files and folders that begin with a dot or an underscore are not a
+    part of the log: other programs leave their marks in such.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> for name in ("b.csv.gz", "a.csv", "_SUCCESS"):
+    ...     _ = Path(folder, name).write_text("")
+    >>> log = find_log(folder)
+    >>> log.format, [file.name for file in log.files]
+    ('csv', ['a.csv', 'b.csv.gz'])
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise CounterrankError(f"path {path!r}: {type(path).__name__}; expected the path of a click log")
+    if format != "auto":
+        check_choice(format, FORMATS, "format")
+    given = Path(path)
+    root = given if given.is_dir() else None
+    files = _inside(given) if root else _matching(given)
+    known = {file: _format_of(file) for file in files}
+    if format == "auto":
+        kinds = sorted({kind for kind in known.values() if kind})
+        unknown = [file for file, kind in known.items() if kind is None]
+        if root is not None and kinds:
+            files = [file for file in files if known[file]]  # notes beside the log do no harm
+        elif unknown:
+            raise DataError(
+                f"{unknown[0]}: not known by its name; expected .parquet, .csv, .tsv, .jsonl, .ndjson or .json, "
+                f"also with .gz or .zst, or a format: {', '.join(FORMATS)}"
+            )
+        if len(kinds) > 1:
+            raise DataError(f"{path}: files of several formats ({', '.join(kinds)}); expected one, or name the files")
+        format = _recognised(files) if kinds == ["jsonl"] else kinds[0]
+    if not files:
+        raise DataError(f"{path}: no files of a click log in it; expected Parquet, CSV or JSON Lines")
+    return LogFiles(str(path), format, tuple(files), root)
+
+
+def _inside(folder: Path) -> list[Path]:
+    """All files of a folder; what is hidden or marked by an underscore is passed over."""
+    found: list[Path] = []
+    for above, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
+        found += (Path(above, name) for name in sorted(names) if not name.startswith((".", "_")))
+    if not found:
+        raise DataError(f"{folder}: an empty folder; expected the files of a click log")
+    return found
+
+
+def _matching(given: Path) -> list[Path]:
+    if given.is_file():
+        return [given]
+    found = [Path(name) for name in sorted(glob.glob(str(given), recursive=True))]
+    files = [file for file in found if file.is_file()]
+    if not files:
+        raise MissingFileError(f"{given}: no such click log (file or folder not found)")
+    return files
+
+
+def _format_of(file: Path) -> str | None:
+    """By the end of its name.
+
+    >>> _format_of(Path("clicks.csv.gz")), _format_of(Path("notes.txt"))
+    ('csv', None)
+    """
+    inner = file.with_suffix("") if file.suffix.lower() in _COMPRESSED else file
+    return _SUFFIXES.get(inner.suffix.lower())
+
+
+def _recognised(files: Sequence[Path]) -> str:
+    """Which of the formats made of JSON Lines it is, by the first event of each file."""
+    firsts = [first for file in files if (first := first_event(file)) is not None]
+    if any("action_name" in first for first in firsts):
+        return "ubi"
+    if any(first.get("event") in ("ranking", "interaction", "item", "user") for first in firsts):
+        return "metarank"
+    return "jsonl"
+
+
+class Header(NamedTuple):
+    """The first line of a CSV file."""
+
+    delimiter: str
+    names: tuple[str, ...]
+
+
+def csv_headers(log: LogFiles) -> list[tuple[Header, list[Path]]]:
+    """The distinct headers of the files, each with its files."""
+    found: dict[Header, list[Path]] = {}
+    for file in log.files:
+        found.setdefault(_header(file), []).append(file)
+    return list(found.items())
+
+
+def _header(file: Path) -> Header:
+    try:
+        line = _first_line(file).decode("utf-8-sig").strip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{file}: not CSV that can be read ({error})") from None
+    delimiter = max(",\t;|", key=line.count)  # the first of them where none occurs
+    names = next(csv.reader([line], delimiter=delimiter), [])
+    if not any(names):
+        raise DataError(f"{file}: no header; expected the names of the columns in the first line")
+    repeated = [name for i, name in enumerate(names) if name in names[:i]]
+    if repeated:
+        raise DataError(f"{file}: column {repeated[0]!r} twice in the header; expected each once")
+    return Header(delimiter, tuple(names))
+
+
+def _first_line(file: Path) -> bytes:
+    """The first line with something in it, unpacked."""
+    import pyarrow as pa
+
+    read = b""
+    with pa.input_stream(str(file), compression="detect") as stream:
+        while b"\n" not in read.lstrip() and (more := stream.read(1 << 16)):
+            read += more
+    return read.lstrip().partition(b"\n")[0]
+
+
+def first_event(file: Path) -> dict[str, Any] | None:
+    """The first line, if it is a JSON object."""
+    try:
+        found = json.loads(_first_line(file))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,135 @@
+"""The one definition of how a click log is counted, as SQL that DuckDB and Spark both run.
+
+The table `log` holds one row per displayed document. Two passes over it are enough for a clean log:
+
+- `cells`: impressions and clicks of each query, document, rank (policy, propensity). Wrong values show as cells of
+  their own, so that finding them costs nothing.
+- `pages`: how many pages each query (and policy) had. Pages that look wrong are kept apart by their session.
+
+A page is looked at closely only if it looks wrong from afar. Its ranks are gathered in a mask of bits, which is full
+for ranks 1 to n. A document that is twice on a page has been seen at two ranks of its query; where few documents have,
+these are counted exactly, else documents are gathered in a mask by their hashes, and a page with fewer bits than rows
+is suspect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from counterrank.clicks.logs.columns import MOST, TEXT, Columns
+
+_BITS = 62  # ranks in the mask; pages that are longer are all looked at closely
+_WORDS, _WORD = 4, 62  # the mask of documents: so many words of so many bits
+
+# A page is shown by one policy and answers one query.
+GROUPS = ("query_id", "policy")
+
+
+def cells(columns: Columns) -> str:
+    """Impressions and clicks by query, document, rank, and policy and propensity where they are logged.
+
+    `told` counts the rows whose click makes sense.
+    """
+    keys = ", ".join(("query_id", "doc_id", "rank", *(n for n in ("policy", "propensity") if columns.has(n))))
+    return (
+        f"select {keys}, count(*) as impressions, count_if(clicked) as clicks, count(clicked) as told "
+        f"from log group by {keys}"
+    )
+
+
+def moving(columns: Columns) -> str:
+    """Documents that `cells` has at several ranks of their query, with their impressions."""
+    return (
+        "select query_id, doc_id, cast(sum(impressions) as bigint) as impressions from cells "
+        "group by query_id, doc_id having min(rank) < max(rank)"
+    )
+
+
+def pages(columns: Columns, documents: bool) -> str:
+    """Pages by query and policy; those that look wrong by session too.
+
+    Arguments:
+        columns: of the log.
+        documents: also look for documents that may be twice on a page.
+    """
+    groups = [name for name in GROUPS if name != "policy" or columns.has("policy")]
+    inner = ["session_id", "count(*) as n", f"bit_or({_rank_bit()}) as ranks"]
+    outer = [f"n > {_BITS} or ranks <> shiftleft(1, least(n, {_BITS})) - 1", "session_id is null"]
+    for name in groups:
+        same = f"xxhash64({name})" if name == "policy" or columns.kinds.get(name) == TEXT else name
+        inner += [f"any_value({name}) as {name}", f"min({same}) as {name}_a", f"max({same}) as {name}_b"]
+        outer.append(f"{name} is null or {name}_a <> {name}_b")
+    source = "log"
+    if documents:
+        source = f"(select *, pmod(xxhash64(doc_id), {_WORDS * _WORD}) as place from log) as hashed"
+        inner += [_word(i) for i in range(_WORDS)]
+        outer.append(" + ".join(f"bit_count(word{i})" for i in range(_WORDS)) + " < n")
+    shown = ", ".join(groups)
+    return (
+        f"select {shown}, case when suspect then session_id end as session_id, suspect, count(*) as pages from ("
+        f"select {shown}, session_id, {' or '.join(f'({rule})' for rule in outer)} as suspect from ("
+        f"select {', '.join(inner)} from {source} group by session_id) as page) as judged "
+        f"group by {shown}, case when suspect then session_id end, suspect"
+    )
+
+
+def pages_on_trust(columns: Columns) -> str:
+    """Pages by query and policy from `cells` alone: each page has one document at rank 1, or is one row."""
+    groups = ", ".join(name for name in GROUPS if name != "policy" or columns.has("policy"))
+    first = "" if columns.impressions else "where rank = 1 "
+    return f"select {groups}, cast(sum(impressions) as bigint) as pages from cells {first}group by {groups}"
+
+
+def _rank_bit() -> str:
+    return f"shiftleft(1, greatest(least(rank, {_BITS + 1}), 1) - 1)"
+
+
+def _word(i: int) -> str:
+    begin, end = i * _WORD, (i + 1) * _WORD - 1
+    bit = f"case when place between {begin} and {end} then shiftleft(1, place - {begin}) else 0 end"
+    return f"bit_or({bit}) as word{i}"
+
+
+def twice(columns: Columns) -> str:
+    """The sessions that may show one of the `moving` documents twice; exact where ids are those of the log."""
+    return (
+        "select distinct session_id from (select session_id from log "
+        "semi join moving on log.query_id = moving.query_id and log.doc_id = moving.doc_id "
+        "group by session_id, log.query_id, log.doc_id having count(*) > 1) as repeated"
+    )
+
+
+def exact(columns: Columns) -> str:
+    """What is wrong with each of the `suspects`, all of it counted exactly; pages that are in order are left out."""
+    policies = "count(distinct policy)" if columns.has("policy") else "1"
+    return (
+        "select * from (select session_id, count(*) as n, "
+        "count(distinct query_id) as queries, " + policies + " as policies, "
+        "count(distinct doc_id) as documents, count(distinct rank) as ranks, "
+        "min(rank) as lowest, max(rank) as highest from log "
+        "semi join suspects on log.session_id = suspects.session_id "
+        "group by session_id) as page "
+        "where queries <> 1 or policies <> 1 or documents < n or ranks < n or lowest <> 1 or highest <> n"
+    )
+
+
+def is_sound(columns: Columns) -> str:
+    """Whether all rows of a cell say something that makes sense."""
+    rules = ["query_id is not null", "doc_id is not null", f"rank between 1 and {MOST}", "told = impressions"]
+    if columns.has("policy"):
+        rules.append("policy is not null")
+    if columns.has("propensity"):
+        rules += ["propensity between 0 and 1", "not (clicks > 0 and propensity = 0)"]
+    return "(" + " and ".join(rules) + ")"
+
+
+def page_by_page(columns: Columns, in_order: Callable[[str], str]) -> str:
+    """The distinct pages with what was clicked on them, and how often each was shown so.
+
+    `in_order` makes a list of a column by rank, which engines write in different ways.
+    """
+    return (
+        "select query_id, docs, clicks, count(*) as sessions from (select any_value(query_id) as query_id, "
+        f"{in_order('doc_id')} as docs, {in_order('clicked')} as clicks from log group by session_id) as page "
+        "group by query_id, docs, clicks"
+    )

@@ -1,0 +1,130 @@
+"""Reading a click log: two passes if it is clean, a closer look if it is not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.logs import passes
+from counterrank.clicks.logs.columns import Columns
+from counterrank.clicks.logs.diagnosis import Diagnosis
+from counterrank.clicks.logs.engine import Engine
+from counterrank.clicks.logs.faults import Fault, LogReport
+from counterrank.clicks.logs.matching import Candidates, seen_only
+from counterrank.clicks.logs.pages import distinct_pages
+from counterrank.common.errors import DataError
+from counterrank.data import RankingData
+
+# Where more of what was shown than this moves between ranks, pages are looked through by masks.
+_FEW = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A click log, counted.
+
+    Attributes:
+        counts: what was shown and clicked.
+        report: what became of each row.
+    """
+
+    counts: ClickCounts
+    report: LogReport
+
+
+class Reader:
+    """One log on one engine; reads it whole."""
+
+    def __init__(self, engine: Engine, name: str, columns: Columns, on_error: str, trust: bool, displays: bool) -> None:
+        self.engine, self.local, self.name, self.columns = engine, engine.local, name, columns
+        self.skip, self.displays = on_error == "skip", displays
+        self.checks_pages = not (trust or columns.impressions)
+
+    def read(self, data: RankingData | None, others: Sequence[RankingData] = ()) -> Reading:
+        """Count the log against the data, or against nothing but itself."""
+        self.engine.view("log", self.columns.normalised())
+        self.engine.reduce("cells", passes.cells(self.columns), "counting clicks")
+        rejected, line = self.engine.rejected()
+        rows = self._number("select coalesce(sum(impressions), 0) from cells")
+        if not rows + rejected:
+            raise DataError(f"{self.name}: no rows; expected one for each displayed document")
+        self._count_pages()
+        known = None if data is None else Candidates(self.local, self.columns, data, others)
+        diagnosis = Diagnosis(self.engine, self.columns, self.name, known is not None)
+        if known is not None:
+            known.match()
+        diagnosis.add_unreadable(rejected, line)
+        diagnosis.look(self._odd_rows(), self.checks_pages)
+        dropped: dict[str, int] = {}
+        dropped_pages = 0
+        if diagnosis.faults:
+            if not self.skip:
+                raise DataError(_told(self.name, diagnosis.faults))
+            dropped, dropped_pages = self._without_bad_pages(diagnosis, known)
+        counts = seen_only(self.local, self.columns) if known is None else known.counts(self.columns)
+        elsewhere = 0 if known is None else self._number(_ELSEWHERE)
+        if self.displays:
+            counts = distinct_pages(self.engine, self.columns, counts, known is not None)
+        used = counts.n_impressions
+        report = LogReport(
+            self.name, rows + rejected, used, counts.n_sessions, dropped, dropped_pages, elsewhere, diagnosis.faults
+        )
+        if dropped:
+            warnings.warn(report.words(), stacklevel=4)
+        return Reading(counts, report)
+
+    def _count_pages(self) -> None:
+        """Make `pages`, and `suspects`: the sessions of pages that may be wrong."""
+        self.local.execute("create or replace temp table suspects as select 0 as session_id where false")
+        if not self.checks_pages:
+            self.local.execute(f"create or replace temp table pages as {passes.pages_on_trust(self.columns)}")
+            return
+        self.local.execute(f"create or replace temp table moving as {passes.moving(self.columns)}")
+        moved = self._number("select coalesce(sum(impressions), 0) from moving")
+        many = moved > _FEW * self._number("select coalesce(sum(impressions), 0) from cells")
+        self.engine.reduce("pages", passes.pages(self.columns, documents=many), "checking pages")
+        suspects = "select session_id from pages where suspect and session_id is not null"
+        if moved and not many:
+            self.engine.lend("moving")
+            self.engine.reduce("repeated", passes.twice(self.columns), "checking pages")
+            suspects += " union select session_id from repeated"
+        self.local.execute(f"create or replace temp table suspects as {suspects}")
+
+    def _odd_rows(self) -> bool:
+        """Whether a cell, or a page without a session, shows that some row is wrong."""
+        odd = f"select count(*) from cells where not coalesce({passes.is_sound(self.columns)}, false)"
+        nowhere = "select count(*) from pages where suspect and session_id is null"
+        return bool(self._number(odd) or (self.checks_pages and self._number(nowhere)))
+
+    def _without_bad_pages(self, diagnosis: Diagnosis, known: Candidates | None) -> tuple[dict[str, int], int]:
+        """Count again without what is wrong; rows that are dropped by kind of fault, and pages."""
+        dropped, pages = diagnosis.drop()
+        self.engine.reduce("cells", passes.cells(self.columns), "counting clicks again")
+        self.local.execute(f"create or replace temp table pages as {passes.pages_on_trust(self.columns)}")
+        if known is not None:
+            known.match()
+            if self.columns.impressions:
+                dropped |= diagnosis.drop_cells()
+                self.local.execute(f"create or replace temp table pages as {passes.pages_on_trust(self.columns)}")
+        if not self._number("select count(*) from cells"):
+            raise DataError(f"{self.name}: nothing is left; {_told(self.name, diagnosis.faults)}")
+        return dropped, pages
+
+    def _number(self, sql: str) -> int:
+        return int(self.local.execute(sql).fetchone()[0])
+
+
+_ELSEWHERE = (
+    "select coalesce(sum(impressions), 0) from matched where query is null "
+    "and cast(query_id as string) in (select query_id from elsewhere)"
+)
+
+
+def _told(name: str, faults: Sequence[Fault]) -> str:
+    """All faults in one line, and what can be done."""
+    hint = ""
+    if any("rank" in fault.kind and fault.unit == "rows" and "rank 0" in fault.example for fault in faults):
+        hint = "; where ranks begin with 0, say --rank-base 0"
+    return f"{name}: {'; '.join(map(str, faults))}{hint}; --on-error skip drops the pages with such rows"
