@@ -14,7 +14,6 @@ _UNKNOWN = (
     "create or replace temp table unknown as select query_id, doc_id, min(rank) as rank, "
     "query is null as whole_query, cast(sum(impressions) as bigint) as impressions from matched "
     "where row is null and query_id is not null and doc_id is not null "
-    "and (query is not null or cast(query_id as string) not in (select query_id from elsewhere)) "
     "group by query_id, doc_id, query is null"
 )
 _DEEP = (

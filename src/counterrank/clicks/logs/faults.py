@@ -57,7 +57,7 @@ def _singular(kind: str) -> str:
 
 @dataclass(frozen=True)
 class LogReport:
-    """What became of the rows of a log: `rows` is the sum of `used`, `dropped` and `elsewhere`.
+    """What became of the rows of a log: `rows` is `used` and all that was `dropped`.
 
     Attributes:
         name: of the log.
@@ -66,7 +66,6 @@ class LogReport:
         pages: how many pages these are.
         dropped: how many rows were dropped, by the first fault of their page.
         dropped_pages: how many pages were dropped.
-        elsewhere: rows of queries that belong to another part of the data.
         faults: all that was found.
     """
 
@@ -76,7 +75,6 @@ class LogReport:
     pages: int
     dropped: dict[str, int] = field(default_factory=dict)
     dropped_pages: int = 0
-    elsewhere: int = 0
     faults: tuple[Fault, ...] = ()
 
     def summary(self) -> dict[str, Any]:
@@ -88,7 +86,6 @@ class LogReport:
             "pages": self.pages,
             "rows_dropped": sum(self.dropped.values()),
             "pages_dropped": self.dropped_pages,
-            "rows_of_other_parts": self.elsewhere,
             "dropped": dict(self.dropped),
             "faults": [
                 {"kind": each.kind, "unit": each.unit, "count": each.count, "example": each.example}

@@ -3,33 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.clicks.counts import SEEN_ONLY, ClickCounts
+from counterrank.clicks.displays import Displays
 from counterrank.clicks.logs.columns import WHOLE, Columns
 from counterrank.common.checks import IntArray
+from counterrank.common.errors import DataError
 from counterrank.data import RankingData
 from counterrank.data.identity import digest_of, identity
 from counterrank.data.ids import query_of_rows
 
 
 class Candidates:
-    """The ids of ranking data as tables of the local DuckDB: `queries`, `candidates`, and queries of `elsewhere`."""
+    """The ids of ranking data as tables of the local DuckDB: `queries` and `candidates`.
 
-    def __init__(self, local: Any, columns: Columns, data: RankingData, others: Sequence[RankingData]) -> None:
-        self.local, self.data = local, data
-        # a number and its text are one id, so where either side has texts, texts are compared
-        self._query = "bigint" if _whole(columns, "query_id") and data.query_ids.dtype.kind == "i" else "string"
-        self._doc = "bigint" if _whole(columns, "doc_id") and data.doc_ids.dtype.kind == "i" else "string"
-        self._table("queries", "query", {"query_id": data.query_ids}, {"query_id": self._query})
-        pairs = {"query": query_of_rows(data.offsets), "doc_id": data.doc_ids}
+    Several parts of the data stand behind each other there, and are told apart at the end.
+    """
+
+    def __init__(self, local: Any, columns: Columns, parts: Sequence[RankingData]) -> None:
+        self.local, self.parts = local, parts
+        self.queries = np.cumsum([0, *(part.n_queries for part in parts)])
+        self.rows = np.cumsum([0, *(part.n_docs for part in parts)])
+        first = np.concatenate([part.offsets[:-1] + begin for part, begin in zip(parts, self.rows, strict=False)])
+        self.offsets = np.append(first, self.rows[-1])
+        # a number and its text are one id, so where one side has texts, texts are compared
+        query_ids = _joined([part.query_ids for part in parts])
+        doc_ids = _joined([part.doc_ids for part in parts])
+        self._query = "bigint" if _whole(columns, "query_id") and query_ids.dtype.kind == "i" else "string"
+        self._doc = "bigint" if _whole(columns, "doc_id") and doc_ids.dtype.kind == "i" else "string"
+        self._table("queries", "query", {"query_id": query_ids}, {"query_id": self._query})
+        pairs = {"query": query_of_rows(self.offsets), "doc_id": doc_ids}
         self._table("candidates", "row", pairs, {"query": "bigint", "doc_id": self._doc})
-        elsewhere = [other.query_ids.astype(np.str_) for other in others]
-        ids = np.concatenate(elsewhere) if elsewhere else np.zeros(0, "U1")
-        self._table("elsewhere", "number", {"query_id": np.unique(ids)}, {"query_id": "string"})
+        self._check_queries()
+
+    def _check_queries(self) -> None:
+        """A query belongs to one part only; else its clicks could not be told apart."""
+        twice = self.local.execute(
+            "select query_id from queries group by query_id having count(*) > 1 order by min(query) limit 1"
+        ).fetchone()
+        if twice is not None:
+            raise DataError(f"data: query {twice[0]} is in several parts; expected each in one, or a log for each part")
 
     def _table(self, name: str, number: str, columns: dict[str, NDArray[Any]], types: dict[str, str]) -> None:
         import pyarrow as pa
@@ -50,13 +69,25 @@ class Candidates:
         )
 
     def counts(self, columns: Columns) -> ClickCounts:
-        """The click counts of `matched` and `pages`; what matches nothing is left out."""
+        """The click counts of `matched` and `pages`, of all parts together; what matches nothing is left out."""
         found = _cells(self.local, columns, "row", "from matched where row is not null")
         sessions = self.local.execute(
             f"select query, {_policy(columns, 'pages')} as policy, cast(sum(pages) as bigint) as pages from pages "
             f"join queries on cast(pages.query_id as {self._query}) = queries.query_id group by all"
         ).fetchnumpy()
-        return _counts(identity(self.data), self.data.offsets, found, sessions, columns)
+        return _counts("", self.offsets, found, sessions, columns)
+
+    def split(self, counts: ClickCounts) -> list[ClickCounts]:
+        """The click counts of each part, of those of all together."""
+        return [
+            _part(
+                counts,
+                part,
+                (int(self.queries[i]), int(self.queries[i + 1])),
+                (int(self.rows[i]), int(self.rows[i + 1])),
+            )
+            for i, part in enumerate(self.parts)
+        ]
 
 
 def seen_only(local: Any, columns: Columns) -> ClickCounts:
@@ -76,6 +107,46 @@ def seen_only(local: Any, columns: Columns) -> ClickCounts:
         "join (select distinct query_id, query from seen) as asked using (query_id) group by all"
     ).fetchnumpy()
     return _counts(SEEN_ONLY + digest, offsets, found, sessions, columns)
+
+
+def _part(counts: ClickCounts, data: RankingData, queries: tuple[int, int], rows: tuple[int, int]) -> ClickCounts:
+    """What was counted of some queries that stand behind each other."""
+    cells = slice(*np.searchsorted(counts.docs, rows))
+    asked = slice(*queries)
+    shown = counts.displays
+    return replace(
+        counts,
+        identity=identity(data),
+        offsets=data.offsets,
+        sessions=counts.sessions[asked],
+        docs=counts.docs[cells] - rows[0],
+        ranks=counts.ranks[cells],
+        impressions=counts.impressions[cells],
+        clicks=counts.clicks[cells],
+        propensities=None if counts.propensities is None else counts.propensities[cells],
+        policies=None if counts.policies is None else counts.policies[cells],
+        policy_sessions=None if counts.policy_sessions is None else counts.policy_sessions[:, asked],
+        displays=None if shown is None else _pages_of(shown, rows),
+    )
+
+
+def _pages_of(shown: Displays, rows: tuple[int, int]) -> Displays:
+    """The pages of some documents that stand behind each other."""
+    begin, end = np.searchsorted(shown.docs[shown.offsets[:-1]], rows) if shown.n_pages else (0, 0)
+    first, last = shown.offsets[begin], shown.offsets[end]
+    return Displays(
+        shown.offsets[begin : end + 1] - first,
+        shown.docs[first:last] - rows[0],
+        shown.sessions[begin:end].copy(),
+        shown.clicks[first:last].copy(),
+    )
+
+
+def _joined(ids: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """The ids of all parts; texts where one part has texts."""
+    if len({each.dtype.kind for each in ids}) > 1:
+        ids = [each.astype(np.str_) for each in ids]
+    return np.concatenate(ids)
 
 
 def _ids(found: NDArray[Any]) -> NDArray[Any]:

@@ -67,32 +67,26 @@ def opened(path: PathLike, options: LogOptions) -> Iterator[tuple[Engine, LogFil
         yield engine, log, columns
 
 
-def read_reported(
-    path: PathLike,
-    data: RankingData | None = None,
-    *,
-    others: Sequence[RankingData] = (),
-    displays: bool = False,
-    options: LogOptions | None = None,
+def read_parts(
+    path: PathLike, parts: Sequence[RankingData], *, displays: bool = False, options: LogOptions | None = None
 ) -> Reading:
-    """A log counted as `read_log` does it, with a report of what became of each row.
+    """A log counted as `read_log` does it, against several parts of the data at once, with a report on its rows.
 
     Arguments:
         path: a file, a folder or a pattern.
-        data: the queries and all their candidates, shown or not; None to count what was seen.
-        others: other parts of the same data; rows of their queries are passed over.
+        parts: queries with all their candidates, shown or not, each query in one of them; none to count what was seen.
         displays: also keep the distinct pages.
         options: how to read it.
     """
     chosen = LogOptions() if options is None else options
-    for part in (*(() if data is None else (data,)), *others):
+    for part in parts:
         if not isinstance(part, RankingData):
             raise DataError(f"data: {type(part).__name__}; expected RankingData")
     if displays and chosen.impressions:
         raise CounterrankError("displays: there are no pages where each row is one; expected it without impressions")
     with opened(path, chosen) as (engine, log, columns):
         reader = Reader(engine, log.name, columns, chosen.on_error, chosen.trust, displays)
-        return reader.read(data, others)
+        return reader.read(parts)
 
 
 def read_log(path: PathLike, data: RankingData | None = None, *, displays: bool = False, **options: Any) -> ClickCounts:
@@ -117,4 +111,5 @@ def read_log(path: PathLike, data: RankingData | None = None, *, displays: bool 
     >>> counts.n_sessions, counts.ranks.tolist(), counts.clicks.tolist()
     (1, [1, 2], [1, 0])
     """
-    return read_reported(path, data, displays=displays, options=LogOptions(**options)).counts
+    parts = () if data is None else (data,)
+    return read_parts(path, parts, displays=displays, options=LogOptions(**options)).counts[0]

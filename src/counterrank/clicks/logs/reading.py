@@ -26,11 +26,11 @@ class Reading:
     """A click log, counted.
 
     Attributes:
-        counts: what was shown and clicked.
+        counts: what was shown and clicked; one for each part of the data, or one without data.
         report: what became of each row.
     """
 
-    counts: ClickCounts
+    counts: tuple[ClickCounts, ...]
     report: LogReport
 
 
@@ -42,19 +42,19 @@ class Reader:
         self.skip, self.displays = on_error == "skip", displays
         self.checks_pages = not (trust or columns.impressions)
 
-    def read(self, data: RankingData | None, others: Sequence[RankingData] = ()) -> Reading:
-        """Count the log against the data, or against nothing but itself."""
+    def read(self, parts: Sequence[RankingData]) -> Reading:
+        """Count the log against parts of the data, or against nothing but itself."""
         self.engine.view("log", self.columns.normalised())
         self.engine.reduce("cells", passes.cells(self.columns), "counting clicks")
         rejected, line = self.engine.rejected()
-        rows = self._number("select coalesce(sum(impressions), 0) from cells")
-        if not rows + rejected:
+        rows = rejected + self._number("select coalesce(sum(impressions), 0) from cells")
+        if not rows:
             raise DataError(f"{self.name}: no rows; expected one for each displayed document")
         self._count_pages()
-        known = None if data is None else Candidates(self.local, self.columns, data, others)
-        diagnosis = Diagnosis(self.engine, self.columns, self.name, known is not None)
+        known = Candidates(self.local, self.columns, parts) if parts else None
         if known is not None:
             known.match()
+        diagnosis = Diagnosis(self.engine, self.columns, self.name, known is not None)
         diagnosis.add_unreadable(rejected, line)
         diagnosis.look(self._odd_rows(), self.checks_pages)
         dropped: dict[str, int] = {}
@@ -63,17 +63,18 @@ class Reader:
             if not self.skip:
                 raise DataError(_told(self.name, diagnosis.faults))
             dropped, dropped_pages = self._without_bad_pages(diagnosis, known)
-        counts = seen_only(self.local, self.columns) if known is None else known.counts(self.columns)
-        elsewhere = 0 if known is None else self._number(_ELSEWHERE)
-        if self.displays:
-            counts = distinct_pages(self.engine, self.columns, counts, known is not None)
-        used = counts.n_impressions
-        report = LogReport(
-            self.name, rows + rejected, used, counts.n_sessions, dropped, dropped_pages, elsewhere, diagnosis.faults
-        )
+        counts = self._counts(known)
+        used, pages = (sum(getattr(part, what) for part in counts) for what in ("n_impressions", "n_sessions"))
+        report = LogReport(self.name, rows, used, pages, dropped, dropped_pages, diagnosis.faults)
         if dropped:
             warnings.warn(report.words(), stacklevel=4)
-        return Reading(counts, report)
+        return Reading(tuple(counts), report)
+
+    def _counts(self, known: Candidates | None) -> list[ClickCounts]:
+        counts = seen_only(self.local, self.columns) if known is None else known.counts(self.columns)
+        if self.displays:
+            counts = distinct_pages(self.engine, self.columns, counts, known is not None)
+        return [counts] if known is None else known.split(counts)
 
     def _count_pages(self) -> None:
         """Make `pages`, and `suspects`: the sessions of pages that may be wrong."""
@@ -114,12 +115,6 @@ class Reader:
 
     def _number(self, sql: str) -> int:
         return int(self.local.execute(sql).fetchone()[0])
-
-
-_ELSEWHERE = (
-    "select coalesce(sum(impressions), 0) from matched where query is null "
-    "and cast(query_id as string) in (select query_id from elsewhere)"
-)
 
 
 def _told(name: str, faults: Sequence[Fault]) -> str:
