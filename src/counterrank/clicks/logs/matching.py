@@ -79,15 +79,8 @@ class Candidates:
 
     def split(self, counts: ClickCounts) -> list[ClickCounts]:
         """The click counts of each part, of those of all together."""
-        return [
-            _part(
-                counts,
-                part,
-                (int(self.queries[i]), int(self.queries[i + 1])),
-                (int(self.rows[i]), int(self.rows[i + 1])),
-            )
-            for i, part in enumerate(self.parts)
-        ]
+        bounds = zip(pairwise(self.queries.tolist()), pairwise(self.rows.tolist()), strict=True)
+        return [_part(counts, part, *each) for part, each in zip(self.parts, bounds, strict=True)]
 
 
 def seen_only(local: Any, columns: Columns) -> ClickCounts:
