@@ -2,79 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from counterrank.cli.output import heard, say
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import existing
 
 if TYPE_CHECKING:
     from counterrank import ClickCounts, RankingData
     from counterrank.clicks.examination import Examination
+    from counterrank.clicks.logs.faults import LogReport
+    from counterrank.clicks.logs.options import LogOptions
     from counterrank.common.checks import FloatArray
 
 WHOLE = "clicks.json"  # what a folder of click counts holds
+PARTS = ("train", "validation", "test")
+_INSPECT = "counterrank inspect LOG --data DATA tells what a log supports, and can estimate the examination curve"
 
 
-@dataclass(frozen=True)
+@dataclass
 class ClickSource:
-    """Where clicks come from, as the options name it."""
+    """Where clicks come from, as the options name it.
+
+    Attributes:
+        clicks: a folder of click counts.
+        log: a click log: a file, a folder or a pattern.
+        policies: the policy that showed the pages; several, each with its name in the log, as `new=replace-last:k=5`.
+        examination: the curve.
+        loggers: what the policies ranked by, named as they are.
+        threads: how many to use.
+        reading: how a log is read.
+    """
 
     clicks: Path | None
-    log: Path | None
-    policy: str | None
+    log: str | None
+    policies: list[str]
     examination: str | None
-    logger: Path | None
+    loggers: list[str]
     threads: int | None
+    reading: LogOptions | None = None
+    reports: list[LogReport] = field(default_factory=list)
+    _read: dict[tuple[str, bool], ClickCounts] = field(default_factory=dict)
 
     @property
     def given(self) -> bool:
         """Whether there are any."""
         return self.clicks is not None or self.log is not None
 
-    def load(self, part: str, data: RankingData, displays: bool = False) -> ClickCounts:
+    @property
+    def needs_pages(self) -> bool:
+        """Whether the policy is to be found from whole pages."""
+        return any(text.startswith("fitted-plackett-luce") for text in self.policies)
+
+    def load(self, part: str, data: Mapping[str, RankingData], displays: bool = False) -> ClickCounts:
         """The clicks of one part of the data."""
-        found = self.find(part)
+        found = self.find(part, data, displays)
         if found is None:
             raise CounterrankError(f"{self.clicks or self.log}: no clicks of the {part} part in it")
-        counts = self._read(found, data, displays)
-        counts.check_data(data, str(found))
-        return counts
+        return found
 
-    def find(self, part: str) -> Path | None:
-        """The file or folder with the clicks of a part; None if that part has none."""
-        if self.clicks is not None and self.log is not None:
+    def find(self, part: str, data: Mapping[str, RankingData], displays: bool = False) -> ClickCounts | None:
+        """The clicks of one part; None if it has none. A log of all parts is read once."""
+        from counterrank import ClickCounts
+
+        if (self.clicks is None) == (self.log is None):
             raise CounterrankError("--clicks, --log: expected one of the two")
         if self.clicks is not None:
-            return counts_folder(self.clicks, part)
-        if self.log is None:
-            raise CounterrankError("--clicks, --log: expected one of the two")
-        log = existing(self.log, "click log")
-        if not log.is_dir():
-            return log
-        return log / f"{part}.parquet" if (log / f"{part}.parquet").is_file() else None
+            folder = counts_folder(self.clicks, part)
+            if folder is None:
+                return None
+            counts = ClickCounts.load(folder)
+            counts.check_data(data[part], str(folder))
+            return counts
+        key = (part, displays or self.needs_pages)
+        if key not in self._read:
+            own = self.file_of(part)
+            if own is not None or self.has_files_for_parts():
+                if own is None:
+                    return None
+                self._count(own, {part: data[part]}, key[1])
+            else:
+                self._count(str(self.log), data, key[1])
+        counts = self._read[key]
+        return counts if counts.n_sessions else None
+
+    def _count(self, path: str, data: Mapping[str, RankingData], displays: bool) -> None:
+        from counterrank.clicks.logs import read_parts
+
+        with heard():
+            found = read_parts(path, list(data.values()), displays=displays, options=self.reading)
+        self.reports.append(found.report)
+        self._read |= {(part, displays): counts for part, counts in zip(data, found.counts, strict=True)}
+
+    def file_of(self, part: str) -> str | None:
+        """The file or folder inside the log's folder that holds the clicks of one part."""
+        folder = Path(str(self.log))
+        if not folder.is_dir():
+            return None
+        found = sorted(each for each in folder.iterdir() if each.name.partition(".")[0] == part)
+        return str(found[0]) if found else None
+
+    def has_files_for_parts(self) -> bool:
+        """Whether each part of the data has a file of its own, rather than one log for all."""
+        return any(self.file_of(part) is not None for part in PARTS)
 
     def is_single(self) -> bool:
         """Whether these clicks belong to one part and no other."""
-        if self.clicks is not None:
-            return (self.clicks / WHOLE).is_file()
-        return self.log is not None and not self.log.is_dir()
+        return self.clicks is not None and (self.clicks / WHOLE).is_file()
 
-    def weigher(self, estimator: str, counts: ClickCounts, data: RankingData) -> tuple[Callable[..., Any], Any]:
+    def weigher(
+        self, estimator: str, counts: ClickCounts, part: str, data: Mapping[str, RankingData]
+    ) -> tuple[Callable[..., Any], Any]:
         """From `clip=` to what to learn from, and the clips to choose from."""
         from counterrank.estimators.named import clips_for, weigher
 
-        rho = self.propensities(counts, data) if estimator == "policy-aware" else None
+        rho = self.propensities(counts, part, data) if estimator == "policy-aware" else None
         exam = self.curve(counts) if estimator in ("policy-oblivious", "rerank") else None
         return weigher(estimator, counts, exam, rho), clips_for(estimator, counts, exam, rho)
-
-    def _read(self, path: Path, data: RankingData, displays: bool) -> ClickCounts:
-        from counterrank import ClickCounts
-        from counterrank.clicks import read_log
-
-        return ClickCounts.load(path) if self.log is None else read_log(path, data, displays=displays)
 
     def curve(self, counts: ClickCounts) -> Examination:
         """How likely each rank was examined: as said, else as the clicks were made."""
@@ -83,25 +130,39 @@ class ClickSource:
         if self.examination is not None:
             return parse_examination(self.examination)
         if counts.examination is None:
-            raise CounterrankError("--examination: not known from these clicks; expected e.g. inverse-rank:eta=1")
+            raise CounterrankError(
+                "--examination: not known from these clicks; expected e.g. inverse-rank:eta=1, or a file with an "
+                f"estimated curve; {_INSPECT}"
+            )
         return counts.examination
 
-    def propensities(self, counts: ClickCounts, data: RankingData) -> FloatArray | None:
-        """P(examined | query, policy) of the policy that was named; None for those logged with the clicks."""
-        from counterrank.clicks.policies.named import parse_policy
+    def propensities(self, counts: ClickCounts, part: str, data: Mapping[str, RankingData]) -> FloatArray | None:
+        """P(examined | query, policy) of the policies that were named; None for those logged with the clicks."""
+        from counterrank.cli.policies import policy_propensities
 
-        if self.policy is None and self.logger is None:
+        if not self.policies and not self.loggers:
             if counts.propensities is None:
                 raise CounterrankError(
-                    "--policy, --logger: these clicks have no logged propensities; name the policy that showed the "
-                    "pages, what it ranked by, and --examination"
+                    "--policy, --logger, --examination: these clicks have no logged propensities; name the policy that "
+                    f"showed the pages, what it ranked by, and the examination curve; {_INSPECT}"
                 )
             return None
-        if self.policy is None or self.logger is None:
-            raise CounterrankError("--policy, --logger: expected both, or none for logged propensities")
-        scores = load_scores(self.logger, data, self.threads)
-        curve = self.curve(counts)
-        return parse_policy(self.policy).propensity(scores, data.offsets, curve, threads=self.threads)
+        return policy_propensities(self, counts, part, data)
+
+    def say_what_was_read(self) -> None:
+        """A line for each log that was read."""
+        for report in self.reports:
+            say(f"Read {report.rows:,} rows of {report.name}; used {report.used:,} of them, {report.pages:,} pages.")
+        self.reports.clear()
+
+
+def parts_of(opened: Any, part: str = "train") -> dict[str, RankingData]:
+    """The parts of opened data by name; data that is not a fold is the part that is asked for."""
+    from counterrank import RankingData
+
+    if isinstance(opened, RankingData):
+        return {part: opened}
+    return {part: getattr(opened, part) for part in PARTS if getattr(opened, part) is not None}
 
 
 def counts_folder(path: Path, part: str) -> Path | None:
@@ -117,22 +178,25 @@ def counts_folder(path: Path, part: str) -> Path | None:
     return None
 
 
-def load_scores(logger: Path, data: RankingData, threads: int | None) -> Any:
-    """Scores for the documents of the data, from a ranker or from a file."""
+def load_scores(logger: str | Path, data: RankingData, threads: int | None) -> Any:
+    """Scores for the documents of the data: of a ranker, from a file, or one of the features (`feature:25`, from 1)."""
     import numpy as np
 
     from counterrank import Ranker
     from counterrank.cli.loading import widened
 
-    if existing(logger, "ranker or scores").is_dir():
-        ranker = Ranker.load(logger)
+    if str(logger).startswith("feature:"):
+        return _feature(str(logger), data)
+    file = existing(logger, "ranker or scores")
+    if file.is_dir():
+        ranker = Ranker.load(file)
         ranker.threads = threads
         return ranker.predict(widened(data, ranker, "the data"))
     try:
-        if logger.suffix == ".npy":
-            scores = np.load(logger, allow_pickle=False)
+        if file.suffix == ".npy":
+            scores = np.load(file, allow_pickle=False)
         else:
-            scores = np.loadtxt(logger, dtype=np.float64, ndmin=1)
+            scores = np.loadtxt(file, dtype=np.float64, ndmin=1)
     except (ValueError, EOFError) as error:
         raise CounterrankError(f"{logger}: not scores that can be read ({error}); expected one number a line") from None
     if scores.shape != (data.n_docs,):
@@ -140,6 +204,13 @@ def load_scores(logger: Path, data: RankingData, threads: int | None) -> Any:
             f"{logger}: scores of shape {scores.shape}; expected one for each of {data.n_docs:,} rows"
         )
     return scores
+
+
+def _feature(text: str, data: RankingData) -> Any:
+    number = text.removeprefix("feature:")
+    if not (number.isascii() and number.isdigit() and 1 <= int(number) <= data.n_features):
+        raise CounterrankError(f"{text}: no such feature; expected a number from 1 to {data.n_features}")
+    return data.features[:, int(number) - 1].astype(float)
 
 
 def parse_pair(text: str | None, name: str) -> tuple[float, float] | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterrank.cli.clicks import ClickSource, parse_pair
+from counterrank.cli.clicks import ClickSource, parse_pair, parts_of
+from counterrank.cli.log_options import reads_logs
 from counterrank.cli.options import (
     Clicks,
     Data,
@@ -26,7 +27,11 @@ from counterrank.cli.options import (
 )
 from counterrank.cli.output import heard, print_json, print_table
 
+if TYPE_CHECKING:
+    from counterrank.clicks.logs.options import LogOptions
 
+
+@reads_logs
 def estimate(
     model: Model,
     data: Data,
@@ -46,6 +51,8 @@ def estimate(
     threads: Threads = None,
     seed: Seed = 0,
     json: Json = False,
+    *,
+    reading: LogOptions,
 ) -> None:
     """Estimate from clicks alone how good a saved ranker is, or how much better than another.
 
@@ -55,10 +62,12 @@ def estimate(
     from counterrank.cli.clicks import load_scores
     from counterrank.data.sources import choose_part, open_data
 
-    source = ClickSource(clicks, log, policy, examination, logger, threads)
-    chosen = choose_part(open_data(data, threads=threads), part, data)
-    counts = source.load(part, chosen)
-    rho = source.propensities(counts, chosen)
+    source = ClickSource(clicks, log, policy or [], examination, logger or [], threads, reading)
+    opened = open_data(data, threads=threads)
+    chosen, parts = choose_part(opened, part, data), parts_of(opened, part)
+    counts = source.load(part, parts)
+    rho = source.propensities(counts, part, parts)
+    source.say_what_was_read()
     settings: dict[str, Any] = {
         "metrics": [name.strip() for name in metrics.split(",")],
         "target": target,

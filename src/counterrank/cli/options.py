@@ -22,25 +22,34 @@ Threads = Annotated[int | None, typer.Option(help="How many threads to use; all 
 Seed = Annotated[int, typer.Option(help="One seed gives one result.")]
 Clicks = Annotated[Path | None, typer.Option(help="Click counts: a folder written by simulate.")]
 Log = Annotated[
-    Path | None, typer.Option(help="A click log in Parquet, or a folder with train.parquet and validation.parquet.")
-]
-Policy = Annotated[
     str | None,
     typer.Option(
+        help="A click log: a file, a folder or a pattern, in Parquet, CSV, JSON Lines, UBI or metarank's events. Files "
+        "train.*, validation.* and test.* in a folder are the logs of these parts; else queries tell the parts."
+    ),
+]
+Policy = Annotated[
+    list[str] | None,
+    typer.Option(
         help="The logging policy: deterministic:k=5, replace-last:k=5, epsilon-greedy:k=5,epsilon=0.1, "
-        "uniform-insert:k=5 or plackett-luce:k=5,temperature=1. Not needed where propensities were logged."
+        "uniform-insert:k=5 or plackett-luce:k=5,temperature=1; estimated or fitted-plackett-luce where it is not "
+        "known. Several of one log by name: --policy new=replace-last:k=5 --policy old=deterministic:k=5. Not needed "
+        "where propensities were logged."
     ),
 ]
 Examination = Annotated[
     str | None,
     typer.Option(
-        help="P(examined | rank): inverse-rank:eta=1, also with k=5, or values such as 1,0.5,0.3; "
-        "that of the clicks if it is known."
+        help="P(examined | rank): inverse-rank:eta=1, also with k=5, values such as 1,0.5,0.3, or a file with an "
+        "estimated curve; that of the clicks if it is known."
     ),
 ]
 Logger = Annotated[
-    Path | None,
-    typer.Option(help="What the policy ranked by: a ranker's folder, or scores (.npy, or text with one a line)."),
+    list[str] | None,
+    typer.Option(
+        help="What the policy ranked by: a ranker's folder, scores (.npy, or text with one a line), feature:25, or "
+        "logging_score of the log. For several policies new=FOLDER and so on."
+    ),
 ]
 Metrics = Annotated[str, typer.Option(help="Comma-separated: arp, dcg, dcg@k, precision@k.")]
 Target = Annotated[

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterrank.cli.clicks import ClickSource, parse_pair
+from counterrank.cli.clicks import ClickSource, parse_pair, parts_of
 from counterrank.cli.estimate import span
 from counterrank.cli.loading import widened
+from counterrank.cli.log_options import reads_logs
 from counterrank.cli.options import (
     Clicks,
     Data,
@@ -31,8 +32,10 @@ from counterrank.common.files import check_folder
 
 if TYPE_CHECKING:
     from counterrank import Ranker, RankingData
+    from counterrank.clicks.logs.options import LogOptions
 
 
+@reads_logs
 def select(
     data: Data,
     models: Annotated[list[Path] | None, typer.Argument(help="Folders written by train, to choose from.")] = None,
@@ -53,6 +56,8 @@ def select(
     threads: Threads = None,
     seed: Seed = 0,
     json: Json = False,
+    *,
+    reading: LogOptions,
 ) -> None:
     """Choose among rankers by a metric estimated from clicks alone: the paper's unbiased loss selection.
 
@@ -67,11 +72,12 @@ def select(
         raise CounterrankError("MODELS, --losses: nothing to choose from; expected rankers, or losses to train")
     if out is not None:
         check_folder(out, MARKER, PARTS)
-    source = ClickSource(clicks, log, policy, examination, logger, threads)
+    source = ClickSource(clicks, log, policy or [], examination, logger or [], threads, reading)
     opened = open_data(data, threads=threads)
-    judged = choose_part(opened, part, data)
-    counts = source.load(part, judged)
-    rho = source.propensities(counts, judged)
+    judged, parts = choose_part(opened, part, data), parts_of(opened, part)
+    counts = source.load(part, parts)
+    rho = source.propensities(counts, part, parts)
+    source.say_what_was_read()
     candidates: dict[str, Ranker] = {}
     for path in models or []:
         candidates[str(path)] = Ranker.load(path)
@@ -79,8 +85,8 @@ def select(
         if losses is not None:
             if part == "train":
                 raise CounterrankError("--part: the losses are trained on the train part; expected another to judge by")
-            training = choose_part(opened, "train", data)
-            candidates |= _train(losses.split(","), k, source, training, judged, counts, rho, metric, threads, seed)
+            parts["train"] = choose_part(opened, "train", data)
+            candidates |= _train(losses.split(","), k, source, parts, judged, counts, rho, metric, threads, seed)
         wide = {name: widened(judged, ranker, data) for name, ranker in candidates.items()}
         scores = [ranker.predict(wide[name]) for name, ranker in candidates.items()]
         found = choose(
@@ -131,7 +137,7 @@ def _train(
     losses: list[str],
     k: int | None,
     source: ClickSource,
-    training: RankingData,
+    parts: dict[str, RankingData],
     judged: RankingData,
     counts: Any,
     rho: Any,
@@ -144,8 +150,8 @@ def _train(
     from counterrank.estimators import policy_aware
     from counterrank.losses import named_loss
 
-    clicks = source.load("train", training)
-    weights = policy_aware(clicks, source.propensities(clicks, training))
+    training, clicks = parts["train"], source.load("train", parts)
+    weights = policy_aware(clicks, source.propensities(clicks, "train", parts))
     held_out = policy_aware(counts, rho)
     named = {loss.strip(): named_loss(loss.strip()) for loss in losses}
     trained = {}

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterrank.cli.clicks import ClickSource
+from counterrank.cli.clicks import ClickSource, counts_folder, parts_of
+from counterrank.cli.log_options import reads_logs
 from counterrank.cli.options import Clicks, Data, Examination, Json, Log, Logger, Policy, Seed, Threads
 from counterrank.cli.output import heard, print_json, print_table, say
 from counterrank.common.checks import check_choice, make_generator
@@ -17,8 +18,10 @@ from counterrank.common.files import check_folder
 
 if TYPE_CHECKING:
     from counterrank import Ranker, RankingData
+    from counterrank.clicks.logs.options import LogOptions
 
 
+@reads_logs
 def train(
     data: Data,
     out: Annotated[Path, typer.Option(help="The folder to write the ranker to.")],
@@ -61,6 +64,8 @@ def train(
     threads: Threads = None,
     seed: Seed = 0,
     json: Json = False,
+    *,
+    reading: LogOptions,
 ) -> None:
     """Train a linear ranker on clicks, or on labels, and save it.
 
@@ -73,12 +78,12 @@ def train(
     from counterrank.training.storage import MARKER, PARTS
 
     check_folder(out, MARKER, PARTS)  # now rather than after an hour of training
-    source = ClickSource(clicks, log, policy, examination, logger, threads)
+    source = ClickSource(clicks, log, policy or [], examination, logger or [], threads, reading)
     chosen = _check_estimator(estimator, source, clip)
     if source.given and (relevance_threshold is not None or gain is not None):
         raise CounterrankError("--relevance-threshold, --gain: tell of labels; expected them without --clicks or --log")
     threshold = 3.0 if relevance_threshold is None else relevance_threshold
-    training, held_out = _load(data, validation, share, seed, threads)
+    training, held_out, others = _load(data, validation, share, seed, threads)
     ranker = Ranker(
         loss=loss,
         k=k,
@@ -101,7 +106,7 @@ def train(
                 raise CounterrankError(
                     "--share: clicks belong to all queries of the data; expected it without --clicks"
                 )
-            ranker, about = _from_clicks(ranker, training, held_out, source, chosen, clip)
+            ranker, about = _from_clicks(ranker, training, held_out, others, source, chosen, clip)
     seconds = time.perf_counter() - begin
     ranker.save(out)
     summary = {"estimator": chosen, **about, **_summary(ranker, training, seconds, out)}
@@ -115,7 +120,7 @@ def train(
     print_table(f"Trained on {data}", ("", "value"), rows)
     if source.given:
         where = "HELD_OUT_DATA --clicks ITS_CLICKS"
-        if not source.is_single() and source.find("test") is not None and source.find("train") != source.find("test"):
+        if "test" in others and not source.is_single() and (log or counts_folder(Path(str(clicks)), "test")):
             where = f"{data} --{'log' if log else 'clicks'} {log or clicks}"
         say(f"Saved. Next: counterrank estimate {out} {where}")
     else:
@@ -126,7 +131,7 @@ def _check_estimator(estimator: str | None, source: ClickSource, clip: str) -> s
     names = ("policy-aware", "policy-oblivious", "rerank", "naive", "full-information")
     if not source.given and clip != "none":
         raise CounterrankError(f"clip={clip!r}: caps the weight of clicks; expected --clicks or --log too")
-    if not source.given and (source.policy or source.logger or source.examination):
+    if not source.given and (source.policies or source.loggers or source.examination):
         raise CounterrankError("--policy, --logger, --examination: tell of clicks; expected --clicks or --log too")
     if estimator is None:
         return "policy-aware" if source.given else "full-information"
@@ -152,6 +157,7 @@ def _from_clicks(
     ranker: Ranker,
     training: RankingData,
     held_out: RankingData | None,
+    others: dict[str, RankingData],
     source: ClickSource,
     estimator: str,
     clip: str,
@@ -160,13 +166,16 @@ def _from_clicks(
     from counterrank.training import fit_best_clip
 
     pages = estimator == "rerank"
-    counts = source.load("train", training, displays=pages)
-    weigh, grid = source.weigher(estimator, counts, training)
+    parts = {"train": training} if held_out is None else {"train": training, "validation": held_out}
+    parts = {**others, **parts}
+    counts = source.load("train", parts, displays=pages)
+    weigh, grid = source.weigher(estimator, counts, "train", parts)
     validation: Any = None
     about: dict[str, Any] = {"sessions": counts.n_sessions, "clicks": counts.n_clicks, "validation_clicks": None}
-    if held_out is not None and not source.is_single() and source.find("validation") is not None:
-        other = source.load("validation", held_out, displays=pages)
-        validation = (held_out, source.weigher(estimator, other, held_out)[0]())
+    other = None if held_out is None or source.is_single() else source.find("validation", parts, displays=pages)
+    source.say_what_was_read()
+    if held_out is not None and other is not None:
+        validation = (held_out, source.weigher(estimator, other, "validation", parts)[0]())
         about["validation_clicks"] = other.n_clicks
     else:
         say("Note: no clicks of a validation part, so training runs all epochs and keeps the last model.")
@@ -190,7 +199,8 @@ def _clip(text: str) -> float | None:
 
 def _load(
     source: str, validation: str | None, share: float, seed: int, threads: int | None
-) -> tuple[RankingData, RankingData | None]:
+) -> tuple[RankingData, RankingData | None, dict[str, RankingData]]:
+    """The data to train on and that to stop early on, and all parts of a fold, whose clicks a log may hold too."""
     import numpy as np
 
     from counterrank.data import Fold
@@ -209,7 +219,8 @@ def _load(
         size = max(1, round(share * training.n_queries))
         chosen = make_generator(seed).choice(training.n_queries, size=size, replace=False)
         training = training.subset(np.sort(chosen))
-    return training, held_out
+    others = parts_of(opened) if isinstance(opened, Fold) else {}
+    return training, held_out, others
 
 
 def _rate(text: str) -> float | str:

@@ -17,6 +17,7 @@ _MACROS = (
     "create temp macro shiftleft(value, bits) as (cast(value as ubigint) << cast(bits as ubigint))",
     "create temp macro xxhash64(value) as hash(value)",
     "create temp macro pmod(value, divisor) as (value % divisor)",
+    "create temp macro unix_seconds(moment) as cast(floor(epoch(moment)) as bigint)",
 )
 _KINDS = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), WHOLE),

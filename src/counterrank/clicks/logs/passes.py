@@ -32,8 +32,8 @@ def cells(columns: Columns) -> str:
     """
     keys = ", ".join(("query_id", "doc_id", "rank", *(n for n in ("policy", "propensity") if columns.has(n))))
     return (
-        f"select {keys}, count(*) as impressions, count_if(clicked) as clicks, count(clicked) as told "
-        f"from log group by {keys}"
+        f"select {keys}, count(*) as impressions, cast(count_if(clicked) as bigint) as clicks, "
+        f"count(clicked) as told from log group by {keys}"
     )
 
 

@@ -1,0 +1,147 @@
+"""Propensities of the policies that options name: known, several in one log, or estimated from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from counterrank.cli.clicks import load_scores
+from counterrank.cli.output import say
+from counterrank.common.errors import CounterrankError
+
+if TYPE_CHECKING:
+    from counterrank import ClickCounts, RankingData
+    from counterrank.cli.clicks import ClickSource
+    from counterrank.common.checks import FloatArray
+
+ESTIMATED, FITTED = "estimated", "fitted-plackett-luce"
+LOGGED_SCORES = "logging_score"
+
+
+def policy_propensities(
+    source: ClickSource, counts: ClickCounts, part: str, data: Mapping[str, RankingData]
+) -> FloatArray:
+    """P(examined | query, policy) of each document of one part of the data."""
+    from counterrank.clicks.policies import several_policies
+    from counterrank.clicks.policies.named import parse_policy
+
+    kind = source.policies[0].partition(":")[0].strip() if len(source.policies) == 1 else ""
+    if kind in (ESTIMATED, FITTED):
+        if source.loggers:
+            raise CounterrankError(f"--logger: policy {kind!r} is found from the log; expected it without --logger")
+        return (_estimated if kind == ESTIMATED else _fitted)(source, counts, data[part])
+    if not source.policies or not source.loggers:
+        raise CounterrankError("--policy, --logger: expected both, or none for logged propensities")
+    curve = source.curve(counts)
+    named = named_policies(source.policies)
+    if named is None:
+        scores = scores_of(source, _single(source.loggers), part, data)
+        policy = parse_policy(_single(source.policies))
+        return policy.propensity(scores, data[part].offsets, curve, threads=source.threads)
+    loggers = _loggers(source.loggers, named)
+    both = {name: (parse_policy(text), scores_of(source, loggers[name], part, data)) for name, text in named.items()}
+    return several_policies(counts, both, curve, threads=source.threads)
+
+
+def scores_of(source: ClickSource, logger: str, part: str, data: Mapping[str, RankingData]) -> Any:
+    """What a policy ranked by: a ranker, a file, a feature, or the scores that stand in the log."""
+    if logger != LOGGED_SCORES:
+        return load_scores(logger, data[part], source.threads)
+    from counterrank.clicks.logs.beside import read_scores
+
+    if source.log is None:
+        raise CounterrankError(f"--logger {LOGGED_SCORES}: a column of a log; expected --log too")
+    own = source.file_of(part)
+    parts = {part: data[part]} if own is not None else data
+    return dict(zip(parts, read_scores(own or source.log, list(parts.values()), source.reading), strict=True))[part]
+
+
+def named_policies(texts: list[str]) -> dict[str, str] | None:
+    """Policies by the names that the log has for them; None where there is one without a name.
+
+    >>> named_policies(["new=replace-last:k=5", "old=deterministic:k=5"])
+    {'new': 'replace-last:k=5', 'old': 'deterministic:k=5'}
+    >>> named_policies(["0.9*deterministic:k=5 + 0.1*replace-last:k=5"]) is None
+    True
+    """
+    split = [text.partition("=") for text in texts]
+    named = {name.strip(): rest.strip() for name, equals, rest in split if equals and not set(":*") & set(name)}
+    if not named and len(texts) == 1:
+        return None
+    if len(named) < len(texts):
+        raise CounterrankError(
+            f"--policy {', '.join(texts)}: several, not each with its own name; expected such as new=replace-last:k=5"
+        )
+    return named
+
+
+def _loggers(texts: list[str], policies: Mapping[str, str]) -> dict[str, str]:
+    """What each policy ranked by; one without a name serves all."""
+    if len(texts) == 1 and texts[0].partition("=")[0] not in policies:
+        return dict.fromkeys(policies, texts[0])
+    named = {name: rest for name, _, rest in (text.partition("=") for text in texts)}
+    missing = [name for name in policies if not named.get(name)]
+    if missing or len(named) > len(policies):
+        raise CounterrankError(
+            f"--logger: expected one for each of {', '.join(policies)}, such as {next(iter(policies))}=FILE"
+        )
+    return named
+
+
+def _single(texts: list[str]) -> str:
+    if len(texts) != 1:
+        raise CounterrankError(
+            f"--policy, --logger: {len(texts)} values for one policy; expected one, or names for each"
+        )
+    return texts[0]
+
+
+def _estimated(source: ClickSource, counts: ClickCounts, data: RankingData) -> FloatArray:
+    """Display frequencies of the log: `estimated`, `estimated:confidence=0.9`, `estimated:smoothing=auto`."""
+    from counterrank.clicks.policies import propensity_from_log
+
+    settings = _settings(source.policies[0], ("confidence", "smoothing"))
+    confidence = settings.get("confidence")
+    smoothing: Any = settings.get("smoothing", "0")
+    found = propensity_from_log(
+        counts,
+        source.curve(counts),
+        smoothing=smoothing if smoothing == "auto" else _number(smoothing, "smoothing"),
+        confidence=None if confidence is None else _number(confidence, "confidence"),
+    )
+    say(
+        f"Propensities estimated from {counts.n_sessions:,} pages; {found.never_shown:,} of {counts.n_docs:,} "
+        "candidates were never shown."
+    )
+    return found.propensities if found.lower is None else found.lower
+
+
+def _fitted(source: ClickSource, counts: ClickCounts, data: RankingData) -> FloatArray:
+    """A Plackett-Luce policy over features: `fitted-plackett-luce:k=10`."""
+    from counterrank.clicks.policies import fit_plackett_luce
+
+    k = _settings(source.policies[0], ("k",)).get("k")
+    found = fit_plackett_luce(data, counts, None if k is None else int(_number(k, "k")), threads=source.threads)
+    say(
+        f"Fitted a Plackett-Luce policy to {found.pages:,} pages: log-likelihood {found.log_likelihood:.2f} a page, "
+        f"{found.uniform_log_likelihood:.2f} if pages were drawn uniformly."
+    )
+    return found.policy.propensity(found.scores, data.offsets, source.curve(counts), threads=source.threads)
+
+
+def _settings(text: str, allowed: tuple[str, ...]) -> dict[str, str]:
+    name, _, rest = text.partition(":")
+    found = {}
+    for item in filter(None, rest.split(",")):
+        key, equals, value = item.partition("=")
+        if not equals or key.strip() not in allowed:
+            raise CounterrankError(f"policy {text!r}: {item!r}; expected settings of {name}: {', '.join(allowed)}")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def _number(text: str, name: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise CounterrankError(f"{name}={text!r}: expected a number") from None

@@ -1,0 +1,46 @@
+"""How a click log is to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from counterrank.common.checks import check_choice
+from counterrank.common.errors import CounterrankError
+
+MEMORY = "1GB"
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """How a log is to be read.
+
+    Attributes:
+        columns: for columns of the log that have another name in the files, that name.
+        rank_base: the number of the first rank, 0 or 1.
+        format: "parquet", "csv", "jsonl", "ubi" or "metarank"; "auto" goes by the names and first lines of the files.
+        impressions: each row is a page of its own, session_id is not needed, and query_id is one constant if missing.
+        on_error: "fail", or "skip" to drop the pages that have something wrong in them.
+        trust: do not check whether pages are whole and name each document once.
+        memory: how much DuckDB may use, such as "500MB"; beyond it, it spills to the folder that TMPDIR names.
+        threads: how many DuckDB may use.
+        engine: "duckdb", or "spark" on the cluster that `master` names.
+        master: "local[*]", "spark://HOST:PORT" or "sc://HOST:PORT".
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    rank_base: int = 1
+    format: str = "auto"
+    impressions: bool = False
+    on_error: str = "fail"
+    trust: bool = False
+    memory: str = MEMORY
+    threads: int | None = None
+    engine: str = "duckdb"
+    master: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice(self.on_error, ("fail", "skip"), "on_error")
+        check_choice(self.engine, ("duckdb", "spark"), "engine")
+        if self.engine == "duckdb" and self.master is not None:
+            raise CounterrankError(f"master={self.master!r}: of a Spark cluster; expected engine='spark' too")
