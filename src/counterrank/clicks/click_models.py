@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from counterrank.clicks.examination import check_examination
 from counterrank.common.checks import FloatArray, as_array, check_choice, check_cutoff
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
@@ -22,7 +23,7 @@ class ClickModel:
         attractiveness = (2**label - 1) / (2**largest label - 1)        gain="graded"
 
     A number holds at every rank. A list gives one number for each rank, the last of them for all ranks below: then
-    users trust high ranks, and policy-aware weights are biased by that.
+    users trust high ranks, and policy-aware weights are biased by that; `estimators.affine` is not.
 
     Attributes:
         relevant: the probability for the most attractive documents; the paper's 1.0.
@@ -45,6 +46,23 @@ class ClickModel:
     def by_rank(self, n: int) -> tuple[FloatArray, FloatArray]:
         """`other` and `relevant` for the ranks 1 to n."""
         return _extended(self.other, n), _extended(self.relevant, n)
+
+    def affine(self, exam: Any, k: int) -> tuple[list[float], list[float]]:
+        """alpha and beta of P(click | attractiveness r, rank j) = alpha_j r + beta_j, for the ranks 1 to k.
+
+            alpha_j = theta_j (relevant_j - other_j),      beta_j = theta_j other_j
+
+        They are what `estimators.affine` takes.
+
+        >>> alpha, beta = ClickModel(relevant=1.0, other=[0.5, 0.25]).affine([1.0, 0.5], k=2)
+        >>> alpha, beta
+        ([0.5, 0.375], [0.5, 0.125])
+        """
+        depth = check_cutoff(k)
+        if depth is None:
+            raise CounterrankError("k=None: expected the number of ranks to tell of")
+        theta, (other, relevant) = check_examination(exam).curve(depth), self.by_rank(depth)
+        return (theta * (relevant - other)).tolist(), (theta * other).tolist()
 
     def attractiveness(self, data: RankingData, relevance_threshold: float) -> FloatArray:
         """A number from 0 to 1 for each document."""

@@ -1,6 +1,7 @@
 """Document weights: how much each document should count, from labels or from clicks."""
 
 from counterrank.data.labels import exponential_gains, relevant_documents
+from counterrank.estimators.affine import affine
 from counterrank.estimators.clips import clip_grid, clip_schedule
 from counterrank.estimators.full_information import full_information
 from counterrank.estimators.naive import naive
@@ -11,6 +12,7 @@ from counterrank.estimators.views import Views
 
 __all__ = [
     "Views",
+    "affine",
     "clip_grid",
     "clip_schedule",
     "exponential_gains",

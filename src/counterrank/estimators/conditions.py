@@ -48,8 +48,12 @@ def warn_unless_sometimes_seen(clicks: ClickCounts, rho: FloatArray, name: str) 
 
 
 def warn_if_contradicted(clicks: ClickCounts, rho: FloatArray, name: str) -> None:
-    """Warn if the propensities given are not those that were logged with the clicks."""
-    if clicks.propensities is None:
+    """Warn if the propensities given are not those that were logged with the clicks.
+
+    Each click of a log of several policies has the propensity of its own policy, and rho is their mean; there is
+    nothing to compare.
+    """
+    if clicks.propensities is None or len(clicks.policy_names) > 1:
         return
     given = rho[clicks.docs]
     off = np.abs(given - clicks.propensities) > 1e-4 * clicks.propensities

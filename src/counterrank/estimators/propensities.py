@@ -14,7 +14,7 @@ from counterrank.common.errors import CounterrankError
 from counterrank.data.ids import query_of
 
 # A click that had a smaller chance than this did not happen; without the line, sums of 1 / propensity could overflow.
-_SMALLEST = 1e-200
+SMALLEST = 1e-200
 
 
 def check_clip(clip: Any) -> float:
@@ -84,18 +84,31 @@ def capped_inverse(
         name: of the argument the propensities come from.
     """
     clicked = counts > 0
-    impossible = clicked & ~(propensities >= _SMALLEST)
-    if impossible.any():
-        first = int(np.argmax(impossible))
-        documents = len(np.unique(docs[impossible]))
-        raise CounterrankError(
-            f"{name}: {propensities[first]:g} for {_some(counts[impossible].sum(), 'click')} on "
-            f"{_some(documents, 'document')}, such as {_place(clicks.offsets, docs[first])} at rank {ranks[first]}; "
-            "expected a propensity above 0 wherever there is a click"
-        )
+    _refuse(clicked & ~(propensities >= SMALLEST), propensities, clicks, counts, docs, name, ranks)
     result = np.zeros(len(propensities))
     np.divide(1.0, propensities, out=result, where=clicked)
     return np.minimum(result, clip, out=result)
+
+
+def refuse_impossible(chances: FloatArray, counts: FloatArray, clicks: ClickCounts, name: str) -> None:
+    """An error where a document was clicked that had no chance to be; `chances` and `counts` are by document."""
+    _refuse((counts > 0) & ~(chances >= SMALLEST), chances, clicks, counts, np.arange(len(chances)), name)
+
+
+def _refuse(
+    impossible: Any, propensities: FloatArray, clicks: ClickCounts, counts: Any, docs: IntArray, name: str,
+    ranks: IntArray | None = None,
+) -> None:  # fmt: skip
+    if not impossible.any():
+        return
+    first = int(np.argmax(impossible))
+    documents = len(np.unique(docs[impossible]))
+    where = "" if ranks is None else f" at rank {ranks[first]}"
+    raise CounterrankError(
+        f"{name}: {propensities[first]:g} for {_some(int(counts[impossible].sum()), 'click')} on "
+        f"{_some(documents, 'document')}, such as {_place(clicks.offsets, docs[first])}{where}; "
+        "expected a propensity above 0 wherever there is a click"
+    )
 
 
 def _some(n: int, what: str) -> str:

@@ -14,6 +14,7 @@ from counterrank.clicks.policies.explicit import Explicit, ExplicitQueries
 from counterrank.clicks.policies.mixed import Mixture
 from counterrank.clicks.policies.named import parse_policy
 from counterrank.clicks.policies.ranked import Deterministic, EpsilonGreedy, PlackettLuce, ReplaceLast, UniformInsert
+from counterrank.clicks.policies.several import several_policies
 
 __all__ = [
     "Coverage",
@@ -31,4 +32,5 @@ __all__ = [
     "coverage",
     "estimate_propensity",
     "parse_policy",
+    "several_policies",
 ]
