@@ -11,6 +11,8 @@ from counterrank.clicks.policies.base import Page, Policy
 from counterrank.clicks.policies.covered import Coverage, coverage
 from counterrank.clicks.policies.estimated import EstimatedPropensity, estimate_propensity
 from counterrank.clicks.policies.explicit import Explicit, ExplicitQueries
+from counterrank.clicks.policies.fitted import FittedPlackettLuce, fit_plackett_luce
+from counterrank.clicks.policies.from_log import LogPropensity, propensity_from_log
 from counterrank.clicks.policies.mixed import Mixture
 from counterrank.clicks.policies.named import parse_policy
 from counterrank.clicks.policies.ranked import Deterministic, EpsilonGreedy, PlackettLuce, ReplaceLast, UniformInsert
@@ -23,6 +25,8 @@ __all__ = [
     "EstimatedPropensity",
     "Explicit",
     "ExplicitQueries",
+    "FittedPlackettLuce",
+    "LogPropensity",
     "Mixture",
     "Page",
     "PlackettLuce",
@@ -31,6 +35,8 @@ __all__ = [
     "UniformInsert",
     "coverage",
     "estimate_propensity",
+    "fit_plackett_luce",
     "parse_policy",
+    "propensity_from_log",
     "several_policies",
 ]

@@ -1,0 +1,258 @@
+"""A Plackett-Luce policy fitted to the pages of a log, for logs of an unknown policy and rare queries."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.clicks.counts import ClickCounts, check_counts
+from counterrank.clicks.displays import Displays
+from counterrank.clicks.policies import _page_likelihood as likelihood
+from counterrank.clicks.policies.ranked import PlackettLuce
+from counterrank.common.checks import FloatArray, check_cutoff, check_vector
+from counterrank.common.errors import CounterrankError
+from counterrank.common.parallel import for_queries, run_parallel, split_queries, thread_count
+from counterrank.data import RankingData
+from counterrank.data.ids import query_of
+
+_PARTS = 16  # sums over queries are taken in as many parts, so that they do not depend on the number of threads
+_CLOSE = 1e-8  # stop when the log-likelihood has less than this to gain
+_MOST = 500  # iterations
+_HALVINGS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class FittedPlackettLuce:
+    """A Plackett-Luce policy and the scores it ranks by, as pages tell.
+
+    Attributes:
+        policy: `PlackettLuce(k)` of temperature 1: pages tell score / temperature only, so the temperature of the
+            policy that made them is part of the scores.
+        scores: of each document of the data, those of queries without pages too.
+        coefficients: of the features, scaled to [0, 1] in each query.
+        standard_errors: of the coefficients, from the Hessian; None if they were not asked for.
+        log_likelihood: of a page on average.
+        uniform_log_likelihood: the same if all documents were equally likely: what is better than this was learned.
+        pages: how many pages it was fitted to.
+        short_pages: how many of them have fewer documents than the policy would show, min(k, candidates).
+        iterations: how many steps were taken.
+        converged: whether the likelihood had nothing left to gain.
+    """
+
+    policy: PlackettLuce
+    scores: FloatArray
+    coefficients: FloatArray
+    standard_errors: FloatArray | None
+    log_likelihood: float
+    uniform_log_likelihood: float
+    pages: int
+    short_pages: int
+    iterations: int
+    converged: bool
+
+    def predict(self, data: RankingData, *, threads: int | None = None) -> FloatArray:
+        """The scores of other data with the same features."""
+        if not isinstance(data, RankingData):
+            raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
+        if data.n_features != len(self.coefficients):
+            raise CounterrankError(f"data: {data.n_features} features; expected {len(self.coefficients)}")
+        return _scores(data.normalized(), self.coefficients, threads)
+
+
+def fit_plackett_luce(
+    data: RankingData,
+    clicks: ClickCounts,
+    k: int | None = None,
+    *,
+    ridge: float = 1.0,
+    errors: bool = False,
+    threads: int | None = None,
+) -> FittedPlackettLuce:
+    """The Plackett-Luce policy with a linear score under which the displayed pages are most likely.
+
+        maximise  sum over pages of sum over ranks i of  s(d_i) - log sum over documents not above rank i of e^s
+                  - ridge / 2 |w|^2,            s(d) = w . x(d), x scaled to [0, 1] in each query
+
+    Frequencies know nothing of a query that was asked once. This shares what pages tell over queries, at the price of
+    a form: it is right if the policy draws by softmax of a score that is linear in the features. Compare the
+    log-likelihood with that of uniform pages, and propensities of frequent queries with `propensity_from_log`. Scores
+    are fitted by BFGS from w = 0; the problem is concave. Use `found.policy.propensity(found.scores, data.offsets,
+    exam)` as rho.
+
+    Arguments:
+        data: what was searched.
+        clicks: of this data, with the pages kept (`displays`).
+        k: the length of the policy's pages; None for no cutoff. A longer page is an error; shorter ones than
+            min(k, candidates) take part with what they show, with a warning, since propensities are those of full ones.
+        ridge: a normal prior on the coefficients, of variance 1 / ridge. With 0, pages that a score explains without
+            error (a deterministic policy) have no maximum, and a warning says that it was not reached.
+        errors: also the standard errors of the coefficients, which cost a pass over the pages with the Hessian.
+        threads: None for all cores; the result does not depend on it.
+
+    >>> from counterrank.clicks.simulation import simulate
+    >>> rng = np.random.default_rng(0)
+    >>> data = RankingData(rng.random((200, 2)), np.arange(0, 201, 10), labels=rng.integers(0, 5, 200))
+    >>> scores = data.normalized().features @ [3.0, -1.0]
+    >>> clicks = simulate(data, scores, PlackettLuce(k=3), [1.0, 0.5, 0.3], sessions=20_000, displays=True)
+    >>> fit_plackett_luce(data, clicks, k=3).coefficients.round(1).tolist()
+    [3.0, -1.0]
+    """
+    counts, depth = check_counts(clicks), check_cutoff(k)
+    counts.check_data(data)
+    prior = _check_ridge(ridge)
+    pages, short = _check_pages(counts, depth)
+    scaled = data.normalized()
+    total = int(pages.sessions.sum())
+    problem = _Problem(scaled, pages, prior, thread_count(threads))
+    found, iterations, converged = _minimise(problem.value_and_gradient, problem.start())
+    if not converged:
+        warnings.warn(
+            f"fit_plackett_luce: not converged after {iterations} steps; pages may be of a policy without chance, "
+            "or try a larger ridge",
+            stacklevel=2,
+        )
+    if short:
+        warnings.warn(
+            f"fit_plackett_luce: {short:,} of {total:,} pages are shorter than the policy's, min(k, candidates); "
+            "propensities are those of full pages",
+            stacklevel=2,
+        )
+    uniform = problem.likelihood(np.zeros(data.n_features))[0]
+    return FittedPlackettLuce(
+        policy=PlackettLuce(depth),
+        scores=_scores(scaled, found, threads),
+        coefficients=found,
+        standard_errors=problem.errors(found) if errors else None,
+        log_likelihood=problem.likelihood(found)[0] / total,
+        uniform_log_likelihood=uniform / total,
+        pages=total,
+        short_pages=short,
+        iterations=iterations,
+        converged=converged,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """Minus the penalised log-likelihood, as a function of the coefficients."""
+
+    data: RankingData
+    pages: likelihood.Pages
+    ridge: float
+    threads: int
+
+    def likelihood(self, coefficients: FloatArray) -> tuple[float, FloatArray]:
+        """The log-likelihood and its gradient."""
+        found = self._run(likelihood.value_and_gradient, _scores(self.data, coefficients, self.threads), self.pages)
+        return float(sum(value for value, _ in found)), np.sum([gradient for _, gradient in found], axis=0)
+
+    def value_and_gradient(self, coefficients: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = self.likelihood(coefficients)
+        penalty = 0.5 * self.ridge * float(coefficients @ coefficients)
+        return penalty - value, self.ridge * coefficients - gradient
+
+    def start(self) -> FloatArray:
+        """An inverse Hessian to begin with, of the right size in every direction."""
+        lower = np.sum(self._run(likelihood.plain_information, self.pages), axis=0)
+        return self._inverse(lower, 1e-8)
+
+    def errors(self, coefficients: FloatArray) -> FloatArray:
+        """Standard errors of the coefficients, from the Hessian; nan where pages and prior tell nothing."""
+        scores = _scores(self.data, coefficients, self.threads)
+        lower = np.sum(self._run(likelihood.information, scores, self.pages), axis=0)
+        variances = np.diag(self._inverse(lower, 1e-14))
+        told = np.diag(lower) + self.ridge > 0.0
+        return np.where(told, np.sqrt(np.maximum(variances, 0.0)), np.nan)
+
+    def _inverse(self, lower: FloatArray, jitter: float) -> FloatArray:
+        full: FloatArray = np.tril(lower) + np.tril(lower, -1).T
+        full[np.diag_indices_from(full)] += self.ridge + jitter * max(float(np.trace(full)), 1.0)
+        inverse = np.linalg.inv(full)
+        return np.asarray(0.5 * (inverse + inverse.T), np.float64)
+
+    def _run(self, kernel: Callable[..., Any], *args: Any) -> list[Any]:
+        offsets = self.data.offsets
+        jobs = [
+            partial(kernel, first, last, offsets, self.data.features, *args)
+            for first, last in split_queries(offsets, _PARTS)
+        ]
+        return run_parallel(jobs, self.threads)
+
+
+def _minimise(
+    function: Callable[[FloatArray], tuple[float, FloatArray]], inverse: FloatArray
+) -> tuple[FloatArray, int, bool]:
+    """The minimum of a convex function by BFGS from 0, the steps taken, and whether it was reached.
+
+    Arguments:
+        function: gives value and gradient.
+        inverse: the inverse Hessian to begin with; changed.
+    """
+    place = np.zeros(len(inverse))
+    value, gradient = function(place)
+    for step in range(_MOST):
+        direction = -(inverse @ gradient)
+        slope = float(gradient @ direction)
+        if -0.5 * slope < _CLOSE:
+            return place, step, True
+        size = 1.0
+        for _ in range(_HALVINGS):
+            there = place + size * direction
+            new_value, new_gradient = function(there)
+            if new_value <= value + 1e-4 * size * slope:
+                break
+            size *= 0.5
+        else:  # rounding leaves nothing to gain along a direction that should
+            return place, step, -0.5 * slope < 1e-9 * max(1.0, abs(value))
+        moved, turned = there - place, new_gradient - gradient
+        curvature = float(moved @ turned)
+        if curvature > 0.0:
+            _update(inverse, moved, turned, curvature)
+        place, value, gradient = there, new_value, new_gradient
+    return place, _MOST, False
+
+
+def _update(inverse: FloatArray, moved: FloatArray, turned: FloatArray, curvature: float) -> None:
+    """The BFGS update of an inverse Hessian, in place."""
+    image = inverse @ turned
+    inverse += (1.0 + float(turned @ image) / curvature) / curvature * np.outer(moved, moved)
+    inverse -= (np.outer(moved, image) + np.outer(image, moved)) / curvature
+
+
+def _scores(scaled: RankingData, coefficients: ArrayLike, threads: int | None) -> FloatArray:
+    given = check_vector(coefficients, scaled.n_features, "coefficients", "features")
+    out = np.empty(scaled.n_docs)
+    for_queries(likelihood.linear_scores, scaled.offsets, scaled.features, given, out, threads=threads)
+    return out
+
+
+def _check_pages(clicks: ClickCounts, k: int | None) -> tuple[likelihood.Pages, int]:
+    """The pages by query, and how many sessions saw one that is shorter than the policy's."""
+    kept: Displays | None = clicks.displays
+    if kept is None:
+        raise CounterrankError("clicks: pages were not kept; expected counts with displays, as simulate(displays=True)")
+    if not kept.n_pages:
+        raise CounterrankError("clicks: no pages; expected at least one to fit a policy to")
+    owner = query_of(kept.docs[kept.offsets[:-1]], clicks.offsets)
+    lengths = np.diff(kept.offsets)
+    longest = int(lengths.max())
+    if k is not None and longest > k:
+        raise CounterrankError(f"k={k}: the log has a page of {longest} documents; expected k of at least that")
+    candidates = np.diff(clicks.offsets)[owner]
+    full = candidates if k is None else np.minimum(candidates, k)
+    first = np.searchsorted(owner, np.arange(clicks.n_queries + 1))
+    pages = likelihood.Pages(first, kept.offsets, kept.docs, kept.sessions)
+    return pages, int(kept.sessions[lengths < full].sum())
+
+
+def _check_ridge(ridge: Any) -> float:
+    numeric = isinstance(ridge, int | float | np.number) and not isinstance(ridge, bool)
+    if not numeric or not 0.0 <= float(ridge) < np.inf:
+        raise CounterrankError(f"ridge={ridge!r}: expected a number of at least 0")
+    return float(ridge)

@@ -1,0 +1,180 @@
+"""Propensities of an unknown policy: how often the log shows each document at each rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from counterrank.clicks.counts import ClickCounts, check_counts
+from counterrank.clicks.examination import check_examination
+from counterrank.clicks.policies._smoothing import best_smoothing, lower_bounds
+from counterrank.clicks.policies.estimated import EstimatedPropensity
+from counterrank.clicks.policies.several import check_candidates
+from counterrank.common.checks import FloatArray, IntArray
+from counterrank.common.errors import CounterrankError
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, eq=False)
+class LogPropensity(EstimatedPropensity):
+    """Propensities from the pages of a log.
+
+    Attributes:
+        propensities: P(examined | query, policy), one per document; 0 for those that were never shown.
+        standard_errors: of each of them; nan where the log tells nothing of it: documents never shown, and without
+            smoothing those of queries asked only once. 0 for a document at one rank on every page, however few.
+        samples: how many pages the log has, all queries together.
+        lower: a lower confidence bound of each propensity; None if none was asked for.
+        never_shown: how many documents of queries that were asked are on no page. They have propensity 0 here, since
+            the log cannot tell a candidate that is shown rarely from one that is never shown.
+        smoothing: imaginary sessions that were added to each query, by rank from 1.
+    """
+
+    lower: FloatArray | None
+    never_shown: int
+    smoothing: FloatArray
+
+
+def propensity_from_log(
+    clicks: ClickCounts, exam: Any, *, smoothing: float | str = 0.0, confidence: float | None = None
+) -> LogPropensity:
+    """P(examined) of each document as the log itself tells, without knowing the policy.
+
+        rho(d) = sum over ranks j of theta_j p_j(d),
+        p_j(d) = (shown(d, j) + m_j pages(q, j) / pages(q) / N) / (pages(q) + m_j)
+
+    With m = 0, p is the display frequency. Then policy-aware weights on the same log are unbiased given its pages for
+    each document that was shown: impressions and clicks err together. What is lost are the documents that were not
+    shown, and with few sessions per query that is most of them: those that happened to be shown have far larger
+    frequencies than probabilities. Smoothing takes m_j sessions of a policy that shows each of the N candidates
+    equally often at rank j as known beforehand. "auto" finds for each rank the m_j under which the log is most likely
+    (p_j drawn from a symmetric Dirichlet distribution, Minka 2000): next to 0 where each query has a fixed document at
+    the rank, large where any document may be there. It needs queries that were asked more than once.
+
+    Arguments:
+        clicks: what was shown.
+        exam: how likely each rank is examined.
+        smoothing: m for all ranks, 0 or more, or "auto".
+        confidence: of a lower bound on each propensity, such as 0.95; without smoothing only. It is the smallest
+            probability r under which a mean as large as rho is not too unlikely (Hoeffding 1963, theorem 1),
+            pages(q) KL(rho / theta || r / theta) <= -log(1 - confidence) with the largest theta at which d was shown,
+            and holds for any policy. Weights from it never trust a frequency that few pages stand for.
+
+    Returns:
+        propensities with standard errors, those of the Dirichlet distribution of p given the log.
+
+    >>> docs, ranks, shown, clicked = np.array([[0, 1, 2], [1, 2, 2], [10, 8, 2], [3, 2, 1]])
+    >>> clicks = ClickCounts("", np.array([0, 4]), np.array([10]), docs, ranks, shown, clicked)
+    >>> found = propensity_from_log(clicks, [1.0, 0.5], confidence=0.95)
+    >>> found.propensities.tolist(), found.never_shown
+    ([1.0, 0.4, 0.1, 0.0], 1)
+    >>> found.lower.round(2).tolist()
+    [0.74, 0.21, 0.01, 0.0]
+    >>> propensity_from_log(clicks, [1.0, 0.5], smoothing=10).propensities.round(3).tolist()
+    [0.688, 0.388, 0.238, 0.0]
+    """
+    counts, level = check_counts(clicks), _check_confidence(confidence)
+    added = _check_smoothing(counts, smoothing)
+    if level is not None and added.any():
+        raise CounterrankError(
+            "smoothing: given together with confidence; expected one of them, bounds are of frequencies"
+        )
+    theta = check_examination(exam).curve(len(added))
+    shown = counts.by_document(counts.impressions) > 0.0
+    lengths = np.diff(counts.offsets)
+    # p is linear in the impressions, and so are both sums over ranks: of theta p, and of what the variance needs
+    total = counts.sessions[:, None] + added
+    spread = theta / np.sqrt(total + 1.0)
+    curves = (np.broadcast_to(theta, total.shape), spread, spread**2)
+    rho, mean, square = (_by_document(counts, values, total, added, lengths) for values in curves)
+    rho = np.where(shown, np.minimum(rho, 1.0), 0.0)
+    known = shown & (np.repeat(counts.sessions + added.max(), lengths) > 1.0)
+    lower = None
+    if level is not None:
+        lower = np.zeros(counts.n_docs)
+        pages = np.repeat(counts.sessions, lengths)
+        lower_bounds(rho, _largest(counts, theta), pages, -np.log1p(-level), lower)
+    asked = np.repeat(counts.sessions > 0, lengths)
+    return LogPropensity(
+        propensities=rho,
+        standard_errors=np.where(known, np.sqrt(np.maximum(square - mean**2, 0.0)), np.nan),
+        samples=counts.n_sessions,
+        lower=lower,
+        never_shown=int(np.count_nonzero(asked & ~shown)),
+        smoothing=added,
+    )
+
+
+def _by_document(
+    clicks: ClickCounts, values: FloatArray, total: FloatArray, added: FloatArray, lengths: IntArray
+) -> FloatArray:
+    """sum over ranks j of values(q, j) p_j(d); `total` is pages(q) + m_j."""
+    queries, ranks = clicks.queries(), clicks.ranks - 1
+    weights = np.divide(values, total, out=np.zeros(total.shape), where=total > 0.0)
+    seen = clicks.by_document(clicks.impressions * weights[queries, ranks])
+    if not added.any():
+        return seen
+    pages = _pages_by_rank(clicks, len(added)) / np.maximum(clicks.sessions, 1)[:, None]
+    prior: FloatArray = (weights * added * pages).sum(axis=1) / lengths
+    return seen + np.repeat(prior, lengths)
+
+
+def _pages_by_rank(clicks: ClickCounts, depth: int) -> FloatArray:
+    """How many pages of each query have something at each rank, (n_queries, depth)."""
+    at = clicks.queries() * depth + clicks.ranks - 1
+    counts = np.bincount(at, weights=clicks.impressions, minlength=clicks.n_queries * depth)
+    return np.asarray(counts, np.float64).reshape(clicks.n_queries, depth)
+
+
+def _largest(clicks: ClickCounts, theta: FloatArray) -> FloatArray:
+    """The largest theta at which each document was shown; 0 if nowhere."""
+    found = np.zeros(clicks.n_docs)
+    np.maximum.at(found, clicks.docs, theta[clicks.ranks - 1])
+    return found
+
+
+def _check_confidence(confidence: Any) -> float | None:
+    if confidence is None:
+        return None
+    numeric = isinstance(confidence, int | float | np.number) and not isinstance(confidence, bool)
+    if not numeric or not 0.5 <= float(confidence) < 1.0:
+        raise CounterrankError(
+            f"confidence={confidence!r}: expected a number from 0.5 to below 1, such as 0.95, or None"
+        )
+    return float(confidence)
+
+
+def _check_smoothing(clicks: ClickCounts, smoothing: Any) -> FloatArray:
+    """Imaginary sessions by rank, to the lowest rank of the log."""
+    depth = int(clicks.ranks.max(initial=1))
+    if isinstance(smoothing, str) and smoothing == AUTO:
+        check_candidates(clicks)
+        return _fit_smoothing(clicks, depth)
+    numeric = isinstance(smoothing, int | float | np.number) and not isinstance(smoothing, bool)
+    if not numeric or not 0.0 <= float(smoothing) < np.inf:
+        raise CounterrankError(f'smoothing={smoothing!r}: expected a number of sessions, 0 or more, or "auto"')
+    if smoothing > 0.0:
+        check_candidates(clicks)
+    return np.full(depth, float(smoothing))
+
+
+def _fit_smoothing(clicks: ClickCounts, depth: int) -> FloatArray:
+    if not (clicks.sessions > 1).any():
+        raise CounterrankError(
+            'smoothing="auto": no query was asked more than once, so the log does not tell how much its pages differ; '
+            "give a number, or see policies.fit_plackett_luce"
+        )
+    first = np.concatenate(([True], (np.diff(clicks.docs) != 0) | (np.diff(clicks.ranks) != 0)))
+    starts = np.flatnonzero(first)  # cells of several policies come together
+    shown, ranks = np.add.reduceat(clicks.impressions, starts), clicks.ranks[starts]
+    lengths = np.diff(clicks.offsets)
+    candidates = lengths[clicks.queries()[starts]]
+    pages = _pages_by_rank(clicks, depth).astype(np.int64)
+    found = np.empty(depth)
+    for rank in range(depth):
+        own, asked = ranks == rank + 1, pages[:, rank] > 0
+        found[rank] = best_smoothing(shown[own], candidates[own], pages[asked, rank], lengths[asked])
+    return found
