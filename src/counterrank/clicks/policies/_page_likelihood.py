@@ -17,6 +17,8 @@ import numpy as np
 from counterrank.common.jit import Array, exact_kernel, kernel
 from counterrank.common.ranking import longest_of
 
+_TINY = 1e-200  # a sum of exponentials as small as this may have lost terms
+
 
 class Pages(NamedTuple):
     """Distinct pages in the order of their queries."""
@@ -60,21 +62,50 @@ def linear_scores(first: int, last: int, offsets: Array, features: Array, coeffi
 
 
 @exact_kernel
-def _off_page(scores: Array, begin: int, page: Array, rest: Array) -> tuple[float, float]:
-    """Fill `rest` with e^(s - top) of the documents off the page, 0 for those on it; returns top and their sum."""
-    n = len(rest)
+def _exponentials(scores: Array, out: Array) -> float:
+    """Fill `out` with e^(s - top); returns top, the largest score."""
+    top = float(scores.max())
+    for i in range(len(scores)):
+        out[i] = math.exp(scores[i] - top)
+    return top
+
+
+@kernel
+def _copy(values: Array, out: Array) -> None:
+    for i in range(len(values)):
+        out[i] = values[i]
+
+
+@kernel
+def _sum(values: Array) -> float:
+    total = 0.0
+    for i in range(len(values)):
+        total += values[i]
+    return total
+
+
+@exact_kernel
+def _off_page(scores: Array, top: float, powers: Array, begin: int, page: Array, rest: Array) -> tuple[float, float]:
+    """Fill `rest` with e^(s - top) of the documents off the page, 0 for those on it; returns top and their sum.
+
+    `top` and `powers` are those of the whole query, good enough unless all that is left lies far below the page.
+    """
+    _copy(powers, rest)
+    for d in page:
+        rest[d - begin] = 0.0
+    total = _sum(rest)
+    if total > _TINY or len(page) == len(rest):
+        return top, total
     rest[:] = 0.0
     for d in page:
         rest[d - begin] = -1.0
     top = -math.inf
-    for i in range(n):
+    for i in range(len(rest)):
         if rest[i] == 0.0:
             top = max(top, scores[begin + i])
-    total = 0.0
-    for i in range(n):
+    for i in range(len(rest)):
         rest[i] = math.exp(scores[begin + i] - top) if rest[i] == 0.0 else 0.0
-        total += rest[i]
-    return top, total
+    return top, _sum(rest)
 
 
 @exact_kernel
@@ -89,9 +120,12 @@ def _log_sums(scores: Array, page: Array, top: float, total: float, out: Array) 
 
 
 @exact_kernel
-def _add_page(scores: Array, begin: int, page: Array, sessions: int, rest: Array, logs: Array, expected: Array) -> Any:
+def _add_page(
+    scores: Array, query_top: float, powers: Array, begin: int, page: Array, sessions: int, rest: Array, logs: Array,
+    expected: Array,
+) -> Any:  # fmt: skip
     """log P(page); adds to `expected` how often each document of the query is drawn on such pages on average."""
-    top, total = _off_page(scores, begin, page, rest)
+    top, total = _off_page(scores, query_top, powers, begin, page, rest)
     _log_sums(scores, page, top, total, logs)
     value = share = drawn = 0.0
     for i in range(len(page)):
@@ -100,8 +134,7 @@ def _add_page(scores: Array, begin: int, page: Array, sessions: int, rest: Array
         # sum over ranks l <= i of Z_i / Z_l, at most i + 1
         drawn = 1.0 + (drawn * math.exp(logs[i] - logs[i - 1]) if i else 0.0)
         expected[page[i] - begin] += sessions * drawn * math.exp(scores[page[i]] - logs[i])
-    for i in range(len(rest)):
-        expected[i] += sessions * share * rest[i]
+    _add_row(sessions * share, rest, expected)
     return value
 
 
@@ -119,17 +152,18 @@ def value_and_gradient(
     first: int, last: int, offsets: Array, features: Array, scores: Array, pages: Any
 ) -> tuple[float, Array]:
     """The log-likelihood of the pages of queries `first:last`, and its gradient by the coefficients of the features."""
-    rest, expected = np.empty(longest_of(first, last, offsets)), np.empty(longest_of(first, last, offsets))
+    rest, powers, expected = np.empty((3, longest_of(first, last, offsets)))
     logs = np.empty(longest_page(pages) + 1)
     value, gradient = 0.0, np.zeros(features.shape[1])
     for q in range(first, last):
         if pages.first[q] == pages.first[q + 1]:
             continue
         begin, n = offsets[q], offsets[q + 1] - offsets[q]
+        top = _exponentials(scores[begin : begin + n], powers[:n])
         expected[:n] = 0.0
         for p in range(pages.first[q], pages.first[q + 1]):
             page, sessions = pages.docs[pages.offsets[p] : pages.offsets[p + 1]], pages.sessions[p]
-            value += sessions * _add_page(scores, begin, page, sessions, rest[:n], logs, expected[:n])
+            value += sessions * _add_page(scores, top, powers[:n], begin, page, sessions, rest[:n], logs, expected[:n])
             for d in page:
                 expected[d - begin] -= sessions
         for i in range(n):
@@ -143,7 +177,7 @@ def information(first: int, last: int, offsets: Array, features: Array, scores: 
 
     Only its lower triangle is filled.
     """
-    rest, expected = np.empty(longest_of(first, last, offsets)), np.empty(longest_of(first, last, offsets))
+    rest, powers, expected = np.empty((3, longest_of(first, last, offsets)))
     logs = np.empty(longest_page(pages) + 1)
     size = features.shape[1]
     result, mean = np.zeros((size, size)), np.empty(size)
@@ -151,10 +185,11 @@ def information(first: int, last: int, offsets: Array, features: Array, scores: 
         if pages.first[q] == pages.first[q + 1]:
             continue
         begin, n = offsets[q], offsets[q + 1] - offsets[q]
+        top = _exponentials(scores[begin : begin + n], powers[:n])
         expected[:n] = 0.0
         for p in range(pages.first[q], pages.first[q + 1]):
             page, sessions = pages.docs[pages.offsets[p] : pages.offsets[p + 1]], pages.sessions[p]
-            _add_page(scores, begin, page, sessions, rest[:n], logs, expected[:n])
+            _add_page(scores, top, powers[:n], begin, page, sessions, rest[:n], logs, expected[:n])
             mean[:] = 0.0
             total = rest[:n].sum()
             for i in range(n):
