@@ -30,3 +30,7 @@ class MissingFileError(CounterrankError, FileNotFoundError):
 
 class CoverageWarning(UserWarning):
     """An estimator was given clicks that break the condition under which it is unbiased."""
+
+
+class ExaminationWarning(UserWarning):
+    """An examination curve was estimated from a log that hardly supports it."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import Any
 
-from counterrank.clicks.examination import Examination, InverseRank
+from counterrank.clicks.examination import Examination, InverseRank, load
 from counterrank.clicks.policies.base import Policy
 from counterrank.clicks.policies.mixed import Mixture
 from counterrank.clicks.policies.ranked import Deterministic, EpsilonGreedy, PlackettLuce, ReplaceLast, UniformInsert
@@ -70,7 +71,7 @@ def _mixture(terms: list[tuple[str, str]], text: str) -> Policy:
 
 
 def parse_examination(text: str) -> Examination:
-    """An examination curve from its name and settings, or from its values.
+    """An examination curve from its name and settings, from its values, or from a file with an estimated one.
 
     >>> parse_examination("inverse-rank:eta=1"), parse_examination("1,0.5,0.25")
     (inverse_rank(k=None, eta=1), Examination([1.0, 0.5, 0.25]))
@@ -81,12 +82,24 @@ def parse_examination(text: str) -> Examination:
         if any(value is None for value in values):
             raise CounterrankError(f"examination {text!r}: expected numbers from 0 to 1, such as 1,0.5,0.3")
         return Examination([value for value in values if value is not None])
-    name, settings = _parse(text, "examination")
-    if name != "inverse-rank":
+    if text.partition(":")[0].strip() != "inverse-rank":
+        if looks_like_file(text):
+            return load(text)
         raise CounterrankError(
-            f"examination {text!r}: unknown; expected inverse-rank:eta=1, also with k=5, or values such as 1,0.5,0.3"
+            f"examination {text!r}: unknown; expected inverse-rank:eta=1, also with k=5, values such as 1,0.5,0.3, or "
+            "a file with an estimated curve"
         )
+    _, settings = _parse(text, "examination")
     return InverseRank(**{"k": None, "eta": 1.0, **_checked(settings, ("k", "eta"), text, "examination")})
+
+
+def looks_like_file(text: str) -> bool:
+    """Whether a text names a file, there or not: it is one, or has a folder or the ending of JSON.
+
+    >>> looks_like_file("curve.json"), looks_like_file("curves/own"), looks_like_file("inverse-rank:eta=1")
+    (True, True, False)
+    """
+    return text.endswith(".json") or os.sep in text or os.path.exists(text)
 
 
 def _parse(text: str, what: str) -> tuple[str, dict[str, str]]:

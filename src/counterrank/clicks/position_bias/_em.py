@@ -1,0 +1,88 @@
+"""Kernels of EM for the position-based model with a relevance of its own for each document."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from counterrank.common.jit import Array, kernel
+
+_MOST = 1.0 - 1e-6  # a click probability beyond is 1 but for rounding
+
+
+@kernel
+def em_step(
+    starts: Array, ranks: Array, impressions: Array, clicks: Array, theta: Array, gamma: Array, new_gamma: Array
+) -> tuple[Array, float]:
+    """The next theta, with the next gamma in its place, and the log-likelihood of the present ones.
+
+    Of a click we know that the document was examined and relevant; of an impression without one, that it was
+    examined with probability theta (1 - gamma) / (1 - theta gamma), and relevant with
+    gamma (1 - theta) / (1 - theta gamma).
+    """
+    n_ranks = len(theta)
+    examined, shown = np.zeros(n_ranks), np.zeros(n_ranks)
+    likelihood = 0.0
+    for doc in range(len(starts) - 1):
+        g = gamma[doc]
+        relevant = total = 0.0
+        for i in range(starts[doc], starts[doc + 1]):
+            t, c, n = theta[ranks[i]], clicks[i], impressions[i]
+            p = t * g
+            left = n - c
+            if c > 0.0:
+                likelihood += c * math.log(p)
+            if left > 0.0:
+                likelihood += left * math.log1p(-p) if p < 1.0 else -math.inf
+            rest = left / (1.0 - p) if p < 1.0 else 0.0
+            examined[ranks[i]] += c + rest * t * (1.0 - g)
+            shown[ranks[i]] += n
+            relevant += c + rest * g * (1.0 - t)
+            total += n
+        new_gamma[doc] = relevant / total
+    for rank in range(n_ranks):
+        examined[rank] = examined[rank] / shown[rank] if shown[rank] > 0.0 else theta[rank]
+    return examined, likelihood
+
+
+@kernel
+def em_scores(
+    query_starts: Array, starts: Array, ranks: Array, impressions: Array, clicks: Array, theta: Array, gamma: Array
+) -> tuple[Array, Array, Array]:
+    """Information about log theta with gamma profiled out, the scores' variance over queries, what each query says.
+
+    With p = theta gamma the score of a cell for log p is (c - n p) / (1 - p), its information
+    w = (n - c) p / (1 - p)^2. Profiling gamma out of a document leaves diag(w) - w w' / sum(w); where gamma is 1, its
+    bound, it is no parameter.
+    """
+    n_ranks = len(theta)
+    information, of_queries = np.zeros((n_ranks, n_ranks)), np.zeros((n_ranks, n_ranks))
+    said = np.zeros(len(query_starts) - 1)
+    score, w = np.empty(n_ranks), np.empty(n_ranks)
+    for query in range(len(query_starts) - 1):
+        score[:] = 0.0
+        for doc in range(query_starts[query], query_starts[query + 1]):
+            w[:] = 0.0
+            surprises = total = 0.0
+            for i in range(starts[doc], starts[doc + 1]):
+                p = min(theta[ranks[i]] * gamma[doc], _MOST)
+                w[ranks[i]] = (impressions[i] - clicks[i]) * p / (1.0 - p) ** 2
+                surprise = (clicks[i] - impressions[i] * p) / (1.0 - p)
+                score[ranks[i]] += surprise
+                surprises += surprise
+                total += w[ranks[i]]
+            if total == 0.0:
+                continue
+            free = 1.0 if gamma[doc] < _MOST else 0.0
+            for i in range(starts[doc], starts[doc + 1]):
+                own = w[ranks[i]]
+                score[ranks[i]] -= free * surprises * own / total
+                information[ranks[i], ranks[i]] += own
+                said[query] += own * (1.0 - free * own / total)
+                for j in range(starts[doc], starts[doc + 1]):
+                    information[ranks[i], ranks[j]] -= free * own * w[ranks[j]] / total
+        for k in range(n_ranks):
+            for m in range(n_ranks):
+                of_queries[k, m] += score[k] * score[m]
+    return information, of_queries, said
