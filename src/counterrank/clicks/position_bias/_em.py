@@ -23,25 +23,30 @@ def em_step(
     """
     n_ranks = len(theta)
     examined, shown = np.zeros(n_ranks), np.zeros(n_ranks)
+    clicked = np.zeros(n_ranks)
     likelihood = 0.0
     for doc in range(len(starts) - 1):
         g = gamma[doc]
-        relevant = total = 0.0
+        relevant = total = of_doc = 0.0
         for i in range(starts[doc], starts[doc + 1]):
             t, c, n = theta[ranks[i]], clicks[i], impressions[i]
             p = t * g
             left = n - c
-            if c > 0.0:
-                likelihood += c * math.log(p)
+            clicked[ranks[i]] += c
+            of_doc += c
             if left > 0.0:
-                likelihood += left * math.log1p(-p) if p < 1.0 else -math.inf
+                likelihood += left * math.log(1.0 - p) if p < 1.0 else -math.inf
             rest = left / (1.0 - p) if p < 1.0 else 0.0
             examined[ranks[i]] += c + rest * t * (1.0 - g)
             shown[ranks[i]] += n
             relevant += c + rest * g * (1.0 - t)
             total += n
         new_gamma[doc] = relevant / total
+        if of_doc > 0.0:
+            likelihood += of_doc * math.log(g)
     for rank in range(n_ranks):
+        if clicked[rank] > 0.0:
+            likelihood += clicked[rank] * math.log(theta[rank])
         examined[rank] = examined[rank] / shown[rank] if shown[rank] > 0.0 else theta[rank]
     return examined, likelihood
 

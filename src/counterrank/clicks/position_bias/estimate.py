@@ -110,6 +110,4 @@ def _check_data(clicks: ClickCounts, method: str, data: RankingData | None) -> N
             raise CounterrankError("data: missing; method 'regression-em' expected the ranking data for its features")
         clicks.check_data(data)
     elif data is not None:
-        raise CounterrankError(
-            f"data: given, but method {method!r} uses no features; expected 'regression-em', or None"
-        )
+        raise CounterrankError(f"data: given, but method {method!r} uses no features; expected method 'regression-em'")

@@ -24,10 +24,10 @@ def check_connected(table: Seen) -> None:
     first = groups[0]
     fewer = f", or k={first[-1]}" if first == list(range(1, len(first) + 1)) and len(first) > 1 else ""
     raise CounterrankError(
-        f"clicks: no document that was clicked was seen at ranks of two of the groups {written(groups)}; so what sets "
-        "them apart, position or documents, cannot be told from this log. Expected documents seen at several ranks: show "
-        "some pages under uniform-insert or plackett-luce, or swap two ranks on some pages (replace-last and a fixed "
-        f"order show each document at one rank alone){fewer}"
+        f"clicks: no clicked document was seen at ranks of two of the groups {written(groups)}, so this log cannot tell "
+        "whether positions or documents set them apart; expected documents seen at several ranks: show some pages under "
+        "uniform-insert or plackett-luce, or swap two ranks on some pages (replace-last alone, or a fixed order, shows "
+        f"each document at one rank){fewer}"
     )
 
 
@@ -44,8 +44,8 @@ def check_clicked(pairs: FloatArray) -> None:
         last = int(lost[0]) - 1
         fewer = f"more sessions, or k={last}" if last > 1 else "more sessions"
         raise CounterrankError(
-            f"clicks: too few at rank{'s' if len(lost) > 1 else ''} {', '.join(map(str, lost))} or at rank 1 on the same "
-            f"documents to compare the two (no chain of clicks leads there and back); expected {fewer}"
+            f"clicks: too few at rank{'s' if len(lost) > 1 else ''} {', '.join(map(str, lost))}, or at rank 1 on the "
+            f"same documents, to compare the two (no chain of clicks leads there and back); expected {fewer}"
         )
 
 

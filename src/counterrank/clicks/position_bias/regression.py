@@ -8,7 +8,7 @@
 
 with y_d the mean of P(relevant) over the impressions of d and N_d their number: one step up the regression's
 likelihood, whose second derivative is nowhere larger (Bohning and Lindsay, 1988), so that the likelihood of the clicks
-rises with every step (generalised EM). (Wang et al., WSDM 2018, section 4.2, fit boosted trees instead.) Documents share
+rises with every step (generalised EM). Wang et al. (WSDM 2018, section 4.2) fit boosted trees instead. Documents share
 what is learned, so few impressions each do; but where the features do not explain the relevance, the curve is biased.
 With theta_1 = 1, gamma is the chance of a click at rank 1; without it the logistic function alone would set the scale.
 """
@@ -29,7 +29,7 @@ _MOST = 1.0 - 1e-6
 
 
 def regression_em(table: Seen, data: RankingData) -> Fit:
-    """The curve relative to rank 1, and what its intervals need; holds the features of the seen documents as float64."""
+    """The curve relative to rank 1, and what its intervals need; holds the features of seen documents as float64."""
     x = _features(table, data)
     n_ranks = table.n_ranks
     shown = table.by_document(table.impressions)
@@ -81,5 +81,5 @@ def _fit(table: Seen, x: FloatArray, theta: FloatArray, gamma: FloatArray, ridge
     through = np.linalg.solve(inner, both.T).T
     information = np.diag(np.bincount(table.ranks, weight, n_ranks)) - through @ both.T
     scores = of_ranks - of_w @ through.T
-    said = np.bincount(query[doc], weight, n_queries)
+    said: FloatArray = np.asarray(np.bincount(query[doc], weight, n_queries), np.float64)
     return Fit(theta, information, scores.T @ scores, information, said, steps)

@@ -85,7 +85,8 @@ def load_examination(path: PathLike) -> Examination:
         raise DataError(f"{path}: format is not {_FORMAT!r}; {expected}")
     if content.get("version") != _VERSION:
         raise DataError(
-            f"{path}: version {content.get('version')!r}; this counterrank reads version {_VERSION}, install a newer one"
+            f"{path}: version {content.get('version')!r}; this counterrank reads version {_VERSION}, install a newer "
+            "one"
         )
     values = content.get("values")
     if not isinstance(values, list) or not all(type(value) in (int, float) and value >= 0.0 for value in values):
