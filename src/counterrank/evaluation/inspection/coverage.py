@@ -42,12 +42,17 @@ def rank_bins(longest: int) -> IntArray:
 
 
 def coverage_table(
-    clicks: ClickCounts, policy: Any, scores: FloatArray | None, exam: Examination | None
+    clicks: ClickCounts,
+    policy: Any,
+    scores: FloatArray | None,
+    exam: Examination | None,
+    rho: FloatArray | None = None,
 ) -> dict[str, Any] | None:
     """Candidates of queries that were asked: shown, never shown, and whether they could have been.
 
     Without ranking data the log knows no candidates but those it shows, and the result is None. Without a policy and
-    its scores it is not known which could have been shown; of simulated clicks it is remembered.
+    its scores, or propensities of all documents, it is not known which could have been shown; of simulated clicks it is
+    remembered.
     """
     if not clicks.knows_candidates:
         return None
@@ -65,16 +70,30 @@ def coverage_table(
     if policy is not None and scores is not None:
         possible, more = _under_policy(clicks, policy, scores, exam, asked)
         found |= more
-    elif clicks.unexaminable is not None:
-        possible = np.ones(clicks.n_docs, bool)
-        possible[clicks.unexaminable] = False
+    elif rho is not None or clicks.unexaminable is not None:
+        possible = examinable_documents(clicks, rho)
         found |= _conditions(possible, None, asked, query)
     if possible is not None:
         found["could_have_been_shown"] = int(np.count_nonzero(never & possible))
-        found["can_never_be_examined"] = found["never_examinable"]
     if scores is not None:
         found["by_old_rank"] = _by_old_rank(ranks_of(scores, clicks.offsets), asked, never, possible)
     return found
+
+
+def examinable_documents(clicks: ClickCounts, rho: FloatArray | None) -> NDArray[np.bool_]:
+    """Which documents have a chance to be examined: by their propensities, as remembered, else those that were shown.
+
+    >>> counts = ClickCounts("", np.array([0, 2]), np.array([1]), np.array([1]), *(np.array([1]) for _ in range(3)))
+    >>> examinable_documents(counts, None).tolist(), examinable_documents(counts, np.array([0.5, 0.0])).tolist()
+    ([False, True], [True, False])
+    """
+    if rho is not None:
+        return rho > 0.0
+    if clicks.unexaminable is None:
+        return clicks.by_document(clicks.impressions) > 0
+    possible = np.ones(clicks.n_docs, bool)
+    possible[clicks.unexaminable] = False
+    return possible
 
 
 def _under_policy(

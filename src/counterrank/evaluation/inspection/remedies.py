@@ -12,6 +12,7 @@ from counterrank.clicks.examination import Examination
 from counterrank.clicks.policies import Deterministic, PlackettLuce, ReplaceLast, UniformInsert
 from counterrank.common.checks import FloatArray
 from counterrank.data.ids import query_of_rows
+from counterrank.evaluation.inspection.coverage import examinable_documents
 from counterrank.evaluation.inspection.samples import QuerySample
 
 DOCUMENTS = 50_000
@@ -57,8 +58,7 @@ class Expected:
         np.divide(clicks.clicks, by_cell, out=weights, where=by_cell > 0.0)
         omega = clicks.by_document(weights)[sample.rows]
         sessions = clicks.sessions[sample.queries][query_of_rows(sample.offsets)].astype(np.float64)
-        seen = clicks.by_document(clicks.impressions) > 0 if rho is None else rho > 0.0
-        known = seen[sample.rows]
+        known = examinable_documents(clicks, rho)[sample.rows]
         below = sessions[known].sum()
         mean = float(omega[known].sum() / below) if below else 0.0
         worth = np.where(known, omega, sessions * mean)

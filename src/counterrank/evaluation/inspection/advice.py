@@ -1,0 +1,103 @@
+"""What to change in logging, so that the log supports more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from counterrank.evaluation.inspection.found import Inspection
+from counterrank.evaluation.inspection.words import about, percent
+
+
+def advise(found: Inspection) -> tuple[str, ...]:
+    """Sentences, most useful first; none where nothing is missing."""
+    if not found.overview["clicks"]:
+        return ("Log more sessions; the click rate cannot be told yet.",)
+    return tuple(filter(None, (_propensities(found), _randomise(found), _sessions(found), _unseen(found), _move(found))))
+
+
+def _propensities(found: Inspection) -> str:
+    if found.weights is not None:
+        return ""
+    return (
+        "Log a propensity with each document that is shown (policy.display gives it), or name what made the pages: "
+        "--policy, --logger and --examination."
+    )
+
+
+def _enough(found: Inspection) -> bool:
+    weights, covered = found.weights, found.coverage or {}
+    hidden = covered.get("never_examinable", 0)
+    return bool(weights) and not hidden and weights["effective_sample_size"] >= found.target_size
+
+
+def _randomise(found: Inspection) -> str:
+    """The least randomisation of each family that reaches the target at as many sessions."""
+    table = found.remedies
+    if table is None:
+        if found.pages["looks_like"] == "one page per query":
+            return (
+                "Show a page now and then that is a little random, such as replace-last or uniform-insert (counterrank plan "
+                "tells how much); with --data, --policy, --logger and --examination this command tells it too."
+            )
+        return ""
+    if _enough(found):
+        return ""
+    reach = [row["least"] for row in table["families"].values() if row["least"]]
+    head = f"For an effective sample size of {found.target_size:,} at {about(table['sessions'])} sessions"
+    if reach:
+        options = "; ".join(f"{row['policy']} ({about(row['effective_sample_size'])})" for row in reach)
+        text = f"{head} this much randomisation is enough, the least of each kind that was tried: {options}."
+    else:
+        best = max((row["best"] for row in table["families"].values()), key=_size)
+        text = (
+            f"{head} no policy that was tried is random enough. The best, {best['policy']}, brings {about(_size(best))}, and "
+            f"the target in about {about(best['sessions_for_target'])} sessions."
+            if best["sessions_for_target"]
+            else f"{head} no policy that was tried is random enough."
+        )
+    assumed = table["assumed_click_rate"]
+    if assumed is not None:
+        text += (
+            f" (Candidates that this log cannot speak for are taken to be clicked {percent(assumed)} of the times they are "
+            "examined, as the others are on average.)"
+        )
+    return text
+
+
+def _size(row: dict[str, Any]) -> float:
+    return float(row["effective_sample_size"])
+
+
+def _sessions(found: Inspection) -> str:
+    """How long to go on as before; only where the policy reaches everything."""
+    weights, covered = found.weights, found.coverage or {}
+    if weights is None or covered.get("never_examinable", 1) or _enough(found) or not weights["effective_sample_size"]:
+        return ""
+    times = found.target_size / weights["effective_sample_size"]
+    return (
+        f"Or go on as before: about {about(times * found.overview['sessions'])} sessions in all, {times:.2g} times as many, "
+        f"bring the effective sample size to {found.target_size:,}."
+    )
+
+
+def _unseen(found: Inspection) -> str:
+    covered = found.coverage or {}
+    never, expected = covered.get("could_have_been_shown", 0), covered.get("expected_never_shown")
+    if expected is None or not never or never < 0.05 * covered["candidates"]:
+        return ""
+    needed = covered["sessions_to_show_95_percent"]
+    text = (
+        f"{never:,} of {covered['candidates']:,} candidates could have been shown and were not yet (some {about(expected)} "
+        "were to be expected to be on no page): they have weight 0, which is no evidence against them."
+    )
+    return f"{text} After about {about(needed)} sessions 95 % will have been shown." if needed else text
+
+
+def _move(found: Inspection) -> str:
+    if len(found.connected) < 2:
+        return ""
+    depth = max(rank for group in found.connected for rank in group)
+    return (
+        f"To learn how likely ranks are examined, let documents move between ranks: uniform-insert:k={depth} or "
+        f"plackett-luce:k={depth}, in some of the sessions at least, connects all {depth} ranks."
+    )

@@ -1,0 +1,172 @@
+"""`inspect_clicks`: everything a log says about itself, and what follows for those who want to learn from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.clicks.counts import ClickCounts, check_counts
+from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.policies.base import as_policy, components_of, knows_propensity, propensity_of
+from counterrank.common.checks import FloatArray, check_vector
+from counterrank.common.errors import CounterrankError
+from counterrank.data import RankingData
+from counterrank.estimators.propensities import check_propensities
+from counterrank.evaluation.inspection.consistency import logged_check, policy_check
+from counterrank.evaluation.inspection.coverage import coverage_table
+from counterrank.evaluation.inspection.drift import drift_table
+from counterrank.evaluation.inspection.found import Inspection, Known
+from counterrank.evaluation.inspection.ranks import Seen, connected_ranks, page_evidence, rank_table, sessions_table
+from counterrank.evaluation.inspection.remedies import Expected, remedies
+from counterrank.evaluation.inspection.samples import QuerySample
+from counterrank.evaluation.inspection.verdict import advise, judge
+from counterrank.evaluation.inspection.weights import weight_table
+
+TARGET_SIZE = 10_000
+
+
+def inspect_clicks(
+    clicks: ClickCounts,
+    *,
+    data: RankingData | None = None,
+    policy: Any = None,
+    scores: ArrayLike | None = None,
+    rho: ArrayLike | None = None,
+    exam: Any = None,
+    drift: Sequence[Mapping[str, Any]] | None = None,
+    target_size: int = TARGET_SIZE,
+) -> Inspection:
+    """What a log can and cannot support, before anyone trains on it.
+
+    Everything beside the clicks may be left out; what then cannot be told is said so.
+
+    Arguments:
+        clicks: the log.
+        data: the ranking data it was counted against, to make sure that it was.
+        policy: the logging policy, see `counterrank.policies`.
+        scores: what it ranked by, one per document.
+        rho: P(examined | query, policy) of each document, if it is not to be computed from the policy; without either,
+            those logged with the clicks are used.
+        exam: how likely each rank is examined; that of the clicks if None.
+        drift: periods in the order of time, each with `begin`, `pages`, `impressions` and `clicks`.
+        target_size: the effective sample size to aim at. The sum of all weights then has a relative standard error of
+            about 1 / sqrt(target_size).
+
+    >>> from counterrank import examination, make_ranking_data, policies, simulation
+    >>> data, curve = make_ranking_data("yahoo", n_queries=20, seed=0), examination.inverse_rank(k=3)
+    >>> scores, policy = data.features[:, 0], policies.Deterministic(k=3)
+    >>> log = simulation.simulate(data, scores, policy, curve, sessions=2000, seed=0)
+    >>> inspect_clicks(log, policy=policy, scores=scores).level("policy-aware")
+    'bad'
+    """
+    given = _Given.checked(clicks, data, policy, scores, rho, exam)
+    if isinstance(target_size, bool) or not isinstance(target_size, int | np.integer) or target_size < 1:
+        raise CounterrankError(f"target_size={target_size!r}: expected a whole number of at least 1")
+    seen = Seen.of(clicks)
+    by_cell = given.by_cell()
+    found = Inspection(
+        target_size=int(target_size),
+        known=given.known(),
+        overview=_overview(clicks),
+        ranks=rank_table(seen, given.exam),
+        sessions=sessions_table(clicks),
+        pages=page_evidence(clicks, seen),
+        connected=connected_ranks(seen),
+        weights=None if by_cell is None else weight_table(clicks, by_cell),
+        coverage=coverage_table(clicks, given.policy, given.scores, given.exam, given.rho),
+        policy_check=given.compare(seen),
+        logged_check=None if given.rho is None else logged_check(clicks, given.rho),
+        drift=None if drift is None else drift_table(drift),
+        remedies=given.remedies(by_cell, int(target_size)),
+    )
+    return replace(found, verdict=judge(found), advice=advise(found))
+
+
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """The arguments, checked, and what follows from several of them together."""
+
+    clicks: ClickCounts
+    policy: Any
+    scores: FloatArray | None
+    rho: FloatArray | None
+    rho_from: str | None
+    exam: Examination | None
+
+    @classmethod
+    def checked(cls, clicks: Any, data: Any, policy: Any, scores: Any, rho: Any, exam: Any) -> _Given:
+        counts = check_counts(clicks)
+        if data is not None:
+            counts.check_data(data)
+        if not counts.knows_candidates and any(each is not None for each in (policy, scores, rho)):
+            raise CounterrankError(
+                "policy, scores, rho: tell of candidates, which a log counted without ranking data does not know; "
+                "expected a log counted with data"
+            )
+        if policy is not None and scores is None:
+            raise CounterrankError("scores: None; expected what the policy ranked by, one number for each document")
+        curve = counts.examination if exam is None else check_examination(exam)
+        chosen = None if policy is None else as_policy(policy)
+        ranked = None if scores is None else check_vector(scores, counts.n_docs, "scores")
+        propensities, origin = None, None
+        if rho is not None:
+            propensities, origin = check_propensities(rho, counts), "rho"
+        elif chosen is not None and ranked is not None and curve is not None:
+            propensities, origin = propensity_of(chosen, ranked, counts.offsets, curve), "policy"
+        elif counts.propensities is not None:
+            origin = "logged"
+        return cls(counts, chosen, ranked, propensities, origin, curve)
+
+    def known(self) -> Known:
+        pages = self.clicks.displays
+        return Known(
+            candidates=self.clicks.knows_candidates,
+            propensities=self.rho_from,
+            policy=None if self.policy is None else str(self.policy),
+            scores=self.scores is not None,
+            examination=None if self.exam is None else str(self.exam),
+            pages=None if pages is None else pages.n_pages,
+        )
+
+    def by_cell(self) -> FloatArray | None:
+        """The propensity of each cell, from where it is known."""
+        return self.clicks.propensities if self.rho is None else self.rho[self.clicks.docs]
+
+    def compare(self, seen: Seen) -> dict[str, Any] | None:
+        """The log against the policy; not for one that only samples, nor for listed pages where queries are left out."""
+        if self.policy is None or self.scores is None or not len(seen.docs) or not knows_propensity(self.policy):
+            return None
+        sample = QuerySample.of(self.clicks)
+        numbered = any(part.custom is not None or part.table is not None for part in components_of(self.policy))
+        if numbered and not sample.is_whole(self.clicks):
+            return None
+        return policy_check(self.clicks, seen, self.policy, self.scores, sample)
+
+    def remedies(self, by_cell: FloatArray | None, target: int) -> dict[str, Any] | None:
+        if by_cell is None or self.scores is None or self.exam is None or not self.clicks.n_clicks:
+            return None
+        expected = Expected.of(self.clicks, by_cell, self.rho, self.scores, self.exam)
+        return remedies(expected, self.clicks.n_sessions, target)
+
+
+def _overview(clicks: ClickCounts) -> dict[str, Any]:
+    shown, clicked = clicks.by_document(clicks.impressions) > 0, clicks.by_document(clicks.clicks) > 0
+    asked = clicks.sessions[clicks.sessions > 0]
+    return {
+        "sessions": clicks.n_sessions,
+        "impressions": clicks.n_impressions,
+        "clicks": clicks.n_clicks,
+        "clicks_per_session": clicks.n_clicks / max(clicks.n_sessions, 1),
+        "queries": clicks.n_queries,
+        "queries_asked": len(asked),
+        "sessions_per_asked_query_median": int(np.median(asked)) if len(asked) else 0,
+        "documents": clicks.n_docs,
+        "documents_shown": int(shown.sum()),
+        "documents_clicked": int(clicked.sum()),
+        "distinct_pages": None if clicks.displays is None else clicks.displays.n_pages,
+        "policies": list(clicks.policy_names),
+    }

@@ -1,0 +1,248 @@
+"""The verdict in words: which estimators a log supports, which not, and why. Every sentence follows from a number."""
+
+from __future__ import annotations
+
+from counterrank.evaluation.inspection.advice import advise
+from counterrank.evaluation.inspection.found import Finding, Inspection
+from counterrank.evaluation.inspection.words import about, old_ranks, percent, rank_list, some
+
+__all__ = ["advise", "judge"]
+
+FEW_SESSIONS = 50  # per query: below, EM with a free relevance per document is about 10 % off
+_DIFFERS = 0.001  # share of impressions whose logged propensity is another one
+
+
+def judge(found: Inspection) -> tuple[Finding, ...]:
+    """One finding for each estimator, best known first, and those about the log as a whole."""
+    if not found.overview["clicks"]:
+        text = f"{some(found.overview['sessions'], 'session')} and no click: there is nothing to learn from."
+        return tuple(Finding(name, "bad", text) for name in ("the log", *_JUDGES))
+    return (*(Finding(name, *judged(found)) for name, judged in _JUDGES.items()), *_about_the_log(found))
+
+
+Judged = tuple[str, str]
+
+
+def _policy_aware(found: Inspection) -> Judged:
+    weights = found.weights
+    if weights is None:
+        return "bad", f"No propensities: none were logged, and {_missing(found)}.{_same_pages(found)}"
+    broken = _contradiction(found)
+    if broken:
+        return "bad", broken
+    hidden = _hidden(found)
+    if hidden:
+        return hidden
+    size = weights["effective_sample_size"]
+    text = (
+        f"{some(weights['clicks'], 'click')} weigh as much as {about(size)} equal ones "
+        f"({percent(weights['effective_share_of_clicks'])}); the heaviest 1 % hold "
+        f"{percent(weights['share_of_heaviest_percent'])} of the weight."
+    )
+    if size < found.target_size:
+        return "warning", f"{_covered(found)} But {text} The target is {found.target_size:,}."
+    return "good", f"{_covered(found)} {text}"
+
+
+def _covered(found: Inspection) -> str:
+    covered = found.coverage or {}
+    if "never_examinable" not in covered:
+        return f"All {covered.get('candidates', 0):,} candidates were shown."
+    return f"Every one of {covered['candidates']:,} candidates can be examined."
+
+
+def _missing(found: Inspection) -> str:
+    known = found.known
+    lacks = [
+        name
+        for name, there in (
+            ("the policy", known.policy is not None),
+            ("what it ranked by", known.scores),
+            ("the examination curve", known.examination is not None),
+        )
+        if not there
+    ]
+    return f"{' and '.join([', '.join(lacks[:-1]), lacks[-1]] if len(lacks) > 1 else lacks)} must be known to compute them"
+
+
+def _same_pages(found: Inspection) -> str:
+    if found.pages["looks_like"] != "one page per query":
+        return ""
+    twice = some(found.pages["queries_asked_twice"], "query that was", "queries that were")
+    text = f" Each of {twice} asked again got the same page every time: no propensities can bring back what is not on it"
+    covered = found.coverage
+    return f"{text} ({covered['never_shown']:,} of {covered['candidates']:,} candidates)." if covered else f"{text}."
+
+
+def _contradiction(found: Inspection) -> str:
+    """Why the propensities cannot be those of this log; empty where nothing speaks against them."""
+    check, logged, weights = found.policy_check, found.logged_check, found.weights or {}
+    if check and check["impossible_impressions"]:
+        place = check["impossible_example"]
+        return (
+            f"The log contradicts {found.known.policy}: {some(check['impossible_impressions'], 'impression')} "
+            f"({percent(check['impossible_impressions'] / check['impressions_compared'])}) of documents where it never "
+            f"shows them, such as document {place['document']} of query {place['query']} (both from 0) at rank "
+            f"{place['rank']}. Policy or scores are not those of this log."
+        )
+    if weights.get("impossible_clicks"):
+        return (
+            f"{some(weights['impossible_clicks'], 'click')} on documents with propensity 0, which cannot have happened: "
+            "policy, scores or examination are not those of this log."
+        )
+    if check and check["contradicted"]:
+        worst = check["worst"]
+        ranks = rank_list(list(range(worst["old_rank_from"], worst["old_rank_to"] + 1)))
+        return (
+            f"The log contradicts {found.known.policy}: documents at {'rank' if ranks.isdigit() else 'ranks'} {ranks} of the old ranking are on "
+            f"{percent(worst['observed'])} of the pages at rank {worst['rank']}, where the policy puts them on "
+            f"{percent(worst['expected'])} (a right policy is accused in at most {percent(check['error_rate'])} of logs)."
+        )
+    if logged and logged["differing_share_of_impressions"] > _DIFFERS:
+        return (
+            f"The propensities in the log differ from those computed for "
+            f"{percent(logged['differing_share_of_impressions'])} of the impressions, by a factor of up to "
+            f"{logged['largest_ratio']:.3g}: policy, scores or examination are not those it was logged with."
+        )
+    return ""
+
+
+def _hidden(found: Inspection) -> Judged | None:
+    """Candidates that no click can speak for, or of which that is not known."""
+    covered = found.coverage
+    if covered is None:
+        return "warning", (
+            "Counted without ranking data: candidates that were never shown are not known, so neither is whether each of "
+            "them can be examined. Training needs the data."
+        )
+    if covered.get("never_examinable"):
+        where = old_ranks(covered.get("by_old_rank", []), "can_never_be")
+        return "bad", (
+            f"{covered['never_examinable']:,} of {covered['candidates']:,} candidates "
+            f"({percent(covered['never_examinable'] / covered['candidates'])}), in "
+            f"{some(covered['queries_with_a_never_examinable_candidate'], 'query', 'queries')}, can never be examined"
+            f"{', all ' + where if where else ''}: no click can speak for them (eq:awarecond)."
+        )
+    if "never_examinable" not in covered and covered["never_shown"]:
+        level = "bad" if found.pages["looks_like"] == "one page per query" else "warning"
+        return level, (
+            f"{covered['never_shown']:,} of {covered['candidates']:,} candidates were never shown, and without the policy "
+            f"and what it ranked by it is not known whether they could have been.{_same_pages(found)}"
+        )
+    return None
+
+
+def _affine(found: Inspection) -> Judged:
+    level, _ = _policy_aware(found)
+    if level == "bad":
+        return "bad", "For the same reason as policy-aware."
+    if found.known.policy is None or not found.known.scores:
+        return "bad", (
+            "Needs the chance of each document at each rank, not propensities alone: the policy and what it ranked by must "
+            "be known."
+        )
+    return "warning", (
+        "As policy-aware, where P(click) = alpha relevance + beta is known by rank. alpha and beta must come from elsewhere: "
+        "clicks alone do not tell trust from relevance."
+    )
+
+
+def _policy_oblivious(found: Inspection) -> Judged:
+    covered = found.coverage
+    if covered is None:
+        return "warning", "Counted without ranking data: whether every candidate is on every page is not known."
+    missing = max(covered["not_on_every_page"], covered.get("not_examinable_on_every_page", 0))
+    if missing:
+        return "bad", (
+            f"{missing:,} of {covered['candidates']:,} candidates ({percent(missing / covered['candidates'])}) are missing "
+            "from some page of their query: item selection bias (eq:agnosticcond)."
+        )
+    if found.known.examination is None:
+        return "warning", "Every candidate is on every page, but the examination curve must be known."
+    return "good", f"All {covered['candidates']:,} candidates are on every page of their query."
+
+
+def _rerank(found: Inspection) -> Judged:
+    level, _ = _policy_oblivious(found)
+    if found.known.pages is None:
+        return "bad", "Needs the distinct pages, which were not kept (simulate --displays; a log that is read holds them)."
+    if found.known.examination is None:
+        return "warning", "The pages are there, but the examination curve must be known."
+    if level == "good":
+        return "good", "Every page shows all candidates, so ranking within pages is ranking them all."
+    return "warning", (
+        f"{some(found.known.pages, 'distinct page')} are there. It learns to order documents that were shown together; of "
+        "others it knows nothing, so it stays biased towards the old ranking."
+    )
+
+
+def _naive(found: Inspection) -> Judged:
+    rows = [row for row in found.ranks if row["click rate"] is not None]
+    level, selection = _policy_oblivious(found)
+    if len(rows) == 1 and level != "bad":
+        return level, "There is one rank, so position does not matter; " + selection[0].lower() + selection[1:]
+    if len(rows) == 1:
+        return "bad", selection
+    first, last = rows[0], rows[-1]
+    text = (
+        f"Takes position for relevance: {percent(first['click rate'])} of impressions at rank {first['rank']} are "
+        f"clicked and {percent(last['click rate'])} at rank {last['rank']}, and it cannot tell why."
+    )
+    return "bad", f"{text} {selection}" if level == "bad" else text
+
+
+def _position_bias(found: Inspection) -> Judged:
+    ranks = [rank for group in found.connected for rank in group]
+    if len(ranks) < 2:
+        return "bad", "All documents are at one rank: there is nothing to compare."
+    if len(found.connected) > 1:
+        groups = "; ".join(rank_list(group) for group in found.connected[:6])
+        more = "" if len(found.connected) <= 6 else f" and {len(found.connected) - 6} more"
+        return "bad", (
+            f"Ranks fall into {len(found.connected)} groups ({groups}{more}) that no clicked document connects: "
+            f"{found.pages['documents_at_several_ranks']:,} of {found.pages['documents_shown']:,} documents were seen at "
+            "several ranks. How likely ranks are examined cannot be learned across groups; take the curve from elsewhere."
+        )
+    text = (
+        f"All {len(ranks)} ranks are connected: {found.pages['documents_at_several_ranks']:,} of "
+        f"{found.pages['documents_shown']:,} documents were seen at several of them."
+    )
+    median = found.sessions["quantiles"]["median"]
+    if median < FEW_SESSIONS:
+        return "warning", f"{text} But half of the queries have {about(median)} sessions or fewer: expect a rough curve."
+    return "good", text
+
+
+_JUDGES = {
+    "policy-aware": _policy_aware,
+    "affine": _affine,
+    "policy-oblivious": _policy_oblivious,
+    "rerank": _rerank,
+    "naive": _naive,
+    "examination.estimate": _position_bias,
+}
+
+
+def _about_the_log(found: Inspection) -> list[Finding]:
+    findings = []
+    drift, names = found.drift, found.overview["policies"]
+    if drift and drift["changed"]:
+        findings.append(
+            Finding(
+                "the log",
+                "warning",
+                f"The click rate changed over time: {percent(drift['first_half_rate'])} in the first half of the periods, "
+                f"{percent(drift['second_half_rate'])} in the second (a log without a change is accused in at most "
+                f"{percent(drift['error_rate'])} of cases). Was the ranker, the page or the logging changed?",
+            )
+        )
+    if len(names) > 1 and found.known.propensities == "policy":
+        findings.append(
+            Finding(
+                "the log",
+                "warning",
+                f"The log names {len(names)} policies ({', '.join(names)}), and one was given: propensities are right "
+                "only if they are averaged over the sessions that each policy had.",
+            )
+        )
+    return findings
