@@ -1,6 +1,7 @@
-"""Reports: one self-contained page per run or demo, and the figures of a run as files."""
+"""Reports: one self-contained page per run, demo or inspection, and the figures of a run as files."""
 
 from counterrank.report.demo import write_demo_report
+from counterrank.report.inspection import write_inspection_report
 from counterrank.report.writing import write_report
 
-__all__ = ["write_demo_report", "write_report"]
+__all__ = ["write_demo_report", "write_inspection_report", "write_report"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from counterrank.evaluation.inspection.found import Inspection
 from counterrank.evaluation.inspection.words import about, percent
 
@@ -12,7 +10,9 @@ def advise(found: Inspection) -> tuple[str, ...]:
     """Sentences, most useful first; none where nothing is missing."""
     if not found.overview["clicks"]:
         return ("Log more sessions; the click rate cannot be told yet.",)
-    return tuple(filter(None, (_propensities(found), _randomise(found), _sessions(found), _unseen(found), _move(found))))
+    return tuple(
+        filter(None, (_propensities(found), _randomise(found), _sessions(found), _unseen(found), _move(found)))
+    )
 
 
 def _propensities(found: Inspection) -> str:
@@ -25,9 +25,8 @@ def _propensities(found: Inspection) -> str:
 
 
 def _enough(found: Inspection) -> bool:
-    weights, covered = found.weights, found.coverage or {}
-    hidden = covered.get("never_examinable", 0)
-    return bool(weights) and not hidden and weights["effective_sample_size"] >= found.target_size
+    weights, hidden = found.weights, (found.coverage or {}).get("never_examinable", 0)
+    return weights is not None and not hidden and weights["effective_sample_size"] >= found.target_size
 
 
 def _randomise(found: Inspection) -> str:
@@ -36,36 +35,38 @@ def _randomise(found: Inspection) -> str:
     if table is None:
         if found.pages["looks_like"] == "one page per query":
             return (
-                "Show a page now and then that is a little random, such as replace-last or uniform-insert (counterrank plan "
-                "tells how much); with --data, --policy, --logger and --examination this command tells it too."
+                "Show a page now and then that is a little random, such as replace-last or uniform-insert "
+                "(counterrank plan tells how much); with --data, --policy, --logger and --examination this command "
+                "tells it too."
             )
         return ""
     if _enough(found):
         return ""
+    head = f"For an effective sample size of {found.target_size:,}"
     reach = [row["least"] for row in table["families"].values() if row["least"]]
-    head = f"For an effective sample size of {found.target_size:,} at {about(table['sessions'])} sessions"
+    best = [row["best"] for row in table["families"].values() if row["best"]["sessions_for_target"]]
     if reach:
         options = "; ".join(f"{row['policy']} ({about(row['effective_sample_size'])})" for row in reach)
-        text = f"{head} this much randomisation is enough, the least of each kind that was tried: {options}."
-    else:
-        best = max((row["best"] for row in table["families"].values()), key=_size)
         text = (
-            f"{head} no policy that was tried is random enough. The best, {best['policy']}, brings {about(_size(best))}, and "
-            f"the target in about {about(best['sessions_for_target'])} sessions."
-            if best["sessions_for_target"]
-            else f"{head} no policy that was tried is random enough."
+            f"{head} at {about(table['sessions'])} sessions this much randomisation is enough, the least of each "
+            f"kind that was tried: {options}."
         )
+    elif best:
+        options = "; ".join(f"{row['policy']} {about(row['sessions_for_target'])}" for row in best)
+        text = (
+            f"{head} no policy that was tried needs as few as {about(table['sessions'])} sessions. Sessions it takes: "
+            f"{options}."
+        )
+    else:
+        return ""
+    text += " What a policy costs users meanwhile: counterrank plan."
     assumed = table["assumed_click_rate"]
     if assumed is not None:
         text += (
-            f" (Candidates that this log cannot speak for are taken to be clicked {percent(assumed)} of the times they are "
-            "examined, as the others are on average.)"
+            f" (Candidates that this log cannot speak for are taken to be clicked {percent(assumed)} of the times "
+            "they are examined, as the others are on average.)"
         )
     return text
-
-
-def _size(row: dict[str, Any]) -> float:
-    return float(row["effective_sample_size"])
 
 
 def _sessions(found: Inspection) -> str:
@@ -75,8 +76,8 @@ def _sessions(found: Inspection) -> str:
         return ""
     times = found.target_size / weights["effective_sample_size"]
     return (
-        f"Or go on as before: about {about(times * found.overview['sessions'])} sessions in all, {times:.2g} times as many, "
-        f"bring the effective sample size to {found.target_size:,}."
+        f"Or go on as before: about {about(times * found.overview['sessions'])} sessions in all, {times:.2g} times "
+        f"as many, bring the effective sample size to {found.target_size:,}."
     )
 
 
@@ -87,8 +88,9 @@ def _unseen(found: Inspection) -> str:
         return ""
     needed = covered["sessions_to_show_95_percent"]
     text = (
-        f"{never:,} of {covered['candidates']:,} candidates could have been shown and were not yet (some {about(expected)} "
-        "were to be expected to be on no page): they have weight 0, which is no evidence against them."
+        f"{never:,} of {covered['candidates']:,} candidates could have been shown and were not yet (some "
+        f"{about(expected)} were to be expected to be on no page): they have weight 0, which is no evidence against "
+        "them."
     )
     return f"{text} After about {about(needed)} sessions 95 % will have been shown." if needed else text
 

@@ -21,11 +21,14 @@ _DEPTH = 20  # display ranks that are compared
 _NEVER = 1e-12
 
 
-def policy_check(clicks: ClickCounts, seen: Seen, policy: Any, scores: FloatArray, sample: QuerySample) -> dict[str, Any]:
+def policy_check(
+    clicks: ClickCounts, seen: Seen, policy: Any, scores: FloatArray, sample: QuerySample
+) -> dict[str, Any]:
     """Pages that the policy cannot show, and pages shown more or less often than it would.
 
-    For each rank r of the page and each group j of ranks in the old ranking, X is the number of sessions with a document
-    of j at r. Under the policy X is a sum of independent events with known chances p, so by Bernstein's inequality
+    For each rank r of the page and each group j of ranks in the old ranking, X is the number of sessions with a
+    document of j at r. Under the policy X is a sum of independent events with known chances p, so by Bernstein's
+    inequality
 
         P(|X - sum(p)| >= t) <= 2 exp(-t^2 / (2 (sum(p (1 - p)) + t / 3)))
 
@@ -47,7 +50,7 @@ def policy_check(clicks: ClickCounts, seen: Seen, policy: Any, scores: FloatArra
     for rank in range(1, depth + 1):
         chance = propensity_of(policy, scores[rows], offsets, Examination(np.eye(depth)[rank - 1]))
         here = ranks == rank
-        shown = np.bincount(docs[here], impressions[here], minlength=len(rows))
+        shown: FloatArray = np.asarray(np.bincount(docs[here], impressions[here], minlength=len(rows)), np.float64)
         impossible += _impossible(shown, chance, rank, rows)
         rows_found += _compare(shown, chance, sessions, group, offsets, bins, rank)
     worst = min(rows_found, key=lambda row: row["bound"], default=None)

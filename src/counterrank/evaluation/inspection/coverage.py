@@ -64,7 +64,7 @@ def coverage_table(
         "candidates": int(np.count_nonzero(asked)),
         "never_shown": int(np.count_nonzero(never)),
         "not_on_every_page": int(np.count_nonzero(asked & (by_document < clicks.sessions[query]))),
-        "queries_with_a_never_shown_candidate": int(len(np.unique(query[never]))),
+        "queries_with_a_never_shown_candidate": len(np.unique(query[never])),
     }
     possible = None
     if policy is not None and scores is not None:

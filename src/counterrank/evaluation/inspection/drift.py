@@ -24,14 +24,15 @@ def drift_table(periods: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         T   = the largest |z_1 + ... + z_b - b mean(z)| over all b
 
     If nothing changed, any order of the periods is as likely as the one seen, so T is compared with its values after
-    random shuffles: (1 + those at least as large) / (1 + shuffles) is at most 0.01 in at most 1 % of logs without a change.
-    Periods that differ at random, as weekdays do, make the test less sharp, not wrong. `scatter` is the mean square of z
-    in units of what independent clicks would give; Wilson's intervals hold for 1.
+    random shuffles: (1 + those at least as large) / (1 + shuffles) is at most 0.01 in at most 1 % of logs without a
+    change. Periods that differ at random, as weekdays do, make the test less sharp, not wrong. `scatter` is the mean
+    square of z in units of what independent clicks would give; Wilson's intervals hold for 1.
 
     Arguments:
         periods: in the order of time; `begin` (text or number), `pages`, `impressions` and `clicks` of each.
 
-    >>> rows = [{"begin": day, "pages": 100, "impressions": 1000, "clicks": 100 if day < 6 else 200} for day in range(12)]
+    >>> shown = {"pages": 100, "impressions": 1000}
+    >>> rows = [{"begin": day, **shown, "clicks": 100 if day < 6 else 200} for day in range(12)]
     >>> found = drift_table(rows)
     >>> found["changed"], found["first_half_rate"], found["second_half_rate"]
     (True, 0.1, 0.2)
@@ -40,7 +41,12 @@ def drift_table(periods: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     shown, clicks = given["impressions"], given["clicks"]
     low, high = wilson(clicks, shown)
     rows = [
-        {"begin": period["begin"], "pages": int(given["pages"][b]), "impressions": int(shown[b]), "clicks": int(clicks[b])}
+        {
+            "begin": period["begin"],
+            "pages": int(given["pages"][b]),
+            "impressions": int(shown[b]),
+            "clicks": int(clicks[b]),
+        }
         | {"click rate": clicks[b] / shown[b] if shown[b] else None, "low": finite(low[b]), "high": finite(high[b])}
         for b, period in enumerate(periods)
     ]

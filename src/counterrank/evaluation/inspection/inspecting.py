@@ -137,7 +137,7 @@ class _Given:
         return self.clicks.propensities if self.rho is None else self.rho[self.clicks.docs]
 
     def compare(self, seen: Seen) -> dict[str, Any] | None:
-        """The log against the policy; not for one that only samples, nor for listed pages where queries are left out."""
+        """The log against the policy; not for one that only samples, nor for listed pages if queries are left out."""
         if self.policy is None or self.scores is None or not len(seen.docs) or not knows_propensity(self.policy):
             return None
         sample = QuerySample.of(self.clicks)

@@ -20,8 +20,8 @@ def wilson(successes: ArrayLike, trials: ArrayLike, quantile: ArrayLike = NORMAL
 
         (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
 
-    Wilson, Probable inference, the law of succession, and statistical inference, 1927. Unlike p -+ z sqrt(p (1 - p) / n)
-    it holds for few clicks, and none.
+    Wilson, Probable inference, the law of succession, and statistical inference, 1927. Unlike p -+ z sqrt(p (1 - p) /
+    n) it holds for few clicks, and none.
 
     Arguments:
         successes, trials: how often something happened, and could have; need not be whole.
@@ -47,16 +47,17 @@ def clustered(clicks: ArrayLike, shown: ArrayLike) -> dict[str, Any]:
         rate = sum(clicks) / sum(shown),   V = Q / (Q - 1) sum((clicks - rate shown)^2) / sum(shown)^2
 
     The clicks of one query hang together, so Wilson's interval is taken with n = rate (1 - rate) / V in place of the
-    number of impressions where that is less, and with Student's quantile at Q - 1 (Korn and Graubard, Confidence intervals
-    for proportions with small expected number of positive counts estimated from survey data, 1998). It speaks of queries
-    such as these. With a single query there is nothing to compare, and the interval is that of independent impressions.
+    number of impressions where that is less, and with Student's quantile at Q - 1 (Korn and Graubard, Confidence
+    intervals for proportions with small expected number of positive counts estimated from survey data, 1998). It
+    speaks of queries such as these. With a single query there is nothing to compare, and the interval is that of
+    independent impressions.
 
     Arguments:
         clicks, shown: of each query.
 
     Returns:
-        rate, low, high; effective, the n of the interval; queries, how many were shown. Without impressions rate, low and
-        high are None.
+        rate, low, high; effective, the n of the interval; queries, how many were shown. Without impressions rate, low
+        and high are None.
 
     >>> {key: round(value, 3) for key, value in clustered([5, 1, 3], [10, 10, 10]).items()}
     {'rate': 0.3, 'low': 0.037, 'high': 0.827, 'effective': 15.75, 'queries': 3}

@@ -89,8 +89,8 @@ def page_evidence(clicks: ClickCounts, seen: Seen) -> dict[str, Any]:
     """Whether pages of one query differ, and at which ranks: what can be said of the policy without knowing it.
 
     Only queries asked twice or more can tell. `looks_like` is "one page per query" where none of them ever changed,
-    "only the last rank changes" (as under replace-last), "all ranks change", "some ranks change", or "not known" where no
-    query was asked twice. A page may also change because the ranker did; the log alone cannot tell these apart.
+    "only the last rank changes" (as under replace-last), "all ranks change", "some ranks change", or "not known" where
+    no query was asked twice. A page may also change because the ranker did; the log alone cannot tell these apart.
     """
     again = clicks.sessions > 1
     own = again[seen.queries]
@@ -125,8 +125,8 @@ def connected_ranks(seen: Seen) -> list[list[int]]:
     """Ranks in groups, two of them together if some document was seen at both and clicked, or if others link them.
 
     Only within a group can clicks at two ranks be compared on the same document, which is what telling position from
-    relevance takes (Agarwal et al., Estimating position bias without intrusive interventions, 2019). A document that was
-    never clicked compares nothing.
+    relevance takes (Agarwal et al., Estimating position bias without intrusive interventions, 2019). A document that
+    was never clicked compares nothing.
 
     >>> ranks, docs = np.array([1, 2, 3]), np.array([0, 0, 1])
     >>> connected_ranks(Seen(docs, ranks, 0 * docs, 0 * docs + 9, 0 * docs + 1))
@@ -154,7 +154,7 @@ def connected_ranks(seen: Seen) -> list[list[int]]:
 
 
 def sessions_table(clicks: ClickCounts) -> dict[str, Any]:
-    """How often queries were asked: quantiles over those that were, and how many were asked 1, 2 to 3, 4 to 7 ... times."""
+    """How often queries were asked: quantiles over those that were, and how many 1, 2 to 3, 4 to 7 ... times."""
     asked = clicks.sessions[clicks.sessions > 0]
     names = {"least": 0.0, "decile": 0.1, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "most": 1.0}
     quantiles = {name: float(np.quantile(asked, q)) if len(asked) else 0.0 for name, q in names.items()}

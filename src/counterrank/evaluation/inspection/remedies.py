@@ -28,9 +28,9 @@ class Expected:
 
         number s a rho',   sum of weights s a,   sum of squared weights s a / rho'
 
-    so that the effective sample size is about (sum of s a)^2 / sum of s a / rho'. This log estimates s a without bias as
-    the policy-aware weight, clicks / rho. Documents that it cannot speak for are taken to be as click-worthy as the others
-    are on average.
+    so that the effective sample size is about (sum of s a)^2 / sum of s a / rho'. This log estimates s a without bias
+    as the policy-aware weight, clicks / rho. Documents that it cannot speak for are taken to be as click-worthy as the
+    others are on average.
 
     Attributes:
         sample: the queries it was computed on.
@@ -66,7 +66,7 @@ class Expected:
         return cls(sample, scores[sample.rows], worth, None if known.all() else mean, exam, page)
 
     def size(self, rho: FloatArray) -> float:
-        """The effective sample size under a policy with these propensities, over all queries; 0 if it leaves some out."""
+        """The effective sample size with these propensities, over all queries; 0 if they leave a document out."""
         own = self.worth > 0.0
         if not own.any() or (rho[own] <= 0.0).any():
             return 0.0

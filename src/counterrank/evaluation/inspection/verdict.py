@@ -62,14 +62,18 @@ def _missing(found: Inspection) -> str:
         )
         if not there
     ]
-    return f"{' and '.join([', '.join(lacks[:-1]), lacks[-1]] if len(lacks) > 1 else lacks)} must be known to compute them"
+    return (
+        f"{' and '.join([', '.join(lacks[:-1]), lacks[-1]] if len(lacks) > 1 else lacks)} must be known to compute them"
+    )
 
 
 def _same_pages(found: Inspection) -> str:
     if found.pages["looks_like"] != "one page per query":
         return ""
     twice = some(found.pages["queries_asked_twice"], "query that was", "queries that were")
-    text = f" Each of {twice} asked again got the same page every time: no propensities can bring back what is not on it"
+    text = (
+        f" Each of {twice} asked again got the same page every time: no propensities can bring back what is not on it"
+    )
     covered = found.coverage
     return f"{text} ({covered['never_shown']:,} of {covered['candidates']:,} candidates)." if covered else f"{text}."
 
@@ -87,16 +91,18 @@ def _contradiction(found: Inspection) -> str:
         )
     if weights.get("impossible_clicks"):
         return (
-            f"{some(weights['impossible_clicks'], 'click')} on documents with propensity 0, which cannot have happened: "
-            "policy, scores or examination are not those of this log."
+            f"{some(weights['impossible_clicks'], 'click')} on documents with propensity 0, which cannot have "
+            "happened: policy, scores or examination are not those of this log."
         )
     if check and check["contradicted"]:
         worst = check["worst"]
-        ranks = rank_list(list(range(worst["old_rank_from"], worst["old_rank_to"] + 1)))
+        first, last = worst["old_rank_from"], worst["old_rank_to"]
+        where = f"rank {first}" if first == last else f"ranks {first} to {last}"
         return (
-            f"The log contradicts {found.known.policy}: documents at {'rank' if ranks.isdigit() else 'ranks'} {ranks} of the old ranking are on "
+            f"The log contradicts {found.known.policy}: documents at {where} of the old ranking are on "
             f"{percent(worst['observed'])} of the pages at rank {worst['rank']}, where the policy puts them on "
-            f"{percent(worst['expected'])} (a right policy is accused in at most {percent(check['error_rate'])} of logs)."
+            f"{percent(worst['expected'])} (a right policy is accused in at most {percent(check['error_rate'])} of "
+            "logs)."
         )
     if logged and logged["differing_share_of_impressions"] > _DIFFERS:
         return (
@@ -112,8 +118,8 @@ def _hidden(found: Inspection) -> Judged | None:
     covered = found.coverage
     if covered is None:
         return "warning", (
-            "Counted without ranking data: candidates that were never shown are not known, so neither is whether each of "
-            "them can be examined. Training needs the data."
+            "Counted without ranking data: candidates that were never shown are not known, so neither is whether "
+            "each of them can be examined. Training needs the data."
         )
     if covered.get("never_examinable"):
         where = old_ranks(covered.get("by_old_rank", []), "can_never_be")
@@ -126,8 +132,8 @@ def _hidden(found: Inspection) -> Judged | None:
     if "never_examinable" not in covered and covered["never_shown"]:
         level = "bad" if found.pages["looks_like"] == "one page per query" else "warning"
         return level, (
-            f"{covered['never_shown']:,} of {covered['candidates']:,} candidates were never shown, and without the policy "
-            f"and what it ranked by it is not known whether they could have been.{_same_pages(found)}"
+            f"{covered['never_shown']:,} of {covered['candidates']:,} candidates were never shown, and without the "
+            f"policy and what it ranked by it is not known whether they could have been.{_same_pages(found)}"
         )
     return None
 
@@ -138,12 +144,12 @@ def _affine(found: Inspection) -> Judged:
         return "bad", "For the same reason as policy-aware."
     if found.known.policy is None or not found.known.scores:
         return "bad", (
-            "Needs the chance of each document at each rank, not propensities alone: the policy and what it ranked by must "
-            "be known."
+            "Needs the chance of each document at each rank, not propensities alone: the policy and what it ranked "
+            "by must be known."
         )
     return "warning", (
-        "As policy-aware, where P(click) = alpha relevance + beta is known by rank. alpha and beta must come from elsewhere: "
-        "clicks alone do not tell trust from relevance."
+        "As policy-aware, where P(click) = alpha relevance + beta is known by rank. alpha and beta must come from "
+        "elsewhere: clicks alone do not tell trust from relevance."
     )
 
 
@@ -154,8 +160,8 @@ def _policy_oblivious(found: Inspection) -> Judged:
     missing = max(covered["not_on_every_page"], covered.get("not_examinable_on_every_page", 0))
     if missing:
         return "bad", (
-            f"{missing:,} of {covered['candidates']:,} candidates ({percent(missing / covered['candidates'])}) are missing "
-            "from some page of their query: item selection bias (eq:agnosticcond)."
+            f"{missing:,} of {covered['candidates']:,} candidates ({percent(missing / covered['candidates'])}) are "
+            "missing from some page of their query: item selection bias (eq:agnosticcond)."
         )
     if found.known.examination is None:
         return "warning", "Every candidate is on every page, but the examination curve must be known."
@@ -165,14 +171,14 @@ def _policy_oblivious(found: Inspection) -> Judged:
 def _rerank(found: Inspection) -> Judged:
     level, _ = _policy_oblivious(found)
     if found.known.pages is None:
-        return "bad", "Needs the distinct pages, which were not kept (simulate --displays; a log that is read holds them)."
+        return "bad", "Needs whole pages, which these counts do not hold (simulate --displays keeps them)."
     if found.known.examination is None:
         return "warning", "The pages are there, but the examination curve must be known."
     if level == "good":
         return "good", "Every page shows all candidates, so ranking within pages is ranking them all."
     return "warning", (
-        f"{some(found.known.pages, 'distinct page')} are there. It learns to order documents that were shown together; of "
-        "others it knows nothing, so it stays biased towards the old ranking."
+        f"{some(found.known.pages, 'distinct page')} are there. It learns to order documents that were shown "
+        "together; of others it knows nothing, so it stays biased towards the old ranking."
     )
 
 
@@ -200,8 +206,9 @@ def _position_bias(found: Inspection) -> Judged:
         more = "" if len(found.connected) <= 6 else f" and {len(found.connected) - 6} more"
         return "bad", (
             f"Ranks fall into {len(found.connected)} groups ({groups}{more}) that no clicked document connects: "
-            f"{found.pages['documents_at_several_ranks']:,} of {found.pages['documents_shown']:,} documents were seen at "
-            "several ranks. How likely ranks are examined cannot be learned across groups; take the curve from elsewhere."
+            f"{found.pages['documents_at_several_ranks']:,} of {found.pages['documents_shown']:,} documents were "
+            "seen at several ranks. How likely ranks are examined cannot be learned across groups; take the curve from "
+            "elsewhere."
         )
     text = (
         f"All {len(ranks)} ranks are connected: {found.pages['documents_at_several_ranks']:,} of "
@@ -209,7 +216,10 @@ def _position_bias(found: Inspection) -> Judged:
     )
     median = found.sessions["quantiles"]["median"]
     if median < FEW_SESSIONS:
-        return "warning", f"{text} But half of the queries have {about(median)} sessions or fewer: expect a rough curve."
+        return (
+            "warning",
+            f"{text} But half of the queries have {about(median)} sessions or fewer: expect a rough curve.",
+        )
     return "good", text
 
 
@@ -231,9 +241,9 @@ def _about_the_log(found: Inspection) -> list[Finding]:
             Finding(
                 "the log",
                 "warning",
-                f"The click rate changed over time: {percent(drift['first_half_rate'])} in the first half of the periods, "
-                f"{percent(drift['second_half_rate'])} in the second (a log without a change is accused in at most "
-                f"{percent(drift['error_rate'])} of cases). Was the ranker, the page or the logging changed?",
+                f"The click rate changed over time: {percent(drift['first_half_rate'])} in the first half of the "
+                f"periods, {percent(drift['second_half_rate'])} in the second (a log without a change is accused in "
+                f"at most {percent(drift['error_rate'])} of cases). Was the ranker, the page or the logging changed?",
             )
         )
     if len(names) > 1 and found.known.propensities == "policy":

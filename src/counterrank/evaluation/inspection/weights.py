@@ -32,7 +32,9 @@ def weight_table(clicks: ClickCounts, propensities: FloatArray) -> dict[str, Any
         "largest_weight": float(weights.max(initial=0.0)),
         "largest_share": largest,
         "share_of_heaviest_percent": heaviest_share(numbers, weights, 0.01),
-        "histogram": propensity_histogram(propensities[possible], clicks.impressions[possible], clicks.clicks[possible]),
+        "histogram": propensity_histogram(
+            propensities[possible], clicks.impressions[possible], clicks.clicks[possible]
+        ),
     }
 
 
