@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from counterrank.common.files import PathLike, atomic_file
+from counterrank.evaluation.inspection.words import percent as short_percent
 from counterrank.report.inspection_charts import inspection_specs
 from counterrank.report.names import counted, number, percent
 from counterrank.report.render import render
@@ -66,8 +67,7 @@ def _tally(found: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append((number(round(weights["effective_sample_size"])), "effective sample size"))
     covered = found["coverage"]
     if covered:
-        share = covered["never_shown"] / max(covered["candidates"], 1)
-        rows.append((percent(share), "of the candidates never shown"))
+        rows.append((number(covered["never_shown"]), f"of {counted(covered['candidates'], 'candidate')} never shown"))
     return rows
 
 
@@ -119,7 +119,7 @@ def _weights(weights: dict[str, Any] | None) -> list[tuple[str, str]]:
         ("Effective sample size", number(round(weights["effective_sample_size"]))),
         ("… as a share of the clicks", percent(weights["effective_share_of_clicks"])),
         ("Weight in the heaviest 1 % of clicks", percent(weights["share_of_heaviest_percent"])),
-        ("Weight of the heaviest click", percent(weights["largest_share"], 2)),
+        ("Weight of the heaviest click", short_percent(weights["largest_share"])),
         ("Largest weight", number(weights["largest_weight"])),
     ]
 

@@ -40,10 +40,14 @@ def _chart(rows: list[dict[str, Any]], title: str, subtitle: str) -> Any:
 def _rate_axis(rows: list[dict[str, Any]], log: bool) -> Any:
     import altair as alt
 
-    low = min(row["low"] for row in rows if row["low"] > 0.0 or not log) if rows else 0.0
-    high = max(row["high"] for row in rows)
-    scale = alt.Scale(type="log", domain=[low, high]) if log else alt.Scale(domain=[0.0, high])
-    return alt.Y("rate:Q", title=None, scale=scale, axis=alt.Axis(format="~%", tickCount=6))
+    high = 1.04 * max(max(row["high"], row.get("expected", 0.0)) for row in rows)
+    if not log:
+        scale, axis = alt.Scale(domain=[0.0, high], nice=False), alt.Axis(format="~%", tickCount=6)
+        return alt.Y("rate:Q", title=None, scale=scale, axis=axis)
+    low = 0.96 * min(min(row["low"], row.get("expected", 1.0)) for row in rows)
+    ticks = [lead * 10.0**-p for p in range(8) for lead in (1, 2, 5) if low <= lead * 10.0**-p <= high]
+    scale = alt.Scale(type="log", domain=[low, high], nice=False)
+    return alt.Y("rate:Q", title=None, scale=scale, axis=alt.Axis(format="~%", values=ticks))
 
 
 def _points(rows: list[dict[str, Any]], x: Any, log: bool, title: tuple[str, str], line: bool) -> Any:
@@ -192,19 +196,19 @@ def _old_ranks(bins: list[dict[str, Any]]) -> Any:
 def _sessions(bins: list[dict[str, Any]]) -> Any:
     import altair as alt
 
-    kept = bins[next((i for i, row in enumerate(bins) if row["queries"]), 0) :]
-    if not kept:
+    if not bins:
         return None
     rows = [
         {"bin": f"{row['from']:,}" if row["from"] == row["to"] else f"{row['from']:,} – {row['to']:,}"}
         | {"queries": row["queries"]}
-        for row in kept
+        for row in bins
     ]
     x = alt.X("bin:N", sort=[row["bin"] for row in rows], title="Sessions", axis=alt.Axis(labelAngle=-40))
     y = alt.Y("queries:Q", title=None, axis=alt.Axis(tickMinStep=1, format=",d", tickCount=5))
     tip = [alt.Tooltip("bin:N", title="Sessions"), alt.Tooltip("queries:Q", title="Queries", format=",")]
     title = ("Sessions per query", "queries that were asked so often")
-    return _chart(rows, *title).mark_bar(color=BLUE, opacity=0.85).encode(x, y, tooltip=tip)
+    wide = {"size": 60} if len(rows) < 4 else {}
+    return _chart(rows, *title).mark_bar(color=BLUE, opacity=0.85, **wide).encode(x, y, tooltip=tip)
 
 
 def _drift(periods: list[dict[str, Any]]) -> Any:

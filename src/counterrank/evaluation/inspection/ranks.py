@@ -154,17 +154,32 @@ def connected_ranks(seen: Seen) -> list[list[int]]:
 
 
 def sessions_table(clicks: ClickCounts) -> dict[str, Any]:
-    """How often queries were asked: quantiles over those that were, and how many 1, 2 to 3, 4 to 7 ... times."""
+    """How often queries were asked: quantiles over those that were, and a histogram."""
     asked = clicks.sessions[clicks.sessions > 0]
     names = {"least": 0.0, "decile": 0.1, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "most": 1.0}
     quantiles = {name: float(np.quantile(asked, q)) if len(asked) else 0.0 for name, q in names.items()}
-    bins = np.bincount(np.log2(asked).astype(np.int64)) if len(asked) else np.zeros(0, np.int64)
-    begin = 2 ** np.arange(len(bins))
+    edges = session_edges(int(asked.min()), int(asked.max())) if len(asked) else np.zeros(1, np.int64)
+    bins = np.histogram(asked, edges)[0] if len(asked) else np.zeros(0, np.int64)
     return {
         "queries": clicks.n_queries,
         "queries_asked": len(asked),
         "quantiles": quantiles,
         "histogram": [
-            {"from": int(low), "to": int(2 * low - 1), "queries": int(n)} for low, n in zip(begin, bins, strict=True)
+            {"from": int(low), "to": int(high - 1), "queries": int(n)}
+            for low, high, n in zip(edges[:-1], edges[1:], bins, strict=True)
         ],
     }
+
+
+def session_edges(least: int, most: int) -> IntArray:
+    """Where the bins of a histogram begin, and behind the last: doubling, or of one round width where numbers are near.
+
+    >>> session_edges(1, 20).tolist(), session_edges(95, 117).tolist()
+    ([1, 2, 4, 8, 16, 32], [94, 96, 98, 100, 102, 104, 106, 108, 110, 112, 114, 116, 118])
+    """
+    if most >= 8 * least:
+        first, last = int(np.log2(least)), int(np.log2(most))
+        return 2 ** np.arange(first, last + 2)
+    width = next(lead * 10**p for p in range(18) for lead in (1, 2, 5) if lead * 10**p * 12 >= most - least + 1)
+    first, last = least // width, most // width
+    return width * np.arange(first, last + 2)

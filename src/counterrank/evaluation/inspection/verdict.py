@@ -9,6 +9,7 @@ from counterrank.evaluation.inspection.words import about, old_ranks, percent, r
 __all__ = ["advise", "judge"]
 
 FEW_SESSIONS = 50  # per query: below, EM with a free relevance per document is about 10 % off
+UNSEEN = 0.05  # share of candidates on no page, from which on it matters
 _DIFFERS = 0.001  # share of impressions whose logged propensity is another one
 
 
@@ -41,6 +42,13 @@ def _policy_aware(found: Inspection) -> Judged:
     )
     if size < found.target_size:
         return "warning", f"{_covered(found)} But {text} The target is {found.target_size:,}."
+    unseen = (found.coverage or {}).get("never_shown", 0)
+    candidates = (found.coverage or {}).get("candidates", 0)
+    if unseen > UNSEEN * candidates:
+        return "warning", (
+            f"{_covered(found)} {text} But {unseen:,} candidates ({percent(unseen / candidates)}) were on no page yet: "
+            "their weight of 0 is no evidence, and clicks on them would be among the heaviest."
+        )
     return "good", f"{_covered(found)} {text}"
 
 
