@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import json as json_format
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from counterrank.cli.clicks import ClickSource, load_scores
 from counterrank.cli.inspect_tables import print_inspection
+from counterrank.cli.inspected import Inspected, load_inspected
+from counterrank.cli.log_options import reads_logs
 from counterrank.cli.options import Examination, Json, Logger, Part, Policy, Threads
 from counterrank.cli.output import print_json, say
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
-    from counterrank import ClickCounts, RankingData
+    from counterrank import ClickCounts
+    from counterrank.clicks.logs.options import LogOptions
     from counterrank.evaluation.inspection import Inspection
 
 
+@reads_logs
 def inspect(
-    clicks: Annotated[Path, typer.Argument(help="Click counts: a folder written by simulate.")],
+    clicks: Annotated[str, typer.Argument(help="A click log (file, folder or pattern), or click counts of simulate.")],
     part: Part = "train",
     data: Annotated[str | None, typer.Option(help="The ranking data, for candidates that were never shown.")] = None,
     policy: Policy = None,
@@ -37,18 +38,21 @@ def inspect(
     ] = None,
     threads: Threads = None,
     json: Json = False,
+    *,
+    reading: LogOptions,
 ) -> None:
     """Tell what clicks can and cannot support: a verdict, what to change in logging, and the numbers behind both.
 
     Data, policy and logger of simulated clicks are remembered; name them for others.
 
-    Example: counterrank inspect clicks --out inspection.html
+    Example: counterrank inspect clicks.parquet --data Fold1 --out inspection.html
     """
     if out is not None:
         _check_page(out)
-    loaded = _load(clicks, part, data, policy, logger, examination, threads)
+    loaded = load_inspected(clicks, part, data, policy or [], logger or [], examination, threads, reading)
     found = _inspected(loaded, target_size)
-    summary = {"clicks": str(loaded.path), "data": loaded.source} | found.summary()
+    read = None if loaded.report is None else loaded.report.summary()
+    summary = {"clicks": loaded.path, "data": loaded.source, "read": read} | found.summary()
     if examination_out is not None:
         _write_curve(loaded.counts, examination_out)
     if out is not None:
@@ -65,88 +69,7 @@ def inspect(
         say("With --data, --policy and --logger: which candidates the policy can never show, and where they ranked.")
 
 
-@dataclass(frozen=True)
-class _Loaded:
-    """The clicks, and all that was named or is remembered about them.
-
-    Attributes:
-        path: where the clicks are.
-        counts: the clicks.
-        source: the name of the ranking data.
-        data: the ranking data.
-        policy: the name of the policy.
-        scores: what it ranked by.
-        exam: the examination curve.
-        drift: clicks over time, as `inspect_clicks` takes them.
-    """
-
-    path: Path
-    counts: ClickCounts
-    source: str | None = None
-    data: RankingData | None = None
-    policy: str | None = None
-    scores: Any = None
-    exam: Any = None
-    drift: list[dict[str, Any]] | None = None
-
-
-def _load(
-    clicks: Path,
-    part: str,
-    data: str | None,
-    policy: str | None,
-    logger: Path | None,
-    examination: str | None,
-    threads: int | None,
-) -> _Loaded:
-    """Everything the options name. This is the place where clicks come from."""
-    from counterrank import ClickCounts
-    from counterrank.cli.clicks import counts_folder
-
-    if data is None and (policy is not None or logger is not None):
-        raise CounterrankError("--policy, --logger: tell of coverage of the data; expected --data too")
-    if policy is not None and logger is None:
-        raise CounterrankError("--policy: ranks by scores; expected --logger too")
-    folder = counts_folder(clicks, part)
-    if folder is None:
-        raise CounterrankError(f"{clicks}: no clicks of the {part} part in it")
-    counts = ClickCounts.load(folder)
-    about = _remembered(clicks) if data is None else {}
-    data, policy = data or about.get("data"), policy or about.get("policy")
-    logger = logger or (Path(about["logger"]) if about else None)
-    source = ClickSource(clicks, None, policy, examination, logger, threads)
-    known = examination is not None or counts.examination is not None
-    chosen = None if data is None else _checked_data(counts, folder, data, part, threads)
-    return _Loaded(
-        path=folder,
-        counts=counts,
-        source=data,
-        data=chosen,
-        policy=policy,
-        scores=None if logger is None or chosen is None else load_scores(logger, chosen, threads),
-        exam=source.curve(counts) if known else None,
-    )
-
-
-def _checked_data(counts: ClickCounts, folder: Path, data: str, part: str, threads: int | None) -> RankingData:
-    from counterrank.data.sources import choose_part, open_data
-
-    chosen = choose_part(open_data(data, threads=threads), part, data)
-    counts.check_data(chosen, str(folder))
-    return chosen
-
-
-def _remembered(clicks: Path) -> dict[str, Any]:
-    """What simulate noted beside the clicks, if the data and the logger are still where they were."""
-    file = clicks / "simulation.json"
-    if not file.is_file():
-        return {}
-    about: dict[str, Any] = json_format.loads(file.read_text(encoding="utf-8"))
-    there = Path(about["logger"]).exists() and (about["data"].startswith("synthetic:") or Path(about["data"]).exists())
-    return about if there else {}
-
-
-def _inspected(loaded: _Loaded, target_size: int) -> Inspection:
+def _inspected(loaded: Inspected, target_size: int) -> Inspection:
     from counterrank.clicks.policies.named import parse_policy
     from counterrank.evaluation.inspection import inspect_clicks
 
@@ -154,6 +77,7 @@ def _inspected(loaded: _Loaded, target_size: int) -> Inspection:
         loaded.counts,
         policy=None if loaded.policy is None else parse_policy(loaded.policy),
         scores=loaded.scores,
+        rho=loaded.rho,
         exam=loaded.exam,
         drift=loaded.drift,
         target_size=target_size,

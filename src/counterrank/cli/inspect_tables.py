@@ -16,6 +16,7 @@ def print_inspection(found: dict[str, Any]) -> None:
     print_table(f"{found['clicks']}: {found['headline']}", ("", "supported", "why"), verdict)
     if found["advice"]:
         print_table("What to change", ("", ""), [(str(i), text) for i, text in enumerate(found["advice"], 1)])
+    print_read(found["read"])
     print_table("Overview", ("", "value"), [*_words(_overview(found)), *_pages(found)])
     rows = found["ranks"][:_RANKS]
     if rows:
@@ -34,6 +35,15 @@ def print_inspection(found: dict[str, Any]) -> None:
     if found["drift"]:
         periods = found["drift"]["periods"]
         print_table("Over time", tuple(periods[0]), [tuple(row.values()) for row in periods])
+
+
+def print_read(read: dict[str, Any] | None) -> None:
+    """What became of the rows of a log; nothing where all of them are used."""
+    if read is None or not read["faults"]:
+        return
+    rows = [(f"{fault['unit']} that {fault['kind']}", fault["count"], fault["example"]) for fault in read["faults"]]
+    rows.append(("rows dropped", read["rows_dropped"], f"of {read['rows']:,}, with {read['pages_dropped']:,} pages"))
+    print_table("What is wrong in the log", ("", "count", "example"), rows)
 
 
 def _overview(found: dict[str, Any]) -> dict[str, Any]:

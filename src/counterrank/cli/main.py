@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from counterrank.cli.aggregate import aggregate
 from counterrank.cli.demo import demo
 from counterrank.cli.estimate import estimate
 from counterrank.cli.evaluate import evaluate
@@ -30,7 +31,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (demo, simulate, inspect, train, evaluate, estimate, select, rank, reproduce, report):
+for command in (demo, simulate, aggregate, inspect, train, evaluate, estimate, select, rank, reproduce, report):
     app.command()(command)
 
 

@@ -51,6 +51,9 @@ def simulate(
     log: Annotated[
         bool, typer.Option("--log", help="Write a log of every page instead of counts: PART.parquet, with --sessions.")
     ] = False,
+    propensities: Annotated[
+        bool, typer.Option("--propensities/--no-propensities", help="Whether a log holds them, as a good logger would.")
+    ] = True,
     seed: Seed = 0,
     threads: Threads = None,
     json: Json = False,
@@ -85,6 +88,9 @@ def simulate(
             amount = {name: n if part == "train" else max(1, round(held_out * n)) for name, n in wanted.items()}
             scores = load_scores(logger, chosen, threads)
             more = {**settings, **amount, "seed": _seed(seed, number)}
+            if log:
+                first = sum(row["sessions"] for row in rows)
+                more |= {"propensities": propensities, "first_session": first}
             rows.append(_write(folder, part, chosen, scores, shown, displays, log, more))
         about = {
             "data": data,

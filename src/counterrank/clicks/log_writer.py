@@ -38,18 +38,22 @@ def write_log(
     query_frequencies: ArrayLike | None = None,
     propensities: bool = True,
     display_probabilities: bool = False,
+    policy_name: str | None = None,
+    first_session: int = 0,
     threads: int | None = None,
 ) -> int:
     """The world of `simulate` as an event log: a Parquet file, written in bounded memory; returns its rows.
 
-    Columns: session_id, query_id, doc_id, rank, clicked, and where wanted propensity and display_probability. The
-    arguments are those of `simulate`; sessions come one by one, in random order of queries.
+    Columns: session_id, query_id, doc_id, rank, clicked, and where wanted propensity, display_probability and policy.
+    The arguments are those of `simulate`; sessions come one by one, in random order of queries.
 
     Arguments:
         path: the file to write; it appears when it is complete.
         sessions: how many pages to show.
         propensities: write P(examined | query, policy) with each row, if the policy can tell it.
         display_probabilities: write P(shown at this rank | query, policy) with each row.
+        policy_name: write this with each row, for a log that holds the pages of several policies.
+        first_session: the number of the first session, so that several logs can be read as one.
 
     >>> import pathlib, tempfile
     >>> from counterrank.clicks import policies
@@ -63,7 +67,7 @@ def write_log(
 
     n = check_amount(sessions, "sessions")
     users = Users.make(data, scores, policy, exam, relevance_threshold, click_model, query_frequencies, threads)
-    columns = _Columns(users, propensities, display_probabilities)
+    columns = _Columns(users, propensities, display_probabilities, policy_name, first_session)
     key = seed_key(seed)
     rows = 0
     with (
@@ -93,10 +97,12 @@ def _ahead(make: Callable[[int, int], Any], sessions: int, chunk: int) -> Iterat
 class _Columns:
     """The columns of a log, as Arrow arrays."""
 
-    def __init__(self, users: Users, propensities: bool, display_probabilities: bool) -> None:
+    def __init__(
+        self, users: Users, propensities: bool, display_probabilities: bool, policy_name: str | None, first_session: int
+    ) -> None:
         import pyarrow as pa
 
-        self.users = users
+        self.users, self.policy_name, self.first_session = users, policy_name, first_session
         self.query_ids, self.doc_ids = pa.array(users.data.query_ids), pa.array(users.data.doc_ids)
         known = knows_propensity(users.policy)
         self.rho: FloatArray | None = users.propensity() if propensities and known else None
@@ -129,6 +135,8 @@ class _Columns:
             columns.append(("propensity", pa.float64()))
         if self.shown is not None:
             columns.append(("display_probability", pa.float64()))
+        if self.policy_name is not None:
+            columns.append(("policy", pa.string()))
         return pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns])
 
     def arrays(self, drawn: Sessions, begin: int) -> list[Any]:
@@ -136,8 +144,9 @@ class _Columns:
         import pyarrow as pa
 
         lengths, ranks = np.diff(drawn.offsets), drawn.ranks()
+        first = self.first_session + begin
         arrays = [
-            pa.array(np.repeat(np.arange(begin, begin + len(lengths)), lengths)),
+            pa.array(np.repeat(np.arange(first, first + len(lengths)), lengths)),
             self.query_ids.take(pa.array(np.repeat(drawn.queries, lengths))),
             self.doc_ids.take(pa.array(drawn.docs)),
             pa.array(ranks.astype(np.int32)),
@@ -147,4 +156,6 @@ class _Columns:
             arrays.append(pa.array(self.rho[drawn.docs]))
         if self.shown is not None:
             arrays.append(pa.array(self.shown[drawn.docs, ranks - 1]))
+        if self.policy_name is not None:
+            arrays.append(pa.repeat(pa.scalar(self.policy_name, pa.string()), len(ranks)))
         return arrays

@@ -179,7 +179,7 @@ def session_edges(least: int, most: int) -> IntArray:
     """
     if most >= 8 * least:
         first, last = int(np.log2(least)), int(np.log2(most))
-        return 2 ** np.arange(first, last + 2)
+        return np.asarray(2 ** np.arange(first, last + 2), np.int64)
     width = next(lead * 10**p for p in range(18) for lead in (1, 2, 5) if lead * 10**p * 12 >= most - least + 1)
     first, last = least // width, most // width
-    return width * np.arange(first, last + 2)
+    return np.asarray(width * np.arange(first, last + 2), np.int64)

@@ -1,0 +1,91 @@
+"""`counterrank aggregate`."""
+
+from __future__ import annotations
+
+import json as json_format
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from counterrank.cli.clicks import ClickSource, parts_of
+from counterrank.cli.inspect_tables import print_read
+from counterrank.cli.log_options import reads_logs
+from counterrank.cli.options import Json, Threads
+from counterrank.cli.output import heard, print_json, print_table, say
+from counterrank.common.files import atomic_folder, check_folder
+
+if TYPE_CHECKING:
+    from counterrank import ClickCounts
+    from counterrank.clicks.logs.options import LogOptions
+
+MARKER, FOLDERS = "aggregation.json", ("train", "validation", "test")
+
+
+@reads_logs
+def aggregate(
+    log: Annotated[str, typer.Argument(help="A click log: a file, a folder or a pattern.")],
+    out: Annotated[Path, typer.Option(help="The folder to write to: one folder of click counts for each part.")],
+    data: Annotated[
+        str | None, typer.Option(help="The ranking data; without it only what was seen is counted, which cannot train.")
+    ] = None,
+    displays: Annotated[bool, typer.Option("--displays", help="Keep the distinct pages, for rerank.")] = False,
+    threads: Threads = None,
+    json: Json = False,
+    *,
+    reading: LogOptions,
+) -> None:
+    """Count a click log once, for --clicks of the other commands: a large log becomes a small folder.
+
+    Example: counterrank aggregate logs/*.parquet --data Fold1 --out clicks
+    """
+    check_folder(out, MARKER, FOLDERS)
+    begin = time.perf_counter()
+    source = ClickSource(None, log, [], None, [], threads, reading)
+    with heard():
+        counted = _counted(source, data, displays)
+    rows = [_row(part, counts) for part, counts in counted.items()]
+    about = {"log": log, "data": data, "parts": rows, "read": [report.summary() for report in source.reports]}
+    with atomic_folder(out, MARKER, FOLDERS) as folder:
+        for part, counts in counted.items():
+            counts.save(folder / part)
+        (folder / MARKER).write_text(json_format.dumps(about, indent=1) + "\n", encoding="utf-8")
+    if json:
+        print_json({"out": str(out), **about, "seconds": time.perf_counter() - begin})
+        return
+    for report in source.reports:
+        print_read(report.summary())
+    print_table(f"{out}", tuple(rows[0]), [tuple(row.values()) for row in rows])
+    source.say_what_was_read()
+    say(f"Saved. Next: counterrank inspect {out}" + (f" --data {data}" if data else ""))
+
+
+def _counted(source: ClickSource, data: str | None, displays: bool) -> dict[str, ClickCounts]:
+    """The clicks of each part that has some; without data all of them as one."""
+    from counterrank.clicks.logs import read_parts
+    from counterrank.common.errors import CounterrankError
+    from counterrank.data.sources import open_data
+
+    if data is None:
+        found = read_parts(str(source.log), (), displays=displays, options=source.reading)
+        source.reports.append(found.report)
+        return {"train": found.counts[0]}
+    parts = parts_of(open_data(data, threads=source.threads))
+    found_parts = {part: source.find(part, parts, displays) for part in parts}
+    counted = {part: counts for part, counts in found_parts.items() if counts is not None}
+    if not counted:
+        raise CounterrankError(f"{source.log}: no clicks on any query of {data}")
+    return counted
+
+
+def _row(part: str, counts: ClickCounts) -> dict[str, Any]:
+    return {
+        "part": part,
+        "pages": counts.n_sessions,
+        "impressions": counts.n_impressions,
+        "clicks": counts.n_clicks,
+        "queries": int((counts.sessions > 0).sum()),
+        "documents shown": int((counts.by_document(counts.impressions) > 0).sum()),
+        "documents": counts.n_docs,
+    }

@@ -1,0 +1,134 @@
+"""What `counterrank inspect` looks at: clicks, and all that was named or is remembered about them."""
+
+from __future__ import annotations
+
+import json as json_format
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from counterrank.cli.clicks import PARTS, WHOLE, ClickSource, parts_of
+from counterrank.cli.policies import ESTIMATED, FITTED, named_policies, policy_propensities, scores_of
+from counterrank.common.errors import CounterrankError
+
+if TYPE_CHECKING:
+    from counterrank import ClickCounts, RankingData
+    from counterrank.clicks.logs.faults import LogReport
+    from counterrank.clicks.logs.options import LogOptions
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """The clicks, and what is known about them.
+
+    Attributes:
+        path: where the clicks are.
+        counts: the clicks.
+        source: the name of the ranking data.
+        data: the ranking data.
+        policy: the name of the policy, if there is one that ranks by scores.
+        scores: what it ranked by.
+        rho: the propensities of several policies, or of one that was estimated.
+        exam: the examination curve.
+        drift: clicks over time.
+        report: what became of the rows of a log.
+    """
+
+    path: str
+    counts: ClickCounts
+    source: str | None = None
+    data: RankingData | None = None
+    policy: str | None = None
+    scores: Any = None
+    rho: Any = None
+    exam: Any = None
+    drift: list[dict[str, Any]] | None = None
+    report: LogReport | None = None
+
+
+def load_inspected(
+    clicks: str,
+    part: str,
+    data: str | None,
+    policies: list[str],
+    loggers: list[str],
+    examination: str | None,
+    threads: int | None,
+    reading: LogOptions,
+) -> Inspected:
+    """Everything the options name."""
+    if data is None and (policies or loggers):
+        raise CounterrankError("--policy, --logger: tell of coverage of the data; expected --data too")
+    is_log = not _holds_counts(Path(clicks))
+    about = {} if is_log or data is not None else _remembered(Path(clicks))
+    data, examination = data or about.get("data"), examination
+    if about:
+        policies, loggers = policies or [about["policy"]], loggers or [about["logger"]]
+    source = ClickSource(
+        None if is_log else Path(clicks), clicks if is_log else None, policies, examination, loggers, threads, reading
+    )
+    parts = _parts(data, part, threads)
+    counts = _counts(source, part, parts)
+    known = examination is not None or counts.examination is not None
+    found: dict[str, Any] = {"exam": source.curve(counts) if known else None}
+    if policies and parts:
+        found |= _policy(source, counts, part, parts)
+    if is_log:
+        from counterrank.clicks.logs.beside import read_drift
+
+        found |= {"drift": read_drift(source.file_of(part) or clicks, reading), "report": source.reports[0]}
+    return Inspected(clicks, counts, data, parts.get(part), **found)
+
+
+def _holds_counts(path: Path) -> bool:
+    return any((path / inside / WHOLE).is_file() for inside in ("", *PARTS))
+
+
+def _parts(data: str | None, part: str, threads: int | None) -> dict[str, RankingData]:
+    from counterrank.data.sources import choose_part, open_data
+
+    if data is None:
+        return {}
+    opened = open_data(data, threads=threads)
+    choose_part(opened, part, data)
+    return parts_of(opened, part)
+
+
+def _counts(source: ClickSource, part: str, parts: dict[str, RankingData]) -> ClickCounts:
+    """The clicks of a part; without data, those of the part's own file or of all there is."""
+    from counterrank import ClickCounts
+    from counterrank.cli.clicks import counts_folder
+    from counterrank.cli.output import heard
+    from counterrank.clicks.logs import read_parts
+
+    if parts:
+        return source.load(part, parts)
+    if source.clicks is not None:
+        folder = counts_folder(source.clicks, part)
+        if folder is None:
+            raise CounterrankError(f"{source.clicks}: no clicks of the {part} part in it")
+        return ClickCounts.load(folder)
+    with heard():
+        found = read_parts(source.file_of(part) or str(source.log), (), options=source.reading)
+    source.reports.append(found.report)
+    return found.counts[0]
+
+
+def _policy(source: ClickSource, counts: ClickCounts, part: str, parts: dict[str, RankingData]) -> dict[str, Any]:
+    """The policy and its scores; propensities alone where there are several policies, or an estimated one."""
+    first = source.policies[0].partition(":")[0]
+    if first in (ESTIMATED, FITTED) or named_policies(source.policies) is not None:
+        return {"rho": policy_propensities(source, counts, part, parts)}
+    if not source.loggers:
+        raise CounterrankError("--policy: ranks by scores; expected --logger too")
+    return {"policy": source.policies[0], "scores": scores_of(source, source.loggers[0], part, parts)}
+
+
+def _remembered(clicks: Path) -> dict[str, Any]:
+    """What simulate noted beside the clicks, if the data and the logger are still where they were."""
+    file = clicks / "simulation.json"
+    if not file.is_file():
+        return {}
+    about: dict[str, Any] = json_format.loads(file.read_text(encoding="utf-8"))
+    there = Path(about["logger"]).exists() and (about["data"].startswith("synthetic:") or Path(about["data"]).exists())
+    return about if there else {}
