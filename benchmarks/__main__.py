@@ -17,7 +17,7 @@ from rich.table import Table
 from counterrank import make_ranking_data
 
 _ON_DATA = ("epochs", "peers", "evaluation", "simulation", "propensities", "estimate")
-_SECTIONS = (*_ON_DATA, "letor", "synthetic", "startup")
+_SECTIONS = (*_ON_DATA, "letor", "synthetic", "startup", "logs")
 
 
 def main() -> None:
