@@ -11,10 +11,15 @@ from typer.testing import CliRunner
 
 from counterrank.cli import app
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 SMALLER = " --runs 1 --figures 2 --queries 60 --max-epochs 2"  # the same command in seconds
+
+
+def links(file):
+    return re.findall(r"\]\((?!http)([^)#]+)[^)]*\)", (ROOT / file).read_text(encoding="utf-8"))
 
 
 def blocks(language):
@@ -29,7 +34,7 @@ def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "ranker" / "model.json").is_file()
 
 
-DOCS = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+DOCS = sorted((ROOT / "docs").glob("*.md"))
 
 
 @pytest.mark.parametrize("file", DOCS, ids=lambda file: file.name)
@@ -51,6 +56,22 @@ def test_the_commands_run_in_their_order(tmp_path, monkeypatch):
     assert (tmp_path / "run.trec").stat().st_size > 0
 
 
-@pytest.mark.parametrize("link", re.findall(r"\]\((?!http)([^)#]+)\)", README))
-def test_links_lead_somewhere(link):
-    assert (Path(__file__).parents[1] / link).exists()
+def test_every_command_of_the_guide_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    guide = (ROOT / "docs" / "guide-own-log.md").read_text(encoding="utf-8")
+    shown = re.findall(r"```sh\n(.*?)```", guide, flags=re.DOTALL)
+    lines = [line for block in shown for line in block.splitlines() if "synthetic:" in line or "inspect" in line]
+    assert len(lines) == sum(block.count("counterrank ") for block in shown) - 1  # one needs a log of two policies
+    for line in lines:
+        result = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
+        assert result.exit_code == 0, (line, result.output)
+
+
+LINKS = [
+    (file, link) for file in (Path("README.md"), *(Path("docs", file.name) for file in DOCS)) for link in links(file)
+]
+
+
+@pytest.mark.parametrize(("file", "link"), LINKS, ids=[f"{file}:{link}" for file, link in LINKS])
+def test_links_lead_somewhere(file, link):
+    assert (ROOT / file.parent / link).exists()
