@@ -110,6 +110,15 @@ def test_unknown_policies(place, tmp_path, policy):
     assert found["validation_clicks"] > 1000
 
 
+@pytest.mark.parametrize("known", [(), BOTH[:6]], ids=["by what the log shows", "by the policies"])
+def test_affine(place, tmp_path, known):
+    fixed = ("train", DATA, "--log", place / "log", *QUICK, "--estimator", "affine", "--out", tmp_path / "ranker")
+    line = ("--alpha", "0.9,0.45,0.3,0.2,0.15", "--beta", "0.1,0.05,0.03,0.02,0.02")
+    assert as_json(*fixed, *line, *known)["validation_clicks"] > 1000
+    with pytest.raises(cr.CounterrankError, match="expected both with affine"):
+        invoke(*fixed, *line[:2])
+
+
 def test_an_estimated_curve_serves_as_examination(place, tmp_path):
     found = as_json("inspect", place / "log", "--examination-out", tmp_path / "curve.json")
     assert found["read"]["rows"] == found["read"]["rows_used"] == found["overview"]["impressions"]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from counterrank import clicks, data, estimators, evaluation, losses, models, training
-    from counterrank.clicks import ClickCounts, examination, policies, simulation
+    from counterrank.clicks import ClickCounts, examination, policies, read_log, simulation
     from counterrank.common.errors import CounterrankError, CoverageWarning
     from counterrank.data import (
         Fold,
@@ -53,6 +53,7 @@ _NAMES = {
     "make_ranking_data": "counterrank.data",
     "read_fold": "counterrank.data",
     "read_letor": "counterrank.data",
+    "read_log": "counterrank.clicks",
     "select": "counterrank.evaluation",
     "Ranker": "counterrank.training",
 }
@@ -78,6 +79,7 @@ __all__ = [
     "policies",
     "read_fold",
     "read_letor",
+    "read_log",
     "select",
     "simulation",
     "training",

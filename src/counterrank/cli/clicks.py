@@ -35,6 +35,7 @@ class ClickSource:
         loggers: what the policies ranked by, named as they are.
         threads: how many to use.
         reading: how a log is read.
+        alpha, beta: by rank, P(click | relevance r) = alpha r + beta, for the affine estimator.
     """
 
     clicks: Path | None
@@ -44,6 +45,8 @@ class ClickSource:
     loggers: list[str]
     threads: int | None
     reading: LogOptions | None = None
+    alpha: str | None = None
+    beta: str | None = None
     reports: list[LogReport] = field(default_factory=list)
     _read: dict[tuple[str, bool], ClickCounts] = field(default_factory=dict)
 
@@ -117,8 +120,11 @@ class ClickSource:
         self, estimator: str, counts: ClickCounts, part: str, data: Mapping[str, RankingData]
     ) -> tuple[Callable[..., Any], Any]:
         """From `clip=` to what to learn from, and the clips to choose from."""
+        from counterrank.cli.policies import affine_weigher
         from counterrank.estimators.named import clips_for, weigher
 
+        if estimator == "affine":
+            return affine_weigher(self, counts, part, data), [None]
         rho = self.propensities(counts, part, data) if estimator == "policy-aware" else None
         exam = self.curve(counts) if estimator in ("policy-oblivious", "rerank") else None
         return weigher(estimator, counts, exam, rho), clips_for(estimator, counts, exam, rho)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from counterrank.cli.clicks import load_scores
@@ -23,7 +24,6 @@ def policy_propensities(
 ) -> FloatArray:
     """P(examined | query, policy) of each document of one part of the data."""
     from counterrank.clicks.policies import several_policies
-    from counterrank.clicks.policies.named import parse_policy
 
     kind = source.policies[0].partition(":")[0].strip() if len(source.policies) == 1 else ""
     if kind in (ESTIMATED, FITTED):
@@ -33,14 +33,41 @@ def policy_propensities(
     if not source.policies or not source.loggers:
         raise CounterrankError("--policy, --logger: expected both, or none for logged propensities")
     curve = source.curve(counts)
+    policy, scores = _known(source, part, data)
+    if scores is None:
+        return several_policies(counts, policy, curve, threads=source.threads)
+    rho: FloatArray = policy.propensity(scores, data[part].offsets, curve, threads=source.threads)
+    return rho
+
+
+def affine_weigher(
+    source: ClickSource, counts: ClickCounts, part: str, data: Mapping[str, RankingData]
+) -> Callable[..., Any]:
+    """From `clip=` to weights for clicks that follow alpha and beta; without a policy, by what the log shows."""
+    from counterrank.estimators import affine
+
+    if source.alpha is None or source.beta is None:
+        raise CounterrankError("--alpha, --beta: expected both with affine, by rank, such as 0.9,0.4 and 0.1,0.05")
+    alpha, beta = ([_number(word, "alpha, beta") for word in text.split(",")] for text in (source.alpha, source.beta))
+    if not source.policies or source.policies == [ESTIMATED]:
+        return partial(affine, counts, alpha, beta, threads=source.threads)
+    if not source.loggers:
+        raise CounterrankError("--policy, --logger: expected both, or none to go by what the log shows")
+    policy, scores = _known(source, part, data)
+    return partial(affine, counts, alpha, beta, policy, scores, threads=source.threads)
+
+
+def _known(source: ClickSource, part: str, data: Mapping[str, RankingData]) -> tuple[Any, Any]:
+    """A policy and its scores; or several with theirs by name, and None."""
+    from counterrank.clicks.policies.named import parse_policy
+
     named = named_policies(source.policies)
     if named is None:
-        scores = scores_of(source, _single(source.loggers), part, data)
-        policy = parse_policy(_single(source.policies))
-        return policy.propensity(scores, data[part].offsets, curve, threads=source.threads)
+        return parse_policy(_single(source.policies)), scores_of(source, _single(source.loggers), part, data)
     loggers = _loggers(source.loggers, named)
-    both = {name: (parse_policy(text), scores_of(source, loggers[name], part, data)) for name, text in named.items()}
-    return several_policies(counts, both, curve, threads=source.threads)
+    return {
+        name: (parse_policy(text), scores_of(source, loggers[name], part, data)) for name, text in named.items()
+    }, None
 
 
 def scores_of(source: ClickSource, logger: str, part: str, data: Mapping[str, RankingData]) -> Any:

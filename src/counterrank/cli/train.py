@@ -32,7 +32,7 @@ def train(
     estimator: Annotated[
         str | None,
         typer.Option(
-            help="From clicks to weights: policy-aware (the default), policy-oblivious, rerank or naive; "
+            help="From clicks to weights: policy-aware (the default), affine, policy-oblivious, rerank or naive; "
             "without clicks full-information."
         ),
     ] = None,
@@ -42,6 +42,12 @@ def train(
     policy: Policy = None,
     examination: Examination = None,
     logger: Logger = None,
+    alpha: Annotated[
+        str | None, typer.Option(help="For affine: by rank, how much relevance adds to P(click), such as 0.9,0.4,0.2.")
+    ] = None,
+    beta: Annotated[
+        str | None, typer.Option(help="For affine: by rank, P(click) of an irrelevant document, such as 0.1,0.05,0.02.")
+    ] = None,
     relevance_threshold: Annotated[
         float | None, typer.Option(help="Of labels: the smallest that counts as relevant; 3 if not given.")
     ] = None,
@@ -78,7 +84,7 @@ def train(
     from counterrank.training.storage import MARKER, PARTS
 
     check_folder(out, MARKER, PARTS)  # now rather than after an hour of training
-    source = ClickSource(clicks, log, policy or [], examination, logger or [], threads, reading)
+    source = ClickSource(clicks, log, policy or [], examination, logger or [], threads, reading, alpha, beta)
     chosen = _check_estimator(estimator, source, clip)
     if source.given and (relevance_threshold is not None or gain is not None):
         raise CounterrankError("--relevance-threshold, --gain: tell of labels; expected them without --clicks or --log")
@@ -128,11 +134,15 @@ def train(
 
 
 def _check_estimator(estimator: str | None, source: ClickSource, clip: str) -> str:
-    names = ("policy-aware", "policy-oblivious", "rerank", "naive", "full-information")
+    names = ("policy-aware", "affine", "policy-oblivious", "rerank", "naive", "full-information")
     if not source.given and clip != "none":
         raise CounterrankError(f"clip={clip!r}: caps the weight of clicks; expected --clicks or --log too")
     if not source.given and (source.policies or source.loggers or source.examination):
         raise CounterrankError("--policy, --logger, --examination: tell of clicks; expected --clicks or --log too")
+    if (source.alpha or source.beta) and estimator != "affine":
+        raise CounterrankError("--alpha, --beta: tell of trust bias; expected --estimator affine too")
+    if clip == "auto" and estimator == "affine":
+        raise CounterrankError("clip='auto': not for affine; expected none or a number")
     if estimator is None:
         return "policy-aware" if source.given else "full-information"
     check_choice(estimator, names, "estimator")
