@@ -114,7 +114,7 @@ class Users:
         if not most.any():
             raise CounterrankError("exam, click_model: no rank is ever clicked; expected a probability above 0")
         source = PageSource.make(chosen, given, data.offsets, threads)
-        frequencies = _check_frequencies(query_frequencies, data.n_queries)
+        frequencies = check_frequencies(query_frequencies, data.n_queries)
         return cls(data, identity(data), source, chosen, curve, world, frequencies, float(most.sum()), threads)
 
     @property
@@ -258,7 +258,12 @@ def _joined(parts: list[IntArray]) -> list[IntArray]:
     return [np.concatenate([part[i] for part in parts]) for i in range(len(parts[0]))]
 
 
-def _check_frequencies(query_frequencies: ArrayLike | None, n_queries: int) -> FloatArray:
+def check_frequencies(query_frequencies: ArrayLike | None, n_queries: int) -> FloatArray:
+    """How likely each query is asked, summing to 1; all equally if None.
+
+    >>> check_frequencies([1.0, 3.0], 2)
+    array([0.25, 0.75])
+    """
     if query_frequencies is None:
         return np.full(n_queries, 1.0 / n_queries)
     given = check_vector(query_frequencies, n_queries, "query_frequencies", "queries")

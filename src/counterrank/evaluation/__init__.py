@@ -1,12 +1,16 @@
 """How good a ranking is: metrics from labels, and the metric of weighted documents that training watches.
 
-Without labels `estimate`, `compare` and `select` judge by clicks, with intervals.
+Without labels `estimate`, `compare` and `select` judge by clicks, with intervals. `plan_logging` tells before any click
+how wide they will be.
 """
 
 from counterrank.evaluation.click_metrics import compare, estimate
 from counterrank.evaluation.judgement import Estimate, IntervalWarning
 from counterrank.evaluation.label_metrics import evaluate, evaluate_queries
+from counterrank.evaluation.logging_plan import LoggingPlan
 from counterrank.evaluation.metrics import higher_is_better, parse_metric, rank_values
+from counterrank.evaluation.planning import plan_logging
+from counterrank.evaluation.planning_advice import advise
 from counterrank.evaluation.runs import ranked_rows, write_run
 from counterrank.evaluation.selection import Selection, select
 from counterrank.evaluation.weighted import prefix_sums, weighted_metric, weighted_queries
@@ -14,13 +18,16 @@ from counterrank.evaluation.weighted import prefix_sums, weighted_metric, weight
 __all__ = [
     "Estimate",
     "IntervalWarning",
+    "LoggingPlan",
     "Selection",
+    "advise",
     "compare",
     "estimate",
     "evaluate",
     "evaluate_queries",
     "higher_is_better",
     "parse_metric",
+    "plan_logging",
     "prefix_sums",
     "rank_values",
     "ranked_rows",
