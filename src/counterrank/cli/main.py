@@ -15,6 +15,7 @@ from counterrank.cli.demo import demo
 from counterrank.cli.estimate import estimate
 from counterrank.cli.evaluate import evaluate
 from counterrank.cli.inspect import inspect
+from counterrank.cli.plan import plan
 from counterrank.cli.rank import rank
 from counterrank.cli.report import report
 from counterrank.cli.reproduce import reproduce
@@ -31,7 +32,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (demo, simulate, aggregate, inspect, train, evaluate, estimate, select, rank, reproduce, report):
+for command in (demo, plan, simulate, aggregate, inspect, train, evaluate, estimate, select, rank, reproduce, report):
     app.command()(command)
 
 

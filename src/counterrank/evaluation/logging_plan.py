@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
+from counterrank.clicks.users import MOST
 from counterrank.common.errors import CounterrankError
 from counterrank.evaluation.judgement import FEWEST_EXPECTED_CLICKS
 
@@ -38,7 +39,7 @@ class Outlook:
         return width if self.equal_clicks > 0.0 and math.isfinite(width) else None
 
     def sessions_for(self, width: float, confidence: float) -> int | None:
-        """How many sessions bring the interval down to a width that can be trusted; None where none do.
+        """How many sessions bring the interval down to a width that can be trusted; None where none up to 10**14 do.
 
         >>> Outlook(0.5, variance=1.0, floor=0.0, equal_clicks=0.1).sessions_for(0.196, confidence=0.95)
         400
@@ -48,7 +49,7 @@ class Outlook:
         left = (width / (2.0 * _quantile(confidence))) ** 2 - self.floor
         if left <= 0.0 or self.equal_clicks <= 0.0 or not math.isfinite(self.variance):
             return None
-        return max(_whole(self.variance / left), _whole(FEWEST_EXPECTED_CLICKS / self.equal_clicks))
+        return _amount(max(self.variance / left, FEWEST_EXPECTED_CLICKS / self.equal_clicks))
 
 
 @dataclass(frozen=True)
@@ -140,9 +141,9 @@ class LoggingPlan:
         return self.ips.sessions_for(width, self.confidence)
 
     def sessions_for_effective(self, size: float) -> int | None:
-        """How many sessions have this effective sample size; None where nothing is clicked."""
+        """How many sessions have this effective sample size; None where no number up to 10**14 does."""
         _check(size, "effective")
-        return _whole(size / self.effective_sample_size) if self.effective_sample_size > 0.0 else None
+        return _amount(size / self.effective_sample_size) if self.effective_sample_size > 0.0 else None
 
 
 def _check(value: float, name: str) -> None:
@@ -150,9 +151,9 @@ def _check(value: float, name: str) -> None:
         raise CounterrankError(f"{name}={value!r}: expected a number above 0")
 
 
-def _whole(value: float) -> int:
-    """Rounded up, but for what is rounding."""
-    return max(1, math.ceil(value * (1.0 - 1e-12))) if value < 1e18 else int(value)
+def _amount(sessions: float) -> int | None:
+    """A whole number of sessions, but for what is rounding; None where there are more than anyone has."""
+    return max(1, math.ceil(sessions * (1.0 - 1e-12))) if sessions <= MOST else None
 
 
 def _quantile(confidence: float) -> float:

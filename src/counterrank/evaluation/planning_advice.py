@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from counterrank.common.errors import CounterrankError
-from counterrank.evaluation.logging_plan import LoggingPlan
+from counterrank.evaluation.judgement import LEAST_SAMPLE_SIZE
+from counterrank.evaluation.logging_plan import Expected, LoggingPlan
 
 _ALL = 1.0 - 1e-12
 
@@ -48,7 +49,7 @@ def advise(plans: Sequence[LoggingPlan], width: float | None = None, effective: 
             f"{wanted}: no policy here gets any clicks."
         ]
     if width is None and effective is None:
-        said += _at_most_sessions(chosen)
+        said += _with_most_sessions(chosen)
     return said + _not_covering(plans)
 
 
@@ -65,10 +66,11 @@ def _cheapest(plans: Sequence[LoggingPlan], wanted: str, needs: Callable[[Loggin
     n, quickest = min(able, key=lambda pair: pair[0])
     many = f"the fewest sessions, {n:,}," if len(able) > 1 else f"{n:,} sessions"
     said = [f"{wanted}, {quickest.policy} needs {many}{_at_price(quickest)}".rstrip(",") + "."]
-    priced = [(m, plan, plan.price * m) for m, plan in able if plan.price is not None]
+    # better pages are no reason to show more of them than needed
+    priced = [(m, plan, max(plan.price, 0.0) * m) for m, plan in able if plan.price is not None]
     if len(able) == 1 or not priced:
         return said
-    m, cheapest, lost = min(priced, key=lambda row: row[2])
+    m, cheapest, lost = min(priced, key=lambda row: (row[2], row[0]))
     if cheapest is quickest:
         return [*said, "It costs least in all, too."]
     total = f", as if {lost:,.0f} sessions had shown nothing relevant" if lost > 0 else ""
@@ -79,8 +81,12 @@ def _at_price(plan: LoggingPlan) -> str:
     if plan.price is None:
         return ""
     if plan.price < 0.0:
-        return f", with pages {-plan.price:.1%}".replace("%", " %") + f" better in {_metric(plan)}"
-    return f" at a price of {plan.price:.1%}".replace("%", " %") + f" of {_metric(plan)}"
+        return f", with pages {_percent(-plan.price)} better in {_metric(plan)}"
+    return f" at a price of {_percent(plan.price)} of {_metric(plan)}"
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.2g} %" if share < 0.01 else f"{100.0 * share:.1f} %"
 
 
 def _out_of_reach(plans: Sequence[LoggingPlan], wanted: str) -> str:
@@ -93,36 +99,40 @@ def _out_of_reach(plans: Sequence[LoggingPlan], wanted: str) -> str:
     )
 
 
-def _at_most_sessions(plans: Sequence[LoggingPlan]) -> list[str]:
-    """The narrowest interval with the most sessions planned for, and the cheapest policy."""
-    last = [(plan, plan.expected[-1]) for plan in plans if plan.expected]
-    safe = [(plan, at, at.ips_width) for plan, at in last if at.ips_width is not None and not at.is_doubtful]
-    if not safe:
-        return ["With these numbers of sessions no interval can be trusted: too few clicks decide; plan for more."]
-    plan, at, width = min(safe, key=lambda row: row[2])
-    said = [
-        f"With {at.sessions:,} sessions {plan.policy} gives the narrowest interval of {_metric(plan)}, {width:.3g} "
-        f"wide, and an effective sample size of {at.effective_sample_size:,.0f}{_at_price(plan)}."
+def _with_most_sessions(plans: Sequence[LoggingPlan]) -> list[str]:
+    """The largest effective sample size with the most sessions planned for, and the cheapest that is large enough."""
+    able = [
+        (plan, plan.expected[-1])
+        for plan in plans
+        if plan.expected and plan.expected[-1].effective_sample_size >= LEAST_SAMPLE_SIZE
     ]
-    priced = [(other.price, other, then, wide) for other, then, wide in safe if other.price is not None]
+    if not able:
+        return [f"No policy here has an effective sample size of {LEAST_SAMPLE_SIZE:g}: plan for more sessions."]
+    best, at = max(able, key=lambda pair: pair[1].effective_sample_size)
+    said = [f"With {at.sessions:,} sessions {best.policy} has the largest effective sample size, {_brings(best, at)}."]
+    priced = [(plan.price, plan, then) for plan, then in able if plan.price is not None]
     if priced:
-        _, other, then, wide = min(priced, key=lambda row: row[0])
-        if other is not plan:
-            said.append(
-                f"{other.policy} is the cheapest: {wide:.3g} wide, effective sample size "
-                f"{then.effective_sample_size:,.0f}{_at_price(other)}."
-            )
+        _, plan, then = min(priced, key=lambda row: row[0])
+        if plan is not best:
+            least = f"{plan.policy} is the cheapest of those with a size of at least {LEAST_SAMPLE_SIZE:g}"
+            said.append(f"{least}: {_brings(plan, then)}.")
     return said
+
+
+def _brings(plan: LoggingPlan, at: Expected) -> str:
+    width = (
+        "" if at.ips_width is None or at.is_doubtful else f", an interval of {_metric(plan)} {at.ips_width:.3g} wide"
+    )
+    return f"{at.effective_sample_size:,.0f}{width}{_at_price(plan)}"
 
 
 def _not_covering(plans: Sequence[LoggingPlan]) -> list[str]:
     said = []
     for plan in plans:
         if plan.covered < _ALL:
-            missing = f"{1.0 - plan.covered:.1%}".replace("%", " %")
-            text = f"{plan.policy} can never show {missing} of the candidates: its clicks say nothing about them"
+            unseen, missed = _percent(1.0 - plan.covered), _percent(1.0 - plan.reached)
+            text = f"{plan.policy} can never show {unseen} of the candidates: its clicks say nothing about them"
             if plan.reached < _ALL:
-                missed = f"{1.0 - plan.reached:.1%}".replace("%", " %")
                 text += f", and the estimate misses {missed} of what it is to find, whatever its width"
             said.append(text + ".")
     return said

@@ -72,7 +72,7 @@ def _names(text: str, page: int | None, spread: float) -> list[str]:
     if "k" not in settings:
         if page is None:
             raise CounterrankError(
-                f"policy {text!r}: does not say how long a page is; expected {name}:k=5, or --page 5"
+                f"policy {text!r}: does not say how long a page is; expected {name}:k=5, or page=5 (--page 5)"
             )
         settings = {"k": str(page), **settings}
     if name == "epsilon-greedy" and "epsilon" not in settings:

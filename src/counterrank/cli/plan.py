@@ -1,0 +1,216 @@
+"""`counterrank plan`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from counterrank.cli.clicks import load_scores, parse_count
+from counterrank.cli.options import Data, Json, Part, Seed, Threads, Threshold
+from counterrank.cli.output import heard, print_json, print_table, say
+from counterrank.common.errors import CounterrankError
+
+if TYPE_CHECKING:
+    from counterrank.evaluation import LoggingPlan
+
+_TARGETS = {"these-queries": "these queries alone", "queries": "queries like these"}
+
+
+def plan(
+    data: Data,
+    logger: Annotated[
+        Path, typer.Option(help="What ranks the pages: a ranker's folder, or scores (.npy, or text with one a line).")
+    ],
+    examination: Annotated[
+        str, typer.Option(help="P(examined | rank): inverse-rank:eta=1, also with k=5, or values such as 1,0.5,0.3.")
+    ],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Which pages are shown, such as replace-last:k=5; may be given several times, and with a range: "
+            "epsilon-greedy:k=5,epsilon=0.01..0.5. Without its epsilon or temperature a policy stands for several. "
+            "All families if not given; then --page is needed."
+        ),
+    ] = None,
+    page: Annotated[
+        int | None, typer.Option(help="How many results a page shows, where --policy does not say k.")
+    ] = None,
+    sessions: Annotated[str, typer.Option(help="How many pages to plan for, comma-separated.")] = "1e4,1e5,1e6",
+    model: Annotated[
+        Path | None, typer.Option(help="The ranker (or scores) that clicks shall judge; the logger if not given.")
+    ] = None,
+    width: Annotated[
+        float | None, typer.Option(help="A wanted width of the interval: how many sessions does each policy need?")
+    ] = None,
+    effective: Annotated[
+        float | None, typer.Option(help="A wanted effective sample size: how many sessions does each policy need?")
+    ] = None,
+    metric: Annotated[str, typer.Option(help="dcg, dcg@k or precision@k.")] = "dcg@5",
+    target: Annotated[
+        str, typer.Option(help="What intervals speak of: these-queries (and no others) or queries (such as these).")
+    ] = "these-queries",
+    confidence: Annotated[float, typer.Option(help="How often an interval shall hold the truth.")] = 0.95,
+    relevance_threshold: Threshold = 3,
+    relevant: Annotated[float, typer.Option(help="P(click | examined) of a relevant document.")] = 1.0,
+    other: Annotated[float, typer.Option(help="P(click | examined) of any other document.")] = 0.1,
+    click_rate: Annotated[
+        float | None, typer.Option(help="P(click | examined) of every document, in place of labels.")
+    ] = None,
+    part: Part = "train",
+    out: Annotated[Path | None, typer.Option(help="Write a page (.html), or the chart alone (.png, .svg).")] = None,
+    seed: Seed = 0,
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Plan logging: how many sessions, how much randomisation, and what users pay for it, before any page is shown.
+
+    Example: counterrank plan synthetic:mslr --logger production --examination inverse-rank:eta=1 --page 5 --width 0.01
+    """
+    from counterrank.clicks.click_models import ClickModel
+    from counterrank.clicks.policies.named import parse_examination
+    from counterrank.clicks.policies.ranges import FAMILIES, parse_policies, score_spread
+    from counterrank.data.sources import choose_part, open_data
+    from counterrank.evaluation import advise, plan_logging
+
+    amounts = sorted({parse_count(word.strip(), "sessions") for word in sessions.split(",")})
+    exam = parse_examination(examination)
+    _check_wanted(out, width, effective)
+    chosen = choose_part(open_data(data, threads=threads), part, data)
+    if chosen.labels is None and click_rate is None:
+        missing = "has no labels; expected --click-rate, P(click | examined) of a document, such as 0.1"
+        raise CounterrankError(f"{data}: {missing}")
+    scores = load_scores(logger, chosen, threads)
+    with heard():
+        plans = plan_logging(
+            chosen,
+            scores,
+            parse_policies(policy or FAMILIES, page, score_spread(scores, chosen.offsets)),
+            exam,
+            amounts,
+            scores=None if model is None else load_scores(model, chosen, threads),
+            metric=metric,
+            target=target,
+            confidence=confidence,
+            relevance_threshold=relevance_threshold,
+            click_model=None if click_rate is not None else ClickModel(relevant, other),
+            click_rate=click_rate,
+            seed=seed,
+            threads=threads,
+        )
+    advice = advise(plans, width, effective)
+    if model is None:
+        own = "The intervals are those of the logger itself, whose documents are shown most"
+        advice.append(f"{own}; --model names another.")
+    clicked = f"{relevant:g} of examined documents with label {relevance_threshold:g} and above, {other:g} of others"
+    assumed = {
+        "data": f"{data}, {part}",
+        "queries": chosen.n_queries,
+        "candidates": chosen.n_docs,
+        "logger": str(logger),
+        "ranker to be judged": str(model or logger),
+        "examination": examination,
+        "clicks": clicked if click_rate is None else f"{click_rate:g} of examined documents",
+        "intervals": f"{confidence:.4g}, for {_TARGETS[target]}",
+    }
+    rows = [_row(found, width, effective) for found in plans]
+    content = {"advice": advice, "metric": metric, "assumed": assumed, "plans": rows}
+    if out is not None:
+        _write(content, out, width, effective)
+    if json:
+        print_json({**content, "width": width, "effective": effective, "out": out and str(out)})
+        return
+    _print(content, amounts, width, effective)
+    if out is not None:
+        say(f"Written to {out}.")
+
+
+def _check_wanted(out: Path | None, width: float | None, effective: float | None) -> None:
+    """Before long work, what would only fail after it."""
+    from counterrank.clicks.policies.base import check_positive
+
+    for name, wanted in (("width", width), ("effective", effective)):
+        if wanted is not None:
+            check_positive(wanted, name)
+    if out is not None and out.suffix.lower() not in (".html", ".png", ".svg"):
+        raise CounterrankError(f"{out}: unknown kind of file; expected one that ends in .html, .png or .svg")
+
+
+def _row(found: LoggingPlan, width: float | None, effective: float | None) -> dict[str, Any]:
+    """A plan as JSON can hold it."""
+    from dataclasses import asdict
+
+    row = asdict(found)
+    expected = [{**asdict(at), "doubtful": at.is_doubtful} for at in found.expected]
+    kept = {key: row[key] for key in ("policy", "clicks", "effective_sample_size", "covered", "reached")}
+    needed = {}
+    if width is not None:
+        needed["needed_for_width"] = found.sessions_for_width(width)
+    if effective is not None:
+        needed["needed_for_effective"] = found.sessions_for_effective(effective)
+    return {
+        **kept,
+        "displayed": found.displayed,
+        "price": found.price,
+        "ips": found.ips.value,
+        "self_normalized": found.self_normalized.value,
+        "sampled_pages": found.sampled_pages,
+        **needed,
+        "expected": expected,
+    }
+
+
+def _write(content: dict[str, Any], out: Path, width: float | None, effective: float | None) -> None:
+    from counterrank.report import write_plan_report
+
+    facts = [(key, f"{value:,}" if isinstance(value, int) else value) for key, value in content["assumed"].items()]
+    wanted = {key: f"{value:,g}" for key, value in (("width", width), ("effective", effective)) if value is not None}
+    title = f"Logging for {content['metric'].upper()}"
+    write_plan_report({**content, "title": title, "facts": facts, "wanted": wanted}, out)
+
+
+def _print(content: dict[str, Any], amounts: list[int], width: float | None, effective: float | None) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+    for sentence in content["advice"]:
+        console.print(Text(sentence), soft_wrap=not console.is_terminal)
+    metric = content["metric"]
+    wanted = {}
+    if width is not None:
+        wanted["needed_for_width"] = f"sessions for width {width:g}"
+    if effective is not None:
+        wanted["needed_for_effective"] = f"sessions for size {effective:,g}"
+    print_table(
+        f"Policies: price is the share of the displayed {metric} that is lost",
+        ("policy", "price", f"displayed {metric}", "covered", "reached", *wanted.values()),
+        [
+            (
+                row["policy"],
+                _share(row["price"]),
+                row["displayed"],
+                _share(row["covered"]),
+                _share(row["reached"]),
+                *("never" if row[key] is None else row[key] for key in wanted),
+            )
+            for row in content["plans"]
+        ],
+    )
+    for i, many in enumerate(amounts):
+        print_table(
+            f"After {many:,} sessions; ? = the interval would hang on a few rare clicks",
+            ("policy", "clicks", "effective", f"width of {metric}", "self-normalised", "seen once"),
+            [_expected(row["policy"], row["expected"][i]) for row in content["plans"]],
+        )
+
+
+def _expected(policy: str, at: dict[str, Any]) -> tuple[Any, ...]:
+    wide = "" if at["ips_width"] is None else f"{at['ips_width']:.4g}" + (" ?" if at["doubtful"] else "")
+    own = "" if at["self_normalized_width"] is None else f"{at['self_normalized_width']:.4g}"
+    return policy, f"{at['clicks']:,.0f}", f"{at['effective_sample_size']:,.0f}", wide, own, _share(at["seen"])
+
+
+def _share(value: float | None) -> str | None:
+    return None if value is None else f"{value:.2%}"
