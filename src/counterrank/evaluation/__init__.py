@@ -5,6 +5,7 @@ how wide they will be.
 """
 
 from counterrank.evaluation.click_metrics import compare, estimate
+from counterrank.evaluation.click_rates import ClickRate, ClickRateDifference, click_rate, compare_click_rates
 from counterrank.evaluation.judgement import Estimate, IntervalWarning
 from counterrank.evaluation.label_metrics import evaluate, evaluate_queries
 from counterrank.evaluation.logging_plan import LoggingPlan
@@ -16,12 +17,16 @@ from counterrank.evaluation.selection import Selection, select
 from counterrank.evaluation.weighted import prefix_sums, weighted_metric, weighted_queries
 
 __all__ = [
+    "ClickRate",
+    "ClickRateDifference",
     "Estimate",
     "IntervalWarning",
     "LoggingPlan",
     "Selection",
     "advise",
+    "click_rate",
     "compare",
+    "compare_click_rates",
     "estimate",
     "evaluate",
     "evaluate_queries",
