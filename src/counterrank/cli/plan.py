@@ -151,6 +151,7 @@ def _row(found: LoggingPlan, width: float | None, effective: float | None) -> di
         needed["needed_for_effective"] = found.sessions_for_effective(effective)
     return {
         **kept,
+        "biased": found.is_biased,
         "displayed": found.displayed,
         "price": found.price,
         "ips": found.ips.value,
@@ -198,18 +199,21 @@ def _print(content: dict[str, Any], amounts: list[int], width: float | None, eff
             for row in content["plans"]
         ],
     )
+    notes = "? = the interval would hang on a few rare clicks; biased = it misses what is never shown"
     for i, many in enumerate(amounts):
         print_table(
-            f"After {many:,} sessions; ? = the interval would hang on a few rare clicks",
+            f"After {many:,} sessions; {notes}",
             ("policy", "clicks", "effective", f"width of {metric}", "self-normalised", "seen once"),
-            [_expected(row["policy"], row["expected"][i]) for row in content["plans"]],
+            [_expected(row, row["expected"][i]) for row in content["plans"]],
         )
 
 
-def _expected(policy: str, at: dict[str, Any]) -> tuple[Any, ...]:
-    wide = "" if at["ips_width"] is None else f"{at['ips_width']:.4g}" + (" ?" if at["doubtful"] else "")
+def _expected(row: dict[str, Any], at: dict[str, Any]) -> tuple[Any, ...]:
+    note = " biased" if row["biased"] else " ?" if at["doubtful"] else ""
+    wide = "" if at["ips_width"] is None else f"{at['ips_width']:.4g}{note}"
     own = "" if at["self_normalized_width"] is None else f"{at['self_normalized_width']:.4g}"
-    return policy, f"{at['clicks']:,.0f}", f"{at['effective_sample_size']:,.0f}", wide, own, _share(at["seen"])
+    size = f"{at['effective_sample_size']:,.0f}"
+    return row["policy"], f"{at['clicks']:,.0f}", size, wide, own, _share(at["seen"])
 
 
 def _share(value: float | None) -> str | None:

@@ -117,6 +117,11 @@ class LoggingPlan:
     sampled_pages: int
     expected: tuple[Expected, ...]
 
+    @property
+    def is_biased(self) -> bool:
+        """Whether part of what the estimate is to find lies on documents that can never be examined."""
+        return self.reached < 1.0 - 1e-12
+
     def with_sessions(self, amounts: Sequence[tuple[int, float]]) -> LoggingPlan:
         """The same for numbers of sessions, each with the share of candidates seen by then."""
         return replace(self, expected=tuple(self._expected(sessions, seen) for sessions, seen in amounts))
@@ -133,12 +138,13 @@ class LoggingPlan:
         )
 
     def sessions_for_width(self, width: float) -> int | None:
-        """How many sessions bring the interval of `ips` down to this width; None where no number does.
+        """How many sessions bring the interval of `ips` down to this width; None where no number up to 10**14 does.
 
-        At least as many as make the interval trustworthy.
+        At least as many as make the interval trustworthy. None, too, where part of what it is to find can never be
+        clicked: it would close in on a wrong value.
         """
         _check(width, "width")
-        return self.ips.sessions_for(width, self.confidence)
+        return None if self.is_biased else self.ips.sessions_for(width, self.confidence)
 
     def sessions_for_effective(self, size: float) -> int | None:
         """How many sessions have this effective sample size; None where no number up to 10**14 does."""

@@ -132,7 +132,7 @@ def _not_covering(plans: Sequence[LoggingPlan]) -> list[str]:
         if plan.covered < _ALL:
             unseen, missed = _percent(1.0 - plan.covered), _percent(1.0 - plan.reached)
             text = f"{plan.policy} can never show {unseen} of the candidates: its clicks say nothing about them"
-            if plan.reached < _ALL:
+            if plan.is_biased:
                 text += f", and the estimate misses {missed} of what it is to find, whatever its width"
             said.append(text + ".")
     return said

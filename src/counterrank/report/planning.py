@@ -22,14 +22,14 @@ def write_plan_report(content: dict[str, Any], path: PathLike) -> Path:
     """Write a plan as a page (.html), or its chart alone (.png, .svg); returns the path.
 
     `content` has a title, `advice` (sentences), the metric, and `plans`: for each policy its name, price, displayed,
-    covered and reached, and under `expected` for each number of sessions clicks, effective_sample_size, ips_width,
-    doubtful and seen; where sessions were asked for, needed_for_width and needed_for_effective. `facts` are pairs of
-    texts.
+    covered, reached and biased, and under `expected` for each number of sessions clicks, effective_sample_size,
+    ips_width, doubtful and seen; where sessions were asked for, needed_for_width and needed_for_effective. `facts` are
+    pairs of texts.
 
     >>> import tempfile
     >>> at = {"sessions": 1000, "clicks": 500.0, "effective_sample_size": 50.0, "ips_width": 0.1, "doubtful": False}
     >>> plan = {"policy": "replace-last:k=5", "price": 0.1, "displayed": 0.5, "covered": 1.0, "reached": 1.0}
-    >>> plans = [{**plan, "expected": [{**at, "seen": 0.5}]}]
+    >>> plans = [{**plan, "biased": False, "expected": [{**at, "seen": 0.5}]}]
     >>> content = {"title": "Plan", "advice": ["Log."], "metric": "dcg@5", "plans": plans, "facts": []}
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_plan_report(content, f"{folder}/plan.html").name
@@ -107,7 +107,7 @@ def _policy(plan: dict[str, Any]) -> dict[str, Any]:
             {
                 "clicks": f"{at['clicks']:,.0f}",
                 "effective": f"{at['effective_sample_size']:,.0f}",
-                "width": number(at["ips_width"]) + (" ?" if at["doubtful"] else ""),
+                "width": number(at["ips_width"]) + (" biased" if plan["biased"] else " ?" if at["doubtful"] else ""),
                 "seen": percent(at["seen"]),
             }
             for at in plan["expected"]

@@ -17,7 +17,7 @@ FAMILIES = tuple(POLICIES)
 _STEPS = 5  # values of a range, both ends among them
 _MOST = 200  # policies at once
 _EPSILONS = (0.01, 0.03, 0.1, 0.3)  # 1 is replace-last
-_TEMPERATURES = (0.05, 0.1, 0.2, 0.4, 0.8)  # in standard deviations of the scores of a query
+_TEMPERATURES = (0.1, 0.2, 0.4, 0.8)  # in standard deviations of the scores of a query
 
 
 def parse_policies(texts: Sequence[str], page: int | None = None, spread: float = 1.0) -> dict[str, Policy]:
@@ -34,7 +34,7 @@ def parse_policies(texts: Sequence[str], page: int | None = None, spread: float 
     >>> list(parse_policies(["deterministic", "epsilon-greedy:epsilon=0.1..0.4"], page=5))[:3]
     ['deterministic:k=5', 'epsilon-greedy:k=5,epsilon=0.1', 'epsilon-greedy:k=5,epsilon=0.14']
     >>> list(parse_policies(["plackett-luce:k=3"], spread=2.0))[:2]
-    ['plackett-luce:k=3,temperature=0.1', 'plackett-luce:k=3,temperature=0.2']
+    ['plackett-luce:k=3,temperature=0.2', 'plackett-luce:k=3,temperature=0.4']
     """
     found: dict[str, Policy] = {}
     for text in texts:
