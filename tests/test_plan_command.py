@@ -19,6 +19,7 @@ from counterrank.data.parquet import write_parquet
 from counterrank.data.sources import open_data
 from counterrank.evaluation import advise, plan_logging
 from tests.command import invoke, run
+from tests.test_report_browser import CHROMIUM, visit
 
 DATA = "synthetic:yahoo:queries=60,seed=1"
 BARE = ("--examination", "inverse-rank:eta=1")
@@ -244,3 +245,18 @@ def test_the_commands_of_the_docs_run_in_their_order(tmp_path, monkeypatch):
 def _joined(block):
     """Lines of a shell, those that end with a backslash joined with the next."""
     return [line for line in block.replace("\\\n", " ").splitlines() if line.startswith("counterrank ")]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium, which is not installed here")
+@pytest.mark.parametrize("width", [1280, 480])
+def test_the_page_opens_without_a_word(place, tmp_path, width):
+    page = tmp_path / "plan.html"
+    plan(place, "--page", 5, "--sessions", "1e5", "--model", place / "other.npy", "--out", page)
+    seen = visit(page.read_text(encoding="utf-8"), tmp_path, width)
+    assert seen.messages == []
+    assert seen.fetched == []
+    assert not seen.wide
+    assert list(seen.charts) == ["size", "width"]
+    assert all(chart["drawn"] and not chart["wide"] for chart in seen.charts.values())
+    assert "epsilon-greedy 0.3" in seen.charts["size"]["labels"]
+    assert seen.charts["size"]["symbols"] >= 8

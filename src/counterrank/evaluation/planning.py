@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.click_models import ClickModel
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies.base import as_policy, propensity_of
+from counterrank.clicks.policies.base import as_policy
+from counterrank.clicks.policies.exact import exact_propensity
 from counterrank.clicks.policies.pages import PageSource
 from counterrank.clicks.policies.ranked import Deterministic
 from counterrank.clicks.users import check_amount, check_frequencies
@@ -91,7 +92,8 @@ def plan_logging(
     """
     asked = Asked.checked(target, confidence, 100, seed, threads)
     amounts = [check_amount(n, "sessions") for n in _listed(sessions)]
-    world = _World(data, logger, scores, exam, metric, click_model, click_rate, relevance_threshold, query_frequencies)
+    clicked = click_model, click_rate, relevance_threshold
+    world = _World(data, logger, scores, exam, metric, *clicked, query_frequencies, asked.threads)
     if not isinstance(policies, Mapping) or not policies:
         raise CounterrankError("policies: expected policies by name, such as {'replace-last:k=5': ReplaceLast(5)}")
     return [_plan(world, str(name), as_policy(policy), amounts, asked, seed) for name, policy in policies.items()]
@@ -119,6 +121,7 @@ class _World:
         click_rate: float | None,
         relevance_threshold: float,
         query_frequencies: ArrayLike | None,
+        threads: int | None,
     ) -> None:
         if not isinstance(data, RankingData):
             raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
@@ -131,7 +134,7 @@ class _World:
         longest = longest_query(data.offsets)
         self.theta = self.exam.curve(longest)
         self.ranks = Examination(rank_values(metric, longest))  # so that a propensity is the expected lambda
-        self.values = document_values(judged, data, [metric], "average", None)[:, 0]
+        self.values = document_values(judged, data, [metric], "average", threads)[:, 0]
         self.attraction = _attraction(data, click_model, click_rate, relevance_threshold)
         self.relevant = None if data.labels is None else relevant_documents(data, relevance_threshold)
         self.frequencies = check_frequencies(query_frequencies, data.n_queries)
@@ -173,7 +176,7 @@ def _attraction(
 def _plan(world: _World, name: str, policy: Any, amounts: list[int], asked: Asked, seed: Any) -> LoggingPlan:
     data, often, attraction = world.data, world.often, world.attraction
     source = PageSource.make(policy, world.logger, data.offsets, asked.threads)
-    rho = propensity_of(policy, world.logger, data.offsets, world.exam)
+    rho = exact_propensity(policy, world.logger, data.offsets, world.exam, asked.threads)
     seen = rho > 0.0
     inverse = np.divide(1.0, rho, out=np.zeros_like(rho), where=seen)
     clicked = often * attraction
@@ -195,7 +198,7 @@ def _plan(world: _World, name: str, policy: Any, amounts: list[int], asked: Aske
         for m, value in enumerate((ips, ratio))
     ]
     total = float((clicked * world.values).sum())
-    displayed, price = _price(world, policy, source.width if source.is_built_in else None)
+    displayed, price = _price(world, policy, source.width if source.is_built_in else None, asked.threads)
     found = LoggingPlan(
         policy=name,
         metric=world.metric,
@@ -238,14 +241,14 @@ def _seen_once(chances: FloatArray, sessions: int) -> float:
     return float(-np.expm1(sessions * np.log1p(-np.minimum(chances, 1.0 - 1e-16))).mean())
 
 
-def _price(world: _World, policy: Any, width: int | None) -> tuple[float | None, float | None]:
+def _price(world: _World, policy: Any, width: int | None, threads: int | None) -> tuple[float | None, float | None]:
     """The metric of the displayed pages, and the share of it that is lost against the top of the ranking."""
     if world.relevant is None:
         return None, None
     given = world.logger, world.data.offsets, world.ranks
     weights = world.often * world.relevant
-    displayed = float((weights * propensity_of(policy, *given)).sum())
-    best = float((weights * Deterministic(width).propensity(*given)).sum())
+    displayed = float((weights * exact_propensity(policy, *given, threads)).sum())
+    best = float((weights * exact_propensity(Deterministic(width), *given, threads)).sum())
     answered = np.zeros(world.data.n_queries, np.bool_)
     answered[world.query[world.relevant]] = True
     share = float(world.frequencies[answered].sum())

@@ -102,7 +102,7 @@ def _policy(plan: dict[str, Any]) -> dict[str, Any]:
         "displayed": number(plan["displayed"]),
         "covered": percent(plan["covered"]),
         "reached": percent(plan["reached"]),
-        "needed": {key: number(plan.get(f"needed_for_{key}")) for key in ("width", "effective")},
+        "needed": {key: _sessions(plan.get(f"needed_for_{key}")) for key in ("width", "effective")},
         "expected": [
             {
                 "clicks": f"{at['clicks']:,.0f}",
@@ -113,3 +113,7 @@ def _policy(plan: dict[str, Any]) -> dict[str, Any]:
             for at in plan["expected"]
         ],
     }
+
+
+def _sessions(needed: int | None) -> str:
+    return "never" if needed is None else number(needed)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _HEIGHT = 340
 _TICKS = (-0.1, -0.01, 0.0, 0.001, 0.005, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
-_NEAR = (0.2, 0.05)  # of the panel: two names closer than that across and up would cover each other
+_NEAR = (0.28, 0.05)  # of the panel: two names closer than that across and up would cover each other
 
 
 def family_of(policy: str) -> str:
