@@ -11,12 +11,14 @@ import argparse
 from collections.abc import Iterator
 
 import numpy as np
-from pyarrow import csv
 from rich.console import Console
 from rich.table import Table
 
+from counterrank.clicks.logs import LogOptions
+from counterrank.clicks.logs.beside import DisplayedImpressions, read_display_probabilities
 from counterrank.evaluation import ClickRate, click_rate, compare_click_rates
 
+COLUMNS = {"doc_id": "item_id", "rank": "position", "clicked": "click", "display_probability": "propensity_score"}
 ITEMS, RATE = 80, 0.004  # as in the data
 SKEWS = (0.0, 0.5, 1.0, 1.5, 2.0)
 SIZES = (10_000, 100_000)
@@ -37,18 +39,17 @@ def main() -> None:
     show("The uniform policy's click rate, 95 % intervals", study(*options.files))
 
 
-def read(path: str) -> tuple[np.ndarray, np.ndarray]:
-    """Clicks and display probabilities of the impressions in a file, compressed or not."""
-    table = csv.read_csv(path)
-    return table["click"].to_numpy().astype(np.int64), table["propensity_score"].to_numpy()
+def read(path: str) -> DisplayedImpressions:
+    """Impressions and clicks by item, position and display probability."""
+    return read_display_probabilities(path, LogOptions(columns=COLUMNS, impressions=True))
 
 
 def study(uniform: str, other: str) -> list[dict[str, str]]:
     """A row for each estimate, the naive one among them, and for the differences to the uniform policy's own log."""
-    (own_clicks, own_logged), (clicks, logged) = read(uniform), read(other)
-    own = click_rate(own_clicks, np.ones(len(own_clicks)), own_logged, 1.0 / ITEMS)
-    found = click_rate(clicks, np.ones(len(clicks)), logged, 1.0 / ITEMS)
-    plain = click_rate(clicks, np.ones(len(clicks)), logged, logged)
+    own_log, log = read(uniform), read(other)
+    own = _uniform(own_log)
+    found = _uniform(log)
+    plain = click_rate(log.clicks, log.impressions, log.display_probabilities, log.display_probabilities)
     apart = compare_click_rates(found, own)
     return [
         _row("its own log", own.ips, own.ips_interval, own),
@@ -58,6 +59,11 @@ def study(uniform: str, other: str) -> list[dict[str, str]]:
         _row("ips - own", apart.ips, apart.ips_interval),
         _row("self-normalised - own", apart.self_normalized, apart.self_normalized_interval),
     ]
+
+
+def _uniform(log: DisplayedImpressions) -> ClickRate:
+    """The click rate of showing every item equally often at every position."""
+    return click_rate(log.clicks, log.impressions, log.display_probabilities, 1.0 / ITEMS)
 
 
 def _row(name: str, value: float, interval: tuple[float, float], about: ClickRate | None = None) -> dict[str, str]:

@@ -176,8 +176,8 @@ def test_what_cannot_be_compared():
 @pytest.mark.skipif(not OBD.is_dir(), reason="the folder shared/data/obd beside the repository is not there")
 def test_the_open_bandit_study():
     """The numbers of docs/open-bandit.md."""
-    clicks, logged = read(str(OBD / "random-all.csv.gz"))
-    assert (clicks.sum(), len(clicks), set(logged)) == (38, 10_000, {0.0125})
+    log = read(str(OBD / "random-all.csv.gz"))
+    assert (log.clicks.sum(), log.impressions.sum(), set(log.display_probabilities)) == (38, 10_000, {0.0125})
     rows = study(str(OBD / "random-all.csv.gz"), str(OBD / "bts-all.csv.gz"))
     text = (Path(__file__).parents[1] / "docs" / "open-bandit.md").read_text(encoding="utf-8")
     for row, column in product(rows, ("per 1,000", "interval")):

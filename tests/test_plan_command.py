@@ -17,7 +17,7 @@ from counterrank.clicks.policies.ranges import parse_policies, score_spread
 from counterrank.common.errors import CounterrankError
 from counterrank.data.parquet import write_parquet
 from counterrank.data.sources import open_data
-from counterrank.evaluation import advise, plan_logging
+from counterrank.evaluation import advise_logging, plan_logging
 from tests.command import invoke, run
 from tests.test_report_browser import CHROMIUM, visit
 
@@ -53,7 +53,7 @@ def test_the_command_says_what_the_library_finds(place):
         [10**4, 10**6],
         scores=np.load(place / "other.npy"),
     )
-    assert found["advice"] == advise(wanted, width=0.05)
+    assert found["advice"] == advise_logging(wanted, width=0.05)
     assert [row["policy"] for row in found["plans"]] == names
     for row, own in zip(found["plans"], wanted, strict=True):
         assert row["price"] == pytest.approx(own.price)
@@ -193,7 +193,7 @@ def test_advice_names_the_quickest_and_the_cheapest(plans):
     needs = {plan.policy: plan.sessions_for_effective(1000) for plan in chosen}
     quickest = min(needs, key=needs.get)
     cheapest = min(chosen, key=lambda plan: max(plan.price, 0.0) * needs[plan.policy]).policy
-    said = advise(plans["these-queries"], effective=1000)
+    said = advise_logging(plans["these-queries"], effective=1000)
     start = f"For an effective sample size of 1,000, {quickest} needs the fewest sessions, {needs[quickest]:,},"
     assert said[0].startswith(start)
     assert cheapest != quickest
@@ -210,12 +210,12 @@ def test_no_number_of_sessions_mends_a_bias(plans):
 
 
 def test_advice_says_what_cannot_be_had(plans):
-    (first, *_) = advise(plans["queries"], width=0.001)
+    (first, *_) = advise_logging(plans["queries"], width=0.001)
     assert "there must be more queries: with these the width stays above" in first
-    (first, *_) = advise(plans["these-queries"][:1])
+    (first, *_) = advise_logging(plans["these-queries"][:1])
     assert first.startswith("With 100,000 sessions deterministic:k=5")  # there is no other
     with pytest.raises(CounterrankError, match="plans: none"):
-        advise([])
+        advise_logging([])
 
 
 PAGE = (Path(__file__).parents[1] / "docs" / "plan.md").read_text(encoding="utf-8")

@@ -72,7 +72,7 @@ def plan(
     from counterrank.clicks.policies.named import parse_examination
     from counterrank.clicks.policies.ranges import FAMILIES, parse_policies, score_spread
     from counterrank.data.sources import choose_part, open_data
-    from counterrank.evaluation import advise, plan_logging
+    from counterrank.evaluation import advise_logging, plan_logging
 
     amounts = sorted({parse_count(word.strip(), "sessions") for word in sessions.split(",")})
     exam = parse_examination(examination)
@@ -99,7 +99,7 @@ def plan(
             seed=seed,
             threads=threads,
         )
-    advice = advise(plans, width, effective)
+    advice = advise_logging(plans, width, effective)
     if model is None:
         own = "The intervals are those of the logger itself, whose documents are shown most"
         advice.append(f"{own}; --model names another.")

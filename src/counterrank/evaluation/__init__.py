@@ -11,7 +11,7 @@ from counterrank.evaluation.label_metrics import evaluate, evaluate_queries
 from counterrank.evaluation.logging_plan import LoggingPlan
 from counterrank.evaluation.metrics import higher_is_better, parse_metric, rank_values
 from counterrank.evaluation.planning import plan_logging
-from counterrank.evaluation.planning_advice import advise
+from counterrank.evaluation.planning_advice import advise_logging
 from counterrank.evaluation.runs import ranked_rows, write_run
 from counterrank.evaluation.selection import Selection, select
 from counterrank.evaluation.weighted import prefix_sums, weighted_metric, weighted_queries
@@ -23,7 +23,7 @@ __all__ = [
     "IntervalWarning",
     "LoggingPlan",
     "Selection",
-    "advise",
+    "advise_logging",
     "click_rate",
     "compare",
     "compare_click_rates",

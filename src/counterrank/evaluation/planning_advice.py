@@ -11,7 +11,9 @@ from counterrank.evaluation.logging_plan import Expected, LoggingPlan
 _ALL = 1.0 - 1e-12
 
 
-def advise(plans: Sequence[LoggingPlan], width: float | None = None, effective: float | None = None) -> list[str]:
+def advise_logging(
+    plans: Sequence[LoggingPlan], width: float | None = None, effective: float | None = None
+) -> list[str]:
     """Sentences computed from plans, the most important first.
 
     Policies that can never show some candidate are named, and not recommended while there are others. Prices of
@@ -28,7 +30,7 @@ def advise(plans: Sequence[LoggingPlan], width: float | None = None, effective: 
     >>> data = RankingData([[0.0], [0.0], [0.0]], offsets=[0, 3], labels=[0, 4, 0])
     >>> chosen = {"deterministic:k=2": policies.Deterministic(2), "replace-last:k=2": policies.ReplaceLast(2)}
     >>> plans = plan_logging(data, [3.0, 2.0, 1.0], chosen, [1.0, 0.5], metric="dcg@2")
-    >>> for sentence in advise(plans, effective=1000):
+    >>> for sentence in advise_logging(plans, effective=1000):
     ...     print(sentence)
     For an effective sample size of 1,000, replace-last:k=2 needs 3,125 sessions at a price of 50.0 % of DCG@2.
     deterministic:k=2 can never show 33.3 % of the candidates: its clicks say nothing about them.
