@@ -89,6 +89,7 @@ def plan_columns(
     renamed: Mapping[str, str],
     rank_base: int,
     impressions: bool,
+    events: bool = False,
 ) -> Columns:
     """Which column of the files is which column of the log.
 
@@ -98,6 +99,7 @@ def plan_columns(
         renamed: for columns of the log, the name they have in the files.
         rank_base: 0 or 1.
         impressions: whether each row is a page of its own.
+        events: whether the files were made of events, and tell by `orphan` which clicks were on nothing shown.
     """
     if rank_base not in (0, 1) or isinstance(rank_base, bool):
         raise CounterrankError(f"rank_base={rank_base!r}: expected 0 or 1, the number of the first rank")
@@ -119,6 +121,8 @@ def plan_columns(
         source[column], kinds[column] = quoted, kind
     if impressions:
         source.pop("session_id", None)
+    if events:
+        source["orphan"], kinds["orphan"] = found["orphan"]
     return Columns(source, kinds, rank_base, impressions)
 
 

@@ -49,6 +49,7 @@ class DuckDBEngine:
 
     def __init__(self, log: LogFiles, local: Any) -> None:
         self.log, self.local = log, local
+        self.put_aside = 0, ""  # what was not read on the way from events to a plain log
         for macro in _MACROS:
             local.execute(macro)
 
@@ -84,7 +85,7 @@ class DuckDBEngine:
     def rejected(self) -> tuple[int, str]:
         """How many lines of the files the first pass could not read, and one of them."""
         if self.log.format != "csv":
-            return 0, ""
+            return self.put_aside
         found = self.local.execute(
             "select count(*), min_by(csv_line, line) from (select any_value(csv_line) as csv_line, file_id, line "
             "from reject_errors where scan_id = (select min(scan_id) from reject_errors) group by file_id, line)"
@@ -96,13 +97,13 @@ def files_as_sql(log: LogFiles) -> str:
     """The query that reads the files of a log, whatever their names hold."""
     hive = str(log.root is not None).lower()
     if log.format == "parquet":
-        return f"select * from read_parquet({_list(log.files)}, union_by_name = true, hive_partitioning = {hive})"
+        return f"select * from read_parquet({file_list(log.files)}, union_by_name = true, hive_partitioning = {hive})"
     if log.format == "csv":
         more = f"hive_partitioning = {hive}, hive_types_autocast = false"
         return " union all by name ".join(_csv_as_sql(header, files, more) for header, files in csv_headers(log))
     fields = ", ".join(f"{text(name)}: 'VARCHAR'" for name in _json_fields(log))
     return (
-        f"select * from read_json({_list(log.files)}, format = 'newline_delimited', columns = {{{fields}}}, "
+        f"select * from read_json({file_list(log.files)}, format = 'newline_delimited', columns = {{{fields}}}, "
         f"ignore_errors = true, hive_partitioning = {hive}, hive_types_autocast = false)"
     )
 
@@ -111,8 +112,9 @@ def _csv_as_sql(header: Header, files: Sequence[Path], more: str) -> str:
     """Everything as text, and lines of another length put aside: nothing depends on what the first lines look like."""
     fields = ", ".join(f"{text(name)}: 'VARCHAR'" for name in header.names)
     return (
-        f"select * from read_csv({_list(files)}, auto_detect = false, header = true, delim = {text(header.delimiter)}, "
-        f"quote = '\"', escape = '\"', columns = {{{fields}}}, store_rejects = true, rejects_limit = 0, {more})"
+        f"select * from read_csv({file_list(files)}, auto_detect = false, header = true, "
+        f"delim = {text(header.delimiter)}, quote = '\"', "
+        f"escape = '\"', columns = {{{fields}}}, store_rejects = true, rejects_limit = 0, {more})"
     )
 
 
@@ -123,7 +125,7 @@ def _json_fields(log: LogFiles) -> list[str]:
     try:
         with duckdb.connect() as other:
             found = other.execute(
-                f"describe select * from read_json({_list(log.files)}, format = 'newline_delimited', "
+                f"describe select * from read_json({file_list(log.files)}, format = 'newline_delimited', "
                 "union_by_name = true, ignore_errors = true, maximum_depth = 1)"
             ).fetchall()
     except duckdb.Error as error:
@@ -131,7 +133,8 @@ def _json_fields(log: LogFiles) -> list[str]:
     return [name for name, *_ in found]
 
 
-def _list(files: Sequence[Path]) -> str:
+def file_list(files: Sequence[Path]) -> str:
+    """Names of files as SQL writes them; nothing in a name ends it or makes it a pattern."""
     return "[" + ", ".join(text(_as_pattern(file)) for file in files) + "]"
 
 

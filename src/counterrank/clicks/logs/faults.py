@@ -105,8 +105,6 @@ class LogReport:
 def row_rules(columns: Columns) -> dict[str, str]:
     """For each fault of a row, when a row of the files has it."""
     rules: dict[str, str] = {}
-    if columns.has("orphan"):
-        rules[ORPHAN] = columns.source["orphan"]
     for name in columns.needed:
         rules[f"have no {name}"] = f"{columns.source[name]} is null"
     rules["have a rank below 1 or not whole"] = _not(columns, "rank", f"between 1 and {MOST}")
@@ -114,6 +112,9 @@ def row_rules(columns: Columns) -> dict[str, str]:
     if columns.has("propensity"):
         rules["have a propensity outside 0 to 1"] = _not(columns, "propensity", "between 0 and 1")
         rules["are a click at propensity 0"] = f"({columns.read('clicked')}) and ({columns.read('propensity')}) = 0"
+    if columns.has("orphan"):
+        orphan = columns.source["orphan"]
+        return {ORPHAN: orphan} | {kind: f"not {orphan} and ({rule})" for kind, rule in rules.items()}
     return rules
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import csv
 import glob
-import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from counterrank.clicks.logs.recognition import recognised
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError, DataError, MissingFileError
 from counterrank.common.files import PathLike
 
-FORMATS = ("parquet", "csv", "jsonl", "ubi", "metarank")
+EVENTS = ("ubi", "metarank")
+FORMATS = ("parquet", "csv", "jsonl", *EVENTS)
 _SUFFIXES = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -26,6 +26,7 @@ _SUFFIXES = {
     ".json": "jsonl",
 }
 _COMPRESSED = (".gz", ".zst")
+_LOOK_INTO = 8  # files of a kind
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def find_log(path: PathLike, format: str = "auto") -> LogFiles:
     given = Path(path)
     root = given if given.is_dir() else None
     files = _inside(given) if root else _matching(given)
-    known = {file: _format_of(file) for file in files}
+    known = {file: format_of(file) for file in files}
     if format == "auto":
         kinds = sorted({kind for kind in known.values() if kind})
         unknown = [file for file, kind in known.items() if kind is None]
@@ -78,12 +79,31 @@ def find_log(path: PathLike, format: str = "auto") -> LogFiles:
                 f"{unknown[0]}: not known by its name; expected .parquet, .csv, .tsv, .jsonl, .ndjson or .json, "
                 f"also with .gz or .zst, or a format: {', '.join(FORMATS)}"
             )
-        if len(kinds) > 1:
-            raise DataError(f"{path}: files of several formats ({', '.join(kinds)}); expected one, or name the files")
-        format = _recognised(files) if kinds == ["jsonl"] else kinds[0]
+        format = _format_by_content(
+            str(path), {kind: [file for file in files if known[file] == kind] for kind in kinds}
+        )
+    elif format in EVENTS and root is not None and any(known.values()):
+        files = [file for file in files if known[file]]
     if not files:
         raise DataError(f"{path}: no files of a click log in it; expected Parquet, CSV or JSON Lines")
     return LogFiles(str(path), format, tuple(files), root)
+
+
+def _format_by_content(name: str, files: dict[str, list[Path]]) -> str:
+    """What the files hold, by a few of each kind: events may come as Parquet and as JSON, and beside each other."""
+    found = [
+        recognised(file, kind == "parquet")
+        for kind, some in files.items()
+        if kind != "csv"
+        for file in some[:_LOOK_INTO]
+    ]
+    events = sorted({format for format in found if format})
+    if len(events) == 1 and "csv" not in files and (len(files) == 1 or None not in found):
+        return events[0]
+    several = events if len(events) > 1 else list(files)
+    if len(several) > 1:
+        raise DataError(f"{name}: files of several formats ({', '.join(several)}); expected one, or name the files")
+    return several[0]
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -107,24 +127,14 @@ def _matching(given: Path) -> list[Path]:
     return files
 
 
-def _format_of(file: Path) -> str | None:
+def format_of(file: Path) -> str | None:
     """By the end of its name.
 
-    >>> _format_of(Path("clicks.csv.gz")), _format_of(Path("notes.txt"))
+    >>> format_of(Path("clicks.csv.gz")), format_of(Path("notes.txt"))
     ('csv', None)
     """
     inner = file.with_suffix("") if file.suffix.lower() in _COMPRESSED else file
     return _SUFFIXES.get(inner.suffix.lower())
-
-
-def _recognised(files: Sequence[Path]) -> str:
-    """Which of the formats made of JSON Lines it is, by the first event of each file."""
-    firsts = [first for file in files if (first := first_event(file)) is not None]
-    if any("action_name" in first for first in firsts):
-        return "ubi"
-    if any(first.get("event") in ("ranking", "interaction", "item", "user") for first in firsts):
-        return "metarank"
-    return "jsonl"
 
 
 class Header(NamedTuple):
@@ -166,12 +176,3 @@ def _first_line(file: Path) -> bytes:
         while b"\n" not in read.lstrip() and (more := stream.read(1 << 16)):
             read += more
     return read.lstrip().partition(b"\n")[0]
-
-
-def first_event(file: Path) -> dict[str, Any] | None:
-    """The first line, if it is a JSON object."""
-    try:
-        found = json.loads(_first_line(file))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None

@@ -12,6 +12,7 @@ from counterrank.clicks.logs.duckdb_engine import duckdb_engine, files_as_sql
 from counterrank.clicks.logs.engine import Engine
 from counterrank.clicks.logs.files import LogFiles, find_log
 from counterrank.clicks.logs.options import LogOptions
+from counterrank.clicks.logs.plain import plain_log
 from counterrank.clicks.logs.reading import Reader, Reading
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.files import PathLike
@@ -24,8 +25,12 @@ def opened(path: PathLike, options: LogOptions) -> Iterator[tuple[Engine, LogFil
     """An engine over the files of a log, and the columns it reads them by."""
     log = find_log(path, options.format)
     with spill_folder() as spill, duckdb_engine(log, options.memory, options.threads, spill) as engine:
-        engine.open(files_as_sql(log))
-        columns = plan_columns(log.name, engine.columns(), options.columns, options.rank_base, options.impressions)
+        plain = plain_log(log, engine.local, spill, options)
+        if plain is not None:
+            engine.put_aside = plain.rejected, plain.line
+        engine.open(files_as_sql(log if plain is None else plain.log))
+        base, events = options.rank_base, plain is not None
+        columns = plan_columns(log.name, engine.columns(), options.columns, base, options.impressions, events)
         yield engine, log, columns
 
 
@@ -63,8 +68,8 @@ def read_log(path: PathLike, data: RankingData | None = None, *, displays: bool 
         data: the queries and all their candidates, shown or not. Without it the counts know what was seen and no
             more: enough for `examination.estimate`, not for training.
         displays: also keep the distinct pages, which `estimators.rerank` needs.
-        options: those of `LogOptions`: columns, rank_base, format, impressions, on_error, trust, memory, threads,
-            engine and master.
+        options: those of `LogOptions`: columns, rank_base, format, click_actions, impressions, on_error, trust, memory,
+            threads, engine and master.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError
 
 MEMORY = "1GB"
+CLICK_ACTIONS = ("click",)
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class LogOptions:
         columns: for columns of the log that have another name in the files, that name.
         rank_base: the number of the first rank, 0 or 1.
         format: "parquet", "csv", "jsonl", "ubi" or "metarank"; "auto" goes by the names and first lines of the files.
+        click_actions: which events of OpenSearch UBI (their action_name) or metarank (their type) are clicks.
         impressions: each row is a page of its own, session_id is not needed, and query_id is one constant if missing.
         on_error: "fail", or "skip" to drop the pages that have something wrong in them.
         trust: do not check whether pages are whole and name each document once.
@@ -31,6 +33,7 @@ class LogOptions:
     columns: Mapping[str, str] = field(default_factory=dict)
     rank_base: int = 1
     format: str = "auto"
+    click_actions: Sequence[str] = CLICK_ACTIONS
     impressions: bool = False
     on_error: str = "fail"
     trust: bool = False
@@ -44,3 +47,6 @@ class LogOptions:
         check_choice(self.engine, ("duckdb", "spark"), "engine")
         if self.engine == "duckdb" and self.master is not None:
             raise CounterrankError(f"master={self.master!r}: of a Spark cluster; expected engine='spark' too")
+        names = self.click_actions
+        if isinstance(names, str) or not names or not all(isinstance(name, str) and name.strip() for name in names):
+            raise CounterrankError(f"click_actions={names!r}: expected names of actions, such as ('click',)")

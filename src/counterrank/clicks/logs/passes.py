@@ -102,12 +102,13 @@ def twice(columns: Columns) -> str:
 def exact(columns: Columns) -> str:
     """What is wrong with each of the `suspects`, all of it counted exactly; pages that are in order are left out."""
     policies = "count(distinct policy)" if columns.has("policy") else "1"
+    shown = "where rank is not null " if columns.has("orphan") else ""  # clicks on nothing shown have no rank
     return (
         "select * from (select session_id, count(*) as n, "
         "count(distinct query_id) as queries, " + policies + " as policies, "
         "count(distinct doc_id) as documents, count(distinct rank) as ranks, "
         "min(rank) as lowest, max(rank) as highest from log "
-        "semi join suspects on log.session_id = suspects.session_id "
+        f"semi join suspects on log.session_id = suspects.session_id {shown}"
         "group by session_id) as page "
         "where queries <> 1 or policies <> 1 or documents < n or ranks < n or lowest <> 1 or highest <> n"
     )
