@@ -45,7 +45,7 @@ class Metarank:
         return (
             "select kind, lower(trim(action)) as action, "
             "nullif(case when kind = 'ranking' then id else ranking end, '') as session, "
-            f"case when kind = 'ranking' then coalesce({same_query(query)}, id) end as query, "
+            f"case when kind = 'ranking' then coalesce({same_query(query)}, nullif(id, '')) end as query, "
             f"nullif(item, '') as doc, case when kind = 'ranking' then {shown} end as items, "
             f"{time_of('timestamp')} as timestamp, case when kind is null then {line_of()} end as line "
             f"from (select *, {kind} as kind from ({found}) as found) as known"
