@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import counterrank as cr
-from counterrank.clicks.logs import LogOptions, read_log, read_reported
+from counterrank.clicks.logs import LogOptions, read_log, read_parts
 from counterrank.clicks.logs.files import find_log
 from counterrank.clicks.logs.opening import opened
 from counterrank.clicks.logs.recognition import event_format
@@ -244,7 +244,7 @@ def test_metarank_by_hand(tmp_path):
     (tmp_path / "array").mkdir()
     (tmp_path / "array" / "events.json").write_text(json.dumps(RANKED, indent=2))
     assert rows(tmp_path / "array") == FROM_RANKINGS
-    report = read_reported(path).report
+    report = read_parts(path, ()).report
     assert (report.rows, report.used, report.pages, report.faults) == (5, 5, 2, ())
 
 
@@ -291,7 +291,7 @@ def test_clicks_without_impression(tmp_path, documents, orphan, spoiled, total):
         read_log(path)
     assert str(error.value).count("rows") == 2  # that, and what can be done
     with pytest.warns(UserWarning, match="are a click without an impression"):
-        report = read_reported(path, options=LogOptions(on_error="skip")).report
+        report = read_parts(path, (), options=LogOptions(on_error="skip")).report
     assert report.dropped == {"are a click without an impression": 2 + spoiled}
     assert (report.rows, report.used) == (total + 2, total - spoiled)
 
@@ -299,7 +299,7 @@ def test_clicks_without_impression(tmp_path, documents, orphan, spoiled, total):
 def test_clicks_without_impression_where_rows_are_pages(tmp_path):
     path = lines(tmp_path / "log.jsonl", [*SEARCHES, *EVENTS, event("click", "s1", "z", 1)])
     with pytest.warns(UserWarning, match="are a click without an impression"):
-        report = read_reported(path, options=LogOptions(on_error="skip", impressions=True)).report
+        report = read_parts(path, (), options=LogOptions(on_error="skip", impressions=True)).report
     assert (report.rows, report.used) == (4, 3)
 
 
@@ -342,7 +342,7 @@ def test_lines_that_are_no_json(tmp_path):
     with pytest.raises(cr.CounterrankError, match="3 lines cannot be read"):
         read_log(path)
     with pytest.warns(UserWarning, match="dropped 3 of 8 rows"):
-        report = read_reported(path, options=LogOptions(on_error="skip")).report
+        report = read_parts(path, (), options=LogOptions(on_error="skip")).report
     assert (report.rows, report.used, report.dropped) == (8, 5, {"cannot be read": 3})
 
 
@@ -521,7 +521,7 @@ def test_events_of_any_kind(tmp_path, format):
             return
         assert found == expected
         options = LogOptions(format=format, rank_base=base, on_error="skip")
-        reading, error = outcome(read_reported, path, options=options)
+        reading, error = outcome(read_parts, path, (), options=options)
         if error:
             assert "nothing is left" in error or "no rows" in error
             return

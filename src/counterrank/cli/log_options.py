@@ -27,6 +27,9 @@ def _of_logs(
     format: Annotated[
         str, _option(help="parquet, csv, jsonl, ubi (OpenSearch) or metarank; auto goes by names and first lines.")
     ] = "auto",
+    click_actions: Annotated[
+        str, _option(help="Which actions (of ubi) or types (of metarank) are clicks, as click,click_through.")
+    ] = "click",
     impressions: Annotated[
         bool, _option("--impressions", help="Each row is a page of its own; session_id and query_id may be missing.")
     ] = False,
@@ -50,6 +53,7 @@ def _of_logs(
         columns=parse_map(map),
         rank_base=rank_base,
         format=format,
+        click_actions=tuple(click_actions.split(",")),
         impressions=impressions,
         on_error=on_error,
         trust=trust,
