@@ -336,6 +336,23 @@ def test_faults(tmp_path, documents, message):
     assert message in str(error.value)
 
 
+def test_values_longer_than_what_is_looked_into(tmp_path):
+    """More than the mebibyte by which files are recognised: in one line, in an array, over many lines."""
+    many = [search(f"s{i}", "x" * 400, ["a"]) for i in range(3000)]
+    answer = {"took": 1, "hits": {"total": {"value": 9}, "hits": as_export("ubi_queries", many)}}
+    written = {
+        "answer": json.dumps(answer),
+        "answer over lines": json.dumps(answer, indent=1),
+        "array": json.dumps(many),
+        "array over lines": json.dumps(many, indent=1),
+    }
+    for name, text in written.items():
+        path = tmp_path / f"{name}.json"
+        path.write_text(text)
+        assert find_log(path).format == "ubi", name
+        assert rows(path).total() == 3000, name
+
+
 def test_lines_that_are_no_json(tmp_path):
     path = lines(tmp_path / "log.jsonl", RANKED)
     path.write_bytes(b'{"event": "ranking", \n' + path.read_bytes() + b"\xff\xfe\n\n{}")
@@ -530,3 +547,17 @@ def test_events_of_any_kind(tmp_path, format):
         assert report.rows == report.used + sum(report.dropped.values())
 
     check()
+
+
+def test_samples_in_the_docs(tmp_path):
+    """Each sample is followed by the page that it is."""
+    text = (Path(__file__).parents[1] / "docs" / "log-formats.md").read_text(encoding="utf-8")
+    samples = text.split("```json\n")[1:]
+    assert len(samples) == 2
+    for sample in samples:
+        events, _, after = sample.partition("```")
+        table = after.partition("|---|")[2].partition("\n")[2].partition("\n\n")[0]
+        expected = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in table.splitlines()]
+        path = tmp_path / "log.jsonl"
+        path.write_text(events)
+        assert sorted((*row[:4], str(row[4]).lower()) for row in rows(path)) == sorted(expected)

@@ -121,15 +121,19 @@ def _warn_without_clicks(
 
 
 def _documents(log: LogFiles) -> str:
-    """All JSON values of the files; arrays and answers to searches are taken apart, `_source` is taken out."""
+    """All JSON values of the files; arrays and answers to searches are taken apart, `_source` is taken out.
+
+    Looking for a word is much cheaper than parsing, and most documents do not have it.
+    """
     groups: dict[str, list[Path]] = {}
     for file in log.files:
         groups.setdefault("parquet" if format_of(file) == "parquet" else layout(file), []).append(file)
     lines = " union all ".join(_read(kind, files) for kind, files in groups.items())
     return (
-        "select file, coalesce(json_extract(json, '$._source'), json) as json from (select file, unnest(case "
-        "when json_type(json) = 'ARRAY' then json_extract(json, '$[*]') "
-        "when json_type(json, '$.hits.hits') = 'ARRAY' then json_extract(json, '$.hits.hits[*]') "
+        "select file, case when contains(json, '\"_source\"') then coalesce(json_extract(json, '$._source'), json) "
+        "else json end as json from (select file, unnest(case "
+        "when left(json, 1) = '[' then json_extract(json, '$[*]') when contains(json, '\"hits\"') "
+        "and json_type(json, '$.hits.hits') = 'ARRAY' then json_extract(json, '$.hits.hits[*]') "
         f"else [json] end) as json from ({lines}) as lines) as single"
     )
 

@@ -1,7 +1,7 @@
 """Events of metarank: rankings, with the items in the order they were shown, and interactions with them.
 
-Their schema is that of metarank's documentation (https://docs.metarank.ai, event format). docs/log-formats.md tells
-what is read from where.
+Their schema is doc/event-schema.md of https://github.com/metarank/metarank. docs/log-formats.md tells what is read from
+where.
 """
 
 from __future__ import annotations
