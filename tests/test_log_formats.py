@@ -1,4 +1,4 @@
-"""Click logs as OpenSearch UBI and as events of metarank: what is read, and what is told of the rest."""
+"""Click logs as OpenSearch UBI and as events of metarank: the shapes they come in, and how they are recognised."""
 
 from __future__ import annotations
 
@@ -12,79 +12,30 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import counterrank as cr
 from counterrank.clicks.logs import LogOptions, read_log, read_parts
 from counterrank.clicks.logs.files import find_log
 from counterrank.clicks.logs.opening import opened
 from counterrank.clicks.logs.recognition import event_format
-from tests.naive_events import metarank_rows, ubi_rows
-
-FEW = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-TIME = "2024-05-16T12:34:56.789Z"
-
-
-def event(action, search, item=None, ordinal=None, **more):
-    found = {"action_name": action, "query_id": search, "client_id": "c", "timestamp": TIME, "message": None}
-    attributes = {"object": {"object_id": item, "object_id_field": "sku"}, "position": {"ordinal": ordinal}}
-    return {**found, "event_attributes": attributes, **more}
-
-
-def search(name, query, hits=None, **more):
-    found = {"query_id": name, "user_query": query, "client_id": "c", "timestamp": TIME, "query_attributes": {}}
-    return {**found, **({} if hits is None else {"query_response_hit_ids": hits}), **more}
-
-
-def ranking(name, query, items):
-    fields = [{"name": "source", "value": "search"}, {"name": "query", "value": query}]
-    found = {"event": "ranking", "id": name, "timestamp": "1599391467000", "user": "u", "session": "s"}
-    return {**found, "fields": fields, "items": [{"id": item, "relevancy": 1.0} for item in items]}
-
-
-def interaction(name, item, kind="click"):
-    found = {"event": "interaction", "id": "i", "timestamp": 1599391467000, "user": "u", "session": "s"}
-    return {**found, "ranking": name, "item": item, "type": kind, "fields": []}
-
-
-def lines(path, documents):
-    path.write_text("".join(json.dumps(each) + "\n" for each in documents))
-    return path
-
-
-def rows(path, **options):
-    """The rows of the plain log: session, query, document, rank, clicked, orphan."""
-    with opened(path, LogOptions(**options)) as (engine, _, _):
-        named = "session_id, query_id, doc_id, rank, clicked, orphan"
-        return Counter(engine.local.execute(f"select {named} from raw").fetchall())
-
-
-SEARCHES = [search("s1", " Red  SHOES ", ["a", "b", "c"]), search("s2", "red shoes", ["c", "a"])]
-EVENTS = [
-    event("impression", "s1", "a", 1),
-    event("impression", "s1", "b", 2),
-    event("Click", "s1", "b", 2),
-    event("click", "s1", "b", 2),  # again on the same
-    event("add_to_cart", "s1", "b", 2),
-    event("view", "s1", "z"),  # a look at a product is neither
-    event("impression", "s2", "c", 1),
-    event("impression", "s2", "c", 1),  # scrolled back
-    event("login", None),
-]
-FROM_IMPRESSIONS = {
-    ("s1", "red shoes", "a", "1", False, False): 1,
-    ("s1", "red shoes", "b", "2", True, False): 1,
-    ("s2", "red shoes", "c", "1", False, False): 1,
-}
-FROM_LISTS = {
-    ("s1", "red shoes", "a", "1", False, False): 1,
-    ("s1", "red shoes", "b", "2", True, False): 1,
-    ("s1", "red shoes", "c", "3", False, False): 1,
-    ("s2", "red shoes", "c", "1", False, False): 1,
-    ("s2", "red shoes", "a", "2", False, False): 1,
-}
-CLICKS_ONLY = [each for each in EVENTS if each["action_name"] != "impression"]
+from tests.event_logs import (
+    CLICKS_ONLY,
+    EVENTS,
+    FROM_IMPRESSIONS,
+    FROM_LISTS,
+    FROM_RANKINGS,
+    RANKED,
+    SEARCHES,
+    TIME,
+    as_bulk,
+    as_export,
+    event,
+    interaction,
+    lines,
+    ranking,
+    rows,
+    search,
+)
 
 
 def test_ubi_by_hand(tmp_path):
@@ -105,14 +56,6 @@ def test_without_impressions_what_was_returned_was_shown(tmp_path):
     from_zero = Counter({(*row[:3], str(int(row[3]) - 1), *row[4:]): n for row, n in FROM_LISTS.items()})
     assert rows(tmp_path, rank_base=0) == from_zero
     assert read_log(tmp_path, rank_base=0).ranks.min() == 1
-
-
-def as_bulk(index, documents):
-    return [part for each in documents for part in ({"index": {"_index": index, "_id": "x"}}, each)]
-
-
-def as_export(index, documents):
-    return [{"_index": index, "_id": "x", "_score": 1, "_source": each} for each in documents]
 
 
 def written_as(shape, folder):
@@ -219,25 +162,6 @@ def test_times(tmp_path, time, expected):
         assert engine.local.execute("select cast(timestamp as varchar) from raw").fetchall() == [(expected,)]
 
 
-RANKED = [
-    {"event": "item", "id": "1", "timestamp": "1599391467000", "item": "a", "fields": [{"name": "t", "value": "x"}]},
-    {"event": "user", "id": "2", "timestamp": "1599391467000", "user": "u", "fields": []},
-    ranking("r1", "Cat ", ["a", "b", "c"]),
-    interaction("r1", "b"),
-    interaction("r1", "b"),
-    interaction("r1", "c", "purchase"),
-    {"event": "ranking", "id": "r2", "timestamp": "1599391467000", "items": [{"id": "b"}, {"id": "a"}]},
-    {"event": "ranking", "id": "r3", "timestamp": "1599391467000", "fields": [], "items": []},
-]
-FROM_RANKINGS = {
-    ("r1", "cat", "a", "1", False, False): 1,
-    ("r1", "cat", "b", "2", True, False): 1,
-    ("r1", "cat", "c", "3", False, False): 1,
-    ("r2", "r2", "b", "1", False, False): 1,
-    ("r2", "r2", "a", "2", False, False): 1,
-}
-
-
 def test_metarank_by_hand(tmp_path):
     path = lines(tmp_path / "events.jsonl", RANKED)
     assert rows(path) == FROM_RANKINGS
@@ -265,77 +189,6 @@ def test_other_names_of_clicks(tmp_path):
         rows(lines(tmp_path / "shown.jsonl", RANKED[2:3]))
 
 
-# clicks on nothing that was shown, and how many rows of the page they spoil; the other page stays
-ORPHANS_OF_UBI = {
-    "not shown": (event("click", "s1", "z", 1), 2),
-    "another search": (event("click", "s9", "a", 1), 0),
-    "no search": (event("click", None, "a", 1), 0),
-    "no document": (event("click", "s1"), 2),
-}
-ORPHANS_OF_METARANK = {
-    "not shown": (interaction("r1", "z"), 3),
-    "another ranking": (interaction("r9", "a"), 0),
-    "no ranking": (interaction(None, "a"), 0),
-    "no item": (interaction("r1", ""), 3),
-}
-
-
-@pytest.mark.parametrize(
-    ("documents", "orphan", "spoiled", "total"),
-    [([*SEARCHES, *EVENTS], *each, 3) for each in ORPHANS_OF_UBI.values()]
-    + [(RANKED, *each, 5) for each in ORPHANS_OF_METARANK.values()],
-)
-def test_clicks_without_impression(tmp_path, documents, orphan, spoiled, total):
-    path = lines(tmp_path / "log.jsonl", [*documents, orphan, orphan])
-    with pytest.raises(cr.CounterrankError, match="2 rows are a click without an impression") as error:
-        read_log(path)
-    assert str(error.value).count("rows") == 2  # that, and what can be done
-    with pytest.warns(UserWarning, match="are a click without an impression"):
-        report = read_parts(path, (), options=LogOptions(on_error="skip")).report
-    assert report.dropped == {"are a click without an impression": 2 + spoiled}
-    assert (report.rows, report.used) == (total + 2, total - spoiled)
-
-
-def test_clicks_without_impression_where_rows_are_pages(tmp_path):
-    path = lines(tmp_path / "log.jsonl", [*SEARCHES, *EVENTS, event("click", "s1", "z", 1)])
-    with pytest.warns(UserWarning, match="are a click without an impression"):
-        report = read_parts(path, (), options=LogOptions(on_error="skip", impressions=True)).report
-    assert (report.rows, report.used) == (4, 3)
-
-
-FAULTS = {
-    "a ranking twice": ([ranking("r1", "x", ["a", "b"])] * 2, "1 page shows a document twice (such as session r1)"),
-    "an item twice": ([ranking("r1", "x", ["a", "a"])], "1 page shows a document twice"),
-    "an item without id": ([ranking("r1", "x", ["a", None])], "1 row has no doc_id"),
-    "an empty id": ([ranking("r1", "x", ["a", ""])], "1 row has no doc_id"),
-    "no ranking": ([interaction("r1", "a")], "nothing tells what was shown; expected events of kind 'ranking'"),
-    "items are no list": (
-        [ranking("r1", "x", []) | {"items": "a"}, *RANKED],
-        '1 line cannot be read (the first: {"eve',
-    ),
-    "unheard of": ([*RANKED, {"event": "recommend", "id": 1}], "1 line cannot be read"),
-    "no words": ([*RANKED, "ranking"], '1 line cannot be read (the first: "ranking")'),
-    "two searches": ([*SEARCHES, search("s1", "hats"), *EVENTS], "1 page is one session under several queries"),
-    "two ranks": ([*SEARCHES, *EVENTS, event("impression", "s1", "a", 3)], "1 page shows a document twice"),
-    "a gap": ([*SEARCHES, *EVENTS, event("impression", "s1", "c", 4)], "1 page has a gap"),
-    "no ordinal": ([*SEARCHES, *EVENTS, *[event("impression", "s1", "c")] * 2], "2 rows have no rank"),
-    "rank 0": ([*SEARCHES, *EVENTS, event("impression", "s2", "a", 0)], "1 row has a rank below 1 or not whole"),
-    "half a rank": ([*SEARCHES, *EVENTS, event("impression", "s2", "a", 1.5)], "1 row has a rank below 1 or not whole"),
-    "no query_id": ([*SEARCHES, *EVENTS, event("impression", None, "a", 1)], "1 row has no session_id"),
-    "only clicks": (CLICKS_ONLY, "nothing tells what was shown; expected events with action_name 'impression', or"),
-    "only empty": ([search("s1", "x", [])], "no rows"),
-    "neither": ([*SEARCHES, *EVENTS, {"query_id": "s1"}], '1 line cannot be read (the first: {"query_id":'),
-}
-
-
-@pytest.mark.parametrize(("documents", "message"), FAULTS.values(), ids=FAULTS)
-def test_faults(tmp_path, documents, message):
-    path = lines(tmp_path / "log.jsonl", documents)
-    with pytest.raises(cr.CounterrankError) as error:
-        read_log(path)
-    assert message in str(error.value)
-
-
 def test_values_longer_than_what_is_looked_into(tmp_path):
     """More than the mebibyte by which files are recognised: in one line, in an array, over many lines."""
     many = [search(f"s{i}", "x" * 400, ["a"]) for i in range(3000)]
@@ -351,23 +204,6 @@ def test_values_longer_than_what_is_looked_into(tmp_path):
         path.write_text(text)
         assert find_log(path).format == "ubi", name
         assert rows(path).total() == 3000, name
-
-
-def test_lines_that_are_no_json(tmp_path):
-    path = lines(tmp_path / "log.jsonl", RANKED)
-    path.write_bytes(b'{"event": "ranking", \n' + path.read_bytes() + b"\xff\xfe\n\n{}")
-    with pytest.raises(cr.CounterrankError, match="3 lines cannot be read"):
-        read_log(path)
-    with pytest.warns(UserWarning, match="dropped 3 of 8 rows"):
-        report = read_parts(path, (), options=LogOptions(on_error="skip")).report
-    assert (report.rows, report.used, report.dropped) == (8, 5, {"cannot be read": 3})
-
-
-def test_arrays_that_are_cut_off(tmp_path):
-    path = tmp_path / "log.json"
-    path.write_text(json.dumps(RANKED)[:-9])
-    with pytest.raises(cr.CounterrankError, match=r"log\.json: cannot be counted"):
-        read_log(path)
 
 
 PLAIN = {"session_id": 1, "query_id": "q", "doc_id": "a", "rank": 1, "clicked": 0}
@@ -413,140 +249,6 @@ def test_folders_of_several_formats(tmp_path):
     (tmp_path / "c.csv").write_text("a,b\n")
     with pytest.raises(cr.CounterrankError, match=r"files of several formats \(csv, jsonl\)"):
         find_log(tmp_path)
-
-
-WRONG_OPTIONS = {
-    "a text": ({"click_actions": "click"}, "click_actions='click': expected names of actions"),
-    "none": ({"click_actions": ()}, "click_actions=(): expected names of actions"),
-    "blank": ({"click_actions": (" ",)}, "click_actions=(' ',): expected names of actions"),
-    "no events": ({"click_actions": ("tap",)}, "log.jsonl is jsonl; expected it only with ubi or metarank"),
-    "format": ({"format": "opensearch"}, "format='opensearch'"),
-    "not UBI": ({"format": "ubi"}, "nothing tells what was shown"),
-}
-
-
-@pytest.mark.parametrize(("options", "message"), WRONG_OPTIONS.values(), ids=WRONG_OPTIONS)
-def test_wrong_options(tmp_path, options, message):
-    path = lines(tmp_path / "log.jsonl", [PLAIN])
-    with pytest.raises(cr.CounterrankError) as error:
-        read_log(path, **options)
-    assert message in str(error.value)
-
-
-HOSTILE = ["'; drop table cells; --", '"', "$.query_id", "a\0b", "*", "{}", "\\", "ö\u2028", "%s", "null", "]"]
-
-
-@pytest.mark.parametrize("word", HOSTILE)
-def test_hostile_values(tmp_path, word):
-    folder = tmp_path / word.replace("\0", "").replace("\\", "")  # DuckDB finds no files in a folder called \
-    folder.mkdir(exist_ok=True)
-    path = lines(folder / "it's [a] *.jsonl", [search(word, word), event("impression", word, word, 1)])
-    same = word.lower()
-    assert rows(path) == {(word, same, word, "1", False, False): 1}
-    with pytest.warns(UserWarning, match="no event is called"):
-        rows(lines(path, [ranking(word, word, [word]), interaction(word, word, "x")]), click_actions=(word,))
-    assert rows(lines(path, [ranking(word, word, [word]), interaction(word, word)])) == {
-        (word, same, word, "1", True, False): 1
-    }
-
-
-# Random pages: the same clicks as CSV, as impressions and clicks, as lists and clicks, and as rankings.
-PAGES = st.lists(
-    st.tuples(
-        st.sampled_from(["red shoes", "hats", "ö"]),
-        st.permutations("abcde").flatmap(lambda all: st.integers(1, 5).map(lambda n: all[:n])),
-        st.sets(st.integers(0, 4)),
-    ),
-    min_size=1,
-    max_size=8,
-)
-CANDIDATES = cr.RankingData(
-    np.zeros((15, 1)), [0, 5, 10, 15], query_ids=["hats", "red shoes", "ö"], doc_ids=list("abcde") * 3
-)
-
-
-@FEW
-@given(pages=PAGES, base=st.sampled_from([0, 1]))
-def test_the_same_pages_in_each_format(tmp_path_factory, pages, base):
-    folder = tmp_path_factory.mktemp("log")
-    text = ["session_id,query_id,doc_id,rank,clicked"]
-    impressions, lists, rankings = [], [], []
-    for i, (query, docs, clicked) in enumerate(pages):
-        clicks = [docs[rank] for rank in clicked if rank < len(docs)]
-        text += [f"{i},{query},{doc},{rank + base},{int(doc in clicks)}" for rank, doc in enumerate(docs)]
-        impressions += [search(f"s{i}", query.title())]
-        impressions += [event("impression", f"s{i}", doc, rank + base) for rank, doc in enumerate(docs)]
-        lists += [search(f"s{i}", query.upper(), docs)]
-        rankings += [ranking(f"r{i}", query, docs)]
-        impressions += [event("click", f"s{i}", doc) for doc in clicks]
-        lists += [event("click", f"s{i}", doc) for doc in clicks * 2]
-        rankings += [interaction(f"r{i}", doc) for doc in clicks]
-    (folder / "log.csv").write_text("\n".join(text))
-    expected = read_log(folder / "log.csv", CANDIDATES, rank_base=base)
-    for name, documents in (("impressions", impressions), ("lists", lists), ("rankings", rankings)):
-        found = read_log(lines(folder / f"{name}.jsonl", documents[::-1]), CANDIDATES, rank_base=base)
-        assert found.sessions.tolist() == expected.sessions.tolist()
-        for field in ("docs", "ranks", "impressions", "clicks"):
-            np.testing.assert_array_equal(getattr(found, field), getattr(expected, field))
-
-
-NAMES = st.sampled_from(["s1", "s2", "", None, 7])
-DOCS = st.sampled_from(["a", "b", "", None, 7])
-TYPED = st.sampled_from(["x", " X", "", None, "y  z"])
-UBI = st.lists(
-    st.builds(event, st.sampled_from(["impression", "click", "VIEW"]), NAMES, DOCS, st.sampled_from([0, 1, 2, None]))
-    | st.builds(
-        event, st.sampled_from(["impression", "Click"]), NAMES, DOCS, st.sampled_from([1, "2"]), user_query=TYPED
-    )
-    | st.builds(search, NAMES, TYPED, st.none() | st.lists(st.sampled_from("ab"), max_size=3)),
-    max_size=12,
-)
-METARANK = st.lists(
-    st.builds(ranking, NAMES, TYPED.filter(lambda text: text is not None), st.lists(DOCS, max_size=3))
-    | st.builds(interaction, NAMES, DOCS, st.sampled_from(["click", "CLICK", "like"])),
-    max_size=12,
-)
-
-
-def outcome(function, *arguments, **options):
-    """What a function returns, or the text of the error it raises."""
-    try:
-        return function(*arguments, **options), None
-    except cr.CounterrankError as error:
-        return None, str(error)
-
-
-ANY = {"ubi": (UBI, ubi_rows), "metarank": (METARANK, metarank_rows)}
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("format", ANY)
-def test_events_of_any_kind(tmp_path, format):
-    path: Path = tmp_path / "log.jsonl"
-    events, naive = ANY[format]
-
-    @FEW
-    @given(documents=events, base=st.sampled_from([0, 1]), junk=st.sampled_from(["", "{bad\n", "[]\n3\n"]))
-    def check(documents, base, junk):
-        lines(path, documents)
-        path.write_text(path.read_text() + junk)
-        expected = Counter(naive(documents, first_rank=base))
-        found, error = outcome(rows, path, format=format, rank_base=base)
-        if error:
-            assert "nothing tells what was shown" in error
-            assert all(row[5] for row in expected)
-            return
-        assert found == expected
-        options = LogOptions(format=format, rank_base=base, on_error="skip")
-        reading, error = outcome(read_parts, path, (), options=options)
-        if error:
-            assert "nothing is left" in error or "no rows" in error
-            return
-        report = reading.report
-        assert report.rows == sum(expected.values()) + bool(junk)
-        assert report.rows == report.used + sum(report.dropped.values())
-
-    check()
 
 
 def test_samples_in_the_docs(tmp_path):

@@ -122,9 +122,10 @@ def read_drift(path: PathLike, options: LogOptions | None = None) -> list[dict[s
         minute = f"cast(floor(({_seconds(columns)}) / {_MINUTE}) as bigint) as minute"
         engine.view("log", columns.normalised(minute))
         first = "count(*)" if columns.impressions else "count_if(rank = 1)"
+        shown = " and rank is not null" if columns.has("orphan") else ""
         counted = (
             f"select minute, {first} as pages, count(*) as impressions, count_if(clicked) as clicks from log "
-            "where minute is not null group by minute"
+            f"where minute is not null{shown} group by minute"
         )
         engine.reduce("minutes", counted, "looking at time")
         found = engine.local.execute("select * from minutes order by minute").fetchnumpy()
