@@ -115,9 +115,12 @@ def _ranks(ranks: list[dict[str, Any]]) -> list[list[str]]:
 def _weights(weights: dict[str, Any] | None) -> list[tuple[str, str]]:
     if weights is None:
         return []
+    size = weights["expected_effective_sample_size"]
+    expected = None if size is None else round(size)
     return [
         ("Effective sample size", number(round(weights["effective_sample_size"]))),
         ("… as a share of the clicks", percent(weights["effective_share_of_clicks"])),
+        ("… to be expected, were all candidates equally click-worthy", number(expected)),
         ("Weight in the heaviest 1 % of clicks", percent(weights["share_of_heaviest_percent"])),
         ("Weight of the heaviest click", short_percent(weights["largest_share"])),
         ("Largest weight", number(weights["largest_weight"])),

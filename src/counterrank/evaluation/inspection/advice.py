@@ -25,8 +25,8 @@ def _propensities(found: Inspection) -> str:
 
 
 def _enough(found: Inspection) -> bool:
-    weights, hidden = found.weights, (found.coverage or {}).get("never_examinable", 0)
-    return weights is not None and not hidden and weights["effective_sample_size"] >= found.target_size
+    hidden = (found.coverage or {}).get("never_examinable", 0)
+    return found.weights is not None and not hidden and found.usable_size >= found.target_size
 
 
 def _randomise(found: Inspection) -> str:
@@ -71,10 +71,9 @@ def _randomise(found: Inspection) -> str:
 
 def _sessions(found: Inspection) -> str:
     """How long to go on as before; only where the policy reaches everything."""
-    weights, covered = found.weights, found.coverage or {}
-    if weights is None or covered.get("never_examinable", 1) or _enough(found) or not weights["effective_sample_size"]:
+    if (found.coverage or {}).get("never_examinable", 1) or _enough(found) or not found.usable_size:
         return ""
-    times = found.target_size / weights["effective_sample_size"]
+    times = found.target_size / found.usable_size
     return (
         f"Or go on as before: about {about(times * found.overview['sessions'])} sessions in all, {times:.2g} times "
         f"as many, bring the effective sample size to {found.target_size:,}."

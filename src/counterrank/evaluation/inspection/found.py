@@ -88,6 +88,15 @@ class Inspection:
         return next(finding.level for finding in self.verdict if finding.about == about)
 
     @property
+    def usable_size(self) -> float:
+        """The effective sample size, or that to be expected of the policy where that is less; 0 without weights."""
+        if self.weights is None:
+            return 0.0
+        expected = self.weights["expected_effective_sample_size"]
+        size = float(self.weights["effective_sample_size"])
+        return size if expected is None else min(size, float(expected))
+
+    @property
     def headline(self) -> str:
         """The verdict in one line."""
         parts = []

@@ -76,7 +76,7 @@ def inspect_clicks(
         sessions=sessions_table(clicks),
         pages=page_evidence(clicks, seen),
         connected=connected_ranks(seen),
-        weights=None if by_cell is None else weight_table(clicks, by_cell),
+        weights=None if by_cell is None else weight_table(clicks, by_cell, given.rho),
         coverage=coverage_table(clicks, given.policy, given.scores, given.exam, given.rho),
         policy_check=given.compare(seen),
         logged_check=None if given.rho is None else logged_check(clicks, given.rho),

@@ -40,7 +40,12 @@ def _policy_aware(found: Inspection) -> Judged:
         f"({percent(weights['effective_share_of_clicks'])}); the heaviest 1 % hold "
         f"{percent(weights['share_of_heaviest_percent'])} of the weight."
     )
-    if size < found.target_size:
+    if found.usable_size < size / 2:
+        text += (
+            f" Under this policy some {about(found.usable_size)} are to be expected, were all candidates equally "
+            "click-worthy: the heaviest clicks have not happened yet."
+        )
+    if found.usable_size < found.target_size:
         return "warning", f"{_covered(found)} But {text} The target is {found.target_size:,}."
     unseen = (found.coverage or {}).get("never_shown", 0)
     candidates = (found.coverage or {}).get("candidates", 0)

@@ -14,10 +14,11 @@ from counterrank.evaluation.click_evidence import concentration
 _SMALLEST = 1e-200
 
 
-def weight_table(clicks: ClickCounts, propensities: FloatArray) -> dict[str, Any]:
+def weight_table(clicks: ClickCounts, propensities: FloatArray, rho: FloatArray | None = None) -> dict[str, Any]:
     """What the weights 1 / propensity of the clicks add up to, from the propensity of each cell.
 
-    Clicks on documents with no chance to be examined are counted apart: policy-aware weights refuse them.
+    Clicks on documents with no chance to be examined are counted apart: policy-aware weights refuse them. Where the
+    propensities `rho` of all documents are known, see `expected_size` for what else they tell.
     """
     possible = propensities >= _SMALLEST
     own = possible & (clicks.clicks > 0)
@@ -29,6 +30,7 @@ def weight_table(clicks: ClickCounts, propensities: FloatArray) -> dict[str, Any
         "impossible_clicks": int(clicks.clicks[~possible].sum()),
         "effective_sample_size": size,
         "effective_share_of_clicks": size / n if n else 0.0,
+        "expected_effective_sample_size": None if rho is None else expected_size(clicks, float(numbers @ weights), rho),
         "largest_weight": float(weights.max(initial=0.0)),
         "largest_share": largest,
         "share_of_heaviest_percent": heaviest_share(numbers, weights, 0.01),
@@ -36,6 +38,29 @@ def weight_table(clicks: ClickCounts, propensities: FloatArray) -> dict[str, Any
             propensities[possible], clicks.impressions[possible], clicks.clicks[possible]
         ),
     }
+
+
+def expected_size(clicks: ClickCounts, weight: float, rho: FloatArray) -> float:
+    """The effective sample size to be expected were all candidates that can be examined equally click-worthy.
+
+        a (sum of s)^2 / sum of s / rho,   a = weight / sum of s,   s the sessions of each document's query
+
+    The size of the clicks themselves is too good where some documents are hardly ever examined: their clicks would be
+    the heaviest, and mostly have not happened yet. This one does not hang on which of them did.
+
+    Arguments:
+        weight: the sum of all weights.
+        rho: of every document.
+
+    >>> three = np.array([0, 1])
+    >>> log = ClickCounts("", np.array([0, 2]), np.array([10]), three, 0 * three + 1, 0 * three + 5, 0 * three + 2)
+    >>> expected_size(log, 8.0, np.array([0.5, 0.5]))  # 0.4 * 20^2 / 40
+    4.0
+    """
+    sessions = np.repeat(clicks.sessions, np.diff(clicks.offsets))
+    own = (sessions > 0) & (rho >= _SMALLEST)
+    total, below = float(sessions[own].sum()), float((sessions[own] / rho[own]).sum())
+    return weight * total / below if below else 0.0
 
 
 def heaviest_share(numbers: IntArray, weights: FloatArray, share: float) -> float:
