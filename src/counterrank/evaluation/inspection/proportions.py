@@ -60,7 +60,7 @@ def clustered(clicks: ArrayLike, shown: ArrayLike) -> dict[str, Any]:
         and high are None.
 
     >>> {key: round(value, 3) for key, value in clustered([5, 1, 3], [10, 10, 10]).items()}
-    {'rate': 0.3, 'low': 0.037, 'high': 0.827, 'effective': 15.75, 'queries': 3}
+    {'rate': 0.3, 'low': 0.054, 'high': 0.762, 'effective': 15.75, 'queries': 3}
     """
     n = np.asarray(shown, np.float64)
     c = np.asarray(clicks, np.float64)[n > 0]
@@ -87,7 +87,7 @@ def bernstein(distance: ArrayLike, variance: ArrayLike) -> FloatArray:
     Bernstein's inequality: true for any number of events, however unlikely they are.
 
     >>> bernstein([0.0, 30.0], [25.0, 25.0]).round(8).tolist()
-    [1.0, 5.2e-06]
+    [1.0, 5.21e-06]
     """
     t, v = np.abs(np.asarray(distance, np.float64)), np.asarray(variance, np.float64)
     exponent = np.zeros(np.broadcast(t, v).shape)
