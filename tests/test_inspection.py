@@ -17,7 +17,7 @@ from counterrank.evaluation.inspection import ESTIMATORS, LEVELS, inspect_clicks
 from counterrank.evaluation.inspection.coverage import coverage_table, rank_bins, ranks_of
 from counterrank.evaluation.inspection.drift import drift_table
 from counterrank.evaluation.inspection.proportions import NORMAL, bernstein, clustered, wilson
-from counterrank.evaluation.inspection.ranks import Seen, connected_ranks, page_evidence, rank_table
+from counterrank.evaluation.inspection.ranks import Seen, page_evidence, rank_table
 from counterrank.evaluation.inspection.weights import heaviest_share, propensity_histogram, weight_table
 from tests import naive_inspection as naive
 
@@ -79,7 +79,7 @@ def test_counts_are_those_of_the_slow_version(counts):
     rows = rank_table(seen, None)
     assert [{key: row[key] for key in wanted[0]} for row in rows] == [pytest.approx(row) for row in wanted]
     assert page_evidence(counts, seen)["ranks_that_change"] == naive.changing_ranks(counts)
-    assert connected_ranks(seen) == naive.groups_of_ranks(counts)
+    assert inspect_clicks(counts).connected == naive.groups_of_ranks(counts)
     scores = np.cos(np.arange(counts.n_docs))
     table = coverage_table(counts, None, scores, None)
     by_rank = naive.coverage_rows(counts, ranks_of(scores, counts.offsets))

@@ -56,7 +56,7 @@ class Inspection:
         ranks: by rank, see `rank_table`.
         sessions: sessions per query, see `sessions_table`.
         pages: how the pages vary, see `page_evidence`.
-        connected: ranks in groups that can be compared, see `connected_ranks`.
+        connected: ranks in groups that can be compared, see `examination.connected_ranks`.
         weights: of the clicks, see `weight_table`; None without propensities.
         coverage: of the candidates, see `coverage_table`; None without ranking data.
         policy_check: whether the log contradicts the policy, see `policy_check`; None if it was not compared.

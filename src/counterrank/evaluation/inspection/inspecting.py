@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.examination import Examination, check_examination, connected_ranks
 from counterrank.clicks.policies.base import as_policy, components_of, knows_propensity, propensity_of
 from counterrank.common.checks import FloatArray, check_vector
 from counterrank.common.errors import CounterrankError
@@ -20,7 +20,7 @@ from counterrank.evaluation.inspection.consistency import logged_check, policy_c
 from counterrank.evaluation.inspection.coverage import coverage_table
 from counterrank.evaluation.inspection.drift import drift_table
 from counterrank.evaluation.inspection.found import Inspection, Known
-from counterrank.evaluation.inspection.ranks import Seen, connected_ranks, page_evidence, rank_table, sessions_table
+from counterrank.evaluation.inspection.ranks import Seen, page_evidence, rank_table, sessions_table
 from counterrank.evaluation.inspection.remedies import Expected, remedies
 from counterrank.evaluation.inspection.samples import QuerySample
 from counterrank.evaluation.inspection.verdict import advise, judge
@@ -75,7 +75,7 @@ def inspect_clicks(
         ranks=rank_table(seen, given.exam),
         sessions=sessions_table(clicks),
         pages=page_evidence(clicks, seen),
-        connected=connected_ranks(seen),
+        connected=_connected(clicks, seen),
         weights=None if by_cell is None else weight_table(clicks, by_cell, given.rho),
         coverage=coverage_table(clicks, given.policy, given.scores, given.exam, given.rho),
         policy_check=given.compare(seen),
@@ -151,6 +151,13 @@ class _Given:
             return None
         expected = Expected.of(self.clicks, by_cell, self.rho, self.scores, self.exam)
         return remedies(expected, self.clicks.n_sessions, target)
+
+
+def _connected(clicks: ClickCounts, seen: Seen) -> list[list[int]]:
+    """Ranks in groups that documents connect; those at which nothing was shown are left out."""
+    shown = set(seen.ranks.tolist())
+    groups = ([rank for rank in group if rank in shown] for group in connected_ranks(clicks))
+    return [group for group in groups if group]
 
 
 def _overview(clicks: ClickCounts) -> dict[str, Any]:

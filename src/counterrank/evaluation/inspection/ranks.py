@@ -121,38 +121,6 @@ def _looks(changing: Any, shown: Any) -> str:
     return "all ranks change" if changing[shown].all() else "some ranks change"
 
 
-def connected_ranks(seen: Seen) -> list[list[int]]:
-    """Ranks in groups, two of them together if some document was seen at both and clicked, or if others link them.
-
-    Only within a group can clicks at two ranks be compared on the same document, which is what telling position from
-    relevance takes (Agarwal et al., Estimating position bias without intrusive interventions, 2019). A document that
-    was never clicked compares nothing.
-
-    >>> ranks, docs = np.array([1, 2, 3]), np.array([0, 0, 1])
-    >>> connected_ranks(Seen(docs, ranks, 0 * docs, 0 * docs + 9, 0 * docs + 1))
-    [[1, 2], [3]]
-    """
-    depth = int(seen.ranks.max(initial=0))
-    clicked = np.bincount(seen.docs, seen.clicks, minlength=1) > 0
-    same = np.flatnonzero((np.diff(seen.docs) == 0) & clicked[seen.docs[:-1]])
-    links = np.unique(seen.ranks[same] * (depth + 1) + seen.ranks[same + 1])
-    root = np.arange(depth + 1)
-
-    def find(rank: int) -> int:
-        while root[rank] != rank:
-            root[rank] = root[root[rank]]
-            rank = int(root[rank])
-        return rank
-
-    for link in links.tolist():
-        one, two = find(link // (depth + 1)), find(link % (depth + 1))
-        root[max(one, two)] = min(one, two)
-    groups: dict[int, list[int]] = {}
-    for rank in np.unique(seen.ranks).tolist():
-        groups.setdefault(find(rank), []).append(rank)
-    return list(groups.values())
-
-
 def sessions_table(clicks: ClickCounts) -> dict[str, Any]:
     """How often queries were asked: quantiles over those that were, and a histogram."""
     asked = clicks.sessions[clicks.sessions > 0]

@@ -139,7 +139,8 @@ def _hidden(found: Inspection) -> Judged | None:
         return "bad", (
             f"{covered['never_examinable']:,} of {covered['candidates']:,} candidates "
             f"({percent(covered['never_examinable'] / covered['candidates'])}), in "
-            f"{some(covered['queries_with_a_never_examinable_candidate'], 'query', 'queries')}, can never be examined"
+            f"{some(covered['queries_with_a_never_examinable_candidate'], 'query', 'queries')}, "
+            f"{'have propensity 0' if found.known.propensities == 'rho' else 'can never be examined'}"
             f"{', all ' + where if where else ''}: no click can speak for them (eq:awarecond)."
         )
     if "never_examinable" not in covered and covered["never_shown"]:
