@@ -545,6 +545,7 @@ def test_a_change_is_found():
 
 def test_few_periods_are_not_tested():
     log = make_log(policies.ReplaceLast(3), 500)
+    assert inspect_clicks(log, drift=[]).drift is None
     assert inspect_clicks(log, drift=periods([100, 200, 300])).drift["changed"] is None
     quiet = inspect_clicks(log, drift=[*periods([10, 20]), {"begin": "x", "pages": 0, "impressions": 0, "clicks": 0}])
     assert quiet.drift["periods"][2]["click rate"] is None
@@ -559,7 +560,7 @@ BAD = {
     "no curve": ({"exam": "steep"}, "exam: str; expected an examination curve"),
     "target": ({"target_size": 0}, "target_size=0: expected a whole number of at least 1"),
     "other data": ({"data": make_data(3)}, "counted against other data"),
-    "no periods": ({"drift": []}, "drift: expected a list of periods"),
+    "no periods": ({"drift": "daily"}, "drift: expected a list of periods"),
     "a period without clicks": ({"drift": [{"begin": 1, "pages": 1, "impressions": 1}]}, "period 0 has no clicks"),
     "too many clicks": ({"drift": periods([2000])}, "period 0 has 2000 clicks of 1000 impressions"),
 }

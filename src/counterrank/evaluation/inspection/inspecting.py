@@ -52,7 +52,8 @@ def inspect_clicks(
         rho: P(examined | query, policy) of each document, if it is not to be computed from the policy; without either,
             those logged with the clicks are used.
         exam: how likely each rank is examined; that of the clicks if None.
-        drift: periods in the order of time, each with `begin`, `pages`, `impressions` and `clicks`.
+        drift: periods in the order of time, each with `begin`, `pages`, `impressions` and `clicks`;
+            none if there are no times.
         target_size: the effective sample size to aim at. The sum of all weights then has a relative standard error of
             about 1 / sqrt(target_size).
 
@@ -80,7 +81,7 @@ def inspect_clicks(
         coverage=coverage_table(clicks, given.policy, given.scores, given.exam, given.rho),
         policy_check=given.compare(seen),
         logged_check=None if given.rho is None else logged_check(clicks, given.rho),
-        drift=None if drift is None else drift_table(drift),
+        drift=None if drift is None or not len(drift) else drift_table(drift),
         remedies=given.remedies(by_cell, int(target_size)),
     )
     return replace(found, verdict=judge(found), advice=advise(found))
