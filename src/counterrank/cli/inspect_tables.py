@@ -20,7 +20,8 @@ def print_inspection(found: dict[str, Any]) -> None:
     print_table("Overview", ("", "value"), [*_words(_overview(found)), *_pages(found)])
     rows = found["ranks"][:_RANKS]
     if rows:
-        print_table("By rank (95 % intervals over queries)", tuple(rows[0]), [tuple(row.values()) for row in rows])
+        over = "over queries" if found["overview"]["queries_asked"] > 1 else "of independent impressions"
+        print_table(f"By rank (95 % intervals {over})", tuple(rows[0]), [tuple(row.values()) for row in rows])
     for title, key in (("Weights of clicks (1 / propensity)", "weights"), ("Coverage of the candidates", "coverage")):
         if found[key]:
             print_table(title, ("", "value"), _words(found[key]))

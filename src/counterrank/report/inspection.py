@@ -17,7 +17,8 @@ MARKS = {"good": ("âœ“", "supported"), "warning": ("!", "with care"), "bad": ("â
 def write_inspection_report(found: dict[str, Any], path: PathLike) -> Path:
     """Write the page of an inspection, which holds all it needs, to `path`; returns the path.
 
-    `found` is what `Inspection.summary()` gives; `clicks` and `data`, where they are from, may be added.
+    `found` is what `Inspection.summary()` gives; `clicks` and `data`, where they are from, may be added, and `read`,
+    the summary of what became of the rows of a log.
 
     >>> import tempfile
     >>> from counterrank import examination, make_ranking_data, policies, simulation
@@ -45,6 +46,7 @@ def write_inspection_report(found: dict[str, Any], path: PathLike) -> Path:
         weights=_weights(found["weights"]),
         coverage=_coverage(found["coverage"]),
         check=_check(found),
+        read=_read(found.get("read")),
         drift=_drift(found["drift"]),
         remedies=_remedies(found["remedies"]),
     )
@@ -170,6 +172,21 @@ def _drift(drift: dict[str, Any] | None) -> str:
     if drift["scatter"] is not None:
         words += f" Rates scatter {number(drift['scatter'])} times as much as independent clicks would."
     return words
+
+
+def _read(read: dict[str, Any] | None) -> dict[str, Any]:
+    """What became of the rows of a log."""
+    if read is None:
+        return {}
+    faults = [
+        (f"{fault['unit']} that {fault['kind']}", number(fault["count"]), fault["example"]) for fault in read["faults"]
+    ]
+    words = (
+        f"{counted(read['rows'], 'row')} read, {read['rows_used']:,} of them used, {counted(read['pages'], 'page')}."
+    )
+    if read["rows_dropped"]:
+        words += f" Dropped: {counted(read['rows_dropped'], 'row')}, with {counted(read['pages_dropped'], 'page')}."
+    return {"words": words, "faults": faults}
 
 
 def _remedies(table: dict[str, Any] | None) -> dict[str, Any]:

@@ -16,11 +16,12 @@ _BROAD = 8.0  # from largest to smallest rate: a logarithm shows them all
 def inspection_specs(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Charts by the id of their place on the page; those without numbers are left out.
 
-    >>> inspection_specs({"ranks": [], "weights": None, "coverage": None, "sessions": {"histogram": []}, "drift": None})
+    >>> nothing = {"ranks": [], "weights": None, "coverage": None, "drift": None}
+    >>> inspection_specs(nothing | {"overview": {"queries_asked": 0}, "sessions": {"histogram": []}})
     {}
     """
     made = {
-        "rates": _rates(found["ranks"]),
+        "rates": _rates(found["ranks"], found["overview"]["queries_asked"]),
         "propensities": _propensities((found["weights"] or {}).get("histogram") or []),
         "old-ranks": _old_ranks((found["coverage"] or {}).get("by_old_rank") or []),
         "sessions": _sessions(found["sessions"]["histogram"]),
@@ -79,7 +80,7 @@ def _points(rows: list[dict[str, Any]], x: Any, log: bool, title: tuple[str, str
     return chart
 
 
-def _rates(ranks: list[dict[str, Any]]) -> Any:
+def _rates(ranks: list[dict[str, Any]], queries: int) -> Any:
     import altair as alt
 
     kept = [row for row in ranks[:_RANKS] if row["click rate"] is not None]
@@ -93,7 +94,8 @@ def _rates(ranks: list[dict[str, Any]]) -> Any:
     seen = [row["rate"] for row in rows if row["rate"] > 0.0]
     log = bool(seen) and max(seen) / min(seen) > _BROAD and all(row["low"] > 0.0 for row in rows)
     curve = "; dashed: P(examined), scaled to the first rank" if any("expected" in row for row in rows) else ""
-    title = ("Click rate by rank", f"{'log axis; ' if log else ''}bars: 95 % intervals over queries{curve}")
+    over = "over queries" if queries > 1 else "of independent impressions"
+    title = ("Click rate by rank", f"{'log axis; ' if log else ''}bars: 95 % intervals {over}{curve}")
     domain = [rows[0]["rank"] - 0.5, rows[-1]["rank"] + 0.5]
     values = [row["rank"] for row in rows]
     ticks = alt.Axis(values=values, labelOverlap="greedy", grid=False, format="d")

@@ -18,10 +18,17 @@ def advise(found: Inspection) -> tuple[str, ...]:
 def _propensities(found: Inspection) -> str:
     if found.weights is not None:
         return ""
-    return (
+    text = (
         "Log a propensity with each document that is shown (policy.display gives it), or name what made the pages: "
         "--policy, --logger and --examination."
     )
+    if found.known.policy is None and found.pages["ranks_that_change"]:
+        median = found.sessions["quantiles"]["median"]
+        text += (
+            " Where that is not known, --policy estimated takes display frequencies (half of the queries have "
+            f"{about(median)} sessions or fewer to tell them), --policy fitted-plackett-luce a fitted policy."
+        )
+    return text
 
 
 def _enough(found: Inspection) -> bool:

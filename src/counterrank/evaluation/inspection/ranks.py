@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
@@ -91,6 +92,8 @@ def page_evidence(clicks: ClickCounts, seen: Seen) -> dict[str, Any]:
     Only queries asked twice or more can tell. `looks_like` is "one page per query" where none of them ever changed,
     "only the last rank changes" (as under replace-last), "all ranks change", "some ranks change", or "not known" where
     no query was asked twice. A page may also change because the ranker did; the log alone cannot tell these apart.
+    `comparing_clicks` are those on documents seen at several ranks, by rank; `comparing_queries` is how many queries of
+    equal weight would have them, (sum of clicks)^2 / sum of clicks^2.
     """
     again = clicks.sessions > 1
     own = again[seen.queries]
@@ -107,6 +110,18 @@ def page_evidence(clicks: ClickCounts, seen: Seen) -> dict[str, Any]:
         "looks_like": _looks(changing, shown_at),
         "documents_shown": int(np.count_nonzero(moving)),
         "documents_at_several_ranks": int(np.count_nonzero(moving > 1)),
+        **_comparisons(seen, moving > 1),
+    }
+
+
+def _comparisons(seen: Seen, moving: NDArray[np.bool_]) -> dict[str, Any]:
+    """The clicks on documents seen at several ranks: how many at each rank, and of how many queries of equal weight."""
+    own = moving[seen.docs]
+    by_query = np.bincount(seen.queries[own], seen.clicks[own], minlength=1)
+    squares = float(np.square(by_query).sum())
+    return {
+        "comparing_clicks": np.bincount(seen.ranks[own], seen.clicks[own], seen.ranks.max(initial=0) + 1)[1:].tolist(),
+        "comparing_queries": float(by_query.sum()) ** 2 / squares if squares else 0.0,
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from counterrank.evaluation.inspection.advice import advise
 from counterrank.evaluation.inspection.found import Finding, Inspection
 from counterrank.evaluation.inspection.words import about, old_ranks, percent, rank_list, some
@@ -10,6 +12,8 @@ __all__ = ["advise", "judge"]
 
 FEW_SESSIONS = 50  # per query: below, EM with a free relevance per document is about 10 % off
 UNSEEN = 0.05  # share of candidates on no page, from which on it matters
+FEW_QUERIES = 20  # as where `examination.estimate` gives no intervals over queries
+ROUGH = 0.1  # standard error of a ratio of two ranks, sqrt(1 / clicks + 1 / clicks), at best
 _DIFFERS = 0.001  # share of impressions whose logged propensity is another one
 
 
@@ -22,6 +26,10 @@ def judge(found: Inspection) -> tuple[Finding, ...]:
 
 
 Judged = tuple[str, str]
+_TOGETHER = (
+    " It learns to order documents that were shown together; of others it knows nothing, so it stays biased towards "
+    "the old ranking."
+)
 
 
 def _policy_aware(found: Inspection) -> Judged:
@@ -185,15 +193,15 @@ def _policy_oblivious(found: Inspection) -> Judged:
 def _rerank(found: Inspection) -> Judged:
     level, _ = _policy_oblivious(found)
     if found.known.pages is None:
-        return "bad", "Needs whole pages, which these counts do not hold (simulate --displays keeps them)."
+        return "warning", (
+            "Needs whole pages, which these counts do not hold: a log has them (train --log), simulate keeps them with "
+            f"--displays.{_TOGETHER}"
+        )
     if found.known.examination is None:
         return "warning", "The pages are there, but the examination curve must be known."
     if level == "good":
         return "good", "Every page shows all candidates, so ranking within pages is ranking them all."
-    return "warning", (
-        f"{some(found.known.pages, 'distinct page')} are there. It learns to order documents that were shown "
-        "together; of others it knows nothing, so it stays biased towards the old ranking."
-    )
+    return "warning", (f"{some(found.known.pages, 'distinct page')} are there.{_TOGETHER}")
 
 
 def _naive(found: Inspection) -> Judged:
@@ -228,13 +236,26 @@ def _position_bias(found: Inspection) -> Judged:
         f"All {len(ranks)} ranks are connected: {found.pages['documents_at_several_ranks']:,} of "
         f"{found.pages['documents_shown']:,} documents were seen at several of them."
     )
+    clicks = [found.pages["comparing_clicks"][rank - 1] for rank in ranks]
+    if not all(clicks):
+        return "bad", f"{text} But none of them was clicked at rank {ranks[clicks.index(0)]}: nothing compares it."
+    doubts = _doubts(found, clicks)
+    return ("warning", f"{text} But {'; '.join(doubts)}.") if doubts else ("good", text)
+
+
+def _doubts(found: Inspection, clicks: list[float]) -> list[str]:
+    """What makes an estimated curve rough, from the clicks that compare at each rank."""
+    error, queries = math.sqrt(1.0 / clicks[0] + 1.0 / min(clicks)), found.pages["comparing_queries"]
     median = found.sessions["quantiles"]["median"]
+    doubts = []
+    if error > ROUGH:
+        least = some(int(min(clicks)), "click")
+        doubts.append(f"{least} at the least compared rank leave errors of {percent(error)} or more")
+    if queries < FEW_QUERIES:
+        doubts.append(f"the clicks that compare have the weight of {queries:.2g} queries, which others may not be like")
     if median < FEW_SESSIONS:
-        return (
-            "warning",
-            f"{text} But half of the queries have {about(median)} sessions or fewer: expect a rough curve.",
-        )
-    return "good", text
+        doubts.append(f"half of the queries have {about(median)} sessions or fewer, so EM will be biased")
+    return doubts
 
 
 _JUDGES = {

@@ -91,12 +91,13 @@ def propensity_histogram(propensities: FloatArray, impressions: IntArray, clicks
     shown = impressions > 0
     if not shown.any():
         return []
-    smallest = float(propensities[shown].min())
+    rounded = propensities * (1.0 - 1e-12)  # computed ones may lie a rounding error above an end
+    smallest = float(rounded[shown].min())
     n = 1
     while _edge(n) >= smallest and n < 60:
         n += 1
     ends = np.array([_edge(i) for i in range(n, -1, -1)])
-    which = np.clip(np.searchsorted(ends, propensities * (1.0 - 1e-12), side="left") - 1, 0, len(ends) - 2)
+    which = np.clip(np.searchsorted(ends, rounded, side="left") - 1, 0, len(ends) - 2)
     weight = np.where(clicks > 0, clicks / np.maximum(propensities, _SMALLEST), 0.0)
     total = float(weight.sum()) or 1.0
     sums = [np.bincount(which, values, len(ends) - 1) for values in (impressions, clicks, weight / total)]
