@@ -183,7 +183,9 @@ def test_inspect(place):
 
 def test_inspect_of_clicks_alone(place, tmp_path):
     shutil.copytree(place / "clicks" / "train", tmp_path / "clicks")
-    assert as_json("inspect", tmp_path / "clicks")["coverage"] is None
+    found = as_json("inspect", tmp_path / "clicks")["coverage"]
+    assert found["candidates"] >= found["never_shown"]
+    assert "by_old_rank" not in found
 
 
 def test_inspect_with_a_policy_tells_its_coverage(place):
@@ -269,7 +271,7 @@ BAD = {
     ("demo", "--queries", "3"): "queries=3: expected at least 20",
     ("select", DATA, "--clicks", "{place}/clicks"): "nothing to choose from",
     ("inspect", "{place}/clicks", "--part", "all"): "no clicks of the all part in it",
-    ("inspect", "{place}/clicks", "--data", DATA): "expected --policy and --logger too",
+    ("inspect", "{place}/clicks", "--data", DATA, "--policy", "replace-last:k=5"): "expected --logger too",
 }
 
 
