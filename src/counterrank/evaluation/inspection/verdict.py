@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 
-from counterrank.evaluation.inspection.advice import advise
 from counterrank.evaluation.inspection.found import Finding, Inspection
 from counterrank.evaluation.inspection.words import about, old_ranks, percent, rank_list, some
-
-__all__ = ["advise", "judge"]
 
 FEW_SESSIONS = 50  # per query: below, EM with a free relevance per document is about 10 % off
 UNSEEN = 0.05  # share of candidates on no page, from which on it matters
