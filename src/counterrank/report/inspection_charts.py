@@ -58,7 +58,7 @@ def _points(rows: list[dict[str, Any]], x: Any, log: bool, title: tuple[str, str
     y = _rate_axis(rows, log)
     tip = [alt.Tooltip(f"{name}:N", title=words) for name, words in (("at", "At"), ("value", "Click rate"))]
     tip += [alt.Tooltip("interval:N", title="95 % interval"), alt.Tooltip("shown:N", title="Impressions")]
-    base = _chart(rows, *title)
+    base = alt.Chart({"values": rows})
     spans = base.mark_rule(color=BLUE, strokeWidth=3, opacity=0.45, clip=True).encode(
         x, alt.Y("low:Q"), alt.Y2("high:Q")
     )
@@ -75,9 +75,8 @@ def _points(rows: list[dict[str, Any]], x: Any, log: bool, title: tuple[str, str
             point={"color": GREY, "shape": "square", "size": 18},
         )
         layers.insert(0, curve.encode(x, alt.Y("expected:Q")))
-    chart = alt.layer(*layers).properties(height=HEIGHT, width="container")
-    chart.title = alt.TitleParams(title[0], subtitle=title[1])
-    return chart
+    head = alt.TitleParams(title[0], subtitle=title[1])
+    return alt.LayerChart(layer=layers, height=HEIGHT, title=head, width="container")
 
 
 def _rates(ranks: list[dict[str, Any]], queries: int) -> Any:
