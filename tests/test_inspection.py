@@ -314,6 +314,7 @@ def test_one_rank_and_one_document():
     found = inspect_clicks(log, policy=policies.Deterministic(3), scores=np.zeros(4))
     assert [found.level(name) for name in ("naive", "policy-oblivious", "policy-aware")] == ["good"] * 3
     assert "at one rank" in text_of(found, "examination.estimate")
+    assert "holds one document" in text_of(found, "rerank")
 
 
 def test_a_log_without_ranking_data():
@@ -365,7 +366,7 @@ def test_few_sessions():
     found = inspect_clicks(make_log(policy, 500), policy=policy, scores=SCORES)
     assert found.level("policy-aware") == found.level("examination.estimate") == "warning"
     assert "The target is 10,000" in text_of(found, "policy-aware")
-    assert "half of the queries have 12 sessions or fewer" in text_of(found, "examination.estimate")
+    assert "the median query has 12 sessions" in text_of(found, "examination.estimate")
     assert found.advice[0].startswith("For an effective sample size of 10,000")
     easy = inspect_clicks(make_log(policy, 500), policy=policy, scores=SCORES, target_size=10)
     assert easy.level("policy-aware") == "good" or "on no page yet" in text_of(easy, "policy-aware")
@@ -391,7 +392,7 @@ def test_few_clicks_make_a_rough_curve():
     alone = make_log(policies.PlackettLuce(3, 1.0), 20_000, data=data, scores=SCORES[:12])
     found = inspect_clicks(alone)
     assert found.pages["comparing_queries"] == 1.0
-    assert "the weight of 1 queries" in text_of(found, "examination.estimate")
+    assert "the weight of 1 query," in text_of(found, "examination.estimate")
 
 
 def test_a_rank_without_a_click_compares_nothing():

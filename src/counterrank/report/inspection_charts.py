@@ -197,7 +197,7 @@ def _old_ranks(bins: list[dict[str, Any]]) -> Any:
 def _sessions(bins: list[dict[str, Any]]) -> Any:
     import altair as alt
 
-    if not bins:
+    if sum(row["queries"] for row in bins) < 2:
         return None
     rows = [
         {"bin": f"{row['from']:,}" if row["from"] == row["to"] else f"{row['from']:,} – {row['to']:,}"}

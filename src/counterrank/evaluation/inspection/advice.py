@@ -25,8 +25,8 @@ def _propensities(found: Inspection) -> str:
     if found.known.policy is None and found.pages["ranks_that_change"]:
         median = found.sessions["quantiles"]["median"]
         text += (
-            " Where that is not known, --policy estimated takes display frequencies (half of the queries have "
-            f"{about(median)} sessions or fewer to tell them), --policy fitted-plackett-luce a fitted policy."
+            " Where that is not known, --policy estimated takes display frequencies (the median query has "
+            f"{about(median)} sessions to tell them), --policy fitted-plackett-luce a fitted policy."
         )
     return text
 

@@ -189,6 +189,8 @@ def _policy_oblivious(found: Inspection) -> Judged:
 
 def _rerank(found: Inspection) -> Judged:
     level, _ = _policy_oblivious(found)
+    if found.overview["impressions"] <= found.overview["sessions"]:
+        return "bad", "Each page holds one document: there is nothing to order within it."
     if found.known.pages is None:
         return "warning", (
             "Needs whole pages, which these counts do not hold: a log has them (train --log), simulate keeps them with "
@@ -249,9 +251,10 @@ def _doubts(found: Inspection, clicks: list[float]) -> list[str]:
         least = some(int(min(clicks)), "click")
         doubts.append(f"{least} at the least compared rank leave errors of {percent(error)} or more")
     if queries < FEW_QUERIES:
-        doubts.append(f"the clicks that compare have the weight of {queries:.2g} queries, which others may not be like")
+        weight = f"{queries:.2g} quer{'y' if queries == 1.0 else 'ies'}"
+        doubts.append(f"the clicks that compare have the weight of {weight}, which others may not be like")
     if median < FEW_SESSIONS:
-        doubts.append(f"half of the queries have {about(median)} sessions or fewer, so EM will be biased")
+        doubts.append(f"the median query has {some(round(median), 'session')}, so EM will be biased")
     return doubts
 
 
