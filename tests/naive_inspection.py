@@ -68,6 +68,15 @@ def heaviest_share(numbers, weights, share):
     return sum(every[: max(1, math.ceil(share * len(every) - 1e-9))]) / sum(every)
 
 
+def ranks_by_score(scores, offsets):
+    """The rank of each document of its query, equal scores in document order."""
+    ranks = []
+    for begin, end in itertools.pairwise(offsets):
+        order = sorted(range(begin, end), key=lambda doc: -scores[doc])
+        ranks += [order.index(doc) + 1 for doc in range(begin, end)]
+    return ranks
+
+
 def coverage_rows(counts, old_ranks):
     """(old rank) to (candidates, never shown), of queries that were asked."""
     shown = {doc for _, doc, _ in places(counts)}

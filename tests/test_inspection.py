@@ -127,6 +127,14 @@ def test_weights_by_hand():
     assert weight_table(log, np.array([0.0, 0.25]))["impossible_clicks"] == 2
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), min_size=1, max_size=6), min_size=1, max_size=4))
+def test_old_ranks_are_those_of_a_stable_sort(queries):
+    offsets = np.concatenate(([0], np.cumsum([len(query) for query in queries])))
+    scores = np.concatenate(queries)
+    assert ranks_of(scores, offsets).tolist() == naive.ranks_by_score(scores, offsets.tolist())
+
+
 @given(st.integers(1, 5000))
 def test_groups_of_ranks_hold_every_rank_once(longest):
     bins = rank_bins(longest)

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.clicks.policies import coverage
+from counterrank.clicks.policies._plan import rank_queries
 from counterrank.clicks.policies.base import propensity_of
 from counterrank.common.checks import FloatArray, IntArray
+from counterrank.common.parallel import for_queries
 from counterrank.data.ids import query_of_rows
 
 _SINGLE = 10  # ranks that have a row of their own
@@ -24,9 +26,10 @@ def ranks_of(scores: FloatArray, offsets: IntArray) -> IntArray:
     >>> ranks_of(np.array([1.0, 3.0, 2.0, 5.0]), np.array([0, 3, 4])).tolist()
     [3, 1, 2, 1]
     """
-    order = np.lexsort((-scores, query_of_rows(offsets)))  # stable, so document order settles ties
-    ranks = np.empty(len(scores), np.int64)
-    ranks[order] = np.arange(len(scores)) - np.repeat(offsets[:-1], np.diff(offsets)) + 1
+    order, ranks = np.empty(len(scores), np.int64), np.empty(len(scores), np.int64)
+    for_queries(rank_queries, offsets, scores, order)
+    begins = np.repeat(offsets[:-1], np.diff(offsets))
+    ranks[begins + order] = np.arange(len(scores)) - begins + 1
     return ranks
 
 
