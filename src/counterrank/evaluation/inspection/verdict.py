@@ -162,7 +162,8 @@ def _affine(found: Inspection) -> Judged:
     if level == "bad":
         return "bad", "For the same reason as policy-aware."
     if found.known.policy is None or not found.known.scores:
-        return "bad", (
+        # propensities that were handed over may come from policies that are known where they were computed
+        return "warning" if found.known.propensities == "rho" else "bad", (
             "Needs the chance of each document at each rank, not propensities alone: the policy and what it ranked "
             "by must be known."
         )
