@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.displays import Displays
+from counterrank.clicks.examination import Examination
 from counterrank.clicks.policies import _page_likelihood as likelihood
 from counterrank.clicks.policies.ranked import PlackettLuce
 from counterrank.common.checks import FloatArray, check_cutoff, check_vector
@@ -25,6 +26,8 @@ _PARTS = 16  # sums over queries are taken in as many parts, so that they do not
 _CLOSE = 1e-8  # stop when the log-likelihood has less than this to gain
 _MOST = 500  # iterations
 _HALVINGS = 40
+_FOUND = 3.0  # times the candidates there are; of the right form it is within 10 % of 1 given 300 pages
+_CERTAIN = 0.01  # a page on average as likely as exp(-this) is no matter of chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +44,9 @@ class FittedPlackettLuce:
         uniform_log_likelihood: the same if all documents were equally likely: what is better than this was learned.
         pages: how many pages it was fitted to.
         short_pages: how many of them have fewer documents than the policy would show, min(k, candidates).
+        candidates_found: the sum of 1 / P(shown) over all documents shown, in units of the candidates of all sessions.
+            Near 1 if the policy is right, whatever it is; far above where pages hold documents that it all but rules
+            out.
         iterations: how many steps were taken.
         converged: whether the likelihood had nothing left to gain.
     """
@@ -53,6 +59,7 @@ class FittedPlackettLuce:
     uniform_log_likelihood: float
     pages: int
     short_pages: int
+    candidates_found: float
     iterations: int
     converged: bool
 
@@ -80,10 +87,10 @@ def fit_plackett_luce(
                   - ridge / 2 |w|^2,            s(d) = w . x(d), x scaled to [0, 1] in each query
 
     Frequencies know nothing of a query that was asked once. This shares what pages tell over queries, at the price of
-    a form: it is right if the policy draws by softmax of a score that is linear in the features. Compare the
-    log-likelihood with that of uniform pages, and propensities of frequent queries with `propensity_from_log`. Scores
-    are fitted by BFGS from w = 0; the problem is concave. Use `found.policy.propensity(found.scores, data.offsets,
-    exam)` as rho.
+    a form: it is right if the policy draws by softmax of a score that is linear in the features. A policy of another
+    form is found out by `candidates_found`, since E[sum over documents shown of 1 / P(shown)] is the number of
+    candidates; a warning comes above 3. Scores are fitted by BFGS from w = 0; the problem is concave. Use
+    `found.policy.propensity(found.scores, data.offsets, exam)` as rho.
 
     Arguments:
         data: what was searched.
@@ -91,7 +98,7 @@ def fit_plackett_luce(
         k: the length of the policy's pages; None for no cutoff. A longer page is an error; shorter ones than
             min(k, candidates) take part with what they show, with a warning, since propensities are those of full ones.
         ridge: a normal prior on the coefficients, of variance 1 / ridge. With 0, pages that a score explains without
-            error (a deterministic policy) have no maximum, and a warning says that it was not reached.
+            error (a deterministic policy) are the more likely the larger the score; a warning says so.
         errors: also the standard errors of the coefficients, which cost a pass over the pages with the Hessian.
         threads: None for all cores; the result does not depend on it.
 
@@ -111,31 +118,57 @@ def fit_plackett_luce(
     total = int(pages.sessions.sum())
     problem = _Problem(scaled, pages, prior, thread_count(threads))
     found, iterations, converged = _minimise(problem.value_and_gradient, problem.start())
-    if not converged:
-        warnings.warn(
-            f"fit_plackett_luce: not converged after {iterations} steps; pages may be of a policy without chance, "
-            "or try a larger ridge",
-            stacklevel=2,
-        )
-    if short:
-        warnings.warn(
-            f"fit_plackett_luce: {short:,} of {total:,} pages are shorter than the policy's, min(k, candidates); "
-            "propensities are those of full pages",
-            stacklevel=2,
-        )
+    value = problem.likelihood(found)[0] / total
+    policy, scores = PlackettLuce(depth), _scores(scaled, found, threads)
+    share = _candidates_found(policy, scores, counts, threads)
+    _warn(iterations, converged, value, short, total, share)
     uniform = problem.likelihood(np.zeros(data.n_features))[0]
     return FittedPlackettLuce(
-        policy=PlackettLuce(depth),
-        scores=_scores(scaled, found, threads),
+        policy=policy,
+        scores=scores,
         coefficients=found,
         standard_errors=problem.errors(found) if errors else None,
-        log_likelihood=problem.likelihood(found)[0] / total,
+        log_likelihood=value,
         uniform_log_likelihood=uniform / total,
         pages=total,
         short_pages=short,
+        candidates_found=share,
         iterations=iterations,
         converged=converged,
     )
+
+
+def _candidates_found(policy: PlackettLuce, scores: FloatArray, clicks: ClickCounts, threads: int | None) -> float:
+    """sum over documents shown of 1 / P(shown), over the candidates of all sessions."""
+    everywhere = Examination(np.ones(int(clicks.ranks.max())))
+    chances = policy.propensity(scores, clicks.offsets, everywhere, threads=threads)
+    shown = clicks.by_document(clicks.impressions)
+    found = np.divide(shown, np.maximum(chances, 1e-200), out=np.zeros(len(shown)), where=shown > 0.0)
+    return float(found.sum() / (clicks.sessions * np.diff(clicks.offsets)).sum())
+
+
+def _warn(iterations: int, converged: bool, value: float, short: int, total: int, share: float) -> None:
+    """Say what makes the fit doubtful."""
+    doubts = []
+    if not converged:
+        doubts.append(f"not converged after {iterations} steps; try a larger ridge")
+    if value > -_CERTAIN:
+        doubts.append(
+            "a score explains every page, so the policy seems to draw nothing at random, and propensities of what it "
+            "did not show are made up by the fit"
+        )
+    if short:
+        doubts.append(
+            f"{short:,} of {total:,} pages are shorter than the policy's, min(k, candidates); propensities are those "
+            "of full pages"
+        )
+    if share > _FOUND:
+        doubts.append(
+            f"pages hold documents that the fitted policy all but rules out (candidates_found={share:.3g}, expected "
+            "about 1), so the log is of a policy of another form; use policies.propensity_from_log"
+        )
+    for doubt in doubts:
+        warnings.warn(f"fit_plackett_luce: {doubt}", stacklevel=3)
 
 
 @dataclass(frozen=True, eq=False)
