@@ -100,9 +100,7 @@ def test_other_names_and_ranks_from_zero(place, tmp_path):
             np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
 
 
-@pytest.mark.parametrize(
-    "policy", ["estimated", "estimated:smoothing=auto", "estimated:confidence=0.9", "fitted-plackett-luce:k=5"]
-)
+@pytest.mark.parametrize("policy", ["estimated", "estimated:smoothing=auto", "fitted-plackett-luce:k=5"])
 def test_unknown_policies(place, tmp_path, policy):
     fixed = ("train", DATA, "--log", place / "log", *QUICK, *CURVE, "--out", tmp_path / "ranker")
     found = as_json(*fixed, "--policy", policy)

@@ -124,23 +124,17 @@ def _single(texts: list[str]) -> str:
 
 
 def _estimated(source: ClickSource, counts: ClickCounts, data: RankingData) -> FloatArray:
-    """Display frequencies of the log: `estimated`, `estimated:confidence=0.9`, `estimated:smoothing=auto`."""
+    """Display frequencies of the log: `estimated`, or `estimated:smoothing=auto`."""
     from counterrank.clicks.policies import propensity_from_log
 
-    settings = _settings(source.policies[0], ("confidence", "smoothing"))
-    confidence = settings.get("confidence")
-    smoothing: Any = settings.get("smoothing", "0")
-    found = propensity_from_log(
-        counts,
-        source.curve(counts),
-        smoothing=smoothing if smoothing == "auto" else _number(smoothing, "smoothing"),
-        confidence=None if confidence is None else _number(confidence, "confidence"),
-    )
+    smoothing: Any = _settings(source.policies[0], ("smoothing",)).get("smoothing", "0")
+    smoothing = smoothing if smoothing == "auto" else _number(smoothing, "smoothing")
+    found = propensity_from_log(counts, source.curve(counts), smoothing=smoothing)
     say(
         f"Propensities estimated from {counts.n_sessions:,} pages; {found.never_shown:,} of {counts.n_docs:,} "
         "candidates were never shown."
     )
-    return found.propensities if found.lower is None else found.lower
+    return found.propensities
 
 
 def _fitted(source: ClickSource, counts: ClickCounts, data: RankingData) -> FloatArray:
@@ -151,7 +145,8 @@ def _fitted(source: ClickSource, counts: ClickCounts, data: RankingData) -> Floa
     found = fit_plackett_luce(data, counts, None if k is None else int(_number(k, "k")), threads=source.threads)
     say(
         f"Fitted a Plackett-Luce policy to {found.pages:,} pages: log-likelihood {found.log_likelihood:.2f} a page, "
-        f"{found.uniform_log_likelihood:.2f} if pages were drawn uniformly."
+        f"{found.uniform_log_likelihood:.2f} if pages were drawn uniformly; by its propensities pages hold "
+        f"{found.candidates_found:.2g} times the candidates there are, 1 if the policy is of this form."
     )
     return found.policy.propensity(found.scores, data.offsets, source.curve(counts), threads=source.threads)
 
