@@ -54,9 +54,10 @@ def bradley_terry(wins: FloatArray) -> FloatArray:
         step = np.zeros(len(wins))
         step[1:] = np.linalg.solve(_information(wins, theta)[1:, 1:], score[1:])
         size = 1.0
-        while (new := _likelihood(wins, beta + size * step)) < value and size > 1e-10:
+        least = value - 1e-12 * abs(value)  # below it rounding alone decides
+        while (new := _likelihood(wins, beta + size * step)) < least and size > 1e-10:
             size /= 2.0
-        beta, value = beta + size * step, max(new, value)
+        beta, value = beta + size * step, new
         if np.abs(step).max() < _CLOSE:
             break
     return beta

@@ -11,7 +11,7 @@ from counterrank.common.checks import FloatArray
 
 # impressions from which a document's free relevance is known well enough, and how many clicks may lie on others
 WELL_SHOWN = 50
-MOST_RARE = 0.25
+MOST_RARE = 0.05
 # the half width of an interval, relative to the value
 WIDE = 0.2
 

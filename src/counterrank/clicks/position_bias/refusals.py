@@ -24,10 +24,10 @@ def check_connected(table: Seen) -> None:
     first = groups[0]
     fewer = f", or k={first[-1]}" if first == list(range(1, len(first) + 1)) and len(first) > 1 else ""
     raise CounterrankError(
-        f"clicks: no clicked document was seen at ranks of two of the groups {written(groups)}, so this log cannot tell "
-        "whether positions or documents set them apart; expected documents seen at several ranks: show some pages under "
-        "uniform-insert or plackett-luce, or swap two ranks on some pages (replace-last alone, or a fixed order, shows "
-        f"each document at one rank){fewer}"
+        f"clicks: no clicked document was seen at ranks of two of the groups {written(groups)}, so this log cannot "
+        "tell whether positions or documents set them apart; expected documents seen at several ranks: show some pages "
+        "under uniform-insert or plackett-luce, or swap two ranks on some pages (replace-last alone, or a fixed order, "
+        f"shows each document at one rank){fewer}"
     )
 
 
