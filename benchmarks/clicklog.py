@@ -2,8 +2,8 @@
 
     python -m benchmarks.clicklog ../shared/data/clicklog-yandex/log.csv.gz --out docs/position-bias
 
-LOG is a CSV file with session_id, query_id, doc_id, rank, clicked. Writes curves.svg, curves.png and numbers.json into
-the folder, and prints tables. See docs/position-bias.md for what they say.
+LOG is one CSV file with session_id, query_id, doc_id, rank, clicked. Writes curves.svg, curves.png and numbers.json
+into the folder, and prints tables. See docs/position-bias.md for what they say.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from benchmarks.clicklog_figure import write_figure
 from benchmarks.clicklog_models import MODELS, choose_strength, log_likelihoods
 from counterrank import examination
+from counterrank.clicks import read_log
 from counterrank.clicks.counts import SEEN_ONLY, ClickCounts
 from counterrank.common.errors import ExaminationWarning
 
@@ -29,7 +30,7 @@ RESAMPLES = 400
 
 @dataclass(frozen=True)
 class Log:
-    """The rows of a log: its page, query, query-document pair, rank from 1, and whether it was clicked."""
+    """The rows of a log, which counts do not keep: page, query, query-document pair, rank from 1, clicked or not."""
 
     pages: Any
     queries: Any
@@ -79,9 +80,8 @@ def estimated(counts: ClickCounts, method: str, **options: Any) -> Any:
         return examination.estimate(counts, method=method, **options)
 
 
-def curves(log: Log, seed: int) -> dict[str, Any]:
+def curves(counts: ClickCounts, log: Log, seed: int) -> dict[str, Any]:
     """Each method's curve on all pages, with both kinds of interval, and by resampling pages within their queries."""
-    counts = log.counts()
     shown, clicked = counts.by_rank(counts.impressions), counts.by_rank(counts.clicks)
     found: dict[str, Any] = {"click rate": {"values": (clicked / shown).tolist()}}
     draws = [log.counts(_resampled_pages(log, seed + i)) for i in range(RESAMPLES)]
@@ -194,7 +194,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder for figure and numbers")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    log = Log.read(options.log)
+    counts, log = read_log(options.log), Log.read(options.log)
     pages_of = np.bincount(log.queries[np.unique(log.pages, return_index=True)[1]])
     numbers = {
         "pages": log.n_pages,
@@ -202,8 +202,8 @@ def main() -> None:
         "largest_query": float(pages_of.max() / pages_of.sum()),
         "documents": int(log.offsets[-1]),
         "clicks": int(log.clicked.sum()),
-        "connected_ranks": examination.connected_ranks(log.counts()),
-        "curves": curves(log, options.seed),
+        "connected_ranks": examination.connected_ranks(counts),
+        "curves": curves(counts, log, options.seed),
         "held_out": held_out(log, options.seed),
     }
     _show(numbers)

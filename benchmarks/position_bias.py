@@ -22,8 +22,10 @@ from typing import Any
 import numpy as np
 
 from counterrank import RankingData, examination, policies, simulation
+from counterrank.clicks.position_bias.all_pairs import all_pairs
 from counterrank.clicks.position_bias.compared import compared
 from counterrank.clicks.position_bias.doubts import rare_share
+from counterrank.clicks.position_bias.em import em
 from counterrank.common.errors import CounterrankError
 
 K = 10
@@ -80,15 +82,13 @@ class World:
         )
 
 
-def estimated(log: Any, data: RankingData, method: str, target: str | None = None) -> dict[str, Any] | None:
+def estimated(log: Any, data: RankingData, method: str) -> dict[str, Any] | None:
     """Errors and intervals of one method on one log; None where it refuses."""
     begin = perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = examination.estimate(
-                log, method=method, target=target, data=data if method == "regression-em" else None
-            )
+            found = examination.estimate(log, method=method, data=data if method == "regression-em" else None)
         except CounterrankError:
             return None
     low, high = found.intervals[1:].T
@@ -135,16 +135,19 @@ def covered(case: Any, repetitions: int) -> dict[str, Any]:
     """How often intervals of both kinds hold the truth."""
     share, n_queries, each, zipf = case
     held: dict[str, list[Any]] = {}
+    effective = []
     for repetition in range(repetitions):
         world = World.make(share, n_queries, zipf, repetition)
         log = world.log(n_queries * each, repetition)
-        for method in METHODS[:2]:
+        table = compared(log, K)
+        for method, fit in (("all-pairs", all_pairs(table)), ("em", em(table))):
+            effective.append(fit.effective_queries)
             for target in ("queries", "these-queries"):
-                note = estimated(log, world.data, method, target)
-                if note is not None:
-                    held.setdefault(f"{method}, {target}", []).append(note["held"])
+                low, high = fit.intervals(target, 0.95)[1:].T
+                held.setdefault(f"{method}, {target}", []).append((low <= TRUE[1:]) & (TRUE[1:] <= high))
     shares = {name: float(np.mean(found)) for name, found in held.items()}
-    return {"relevant": share, "queries": n_queries, "sessions": each, "zipf": zipf, "held": shares}
+    row = {"relevant": share, "queries": n_queries, "sessions": each, "zipf": zipf, "held": shares}
+    return row | {"effective": float(np.mean(effective))}
 
 
 def main() -> None:
@@ -206,12 +209,12 @@ def _cell(summary: dict[str, Any]) -> str:
 
 def _show_coverage(rows: list[dict[str, Any]]) -> None:
     names = list(rows[0]["held"])
-    print("\n| relevant | queries | sessions a query | " + " | ".join(names) + " |")
-    print("|---|---:|---:|" + "---:|" * len(names))
+    print("\n| relevant | queries | worth | sessions a query | " + " | ".join(names) + " |")
+    print("|---|---:|---:|---:|" + "---:|" * len(names))
     for row in rows:
         held = " | ".join(f"{row['held'].get(name, float('nan')):.1%}" for name in names)
         asked = f"{row['queries']}{', Zipf' if row['zipf'] else ''}"
-        print(f"| {row['relevant']:.0%} | {asked} | {row['sessions']} | {held} |")
+        print(f"| {row['relevant']:.0%} | {asked} | {row['effective']:.0f} | {row['sessions']} | {held} |")
 
 
 if __name__ == "__main__":

@@ -58,8 +58,8 @@ def em_scores(
     """Information about log theta with gamma profiled out, the scores' variance over queries, what each query says.
 
     With p = theta gamma the score of a cell for log p is (c - n p) / (1 - p), its information
-    w = (n - c) p / (1 - p)^2. Profiling gamma out of a document leaves diag(w) - w w' / sum(w); where gamma is 1, its
-    bound, it is no parameter.
+    w = (n - c) p / (1 - p)^2. Profiling gamma out of a document leaves diag(w) - w w' / sum(w); where gamma is held
+    at its bound, 1, it is no parameter.
     """
     n_ranks = len(theta)
     information, of_queries = np.zeros((n_ranks, n_ranks)), np.zeros((n_ranks, n_ranks))
@@ -79,7 +79,8 @@ def em_scores(
                 total += w[ranks[i]]
             if total == 0.0:
                 continue
-            free = 1.0 if gamma[doc] < _MOST else 0.0
+            # at its bound by the scale alone, which is free, gamma is still a parameter
+            free = 0.0 if gamma[doc] >= _MOST and surprises > 1e-3 else 1.0
             for i in range(starts[doc], starts[doc + 1]):
                 own = w[ranks[i]]
                 score[ranks[i]] -= free * surprises * own / total

@@ -16,13 +16,13 @@ MOST_RARE = 0.05
 WIDE = 0.2
 
 
-def doubts(fit: Fit, table: Seen, method: str, intervals: FloatArray, target: str, asked: bool) -> tuple[str, ...]:
-    """One sentence for each."""
+def doubts(fit: Fit, table: Seen, method: str, intervals: FloatArray, reference: Fit, target: str) -> tuple[str, ...]:
+    """One sentence for each; `reference` is the fit of all pairs."""
     found = [
         *_above_one(fit),
         *(_rare(table) if method == "em" else ()),
+        *(_apart(fit, reference, target) if method != "all-pairs" else ()),
         *_wide(fit, intervals),
-        *([] if asked or target == "queries" else [_few_queries(fit)]),
     ]
     if fit.iterations >= MOST_STEPS:
         found.append(f"EM still moved after {MOST_STEPS:,} steps, so the values are not the likeliest ones")
@@ -45,8 +45,22 @@ def _rare(table: Seen) -> list[str]:
         return []
     return [
         f"{share:.0%} of the clicks compared are on documents shown fewer than {WELL_SHOWN} times, too few for a free "
-        "relevance each: EM is then off by up to 10 % and more, and its intervals do not show it; use 'all-pairs', or "
-        "'regression-em' where features explain the relevance"
+        "relevance each: EM is then off, by 10 % where nearly all are, and its intervals do not show it; use "
+        "'all-pairs', or 'regression-em' where features explain the relevance"
+    ]
+
+
+def _apart(fit: Fit, reference: Fit, target: str) -> list[str]:
+    """Outside intervals of all pairs that hold for all ranks together (Bonferroni): one sound curve in 20 at most."""
+    low, high = reference.intervals(target, 1.0 - 0.05 / (len(fit.theta) - 1)).T
+    off = np.where((fit.theta < low) | (fit.theta > high), np.abs(np.log(fit.theta / reference.theta)), 0.0)
+    worst = int(np.argmax(off))
+    if off[worst] <= 1e-6:
+        return []
+    return [
+        f"{fit.theta[worst]:.3g} at rank {worst + 1}, where all pairs say {reference.theta[worst]:.3g} "
+        f"({low[worst]:.3g} to {high[worst]:.3g}): what this method takes for relevance does not fit the log, and its "
+        "intervals do not show it; trust 'all-pairs'"
     ]
 
 
@@ -72,7 +86,8 @@ def _wide(fit: Fit, intervals: FloatArray) -> list[str]:
     ]
 
 
-def _few_queries(fit: Fit) -> str:
+def few_queries(fit: Fit) -> str:
+    """What intervals over these very queries are worth."""
     return (
         f"the log speaks with the weight of {fit.effective_queries:.1f} queries, too few for intervals over queries: "
         "these hold for new clicks on these very queries, if clicks on a page are independent"

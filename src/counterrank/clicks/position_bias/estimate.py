@@ -11,7 +11,7 @@ from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.position_bias import _all_pairs
 from counterrank.clicks.position_bias.all_pairs import all_pairs
 from counterrank.clicks.position_bias.compared import Seen, compared, seen
-from counterrank.clicks.position_bias.doubts import doubts
+from counterrank.clicks.position_bias.doubts import doubts, few_queries
 from counterrank.clicks.position_bias.em import em
 from counterrank.clicks.position_bias.fit import TARGETS, Fit
 from counterrank.clicks.position_bias.refusals import check_clicked, check_connected, connected_groups
@@ -49,7 +49,10 @@ def estimate_examination(
     fit = _fitted(used, method, data)
     chosen = target or ("queries" if fit.effective_queries >= MANY_QUERIES else "these-queries")
     intervals = fit.intervals(chosen, float(confidence))
-    words = doubts(fit, used, method, intervals, chosen, asked=target is not None)
+    reference = fit if method == "all-pairs" else all_pairs(table)
+    words = doubts(fit, used, method, intervals, reference, chosen)
+    if target is None and chosen == "these-queries":
+        words += (few_queries(fit),)
     for text in words:
         warnings.warn(f"examination.estimate: {text}", ExaminationWarning, stacklevel=_CALLER)
     return EstimatedExamination(
@@ -70,9 +73,11 @@ def estimate_examination(
 def connected(clicks: ClickCounts) -> list[list[int]]:
     """See `counterrank.examination.connected_ranks`."""
     check_counts(clicks)
-    if not len(clicks.ranks):
+    shown = np.unique(clicks.ranks[clicks.impressions > 0])
+    if not len(shown):
         return []
-    return connected_groups(compared(clicks, int(clicks.ranks.max())))
+    groups = connected_groups(compared(clicks, int(shown[-1])))
+    return [group for group in groups if group[0] in shown]  # a rank that was never shown is alone
 
 
 def last_rank(clicks: ClickCounts, k: Any) -> int:
