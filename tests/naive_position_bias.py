@@ -10,6 +10,7 @@ from collections import defaultdict
 from itertools import permutations
 
 import numpy as np
+from scipy import optimize
 
 
 def by_document(cells, k):
@@ -138,3 +139,22 @@ def gradient(function, x, step=1e-5):
 
 def hessian(function, x, step=1e-4):
     return np.array([gradient(lambda y, i=i: gradient(function, y, step)[i], x, step) for i in range(len(x))])
+
+
+def regression_curve(documents, features, k, ridge=1.0):
+    """theta by a general optimiser: the clicks' likelihood less ridge / 2 |w|^2, with theta_1 = 1 and theta <= 1.
+
+    `features` holds those of each document, without the constant.
+    """
+    rows = [(key, rank - 1, n, c) for key, ranks in documents.items() for rank, (n, c) in ranks.items()]
+    x = np.array([[*features[key], 1.0] for key, *_ in rows])
+    rank, n, c = (np.array(column) for column in zip(*(row[1:] for row in rows), strict=True))
+
+    def loss(parameters):
+        beta, w = np.append(0.0, parameters[: k - 1]), parameters[k - 1 :]
+        p = np.clip(np.exp(beta[rank]) / (1.0 + np.exp(-x @ w)), 1e-12, 1.0 - 1e-12)
+        return -(c * np.log(p) + (n - c) * np.log1p(-p)).sum() + ridge / 2.0 * w @ w
+
+    bounds = [(None, 0.0)] * (k - 1) + [(None, None)] * x.shape[1]
+    found = optimize.minimize(loss, np.full(len(bounds), -0.5), bounds=bounds, options={"maxiter": 2000, "ftol": 1e-14})
+    return np.exp(np.append(0.0, found.x[: k - 1]))

@@ -96,9 +96,7 @@ def test_ranks_that_nothing_connects_are_refused(policy, method):
     data, scores = world(20, n_docs=12)
     log = log_of(data, scores, 20_000, policy, examination.inverse_rank(k=4))
     assert examination.connected_ranks(log) == [[1], [2], [3], [4]]
-    with pytest.raises(
-        CounterrankError, match=r"groups \{1\}, \{2\}, \{3\}, \{4\}, so this log cannot tell .*uniform-ins"
-    ):
+    with pytest.raises(CounterrankError, match=r"groups \{1\}, \{2\}, \{3\}, \{4\}, so this log cannot.*uniform-ins"):
         examination.estimate(log, method=method, data=data if method == "regression-em" else None)
 
 
@@ -119,14 +117,14 @@ def test_what_is_connected_can_be_estimated_alone():
 def test_ranks_without_clicks_are_refused():
     data, scores = world(30, n_docs=8)
     log = log_of(data, scores, 3000, policies.PlackettLuce(k=4), examination.Examination([1, 0.5, 0.4, 0]))
-    with pytest.raises(CounterrankError, match="too few at rank 4.*k=3"):
+    with pytest.raises(CounterrankError, match=r"too few at rank 4.*k=3"):
         examination.estimate(log)
     assert len(examination.estimate(log, k=3).values) == 3
 
 
 def test_ranks_below_k_do_not_matter(small):
     """The cells up to k are all that counts."""
-    data, log = small
+    _, log = small
     inside = log.ranks <= 3
     cut = replace(log, **{name: getattr(log, name)[inside] for name in ("docs", "ranks", "impressions", "clicks")})
     for method in ("all-pairs", "em"):
@@ -161,10 +159,10 @@ def clicked_by(log, theta, gamma, seed):
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say():
-    """60 queries, pages of 4, 500 sessions each, 150 logs, 3 ranks; by queries and by clicks, each of three methods.
+    """60 queries, pages of 4, 500 sessions each, 100 logs, 3 ranks; by queries and by clicks, each of three methods.
 
-    Of 450 intervals 95 % should hold the truth; those of one log go together, so the standard deviation is between 1.0
-    and 1.8 points. 90 % to 99 % is passed by sound intervals with probability 0.99 or more, each. The seed is fixed.
+    Of 300 intervals 95 % should hold the truth; those of one log go together, so the standard deviation is between 1.3
+    and 2.2 points. Sound intervals lie within 89 % and 99.5 % with probability 0.99 or more, each. The seed is fixed.
     """
     data, scores = world(60, n_docs=12)
     theta = np.array([1.0, 0.6, 0.4, 0.3])
@@ -172,7 +170,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     scaled = data.normalized().features
     gamma = 1.0 / (1.0 + np.exp(2.5 - 3.0 * scaled[:, 0]))  # what regression-EM takes for granted
     held = {}
-    for seed in range(150):
+    for seed in range(100):
         drawn = clicked_by(log, theta, gamma, seed)
         table = compared(drawn, 4)
         fits = {"all-pairs": all_pairs(table), "em": em(table), "regression-em": regression_em(seen(drawn, 4), data)}
@@ -181,7 +179,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
                 low, high = fit.intervals(target, 0.95)[1:].T
                 held.setdefault((method, target), []).append((low <= theta[1:]) & (theta[1:] <= high))
     shares = {key: np.mean(found) for key, found in held.items()}
-    assert all(0.90 <= share <= 0.99 for share in shares.values()), shares
+    assert all(0.89 <= share <= 0.995 for share in shares.values()), shares
 
 
 def test_few_heavy_queries_are_counted_by_their_weight():
@@ -217,7 +215,7 @@ def test_more_than_rank_one_is_told_and_cut():
 
 def test_few_clicks_are_told():
     data, scores = world(100, n_docs=10)
-    log = log_of(data, scores, 1500, policies.PlackettLuce(k=4), examination.inverse_rank(k=4))
+    log = log_of(data, scores, 200, policies.PlackettLuce(k=4), examination.inverse_rank(k=4))
     with pytest.warns(ExaminationWarning, match=r"too few clicks for a narrow interval: from .* at rank \d"):
         examination.estimate(log)
 

@@ -13,7 +13,9 @@ from counterrank.clicks.position_bias.all_pairs import all_pairs, bradley_terry
 from counterrank.clicks.position_bias.compared import compared, seen
 from counterrank.clicks.position_bias.em import MOST_STEPS, em
 from counterrank.clicks.position_bias.refusals import check_clicked, connected_groups
+from counterrank.clicks.position_bias.regression import regression_em
 from counterrank.common.errors import CounterrankError
+from counterrank.data import RankingData
 from tests import naive_position_bias as naive
 
 DOCS = 3  # of each query
@@ -200,6 +202,18 @@ def test_the_scores_of_em_are_those_of_the_profile_likelihood(seed):
         return naive.gradient(lambda x: naive.profile_likelihood(own, x), beta)
 
     np.testing.assert_allclose(fit.over_queries, naive.over_queries(documents, score), rtol=1e-2, atol=0.2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_regression_ends_where_a_general_optimiser_does(seed):
+    cells = connected_world(seed)
+    features = np.random.default_rng(seed).uniform(size=(9, 2)).astype(np.float32)
+    data = RankingData(features, [0, 3, 6, 9])
+    fit = regression_em(seen(make_counts(cells), 4), data)
+    scaled = data.normalized().features.astype(float)
+    named = {(query, doc): scaled[query * DOCS + doc] for query in range(3) for doc in range(DOCS)}
+    expected = naive.regression_curve(naive.by_document(cells, 4), named, 4)
+    np.testing.assert_allclose(fit.theta, expected, rtol=1e-3)
 
 
 def test_documents_that_are_always_clicked():
