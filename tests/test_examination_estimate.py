@@ -196,6 +196,13 @@ def test_few_heavy_queries_are_counted_by_their_weight():
     assert asked.intervals.tolist() == found.intervals.tolist()
 
 
+def test_one_query_tells_nothing_of_others():
+    data, scores = world(1)
+    log = log_of(data, scores, 20_000)
+    with pytest.raises(CounterrankError, match=r"target='queries': the log speaks with the weight of 1\.0 queries"):
+        examination.estimate(log, target="queries")
+
+
 def test_wider_for_more_confidence(small):
     widths = [np.diff(examination.estimate(small[1], confidence=c).intervals)[1:] for c in (0.5, 0.95, 0.99)]
     assert (widths[0] < widths[1]).all()

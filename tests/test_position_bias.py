@@ -225,6 +225,13 @@ def test_documents_that_are_always_clicked():
     assert 0.4 < fit.theta[1] < 1.0
 
 
+def test_nothing_but_clicks_leaves_em_without_intervals():
+    table = compared(make_counts([(0, 0, 1, 5, 5), (0, 0, 2, 5, 5)]), 2)
+    with pytest.raises(CounterrankError, match="too few impressions without a click"):
+        em(table).intervals("these-queries", 0.95)
+    assert all_pairs(table).theta.tolist() == [1.0, 1.0]
+
+
 @pytest.mark.parametrize(
     ("wins", "message"),
     [

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterrank.common.checks import FloatArray
+from counterrank.common.errors import CounterrankError
 from counterrank.common.student import student_quantile
 
 TARGETS = ("queries", "these-queries")
@@ -45,13 +46,27 @@ class Fit:
 
     def intervals(self, target: str, confidence: float) -> FloatArray:
         """theta * exp(+- t * standard error of log theta), (n_ranks, 2); t is Student's over queries."""
-        bread = np.linalg.inv(self.information[1:, 1:])
         effective = self.effective_queries
+        if target == "queries" and effective < 2.0:
+            raise CounterrankError(
+                f"target='queries': the log speaks with the weight of {effective:.1f} queries, which tell nothing of "
+                "others; expected 2 or more, or target='these-queries'"
+            )
+        bread = self._inverse_information()
         if target == "queries":
-            filling = self.over_queries * effective / max(effective - 1.0, 1.0)
-            freedom = max(int(effective) - 1, 1)
+            filling, freedom = self.over_queries * effective / (effective - 1.0), int(effective) - 1
         else:
             filling, freedom = self.over_clicks, _NORMAL
-        spread = np.sqrt(np.diag(bread @ filling[1:, 1:] @ bread))
+        spread = np.sqrt(np.maximum(np.diag(bread @ filling[1:, 1:] @ bread), 0.0))
         reach = student_quantile(confidence, freedom) * np.append(0.0, spread)
         return np.stack([self.theta * np.exp(-reach), self.theta * np.exp(reach)], axis=1)
+
+    def _inverse_information(self) -> FloatArray:
+        try:
+            inverse: FloatArray = np.linalg.inv(self.information[1:, 1:])
+        except np.linalg.LinAlgError:  # of EM, where the documents compared were clicked whenever they were shown
+            raise CounterrankError(
+                "clicks: too few impressions without a click to tell how far the curve may be off; expected more "
+                "sessions, or method 'all-pairs'"
+            ) from None
+        return inverse
