@@ -63,10 +63,9 @@ class Fit:
 
     def _inverse_information(self) -> FloatArray:
         try:
-            inverse: FloatArray = np.linalg.inv(self.information[1:, 1:])
+            return np.asarray(np.linalg.inv(self.information[1:, 1:]), np.float64)
         except np.linalg.LinAlgError:  # of EM, where the documents compared were clicked whenever they were shown
             raise CounterrankError(
                 "clicks: too few impressions without a click to tell how far the curve may be off; expected more "
                 "sessions, or method 'all-pairs'"
             ) from None
-        return inverse
