@@ -129,7 +129,7 @@ def estimate(
         k: the last rank to estimate; None for the last one of the log.
         data: what the clicks were counted against, for "regression-em".
         target: intervals over "queries" like these, or over new clicks on "these-queries"; None for the first where
-            the log speaks with the weight of 20 queries or more. Each holds for one rank at a time.
+            the log speaks with the weight of 10 queries or more. Each holds for one rank at a time.
         confidence: how often each interval shall hold the truth.
 
     An error where documents do not connect all ranks with rank 1, see `connected_ranks`. What else speaks against the

@@ -13,7 +13,7 @@ from counterrank.common.checks import FloatArray
 WELL_SHOWN = 50
 MOST_RARE = 0.05
 # the half width of an interval, relative to the value
-WIDE = 0.2
+WIDE = 0.1
 
 
 def doubts(fit: Fit, table: Seen, method: str, intervals: FloatArray, reference: Fit, target: str) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from counterrank.data import RankingData
 
 METHODS = ("all-pairs", "em", "regression-em")
 # effective queries from which intervals over queries hold, see docs/position-bias.md
-MANY_QUERIES = 20.0
+MANY_QUERIES = 10.0
 _CALLER = 3  # the frames from here up to whoever called `examination.estimate`
 
 
