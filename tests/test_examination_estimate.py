@@ -18,6 +18,7 @@ from counterrank.clicks.position_bias.em import em
 from counterrank.clicks.position_bias.regression import regression_em
 from counterrank.common.errors import CounterrankError, DataError, ExaminationWarning, MissingFileError
 
+pytestmark = pytest.mark.filterwarnings("ignore::counterrank.common.errors.ExaminationWarning")
 YANDEX = Path(__file__).parents[2] / "shared" / "data" / "clicklog-yandex" / "log.csv.gz"
 TRUE = 1.0 / np.arange(1, 11)
 
