@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from counterrank import clicks, data, estimators, evaluation, losses, models, training
     from counterrank.clicks import ClickCounts, examination, policies, read_log, simulation
-    from counterrank.common.errors import CounterrankError, CoverageWarning
+    from counterrank.common.errors import CounterrankError, CoverageWarning, ExaminationWarning
     from counterrank.data import (
         Fold,
         RankingData,
@@ -46,6 +46,7 @@ _NAMES = {
     "ClickCounts": "counterrank.clicks",
     "CounterrankError": "counterrank.common.errors",
     "CoverageWarning": "counterrank.common.errors",
+    "ExaminationWarning": "counterrank.common.errors",
     "Fold": "counterrank.data",
     "IntervalWarning": "counterrank.evaluation",
     "RankingData": "counterrank.data",
@@ -62,6 +63,7 @@ __all__ = [
     "ClickCounts",
     "CounterrankError",
     "CoverageWarning",
+    "ExaminationWarning",
     "Fold",
     "IntervalWarning",
     "Ranker",

@@ -6,6 +6,7 @@ how wide they will be.
 
 from counterrank.evaluation.click_metrics import compare, estimate
 from counterrank.evaluation.click_rates import ClickRate, ClickRateDifference, click_rate, compare_click_rates
+from counterrank.evaluation.inspection import Inspection, inspect_clicks
 from counterrank.evaluation.judgement import Estimate, IntervalWarning
 from counterrank.evaluation.label_metrics import evaluate, evaluate_queries
 from counterrank.evaluation.logging_plan import LoggingPlan
@@ -20,6 +21,7 @@ __all__ = [
     "ClickRate",
     "ClickRateDifference",
     "Estimate",
+    "Inspection",
     "IntervalWarning",
     "LoggingPlan",
     "Selection",
@@ -31,6 +33,7 @@ __all__ = [
     "evaluate",
     "evaluate_queries",
     "higher_is_better",
+    "inspect_clicks",
     "parse_metric",
     "plan_logging",
     "prefix_sums",
