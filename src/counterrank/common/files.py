@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from counterrank.common.errors import CounterrankError, MissingFileError
-from counterrank.common.leftovers import held, left_by_the_dead, remove
+from counterrank.common.leftovers import left_by_the_dead, made_and_held, remove, unfinished
 
 PathLike = str | os.PathLike[str]
 
-# What is half written now, and how many folders are just being put in their place: for a process that has to leave at
-# once. An exception raised by a signal handler could strike inside compiled code and take the process down.
-_unfinished: set[Path] = set()
+# Folders that are just being put in their place: a process that has to leave at once waits for these. An exception
+# raised by a signal handler could strike inside compiled code and take the process down.
 _replacing: list[Path] = []
 _ASIDE = "folder"  # what is being replaced, inside the one that is put beside it
 
@@ -32,7 +31,7 @@ def discard_unfinished() -> bool:
     """
     if _replacing:
         return False
-    for path in list(_unfinished):
+    for path in list(unfinished):
         remove(path)
     return True
 
@@ -71,21 +70,27 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
     _make_parent(target)
     for stale in left_by_the_dead(target.parent, f".{target.name}.", ".part"):
         remove(stale)
+    with made_and_held(lambda: _beside(target, path, ".part", folder=False)) as temporary:
+        unfinished.add(temporary)
+        try:
+            yield temporary
+            _give_usual_rights(temporary, 0o666)
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+            unfinished.discard(temporary)
+
+
+def _beside(target: Path, path: PathLike, suffix: str, *, folder: bool) -> str:
+    """A new hidden file or folder beside `target`."""
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        if folder:
+            return tempfile.mkdtemp(prefix=f".{target.name}.", suffix=suffix, dir=target.parent)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=suffix, dir=target.parent)
     except OSError as error:
         raise CounterrankError(f"{path}: cannot be written ({error.strerror})") from None
     os.close(handle)
-    temporary = Path(name)
-    _unfinished.add(temporary)
-    try:
-        with held(temporary):
-            yield temporary
-        _give_usual_rights(temporary, 0o666)
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
-        _unfinished.discard(temporary)
+    return name
 
 
 @contextmanager
@@ -102,12 +107,12 @@ def scratch_folder(path: PathLike) -> Iterator[Path]:
     folder = Path(path)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    _unfinished.add(folder)
+    unfinished.add(folder)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        _unfinished.discard(folder)
+        unfinished.discard(folder)
 
 
 def read_stamp(folder: Path, marker: str, kind: str, version: int, made_by: str, error: type[Exception]) -> Any:
@@ -172,38 +177,36 @@ def atomic_folder(path: PathLike, marker: str, parts: Sequence[str] = ("*",)) ->
     """
     _tidy(Path(path).resolve())
     target = check_folder(path, marker, parts)
-    try:
-        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
-    except OSError as error:
-        raise CounterrankError(f"{path}: cannot be written ({error.strerror})") from None
-    _unfinished.add(temporary)
-    try:
-        with held(temporary):
+    with made_and_held(lambda: _beside(target, path, ".part", folder=True)) as temporary:
+        unfinished.add(temporary)
+        try:
             yield temporary
-        _give_usual_rights(temporary, 0o777)
-        if target.exists():
-            _replace_folder(target, temporary)
-        else:
-            os.replace(temporary, target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        _unfinished.discard(temporary)
+            _give_usual_rights(temporary, 0o777)
+            if target.exists():
+                _replace_folder(target, temporary)
+            else:
+                os.replace(temporary, target)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+            unfinished.discard(temporary)
 
 
 def _replace_folder(target: Path, new: Path) -> None:
     """Put `new` in the place of `target`; if that fails, `target` is back where it was."""
-    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
     _replacing.append(target)
     try:
-        with held(aside):
-            os.replace(target, aside / _ASIDE)
+        with made_and_held(lambda: _beside(target, target, ".old", folder=True)) as aside:
             try:
-                os.replace(new, target)
-            except BaseException:
-                os.replace(aside / _ASIDE, target)
-                raise
+                os.replace(target, aside / _ASIDE)
+                try:
+                    os.replace(new, target)
+                except BaseException:
+                    os.replace(aside / _ASIDE, target)
+                    raise
+            finally:
+                if target.exists():  # else the old content is in there, for the next run to put back
+                    shutil.rmtree(aside, ignore_errors=True)
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
         _replacing.remove(target)
 
 

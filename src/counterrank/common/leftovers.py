@@ -7,15 +7,21 @@ ends, so what can be locked belongs to nobody any more.
 from __future__ import annotations
 
 import fcntl
-import glob
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from counterrank.common.errors import CounterrankError
+
 _SPILL = "counterrank-spill-"
+_TRIES = 3  # to remove a folder into which something is still being written
+
+# What is half written now, for a process that has to leave at once.
+unfinished: set[Path] = set()
 
 
 @contextmanager
@@ -26,49 +32,98 @@ def held(path: Path) -> Iterator[None]:
     ...     is_held(Path(folder))
     True
     """
-    handle = os.open(path, os.O_RDONLY)
+    handle = _locked(path)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
         os.close(handle)
 
 
-def is_held(path: Path) -> bool:
-    """Whether a living process holds `path`; one that cannot be opened counts as held, as it is another user's."""
+@contextmanager
+def made_and_held(make: Callable[[], str]) -> Iterator[Path]:
+    """What `make` makes, in use as soon as this begins; made again if a process that tidies was faster than the lock.
+
+    >>> with tempfile.TemporaryDirectory() as above, made_and_held(lambda: tempfile.mkdtemp(dir=above)) as folder:
+    ...     is_held(folder)
+    True
+    """
+    while True:
+        path = Path(make())
+        try:
+            handle = _locked(path)
+        except FileNotFoundError:
+            continue
+        if path.exists():
+            break
+        os.close(handle)
     try:
-        handle = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
+        yield path
     finally:
         os.close(handle)
-    return False
 
 
-def left_by_the_dead(folder: Path, prefix: str, suffix: str) -> list[Path]:
-    """Files and folders with such names that nobody holds.
+def _locked(path: Path) -> int:
+    """A handle that holds the lock; waits for one that only looks whether the path is in use."""
+    handle = os.open(path, os.O_RDONLY)
+    with suppress(OSError):  # a file system without locks: then nothing on it counts as left behind
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    return handle
+
+
+def is_held(path: Path) -> bool:
+    """Whether a living process holds `path`; one that cannot be opened counts as held, as it is another user's."""
+    with _claimed(path) as mine:
+        return not mine and path.exists()
+
+
+@contextmanager
+def _claimed(path: Path) -> Iterator[bool]:
+    """Whether nobody holds `path`; if so, it is held while this lasts."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        yield False
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        mine = True
+    except OSError:
+        mine = False
+    try:
+        yield mine
+    finally:
+        os.close(handle)
+
+
+def left_by_the_dead(folder: Path, prefix: str, suffix: str) -> Iterator[Path]:
+    """Files and folders that `tempfile` named so and nobody holds, each held while it is looked at.
 
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, ".a.1.part").write_text("half of it")
+    ...     for name in (".a.12345678.part", ".a.b.12345678.part"):
+    ...         _ = Path(folder, name).write_text("half of it")
     ...     [path.name for path in left_by_the_dead(Path(folder), ".a.", ".part")]
-    ['.a.1.part']
+    ['.a.12345678.part']
     """
-    found = folder.glob(f"{glob.escape(prefix)}*{glob.escape(suffix)}")
-    return [path for path in sorted(found) if not path.is_symlink() and not is_held(path)]
+    named = re.compile(re.escape(prefix) + "[a-z0-9_]{8}" + re.escape(suffix))
+    try:
+        found = sorted(name for name in os.listdir(folder) if named.fullmatch(name))
+    except OSError:
+        return
+    for name in found:
+        with _claimed(folder / name) as mine:
+            if mine:
+                yield folder / name
 
 
 def remove(path: Path) -> None:
     """A file or a folder with all that is in it, if it can be removed."""
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
+    if not path.is_dir():
         path.unlink(missing_ok=True)
+        return
+    for _ in range(_TRIES):
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            return
 
 
 @contextmanager
@@ -79,12 +134,25 @@ def spill_folder() -> Iterator[Path]:
     ...     folder.is_dir()
     True
     """
-    above = Path(tempfile.gettempdir())
+    try:
+        above = Path(tempfile.gettempdir())
+    except OSError:
+        raise CounterrankError("TMPDIR: no folder for temporary files; expected one that can be written") from None
     for stale in left_by_the_dead(above, _SPILL, ""):
         remove(stale)
-    folder = Path(tempfile.mkdtemp(prefix=_SPILL, dir=above))
-    try:
-        with held(folder):
+    with made_and_held(lambda: _new_spill(above)) as folder:
+        unfinished.add(folder)
+        try:
             yield folder
-    finally:
-        remove(folder)
+        finally:
+            remove(folder)
+            unfinished.discard(folder)
+
+
+def _new_spill(above: Path) -> str:
+    try:
+        return tempfile.mkdtemp(prefix=_SPILL, dir=above)
+    except OSError as error:
+        raise CounterrankError(
+            f"{above}: cannot be written ({error.strerror}); TMPDIR names another folder for temporary files"
+        ) from None
