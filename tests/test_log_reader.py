@@ -1,6 +1,8 @@
-"""Click logs counted with DuckDB."""
+"""Click logs counted with DuckDB: what is counted, what is refused and in which words, what is dropped."""
 
 from __future__ import annotations
+
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +12,10 @@ import pytest
 import counterrank as cr
 from counterrank import examination, policies, simulation
 from counterrank.clicks import read_log
+from counterrank.clicks.logs import LogOptions
 from counterrank.data.ids import find_rows
+from tests import log_files
+from tests.log_files import as_rows, read_reported
 
 DATA = cr.RankingData(
     np.zeros((5, 1)), [0, 3, 5], labels=[0, 1, 0, 1, 0], query_ids=["b", "a"], doc_ids=["x", "y", "z", "x", "y"]
@@ -26,20 +31,27 @@ ROWS = [
     (4, "a", "x", 1, 0),
     (4, "a", "y", 2, 1),
 ]
+ENDINGS = ("parquet", "csv", "jsonl", "csv.gz", "jsonl.gz", "csv.zst", "jsonl.zst")
 
 
 def write(path, rows=ROWS, **more):
-    names = ("session_id", "query_id", "doc_id", "rank", "clicked")
-    columns = {name: [row[i] for row in rows] for i, name in enumerate(names)}
-    pq.write_table(pa.table({**columns, **more}), path)
-    return path
+    return log_files.write(path, as_rows(rows, **more), [*log_files.NAMES, *more])
 
 
-def test_by_hand(tmp_path):
-    counts = read_log(write(tmp_path / "log.parquet"), DATA, displays=True)
+def cells_of(counts):
+    return list(
+        zip(*(each.tolist() for each in (counts.docs, counts.ranks, counts.impressions, counts.clicks)), strict=True)
+    )
+
+
+CELLS = [(1, 2, 1, 0), (2, 1, 1, 0), (3, 1, 2, 1), (3, 2, 1, 1), (4, 1, 1, 0), (4, 2, 2, 1)]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_by_hand(tmp_path, ending):
+    counts = read_log(write(tmp_path / f"log.{ending}"), DATA, displays=True)
     assert counts.sessions.tolist() == [1, 3]
-    cells = list(zip(counts.docs, counts.ranks, counts.impressions, counts.clicks, strict=True))
-    assert cells == [(1, 2, 1, 0), (2, 1, 1, 0), (3, 1, 2, 1), (3, 2, 1, 1), (4, 1, 1, 0), (4, 2, 2, 1)]
+    assert cells_of(counts) == CELLS
     assert counts.propensities is None
     pages = counts.displays
     found = {
@@ -67,6 +79,8 @@ def test_a_written_log_is_read_back(tmp_path, ids):
     assert counts.displays.clicks.sum() == counts.n_clicks
     np.testing.assert_array_equal(counts.propensities, policy.propensity(scores, data.offsets, exam)[counts.docs])
     assert (np.diff(counts.docs * 1000 + counts.ranks) > 0).all()
+    trusted = read_log(tmp_path / "log.parquet", data, trust=True)
+    assert (trusted.sessions.tolist(), cells_of(trusted)) == (counts.sessions.tolist(), cells_of(counts))
 
 
 def test_a_document_with_two_logged_propensities_has_two_cells(tmp_path):
@@ -77,55 +91,171 @@ def test_a_document_with_two_logged_propensities_has_two_cells(tmp_path):
     assert cr.estimators.policy_aware(counts)[0] == 1 / 0.25 + 1 / 0.5
 
 
-BAD = {
-    "no such query": ([(1, "c", "x", 1, 0)], {}, "1 query-document pairs are not in the ranking data, the first is qu"),
-    "no such document": ([(1, "a", "z", 1, 0)], {}, "query a, document z (no such document of this query)"),
-    "rank 0": ([(1, "a", "x", 0, 0)], {}, "1 rows have a rank below 1"),
-    "clicked twice": ([(1, "a", "x", 1, 2)], {}, "1 rows have a clicked that is not 0 or 1"),
-    "null": ([(1, "a", None, 1, 0)], {}, "1 rows have a null"),
-    "propensity": ([(1, "a", "x", 1, 0)], {"propensity": [1.5]}, "a propensity outside 0 to 1"),
-    "no propensity": ([(1, "a", "x", 1, 0)], {"propensity": [float("nan")]}, "a propensity outside 0 to 1"),
-    "impossible click": ([(1, "a", "x", 1, 1)], {"propensity": [0.0]}, "a click at propensity 0"),
-    "half clicked": ([(1, "a", "x", 1, 0.4)], {}, "1 rows have a clicked that is not 0 or 1"),
-    "no half ranks": ([(1, "a", "x", 1.5, 0)], {}, "1 rows have a rank below 1 or not whole"),
-    "clicked in words": ([(1, "a", "x", 1, "yes")], {}, "column 'clicked' has type VARCHAR; expected 0, 1 or booleans"),
-    "rank in words": ([(1, "a", "x", "1", 0)], {}, "column 'rank' has type VARCHAR; expected numbers"),
-    "lists": ([(1, "a", ["x"], 1, 0)], {}, "column 'doc_id' has type VARCHAR[]; expected whole numbers or texts"),
-    "a document twice": ([(1, "a", "x", 1, 0), (1, "a", "x", 2, 0)], {}, "1 pages show a document or a rank twice"),
-    "a rank twice": ([(7, "a", "x", 1, 0), (7, "a", "y", 1, 0)], {}, "such as session 7 of query a"),
-    "too deep": ([(1, "a", "x", 3, 0)], {}, "rank 3 in query a, which has fewer documents"),
-    "empty": ([], {}, "no rows"),
+REFUSED = {
+    "no rows": (
+        lambda p: write(p / "log.parquet", []),
+        {},
+        "log.parquet: no rows; expected one for each displayed doc",
+    ),
+    "only a header": (lambda p: write(p / "log.csv", []), {}, "log.csv: no rows; expected one for each displayed doc"),
+    "no objects": (lambda p: write(p / "log.jsonl", []), {}, "log.jsonl: no rows; expected a JSON object in each line"),
+    "no column": (
+        lambda p: log_files.write(p / "log.csv", [{"query_id": 1}]),
+        {},
+        "no column 'session_id'; the log has 'query_id'; other names are told by --map session_id=NAME; each row with",
+    ),
+    "no such name": (
+        lambda p: write(p / "log.csv"),
+        {"columns": {"rank": "position"}},
+        "no column 'position'; the log has 'session_id', 'query_id', 'doc_id', 'rank', 'clicked'; other names",
+    ),
+    "no such key": (
+        lambda p: write(p / "log.csv"),
+        {"columns": {"place": "rank"}},
+        "map: no column 'place' in a click",
+    ),
+    "lists": (
+        lambda p: write(p / "log.parquet", [(1, "a", ["x"], 1, 0)]),
+        {},
+        "column 'doc_id' has type VARCHAR[]; expected whole numbers or texts",
+    ),
+    "fractions as ids": (
+        lambda p: write(p / "log.parquet", [(1.5, "a", "x", 1, 0)]),
+        {},
+        "column 'session_id' has type float; expected whole numbers or texts",
+    ),
+    "a name twice": (
+        lambda p: log_files.write(p / "log.parquet", [{"rank": 1, "Rank": 2}]),
+        {},
+        "log.parquet: columns 'rank' and 'Rank' are the same name; expected each once",
+    ),
+    "a header twice": (
+        lambda p: log_files.write(p / "log.csv", [{"rank": 1}], ["rank", "rank"]),
+        {},
+        "log.csv: columns 'rank' and 'rank' are the same name; expected each once",
+    ),
+    "rank base 2": (
+        lambda p: write(p / "log.csv"),
+        {"rank_base": 2},
+        "rank_base=2: expected 0 or 1, the number of the",
+    ),
+    "memory": (
+        lambda p: write(p / "log.csv"),
+        {"memory": "-1"},
+        "memory='-1': not an amount of memory; expected such as",
+    ),
+    "no memory": (
+        lambda p: write(p / "log.csv"),
+        {"memory": None},
+        "memory=None: not an amount of memory; expected such",
+    ),
+    "threads": (lambda p: write(p / "log.csv"), {"threads": 0}, "threads=0: expected a whole number from 1"),
+    "too little": (
+        lambda p: write(p / "log.parquet"),
+        {"memory": "1KB"},
+        "give it more --memory, or more room for what i",
+    ),
+    "on_error": (lambda p: write(p / "log.csv"), {"on_error": "hope"}, "on_error='hope'"),
+    "format": (lambda p: write(p / "log.csv"), {"format": "xls"}, "format='xls'"),
+    "another format": (
+        lambda p: write(p / "log.csv"),
+        {"format": "parquet"},
+        "log.csv: not Parquet that can be read (",
+    ),
+    "master": (
+        lambda p: write(p / "log.csv"),
+        {"master": "local"},
+        "master='local': of a Spark cluster; expected engine",
+    ),
+    "pages of rows": (
+        lambda p: write(p / "log.csv"),
+        {"displays": True, "impressions": True},
+        "displays: there are no pages where each row is one",
+    ),
 }
 
 
-@pytest.mark.parametrize(("rows", "more", "message"), BAD.values(), ids=BAD)
-def test_wrong_rows(tmp_path, rows, more, message):
+@pytest.mark.parametrize(("make", "options", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(tmp_path, make, options, message):
     with pytest.raises(cr.CounterrankError) as error:
-        read_log(write(tmp_path / "log.parquet", rows, **more), DATA)
+        read_log(make(tmp_path), DATA, **options)
     assert message in str(error.value)
+    assert str(error.value).isprintable()
 
 
-def test_pages_with_gaps_cannot_be_kept(tmp_path):
-    path = write(tmp_path / "log.parquet", [(1, "b", "x", 1, 0), (1, "b", "y", 3, 0)])
-    read_log(path, DATA)
-    with pytest.raises(cr.CounterrankError, match="pages with a gap"):
-        read_log(path, DATA, displays=True)
+UNREADABLE = {
+    "text.parquet": b"not a log",
+    "cut.parquet": None,
+    "empty.csv": b"",
+    "blank.csv": b"\nsession_id,query_id,doc_id,rank,clicked\n",
+    "wide.csv": "session_id,query_id,doc_id,rank,clicked\n".encode("utf-16-le"),
+    "bytes.csv": b"\xff\xfe\x00\n",
+    "plain.csv.gz": b"session_id\n",
+    "quote.csv": b'"session_id,query_id\n',
+    "array.json": b'[{"session_id": 1}]\n',
+    "plain.jsonl.zst": b"{}\n",
+    "log.txt": b"session_id\n",
+    "mixed.csv": b"session_id,query_id,doc_id,rank,clicked\n1,a,x,1,0\r\n2,a,x,1,0\n3,a,x,one,0\n",
+}
 
 
-def test_files_that_are_no_logs(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no such click log"):
-        read_log(tmp_path / "none.parquet", DATA)
-    (tmp_path / "text.parquet").write_text("not a log")
-    with pytest.raises(cr.CounterrankError, match="not a Parquet file"):
-        read_log(tmp_path / "text.parquet", DATA)
-    pq.write_table(pa.table({"query_id": [1]}), tmp_path / "short.parquet")
-    with pytest.raises(cr.CounterrankError, match="no column 'session_id'"):
-        read_log(tmp_path / "short.parquet", DATA)
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_files_that_are_no_logs(tmp_path, name):
+    if name == "cut.parquet":
+        whole = write(tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    else:
+        (tmp_path / name).write_bytes(UNREADABLE[name])
+    with pytest.raises(cr.CounterrankError, match=name) as error:
+        read_log(tmp_path / name, DATA)
+    assert str(error.value).isprintable()
+    assert "LINE 1" not in str(error.value)
 
 
-def test_numbers_and_their_texts_are_the_same_id():
+def test_nothing_there(tmp_path):
+    for name in ("none.parquet", "*.csv"):
+        with pytest.raises(FileNotFoundError, match="no such click log"):
+            read_log(tmp_path / name, DATA)
+    with pytest.raises(cr.CounterrankError, match="an empty folder; expected the files of a click log"):
+        read_log(tmp_path, DATA)
+    write(tmp_path / "a.csv")
+    write(tmp_path / "b.parquet")
+    with pytest.raises(cr.CounterrankError, match=r"files of several formats \(csv, parquet\)"):
+        read_log(tmp_path, DATA)
+    with pytest.raises(cr.CounterrankError, match="path None: NoneType; expected the path of a click log"):
+        read_log(None, DATA)
+    with pytest.raises(cr.CounterrankError, match="data: str; expected RankingData"):
+        read_log(tmp_path / "a.csv", "data")
+
+
+def test_links_are_followed_once(tmp_path):
+    write(tmp_path / "elsewhere" / "a.csv", ROWS[:2])
+    write(tmp_path / "log" / "b.csv", ROWS[2:4])
+    (tmp_path / "log" / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "log" / "round").symlink_to(tmp_path / "log")
+    assert read_log(tmp_path / "log", DATA).n_impressions == 4
+
+
+def test_patterns(tmp_path):
+    for i in range(3):
+        write(tmp_path / "day" / f"{i}.csv.gz", [(i, *row[1:]) for row in ROWS[:2]])
+    write(tmp_path / "day" / "_notes.txt")
+    assert read_log(tmp_path / "*" / "[01].csv.gz", DATA).n_sessions == 2
+    assert read_log(tmp_path / "**" / "*.csv.gz", DATA).n_sessions == 3
+    assert read_log(tmp_path, DATA).n_sessions == 3
+
+
+def test_numbers_and_their_texts_are_the_same_id(tmp_path):
     assert find_rows(np.array(["7", "8"]), np.array([8, 7])).tolist() == [1, 0]
     assert find_rows(np.array([7]), np.array(["7"])).tolist() == [0]
+    rows = [(1, 7, 1, 1, 0), (2, 8, 2, 1, 1)]
+    for ids in (int, str):
+        data = cr.RankingData(np.zeros((2, 1)), [0, 1, 2], query_ids=[ids(7), ids(8)], doc_ids=[ids(1), ids(2)])
+        for ending in ("parquet", "csv", "jsonl"):
+            assert cells_of(read_log(write(tmp_path / f"log.{ending}", rows), data)) == [(0, 1, 1, 0), (1, 1, 1, 1)]
+    path = write(tmp_path / "zeros.csv", [(1, "007", 1, 1, 0)])
+    with pytest.raises(cr.CounterrankError, match="such as query 007"):
+        read_log(path, data)
 
 
 def test_policies_are_kept_apart(tmp_path):
@@ -141,17 +271,48 @@ def test_policies_are_kept_apart(tmp_path):
     assert again.policy_sessions.tolist() == [[2, 2], [2, 0]]
 
 
-def test_a_star_in_a_name_is_a_star(tmp_path):
-    write(tmp_path / "log*[1].parquet", ROWS[:2])
-    write(tmp_path / "log2.parquet")
-    assert read_log(tmp_path / "log*[1].parquet", DATA).n_impressions == 2
+def test_a_policy_without_a_first_rank_keeps_its_cells_on_trust(tmp_path):
+    rows = [(1, "b", "x", 1, 1), (2, "b", "y", 2, 0)]
+    counts = read_log(write(tmp_path / "log.parquet", rows, policy=["a", "b"]), DATA, trust=True)
+    assert (counts.policy_names, counts.policies.tolist()) == (("a", "b"), [0, 1])
 
 
 def test_a_log_written_twice_is_not_counted_twice(tmp_path):
-    with pytest.raises(cr.CounterrankError, match="4 pages show a document or a rank twice"):
-        read_log(write(tmp_path / "log.parquet", ROWS + ROWS), DATA)
+    for name in ("a", "b"):
+        write(tmp_path / "log" / f"{name}.parquet")
+    with pytest.raises(
+        cr.CounterrankError, match=r"4 pages show a document twice .*; 4 pages show two documents at one"
+    ):
+        read_log(tmp_path / "log", DATA)
 
 
-def test_what_is_no_data(tmp_path):
-    with pytest.raises(cr.CounterrankError, match="data: NoneType; expected RankingData"):
-        read_log(write(tmp_path / "log.parquet"), None)
+def test_without_data(tmp_path):
+    counts = read_log(write(tmp_path / "log.csv"))
+    assert not counts.knows_candidates
+    assert (counts.offsets.tolist(), counts.sessions.tolist()) == ([0, 2, 4], [3, 1])
+    assert cells_of(counts) == [(0, 1, 2, 1), (0, 2, 1, 1), (1, 1, 1, 0), (1, 2, 2, 1), (2, 2, 1, 0), (3, 1, 1, 0)]
+    with pytest.raises(cr.CounterrankError, match="counted without ranking data"):
+        counts.check_data(DATA)
+
+
+def test_impressions(tmp_path):
+    rows = [{"doc_id": doc, "rank": rank, "clicked": click} for doc, rank, click in [(1, 2, 0), (1, 2, 1), (2, 1, 0)]]
+    counts = read_log(log_files.write(tmp_path / "log.csv", rows), impressions=True)
+    assert (counts.n_sessions, counts.n_queries) == (3, 1)
+    assert cells_of(counts) == [(0, 2, 2, 1), (1, 1, 1, 0)]
+
+
+def test_nothing_is_said_about_a_clean_log(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        report = read_reported(write(tmp_path / "log.csv"), DATA, options=LogOptions(on_error="skip")).report
+    assert (report.rows, report.used, report.pages, report.dropped, report.faults) == (8, 8, 4, {}, ())
+
+
+def test_null_columns_are_nulls(tmp_path):
+    names = [*log_files.NAMES]
+    pq.write_table(pa.table({name: pa.nulls(2) for name in names}), tmp_path / "log.parquet")
+    with pytest.raises(
+        cr.CounterrankError, match=r"2 rows have no session_id .the first: nothing in it that can be read"
+    ):
+        read_log(tmp_path / "log.parquet")

@@ -4,6 +4,15 @@ All of them are `ValueError`, so a caller needs to know none of these names; the
 """
 
 
+def printable(text: str) -> str:
+    """A text from outside as one line: it can neither begin another one nor speak to the terminal.
+
+    >>> printable("a\\nb\\x1b[2J")
+    'a b?[2J'
+    """
+    return "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
+
+
 class CounterrankError(ValueError):
     """Anything the caller handed over that cannot be used."""
 

@@ -71,7 +71,12 @@ def _locked(path: Path) -> int:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a living process holds `path`; one that cannot be opened counts as held, as it is another user's."""
+    """Whether a living process holds `path`; one that cannot be opened counts as held, as it is another user's.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     is_held(Path(folder))
+    False
+    """
     with _claimed(path) as mine:
         return not mine and path.exists()
 
@@ -116,7 +121,13 @@ def left_by_the_dead(folder: Path, prefix: str, suffix: str) -> Iterator[Path]:
 
 
 def remove(path: Path) -> None:
-    """A file or a folder with all that is in it, if it can be removed."""
+    """A file or a folder with all that is in it, if it can be removed.
+
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> remove(folder)
+    >>> folder.exists()
+    False
+    """
     if not path.is_dir():
         path.unlink(missing_ok=True)
         return

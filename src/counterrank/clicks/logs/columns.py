@@ -12,6 +12,8 @@ NEEDED = (*IDS, "rank", "clicked")
 OPTIONAL = ("propensity", "display_probability", "logging_score", "policy", "timestamp")
 MOST = 1_000_000  # no page is deeper; beyond it is a fault and not a rank
 
+_HUGE = 10**15  # what is beyond is no rank anyway, and here it can still be counted up
+
 # what a column holds, whatever an engine calls its type
 WHOLE, FLOAT, BOOL, TEXT, TIME, EMPTY = "whole", "float", "bool", "text", "time", "empty"
 _EXPECTED = {
@@ -62,9 +64,10 @@ class Columns:
     def _rank(self, column: str, kind: str) -> str:
         shift = " + 1" if self.rank_base == 0 else ""
         if kind == WHOLE:
-            return f"cast({column} as bigint){shift}"
+            return f"least(cast({column} as bigint), {_HUGE}){shift}" if shift else f"cast({column} as bigint)"
         number = f"try_cast({column} as double)"
-        return f"case when {number} = floor({number}) and abs({number}) < 1e15 then cast({number} as bigint){shift} end"
+        whole = f"cast(least({number}, {_HUGE}) as bigint){shift}"
+        return f"case when {number} = floor({number}) and {number} between -{_HUGE} and 1e300 then {whole} end"
 
     def normalised(self, *more: str) -> str:
         """The log as a query over its files: only the columns that are counted, and what is asked for beside."""

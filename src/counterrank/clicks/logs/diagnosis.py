@@ -7,8 +7,9 @@ from typing import Any
 from counterrank.clicks.logs import faults as kinds
 from counterrank.clicks.logs import passes
 from counterrank.clicks.logs.columns import Columns
-from counterrank.clicks.logs.engine import Engine
+from counterrank.clicks.logs.engine import Engine, doubt_statistics
 from counterrank.clicks.logs.faults import Fault, first_fault, row_rules
+from counterrank.common.errors import printable
 
 _UNKNOWN = (
     "create or replace temp table unknown as select query_id, doc_id, min(rank) as rank, "
@@ -51,6 +52,7 @@ class Diagnosis:
         self._bad_rows = odd_rows
         self.local.execute("create or replace temp table wrong as select 0 as session_id where false")
         if odd_rows:
+            doubt_statistics(self.local)
             self._rows()
         if checks_pages:
             self._pages()
@@ -63,10 +65,7 @@ class Diagnosis:
         numbers = self.local.execute("select * from odd").fetchone()
         for i, (kind, rule) in enumerate(self.rules.items()):
             if numbers[i]:
-                self.engine.reduce(
-                    "example", f"select {self._shown()} from raw where {rule} limit 1", "looking for faults"
-                )
-                self._add(kind, "rows", numbers[i], "the first: " + self._example("select * from example"))
+                self._add(kind, "rows", numbers[i], f"the first: {self._first(rule)}")
 
     def _pages(self) -> None:
         if not self.local.execute("select count(*) from suspects").fetchone()[0]:
@@ -112,7 +111,8 @@ class Diagnosis:
         fault = first_fault(self.rules) if self._bad_rows else "cast(null as int)"
         self.engine.view("judged", self.columns.normalised(f"{fault} as fault"))
         if self.columns.impressions:
-            dropped, pages = self._drop_rows(), 0
+            dropped = self._drop_rows()
+            pages = sum(dropped.values())
         else:
             dropped, pages = self._drop_pages(numbers)
         found = {kinds.UNREADABLE: self._rejected} if self._rejected else {}
@@ -176,14 +176,17 @@ class Diagnosis:
     def _table(self, name: str) -> dict[int, int]:
         return {int(key): int(value) for key, value in self.local.execute(f"select * from {name}").fetchall()}
 
-    def _shown(self) -> str:
-        """The columns of a row as the files have them."""
-        return ", ".join(f"{self.columns.source[name]} as {name}" for name in self.columns.source if name != "orphan")
-
-    def _example(self, sql: str) -> str:
-        found = self.local.execute(sql)
-        names = [column[0] for column in found.description]
-        return ", ".join(f"{name} {_short(value)}" for name, value in zip(names, found.fetchone(), strict=True))
+    def _first(self, rule: str) -> str:
+        """One row that has a fault, as the files have it: the first by session, query, document and so on."""
+        names = [name for name in self.columns.source if name != "orphan"]
+        shown = ", ".join(f"{self.columns.source[name]} as {name}" for name in names)
+        order = ", ".join(f"{i + 1} nulls last" for i in range(len(names)))
+        sql = f"select {shown} from raw where {rule} order by {order} limit 1"
+        self.engine.reduce("example", sql, "looking for faults")
+        values = self.local.execute("select * from example").fetchone()
+        if all(value is None for value in values):
+            return "nothing in it that can be read"
+        return ", ".join(f"{name} {_short(value)}" for name, value in zip(names, values, strict=True))
 
     def _add(self, kind: str, unit: str, count: Any, example: str) -> None:
         self.faults = (*self.faults, Fault(kind, unit, int(count), example))
@@ -195,6 +198,5 @@ def _short(value: Any) -> str:
     >>> _short("a\\nb")
     'a b'
     """
-    words = " ".join(str(value).split())
-    words = "".join(letter if letter.isprintable() else "?" for letter in words)
+    words = printable(str(value))
     return words if len(words) <= 60 else words[:60] + "..."

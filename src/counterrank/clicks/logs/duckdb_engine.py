@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from counterrank.clicks.logs.columns import BOOL, EMPTY, FLOAT, TEXT, TIME, WHOLE
-from counterrank.clicks.logs.engine import connect, name_of, one_line, run, text
-from counterrank.clicks.logs.files import Header, LogFiles, csv_headers
-from counterrank.common.errors import DataError
+from counterrank.clicks.logs.engine import connect, name_of, one_line, run, text, told
+from counterrank.clicks.logs.files import Header, LogFiles, check_apart, csv_headers
+from counterrank.common.errors import DataError, printable
 
 # What Spark has and DuckDB calls otherwise, so that one text serves both.
 _MACROS = (
@@ -60,6 +61,8 @@ class DuckDBEngine:
         try:
             self.local.execute(f"create view raw as {sql}")
             self._found = self.local.execute("describe raw").fetchall()
+        except duckdb.OutOfMemoryException:
+            raise
         except duckdb.Error as error:
             raise DataError(f"{self.log.name}: {_unreadable(self.log.format)} ({one_line(error)})") from None
 
@@ -95,17 +98,45 @@ class DuckDBEngine:
 
 def files_as_sql(log: LogFiles) -> str:
     """The query that reads the files of a log, whatever their names hold."""
-    hive = str(log.root is not None).lower()
+    hive = f"hive_partitioning = {str(log.keyed).lower()}, hive_types_autocast = false"
     if log.format == "parquet":
-        return f"select * from read_parquet({file_list(log.files)}, union_by_name = true, hive_partitioning = {hive})"
+        _check_schemas(log)
+        return f"select * from read_parquet({file_list(log.files)}, union_by_name = true, {hive})"
     if log.format == "csv":
-        more = f"hive_partitioning = {hive}, hive_types_autocast = false"
-        return " union all by name ".join(_csv_as_sql(header, files, more) for header, files in csv_headers(log))
+        return " union all by name ".join(_csv_as_sql(header, files, hive) for header, files in csv_headers(log))
     fields = ", ".join(f"{text(name)}: 'VARCHAR'" for name in _json_fields(log))
     return (
         f"select * from read_json({file_list(log.files)}, format = 'newline_delimited', columns = {{{fields}}}, "
-        f"ignore_errors = true, hive_partitioning = {hive}, hive_types_autocast = false)"
+        f"ignore_errors = true, {hive})"
     )
+
+
+def without_keys_above(log: LogFiles, folder: Path) -> LogFiles:
+    """The same log by paths in which nothing but folders inside its root look like columns, as DuckDB reads all alike.
+
+    Arguments:
+        log: the log.
+        folder: where a link to the root may be put.
+    """
+    if not log.keyed or log.root is None or "=" not in str(log.root.absolute()):
+        return log
+    link = folder / "log"
+    link.symlink_to(log.root.absolute(), target_is_directory=True)
+    return replace(log, files=tuple(link / file.relative_to(log.root) for file in log.files), root=link)
+
+
+def _check_schemas(log: LogFiles) -> None:
+    """All files are Parquet, and no two columns of one have the same name, of which DuckDB would choose one."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for file in log.files:
+        place = printable(str(file))
+        try:
+            names = pq.read_schema(file.absolute()).names
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(f"{place}: {_unreadable(log.format)} ({one_line(error)})") from None
+        check_apart(names, place)
 
 
 def _csv_as_sql(header: Header, files: Sequence[Path], more: str) -> str:
@@ -119,18 +150,23 @@ def _csv_as_sql(header: Header, files: Sequence[Path], more: str) -> str:
 
 
 def _json_fields(log: LogFiles) -> list[str]:
-    """The fields that the first lines of the files have."""
+    """All fields of all lines: one that is found in the last line only is not passed over."""
     import duckdb
 
     try:
         with duckdb.connect() as other:
             found = other.execute(
-                f"describe select * from read_json({file_list(log.files)}, format = 'newline_delimited', "
-                "union_by_name = true, ignore_errors = true, maximum_depth = 1)"
+                "select distinct unnest(json_keys(json)) as name from read_json_objects("
+                f"{file_list(log.files)}, format = 'newline_delimited', ignore_errors = true) "
+                "where json_type(json) = 'OBJECT' order by name"
             ).fetchall()
     except duckdb.Error as error:
         raise DataError(f"{log.name}: {_unreadable(log.format)} ({one_line(error)})") from None
-    return [name for name, *_ in found]
+    if not found:
+        raise DataError(f"{log.name}: no rows; expected a JSON object in each line")
+    names = [name for (name,) in found]
+    check_apart(names, log.name)
+    return names
 
 
 def file_list(files: Sequence[Path]) -> str:
@@ -139,8 +175,8 @@ def file_list(files: Sequence[Path]) -> str:
 
 
 def _as_pattern(file: Path) -> str:
-    """A name with a star is a name, not a pattern."""
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(file))
+    """A name with a star is a name, not a pattern, and one that begins with ~ is not at home."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(file.absolute()))
 
 
 def _unreadable(format: str) -> str:
@@ -153,6 +189,7 @@ def duckdb_engine(log: LogFiles, memory: str, threads: int | None, spill: Path) 
     """An engine for as long as the log is read."""
     local = connect(memory, threads, spill)
     try:
-        yield DuckDBEngine(log, local)
+        with told(log.name):
+            yield DuckDBEngine(log, local)
     finally:
         local.close()

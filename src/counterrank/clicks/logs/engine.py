@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from counterrank.common.errors import DataError
+from counterrank.common.errors import DataError, printable
 from counterrank.common.progress import progress
 
 _POLL_S = 0.1
+_AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)? ?[KMGT]i?B", re.IGNORECASE)
 
 
 class Engine(Protocol):
@@ -46,17 +48,31 @@ def connect(memory: str, threads: int | None, spill: Path) -> Any:
     """A DuckDB in memory that keeps to a limit and spills to a folder beyond it."""
     import duckdb
 
+    if not isinstance(memory, str) or not _AMOUNT.fullmatch(memory):
+        raise DataError(f"memory={memory!r}: not an amount of memory; expected such as 500MB or 4GB")
+    if threads is not None and (type(threads) is not int or threads < 1):
+        raise DataError(f"threads={threads!r}: expected a whole number from 1")
     local = duckdb.connect()
+    settings = {"memory_limit": text(memory), "temp_directory": text(str(spill))}
+    settings |= {"preserve_insertion_order": "false", "enable_progress_bar": "false"}
+    settings["autoinstall_known_extensions"] = "false"  # nothing is fetched because of what a log holds
+    settings |= {} if threads is None else {"threads": str(threads)}
     try:
-        local.execute(f"set memory_limit = {text(memory)}")
-    except duckdb.Error:
-        raise DataError(f"memory={memory!r}: not an amount of memory; expected such as 500MB or 4GB") from None
-    local.execute(f"set temp_directory = {text(str(spill))}")
-    local.execute("set preserve_insertion_order = false")
-    local.execute("set enable_progress_bar = false")
-    if threads is not None:
-        local.execute(f"set threads = {int(threads)}")
+        for name, value in settings.items():
+            local.execute(f"set {name} = {value}")
+    except duckdb.Error as error:
+        local.close()
+        raise DataError(f"memory={memory!r}, threads={threads!r}: refused by DuckDB ({one_line(error)})") from None
     return local
+
+
+def doubt_statistics(local: Any) -> None:
+    """From now on DuckDB infers nothing from the least and greatest value of a column.
+
+    Parquet leaves NaN out of these. DuckDB would take it that none is there, and conditions on the column for granted.
+    Counting is half as fast again with these inferences, so they are given up only where floats are judged.
+    """
+    local.execute("set disabled_optimizers = 'statistics_propagation'")
 
 
 def text(value: str) -> str:
@@ -79,30 +95,40 @@ def name_of(value: str) -> str:
 
 def run(local: Any, sql: str, what: str, log: str) -> None:
     """Run one statement, with a progress bar where someone is watching."""
-    import duckdb
-
     failed: list[BaseException] = []
+    ended = threading.Event()  # whether a thread is alive cannot be asked once waiting for it was interrupted
 
     def work() -> None:
         try:
             local.execute(sql)
         except BaseException as error:
             failed.append(error)
+        finally:
+            ended.set()
 
-    with progress(what, 100.0) as advance, _interrupting(local):
-        worker = threading.Thread(target=work, daemon=True)
+    worker = threading.Thread(target=work, daemon=True)
+    with progress(what, 100.0) as advance, _interrupting(local, worker, ended):
         worker.start()
         done = 0.0
-        while worker.is_alive():
-            worker.join(_POLL_S)
+        while not ended.wait(_POLL_S):
             now = _done(local)
             if now > done:
                 advance(now - done)
                 done = now
     for error in failed:
-        if isinstance(error, duckdb.Error | MemoryError):
-            raise DataError(f"{log}: cannot be counted ({one_line(error)}){_remedy(error)}") from None
-        raise error
+        with told(log):
+            raise error
+
+
+@contextmanager
+def told(log: str) -> Iterator[None]:
+    """What DuckDB complains about becomes one line about this log."""
+    import duckdb
+
+    try:
+        yield
+    except (duckdb.Error, MemoryError) as error:
+        raise DataError(f"{log}: cannot be counted ({one_line(error)}){_remedy(error)}") from None
 
 
 def _done(local: Any) -> float:
@@ -112,28 +138,32 @@ def _done(local: Any) -> float:
 
 
 @contextmanager
-def _interrupting(local: Any) -> Iterator[None]:
-    """Stop the query if this thread is told to leave."""
+def _interrupting(local: Any, worker: threading.Thread, ended: threading.Event) -> Iterator[None]:
+    """Stop the query if this thread is told to leave; what it works with cannot be closed before it has ended."""
     try:
         yield
     except BaseException:
-        local.interrupt()
+        while worker.ident is not None and not ended.is_set():
+            local.interrupt()
+            ended.wait(_POLL_S)
         raise
 
 
 def _remedy(error: BaseException) -> str:
     import duckdb
 
-    if isinstance(error, duckdb.OutOfMemoryException | MemoryError):
+    if "state machine" in str(error):
+        return "; do the lines of a CSV file end in different ways? expected one kind of line end in each file"
+    if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or "No space left" in str(error):
         return "; give it more --memory, or more room for what it spills in the folder that TMPDIR names"
     return ""
 
 
 def one_line(error: BaseException) -> str:
-    """What an error says, in one line that is not too long.
+    """What an error says, in one line that is not too long, without the SQL and the advice on settings that follow.
 
     >>> one_line(ValueError("no such\\n  thing"))
     'no such thing'
     """
-    words = " ".join(str(error).split())
+    words = printable(re.split(r"\n(?:LINE 1:|Possible |\n)", str(error))[0])
     return words if len(words) <= 300 else words[:300] + " ..."

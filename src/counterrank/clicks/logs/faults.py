@@ -21,11 +21,11 @@ ORPHAN = "are a click without an impression"
 
 # How `passes.exact` tells them.
 PAGE_RULES = {
-    TWO_QUERIES: "queries <> 1",
-    TWO_POLICIES: "policies <> 1",
-    DOCUMENT_TWICE: "documents < n",
-    RANK_TWICE: "ranks < n",
-    GAP: "ranks = n and (lowest <> 1 or highest <> n)",
+    TWO_QUERIES: "queries > 1",
+    TWO_POLICIES: "policies > 1",
+    DOCUMENT_TWICE: "again > 0",
+    RANK_TWICE: "shared > 0",
+    GAP: "ranks = n and shared = 0 and lowest >= 1 and highest > n",
 }
 
 
@@ -52,7 +52,7 @@ class Fault:
 
 def _singular(kind: str) -> str:
     first, _, rest = kind.partition(" ")
-    return {"are": "is", "have": "has", "show": "shows"}.get(first, first) + " " + rest
+    return {"are": "is", "have": "has", "show": "shows"}.get(first, first) + " " + rest.replace("their ", "its ")
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,8 @@ def row_rules(columns: Columns) -> dict[str, str]:
     rules: dict[str, str] = {}
     for name in columns.needed:
         rules[f"have no {name}"] = f"{columns.source[name]} is null"
-    rules["have a rank below 1 or not whole"] = _not(columns, "rank", f"between 1 and {MOST}")
+    rules["have a rank below 1 or not whole"] = _not(columns, "rank", ">= 1")
+    rules[f"have a rank beyond {MOST:,}"] = f"coalesce(({columns.read('rank')}) > {MOST}, false)"
     rules["have a clicked that is not 0 or 1"] = _not(columns, "clicked", "is not null")
     if columns.has("propensity"):
         rules["have a propensity outside 0 to 1"] = _not(columns, "propensity", "between 0 and 1")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import glob
+import itertools
 import os
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from counterrank.clicks.logs.recognition import recognised
 from counterrank.common.checks import check_choice
-from counterrank.common.errors import CounterrankError, DataError, MissingFileError
+from counterrank.common.errors import CounterrankError, DataError, MissingFileError, printable
 from counterrank.common.files import PathLike
 
 EVENTS = ("ubi", "metarank")
@@ -27,6 +30,7 @@ _SUFFIXES = {
 }
 _COMPRESSED = (".gz", ".zst")
 _LOOK_INTO = 8  # files of a kind
+_LONGEST = 1 << 22  # bytes of a first line
 
 
 @dataclass(frozen=True)
@@ -37,14 +41,27 @@ class LogFiles:
         name: the log as it was asked for, for messages.
         format: one of `FORMATS`.
         files: all of them, in order.
-        root: the folder that was asked for; None where it was a file or a pattern. Names of folders inside it such as
-            `policy=new` are columns.
+        root: the folder that was asked for, or that a pattern begins with; None where it was a file. Names of folders
+            inside it such as `policy=new` are columns, those of folders above are not.
     """
 
     name: str
     format: str
     files: tuple[Path, ...]
     root: Path | None
+
+    @property
+    def keyed(self) -> bool:
+        """Whether names of folders are columns."""
+        if self.root is None:
+            return False
+        names = {name for file in self.files for name in file.relative_to(self.root).parts[:-1] if "=" in name}
+        for name in sorted(names):
+            if name.count("=") > 1 or "\\" in name:
+                raise DataError(
+                    f"{self.name}: folder {name!r} in it; expected one column and its value, such as policy=new"
+                )
+        return bool(names)
 
 
 def find_log(path: PathLike, format: str = "auto") -> LogFiles:
@@ -86,7 +103,9 @@ def find_log(path: PathLike, format: str = "auto") -> LogFiles:
         files = [file for file in files if known[file]]
     if not files:
         raise DataError(f"{path}: no files of a click log in it; expected Parquet, CSV or JSON Lines")
-    return LogFiles(str(path), format, tuple(files), root)
+    if root is None and not given.is_file():
+        root = _head(given)
+    return LogFiles(printable(str(path)), format, tuple(files), root)
 
 
 def _format_by_content(name: str, files: dict[str, list[Path]]) -> str:
@@ -109,7 +128,13 @@ def _format_by_content(name: str, files: dict[str, list[Path]]) -> str:
 def _inside(folder: Path) -> list[Path]:
     """All files of a folder; what is hidden or marked by an underscore is passed over."""
     found: list[Path] = []
-    for above, folders, names in os.walk(folder):
+    seen: set[str] = set()  # a link can lead to where we have been
+    for above, folders, names in os.walk(folder, followlinks=True):
+        here = os.path.realpath(above)
+        if here in seen:
+            folders.clear()
+            continue
+        seen.add(here)
         folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
         found += (Path(above, name) for name in sorted(names) if not name.startswith((".", "_")))
     if not found:
@@ -127,13 +152,23 @@ def _matching(given: Path) -> list[Path]:
     return files
 
 
+def _head(pattern: Path) -> Path:
+    """The folder that a pattern begins with.
+
+    >>> _head(Path("logs/policy=*/day.parquet"))
+    PosixPath('logs')
+    """
+    plain = itertools.takewhile(lambda part: not glob.has_magic(part), pattern.parts)
+    return Path(*plain)
+
+
 def format_of(file: Path) -> str | None:
     """By the end of its name.
 
     >>> format_of(Path("clicks.csv.gz")), format_of(Path("notes.txt"))
     ('csv', None)
     """
-    inner = file.with_suffix("") if file.suffix.lower() in _COMPRESSED else file
+    inner = file.with_suffix("") if file.suffix in _COMPRESSED else file
     return _SUFFIXES.get(inner.suffix.lower())
 
 
@@ -153,26 +188,40 @@ def csv_headers(log: LogFiles) -> list[tuple[Header, list[Path]]]:
 
 
 def _header(file: Path) -> Header:
+    place = printable(str(file))
     try:
         line = _first_line(file).decode("utf-8-sig").strip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{file}: not CSV that can be read ({error})") from None
-    delimiter = max(",\t;|", key=line.count)  # the first of them where none occurs
-    names = next(csv.reader([line], delimiter=delimiter), [])
-    if not any(names):
-        raise DataError(f"{file}: no header; expected the names of the columns in the first line")
-    repeated = [name for i, name in enumerate(names) if name in names[:i]]
-    if repeated:
-        raise DataError(f"{file}: column {repeated[0]!r} twice in the header; expected each once")
+        raise DataError(f"{place}: not CSV that can be read ({printable(str(error))})") from None
+    bare = re.sub('"(?:[^"]|"")*"', "", line)
+    delimiter = max(",\t;|", key=bare.count)  # the first of them where none occurs
+    try:
+        names = next(csv.reader([line], delimiter=delimiter, strict=True), [])
+    except csv.Error as error:
+        raise DataError(f"{place}: not CSV that can be read (header: {error})") from None
+    if not any(names) or "\0" in line:
+        raise DataError(f"{place}: no header; expected the names of the columns in the first line, as UTF-8")
+    names = [name or f"column {i + 1}" for i, name in enumerate(names)]  # an index has no name
+    check_apart(names, place)
     return Header(delimiter, tuple(names))
 
 
+def check_apart(names: Sequence[str], place: str) -> None:
+    """An error if two columns have one name; upper and lower case are the same to DuckDB and to Spark."""
+    first: dict[str, str] = {}
+    for name in names:
+        other = first.setdefault(name.lower(), name)
+        if other is not name:
+            raise DataError(f"{place}: columns {other!r} and {name!r} are the same name; expected each once")
+
+
 def _first_line(file: Path) -> bytes:
-    """The first line with something in it, unpacked."""
+    """The first line, unpacked."""
     import pyarrow as pa
 
     read = b""
-    with pa.input_stream(str(file), compression="detect") as stream:
-        while b"\n" not in read.lstrip() and (more := stream.read(1 << 16)):
+    # as an absolute path, in which ~ stands for nothing else
+    with pa.input_stream(str(file.absolute()), compression="detect") as stream:
+        while b"\n" not in read and len(read) < _LONGEST and (more := stream.read(1 << 16)):
             read += more
-    return read.lstrip().partition(b"\n")[0]
+    return read.partition(b"\n")[0]

@@ -167,11 +167,13 @@ def _cells(local: Any, columns: Columns, row: str, source: str) -> dict[str, NDA
 def _counts(
     name: str, offsets: IntArray, cells: dict[str, NDArray[Any]], pages: dict[str, NDArray[Any]], columns: Columns
 ) -> ClickCounts:
-    names, numbers = np.unique(np.asarray(pages["policy"]).astype(np.str_), return_inverse=True)
-    sessions = np.zeros((len(names), len(offsets) - 1), np.int64)
-    sessions[numbers, np.asarray(pages["query"], np.int64)] = pages["pages"]
     named = columns.has("policy")
-    policies = np.searchsorted(names, cells["policy"].astype(np.str_)) if named else None
+    asked = np.asarray(pages["policy"]).astype(np.str_)
+    shown = np.asarray(cells["policy"]).astype(np.str_) if named else asked
+    names = np.unique(np.concatenate((asked, shown)))
+    sessions = np.zeros((len(names), len(offsets) - 1), np.int64)
+    np.add.at(sessions, (np.searchsorted(names, asked), np.asarray(pages["query"], np.int64)), pages["pages"])
+    policies = np.searchsorted(names, shown) if named else None
     whole = {key: np.ascontiguousarray(cells[key], np.int64) for key in ("doc", "rank", "impressions", "clicks")}
     return ClickCounts(
         identity=name,

@@ -8,7 +8,7 @@ from typing import Any
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.logs.columns import Columns, plan_columns
-from counterrank.clicks.logs.duckdb_engine import duckdb_engine, files_as_sql
+from counterrank.clicks.logs.duckdb_engine import duckdb_engine, files_as_sql, without_keys_above
 from counterrank.clicks.logs.engine import Engine
 from counterrank.clicks.logs.files import LogFiles, find_log
 from counterrank.clicks.logs.options import LogOptions
@@ -28,7 +28,7 @@ def opened(path: PathLike, options: LogOptions) -> Iterator[tuple[Engine, LogFil
         plain = plain_log(log, engine.local, spill, options)
         if plain is not None:
             engine.put_aside = plain.rejected, plain.line
-        engine.open(files_as_sql(log if plain is None else plain.log))
+        engine.open(files_as_sql(without_keys_above(log, spill) if plain is None else plain.log))
         base, events = options.rank_base, plain is not None
         columns = plan_columns(log.name, engine.columns(), options.columns, base, options.impressions, events)
         yield engine, log, columns

@@ -8,18 +8,19 @@ The table `log` holds one row per displayed document. Two passes over it are eno
 
 A page is looked at closely only if it looks wrong from afar. Its ranks are gathered in a mask of bits, which is full
 for ranks 1 to n. A document that is twice on a page has been seen at two ranks of its query; where few documents have,
-these are counted exactly, else documents are gathered in a mask by their hashes, and a page with fewer bits than rows
-is suspect.
+these are counted exactly, else documents are gathered in masks by their hashes, and a page that has fewer bits than
+rows in each of its masks is suspect. Pages that are so long that most would look suspect are counted exactly, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from counterrank.clicks.logs.columns import MOST, TEXT, Columns
+from counterrank.clicks.logs.faults import PAGE_RULES
 
 _BITS = 62  # ranks in the mask; pages that are longer are all looked at closely
-_WORDS, _WORD = 4, 62  # the mask of documents: so many words of so many bits
+_WORD = 62  # bits of a word in the masks of documents
 
 # A page is shown by one policy and answers one query.
 GROUPS = ("query_id", "policy")
@@ -45,12 +46,26 @@ def moving(columns: Columns) -> str:
     )
 
 
-def pages(columns: Columns, documents: bool) -> str:
+def masks_for(length: float) -> tuple[int, ...]:
+    """The masks of documents for pages of this mean length, each by its number of bits; none if the pages are too long.
+
+    Of the clean pages of 5 documents 0.07 % look suspect, of those of 10 9 %, of those of 20 30 %. The time is that of
+    gathering the masks and of looking at the suspects again: one wide mask, or eight words for short pages, take more.
+
+    >>> masks_for(10), masks_for(50)
+    ((62, 61, 59, 57), ())
+    """
+    if length <= 12:
+        return (_WORD, _WORD - 1, _WORD - 3, _WORD - 5)  # without a common divisor, thus independent
+    return (4 * _WORD, 4 * _WORD - 1) if length <= 30 else ()
+
+
+def pages(columns: Columns, masks: Sequence[int] = ()) -> str:
     """Pages by query and policy; those that look wrong by session too.
 
     Arguments:
         columns: of the log.
-        documents: also look for documents that may be twice on a page.
+        masks: the bits of each mask of documents in which those that are twice on a page are looked for.
     """
     groups = [name for name in GROUPS if name != "policy" or columns.has("policy")]
     inner = ["session_id", "count(*) as n", f"bit_or({_rank_bit()}) as ranks"]
@@ -60,10 +75,15 @@ def pages(columns: Columns, documents: bool) -> str:
         inner += [f"any_value({name}) as {name}", f"min({same}) as {name}_a", f"max({same}) as {name}_b"]
         outer.append(f"{name} is null or {name}_a <> {name}_b")
     source = "log"
-    if documents:
-        source = f"(select *, pmod(xxhash64(doc_id), {_WORDS * _WORD}) as place from log) as hashed"
-        inner += [_word(i) for i in range(_WORDS)]
-        outer.append(" + ".join(f"bit_count(word{i})" for i in range(_WORDS)) + " < n")
+    if masks:
+        places = ", ".join(f"pmod(hash, {bits}) as place{i}" for i, bits in enumerate(masks))
+        source = f"(select *, {places} from (select *, xxhash64(doc_id) as hash from log) as hashed) as placed"
+        short = []
+        for i, bits in enumerate(masks):
+            words = range(-(-bits // _WORD))
+            inner += [_word(i, j, len(words)) for j in words]
+            short.append(" + ".join(f"bit_count(mask{i}_{j})" for j in words) + " < n")
+        outer.append(" and ".join(short))
     shown = ", ".join(groups)
     return (
         f"select {shown}, case when suspect then session_id end as session_id, suspect, count(*) as pages from ("
@@ -84,10 +104,13 @@ def _rank_bit() -> str:
     return f"shiftleft(1, greatest(least(rank, {_BITS + 1}), 1) - 1)"
 
 
-def _word(i: int) -> str:
-    begin, end = i * _WORD, (i + 1) * _WORD - 1
-    bit = f"case when place between {begin} and {end} then shiftleft(1, place - {begin}) else 0 end"
-    return f"bit_or({bit}) as word{i}"
+def _word(mask: int, word: int, words: int) -> str:
+    """One word of a mask of documents."""
+    place, begin = f"place{mask}", word * _WORD
+    bit = f"shiftleft(1, {place} - {begin})" if begin else f"shiftleft(1, {place})"
+    if words > 1:
+        bit = f"case when {place} between {begin} and {begin + _WORD - 1} then {bit} else 0 end"
+    return f"bit_or({bit}) as mask{mask}_{word}"
 
 
 def twice(columns: Columns) -> str:
@@ -100,17 +123,20 @@ def twice(columns: Columns) -> str:
 
 
 def exact(columns: Columns) -> str:
-    """What is wrong with each of the `suspects`, all of it counted exactly; pages that are in order are left out."""
+    """What is wrong with each of the `suspects`, all of it counted exactly; pages that are in order are left out.
+
+    Only values that are there are compared: a page that lacks one has a fault of its rows, and not another for that.
+    """
     policies = "count(distinct policy)" if columns.has("policy") else "1"
     shown = "where rank is not null " if columns.has("orphan") else ""  # clicks on nothing shown have no rank
     return (
         "select * from (select session_id, count(*) as n, "
         "count(distinct query_id) as queries, " + policies + " as policies, "
-        "count(distinct doc_id) as documents, count(distinct rank) as ranks, "
-        "min(rank) as lowest, max(rank) as highest from log "
+        "count(doc_id) - count(distinct doc_id) as again, count(rank) - count(distinct rank) as shared, "
+        "count(rank) as ranks, min(rank) as lowest, max(rank) as highest from log "
         f"semi join suspects on log.session_id = suspects.session_id {shown}"
         "group by session_id) as page "
-        "where queries <> 1 or policies <> 1 or documents < n or ranks < n or lowest <> 1 or highest <> n"
+        f"where {' or '.join(f'({rule})' for rule in PAGE_RULES.values())}"
     )
 
 

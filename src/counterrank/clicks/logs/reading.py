@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.logs import passes
-from counterrank.clicks.logs.columns import Columns
+from counterrank.clicks.logs.columns import FLOAT, Columns
 from counterrank.clicks.logs.diagnosis import Diagnosis
-from counterrank.clicks.logs.engine import Engine
+from counterrank.clicks.logs.engine import Engine, doubt_statistics
 from counterrank.clicks.logs.faults import Fault, LogReport
 from counterrank.clicks.logs.matching import Candidates, seen_only
 from counterrank.clicks.logs.pages import distinct_pages
@@ -44,6 +45,8 @@ class Reader:
 
     def read(self, parts: Sequence[RankingData]) -> Reading:
         """Count the log against parts of the data, or against nothing but itself."""
+        if FLOAT in (self.columns.kinds["rank"], self.columns.kinds["clicked"]):
+            doubt_statistics(self.local)
         self.engine.view("log", self.columns.normalised())
         self.engine.reduce("cells", passes.cells(self.columns), "counting clicks")
         rejected, line = self.engine.rejected()
@@ -61,7 +64,9 @@ class Reader:
         dropped_pages = 0
         if diagnosis.faults:
             if not self.skip:
-                raise DataError(_told(self.name, diagnosis.faults))
+                raise DataError(
+                    f"{self.name}: {_listed(diagnosis.faults)}; --on-error skip drops the pages with such rows"
+                )
             dropped, dropped_pages = self._without_bad_pages(diagnosis, known)
         counts = self._counts(known)
         used, pages = (sum(getattr(part, what) for part in counts) for what in ("n_impressions", "n_sessions"))
@@ -84,10 +89,13 @@ class Reader:
             return
         self.local.execute(f"create or replace temp table moving as {passes.moving(self.columns)}")
         moved = self._number("select coalesce(sum(impressions), 0) from moving")
-        many = moved > _FEW * self._number("select coalesce(sum(impressions), 0) from cells")
-        self.engine.reduce("pages", passes.pages(self.columns, documents=many), "checking pages")
+        shown, first, lost = self._numbers(_SHOWN)
+        # a document moves within its query: where that is not known, only masks tell
+        masks = passes.masks_for(shown / max(first, 1)) if moved > _FEW * shown else ()
+        masks = masks or (passes.masks_for(1) if lost else ())
+        self.engine.reduce("pages", passes.pages(self.columns, masks), "checking pages")
         suspects = "select session_id from pages where suspect and session_id is not null"
-        if moved and not many:
+        if moved and not masks:
             self.engine.lend("moving")
             self.engine.reduce("repeated", passes.twice(self.columns), "checking pages")
             suspects += " union select session_id from repeated"
@@ -107,19 +115,29 @@ class Reader:
         if known is not None:
             known.match()
             if self.columns.impressions:
-                dropped |= diagnosis.drop_cells()
+                unknown = diagnosis.drop_cells()
+                dropped, pages = dropped | unknown, pages + sum(unknown.values())
                 self.local.execute(f"create or replace temp table pages as {passes.pages_on_trust(self.columns)}")
         if not self._number("select count(*) from cells"):
-            raise DataError(f"{self.name}: nothing is left; {_told(self.name, diagnosis.faults)}")
+            raise DataError(f"{self.name}: nothing is left without what is wrong: {_listed(diagnosis.faults)}")
         return dropped, pages
 
     def _number(self, sql: str) -> int:
-        return int(self.local.execute(sql).fetchone()[0])
+        return self._numbers(sql)[0]
+
+    def _numbers(self, sql: str) -> list[int]:
+        return [int(number) for number in self.local.execute(sql).fetchone()]
 
 
-def _told(name: str, faults: Sequence[Fault]) -> str:
-    """All faults in one line, and what can be done."""
+_SHOWN = (
+    "select coalesce(sum(impressions), 0), coalesce(sum(case when rank = 1 then impressions end), 0), "
+    "count_if(query_id is null) from cells"
+)
+
+
+def _listed(faults: Sequence[Fault]) -> str:
+    """All faults in one line, and what they may come from."""
     hint = ""
-    if any("rank" in fault.kind and fault.unit == "rows" and "rank 0" in fault.example for fault in faults):
+    if any("rank below" in fault.kind and re.search(r"\brank 0(\.0)?(,|$)", fault.example) for fault in faults):
         hint = "; where ranks begin with 0, say --rank-base 0"
-    return f"{name}: {'; '.join(map(str, faults))}{hint}; --on-error skip drops the pages with such rows"
+    return "; ".join(map(str, faults)) + hint
