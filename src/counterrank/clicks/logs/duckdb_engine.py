@@ -18,7 +18,7 @@ _MACROS = (
     "create temp macro shiftleft(value, bits) as (cast(value as ubigint) << cast(bits as ubigint))",
     "create temp macro xxhash64(value) as hash(value)",
     "create temp macro pmod(value, divisor) as (value % divisor)",
-    "create temp macro unix_seconds(moment) as cast(floor(epoch(moment)) as bigint)",
+    "create temp macro unix_seconds(moment) as cast(floor(epoch(cast(moment as timestamp))) as bigint)",
 )
 _KINDS = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), WHOLE),
