@@ -126,7 +126,7 @@ class Reader:
         return self._numbers(sql)[0]
 
     def _numbers(self, sql: str) -> list[int]:
-        return [int(number) for number in self.local.execute(sql).fetchone()]
+        return [int(number or 0) for number in self.local.execute(sql).fetchone()]  # older count_if of nothing is null
 
 
 _SHOWN = (
