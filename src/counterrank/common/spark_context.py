@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,16 +42,21 @@ def check_master(master: str) -> None:
             f"master '{master}': Spark Connect cannot run cells; expected spark://HOST:PORT of the cluster, or local[*]"
         )
     if master.startswith("spark://"):
-        problems = [_knock(master, one) for one in master.removeprefix("spark://").split(",")]
+        problems = [knock(master, one) for one in master.removeprefix("spark://").split(",")]
         if all(problems):
             raise CounterrankError(f"master '{master}': {problems[0]}; is the master running, and is this its URL?")
 
 
-def _knock(master: str, address: str) -> str | None:
-    """Why nothing answers there; None if something does."""
+def knock(master: str, address: str) -> str | None:
+    """Why nothing answers there; None if something does.
+
+    >>> with socket.create_server(("127.0.0.1", 0)) as server:
+    ...     print(knock("spark://127.0.0.1", f"127.0.0.1:{server.getsockname()[1]}"))
+    None
+    """
     host, _, port = address.rpartition(":")
     if not (host and port.isdecimal() and int(port) < 1 << 16):
-        raise CounterrankError(f"master '{master}': is no address; expected spark://HOST:PORT")
+        raise CounterrankError(f"master '{master}': is no address; expected {master.partition(':')[0]}://HOST:PORT")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
     except OSError as error:
@@ -60,24 +65,24 @@ def _knock(master: str, address: str) -> str | None:
 
 
 @contextmanager
-def spark_context(master: str, log: Path) -> Iterator[Any]:
+def spark_context(master: str, log: Path, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
     """A SparkContext and its JVM, for as long as they are needed; what they have to say goes to the log."""
     check_master(master)
-    with _usual_interrupt(), _java(master, log) as gateway:
-        context = _connect(master, gateway, log)
+    with _usual_interrupt(), _java(master, log, settings or {}) as gateway:
+        context = _connect(master, gateway, log, settings or {})
         if "PYSPARK_PYTHON" not in os.environ:
             context.pythonExec = sys.executable
         yield context
 
 
-def _connect(master: str, gateway: Any, log: Path) -> Any:
+def _connect(master: str, gateway: Any, log: Path, settings: Mapping[str, str]) -> Any:
     from pyspark import SparkContext
 
     limit = threading.Timer(_MASTER_S, gateway.proc.kill)
     if master.startswith("spark://"):  # other managers may rightly keep an application waiting
         limit.start()
     try:
-        return SparkContext(conf=_configuration(master), gateway=gateway)
+        return SparkContext(conf=_configuration(master, settings), gateway=gateway)
     except Exception as error:
         reason = f"no answer from a Spark master in {_MASTER_S:.0f} s" if limit.finished.is_set() else why(error)
         raise CounterrankError(f"master '{master}': {reason}; more in {log}") from None
@@ -85,17 +90,17 @@ def _connect(master: str, gateway: Any, log: Path) -> Any:
         limit.cancel()
 
 
-def _configuration(master: str) -> Any:
+def _configuration(master: str, settings: Mapping[str, str]) -> Any:
     from pyspark import SparkConf
 
-    conf = SparkConf(loadDefaults=False).setMaster(master).setAll(list(_SETTINGS.items()))
+    conf = SparkConf(loadDefaults=False).setMaster(master).setAll(list({**_SETTINGS, **settings}.items()))
     if is_local(master):  # a laptop's own name often leads nowhere
         conf = conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
     return conf
 
 
 @contextmanager
-def _java(master: str, log: Path) -> Iterator[Any]:
+def _java(master: str, log: Path, settings: Mapping[str, str]) -> Iterator[Any]:
     """The JVM of the driver; pyspark alone would let it live as long as this process, and talk to the terminal."""
     try:
         from pyspark import SparkContext, java_gateway
@@ -107,7 +112,7 @@ def _java(master: str, log: Path) -> Iterator[Any]:
     before = log.stat().st_size if log.exists() else 0
     try:
         with log.open("ab") as out:
-            gateway = launch(_configuration(master), popen_kwargs={"stdout": out, "stderr": out})
+            gateway = launch(_configuration(master, settings), popen_kwargs={"stdout": out, "stderr": out})
     except Exception as error:
         said = _last_words(log.read_bytes()[before:].decode(errors="replace")) or f"{why(error)} Is there Java 17?"
         raise CounterrankError(f"master '{master}': Spark did not start: {said}; more in {log}") from None

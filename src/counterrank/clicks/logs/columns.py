@@ -59,15 +59,17 @@ class Columns:
             return self._rank(column, kind)
         if name == "clicked":
             return _clicked(column, kind)
-        return f"try_cast({column} as double)"
+        return _number(column, kind)
 
     def _rank(self, column: str, kind: str) -> str:
         shift = " + 1" if self.rank_base == 0 else ""
         if kind == WHOLE:
             return f"least(cast({column} as bigint), {_HUGE}){shift}" if shift else f"cast({column} as bigint)"
-        number = f"try_cast({column} as double)"
-        whole = f"cast(least({number}, {_HUGE}) as bigint){shift}"
-        return f"case when {number} = floor({number}) and {number} between -{_HUGE} and 1e300 then {whole} end"
+        number = _number(column, kind)
+        small = f"least({number}, {_HUGE})"
+        whole = f"case when {small} = floor({small}) then cast({small} as bigint){shift} end"
+        # one after the other: Spark's floor is a whole number, which overflows
+        return f"case when {number} between -{_HUGE} and 1e300 then {whole} end"
 
     def normalised(self, *more: str) -> str:
         """The log as a query over its files: only the columns that are counted, and what is asked for beside."""
@@ -75,6 +77,11 @@ class Columns:
         if not self.has("query_id"):
             chosen.append("cast(0 as bigint) as query_id")
         return f"select {', '.join((*chosen, *more))} from raw"
+
+
+def _number(column: str, kind: str) -> str:
+    """Texts go through a function of the engine: each reads `1_000`, `1d` or `+-1` in its own way, and none should."""
+    return f"number_in({column})" if kind == TEXT else f"try_cast({column} as double)"
 
 
 def _clicked(column: str, kind: str) -> str:

@@ -19,6 +19,9 @@ _MACROS = (
     "create temp macro xxhash64(value) as hash(value)",
     "create temp macro pmod(value, divisor) as (value % divisor)",
     "create temp macro unix_seconds(moment) as cast(floor(epoch(cast(moment as timestamp))) as bigint)",
+    "create temp macro number_in(value) as "
+    "(case when not contains(cast(value as string), '_') and not contains(cast(value as string), '+-') "
+    "then try_cast(value as double) end)",
 )
 _KINDS = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), WHOLE),
@@ -54,10 +57,11 @@ class DuckDBEngine:
         for macro in _MACROS:
             local.execute(macro)
 
-    def open(self, sql: str) -> None:
-        """Make `raw` of a query over the files."""
+    def open(self, log: LogFiles, folder: Path) -> None:
+        """Make `raw` of the files, which are those of the log or were made of them; a folder for a link to them."""
         import duckdb
 
+        sql = files_as_sql(without_keys_above(log, folder))
         try:
             self.local.execute(f"create view raw as {sql}")
             self._found = self.local.execute("describe raw").fetchall()
@@ -66,9 +70,13 @@ class DuckDBEngine:
         except duckdb.Error as error:
             raise DataError(f"{self.log.name}: {_unreadable(self.log.format)} ({one_line(error)})") from None
 
+    def types(self) -> dict[str, str]:
+        """For each column of `raw` the name of its type."""
+        return {name: kind for name, kind, *_ in self._found}
+
     def columns(self) -> dict[str, tuple[str, str]]:
         """For each column of `raw` its quoted name, and what it holds."""
-        return {name: (name_of(name), kind_of(kind)) for name, kind, *_ in self._found}
+        return {name: (name_of(name), kind_of(kind)) for name, kind in self.types().items()}
 
     def view(self, name: str, sql: str) -> None:
         """Give a query over the log a name."""

@@ -190,7 +190,7 @@ def csv_headers(log: LogFiles) -> list[tuple[Header, list[Path]]]:
 def _header(file: Path) -> Header:
     place = printable(str(file))
     try:
-        line = _first_line(file).decode("utf-8-sig").strip("\r\n")
+        line = first_line(file).decode("utf-8-sig").strip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{place}: not CSV that can be read ({printable(str(error))})") from None
     bare = re.sub('"(?:[^"]|"")*"', "", line)
@@ -215,7 +215,7 @@ def check_apart(names: Sequence[str], place: str) -> None:
             raise DataError(f"{place}: columns {other!r} and {name!r} are the same name; expected each once")
 
 
-def _first_line(file: Path) -> bytes:
+def first_line(file: Path) -> bytes:
     """The first line, unpacked."""
     import pyarrow as pa
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.logs.columns import Columns, plan_columns
-from counterrank.clicks.logs.duckdb_engine import duckdb_engine, files_as_sql, without_keys_above
+from counterrank.clicks.logs.duckdb_engine import DuckDBEngine, duckdb_engine
 from counterrank.clicks.logs.engine import Engine
 from counterrank.clicks.logs.files import LogFiles, find_log
 from counterrank.clicks.logs.options import LogOptions
 from counterrank.clicks.logs.plain import plain_log
 from counterrank.clicks.logs.reading import Reader, Reading
+from counterrank.clicks.logs.spark_engine import SparkEngine, spark_engine
+from counterrank.clicks.logs.spark_session import LOCAL
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.files import PathLike
 from counterrank.common.leftovers import spill_folder
@@ -24,14 +27,24 @@ from counterrank.data import RankingData
 def opened(path: PathLike, options: LogOptions) -> Iterator[tuple[Engine, LogFiles, Columns]]:
     """An engine over the files of a log, and the columns it reads them by."""
     log = find_log(path, options.format)
-    with spill_folder() as spill, duckdb_engine(log, options.memory, options.threads, spill) as engine:
+    with spill_folder() as spill, _engine(log, options, spill) as engine:
         plain = plain_log(log, engine.local, spill, options)
         if plain is not None:
             engine.put_aside = plain.rejected, plain.line
-        engine.open(files_as_sql(without_keys_above(log, spill) if plain is None else plain.log))
+        engine.open(log if plain is None else plain.log, spill)
         base, events = options.rank_base, plain is not None
         columns = plan_columns(log.name, engine.columns(), options.columns, base, options.impressions, events)
         yield engine, log, columns
+
+
+@contextmanager
+def _engine(log: LogFiles, options: LogOptions, spill: Path) -> Iterator[DuckDBEngine | SparkEngine]:
+    if options.engine == "spark":
+        with spark_engine(log, options.master or LOCAL, options.memory, options.threads, spill) as spark:
+            yield spark
+    else:
+        with duckdb_engine(log, options.memory, options.threads, spill) as duckdb:
+            yield duckdb
 
 
 def read_parts(

@@ -28,7 +28,8 @@ def distinct_pages(engine: Engine, columns: Columns, counts: ClickCounts, matche
     found = engine.local.execute(
         "select number, row, cast(clicked as bigint) * sessions as clicks, sessions from ("
         "select number, query_id, sessions, generate_subscripts(docs, 1) as place, unnest(docs) as doc_id, "
-        "unnest(clicks) as clicked from (select row_number() over () as number, * from shown) as numbered) as places "
+        "unnest(clicks) as clicked from (select row_number() over (order by query_id, docs, clicks) as number, * "
+        "from shown) as numbered) as places "
         f"join ({known}) as known using (query_id, doc_id) order by number, place"
     ).fetchnumpy()
     number = np.asarray(found["number"], np.int64)

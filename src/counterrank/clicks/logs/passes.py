@@ -69,7 +69,7 @@ def pages(columns: Columns, masks: Sequence[int] = ()) -> str:
     """
     groups = [name for name in GROUPS if name != "policy" or columns.has("policy")]
     inner = ["session_id", "count(*) as n", f"bit_or({_rank_bit()}) as ranks"]
-    outer = [f"n > {_BITS} or ranks <> shiftleft(1, least(n, {_BITS})) - 1", "session_id is null"]
+    outer = [f"n > {_BITS} or ranks <> {_bit(f'least(n, {_BITS})')} - 1", "session_id is null"]
     for name in groups:
         same = f"xxhash64({name})" if name == "policy" or columns.kinds.get(name) == TEXT else name
         inner += [f"any_value({name}) as {name}", f"min({same}) as {name}_a", f"max({same}) as {name}_b"]
@@ -100,14 +100,19 @@ def pages_on_trust(columns: Columns) -> str:
     return f"select {groups}, cast(sum(impressions) as bigint) as pages from cells {first}group by {groups}"
 
 
+def _bit(place: str) -> str:
+    """A mask with one bit; Spark takes the width of the mask and the type of the place literally."""
+    return f"shiftleft(cast(1 as bigint), cast({place} as int))"
+
+
 def _rank_bit() -> str:
-    return f"shiftleft(1, greatest(least(rank, {_BITS + 1}), 1) - 1)"
+    return _bit(f"greatest(least(rank, {_BITS + 1}), 1) - 1")
 
 
 def _word(mask: int, word: int, words: int) -> str:
     """One word of a mask of documents."""
     place, begin = f"place{mask}", word * _WORD
-    bit = f"shiftleft(1, {place} - {begin})" if begin else f"shiftleft(1, {place})"
+    bit = _bit(f"{place} - {begin}") if begin else _bit(place)
     if words > 1:
         bit = f"case when {place} between {begin} and {begin + _WORD - 1} then {bit} else 0 end"
     return f"bit_or({bit}) as mask{mask}_{word}"
