@@ -10,11 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
-from counterrank.clicks.logs import LogOptions, read_parts, spark_engine, spark_session
+from counterrank.clicks.logs import LogOptions, beside, read_parts, spark_engine, spark_session
 from counterrank.clicks.logs.spark_files import urls
 from counterrank.common.errors import CounterrankError
+from tests.event_logs import EVENTS, SEARCHES, event, lines
 from tests.spark_cluster import why_not
-from tests.spark_logs import LINES, NAMES, faulty_rows, loopback, pages, read_both, write_csv
+from tests.spark_logs import LINES, NAMES, faulty_rows, loopback, pages, read_both, same_fields, write_csv
 
 needs_spark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 pytestmark = pytest.mark.filterwarnings("ignore:.*dropped:UserWarning")
@@ -43,9 +44,9 @@ def local_spark(session, monkeypatch):
     monkeypatch.setattr(spark_engine, "spark_session", another)
 
 
-def ranking(queries, text="{}"):
-    """Ranking data with some of the queries, and one document less than the log has for the last of them."""
-    docs = [d for q in queries for d in range(8)][:-1]
+def ranking(queries, text="{}", cut=1):
+    """Ranking data with some of the queries, and fewer documents than the log has for the last of them."""
+    docs = [d for q in queries for d in range(8)][: 8 * len(queries) - cut]
     ids = (list(queries), docs) if text == "{}" else ([text.format(q) for q in queries], [text.format(d) for d in docs])
     return cr.RankingData(np.zeros((len(docs), 1)), np.append(np.arange(0, len(docs), 8), len(docs)), None, *ids)
 
@@ -113,14 +114,14 @@ def test_csv_with_fields_of_several_lines(local_spark, tmp_path):
 @needs_spark
 def test_json_lines(local_spark, tmp_path):
     rows = [dict(zip(NAMES, row, strict=True)) for row in faulty_rows()]
-    lines = [json.dumps(row) for row in rows]
+    texts = [json.dumps(row) for row in rows]
     whole = {"session_id": 7, "query_id": "q1", "doc_id": 3, "rank": 1.0, "clicked": True, "policy": "new"}
-    lines += [
+    texts += [
         json.dumps({**whole, "session_id": i, "propensity": p}) for i, p in enumerate((1, 0.1, 1e-7, None, [1], {}))
     ]
-    lines += [lines[0] + lines[1], lines[0][:-1], lines[0] + " x", "[" + lines[0] + "]", "[]", "1", "null", "", "  "]
-    lines += [lines[0].replace('"', "'"), "{}", '{"session_id":{"a":}}', lines[0].replace("s0", "é\\u00e9\\n")]
-    data = "\n".join(lines).encode() + b"\n" + lines[0].encode().replace(b"s0", b"\xff")
+    texts += [texts[0] + texts[1], texts[0][:-1], texts[0] + " x", "[" + texts[0] + "]", "[]", "1", "null", "", "  "]
+    texts += [texts[0].replace('"', "'"), "{}", '{"session_id":{"a":}}', texts[0].replace("s0", "é\\u00e9\\n")]
+    data = "\n".join(texts).encode() + b"\n" + texts[0].encode().replace(b"s0", b"\xff")
     (tmp_path / "policy=x").mkdir()
     (tmp_path / "policy=x" / "a b.jsonl").write_bytes(data)
     found = read_both(tmp_path / "policy=x" / "a b.jsonl", on_error="skip")
@@ -191,3 +192,26 @@ def test_long_pages_where_few_documents_move(local_spark, tmp_path):
 def test_files_that_spark_would_pass_over(tmp_path):
     with pytest.raises(CounterrankError, match="Spark passes over names that begin with '_'"):
         urls([tmp_path / "_log.parquet"])
+
+
+@needs_spark
+def test_events_times_scores_and_display_probabilities(local_spark, tmp_path):
+    """What is read beside the counts, and logs that are no plain ones."""
+    log = lines(tmp_path / "events.jsonl", [*SEARCHES, *EVENTS, event("click", "s1", "z", 1)])
+    assert "are a click without an impression" in read_both(log, on_error="skip").report.dropped
+    columns = pages(100, seed=8)
+    columns["policy"] = np.repeat("new", 400)
+    columns["display_probability"], columns["logging_score"] = columns["propensity"], columns["doc_id"] / 2
+    for i, times in enumerate((pa.timestamp("ns"), pa.timestamp("us", "UTC"), pa.string())):
+        at = pa.array(np.datetime64("2026-01-01T00:00:30", "us") + np.arange(400) * np.timedelta64(7, "s"))
+        at = at.cast(pa.timestamp("us", "UTC")) if i == 1 else at.cast(times)
+        part = pa.table({**columns, "timestamp": at}).set_column(0, "session_id", [pa.array(columns["session_id"])])
+        (tmp_path / str(i)).mkdir()
+        pq.write_table(part, tmp_path / str(i) / "log.parquet")
+        found = [beside.read_drift(tmp_path / str(i), LogOptions(engine=engine)) for engine in ("duckdb", "spark")]
+        assert found[0] == found[1]
+        assert len(found[0]) > 5
+    both = [LogOptions(engine=engine) for engine in ("duckdb", "spark")]
+    same_fields(*(beside.read_display_probabilities(tmp_path / "0", options) for options in both))
+    scores = [beside.read_scores(tmp_path / "0", [ranking(range(5), cut=0)], options) for options in both]
+    np.testing.assert_array_equal(*(each[0] for each in scores))
