@@ -86,18 +86,12 @@ def test_csv_with_everything_wrong_in_it(local_spark, tmp_path):
     order = (6, 5, 4, 3, 2, 1, 0)
     turned = [[row[i] for i in order] for row in rows[50:]]
     write_csv(tmp_path / "b.tsv.gz", turned, [NAMES[i] for i in order], "\t", "\r\n")
-    found = read_both(tmp_path, on_error="skip", displays=True)
-    assert found.report.dropped["cannot be read"] == 6
-    assert len(found.report.faults) == 17
     data = cr.RankingData(np.zeros((8, 1)), [0, 4, 8], None, ["q0", "q1"], [f"d{i}" for i in (1, 2, 3, 4)] * 2)
     other = cr.RankingData(np.zeros((3, 1)), [0, 3], None, ["q2"], ["d1", "d2", "d3"])
-    found = read_both(tmp_path, data, other, on_error="skip")
+    found = read_both(tmp_path, data, other, on_error="skip", displays=True)
+    assert found.report.dropped["cannot be read"] == 6
     assert len(found.report.faults) == 20
     assert all(part.n_sessions for part in found.counts)
-    for engine in ("duckdb", "spark"):
-        with pytest.raises(CounterrankError, match=r"pages show a document twice|page shows a document twice") as error:
-            read_parts(tmp_path, [data], options=LogOptions(engine=engine))
-        assert "\n" not in str(error.value)
 
 
 @needs_spark

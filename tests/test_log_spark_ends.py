@@ -77,6 +77,7 @@ class ConnectServer:
 
 @pytest.fixture
 def server(environment, tmp_path):
+    pytest.importorskip("grpc_status", reason="no grpcio-status, which Spark Connect needs")
     found = ConnectServer(tmp_path)
     try:
         yield found
