@@ -90,7 +90,7 @@ def test_csv_with_everything_wrong_in_it(local_spark, tmp_path):
     other = cr.RankingData(np.zeros((3, 1)), [0, 3], None, ["q2"], ["d1", "d2", "d3"])
     found = read_both(tmp_path, data, other, on_error="skip", displays=True)
     assert found.report.dropped["cannot be read"] == 6
-    assert len(found.report.faults) == 20
+    assert len(found.report.faults) == 21
     assert all(part.n_sessions for part in found.counts)
 
 

@@ -146,8 +146,7 @@ def spark_engine(log: LogFiles, master: str, memory: str, threads: int | None, s
     """
     local = connect(memory, threads, spill)
     try:
-        with spark_session(master, spill) as spark:
-            with told(log.name):
-                yield SparkEngine(log, spark, local, master)
+        with spark_session(master, spill) as spark, told(log.name):
+            yield SparkEngine(log, spark, local, master)
     finally:
         local.close()
