@@ -66,7 +66,12 @@ def knock(master: str, address: str) -> str | None:
 
 @contextmanager
 def spark_context(master: str, log: Path, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """A SparkContext and its JVM, for as long as they are needed; what they have to say goes to the log."""
+    """A SparkContext and its JVM, for as long as they are needed; what they have to say goes to the log.
+
+    >>> with spark_context("local[2]", Path("spark.log")) as context:  # doctest: +SKIP
+    ...     context.range(10).sum()
+    45
+    """
     check_master(master)
     with _usual_interrupt(), _java(master, log, settings or {}) as gateway:
         context = _connect(master, gateway, log, settings or {})
@@ -174,7 +179,11 @@ def is_local(master: str) -> bool:
 
 
 def is_alive(context: Any) -> bool:
-    """Whether the context can still run jobs."""
+    """Whether the context can still run jobs.
+
+    >>> is_alive(None)
+    False
+    """
     try:
         return not context._jsc.sc().isStopped()
     except Exception:
@@ -182,7 +191,11 @@ def is_alive(context: Any) -> bool:
 
 
 def executors(context: Any) -> int:
-    """How many executors the cluster gives us at the moment."""
+    """How many executors the cluster gives us at the moment.
+
+    >>> executors(context)  # doctest: +SKIP
+    2
+    """
     count: int = context._jsc.sc().getExecutorMemoryStatus().size()
     return count if is_local(context.master) else count - 1  # the driver is counted too
 
@@ -202,7 +215,11 @@ def why(error: Any) -> str:
 
 
 def wait_for_cores(context: Any, limit: float, settled: float) -> int:
-    """How many cores there are, once executors came and no more of them have for a while."""
+    """How many cores there are, once executors came and no more of them have for a while.
+
+    >>> wait_for_cores(context, limit=60.0, settled=2.0)  # doctest: +SKIP
+    8
+    """
     begin = changed = time.monotonic()
     seen = (0, 0)
     while True:
