@@ -122,7 +122,6 @@ def main(how: str, folder: str, memory: str) -> None:
     begin = perf_counter()
     if how == "plain":
         with duckdb.connect() as connection:
-            connection.execute(f"set memory_limit = '{memory}'")
             connection.execute("set preserve_insertion_order = false")
             connection.execute(
                 "create temp table cells as select query_id, doc_id, rank, count(*), count_if(clicked) "

@@ -15,7 +15,7 @@ from counterrank.common.errors import DataError, printable
 
 # What Spark has and DuckDB calls otherwise, so that one text serves both.
 _MACROS = (
-    "create temp macro shiftleft(value, bits) as (cast(value as ubigint) << cast(bits as ubigint))",
+    "create temp macro bit_at(place) as (cast(1 as bigint) << cast(place as bigint))",
     "create temp macro xxhash64(value) as hash(value)",
     "create temp macro pmod(value, divisor) as (value % divisor)",
     "create temp macro unix_seconds(moment) as cast(floor(epoch(cast(moment as timestamp))) as bigint)",

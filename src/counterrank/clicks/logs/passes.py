@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from counterrank.clicks.logs.columns import MOST, TEXT, Columns
 from counterrank.clicks.logs.faults import PAGE_RULES
 
-_BITS = 62  # ranks in the mask; pages that are longer are all looked at closely
+DEEPEST = 62  # ranks in the mask; pages that are longer are all looked at closely
 _WORD = 62  # bits of a word in the masks of documents
 
 # A page is shown by one policy and answers one query.
@@ -60,20 +60,26 @@ def masks_for(length: float) -> tuple[int, ...]:
     return (4 * _WORD, 4 * _WORD - 1) if length <= 30 else ()
 
 
-def pages(columns: Columns, masks: Sequence[int] = ()) -> str:
-    """Pages by query and policy; those that look wrong by session too.
+def pages(columns: Columns, masks: Sequence[int] = (), usual: bool = False) -> str:
+    """Pages by query and policy; those that look wrong by session too, counted as `suspects`.
 
     Arguments:
         columns: of the log.
         masks: the bits of each mask of documents in which those that are twice on a page are looked for.
+        usual: whether all ranks are known to fit into the mask of ranks.
     """
     groups = [name for name in GROUPS if name != "policy" or columns.has("policy")]
-    inner = ["session_id", "count(*) as n", f"bit_or({_rank_bit()}) as ranks"]
-    outer = [f"n > {_BITS} or ranks <> {_bit(f'least(n, {_BITS})')} - 1", "session_id is null"]
+    place = "rank - 1" if usual else f"greatest(least(rank, {DEEPEST + 1}), 1) - 1"
+    inner = ["session_id", "count(*) as n", f"bit_or(bit_at({place})) as ranks"]
+    outer = [f"n > {DEEPEST} or ranks <> bit_at(least(n, {DEEPEST})) - 1", "session_id is null"]
     for name in groups:
-        same = f"xxhash64({name})" if name == "policy" or columns.kinds.get(name) == TEXT else name
-        inner += [f"any_value({name}) as {name}", f"min({same}) as {name}_a", f"max({same}) as {name}_b"]
-        outer.append(f"{name} is null or {name}_a <> {name}_b")
+        if name == "policy" or columns.kinds.get(name) == TEXT:
+            inner += [f"any_value({name}) as {name}", f"min(xxhash64({name})) as {name}_a"]
+            inner.append(f"max(xxhash64({name})) as {name}_b")
+            outer.append(f"{name} is null or {name}_a <> {name}_b")
+        else:
+            inner += [f"min({name}) as {name}", f"max({name}) as {name}_b"]
+            outer.append(f"{name} is null or {name} <> {name}_b")
     source = "log"
     if masks:
         places = ", ".join(f"pmod(hash, {bits}) as place{i}" for i, bits in enumerate(masks))
@@ -86,10 +92,11 @@ def pages(columns: Columns, masks: Sequence[int] = ()) -> str:
         outer.append(" and ".join(short))
     shown = ", ".join(groups)
     return (
-        f"select {shown}, case when suspect then session_id end as session_id, suspect, count(*) as pages from ("
+        f"select {shown}, case when suspect then session_id end as session_id, count(*) as pages, "
+        "cast(count_if(suspect) as bigint) as suspects from ("
         f"select {shown}, session_id, {' or '.join(f'({rule})' for rule in outer)} as suspect from ("
         f"select {', '.join(inner)} from {source} group by session_id) as page) as judged "
-        f"group by {shown}, case when suspect then session_id end, suspect"
+        f"group by {shown}, case when suspect then session_id end"
     )
 
 
@@ -100,19 +107,10 @@ def pages_on_trust(columns: Columns) -> str:
     return f"select {groups}, cast(sum(impressions) as bigint) as pages from cells {first}group by {groups}"
 
 
-def _bit(place: str) -> str:
-    """A mask with one bit; Spark takes the width of the mask and the type of the place literally."""
-    return f"shiftleft(cast(1 as bigint), cast({place} as int))"
-
-
-def _rank_bit() -> str:
-    return _bit(f"greatest(least(rank, {_BITS + 1}), 1) - 1")
-
-
 def _word(mask: int, word: int, words: int) -> str:
     """One word of a mask of documents."""
     place, begin = f"place{mask}", word * _WORD
-    bit = _bit(f"{place} - {begin}") if begin else _bit(place)
+    bit = f"bit_at({place} - {begin})" if begin else f"bit_at({place})"
     if words > 1:
         bit = f"case when {place} between {begin} and {begin + _WORD - 1} then {bit} else 0 end"
     return f"bit_or({bit}) as mask{mask}_{word}"

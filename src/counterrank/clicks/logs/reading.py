@@ -89,12 +89,12 @@ class Reader:
             return
         self.local.execute(f"create or replace temp table moving as {passes.moving(self.columns)}")
         moved = self._number("select coalesce(sum(impressions), 0) from moving")
-        shown, first, lost = self._numbers(_SHOWN)
+        shown, first, lost, unusual = self._numbers(_SHOWN)
         # a document moves within its query: where that is not known, only masks tell
         masks = passes.masks_for(shown / max(first, 1)) if moved > _FEW * shown else ()
         masks = masks or (passes.masks_for(1) if lost else ())
-        self.engine.reduce("pages", passes.pages(self.columns, masks), "checking pages")
-        suspects = "select session_id from pages where suspect and session_id is not null"
+        self.engine.reduce("pages", passes.pages(self.columns, masks, usual=not unusual), "checking pages")
+        suspects = "select session_id from pages where session_id is not null"
         if moved and not masks:
             self.engine.lend("moving")
             self.engine.reduce("repeated", passes.twice(self.columns), "checking pages")
@@ -104,7 +104,7 @@ class Reader:
     def _odd_rows(self) -> bool:
         """Whether a cell, or a page without a session, shows that some row is wrong."""
         odd = f"select count(*) from cells where not coalesce({passes.is_sound(self.columns)}, false)"
-        nowhere = "select count(*) from pages where suspect and session_id is null"
+        nowhere = "select count(*) from pages where suspects > 0 and session_id is null"
         return bool(self._number(odd) or (self.checks_pages and self._number(nowhere)))
 
     def _without_bad_pages(self, diagnosis: Diagnosis, known: Candidates | None) -> tuple[dict[str, int], int]:
@@ -131,7 +131,7 @@ class Reader:
 
 _SHOWN = (
     "select coalesce(sum(impressions), 0), coalesce(sum(case when rank = 1 then impressions end), 0), "
-    "count_if(query_id is null) from cells"
+    f"count_if(query_id is null), count_if(not coalesce(rank between 1 and {passes.DEEPEST}, false)) from cells"
 )
 
 

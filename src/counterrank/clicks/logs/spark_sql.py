@@ -27,6 +27,10 @@ def prepare(spark: Any) -> None:
     for key, value in _SETTINGS.items():
         spark.conf.set(key, value)
     spark.sql(
+        "create or replace temporary function bit_at(place bigint) returns bigint "
+        "return shiftleft(cast(1 as bigint), cast(place as int))"
+    )
+    spark.sql(
         "create or replace temporary function number_in(value string) returns double "
         f"return case when regexp_like(value, {text(_NUMBER)}) then try_cast(value as double) end"
     )
