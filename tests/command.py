@@ -1,5 +1,6 @@
 """The command as its users run it: in a process of its own, or within the test."""
 
+import json
 import subprocess
 import sys
 
@@ -18,7 +19,15 @@ def run(*arguments, folder=None):
     )
 
 
+def attempt(*arguments):
+    return CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
+
+
 def invoke(*arguments):
-    result = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
+    result = attempt(*arguments)
     assert result.exit_code == 0, result.output
     return result
+
+
+def as_json(*arguments):
+    return json.loads(invoke(*arguments, "--json").stdout)

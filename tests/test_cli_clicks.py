@@ -17,22 +17,9 @@ import counterrank as cr
 from counterrank.cli import app
 from counterrank.clicks import read_log
 from counterrank.data.sources import open_data
+from tests.command import as_json, attempt, invoke
 
 DATA = "synthetic:yahoo:queries=120,seed=1"
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
-
-
-def succeed(*arguments):
-    result = invoke(*arguments)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def as_json(*arguments):
-    return json.loads(succeed(*arguments, "--json").stdout)
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +27,12 @@ def place(tmp_path_factory):
     """A production ranker, clicks on its pages (counts, pages and logs), and a ranker learned from them."""
     folder = tmp_path_factory.mktemp("clicks")
     production, clicks = folder / "production", folder / "clicks"
-    succeed("train", DATA, "--share", 0.05, "--loss", "arp-hinge", "--max-epochs", 20, "--out", production)
+    invoke("train", DATA, "--share", 0.05, "--loss", "arp-hinge", "--max-epochs", 20, "--out", production)
     fixed = ("simulate", DATA, "--logger", production, "--policy", "replace-last:k=5")
-    succeed(*fixed, "--clicks", "1e5", "--displays", "--out", clicks)
-    succeed(*fixed, "--sessions", 20000, "--log", "--out", folder / "log")
+    invoke(*fixed, "--clicks", "1e5", "--displays", "--out", clicks)
+    invoke(*fixed, "--sessions", 20000, "--log", "--out", folder / "log")
     aware = ("train", DATA, "--clicks", clicks, "--k", 5, "--max-epochs", 20, "--out", folder / "aware")
-    succeed(*aware)
+    invoke(*aware)
     return folder
 
 
@@ -99,15 +86,15 @@ def test_train_says_what_the_library_does(place, tmp_path):
         fold.train, weights["train"], validation=(fold.validation, weights["validation"])
     )
     arguments = ("--clicks", place / "clicks", "--clip", 20, "--k", 5, "--max-epochs", 3, "--out", tmp_path / "ranker")
-    succeed("train", DATA, *arguments)
+    invoke("train", DATA, *arguments)
     np.testing.assert_array_equal(cr.Ranker.load(tmp_path / "ranker").predict(fold.test), same.predict(fold.test))
 
 
 def test_propensities_of_a_named_policy_are_those_logged(place, tmp_path):
     fixed = ("train", DATA, "--clicks", place / "clicks", "--k", 5, "--max-epochs", 2, "--learning-rate", 1)
-    succeed(*fixed, "--out", tmp_path / "logged")
+    invoke(*fixed, "--out", tmp_path / "logged")
     policy = ("--policy", "replace-last:k=5", "--logger", place / "production", "--examination", "inverse-rank:eta=1")
-    succeed(*fixed, *policy, "--out", tmp_path / "named")
+    invoke(*fixed, *policy, "--out", tmp_path / "named")
     test = open_data(DATA).test
     one, other = (cr.Ranker.load(tmp_path / name).predict(test) for name in ("logged", "named"))
     np.testing.assert_allclose(one, other)
@@ -134,7 +121,7 @@ def test_estimate(place):
 
 
 def test_estimate_says_what_it_doubts(place):
-    result = succeed("estimate", place / "aware", DATA, "--clicks", place / "clicks", "--metrics", "dcg@5")
+    result = invoke("estimate", place / "aware", DATA, "--clicks", place / "clicks", "--metrics", "dcg@5")
     assert "24 queries" in result.stdout
     assert "Warning: " in result.stderr
 
@@ -170,7 +157,7 @@ def test_select_trains_losses_first(place, tmp_path):
 def test_losses_with_and_without_cutoff_are_trained_side_by_side(place):
     arguments = ("--losses", "arp-hinge,lambdaloss-truncated", "--k", 5, "--clicks", place / "clicks")
     assert len(as_json("select", DATA, *arguments)["rankers"]) == 2
-    assert "a little too good" in succeed("select", DATA, *arguments).stderr
+    assert "a little too good" in invoke("select", DATA, *arguments).stderr
 
 
 def test_inspect(place):
@@ -197,14 +184,14 @@ def test_inspect_with_a_policy_tells_its_coverage(place):
 
 
 def test_tables_for_people(place):
-    assert "By rank" in succeed("inspect", place / "clicks").stdout
-    assert "self-normalised" in succeed("estimate", place / "aware", DATA, "--clicks", place / "clicks").stdout
-    assert "chosen" in succeed("select", DATA, place / "aware", "--clicks", place / "clicks").stdout
+    assert "By rank" in invoke("inspect", place / "clicks").stdout
+    assert "self-normalised" in invoke("estimate", place / "aware", DATA, "--clicks", place / "clicks").stdout
+    assert "chosen" in invoke("select", DATA, place / "aware", "--clicks", place / "clicks").stdout
 
 
 def test_a_warning_where_an_estimator_is_biased(place, tmp_path):
     arguments = ("--estimator", "policy-oblivious", "--k", 5, "--max-epochs", 2, "--learning-rate", 1)
-    result = succeed("train", DATA, "--clicks", place / "clicks", *arguments, "--out", tmp_path / "ranker")
+    result = invoke("train", DATA, "--clicks", place / "clicks", *arguments, "--out", tmp_path / "ranker")
     assert "Warning: " in result.stderr
     assert "eq:agnosticcond" in result.stderr
 
@@ -218,7 +205,7 @@ def test_scores_as_logger(place, tmp_path):
     for name in ("scores.npy", "scores.txt"):
         out = tmp_path / name.replace(".", "-")
         fixed = ("simulate", tmp_path / "train.parquet", "--logger", tmp_path / name, "--sessions", 1000)
-        succeed(*fixed, "--policy", "deterministic:k=3", "--out", out)
+        invoke(*fixed, "--policy", "deterministic:k=3", "--out", out)
     counts = [cr.ClickCounts.load(tmp_path / name / "train") for name in ("scores-npy", "scores-txt")]
     np.testing.assert_array_equal(counts[0].docs, counts[1].docs)
     np.testing.assert_array_equal(counts[0].clicks, counts[1].clicks)
@@ -228,7 +215,7 @@ def test_click_models_on_the_command_line(place, tmp_path):
     fixed = ("simulate", DATA, "--logger", place / "production", "--sessions", 20000)
     n_clicks = {}
     for name, options in {"plain": (), "graded": ("--gain", "graded"), "trust": ("--trust", 1)}.items():
-        succeed(*fixed, *options, "--out", tmp_path / name)
+        invoke(*fixed, *options, "--out", tmp_path / name)
         n_clicks[name] = cr.ClickCounts.load(tmp_path / name / "train").n_clicks
     assert len(set(n_clicks.values())) == 3
     assert n_clicks["trust"] > n_clicks["plain"]
@@ -286,23 +273,23 @@ def test_bad_input(place, tmp_path, arguments, message):
 
 def test_an_older_simulation_is_replaced_and_other_folders_are_not(place, tmp_path):
     fixed = ("simulate", DATA, "--logger", place / "production", "--sessions", 100, "--out")
-    succeed(*fixed, tmp_path / "clicks")
-    succeed(*fixed, tmp_path / "clicks")
+    invoke(*fixed, tmp_path / "clicks")
+    invoke(*fixed, tmp_path / "clicks")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("keep me")
     with pytest.raises(cr.CounterrankError, match="left untouched"):
-        invoke(*fixed, tmp_path / "mine")
+        attempt(*fixed, tmp_path / "mine")
     shutil.rmtree(tmp_path / "clicks" / "train")
     with pytest.raises(cr.CounterrankError, match="no clicks of the train part"):
-        invoke("inspect", tmp_path / "clicks")
+        attempt("inspect", tmp_path / "clicks")
 
 
 def test_a_policy_that_cannot_show_every_candidate_is_warned_about(place, tmp_path):
     fixed = ("simulate", DATA, "--logger", place / "production", "--sessions", 5000, "--policy", "deterministic:k=3")
-    succeed(*fixed, "--out", tmp_path / "clicks")
+    invoke(*fixed, "--out", tmp_path / "clicks")
     arguments = ("--clicks", tmp_path / "clicks", "--k", 3, "--max-epochs", 2, "--learning-rate", 1)
-    assert "eq:awarecond" in succeed("train", DATA, *arguments, "--out", tmp_path / "ranker").stderr
-    result = succeed("estimate", tmp_path / "ranker", DATA, "--clicks", tmp_path / "clicks")
+    assert "eq:awarecond" in invoke("train", DATA, *arguments, "--out", tmp_path / "ranker").stderr
+    result = invoke("estimate", tmp_path / "ranker", DATA, "--clicks", tmp_path / "clicks")
     assert "eq:awarecond" in result.stderr
 
 
@@ -310,14 +297,14 @@ def test_a_policy_that_cannot_show_every_candidate_is_warned_about(place, tmp_pa
 def test_broken_scores(place, tmp_path, content):
     (tmp_path / "scores.npy").write_bytes(content)
     with pytest.raises(cr.CounterrankError, match="not scores that can be read"):
-        invoke("simulate", DATA, "--logger", tmp_path / "scores.npy", "--sessions", 10, "--out", tmp_path / "out")
+        attempt("simulate", DATA, "--logger", tmp_path / "scores.npy", "--sessions", 10, "--out", tmp_path / "out")
 
 
 def test_a_policy_that_contradicts_the_log_is_warned_about(place, tmp_path):
     fixed = ("train", DATA, "--clicks", place / "clicks", "--logger", place / "production", "--max-epochs", 2)
-    wrong = succeed(*fixed, "--policy", "uniform-insert:k=5", "--out", tmp_path / "ranker")
+    wrong = invoke(*fixed, "--policy", "uniform-insert:k=5", "--out", tmp_path / "ranker")
     assert "rho differs from the propensities logged with the clicks" in wrong.stderr
-    right = succeed(*fixed, "--policy", "replace-last:k=5", "--out", tmp_path / "ranker")
+    right = invoke(*fixed, "--policy", "replace-last:k=5", "--out", tmp_path / "ranker")
     assert "rho differs" not in right.stderr
 
 

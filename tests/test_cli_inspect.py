@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import counterrank as cr
-from counterrank.cli import app
 from counterrank.data.sources import open_data
+from tests.command import as_json, attempt, invoke
 
 DATA = "synthetic:yahoo:queries=60,seed=1"
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
-
-
-def succeed(*arguments):
-    result = invoke(*arguments)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def as_json(*arguments):
-    return json.loads(succeed(*arguments, "--json").stdout)
 
 
 def levels(found):
@@ -42,8 +25,8 @@ def place(tmp_path_factory):
     np.save(folder / "scores.npy", np.random.default_rng(0).normal(size=train.n_docs))
     fixed = ("simulate", folder / "data.parquet", "--logger", folder / "scores.npy", "--sessions", 20_000)
     for name in ("replace-last", "uniform-insert", "deterministic"):
-        succeed(*fixed, "--policy", f"{name}:k=3", "--out", folder / name)
-    succeed(*fixed, "--policy", "uniform-insert:k=3", "--log", "--out", folder / "log")
+        invoke(*fixed, "--policy", f"{name}:k=3", "--out", folder / name)
+    invoke(*fixed, "--policy", "uniform-insert:k=3", "--log", "--out", folder / "log")
     return folder
 
 
@@ -97,7 +80,7 @@ def test_the_target(place):
 
 
 def test_tables_for_people(place):
-    printed = succeed("inspect", place / "deterministic").stdout
+    printed = invoke("inspect", place / "deterministic").stdout
     for words in (
         "can never be examined",
         "What to change",
@@ -112,22 +95,22 @@ def test_tables_for_people(place):
 
 def test_a_page(place, tmp_path):
     out = tmp_path / "inspection.html"
-    result = succeed("inspect", place / "replace-last", "--out", out)
+    result = invoke("inspect", place / "replace-last", "--out", out)
     assert out.as_uri() in result.stderr
     assert "What this log can and cannot support" in out.read_text(encoding="utf-8")
-    succeed("inspect", place / "replace-last", "--out", out, "--json")  # one of its own is replaced
+    invoke("inspect", place / "replace-last", "--out", out, "--json")  # one of its own is replaced
     mine = tmp_path / "mine.html"
     mine.write_text("keep me")
     with pytest.raises(cr.CounterrankError, match="exists and is no page of inspect"):
-        invoke("inspect", place / "replace-last", "--out", mine)
+        attempt("inspect", place / "replace-last", "--out", mine)
     assert mine.read_text() == "keep me"
     with pytest.raises(cr.CounterrankError, match="a folder; expected the name of a page"):
-        invoke("inspect", place / "replace-last", "--out", tmp_path)
+        attempt("inspect", place / "replace-last", "--out", tmp_path)
 
 
 def test_a_curve(place, tmp_path):
     curve = tmp_path / "curve.json"
-    assert f"--examination {curve}" in succeed("inspect", place / "uniform-insert", "--examination-out", curve).stderr
+    assert f"--examination {curve}" in invoke("inspect", place / "uniform-insert", "--examination-out", curve).stderr
     found = as_json("inspect", place / "uniform-insert", "--examination", curve)
     values = [row["P(examined)"] for row in found["ranks"]]
     assert values[0] == 1.0
@@ -137,7 +120,7 @@ def test_a_curve(place, tmp_path):
 def test_a_curve_that_cannot_be_learned_is_refused(place, tmp_path):
     arguments = ("inspect", place / "replace-last", "--examination-out", tmp_path / "curve.json")
     with pytest.raises(cr.CounterrankError, match="no clicked document was seen at ranks of two"):
-        invoke(*arguments, "--out", tmp_path / "page.html")
+        attempt(*arguments, "--out", tmp_path / "page.html")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -155,6 +138,6 @@ BAD = {
 def test_bad_input(place, tmp_path, arguments, message):
     filled = [word.format(place=place) for word in arguments]
     with pytest.raises(cr.CounterrankError) as error:
-        invoke("inspect", place / "replace-last", *filled, "--out", tmp_path / "page.html")
+        attempt("inspect", place / "replace-last", *filled, "--out", tmp_path / "page.html")
     assert message in str(error.value)
     assert list(tmp_path.iterdir()) == []

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import counterrank as cr
 from counterrank import examination, policies, simulation
-from counterrank.cli import app
 from counterrank.data.sources import open_data
-from tests.command import run
+from tests.command import as_json, attempt, run
 
 DATA = "synthetic:yahoo:queries=120,seed=1"
 CURVE = ("--examination", "inverse-rank:eta=1")
 QUICK = ("--k", 5, "--max-epochs", 2, "--learning-rate", 1)
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
-
-
-def as_json(*arguments):
-    result = invoke(*arguments, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +100,7 @@ def test_affine(place, tmp_path, known):
     line = ("--alpha", "0.9,0.45,0.3,0.2,0.15", "--beta", "0.1,0.05,0.03,0.02,0.02")
     assert as_json(*fixed, *line, *known)["validation_clicks"] > 1000
     with pytest.raises(cr.CounterrankError, match="expected both with affine"):
-        invoke(*fixed, *line[:2])
+        attempt(*fixed, *line[:2])
 
 
 def test_an_estimated_curve_serves_as_examination(place, tmp_path):
@@ -151,7 +137,7 @@ def test_scores_that_stand_in_the_log(tmp_path, k):
         return
     never = data.n_docs - len(set(shown))
     with pytest.raises(cr.CounterrankError, match=f"no logging_score of {never:,} of {data.n_docs:,} candidates"):
-        invoke(*fixed)
+        attempt(*fixed)
 
 
 def faulty(place, tmp_path):
@@ -175,23 +161,23 @@ def test_faults_stop_or_are_dropped(place, tmp_path):
     assert found["read"][0]["pages_dropped"] == 1
     assert found["read"][0]["rows_dropped"] + found["read"][0]["rows_used"] == found["read"][0]["rows"]
     assert found["parts"][0]["pages"] == 3999
-    told = invoke("inspect", log, "--on-error", "skip").output
+    told = attempt("inspect", log, "--on-error", "skip").output
     assert "What is wrong in the log" in told
 
 
 def test_nothing_is_assumed_about_examination(place, tmp_path):
     fixed = ("train", DATA, "--log", place / "log", "--k", 5, "--out", tmp_path / "ranker")
     with pytest.raises(cr.CounterrankError, match=r"no logged propensities.*counterrank inspect LOG"):
-        invoke(*fixed)
+        attempt(*fixed)
     with pytest.raises(cr.CounterrankError, match=r"--examination: not known from these clicks.*counterrank inspect"):
-        invoke(*fixed, "--policy", "uniform-insert:k=5", "--logger", "feature:1")
+        attempt(*fixed, "--policy", "uniform-insert:k=5", "--logger", "feature:1")
 
 
 def test_counts_without_data_do_not_train(place, tmp_path):
     as_json("aggregate", place / "log", "--out", tmp_path / "seen")
     with pytest.raises(cr.CounterrankError, match="counted without ranking data"):
-        invoke("train", DATA, "--clicks", tmp_path / "seen", "--k", 5, "--out", tmp_path / "ranker")
-    assert "examination.estimate" in invoke("inspect", tmp_path / "seen").output
+        attempt("train", DATA, "--clicks", tmp_path / "seen", "--k", 5, "--out", tmp_path / "ranker")
+    assert "examination.estimate" in attempt("inspect", tmp_path / "seen").output
 
 
 BAD = [
@@ -222,6 +208,6 @@ def test_bad_input(place, tmp_path, arguments, message):
     curve = () if "--examination" in arguments else CURVE
     fixed = ("train", DATA, "--log", place / "log", *QUICK, *curve, "--out", tmp_path / "ranker")
     with pytest.raises(cr.CounterrankError) as error:
-        invoke(*fixed, *arguments)
+        attempt(*fixed, *arguments)
     assert message in str(error.value)
     assert not (tmp_path / "ranker").exists()

@@ -143,6 +143,7 @@ def test_the_sudden_death_of_java(environment, tmp_path, monkeypatch, capfd):
         (f"sc://127.0.0.1:{free_port()}/;token=x", "no connection .*; is a Spark Connect server running there"),
         (f"spark://127.0.0.1:{free_port()}", r"no connection \(Connection refused\); is the master running"),
     ],
+    ids=["no port", "no server", "no master"],
 )
 def test_bad_masters(master, message, tmp_path):
     pq.write_table(pa.table(pages(2, seed=1)), tmp_path / "log.parquet")

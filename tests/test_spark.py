@@ -175,6 +175,7 @@ def test_spark_on_this_machine_and_its_sudden_death(environment, expected, tmp_p
         ("spark://host:99999", "is no address"),
         (f"spark://127.0.0.1:{free_port()}", r"no connection \(Connection refused\); is the master running"),
     ],
+    ids=["connect", "no port", "not a port", "no master"],
 )
 def test_bad_masters(master, message, tmp_path):
     with pytest.raises(CounterrankError, match=message), spark_engine([], tmp_path / "log", master=master):
