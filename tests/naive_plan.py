@@ -63,7 +63,7 @@ def plan(policy, logger, judged, labels, offsets, theta, metric, frequencies, se
         "displayed": displayed(policy, logger, labels, offsets, metric, frequencies, threshold),
         "width": 2
         * 1.959963984540054
-        * sqrt(sum(f * own for f, (_, own) in zip(frequencies, plain, strict=True)) / sessions),
+        * sqrt(max(0.0, sum(f * own for f, (_, own) in zip(frequencies, plain, strict=True))) / sessions),
     }
 
 

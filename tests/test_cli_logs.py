@@ -180,6 +180,92 @@ def test_counts_without_data_do_not_train(place, tmp_path):
     assert "examination.estimate" in attempt("inspect", tmp_path / "seen").output
 
 
+def test_a_policy_that_did_not_make_the_log_is_refused(place, tmp_path):
+    pq.write_table(pq.read_table(place / "log" / "new-train.parquet").drop(["policy"]), tmp_path / "log.parquet")
+    fixed = ("train", DATA, "--log", tmp_path / "log.parquet", *QUICK, *CURVE, "--out", tmp_path / "ranker")
+    assert as_json(*fixed, "--policy", "uniform-insert:k=5", "--logger", "feature:1")["sessions"] == 4000
+    for wrong in (
+        ("deterministic:k=5", "feature:1"),
+        ("uniform-insert:k=5", "feature:2"),
+        ("replace-last:k=5", "feature:1"),
+    ):
+        with pytest.raises(cr.CounterrankError, match=r"% of what the log shows cannot come from"):
+            attempt(*fixed, "--policy", wrong[0], "--logger", wrong[1])
+    told = attempt(*fixed, "--policy", "plackett-luce:k=5,temperature=1", "--logger", "feature:1").output
+    assert "more or less often than plackett-luce" in told
+
+
+def test_each_of_several_policies_is_compared_with_its_own_pages(place, tmp_path):
+    swapped = (
+        "--policy",
+        "new=deterministic:k=5",
+        "--policy",
+        "old=uniform-insert:k=5",
+        "--logger",
+        "feature:1",
+        *CURVE,
+    )
+    for command in ("train", "inspect"):
+        data = (DATA, "--log", place / "log") if command == "train" else (place / "log", "--data", DATA)
+        with pytest.raises(cr.CounterrankError, match="cannot come from new"):
+            attempt(command, *data, *swapped, *(QUICK if command == "train" else ()), "--out", tmp_path / "x.html")
+
+
+def test_a_curve_that_ends_before_the_clicks(place, tmp_path):
+    fixed = ("train", DATA, "--log", place / "log", *QUICK, "--policy", "estimated", "--out", tmp_path / "ranker")
+    with pytest.raises(cr.CounterrankError, match=r"nobody looks at rank 3 by it, .*reaches rank 5"):
+        attempt(*fixed, "--examination", "1,0.5")
+
+
+def test_the_report_comes_even_if_the_curve_is_refused(tmp_path):
+    data = open_data(DATA).train
+    shown = (policies.ReplaceLast(5), examination.inverse_rank())
+    simulation.write_log(data, data.features[:, 0], *shown, tmp_path / "log.parquet", sessions=2000, propensities=False)
+    stopped = run("inspect", tmp_path / "log.parquet", "--examination-out", tmp_path / "curve.json")
+    assert stopped.returncode == 2
+    assert "By rank" in stopped.stdout
+    assert "cannot tell" in stopped.stderr.splitlines()[-1]
+    assert not (tmp_path / "curve.json").exists()
+
+
+def test_nothing_is_written_over_but_curves(place, tmp_path):
+    log = tmp_path / "log.parquet"
+    log.write_bytes((place / "log" / "new-train.parquet").read_bytes())
+    before = log.read_bytes()
+    with pytest.raises(cr.CounterrankError, match="exists and is no examination curve"):
+        attempt("inspect", log, "--examination-out", log)
+    assert log.read_bytes() == before
+    for _ in range(2):
+        attempt("inspect", log, "--examination-out", tmp_path / "curve.json")
+    assert examination.load(tmp_path / "curve.json").k == 5
+
+
+def test_time_is_told_of_the_same_pages(place, tmp_path):
+    table = pq.read_table(place / "log")
+    at = pa.array(np.datetime64("2026-01-01T00:00:00", "s") + np.arange(len(table)) * np.timedelta64(1, "s"))
+    ranks = table["rank"].to_numpy().copy()
+    ranks[0] = 9
+    table = table.append_column("timestamp", at).set_column(table.column_names.index("rank"), "rank", pa.array(ranks))
+    pq.write_table(table, tmp_path / "log.parquet")
+    fixed = ("inspect", tmp_path / "log.parquet", "--on-error", "skip")
+    for more in ((), ("--data", DATA), ("--data", DATA, "--part", "test")):
+        found = as_json(*fixed, *more)
+        periods = found["drift"]["periods"]
+        assert sum(period["pages"] for period in periods) == found["overview"]["sessions"]
+        assert sum(period["clicks"] for period in periods) == found["overview"]["clicks"]
+
+
+def test_parts_in_folders_that_do_not_add_up(place, tmp_path):
+    table = pq.read_table(place / "log" / "new-train.parquet")
+    pq.write_table(table, tmp_path / "train.1.parquet")
+    pq.write_table(table, tmp_path / "train.2.parquet")
+    with pytest.raises(cr.CounterrankError, match="both name the train part"):
+        attempt("aggregate", tmp_path, "--data", DATA, "--out", tmp_path / "clicks")
+    (tmp_path / "train.2.parquet").rename(tmp_path / "more.parquet")
+    with pytest.raises(cr.CounterrankError, match=r"more\.parquet: beside files of train"):
+        attempt("aggregate", tmp_path, "--data", DATA, "--out", tmp_path / "clicks")
+
+
 BAD = [
     (("--map", "rank"), "map='rank'"),
     (("--map", "place=x"), "map: no column 'place' in a click log"),
@@ -199,6 +285,8 @@ BAD = [
     (("--policy", "replace-last:k=5", "--logger", "feature:9999"), "feature:9999: no such feature"),
     (("--policy", "estimated", "--logger", "feature:1"), "is found from the log"),
     (("--policy", "estimated:k=5"), "expected settings of estimated"),
+    (("--policy", "fitted-plackett-luce:k=nan"), "k=nan; expected a whole number"),
+    (("--policy", "uniform-insert:k=5", "--logger", "feature:1"), "one for a log of several (new, old)"),
     (("--examination", "missing.json", "--policy", "estimated"), "missing.json"),
 ]
 

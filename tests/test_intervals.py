@@ -64,7 +64,6 @@ class Population:
         found = [self._values(metric, scores) for scores in self.rankings]
         return found[0] - found[1] if difference else found[0]
 
-    @cache  # noqa: B019
     def by_query(self, metric, difference):
         """Expected omega and omega * lambda of one session of each query."""
         terms = np.add.reduceat(self.expected * self.values(metric, difference), self.offsets[:-1])

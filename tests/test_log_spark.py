@@ -202,10 +202,10 @@ def test_events_times_scores_and_display_probabilities(local_spark, tmp_path):
         part = pa.table({**columns, "timestamp": at}).set_column(0, "session_id", [pa.array(columns["session_id"])])
         (tmp_path / str(i)).mkdir()
         pq.write_table(part, tmp_path / str(i) / "log.parquet")
-        found = [beside.read_drift(tmp_path / str(i), LogOptions(engine=engine)) for engine in ("duckdb", "spark")]
+        both = [LogOptions(engine=engine) for engine in ("duckdb", "spark")]
+        found = [read_parts(tmp_path / str(i), (), drift=True, options=options).drift[0] for options in both]
         assert found[0] == found[1]
         assert len(found[0]) > 5
-    both = [LogOptions(engine=engine) for engine in ("duckdb", "spark")]
     same_fields(*(beside.read_display_probabilities(tmp_path / "0", options) for options in both))
     scores = [beside.read_scores(tmp_path / "0", [ranking(range(5), cut=0)], options) for options in both]
     np.testing.assert_array_equal(*(each[0] for each in scores))

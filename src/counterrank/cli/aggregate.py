@@ -38,7 +38,7 @@ def aggregate(
 ) -> None:
     """Count a click log once, for --clicks of the other commands: a large log becomes a small folder.
 
-    Example: counterrank aggregate logs/*.parquet --data Fold1 --out clicks
+    Example: counterrank aggregate 'logs/*.parquet' --data Fold1 --out clicks
     """
     check_folder(out, MARKER, FOLDERS)
     begin = time.perf_counter()
@@ -62,21 +62,25 @@ def aggregate(
 
 
 def _counted(source: ClickSource, data: str | None, displays: bool) -> dict[str, ClickCounts]:
-    """The clicks of each part that has some; without data all of them as one."""
+    """The clicks of each part that has some; without data all of a log that is not in parts as one."""
     from counterrank.clicks.logs import read_parts
     from counterrank.common.errors import CounterrankError
     from counterrank.data.sources import open_data
 
     if data is None:
-        found = read_parts(str(source.log), (), displays=displays, options=source.reading)
-        source.reports.append(found.report)
-        return {"train": found.counts[0]}
+        logs = {part: log for part in FOLDERS if (log := source.file_of(part)) is not None}
+        counted = {}
+        for part, log in (logs or {"train": str(source.log)}).items():
+            found = read_parts(log, (), displays=displays, options=source.reading)
+            source.reports.append(found.report)
+            counted[part] = found.counts[0]
+        return counted
     parts = parts_of(open_data(data, threads=source.threads))
     found_parts = {part: source.find(part, parts, displays) for part in parts}
-    counted = {part: counts for part, counts in found_parts.items() if counts is not None}
-    if not counted:
+    with_clicks = {part: counts for part, counts in found_parts.items() if counts is not None}
+    if not with_clicks:
         raise CounterrankError(f"{source.log}: no clicks on any query of {data}")
-    return counted
+    return with_clicks
 
 
 def _row(part: str, counts: ClickCounts) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from counterrank.cli.output import heard, say
@@ -48,6 +49,8 @@ class ClickSource:
     alpha: str | None = None
     beta: str | None = None
     reports: list[LogReport] = field(default_factory=list)
+    with_drift: bool = False
+    drift: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _read: dict[tuple[str, bool], ClickCounts] = field(default_factory=dict)
 
     @property
@@ -64,7 +67,10 @@ class ClickSource:
         """The clicks of one part of the data."""
         found = self.find(part, data, displays)
         if found is None:
-            raise CounterrankError(f"{self.clicks or self.log}: no clicks of the {part} part in it")
+            raise CounterrankError(
+                f"{self.clicks or self.log}: no clicks of the {part} part in it; --part, where there is one, chooses "
+                "another"
+            )
         return found
 
     def find(self, part: str, data: Mapping[str, RankingData], displays: bool = False) -> ClickCounts | None:
@@ -80,6 +86,8 @@ class ClickSource:
             counts = ClickCounts.load(folder)
             counts.check_data(data[part], str(folder))
             return counts
+        if (Path(str(self.log)) / WHOLE).is_file() or (Path(str(self.log)) / part / WHOLE).is_file():
+            raise CounterrankError(f"{self.log}: click counts and not a log; expected --clicks {self.log}")
         key = (part, displays or self.needs_pages)
         if key not in self._read:
             own = self.file_of(part)
@@ -96,8 +104,11 @@ class ClickSource:
         from counterrank.clicks.logs import read_parts
 
         with heard():
-            found = read_parts(path, list(data.values()), displays=displays, options=self.reading)
+            found = read_parts(
+                path, list(data.values()), displays=displays, drift=self.with_drift, options=self.reading
+            )
         self.reports.append(found.report)
+        self.drift |= dict(zip(data, found.drift or (), strict=False))
         self._read |= {(part, displays): counts for part, counts in zip(data, found.counts, strict=True)}
 
     def file_of(self, part: str) -> str | None:
@@ -106,11 +117,25 @@ class ClickSource:
         if not folder.is_dir():
             return None
         found = sorted(each for each in folder.iterdir() if each.name.partition(".")[0] == part)
+        if len(found) > 1:
+            raise CounterrankError(
+                f"{folder}: {found[0].name} and {found[1].name} both name the {part} part; expected one file for it, "
+                f"or a folder {part} with all of them"
+            )
         return str(found[0]) if found else None
 
     def has_files_for_parts(self) -> bool:
         """Whether each part of the data has a file of its own, rather than one log for all."""
-        return any(self.file_of(part) is not None for part in PARTS)
+        from counterrank.clicks.logs.files import format_of
+
+        named = any(self.file_of(part) is not None for part in PARTS)
+        beside = sorted(Path(str(self.log)).iterdir()) if named else []
+        for each in beside:
+            if each.name.partition(".")[0] not in PARTS and format_of(each) and each.name != "simulation.json":
+                raise CounterrankError(
+                    f"{each}: beside files of train, validation or test; expected those alone, or no such names"
+                )
+        return named
 
     def is_single(self) -> bool:
         """Whether these clicks belong to one part and no other."""
@@ -134,7 +159,7 @@ class ClickSource:
         from counterrank.clicks.policies.named import parse_examination
 
         if self.examination is not None:
-            return parse_examination(self.examination)
+            return _reaching(parse_examination(self.examination), counts, self.examination)
         if counts.examination is None:
             raise CounterrankError(
                 "--examination: not known from these clicks; expected e.g. inverse-rank:eta=1, or a file with an "
@@ -155,11 +180,30 @@ class ClickSource:
             return None
         return policy_propensities(self, counts, part, data)
 
+    def said_again(self) -> str:
+        """The options that name the policy and the curve, for a command to go on with."""
+        named = [("--policy", each) for each in self.policies] + [("--logger", each) for each in self.loggers]
+        named += [("--examination", self.examination)] if self.examination is not None else []
+        return "".join(f" {option} {quote(value)}" for option, value in named)
+
     def say_what_was_read(self) -> None:
         """A line for each log that was read."""
         for report in self.reports:
             say(f"Read {report.rows:,} rows of {report.name}; used {report.used:,} of them, {report.pages:,} pages.")
         self.reports.clear()
+
+
+def _reaching(curve: Examination, counts: ClickCounts, text: str) -> Examination:
+    """The curve, if it explains clicks at all ranks where there are some."""
+    clicked = counts.by_rank(counts.clicks) > 0
+    unseen = clicked & (curve.curve(len(clicked)) <= 0.0)
+    if unseen.any():
+        rank = int(unseen.argmax()) + 1
+        raise CounterrankError(
+            f"--examination {text}: nobody looks at rank {rank} by it, but there are clicks; expected a curve that "
+            f"reaches rank {int(clicked.nonzero()[0].max()) + 1}"
+        )
+    return curve
 
 
 def parts_of(opened: Any, part: str = "train") -> dict[str, RankingData]:

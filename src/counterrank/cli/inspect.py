@@ -49,20 +49,29 @@ def inspect(
     """
     if out is not None:
         _check_page(out)
+    if examination_out is not None:
+        _check_curve_file(examination_out)
     loaded = load_inspected(clicks, part, data, policy or [], logger or [], examination, threads, reading)
     found = _inspected(loaded, target_size)
     read = None if loaded.report is None else loaded.report.summary()
     summary = {"clicks": loaded.path, "data": loaded.source, "read": read} | found.summary()
-    if examination_out is not None:
-        _write_curve(loaded.counts, examination_out)
     if out is not None:
         from counterrank.report import write_inspection_report
 
         write_inspection_report(summary, out)
     if json:
         print_json(summary)
-        return
-    print_inspection(summary)
+    else:
+        print_inspection(summary)
+    _say_more(loaded, part, out)
+    if examination_out is not None:  # last, since it may be refused
+        _write_curve(loaded.counts, examination_out)
+
+
+def _say_more(loaded: Inspected, part: str, out: Path | None) -> None:
+    if loaded.report is not None:
+        of = f"the {part} part" if loaded.data is not None or loaded.is_part else "all of it"
+        say(f"Read {loaded.report.rows:,} rows of {loaded.report.name}; this is about {of}.")
     if out is not None:
         say(f"The page is at {out.resolve().as_uri()}.")
     if loaded.data is None:
@@ -92,6 +101,17 @@ def _write_curve(counts: ClickCounts, path: Path) -> None:
     with heard():
         examination.estimate(counts).save(path)
     say(f"The examination curve is in {path}; use it with --examination {path}.")
+
+
+def _check_curve_file(path: Path) -> None:
+    """Refuse to write over anything but an older curve, the log for one."""
+    from counterrank.clicks import examination
+
+    if path.exists():
+        try:
+            examination.load(path)
+        except (CounterrankError, OSError):
+            raise CounterrankError(f"{path}: exists and is no examination curve; choose another name") from None
 
 
 def _check_page(out: Path) -> None:

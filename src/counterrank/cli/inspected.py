@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counterrank.cli.clicks import PARTS, WHOLE, ClickSource, parts_of
-from counterrank.cli.policies import ESTIMATED, FITTED, named_policies, policy_propensities, scores_of
+from counterrank.cli.policies import ESTIMATED, FITTED, named_policies, policy_propensities, scores_of, single
+from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Inspected:
         exam: the examination curve.
         drift: clicks over time.
         report: what became of the rows of a log.
+        is_part: whether the log is one of several, each of a part of the data.
     """
 
     path: str
@@ -44,6 +46,7 @@ class Inspected:
     exam: Any = None
     drift: list[dict[str, Any]] | None = None
     report: LogReport | None = None
+    is_part: bool = False
 
 
 def load_inspected(
@@ -57,16 +60,18 @@ def load_inspected(
     reading: LogOptions,
 ) -> Inspected:
     """Everything the options name."""
+    check_choice(part, PARTS, "part")
     if data is None and (policies or loggers):
-        raise CounterrankError("--policy, --logger: tell of coverage of the data; expected --data too")
+        raise CounterrankError("--policy, --logger: need the candidates; expected --data too")
     is_log = not _holds_counts(Path(clicks))
     about = {} if is_log or data is not None else _remembered(Path(clicks))
-    data, examination = data or about.get("data"), examination
+    data = data or about.get("data")
     if about:
         policies, loggers = policies or [about["policy"]], loggers or [about["logger"]]
     source = ClickSource(
-        None if is_log else Path(clicks), clicks if is_log else None, policies, examination, loggers, threads, reading
-    )
+        None if is_log else Path(clicks), clicks if is_log else None, policies, examination, loggers, threads, reading,
+        with_drift=True,
+    )  # fmt: skip
     parts = _parts(data, part, threads)
     counts = _counts(source, part, parts)
     known = examination is not None or counts.examination is not None
@@ -74,9 +79,11 @@ def load_inspected(
     if policies and parts:
         found |= _policy(source, counts, part, parts)
     if is_log:
-        from counterrank.clicks.logs.beside import read_drift
-
-        found |= {"drift": read_drift(source.file_of(part) or clicks, reading), "report": source.reports[0]}
+        found |= {
+            "drift": source.drift.get(part),
+            "report": source.reports[0],
+            "is_part": source.file_of(part) is not None,
+        }
     return Inspected(clicks, counts, data, parts.get(part), **found)
 
 
@@ -109,8 +116,9 @@ def _counts(source: ClickSource, part: str, parts: dict[str, RankingData]) -> Cl
             raise CounterrankError(f"{source.clicks}: no clicks of the {part} part in it")
         return ClickCounts.load(folder)
     with heard():
-        found = read_parts(source.file_of(part) or str(source.log), (), options=source.reading)
+        found = read_parts(source.file_of(part) or str(source.log), (), drift=True, options=source.reading)
     source.reports.append(found.report)
+    source.drift |= dict(zip([part], found.drift or (), strict=False))
     return found.counts[0]
 
 
@@ -121,7 +129,7 @@ def _policy(source: ClickSource, counts: ClickCounts, part: str, parts: dict[str
         return {"rho": policy_propensities(source, counts, part, parts)}
     if not source.loggers:
         raise CounterrankError("--policy: ranks by scores; expected --logger too")
-    return {"policy": source.policies[0], "scores": scores_of(source, source.loggers[0], part, parts)}
+    return {"policy": source.policies[0], "scores": scores_of(source, single(source.loggers), part, parts)}
 
 
 def _remembered(clicks: Path) -> dict[str, Any]:

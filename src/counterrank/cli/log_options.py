@@ -37,7 +37,12 @@ def _of_logs(
         str, _option(help="What to do about wrong rows: fail, or skip to drop the pages they are on.")
     ] = "fail",
     trust: Annotated[
-        bool, _option("--trust", help="Do not check pages for gaps, and for documents or ranks that come twice.")
+        bool,
+        _option(
+            "--trust",
+            help="Do not look at pages: sessions that are missing or have two queries, gaps, "
+            "documents or ranks that come twice.",
+        ),
     ] = False,
     memory: Annotated[
         str, _option(help="How much memory DuckDB may use; beyond it, it spills to the folder that TMPDIR names.")

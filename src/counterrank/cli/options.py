@@ -20,7 +20,7 @@ Threshold = Annotated[float, typer.Option(help="The smallest label that counts a
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 Threads = Annotated[int | None, typer.Option(help="How many threads to use; all cores if not given.")]
 Seed = Annotated[int, typer.Option(help="One seed gives one result.")]
-Clicks = Annotated[Path | None, typer.Option(help="Click counts: a folder written by simulate.")]
+Clicks = Annotated[Path | None, typer.Option(help="Click counts: a folder written by simulate or aggregate.")]
 Log = Annotated[
     str | None,
     typer.Option(

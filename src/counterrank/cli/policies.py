@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ESTIMATED, FITTED = "estimated", "fitted-plackett-luce"
 LOGGED_SCORES = "logging_score"
+_STRAY = 0.001  # share of impressions that rounding of scores may put elsewhere
 
 
 def policy_propensities(
@@ -29,15 +30,71 @@ def policy_propensities(
     if kind in (ESTIMATED, FITTED):
         if source.loggers:
             raise CounterrankError(f"--logger: policy {kind!r} is found from the log; expected it without --logger")
-        return (_estimated if kind == ESTIMATED else _fitted)(source, counts, data[part])
+        return _estimated(source, counts) if kind == ESTIMATED else _fitted(source, counts, data[part])
     if not source.policies or not source.loggers:
         raise CounterrankError("--policy, --logger: expected both, or none for logged propensities")
     curve = source.curve(counts)
     policy, scores = _known(source, part, data)
+    if scores is not None and len(counts.policy_names) > 1:
+        names = ", ".join(counts.policy_names)
+        raise CounterrankError(
+            f"--policy: one for a log of several ({names}); expected each by its name, such as "
+            f"--policy {counts.policy_names[0]}={source.policies[0]}"
+        )
+    known = {"": (policy, scores)} if scores is not None else policy
+    for name, (one, own) in known.items():
+        if not name or name in counts.policy_names:  # of others it is told below
+            _check_against_log(_of_policy(counts, name), one, own, name or source.policies[0])
     if scores is None:
         return several_policies(counts, policy, curve, threads=source.threads)
     rho: FloatArray = policy.propensity(scores, data[part].offsets, curve, threads=source.threads)
     return rho
+
+
+def _check_against_log(counts: ClickCounts, policy: Any, scores: Any, name: str) -> None:
+    """An error where the log shows what a policy cannot show, a warning where it does so more or less often."""
+    from counterrank.clicks.policies.base import knows_propensity
+    from counterrank.evaluation.inspection.consistency import policy_check
+    from counterrank.evaluation.inspection.ranks import Seen
+    from counterrank.evaluation.inspection.samples import QuerySample
+
+    if not counts.n_sessions or not knows_propensity(policy):
+        return
+    found = policy_check(counts, Seen.of(counts), policy, scores, QuerySample.of(counts))
+    share = found["impossible_impressions"] / max(found["impressions_compared"], 1)
+    if share > _STRAY:
+        raise CounterrankError(
+            f"--policy, --logger: {share:.1%} of what the log shows cannot come from {name} with these scores; "
+            "expected the policy and the scores that made the pages (counterrank inspect tells more)"
+        )
+    if found["contradicted"]:
+        say(
+            f"Warning: the log shows documents more or less often than {name} would with these scores; what is "
+            "computed from its propensities may be wrong (counterrank inspect tells more)."
+        )
+
+
+def _of_policy(counts: ClickCounts, name: str) -> ClickCounts:
+    """The pages of one policy of the log; all of them without a name."""
+    from dataclasses import replace
+
+    if counts.policies is None or counts.policy_sessions is None or name not in counts.policy_names:
+        return counts
+    number = counts.policy_names.index(name)
+    own = counts.policies == number
+    return replace(
+        counts,
+        sessions=counts.policy_sessions[number],
+        docs=counts.docs[own],
+        ranks=counts.ranks[own],
+        impressions=counts.impressions[own],
+        clicks=counts.clicks[own],
+        propensities=None if counts.propensities is None else counts.propensities[own],
+        policies=None,
+        policy_names=(),
+        policy_sessions=None,
+        displays=None,
+    )
 
 
 def affine_weigher(
@@ -63,7 +120,7 @@ def _known(source: ClickSource, part: str, data: Mapping[str, RankingData]) -> t
 
     named = named_policies(source.policies)
     if named is None:
-        return parse_policy(_single(source.policies)), scores_of(source, _single(source.loggers), part, data)
+        return parse_policy(single(source.policies)), scores_of(source, single(source.loggers), part, data)
     loggers = _loggers(source.loggers, named)
     return {
         name: (parse_policy(text), scores_of(source, loggers[name], part, data)) for name, text in named.items()
@@ -115,7 +172,8 @@ def _loggers(texts: list[str], policies: Mapping[str, str]) -> dict[str, str]:
     return named
 
 
-def _single(texts: list[str]) -> str:
+def single(texts: list[str]) -> str:
+    """The only one of the values of an option."""
     if len(texts) != 1:
         raise CounterrankError(
             f"--policy, --logger: {len(texts)} values for one policy; expected one, or names for each"
@@ -123,7 +181,7 @@ def _single(texts: list[str]) -> str:
     return texts[0]
 
 
-def _estimated(source: ClickSource, counts: ClickCounts, data: RankingData) -> FloatArray:
+def _estimated(source: ClickSource, counts: ClickCounts) -> FloatArray:
     """Display frequencies of the log: `estimated`, or `estimated:smoothing=auto`."""
     from counterrank.clicks.policies import propensity_from_log
 
@@ -142,7 +200,9 @@ def _fitted(source: ClickSource, counts: ClickCounts, data: RankingData) -> Floa
     from counterrank.clicks.policies import fit_plackett_luce
 
     k = _settings(source.policies[0], ("k",)).get("k")
-    found = fit_plackett_luce(data, counts, None if k is None else int(_number(k, "k")), threads=source.threads)
+    if k is not None and not (k.isascii() and k.isdigit()):
+        raise CounterrankError(f"policy {source.policies[0]!r}: k={k}; expected a whole number")
+    found = fit_plackett_luce(data, counts, None if k is None else int(k), threads=source.threads)
     say(
         f"Fitted a Plackett-Luce policy to {found.pages:,} pages: log-likelihood {found.log_likelihood:.2f} a page, "
         f"{found.uniform_log_likelihood:.2f} if pages were drawn uniformly; by its propensities pages hold "

@@ -108,7 +108,10 @@ def simulate(
         return
     columns = tuple(rows[0])
     print_table(f"{out}: {policy}, {examination}", columns, [tuple(row.values()) for row in rows])
-    say(f"Saved. Next: counterrank train {data} --{'log' if log else 'clicks'} {out} --k 5 --out from-clicks")
+    if log and not propensities:
+        say(f"Saved. Next: counterrank inspect {out} --data {data}")
+    else:
+        say(f"Saved. Next: counterrank train {data} --{'log' if log else 'clicks'} {out} --k 5 --out from-clicks")
 
 
 def _amount(clicks: str | None, sessions: str | None, log: bool) -> dict[str, int]:

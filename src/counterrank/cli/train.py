@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -127,8 +128,8 @@ def train(
     if source.given:
         where = "HELD_OUT_DATA --clicks ITS_CLICKS"
         if "test" in others and not source.is_single() and (log or counts_folder(Path(str(clicks)), "test")):
-            where = f"{data} --{'log' if log else 'clicks'} {log or clicks}"
-        say(f"Saved. Next: counterrank estimate {out} {where}")
+            where = f"{data} --{'log' if log else 'clicks'} {quote(str(log or clicks))}"
+        say(f"Saved. Next: counterrank estimate {out} {where}{source.said_again()}")
     else:
         say(f"Saved. Next: counterrank evaluate {out} {data} --relevance-threshold {threshold:g}")
 

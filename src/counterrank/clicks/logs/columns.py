@@ -12,6 +12,7 @@ NEEDED = (*IDS, "rank", "clicked")
 OPTIONAL = ("propensity", "display_probability", "logging_score", "policy", "timestamp")
 MOST = 1_000_000  # no page is deeper; beyond it is a fault and not a rank
 
+MINUTE = 60  # seconds
 _HUGE = 10**15  # what is beyond is no rank anyway, and here it can still be counted up
 
 # what a column holds, whatever an engine calls its type
@@ -34,12 +35,14 @@ class Columns:
         kinds: for each of these, what it holds.
         rank_base: the number of the first rank, 0 or 1.
         impressions: whether each row is a page of its own.
+        timed: whether the minute of each row is read too.
     """
 
     source: dict[str, str]
     kinds: dict[str, str]
     rank_base: int
     impressions: bool
+    timed: bool = False
 
     def has(self, name: str) -> bool:
         """Whether the log has this column."""
@@ -71,11 +74,27 @@ class Columns:
         # one after the other: Spark's floor is a whole number, which overflows
         return f"case when {number} between -{_HUGE} and 1e300 then {whole} end"
 
+    def _seconds(self) -> str:
+        """The time of a row in seconds since 1970, whatever it is written in."""
+        column, kind = self.source["timestamp"], self.kinds["timestamp"]
+        if kind == TIME:
+            return f"unix_seconds(cast({column} as timestamp))"
+        number = _number(column, kind)
+        scaled = (
+            f"case when {number} > 1e17 then {number} / 1e9 when {number} > 1e14 then {number} / 1e6 "
+            f"when {number} > 1e11 then {number} / 1e3 else {number} end"
+        )
+        return f"coalesce({scaled}, unix_seconds(try_cast({column} as timestamp)))" if kind == TEXT else scaled
+
     def normalised(self, *more: str) -> str:
         """The log as a query over its files: only the columns that are counted, and what is asked for beside."""
         chosen = [f"{self.read(name)} as {name}" for name in self.needed]
         if not self.has("query_id"):
             chosen.append("cast(0 as bigint) as query_id")
+        if self.timed:
+            seconds = f"({self._seconds()})"
+            minute = f"cast(floor({seconds} / {MINUTE}) as bigint)"
+            chosen.append(f"case when abs({seconds}) < 1e12 then {minute} end as minute")
         return f"select {', '.join((*chosen, *more))} from raw"
 
 

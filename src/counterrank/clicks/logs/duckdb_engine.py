@@ -61,7 +61,7 @@ class DuckDBEngine:
         """Make `raw` of the files, which are those of the log or were made of them; a folder for a link to them."""
         import duckdb
 
-        sql = files_as_sql(without_keys_above(log, folder))
+        sql = files_as_sql(without_keys_above(log, folder), self.local)
         try:
             self.local.execute(f"create view raw as {sql}")
             self._found = self.local.execute("describe raw").fetchall()
@@ -104,15 +104,15 @@ class DuckDBEngine:
         return int(found[0]), str(found[1])
 
 
-def files_as_sql(log: LogFiles) -> str:
-    """The query that reads the files of a log, whatever their names hold."""
+def files_as_sql(log: LogFiles, local: Any) -> str:
+    """The query that reads the files of a log, whatever their names hold; a connection to look into them with."""
     hive = f"hive_partitioning = {str(log.keyed).lower()}, hive_types_autocast = false"
     if log.format == "parquet":
         _check_schemas(log)
         return f"select * from read_parquet({file_list(log.files)}, union_by_name = true, {hive})"
     if log.format == "csv":
         return " union all by name ".join(_csv_as_sql(header, files, hive) for header, files in csv_headers(log))
-    fields = ", ".join(f"{text(name)}: 'VARCHAR'" for name in _json_fields(log))
+    fields = ", ".join(f"{text(name)}: 'VARCHAR'" for name in _json_fields(log, local))
     return (
         f"select * from read_json({file_list(log.files)}, format = 'newline_delimited', columns = {{{fields}}}, "
         f"ignore_errors = true, {hive})"
@@ -148,26 +148,31 @@ def _check_schemas(log: LogFiles) -> None:
 
 
 def _csv_as_sql(header: Header, files: Sequence[Path], more: str) -> str:
-    """Everything as text, and lines of another length put aside: nothing depends on what the first lines look like."""
+    """Everything as text, and lines of another length put aside: nothing depends on what the first lines look like.
+
+    Every query reads every column: DuckDB puts lines that are not UTF-8 aside by the columns that are asked for, and
+    all passes must see the same rows.
+    """
     fields = ", ".join(f"{text(name)}: 'VARCHAR'" for name in header.names)
+    every = ", ".join(name_of(name) for name in header.names)
     return (
-        f"select * from read_csv({file_list(files)}, auto_detect = false, header = true, "
+        f"select * from (select * from read_csv({file_list(files)}, auto_detect = false, header = true, "
         f"delim = {text(header.delimiter)}, quote = '\"', "
         f"escape = '\"', columns = {{{fields}}}, store_rejects = true, rejects_limit = 0, {more})"
+        f") where length(concat({every})) >= 0"
     )
 
 
-def _json_fields(log: LogFiles) -> list[str]:
+def _json_fields(log: LogFiles, local: Any) -> list[str]:
     """All fields of all lines: one that is found in the last line only is not passed over."""
     import duckdb
 
     try:
-        with duckdb.connect() as other:
-            found = other.execute(
-                "select distinct unnest(json_keys(json)) as name from read_json_objects("
-                f"{file_list(log.files)}, format = 'newline_delimited', ignore_errors = true) "
-                "where json_type(json) = 'OBJECT' order by name"
-            ).fetchall()
+        found = local.execute(
+            "select distinct unnest(json_keys(json)) as name from read_json_objects("
+            f"{file_list(log.files)}, format = 'newline_delimited', ignore_errors = true) "
+            "where json_type(json) = 'OBJECT' order by name"
+        ).fetchall()
     except duckdb.Error as error:
         raise DataError(f"{log.name}: {_unreadable(log.format)} ({one_line(error)})") from None
     if not found:

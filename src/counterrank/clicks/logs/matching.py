@@ -59,6 +59,16 @@ class Candidates:
         self.local.execute(f"create or replace temp table {name} as select {number}, {chosen} from given")
         self.local.unregister("given")
 
+    @property
+    def query_type(self) -> str:
+        """The type in which ids of queries are compared."""
+        return self._query
+
+    def name_parts(self, table: str) -> None:
+        """Make a table of the queries and the number of the part each belongs to."""
+        begins = " + ".join(["0", *(f"cast(query >= {begin} as int)" for begin in self.queries[1:-1].tolist())])
+        self.local.execute(f"create or replace temp table {table} as select query_id, {begins} as part from queries")
+
     def match(self) -> None:
         """Make `matched` of `cells`: each with its query and its row in the data, null where there is none."""
         self.local.execute(

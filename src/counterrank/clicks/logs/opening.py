@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,12 @@ def _engine(log: LogFiles, options: LogOptions, spill: Path) -> Iterator[DuckDBE
 
 
 def read_parts(
-    path: PathLike, parts: Sequence[RankingData], *, displays: bool = False, options: LogOptions | None = None
+    path: PathLike,
+    parts: Sequence[RankingData],
+    *,
+    displays: bool = False,
+    drift: bool = False,
+    options: LogOptions | None = None,
 ) -> Reading:
     """A log counted as `read_log` does it, against several parts of the data at once, with a report on its rows.
 
@@ -56,7 +62,16 @@ def read_parts(
         path: a file, a folder or a pattern.
         parts: queries with all their candidates, shown or not, each query in one of them; none to count what was seen.
         displays: also keep the distinct pages.
+        drift: also count over time, if the log has a timestamp.
         options: how to read it.
+
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
+    >>> rows = "1,q,a,1,1,2026-01-01 00:00:30\\n2,q,a,1,0,2026-01-01 00:01:10\\n"
+    >>> _ = file.write_text("session_id,query_id,doc_id,rank,clicked,timestamp\\n" + rows)
+    >>> found = read_parts(file, (), drift=True)
+    >>> found.report.used, [(each["begin"], each["clicks"]) for each in found.drift[0]]
+    (2, [('2026-01-01 00:00', 1), ('2026-01-01 00:01', 0)])
     """
     chosen = LogOptions() if options is None else options
     for part in parts:
@@ -65,6 +80,7 @@ def read_parts(
     if displays and chosen.impressions:
         raise CounterrankError("displays: there are no pages where each row is one; expected it without impressions")
     with opened(path, chosen) as (engine, log, columns):
+        columns = replace(columns, timed=drift and columns.has("timestamp"))
         reader = Reader(engine, log.name, columns, chosen.on_error, chosen.trust, displays)
         return reader.read(parts)
 

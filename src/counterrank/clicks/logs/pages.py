@@ -23,7 +23,7 @@ def distinct_pages(engine: Engine, columns: Columns, counts: ClickCounts, matche
         counts: of the same log.
         matched: whether the log was counted against ranking data.
     """
-    engine.reduce("shown", passes.page_by_page(columns, engine.in_order), "gathering pages")
+    engine.reduce("shown", passes.page_by_page(engine.in_order), "gathering pages")
     known = "select distinct query_id, doc_id, row from matched where row is not null" if matched else "from seen"
     found = engine.local.execute(
         "select number, row, cast(clicked as bigint) * sessions as clicks, sessions from ("

@@ -38,7 +38,7 @@ def cells(columns: Columns) -> str:
     )
 
 
-def moving(columns: Columns) -> str:
+def moving() -> str:
     """Documents that `cells` has at several ranks of their query, with their impressions."""
     return (
         "select query_id, doc_id, cast(sum(impressions) as bigint) as impressions from cells "
@@ -116,7 +116,7 @@ def _word(mask: int, word: int, words: int) -> str:
     return f"bit_or({bit}) as mask{mask}_{word}"
 
 
-def twice(columns: Columns) -> str:
+def twice() -> str:
     """The sessions that may show one of the `moving` documents twice; exact where ids are those of the log."""
     return (
         "select distinct session_id from (select session_id from log "
@@ -153,7 +153,7 @@ def is_sound(columns: Columns) -> str:
     return "(" + " and ".join(rules) + ")"
 
 
-def page_by_page(columns: Columns, in_order: Callable[[str], str]) -> str:
+def page_by_page(in_order: Callable[[str], str]) -> str:
     """The distinct pages with what was clicked on them, and how often each was shown so.
 
     `in_order` makes a list of a column by rank, which engines write in different ways.

@@ -6,11 +6,13 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.logs import passes
 from counterrank.clicks.logs.columns import FLOAT, Columns
 from counterrank.clicks.logs.diagnosis import Diagnosis
+from counterrank.clicks.logs.drift import drift_of_parts
 from counterrank.clicks.logs.engine import Engine, doubt_statistics
 from counterrank.clicks.logs.faults import Fault, LogReport
 from counterrank.clicks.logs.matching import Candidates, seen_only
@@ -29,10 +31,13 @@ class Reading:
     Attributes:
         counts: what was shown and clicked; one for each part of the data, or one without data.
         report: what became of each row.
+        drift: for each of the counts, pages, impressions and clicks over time; None if that was not asked for, or the
+            log has no timestamp.
     """
 
     counts: tuple[ClickCounts, ...]
     report: LogReport
+    drift: tuple[list[dict[str, Any]], ...] | None = None
 
 
 class Reader:
@@ -73,7 +78,8 @@ class Reader:
         report = LogReport(self.name, rows, used, pages, dropped, dropped_pages, diagnosis.faults)
         if dropped:
             warnings.warn(report.words(), stacklevel=4)
-        return Reading(tuple(counts), report)
+        drift = tuple(drift_of_parts(self.engine, self.columns, known)) if self.columns.timed else None
+        return Reading(tuple(counts), report, drift)
 
     def _counts(self, known: Candidates | None) -> list[ClickCounts]:
         counts = seen_only(self.local, self.columns) if known is None else known.counts(self.columns)
@@ -87,7 +93,7 @@ class Reader:
         if not self.checks_pages:
             self.local.execute(f"create or replace temp table pages as {passes.pages_on_trust(self.columns)}")
             return
-        self.local.execute(f"create or replace temp table moving as {passes.moving(self.columns)}")
+        self.local.execute(f"create or replace temp table moving as {passes.moving()}")
         moved = self._number("select coalesce(sum(impressions), 0) from moving")
         shown, first, lost, unusual = self._numbers(_SHOWN)
         # a document moves within its query: where that is not known, only masks tell
@@ -97,7 +103,7 @@ class Reader:
         suspects = "select session_id from pages where session_id is not null"
         if moved and not masks:
             self.engine.lend("moving")
-            self.engine.reduce("repeated", passes.twice(self.columns), "checking pages")
+            self.engine.reduce("repeated", passes.twice(), "checking pages")
             suspects += " union select session_id from repeated"
         self.local.execute(f"create or replace temp table suspects as {suspects}")
 

@@ -73,7 +73,7 @@ class _Csv:
             "count_if(header) as headers",
             "max(case when header then line end) as header",
             f"count_if({bad}) as rejected",
-            f"max(case when {bad} then line end) as example",
+            f"max(case when {bad} then make_valid_utf8(line) end) as example",
             f"count_if({bad} and {self._goes_on()}) as open",
             *keys,
         ]

@@ -58,7 +58,8 @@ def _started(master: str, log: Path) -> Iterator[Any]:
     """A session in a Java process of this one; the log goes with the folder, so nobody is sent there."""
     with contextlib.ExitStack() as stack:
         try:
-            context = stack.enter_context(spark_context(master, log, _SETTINGS))
+            settings = {**_SETTINGS, "spark.sql.warehouse.dir": (log.parent / "warehouse").as_uri()}
+            context = stack.enter_context(spark_context(master, log, settings))
             wait_for_cores(context, _WORKERS_S, 0.0)
         except CounterrankError as error:
             raise CounterrankError(str(error).replace(f"; more in {log}", "")) from None

@@ -60,9 +60,10 @@ def propensity_from_log(
         smoothing: m for all ranks, 0 or more, or "auto".
         confidence: of a lower bound on each propensity, such as 0.95; without smoothing only. It is the smallest
             probability r under which a mean as large as rho is not too unlikely (Hoeffding 1963, theorem 1),
-            pages(q) KL(rho / theta || r / theta) <= -log(1 - confidence) with the largest theta at which d was shown,
-            and holds for any policy. It tells how large the weight of a click may truly be. Do not train on it: it is
-            furthest below for the documents that were shown least, and clicks on them then outweigh all others.
+            pages(q) KL(rho / theta || r / theta) <= -log(1 - confidence) with the largest theta at which d was shown.
+            That theta is read off the same log, so it is a rule of thumb and no theorem. It tells how large the weight
+            of a click may truly be. Do not train on it: it is furthest below for the documents that were shown least,
+            and clicks on them then outweigh all others.
 
     Returns:
         propensities with standard errors, those of the Dirichlet distribution of p given the log.

@@ -9,7 +9,7 @@ from counterrank.evaluation.inspection.words import about, old_ranks, percent, r
 
 FEW_SESSIONS = 50  # per query: below, EM with a free relevance per document is about 10 % off
 UNSEEN = 0.05  # share of candidates on no page, from which on it matters
-FEW_QUERIES = 20  # as where `examination.estimate` gives no intervals over queries
+FEW_QUERIES = 20  # weight of queries: below, others may not be like these
 ROUGH = 0.1  # standard error of a ratio of two ranks, sqrt(1 / clicks + 1 / clicks), at best
 _DIFFERS = 0.001  # share of impressions whose logged propensity is another one
 
