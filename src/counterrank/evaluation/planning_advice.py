@@ -9,6 +9,7 @@ from counterrank.evaluation.judgement import LEAST_SAMPLE_SIZE
 from counterrank.evaluation.logging_plan import Expected, LoggingPlan
 
 _ALL = 1.0 - 1e-12
+_SAME = 1.05  # costs closer than this count as equal
 
 
 def advise_logging(
@@ -72,7 +73,9 @@ def _cheapest(plans: Sequence[LoggingPlan], wanted: str, needs: Callable[[Loggin
     priced = [(m, plan, max(plan.price, 0.0) * m) for m, plan in able if plan.price is not None]
     if len(able) == 1 or not priced:
         return said
-    m, cheapest, lost = min(priced, key=lambda row: (row[2], row[0]))
+    least = min(lost for _, _, lost in priced)
+    # of policies that cost about the same, the one that is done first
+    m, cheapest, lost = min((row for row in priced if row[2] <= _SAME * least), key=lambda row: (row[0], row[2]))
     if cheapest is quickest:
         return [*said, "It costs least in all, too."]
     total = f", as if {lost:,.0f} sessions had shown nothing relevant" if lost > 0 else ""
