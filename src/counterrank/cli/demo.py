@@ -29,9 +29,11 @@ _NEXT = (
         "Step by step: a ranker, clicks on its pages, and what is learned from them; the files are yours to look at.",
     ),
     (
-        "counterrank train DATA --log LOG --policy replace-last:k=5 --logger production --k 5 --out ranker\n"
-        "counterrank estimate ranker DATA --log LOG --policy replace-last:k=5 --logger production",
-        "From your own click log, without any labels; the policy is how your pages were made.",
+        "counterrank inspect LOG --data DATA --policy replace-last:k=5 --logger production --examination inverse-rank\n"
+        "counterrank train DATA --log LOG --policy replace-last:k=5 --logger production --examination inverse-rank "
+        "--k 5 --out ranker",
+        "From your own click log, without any labels (docs/guide-own-log.md): the policy is how your pages were made, "
+        "examination how likely users look at each rank.",
     ),
 )
 

@@ -116,6 +116,8 @@ def _check_curve_file(path: Path) -> None:
 
 def _check_page(out: Path) -> None:
     """Refuse at once what could not be written at the end, and what is not a page of ours to replace."""
+    if not out.is_dir() and out.suffix.lower() not in (".html", ".htm"):
+        raise CounterrankError(f"{out}: unknown kind of file; expected one that ends in .html")
     if out.is_dir():
         raise CounterrankError(f"{out}: a folder; expected the name of a page to write, such as {out}/inspection.html")
     if out.exists() and "counterrank inspect" not in out.read_text(encoding="utf-8", errors="replace"):

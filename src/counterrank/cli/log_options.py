@@ -82,7 +82,7 @@ def reads_logs(command: Callable[..., None]) -> Callable[..., None]:
 
     named = {"LogOptions": Any}  # imported where logs are read and not before
     hints = get_type_hints(command, localns=named, include_extras=True)
-    hints |= get_type_hints(_of_logs, localns=named, include_extras=True)
+    hints = {**get_type_hints(_of_logs, localns=named, include_extras=True), **hints}
     parameters = [each.replace(annotation=hints[each.name]) for each in (*kept, *added)]
     signature = own.replace(parameters=parameters, return_annotation=None)
     wrapper.__dict__.update(__signature__=signature)
