@@ -86,6 +86,7 @@ def small_log(folder):
 def test_killed(log, room, tmp_path):
     before = state_of(log)
     with reading(log, room) as process:
+        process.send_signal(signal.SIGSTOP)  # so that it is not done meanwhile
         (spill,) = room.iterdir()
         assert read_log(small_log(tmp_path)).n_impressions == 1
         assert is_held(spill)  # another run leaves it alone
