@@ -74,12 +74,12 @@ def test_evidence_is_that_of_an_urn(queries, smoothing):
     draws = [(size, [doc % size for doc in shown]) for size, shown in queries]
     counts = [(shown.count(doc), size) for size, shown in draws for doc in sorted(set(shown))]
     shown, candidates = np.array(counts).T.copy()
-    pages, sizes = np.array([len(shown) for _, shown in draws]), np.array([size for size, _ in draws])
-    found = log_evidence(smoothing, shown, candidates, pages, sizes)
+    pages = np.array([len(shown) for _, shown in draws])
+    found = log_evidence(smoothing, shown, candidates, pages)
     assert found == pytest.approx(twin.log_evidence(smoothing, draws), abs=1e-8)
-    best = best_smoothing(shown, candidates, pages, sizes)
-    at_best = log_evidence(best, shown, candidates, pages, sizes)
-    grid = [log_evidence(m, shown, candidates, pages, sizes) for m in np.geomspace(LEAST, MOST, 40)]
+    best = best_smoothing(shown, candidates, pages)
+    at_best = log_evidence(best, shown, candidates, pages)
+    grid = [log_evidence(m, shown, candidates, pages) for m in np.geomspace(LEAST, MOST, 40)]
     assert at_best >= max(grid) - 1e-5
 
 

@@ -14,7 +14,7 @@ _STEPS = 60
 
 
 @exact_kernel
-def log_evidence(smoothing: float, shown: Array, candidates: Array, pages: Array, sizes: Array) -> float:
+def log_evidence(smoothing: float, shown: Array, candidates: Array, pages: Array) -> float:
     """log P(the documents shown at one rank | smoothing), for chances drawn from a symmetric Dirichlet distribution.
 
         sum over queries of  lgamma(m) - lgamma(m + n)  +  sum over documents of  lgamma(m / N + c) - lgamma(m / N)
@@ -24,11 +24,10 @@ def log_evidence(smoothing: float, shown: Array, candidates: Array, pages: Array
         shown: c, how often each document was shown at the rank, those shown at least once.
         candidates: N, the number of documents of its query.
         pages: n, how many pages of each query have this rank.
-        sizes: N of each of these queries.
 
     >>> import numpy as np
     >>> one = np.array([1])  # two candidates, one page: both are equally likely
-    >>> round(math.exp(log_evidence(3.0, one, np.array([2]), one, np.array([2]))), 6)
+    >>> round(math.exp(log_evidence(3.0, one, np.array([2]), one)), 6)
     0.5
     """
     total = 0.0
@@ -41,21 +40,21 @@ def log_evidence(smoothing: float, shown: Array, candidates: Array, pages: Array
 
 
 @exact_kernel
-def best_smoothing(shown: Array, candidates: Array, pages: Array, sizes: Array) -> float:
+def best_smoothing(shown: Array, candidates: Array, pages: Array) -> float:
     """The smoothing of the largest `log_evidence`: by golden section over its logarithm."""
     low, high = math.log(LEAST), math.log(MOST)
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left = log_evidence(math.exp(left), shown, candidates, pages, sizes)
-    at_right = log_evidence(math.exp(right), shown, candidates, pages, sizes)
+    at_left = log_evidence(math.exp(left), shown, candidates, pages)
+    at_right = log_evidence(math.exp(right), shown, candidates, pages)
     for _ in range(_STEPS):
         if at_left >= at_right:
             high, right, at_right = right, left, at_left
             left = high - _GOLDEN * (high - low)
-            at_left = log_evidence(math.exp(left), shown, candidates, pages, sizes)
+            at_left = log_evidence(math.exp(left), shown, candidates, pages)
         else:
             low, left, at_left = left, right, at_right
             right = low + _GOLDEN * (high - low)
-            at_right = log_evidence(math.exp(right), shown, candidates, pages, sizes)
+            at_right = log_evidence(math.exp(right), shown, candidates, pages)
     return math.exp(0.5 * (low + high))
 
 

@@ -178,5 +178,5 @@ def _fit_smoothing(clicks: ClickCounts, depth: int) -> FloatArray:
     found = np.empty(depth)
     for rank in range(depth):
         own, asked = ranks == rank + 1, pages[:, rank] > 0
-        found[rank] = best_smoothing(shown[own], candidates[own], pages[asked, rank], lengths[asked])
+        found[rank] = best_smoothing(shown[own], candidates[own], pages[asked, rank])
     return found
