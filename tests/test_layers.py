@@ -14,9 +14,10 @@ ORDER = (
     ("clicks",),
     ("estimators",),
     ("losses",),
-    ("evaluation",),
+    ("evaluation", "torch"),
     ("models",),
     ("training",),
+    ("export",),
     ("experiments", "report"),
     ("cli",),
 )

@@ -275,7 +275,8 @@ def test_the_constructor_stores_and_fit_refuses(settings, message):
 
 NARROW = RankingData(np.ones((2, 3)), [0, 2])
 BAD_INPUT = [
-    ((np.ones((3, 2)), [1, 2, 3]), {}, r"^data: ndarray; expected RankingData"),
+    ((np.ones((3, 2)), [1, 2, 3]), {}, r"^qid, group: expected one of them beside the array X"),
+    ((DATA, WEIGHTS), {"qid": [1] * DATA.n_docs}, r"^qid, group: go with a matrix; expected none beside RankingData"),
     ((DATA, [1.0]), {}, rf"^weights: 1 entries; expected {DATA.n_docs}, the number of documents"),
     ((DATA, WEIGHTS + np.inf), {}, r"^weights: entry 0 is inf; expected finite numbers"),
     ((DATA, WEIGHTS * 0.0), {}, r"^weights: all are 0; expected at least one document with evidence"),
@@ -298,8 +299,10 @@ def test_predict_refuses():
         cr.Ranker().predict(DATA)
     with pytest.raises(cr.CounterrankError, match=r"^data: 3 features; the ranker was trained on 6 "):
         fitted(max_epochs=1).predict(NARROW)
-    with pytest.raises(cr.CounterrankError, match=r"^data: list; expected RankingData"):
-        fitted(max_epochs=1).predict([[1.0] * 6])
+    with pytest.raises(cr.CounterrankError, match=r"^X: shape \(6,\); expected one row per document"):
+        fitted(max_epochs=1).predict([1.0] * 6)
+    with pytest.raises(cr.CounterrankError, match=r"^qid, group: go with a matrix"):
+        fitted(max_epochs=1).predict(DATA, qid=[1] * DATA.n_docs)
 
 
 def test_patience_waits_for_more_than_the_tolerance():

@@ -43,14 +43,15 @@ def test_round_trip(tmp_path, normalize, validation):
     ranker.fit(DATA, WEIGHTS, validation=validation).save(tmp_path / "ranker")
     loaded = cr.Ranker.load(tmp_path / "ranker")
     assert loaded.predict(DATA).tolist() == ranker.predict(DATA).tolist()
-    names = set(vars(ranker)) - {"model_", "threads"}
+    assert loaded.feature_importances_.tolist() == ranker.feature_importances_.tolist()
+    names = set(vars(ranker)) - {"model_", "threads", "_importances"}
     assert {name: getattr(loaded, name) for name in names} == {name: getattr(ranker, name) for name in names}
     # and it can be trained again with the settings it had
     assert loaded.fit(DATA, WEIGHTS, validation=validation).predict(DATA).tolist() == ranker.predict(DATA).tolist()
 
 
 def test_what_is_in_the_folder(folder):
-    assert sorted(contents(folder)) == ["coefficients.npy", "inverse.npy", "low.npy", "model.json"]
+    assert sorted(contents(folder)) == ["coefficients.npy", "importances.npy", "inverse.npy", "low.npy", "model.json"]
     model = json.loads((folder / "model.json").read_text())
     assert (model["format"], model["version"], model["n_features"]) == ("counterrank-ranker", 1, 6)
     assert model["settings"]["loss"] == "lambdaloss-truncated"
@@ -91,7 +92,8 @@ CHANGES = [
     ({"format": "other"}, "format is not 'counterrank-ranker'; expected a folder written by Ranker.save"),
     ({"version": 2}, "version 2; this counterrank reads version 1, install a newer one"),
     ({"version": None}, "version None; this counterrank reads version 1"),
-    ({"model": "mlp"}, "model 'mlp'; this counterrank knows 'linear'"),
+    ({"model": "forest"}, "model 'forest'; this counterrank knows linear, mlp, lambdamart, module"),
+    ({"model": ["linear"]}, r"model \['linear'\]; this counterrank knows"),
     ({"normalize": "log"}, "normalize is 'log'; this version knows query, standard, none"),
     ({"n_features": 7}, r"float64 of shape \(6,\); expected float64 of shape \(7,\)"),
     ({"n_features": "many"}, "model.json lacks or misuses .*many.*; the file is damaged"),
@@ -104,7 +106,8 @@ CHANGES = [
     ({"settings": []}, "model.json lacks or misuses"),
     ({"learning_rate": "x"}, "model.json lacks or misuses"),
     ({"history": 5}, "model.json lacks or misuses"),
-    ({"arrays": {}}, "model.json lacks or misuses 'coefficients'"),
+    ({"arrays": {}}, "model.json lacks or misuses 'low'"),
+    ({"arrays": {"low": "low.npy", "inverse": "inverse.npy"}}, "model.json lacks or misuses 'coefficients'"),
     ({"arrays": {"coefficients": 5}}, "model.json lacks or misuses"),
     ({"arrays": {"coefficients": "../other/coefficients.npy"}}, "array file '../other/.*' is outside the folder"),
     ({"arrays": {"coefficients": "/etc/passwd"}}, "array file '/etc/passwd' is outside the folder"),
@@ -240,7 +243,7 @@ def test_an_older_ranker_is_replaced_whole(folder, tmp_path):
     newer = trained(learning_rate=0.1)
     newer.save(folder)
     assert cr.Ranker.load(folder).predict(DATA).tolist() == newer.predict(DATA).tolist()
-    assert sorted(contents(folder)) == ["coefficients.npy", "inverse.npy", "low.npy", "model.json"]
+    assert sorted(contents(folder)) == ["coefficients.npy", "importances.npy", "inverse.npy", "low.npy", "model.json"]
     assert list(tmp_path.iterdir()) == [folder]
 
 

@@ -216,7 +216,7 @@ def test_a_run_that_pauses_is_the_same():
 def judged(training: float, parts) -> Run:
     run = scripted_run(1.0, [0.0])
     run.on_training = lambda coefficients, threads: np.array([training])
-    run.parts, run.best_epoch = np.array(parts), 1
+    run.watch.see(1, np.array(parts))
     return run
 
 

@@ -33,6 +33,10 @@ class NothingToLearnError(CounterrankError):
     """Weights that tell no document from another."""
 
 
+class MissingExtraError(CounterrankError, ImportError):
+    """A package that this use needs and that is not installed."""
+
+
 class MissingFileError(CounterrankError, FileNotFoundError):
     """A file or folder that is not there."""
 

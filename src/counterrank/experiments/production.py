@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
 from counterrank.common.errors import DataError
 from counterrank.data import RankingData
 from counterrank.estimators import full_information
+from counterrank.models import LinearModel
 from counterrank.training import Ranker
 from counterrank.training.problem import usable_queries
 
@@ -43,7 +45,7 @@ def train_production(
     few = train.subset(np.sort(np.random.default_rng(seed).choice(usable, size=size, replace=False)))
     ranker = Ranker(loss="arp-hinge", max_epochs=20, threads=threads, seed=seed)
     ranker.fit(few, full_information(few, relevance_threshold))
-    learned = ranker.model_
+    learned = cast(LinearModel, ranker.model_)
     length = np.linalg.norm(learned.coefficients)
     if length > 0.0:
         ranker.model_ = replace(learned, coefficients=learned.coefficients * (norm / length))

@@ -1,6 +1,8 @@
 """Models that turn features into scores, and how they are stored."""
 
+from counterrank.models.base import Model
 from counterrank.models.linear import LinearModel
 from counterrank.models.scaling import Scaler
+from counterrank.models.trees import TreesModel
 
-__all__ = ["LinearModel", "Scaler"]
+__all__ = ["LinearModel", "Model", "Scaler", "TreesModel"]

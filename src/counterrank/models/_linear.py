@@ -23,6 +23,39 @@ def column_sums(first: int, last: int, offsets: Array, features: Array, center: 
 
 
 @kernel
+def squares_within(
+    first: int, last: int, offsets: Array, features: Array, inverse: Array, shared: bool, out: Array
+) -> None:
+    """For each query and feature, the sum of squares of the scaled feature around its mean in the query."""
+    mean = np.empty(features.shape[1])
+    for q in range(first, last):
+        start, end = offsets[q], offsets[q + 1]
+        mean[:] = 0.0
+        for row in range(start, end):
+            for f in range(len(mean)):
+                mean[f] += features[row, f]
+        mean /= end - start
+        out[q] = 0.0
+        for row in range(start, end):
+            for f in range(len(mean)):
+                x = features[row, f] - mean[f]
+                out[q, f] += x * x
+        for f in range(len(mean)):
+            scale = inverse[0 if shared else q, f]
+            out[q, f] *= scale * scale
+
+
+@kernel
+def scale_rows(
+    first: int, last: int, offsets: Array, features: Array, low: Array, inverse: Array, scaled: Array
+) -> None:
+    """(x - low) * inverse for all documents of the queries, with one scaling for all."""
+    for row in range(offsets[first], offsets[last]):
+        for f in range(features.shape[1]):
+            scaled[row, f] = (features[row, f] - low[f]) * inverse[f]
+
+
+@kernel
 def scaled_coefficients(coefficients: Array, low: Array, inverse: Array, scaled: Array) -> float:
     """inverse * w into `scaled`; returns the constant to take off every score."""
     constant = 0.0

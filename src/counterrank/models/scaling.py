@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterrank.common.checks import FloatArray
+from counterrank.common.checks import Float32Array, FloatArray
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
-from counterrank.data._kernels import query_scales
-from counterrank.models._linear import column_sums
+from counterrank.data._kernels import query_scales, scale_queries
+from counterrank.models._linear import column_sums, scale_rows
 
 NORMALIZE = ("query", "standard", "none")
 
@@ -56,6 +56,22 @@ class Scaler:
         inverse = np.empty((data.n_queries, data.n_features))
         for_queries(query_scales, data.offsets, data.features, low, inverse, threads=threads)
         return Scales(low, inverse, False)
+
+    def apply(self, data: RankingData, threads: int | None = None) -> Float32Array:
+        """The scaled features as a matrix of their own; those of the data themselves where nothing is to be done.
+
+        >>> data = RankingData([[1.0], [3.0], [2.0]], [0, 3])
+        >>> Scaler.learn("query", data).apply(data).tolist()
+        [[0.0], [1.0], [0.5]]
+        """
+        if self.kind == "none":
+            return data.features
+        scaled: Float32Array = np.empty_like(data.features)
+        if self.kind == "query":
+            for_queries(scale_queries, data.offsets, data.features, scaled, threads=threads)
+        else:
+            for_queries(scale_rows, data.offsets, data.features, self.low, self.inverse, scaled, threads=threads)
+        return scaled
 
 
 def _mean(data: RankingData, center: FloatArray, power: int, threads: int | None) -> FloatArray:

@@ -12,6 +12,7 @@ import numpy as np
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.parallel import run_parallel
 from counterrank.training.problem import LinearProblem
+from counterrank.training.watch import Watch
 
 # From coefficients and a number of threads to each query's part in the metric; larger is better, the sum is the metric.
 Judge = Callable[[FloatArray, int], FloatArray]
@@ -66,16 +67,24 @@ class Run:
     on_validation: Judge | None
     coefficients: FloatArray = field(init=False)
     history: list[dict[str, float | None]] = field(default_factory=list)
-    best_epoch: int = 0
     finished: bool = False
     diverged: bool = False
 
     def __post_init__(self) -> None:
         self.coefficients = np.zeros(self.problem.n_features)
         self.kept = self.coefficients.copy()
-        self.parts: FloatArray | None = None  # of the kept model's validation metric
-        self.improved = (0, -np.inf)  # the last epoch that counts as improvement, and its metric
+        self.watch = Watch(self.schedule.patience, self.schedule.tolerance)
         self.measured = (-1, -np.inf)  # an epoch, and the training metric of the model kept then
+
+    @property
+    def best_epoch(self) -> int:
+        """The epoch whose model is kept."""
+        return self.watch.best_epoch
+
+    @property
+    def parts(self) -> FloatArray | None:
+        """Each query's part in the kept model's validation metric."""
+        return self.watch.parts
 
     @property
     def failed(self) -> bool:
@@ -93,8 +102,7 @@ class Run:
             self.diverged = not np.abs(self.coefficients).max() < _LARGEST  # also where one is not a number
             validation = None if self.diverged else self._keep(epoch, threads)
             self.history.append({"epoch": epoch, "loss": loss, "validation": validation, "seconds": seconds})
-            overdue = self.on_validation is not None and epoch - self.improved[0] >= self.schedule.patience
-            self.finished = self.diverged or overdue or epoch >= self.schedule.max_epochs
+            self.finished = self.diverged or self.watch.is_overdue(epoch) or epoch >= self.schedule.max_epochs
             on_epoch(1)
 
     def training_metric(self, threads: int) -> float:
@@ -107,16 +115,10 @@ class Run:
 
     def _keep(self, epoch: int, threads: int) -> float | None:
         """Copy the model if it is the one to return so far; its validation metric, if there is one."""
-        if self.on_validation is None:
-            self.kept, self.best_epoch = self.coefficients.copy(), epoch
-            return None
-        parts = self.on_validation(self.coefficients, threads)
-        if self.parts is None or parts.sum() > self.parts.sum():
-            self.kept, self.best_epoch, self.parts = self.coefficients.copy(), epoch, parts
-        value = float(parts.sum())
-        if value > self.improved[1] + self.schedule.tolerance:
-            self.improved = epoch, value
-        return value
+        parts = None if self.on_validation is None else self.on_validation(self.coefficients, threads)
+        if self.watch.see(epoch, parts):
+            self.kept = self.coefficients.copy()
+        return None if parts is None else float(parts.sum())
 
 
 def natural_step(problem: LinearProblem) -> float:

@@ -12,6 +12,7 @@ from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
+from counterrank.data.plain import from_arrays
 from counterrank.estimators.views import Views, check_views
 from counterrank.evaluation import higher_is_better, prefix_sums, rank_values, weighted_queries
 from counterrank.models.linear import linear_scores
@@ -32,6 +33,28 @@ def check_data(data: Any, name: str) -> RankingData:
     if not isinstance(data, RankingData):
         raise CounterrankError(f"{name}: {type(data).__name__}; expected RankingData")
     return data
+
+
+def plain_data(
+    features: Any, validation: Any, qid: ArrayLike | None, group: ArrayLike | None
+) -> tuple[RankingData, Any]:
+    """Ranking data of a matrix and of the matrix to validate on, a triple with its own `qid` or `group`."""
+    data = from_arrays(features, qid, group)
+    if validation is None or (isinstance(validation, tuple | list) and isinstance(validation[0], RankingData)):
+        return data, validation
+    if not isinstance(validation, tuple | list) or len(validation) != 3:
+        name = "group" if qid is None else "qid"
+        raise CounterrankError(f"validation: expected (X, weights, {name}) beside a matrix")
+    other, weights, queries = validation
+    given = {"group": queries} if qid is None else {"qid": queries}
+    return data, (from_arrays(other, **given, name="validation X"), weights)
+
+
+def prediction_data(features: Any, qid: ArrayLike | None, group: ArrayLike | None) -> RankingData:
+    """Ranking data of a matrix to score; of one query where nothing tells."""
+    if qid is None and group is None:
+        group = [len(features)]
+    return from_arrays(features, qid, group)
 
 
 def check_evidence(weights: ArrayLike | Views, data: RankingData, where: str = "") -> Evidence:
@@ -65,8 +88,8 @@ def check_validation(validation: Any, data: RankingData, with_sets: bool) -> tup
     return other, check_evidence(validation[1], other, "validation ")
 
 
-def make_judge(metric: str, data: RankingData, evidence: Evidence, scales: Scales) -> Judge:
-    """Each query's part in the metric at the current ranks, sum(omega * lambda) / sum(|omega|); larger is better.
+def score_judge(metric: str, data: RankingData, evidence: Evidence) -> Judge:
+    """Each query's part in the metric of scores, sum(omega * lambda) / sum(|omega|); larger is better.
 
     With sets, ranks are those inside each set, and the part of a query is the sum over its sets.
     """
@@ -76,8 +99,7 @@ def make_judge(metric: str, data: RankingData, evidence: Evidence, scales: Scale
     total = sign / np.abs(weights).sum()
     offsets = data.offsets if sets is None else sets.offsets
 
-    def judge(coefficients: FloatArray, threads: int) -> FloatArray:
-        scores = linear_scores(data, coefficients, scales, threads)
+    def judge(scores: FloatArray, threads: int) -> FloatArray:
         if sets is not None:
             scores = scores[sets.docs]
         parts: FloatArray = np.empty(len(offsets) - 1)
@@ -86,5 +108,15 @@ def make_judge(metric: str, data: RankingData, evidence: Evidence, scales: Scale
             parts = np.asarray(np.bincount(sets.owners, weights=parts, minlength=data.n_queries), np.float64)
         parts *= total
         return parts
+
+    return judge
+
+
+def make_judge(metric: str, data: RankingData, evidence: Evidence, scales: Scales) -> Judge:
+    """`score_judge` of the scores of a linear model, from its coefficients."""
+    judge_scores = score_judge(metric, data, evidence)
+
+    def judge(coefficients: FloatArray, threads: int) -> FloatArray:
+        return judge_scores(linear_scores(data, coefficients, scales, threads), threads)
 
     return judge

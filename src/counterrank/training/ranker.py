@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -11,41 +13,42 @@ from counterrank.common.checks import FloatArray, check_choice, make_generator
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike
 from counterrank.common.parallel import thread_count
-from counterrank.common.progress import progress
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.estimators.views import Views
-from counterrank.evaluation import higher_is_better
+from counterrank.evaluation import higher_is_better, rank_values
 from counterrank.losses import NamedLoss, named_loss
-from counterrank.models.linear import LinearModel
-from counterrank.models.scaling import NORMALIZE, Scaler
-from counterrank.training.descent import Run, Schedule, natural_step, race, race_epochs
-from counterrank.training.evidence import check_data, check_evidence, check_validation, make_judge
-from counterrank.training.problem import LinearProblem
-
-MODELS = ("linear",)
+from counterrank.models.base import Model
+from counterrank.models.scaling import NORMALIZE
+from counterrank.training.evidence import check_evidence, check_validation, plain_data, prediction_data
+from counterrank.training.kinds import kind_of, learn
+from counterrank.training.task import Settings, Task
 
 
 class Ranker:
-    """A ranker trained by gradient descent on one of the paper's losses.
+    """A ranker trained on one of the paper's losses: a linear model, a network, or boosted trees.
 
     The constructor only stores; `fit` checks and learns.
 
     Arguments:
         loss: a name from `counterrank.losses.LOSSES`, such as "lambdaloss-truncated", or a `NamedLoss`.
         k: the loss's cutoff, or None.
-        model: "linear".
-        learning_rate: "auto" races step sizes against each other and keeps the best; a number is the factor of the
-            gradient of the loss with weights that sum to 1.
-        max_epochs: the most passes over the queries.
+        model: "linear"; "mlp", a network (extra `torch`); "lambdamart", boosted trees (extra `lightgbm`); or any
+            `torch.nn.Module` from features to scores, which is copied and not changed.
+        learning_rate: a number, or "auto". A linear model then races step sizes against each other and keeps the best
+            (a number is the factor of the gradient of the loss with weights that sum to 1), a network takes 0.001,
+            trees 0.1.
+        max_epochs: the most passes over the queries; of trees, the most rounds.
         patience: with validation data, stop after this many epochs without a better metric.
         tolerance: how much better the metric must become to count for `patience`.
-        batch_queries: queries a step.
+        batch_queries: queries a step; None for the model's own: 1 for a linear one, 16 for networks. Trees have none.
         normalize: "query" scales features to [0, 1] within each query, "standard" by mean and deviation over the
-            training data, "none" leaves them.
+            training data, "none" leaves them. None for the model's own: "none" for trees, "query" for the others.
         metric: what early stopping and "auto" go by: "arp", "dcg", "dcg@k" or "precision@k"; None for the loss's own.
+        params: settings of the model's own, by name. Trees: any of LightGBM's, such as `num_leaves`. Networks: `hidden`
+            (sizes of the layers), `dropout`, `weight_decay`, `device`.
         threads: None for all cores; the result does not depend on it.
-        seed: a whole number or a numpy Generator; fixes the order of the queries.
+        seed: a whole number or a numpy Generator; fixes all randomness.
 
     Attributes:
         model_: the learned model.
@@ -64,14 +67,15 @@ class Ranker:
         self,
         loss: str | NamedLoss = "lambdaloss-truncated",
         k: int | None = None,
-        model: str = "linear",
+        model: Any = "linear",
         learning_rate: float | str = "auto",
         max_epochs: int = 100,
         patience: int = 20,
         tolerance: float = 0.0,
-        batch_queries: int = 1,
-        normalize: str = "query",
+        batch_queries: int | None = None,
+        normalize: str | None = None,
         metric: str | None = None,
+        params: Mapping[str, Any] | None = None,
         threads: int | None = None,
         seed: int | np.random.Generator = 0,
     ) -> None:
@@ -85,66 +89,122 @@ class Ranker:
         self.batch_queries = batch_queries
         self.normalize = normalize
         self.metric = metric
+        self.params = params
         self.threads = threads
         self.seed = seed
 
     def fit(
         self,
-        data: RankingData,
+        data: RankingData | ArrayLike,
         weights: ArrayLike | Views,
-        validation: tuple[RankingData, ArrayLike | Views] | None = None,
+        validation: tuple[Any, ...] | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
     ) -> Ranker:
         """Learn from documents and their weights; returns itself.
 
         Arguments:
-            data: the queries to learn from.
+            data: the queries to learn from; or a matrix with a row for each document, with `qid` or `group`.
             weights: one number per document; the scale does not matter. Or the views of `estimators.rerank`: then each
                 displayed set is a ranking of its own, and a step takes all sets of a query.
             validation: other queries and their weights (views, if those are learned from). The model of the epoch with
                 the best metric on them is kept. Without them training runs `max_epochs` and keeps the last model.
+                Beside a matrix, a matrix, its weights and its `qid` (or `group`).
+            qid: of a matrix, the query of each row; the rows of a query follow each other.
+            group: of a matrix, instead of `qid`: the number of rows of each query.
         """
-        check_choice(self.model, MODELS, "model")
-        check_choice(self.normalize, NORMALIZE, "normalize")
-        schedule = self._schedule()
+        settings = self._settings()
         loss = named_loss(self.loss)
-        metric = self.metric or loss.metric(self.k)
-        spec = loss.spec(self.k, longest_query(check_data(data, "data").offsets))
+        if not isinstance(data, RankingData):
+            data, validation = plain_data(data, validation, qid, group)
+        elif qid is not None or group is not None:
+            raise CounterrankError("qid, group: go with a matrix; expected none beside RankingData")
+        loss.spec(self.k, longest_query(data.offsets))  # complains of a wrong cutoff before anything else is done
         evidence = check_evidence(weights, data)
-        scaler = Scaler.learn(self.normalize, data, schedule.threads)
-        scales = scaler.scales(data, schedule.threads)
-        problem = LinearProblem.make(data, evidence.weights, scales, spec, evidence.sets)
-        on_training = make_judge(metric, data, evidence, scales)
-        on_validation = None
-        if validation is not None:
-            other, judged_by = check_validation(validation, data, evidence.sets is not None)
-            on_validation = make_judge(metric, other, judged_by, scaler.scales(other, schedule.threads))
-
-        def make_run(step: float) -> Run:
-            return Run(problem, schedule, step, on_training, on_validation)
-
-        run = self._train(make_run, problem, schedule, loss.name)
-        if run.failed:
-            raise CounterrankError(
-                f"learning_rate={self.learning_rate}: training diverged; use a smaller one or 'auto'"
-            )
-        self.model_ = LinearModel(run.kept, scaler)
-        self.metric_ = metric
-        self.learning_rate_ = run.step
-        self.best_epoch_ = run.best_epoch
-        self.history_ = [_natural(row, metric) for row in run.history]
+        task = Task(
+            data,
+            evidence,
+            None if validation is None else check_validation(validation, data, evidence.sets is not None),
+            loss,
+            self.k,
+            self.metric or loss.metric(self.k),
+            settings,
+        )
+        rank_values(task.metric, 1)  # complains of an unknown metric, also where nothing is watched
+        learned = learn(task, self.model)
+        self.model_ = learned.model
+        self.metric_ = task.metric
+        self.learning_rate_ = learned.learning_rate
+        self.best_epoch_ = learned.best_epoch
+        self.history_ = [_natural(row, task.metric) for row in learned.history]
         self.n_features_ = data.n_features
+        self._importances = None if learned.importances is None else _shares(learned.importances)
         return self
 
-    def predict(self, data: RankingData) -> FloatArray:
-        """A score for each document of raw data; a higher score ranks first."""
+    def predict(
+        self, data: RankingData | ArrayLike, *, qid: ArrayLike | None = None, group: ArrayLike | None = None
+    ) -> FloatArray:
+        """A score for each document of raw data; a higher score ranks first.
+
+        A matrix is taken as the documents of one query, or of several with `qid` or `group` as in `fit`.
+        """
         model = self._fitted()
-        check_data(data, "data")
+        if not isinstance(data, RankingData):
+            data = prediction_data(data, qid, group)
+        elif qid is not None or group is not None:
+            raise CounterrankError("qid, group: go with a matrix; expected none beside RankingData")
         if data.n_features != self.n_features_:
             raise CounterrankError(
                 f"data: {data.n_features} features; the ranker was trained on {self.n_features_} "
                 "(read_letor(..., n_features=) widens sparse files)"
             )
         return model.predict(data, self.threads)
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many features a document has, under scikit-learn's name."""
+        self._fitted()
+        return self.n_features_
+
+    @property
+    def feature_importances_(self) -> FloatArray:
+        """How much each feature moves the scores, as shares that sum to 1; for linear models and trees.
+
+        Linear: the size of the coefficient times how much the scaled feature varies within a query of the training
+        data. Trees: what the splits on the feature gained. Importance says what the model uses, not what it would lose
+        without the feature: features that tell the same share it.
+
+        >>> data = RankingData([[0.0, 5.0], [1.0, 5.0]], offsets=[0, 2])
+        >>> Ranker("arp-hinge", max_epochs=3).fit(data, weights=[0.0, 1.0]).feature_importances_.tolist()
+        [1.0, 0.0]
+        """
+        self._fitted()
+        if self._importances is None:
+            raise AttributeError(
+                f"feature_importances_: not for model {self._kind_name()!r}; linear models and trees have them"
+            )
+        return self._importances
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """What the constructor was given, by name; `deep` is there for scikit-learn's sake.
+
+        >>> Ranker("arp-hinge").get_params()["loss"]
+        'arp-hinge'
+        """
+        return {name: getattr(self, name) for name in _parameters()}
+
+    def set_params(self, **params: Any) -> Ranker:
+        """Change what the constructor was given; returns itself.
+
+        >>> Ranker().set_params(k=5).k
+        5
+        """
+        for name in params:
+            check_choice(name, _parameters(), "parameter")
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
 
     def save(self, path: PathLike) -> None:
         """Write a folder: `model.json` with everything needed, and arrays in numpy's own format."""
@@ -164,11 +224,17 @@ class Ranker:
         name = self.loss.name if isinstance(self.loss, NamedLoss) else self.loss
         cutoff = "" if self.k is None else f", k={self.k}"
         state = f", {len(self.history_)} epochs" if hasattr(self, "model_") else ", not trained"
-        return f"Ranker({name}{cutoff}, {self.model}{state})"
+        model = self.model if isinstance(self.model, str) else type(self.model).__name__
+        return f"Ranker({name}{cutoff}, {model}{state})"
 
-    def _schedule(self) -> Schedule:
-        for name in ("max_epochs", "patience", "batch_queries"):
-            value = getattr(self, name)
+    def _settings(self) -> Settings:
+        kind = kind_of(self.model)
+        if self.batch_queries is not None and kind.batch_queries is None:
+            raise CounterrankError(
+                f"batch_queries={self.batch_queries}: {kind.name} learns from all queries in every round; leave it out"
+            )
+        batch = self.batch_queries if self.batch_queries is not None else kind.batch_queries or 1
+        for name, value in (("max_epochs", self.max_epochs), ("patience", self.patience), ("batch_queries", batch)):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise CounterrankError(f"{name}={value!r}: expected a whole number of at least 1")
         rate = self.learning_rate
@@ -176,24 +242,38 @@ class Ranker:
             raise CounterrankError(f"learning_rate={rate!r}: expected 'auto' or a number above 0")
         if not _is_number(self.tolerance) or not 0.0 <= self.tolerance < np.inf:
             raise CounterrankError(f"tolerance={self.tolerance!r}: expected a number of at least 0")
-        entropy = int(make_generator(self.seed).integers(2**63))
-        threads = thread_count(self.threads)
-        return Schedule(self.max_epochs, self.patience, self.batch_queries, entropy, threads, float(self.tolerance))
+        if self.params is not None and not isinstance(self.params, Mapping):
+            raise CounterrankError(f"params: {type(self.params).__name__}; expected a dict of names and values")
+        normalize = kind.normalize if self.normalize is None else self.normalize
+        return Settings(
+            learning_rate=None if rate == "auto" else float(rate),
+            max_epochs=int(self.max_epochs),
+            patience=int(self.patience),
+            tolerance=float(self.tolerance),
+            batch_queries=int(batch),
+            normalize=check_choice(normalize, NORMALIZE, "normalize"),
+            params=dict(self.params or {}),
+            threads=thread_count(self.threads),
+            entropy=int(make_generator(self.seed).integers(2**63)),
+        )
 
-    def _train(self, make_run: Any, problem: LinearProblem, schedule: Schedule, name: str) -> Run:
-        racing = self.learning_rate == "auto"
-        total = race_epochs(schedule.max_epochs) if racing else schedule.max_epochs
-        with progress(f"training {name}", total) as advance:
-            if racing:
-                return race(make_run, natural_step(problem), schedule, advance)
-            run: Run = make_run(float(self.learning_rate))
-            run.advance(schedule.max_epochs, schedule.threads, advance)
-            return run
-
-    def _fitted(self) -> LinearModel:
+    def _fitted(self) -> Model:
         if not hasattr(self, "model_"):
             raise CounterrankError("ranker: not trained yet; call fit first")
         return self.model_
+
+    def _kind_name(self) -> str:
+        return kind_of(self.model).name
+
+
+def _parameters() -> tuple[str, ...]:
+    return tuple(name for name in signature(Ranker.__init__).parameters if name != "self")
+
+
+def _shares(amounts: FloatArray) -> FloatArray:
+    """The same as shares of their sum; where all are 0, no feature has a share."""
+    total = amounts.sum()
+    return amounts / total if total > 0.0 else np.zeros(len(amounts))
 
 
 def _is_number(value: Any) -> bool:

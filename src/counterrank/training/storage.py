@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,26 +11,31 @@ import numpy as np
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import ModelError
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
+from counterrank.models.arrays import read_array
+from counterrank.models.base import Model
 from counterrank.models.linear import LinearModel
 from counterrank.models.scaling import NORMALIZE, Scaler
+from counterrank.models.trees import TreesModel
+from counterrank.training.kinds import KINDS, kind_of
 
 if TYPE_CHECKING:
     from counterrank.training.ranker import Ranker
 
 FORMAT = "counterrank-ranker"
 VERSION = 1
-MARKER, PARTS = "model.json", ("*.npy",)
-_ARRAYS = ("coefficients", "low", "inverse")
+MARKER, PARTS = "model.json", ("*.npy", "trees.txt")
 
 
 def save_ranker(ranker: Ranker, path: PathLike) -> None:
     """Write the folder whole or not at all; an older ranker in its place is replaced."""
     model = ranker.model_
-    arrays = {"coefficients": model.coefficients, "low": model.scaler.low, "inverse": model.scaler.inverse}
+    arrays = {**model.vectors(), "low": model.scaler.low, "inverse": model.scaler.inverse}
+    if ranker._importances is not None:
+        arrays["importances"] = ranker._importances
     content = {
         "format": FORMAT,
         "version": VERSION,
-        "model": ranker.model,
+        "model": kind_of(ranker.model).name,
         "n_features": ranker.n_features_,
         "normalize": model.scaler.kind,
         "settings": _settings(ranker),
@@ -39,11 +43,12 @@ def save_ranker(ranker: Ranker, path: PathLike) -> None:
         "learning_rate": ranker.learning_rate_,
         "best_epoch": ranker.best_epoch_,
         "history": [{key: _finite(value) for key, value in row.items()} for row in ranker.history_],
-        "arrays": {name: f"{name}.npy" for name in _ARRAYS},
+        "arrays": {name: f"{name}.npy" for name in arrays},
     }
     with atomic_folder(path, MARKER, PARTS) as folder:
         for name, array in arrays.items():
             np.save(folder / f"{name}.npy", array, allow_pickle=False)
+        content["content"] = model.write(folder)
         (folder / MARKER).write_text(json.dumps(content, indent=1, default=_plain) + "\n", encoding="utf-8")
 
 
@@ -53,16 +58,18 @@ def load_ranker(path: PathLike) -> Ranker:
 
     folder = existing(path, "ranker")
     content = read_stamp(folder, MARKER, FORMAT, VERSION, "Ranker.save", ModelError)
-    if content.get("model") != "linear":
-        raise ModelError(f"{folder / MARKER}: model {content.get('model')!r}; this counterrank knows 'linear'")
+    name = content.get("model")
+    if not isinstance(name, str) or name not in KINDS:
+        raise ModelError(f"{folder / MARKER}: model {name!r}; this counterrank knows {', '.join(KINDS)}")
     try:
-        n_features = int(content["n_features"])
         kind = str(content["normalize"])
         if kind not in NORMALIZE:
             raise ModelError(f"{path}: normalize is {kind!r}; this version knows {', '.join(NORMALIZE)}")
-        arrays = {name: _read_array(folder, content["arrays"][name], n_features) for name in _ARRAYS}
+        n_features = int(content["n_features"])
+        arrays = {name: read_array(folder, file, (n_features,)) for name, file in content["arrays"].items()}
         ranker = Ranker(**_check_settings(content["settings"], path))
-        ranker.model_ = LinearModel(arrays["coefficients"], Scaler(kind, arrays["low"], arrays["inverse"]))
+        ranker.model_ = _restore(folder, content, arrays)
+        ranker._importances = arrays.get("importances")
         ranker.n_features_ = n_features
         ranker.metric_ = content["metric"]
         ranker.learning_rate_ = float(content["learning_rate"])
@@ -70,18 +77,25 @@ def load_ranker(path: PathLike) -> Ranker:
         ranker.history_ = list(content["history"])
     except ModelError:
         raise
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise ModelError(f"{path}: model.json lacks or misuses {error}; the file is damaged") from None
     return ranker
+
+
+def _restore(folder: Path, content: dict[str, Any], arrays: dict[str, FloatArray]) -> Model:
+    scaler = Scaler(content["normalize"], arrays["low"], arrays["inverse"])
+    if content["model"] == "linear":
+        return LinearModel(arrays["coefficients"], scaler)
+    return TreesModel.restore(folder, content["content"], int(content["n_features"]), scaler)
 
 
 def _settings(ranker: Ranker) -> dict[str, Any]:
     """What the constructor was given, as far as it can be written down."""
     loss = ranker.loss if isinstance(ranker.loss, str) else ranker.loss.name
     seed = None if isinstance(ranker.seed, np.random.Generator) else int(ranker.seed)  # a generator has none to write
-    plain = ("k", "model", "learning_rate", "max_epochs", "patience", "tolerance")
-    names = (*plain, "batch_queries", "normalize", "metric")
-    return {"loss": loss, **{name: getattr(ranker, name) for name in names}, "seed": seed}
+    model = ranker.model if isinstance(ranker.model, str) else "module"
+    others = {name: value for name, value in ranker.get_params().items() if name != "threads"}
+    return {**others, "loss": loss, "model": model, "seed": seed}
 
 
 def _check_settings(settings: dict[str, Any], path: PathLike) -> dict[str, Any]:
@@ -103,22 +117,3 @@ def _finite(value: Any) -> Any:
 def _plain(value: Any) -> Any:
     """A numpy number as Python's own, which JSON can hold."""
     return value.item() if isinstance(value, np.generic) else str(value)
-
-
-def _read_array(folder: Path, name: str, n: int) -> FloatArray:
-    if os.path.basename(name) != name:
-        raise ModelError(f"{folder}: array file {name!r} is outside the folder")
-    file = folder / name
-    if not file.is_file():
-        raise ModelError(f"{file}: missing; the ranker is incomplete")
-    try:
-        # a view of the file: a damaged header cannot ask for more memory than the file has, nor for pickled objects
-        array = np.array(np.lib.format.open_memmap(file, mode="r"))
-    except Exception as error:  # numpy raises many kinds for damaged headers
-        raise ModelError(f"{file}: not a plain numpy array ({error})") from None
-    if array.shape != (n,) or array.dtype != np.float64:
-        raise ModelError(f"{file}: {array.dtype} of shape {array.shape}; expected float64 of shape ({n},)")
-    if not np.isfinite(array).all():
-        raise ModelError(f"{file}: entry {int(np.argmin(np.isfinite(array)))} is not finite; the file is damaged")
-    checked: FloatArray = array
-    return checked

@@ -1,0 +1,67 @@
+"""The kinds of models a ranker can be, what each takes where the user leaves a setting open, and who learns it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from counterrank.common.checks import check_choice
+from counterrank.common.errors import CounterrankError
+from counterrank.training.linear import learn_linear
+from counterrank.training.task import Learned, Task
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of model, by the name it is saved under.
+
+    Attributes:
+        name: "linear", "mlp", "lambdamart", or "module" for a torch module of the user's own.
+        batch_queries: queries a step; None where all queries take part in every step.
+        normalize: how features are scaled.
+    """
+
+    name: str
+    batch_queries: int | None
+    normalize: str
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("linear", 1, "query"),
+        Kind("mlp", 16, "query"),
+        Kind("lambdamart", None, "none"),
+        Kind("module", 16, "query"),
+    )
+}
+MODELS = ("linear", "mlp", "lambdamart")
+
+
+def kind_of(model: Any) -> Kind:
+    """The kind of what was given as `Ranker(model=...)`.
+
+    >>> kind_of("lambdamart").normalize
+    'none'
+    """
+    if isinstance(model, str):
+        return KINDS[check_choice(model, MODELS, "model")]
+    torch = sys.modules.get("torch")  # who has made a module has loaded it
+    if torch is not None and isinstance(model, torch.nn.Module):
+        return KINDS["module"]
+    raise CounterrankError(f"model: {type(model).__name__}; expected {', '.join(MODELS)} or a torch.nn.Module")
+
+
+def learn(task: Task, model: Any) -> Learned:
+    """Learn a model of the kind that was asked for."""
+    kind = kind_of(model)
+    if kind.name == "linear":
+        return learn_linear(task)
+    if kind.name == "lambdamart":
+        from counterrank.training.boosting import learn_trees
+
+        return learn_trees(task)
+    from counterrank.training.neural import learn_network
+
+    return learn_network(task, None if kind.name == "mlp" else model)
