@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from counterrank.common.errors import CounterrankError
 
 Data = Annotated[
     str,
@@ -15,6 +18,15 @@ Data = Annotated[
     ),
 ]
 Model = Annotated[Path, typer.Argument(help="A folder written by train.")]
+ModelKind = Annotated[str, typer.Option("--model", help="linear, mlp (a network) or lambdamart (boosted trees).")]
+Params = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param",
+        help="A setting of the model's own, such as num_leaves=15 for lambdamart or hidden=[64,32] for mlp; several "
+        "times for several.",
+    ),
+]
 Part = Annotated[str, typer.Option(help="Which part of a fold: train, validation or test.")]
 Threshold = Annotated[float, typer.Option(help="The smallest label that counts as relevant.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
@@ -59,3 +71,23 @@ Noise = Annotated[
     str | None,
     typer.Option(help="P(click | examined) of irrelevant and relevant documents, such as 0.1,1, to be taken off."),
 ]
+
+
+def parse_params(given: list[str] | None) -> dict[str, Any] | None:
+    """Names and values of `--param`; a value is read as JSON where it is that, else it is text.
+
+    >>> parse_params(["num_leaves=15", "boosting=dart", "hidden=[64, 32]"])
+    {'num_leaves': 15, 'boosting': 'dart', 'hidden': [64, 32]}
+    """
+    if not given:
+        return None
+    params: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name or name in params:
+            raise CounterrankError(f"--param {text}: expected NAME=VALUE, each name once")
+        try:
+            params[name] = json.loads(value)
+        except ValueError:
+            params[name] = value
+    return params

@@ -19,6 +19,7 @@ from counterrank.cli.options import (
     Json,
     Log,
     Logger,
+    ModelKind,
     Noise,
     Part,
     Policy,
@@ -45,6 +46,7 @@ def select(
         str | None, typer.Option(help="Train these first, comma-separated, on the training part's clicks.")
     ] = None,
     k: Annotated[int | None, typer.Option(help="The cutoff of those losses that have one.")] = None,
+    model: ModelKind = "linear",
     out: Annotated[Path | None, typer.Option(help="Where to save the chosen ranker.")] = None,
     metric: Annotated[str, typer.Option(help="arp, dcg, dcg@k or precision@k.")] = "dcg@5",
     part: Part = "validation",
@@ -86,7 +88,7 @@ def select(
             if part == "train":
                 raise CounterrankError("--part: the losses are trained on the train part; expected another to judge by")
             parts["train"] = choose_part(opened, "train", data)
-            candidates |= _train(losses.split(","), k, source, parts, judged, counts, rho, metric, threads, seed)
+            candidates |= _train(losses.split(","), k, model, source, parts, judged, counts, rho, metric, threads, seed)
         wide = {name: widened(judged, ranker, data) for name, ranker in candidates.items()}
         scores = [ranker.predict(wide[name]) for name, ranker in candidates.items()]
         found = choose(
@@ -136,6 +138,7 @@ def select(
 def _train(
     losses: list[str],
     k: int | None,
+    model: str,
     source: ClickSource,
     parts: dict[str, RankingData],
     judged: RankingData,
@@ -156,6 +159,7 @@ def _train(
     named = {loss.strip(): named_loss(loss.strip()) for loss in losses}
     trained = {}
     for name, loss in named.items():
-        ranker = Ranker(loss=name, k=k if loss.takes_k else None, metric=metric, threads=threads, seed=seed)
+        cutoff = k if loss.takes_k else None
+        ranker = Ranker(loss=name, k=cutoff, model=model, metric=metric, threads=threads, seed=seed)
         trained[name] = ranker.fit(training, weights, validation=(judged, held_out))
     return trained

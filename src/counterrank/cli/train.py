@@ -11,7 +11,20 @@ import typer
 
 from counterrank.cli.clicks import ClickSource, counts_folder, parts_of
 from counterrank.cli.log_options import reads_logs
-from counterrank.cli.options import Clicks, Data, Examination, Json, Log, Logger, Policy, Seed, Threads
+from counterrank.cli.options import (
+    Clicks,
+    Data,
+    Examination,
+    Json,
+    Log,
+    Logger,
+    ModelKind,
+    Params,
+    Policy,
+    Seed,
+    Threads,
+    parse_params,
+)
 from counterrank.cli.output import heard, print_json, print_table, say
 from counterrank.common.checks import check_choice, make_generator
 from counterrank.common.errors import CounterrankError
@@ -28,6 +41,8 @@ def train(
     out: Annotated[Path, typer.Option(help="The folder to write the ranker to.")],
     loss: Annotated[str, typer.Option(help="Which loss; one of those listed above.")] = ("lambdaloss-truncated"),
     k: Annotated[int | None, typer.Option(help="The loss's cutoff: the k your page shows; none if not given.")] = None,
+    model: ModelKind = "linear",
+    param: Params = None,
     clicks: Clicks = None,
     log: Log = None,
     estimator: Annotated[
@@ -61,10 +76,13 @@ def train(
         str | None, typer.Option(help="Data to stop early on, or none; a fold's own validation part if not given.")
     ] = None,
     learning_rate: Annotated[str, typer.Option(help="'auto', or a number.")] = "auto",
-    max_epochs: Annotated[int, typer.Option(help="The most passes over the queries.")] = 100,
+    max_epochs: Annotated[int, typer.Option(help="The most passes over the queries; of trees, rounds.")] = 100,
     patience: Annotated[int, typer.Option(help="Stop after this many epochs without improvement.")] = 20,
-    batch_queries: Annotated[int, typer.Option(help="Queries a step.")] = 1,
-    normalize: Annotated[str, typer.Option(help="Feature scaling: query, standard or none.")] = "query",
+    batch_queries: Annotated[int | None, typer.Option(help="Queries a step; 1 for linear, 16 for mlp.")] = None,
+    normalize: Annotated[
+        str | None,
+        typer.Option(help="Feature scaling: query, standard or none; query if not given, for lambdamart none."),
+    ] = None,
     metric: Annotated[
         str | None, typer.Option(help="What early stopping watches: arp, dcg, dcg@k, precision@k; the loss's own.")
     ] = None,
@@ -74,7 +92,7 @@ def train(
     *,
     reading: LogOptions,
 ) -> None:
-    """Train a linear ranker on clicks, or on labels, and save it.
+    """Train a ranker on clicks, or on labels, and save it.
 
     Example: counterrank train synthetic:mslr --clicks clicks --estimator policy-aware --k 5 --out ranker
 
@@ -94,12 +112,14 @@ def train(
     ranker = Ranker(
         loss=loss,
         k=k,
+        model=model,
         learning_rate=_rate(learning_rate),
         max_epochs=max_epochs,
         patience=patience,
         batch_queries=batch_queries,
         normalize=normalize,
         metric=metric,
+        params=parse_params(param),
         threads=threads,
         seed=seed,
     )
@@ -246,6 +266,7 @@ def _rate(text: str) -> float | str:
 def _summary(ranker: Ranker, training: RankingData, seconds: float, out: Path) -> dict[str, Any]:
     best = ranker.history_[ranker.best_epoch_ - 1]
     return {
+        "kind": ranker.model,
         "loss": ranker.loss,
         "k": ranker.k,
         "queries": training.n_queries,
