@@ -14,6 +14,7 @@ from counterrank.cli.aggregate import aggregate
 from counterrank.cli.demo import demo
 from counterrank.cli.estimate import estimate
 from counterrank.cli.evaluate import evaluate
+from counterrank.cli.explain import explain
 from counterrank.cli.inspect import inspect
 from counterrank.cli.plan import plan
 from counterrank.cli.rank import rank
@@ -32,7 +33,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (demo, plan, simulate, aggregate, inspect, train, evaluate, estimate, select, rank, reproduce, report):
+for command in (
+    demo, plan, simulate, aggregate, inspect, train, evaluate, estimate, select, rank, explain, reproduce, report,
+):  # fmt: skip
     app.command()(command)
 
 

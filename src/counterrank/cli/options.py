@@ -18,6 +18,10 @@ Data = Annotated[
     ),
 ]
 Model = Annotated[Path, typer.Argument(help="A folder written by train.")]
+FeatureNames = Annotated[
+    Path | None,
+    typer.Option(help='Names of features: JSON {"1": "title_bm25", ...}, a JSON list, or lines in order.'),
+]
 ModelKind = Annotated[str, typer.Option("--model", help="linear, mlp (a network) or lambdamart (boosted trees).")]
 Params = Annotated[
     list[str] | None,
