@@ -18,6 +18,7 @@ from counterrank.losses.named import (
     lambdaloss_dcg_at_k,
     lambdaloss_truncated,
 )
+from counterrank.losses.second_order import second_order
 from counterrank.losses.spec import LOSSES, NamedLoss, dcg_discounts, make_lambdaloss, named_loss
 
 __all__ = [
@@ -39,4 +40,5 @@ __all__ = [
     "make_lambdaloss",
     "monotonic",
     "named_loss",
+    "second_order",
 ]

@@ -1,7 +1,7 @@
 """Kernels for the upper bounds on the rank, one query at a time.
 
 `bounds[d]` is filled for documents of non-zero weight; a second step, given d loss / d bound for each, adds what
-follows for the scores.
+follows for the scores. Where second-order terms are not wanted, their arrays are None and numba leaves them out.
 """
 
 from __future__ import annotations
@@ -42,8 +42,24 @@ def hinge_gradient(n: int, slopes: Array, reach: Array, gradient: Array, spare: 
 
 
 @kernel
-def logistic_bound(score: float, scores: Array, steepness: Array) -> float:
-    """The logistic bound (`eq:logupperbound`) of one document; `steepness` gets d bound / d score of each other."""
+def hinge_curvature(n: int, slopes: Array, reach: Array, curvature: Array, spare: Array) -> None:
+    """A half for each hinge that is not flat, times |slope|, to both of its documents; see `losses.second_order`."""
+    spare[: n + 1] = 0.0
+    for i in range(n):
+        spare[reach[i]] += abs(slopes[i])
+    running = 0.0
+    for i in range(n - 1, -1, -1):
+        running += spare[i + 1]
+        # less the hinge of a document with itself, which is constant: it is in both sums
+        curvature[i] = 0.5 * (max(running - abs(slopes[i]), 0.0) + (reach[i] - 1) * abs(slopes[i]))
+
+
+@kernel
+def logistic_bound(score: float, scores: Array, steepness: Array, bends: Array | None) -> float:
+    """The logistic bound (`eq:logupperbound`) of one document.
+
+    `steepness` gets d bound / d score of each other, `bends` the second derivative.
+    """
     total = 0.0
     for j in range(len(scores)):
         u = scores[j] - score
@@ -51,6 +67,8 @@ def logistic_bound(score: float, scores: Array, steepness: Array) -> float:
         log_part, inverse = log1p_and_inverse(t)
         total += log_part + max(u, 0.0)
         steepness[j] = LOG2_E * inverse * (1.0 if u >= 0.0 else t)
+        if bends is not None:
+            bends[j] = LOG2_E * inverse * (inverse * t)
     return total * LOG2_E
 
 
@@ -63,6 +81,18 @@ def logistic_gradient(place: int, slope: float, steepness: Array, gradient: Arra
         gradient[j] += step
         total += step
     gradient[place] -= total
+
+
+@kernel
+def logistic_curvature(place: int, slope: float, bends: Array, curvature: Array) -> None:
+    """Add |slope| times the curvature of the bound of the document at `place`."""
+    bends[place] = 0.0  # its own part in its bound is constant
+    total = 0.0
+    for j in range(len(bends)):
+        bend = abs(slope) * bends[j]
+        curvature[j] += bend
+        total += bend
+    curvature[place] += total
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""From checked arrays through the kernels to a value and a gradient."""
+"""From checked arrays through the kernels to a value, a gradient, and second-order terms."""
 
 from __future__ import annotations
 
@@ -31,5 +31,15 @@ def run_loss(
     """Sum over queries of the value, and the gradient for every score."""
     values = np.empty(len(offsets) - 1)
     gradient = np.empty(len(scores))
-    for_queries(loss_of_queries, offsets, *spec, scores, weights, values, gradient, threads=threads)
+    for_queries(loss_of_queries, offsets, *spec, scores, weights, values, gradient, None, threads=threads)
     return float(values.sum()), gradient
+
+
+def run_second_order(
+    spec: LossSpec, scores: FloatArray, weights: FloatArray, offsets: IntArray, threads: int | None
+) -> tuple[float, FloatArray, FloatArray]:
+    """As `run_loss`, with a positive second-order term for every score."""
+    values = np.empty(len(offsets) - 1)
+    gradient, curvature = np.empty(len(scores)), np.empty(len(scores))
+    for_queries(loss_of_queries, offsets, *spec, scores, weights, values, gradient, curvature, threads=threads)
+    return float(values.sum()), gradient, curvature

@@ -52,7 +52,7 @@ def _loss_of_sets(q: int, sets: Any, loss: Any, scores: Array, weights: Array, s
         first, last = offsets[s], offsets[s + 1]
         own, own_slopes = set_scores[: last - first], set_slopes[: last - first]
         _gather(places[first:last], scores, own)
-        value += query_loss(kind, alpha, k, band, table, own, weights[first:last], own_slopes, floats, ints)
+        value += query_loss(kind, alpha, k, band, table, own, weights[first:last], own_slopes, None, floats, ints)
         _add_at(places[first:last], own_slopes, slopes)
     return value
 
@@ -70,7 +70,7 @@ def _query_gradient(
     score_rows(rows, scaled, constant, scores)
     if sets is None:
         kind, alpha, k, band, table = loss
-        value = query_loss(kind, alpha, k, band, table, scores, weights[start:end], slopes, room[5], room[6])
+        value = query_loss(kind, alpha, k, band, table, scores, weights[start:end], slopes, None, room[5], room[6])
     else:
         value = _loss_of_sets(q, sets, loss, scores, weights, slopes, room)
     gradient_of_rows(rows, slopes, gradient)
