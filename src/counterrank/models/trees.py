@@ -40,7 +40,13 @@ class TreesModel:
         require("lightgbm", "lightgbm", "a ranker of boosted trees")
         import lightgbm
 
-        return lightgbm.Booster(model_str=self.text, params={"verbosity": -1})
+        try:
+            booster = lightgbm.Booster(model_str=self.text)
+        except lightgbm.basic.LightGBMError as error:
+            raise ModelError(f"{_FILE}: LightGBM cannot read it ({error}); the ranker is damaged") from None
+        if booster.num_feature() != self.n_features:
+            raise ModelError(f"{_FILE}: trees for {booster.num_feature()} features; expected {self.n_features}")
+        return booster
 
     def predict(self, data: RankingData, threads: int | None = None) -> FloatArray:
         """A score for each document."""

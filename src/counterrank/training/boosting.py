@@ -1,10 +1,159 @@
-"""How boosted trees are learned."""
+"""How boosted trees are learned: LightGBM grows them, from the gradients and second-order terms of the paper's losses.
+
+LightGBM's own ranking objectives take whole labels. Weights from clicks are real numbers, so each round it is handed
+what it asks of an objective of one's own: for every document the slope of the loss at the current scores and a positive
+second-order term (`losses.second_order`).
+"""
 
 from __future__ import annotations
 
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from counterrank.common.checks import Float32Array, FloatArray, IntArray
+from counterrank.common.errors import CounterrankError
+from counterrank.common.extras import require
+from counterrank.common.progress import progress
+from counterrank.common.ranking import longest_query
+from counterrank.data import RankingData
+from counterrank.losses.evaluate import run_second_order
+from counterrank.models.scaling import Scaler
+from counterrank.models.trees import TreesModel
+from counterrank.training.evidence import score_judge
+from counterrank.training.problem import check_usable
 from counterrank.training.task import Learned, Task
+from counterrank.training.tree_params import tree_params
+from counterrank.training.watch import Watch
+
+# From the scores of all documents to the loss, its slopes, and its second-order terms.
+Objective = Callable[[FloatArray], tuple[float, Float32Array, Float32Array]]
 
 
 def learn_trees(task: Task) -> Learned:
-    """Not here yet."""
-    raise NotImplementedError
+    """Grow one tree a round, and keep those up to the round with the best validation metric."""
+    require("lightgbm", "lightgbm", "a ranker of boosted trees")
+    import lightgbm
+    from lightgbm.basic import _ConfigAliases
+
+    settings = task.settings
+    params = tree_params(settings, _ConfigAliases._get_all_param_aliases())
+    objective = make_objective(task)
+    scaler = Scaler.learn(settings.normalize, task.data, settings.threads)
+    with _complaints_told(lightgbm):
+        data = _dataset(lightgbm, scaler, task.data, params)
+        booster = lightgbm.Booster(params, data)
+        if task.validation is not None:
+            booster.add_valid(_dataset(lightgbm, scaler, task.validation[0], params, data), "validation")
+        watch, history, trees = _boost(task, booster, objective)
+    text = booster.model_to_string(num_iteration=trees)
+    model = TreesModel(re.sub(r"\[num_threads: \d+\]", "[num_threads: 0]", text), scaler, task.data.n_features)
+    importances = booster.feature_importance("gain", iteration=trees)
+    return Learned(
+        model, history, watch.best_epoch, params["learning_rate"], np.asarray(importances, np.float64)
+    )  # fmt: skip
+
+
+def make_objective(task: Task) -> Objective:
+    """The task's loss as a function of scores.
+
+    Weights are scaled so that a query with evidence has a weight of 1 on average. Second-order terms are then of the
+    size they have in LightGBM's own `lambdarank`, which its settings were made for; trees without such settings do not
+    depend on the scale.
+    """
+    data, (weights, sets), threads = task.data, task.evidence, task.settings.threads
+    offsets = data.offsets if sets is None else sets.offsets
+    check_usable(weights, data.offsets, sets)
+    spec = task.loss.spec(task.k, longest_query(offsets))
+    with_evidence = np.logical_or.reduceat(weights != 0.0, offsets[:-1])
+    n_queries = with_evidence.sum() if sets is None else len(np.unique(sets.owners[with_evidence]))
+    scaled = weights * (n_queries / np.abs(weights).sum())
+
+    def objective(scores: FloatArray) -> tuple[float, Float32Array, Float32Array]:
+        own = scores if sets is None else scores[sets.docs]
+        value, gradient, curvature = run_second_order(spec, own, scaled, offsets, threads)
+        if sets is not None:  # a document is in several sets
+            gradient, curvature = (_add_up(part, sets.docs, data.n_docs) for part in (gradient, curvature))
+        return value / float(n_queries), gradient.astype(np.float32), curvature.astype(np.float32)
+
+    return objective
+
+
+def _add_up(parts: FloatArray, docs: IntArray, n_docs: int) -> FloatArray:
+    sums: FloatArray = np.bincount(docs, weights=parts, minlength=n_docs).astype(np.float64, copy=False)
+    return sums
+
+
+def _dataset(lightgbm: Any, scaler: Scaler, data: RankingData, params: dict[str, Any], reference: Any = None) -> Any:
+    """The features as LightGBM keeps them, a byte or so for each; the matrix itself is not kept."""
+    return lightgbm.Dataset(
+        scaler.apply(data, params["num_threads"]), np.zeros(data.n_docs, np.float32), reference, group=data.lengths,
+        params=params,
+    ).construct()  # fmt: skip
+
+
+def _boost(task: Task, booster: Any, objective: Objective) -> tuple[Watch, list[dict[str, float | None]], int]:
+    """All rounds; returns who watched them, their history, and the number of trees up to the best."""
+    settings = task.settings
+    watch = Watch(settings.patience, settings.tolerance)
+    judge = None if task.validation is None else score_judge(task.metric, *task.validation)
+    history: list[dict[str, float | None]] = []
+    trees = 0
+    loss = 0.0
+
+    def slopes(scores: FloatArray, _: Any) -> tuple[Float32Array, Float32Array]:
+        nonlocal loss
+        loss, gradient, curvature = objective(scores)
+        return gradient, curvature
+
+    with progress(f"training {task.loss.name}", settings.max_epochs) as advance:
+        for epoch in range(1, settings.max_epochs + 1):
+            begin = time.perf_counter()
+            is_empty = booster.update(fobj=slopes)
+            seconds = time.perf_counter() - begin
+            if is_empty:
+                if epoch == 1:
+                    raise CounterrankError(_why_no_tree(task))
+                break  # no split is worth its while any more
+            parts = None if judge is None else _judge_validation(booster, judge, settings.threads)
+            if watch.see(epoch, parts):
+                trees = booster.current_iteration()
+            validation = None if parts is None else float(parts.sum())
+            history.append({"epoch": epoch, "loss": loss, "validation": validation, "seconds": seconds})
+            advance(1)
+            if watch.is_overdue(epoch):
+                break
+    return watch, history, trees
+
+
+def _judge_validation(booster: Any, judge: Callable[[FloatArray, int], FloatArray], threads: int) -> FloatArray:
+    """Each query's part in the metric at the scores that LightGBM keeps up to date, one tree a round."""
+    parts: list[FloatArray] = []
+
+    def look(scores: FloatArray, _: Any) -> tuple[str, float, bool]:
+        parts.append(judge(scores, threads))
+        return "metric", 0.0, True
+
+    booster.eval_valid(look)
+    return parts[0]
+
+
+def _why_no_tree(task: Task) -> str:
+    least = task.settings.params.get("min_data_in_leaf", 20)
+    return (
+        f"data: no split of its {task.data.n_docs} documents is allowed and lowers the loss; "
+        f"min_data_in_leaf is {least}, set it lower in params= or give more data"
+    )
+
+
+@contextmanager
+def _complaints_told(lightgbm: Any) -> Iterator[None]:
+    """What LightGBM refuses, it refuses because of the user's settings."""
+    try:
+        yield
+    except lightgbm.basic.LightGBMError as error:
+        raise CounterrankError(f"params: LightGBM refuses them: {error}") from None

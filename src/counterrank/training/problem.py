@@ -46,13 +46,7 @@ class LinearProblem:
         """Normalise the weights and find the queries to learn from; with sets, weights are those of their members."""
         total = np.abs(weights).sum()
         work: IntArray = data.lengths
-        usable = usable_queries(weights, data.offsets if sets is None else sets.offsets)
-        if not len(usable):
-            name, what = ("weights", "query") if sets is None else ("views", "set")
-            raise NothingToLearnError(
-                f"{name}: equal within every {what}, so there is nothing to learn; expected at least one {what} whose "
-                "documents differ in weight"
-            )
+        usable = check_usable(weights, data.offsets, sets)
         members: tuple[IntArray, IntArray, IntArray] | None = None
         if sets is not None:
             # sets of equal weights count in the sum that weights are divided by, as such queries do
@@ -111,6 +105,18 @@ class LinearProblem:
         for thread in range(threads):
             cuts[:, thread] = (begins < sizes[:, None] * (thread / threads)).sum(axis=1)
         return cuts
+
+
+def check_usable(weights: FloatArray, offsets: IntArray, sets: Sets | None) -> IntArray:
+    """The queries, or with sets the sets, that can teach something; none at all is an error."""
+    usable = usable_queries(weights, offsets if sets is None else sets.offsets)
+    if not len(usable):
+        name, what = ("weights", "query") if sets is None else ("views", "set")
+        raise NothingToLearnError(
+            f"{name}: equal within every {what}, so there is nothing to learn; expected at least one {what} whose "
+            "documents differ in weight"
+        )
+    return usable
 
 
 def usable_queries(weights: FloatArray, offsets: IntArray) -> IntArray:

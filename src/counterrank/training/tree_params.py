@@ -1,0 +1,77 @@
+"""The settings of LightGBM that a ranker of boosted trees takes from the user, and those it answers for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from counterrank.common.errors import CounterrankError
+from counterrank.training.task import Settings
+
+DEFAULT_LEARNING_RATE = 0.1
+
+# Settings a user must not pass on, by LightGBM's main name for them, and what to do instead.
+_OWNED = {
+    "objective": "the loss is Ranker(loss=...)",
+    "num_class": "a ranker has one score",
+    "num_iterations": "the number of rounds is Ranker(max_epochs=...)",
+    "learning_rate": "it is Ranker(learning_rate=...)",
+    "early_stopping_round": "it is Ranker(patience=...), with validation data",
+    "early_stopping_min_delta": "it is Ranker(tolerance=...)",
+    "first_metric_only": "what is watched is Ranker(metric=...)",
+    "metric": "what is watched is Ranker(metric=...)",
+    "num_threads": "it is Ranker(threads=...)",
+    "seed": "it is Ranker(seed=...)",
+    "deterministic": "one seed gives one result here in any case",
+    "verbosity": "training is silent but for its progress bar",
+    "data": "the data are given to fit",
+    "valid": "validation data are given to fit",
+    "input_model": "training starts from nothing; Ranker.load reads a model",
+    "output_model": "Ranker.save writes a model",
+    "task": "fit trains and predict predicts",
+    "config": "give the settings themselves",
+}
+_BOOSTING = ("gbdt", "gbrt", "goss")
+
+
+def tree_params(settings: Settings, aliases: Mapping[str, list[str]]) -> dict[str, Any]:
+    """All settings for LightGBM: the user's, checked, and ours.
+
+    Histograms are summed feature by feature, each by one thread, so that the trees do not depend on how many there are.
+
+    Arguments:
+        settings: with the user's own in `params`.
+        aliases: every name LightGBM knows, with its other names.
+    """
+    main = {other: name for name, others in aliases.items() for other in (name, *others)}
+    chosen: dict[str, Any] = {}
+    for given, value in settings.params.items():
+        name = main.get(str(given))
+        if name is None:
+            close = get_close_matches(str(given), main, 1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise CounterrankError(f"params: LightGBM has no setting {given!r}{hint}")
+        if name in _OWNED:
+            raise CounterrankError(f"params: {given} is not passed on; {_OWNED[name]}")
+        if name in chosen:
+            raise CounterrankError(f"params: {given} is given twice, under two names; expected one")
+        if name == "boosting" and value not in _BOOSTING:
+            raise CounterrankError(
+                f"params: {given}={value!r} changes trees of earlier rounds, so that no best round can be kept; "
+                f"expected one of {', '.join(_BOOSTING)}"
+            )
+        chosen[name] = value
+    row_wise = bool(chosen.get("force_row_wise"))
+    return {
+        "force_col_wise": not row_wise,
+        **chosen,
+        "objective": "none",
+        "metric": "none",
+        "boost_from_average": False,
+        "learning_rate": settings.learning_rate or DEFAULT_LEARNING_RATE,
+        "num_threads": settings.threads,
+        "seed": settings.entropy % 2**31,
+        "deterministic": True,
+        "verbosity": -1,
+    }
