@@ -44,7 +44,10 @@ def learn_trees(task: Task) -> Learned:
     params = tree_params(settings, _ConfigAliases._get_all_param_aliases())
     objective = make_objective(task)
     scaler = Scaler.learn(settings.normalize, task.data, settings.threads)
-    with _complaints_told(lightgbm):
+    least = params.get("min_data_in_leaf", 20)
+    if isinstance(least, int) and task.data.n_docs < 2 * least:
+        raise CounterrankError(_why_no_tree(task, least))
+    with _complaints_told(lightgbm, _why_no_tree(task, least)):
         data = _dataset(lightgbm, scaler, task.data, params)
         booster = lightgbm.Booster(params, data)
         if task.validation is not None:
@@ -117,7 +120,7 @@ def _boost(task: Task, booster: Any, objective: Objective) -> tuple[Watch, list[
             seconds = time.perf_counter() - begin
             if is_empty:
                 if epoch == 1:
-                    raise CounterrankError(_why_no_tree(task))
+                    raise CounterrankError(_why_no_tree(task, booster.params.get("min_data_in_leaf", 20)))
                 break  # no split is worth its while any more
             parts = None if judge is None else _judge_validation(booster, judge, settings.threads)
             if watch.see(epoch, parts):
@@ -142,8 +145,7 @@ def _judge_validation(booster: Any, judge: Callable[[FloatArray, int], FloatArra
     return parts[0]
 
 
-def _why_no_tree(task: Task) -> str:
-    least = task.settings.params.get("min_data_in_leaf", 20)
+def _why_no_tree(task: Task, least: Any) -> str:
     return (
         f"data: no split of its {task.data.n_docs} documents is allowed and lowers the loss; "
         f"min_data_in_leaf is {least}, set it lower in params= or give more data"
@@ -151,9 +153,11 @@ def _why_no_tree(task: Task) -> str:
 
 
 @contextmanager
-def _complaints_told(lightgbm: Any) -> Iterator[None]:
-    """What LightGBM refuses, it refuses because of the user's settings."""
+def _complaints_told(lightgbm: Any, no_tree: str) -> Iterator[None]:
+    """What LightGBM refuses, it refuses because of the user's settings, or for want of a feature it could split."""
     try:
         yield
     except lightgbm.basic.LightGBMError as error:
-        raise CounterrankError(f"params: LightGBM refuses them: {error}") from None
+        if "num_features()) > (0)" in str(error):
+            raise CounterrankError(no_tree) from None
+        raise CounterrankError(f"params: LightGBM refuses them: {str(error).strip()}") from None
