@@ -16,7 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from counterrank import clicks, data, estimators, evaluation, losses, models, training
+    from counterrank import clicks, data, estimators, evaluation, losses, models, torch, training
     from counterrank.clicks import ClickCounts, examination, policies, read_log, simulation
     from counterrank.common.errors import CounterrankError, CoverageWarning, ExaminationWarning
     from counterrank.data import (
@@ -40,6 +40,7 @@ _MODULES = {
     "models": "counterrank.models",
     "policies": "counterrank.clicks.policies",
     "simulation": "counterrank.clicks.simulation",
+    "torch": "counterrank.torch",
     "training": "counterrank.training",
 }
 _NAMES = {
@@ -84,6 +85,7 @@ __all__ = [
     "read_log",
     "select",
     "simulation",
+    "torch",
     "training",
 ]
 

@@ -1,0 +1,99 @@
+"""From torch tensors through the kernels of `counterrank.losses` to a scalar that torch can differentiate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import ArrayLike
+
+from counterrank.common.checks import check_cutoff
+from counterrank.common.errors import CounterrankError
+from counterrank.common.extras import require
+from counterrank.common.parallel import thread_count
+from counterrank.common.ranking import longest_query
+from counterrank.losses import NamedLoss, named_loss
+from counterrank.losses.evaluate import check_inputs, run_loss
+from counterrank.torch._function import known_gradient
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def loss(
+    name: str | NamedLoss, k: int | None = None, threads: int | None = None
+) -> Callable[[Tensor, Tensor | ArrayLike, Tensor | ArrayLike], Tensor]:
+    """The loss of this name as a function of torch tensors: f(scores, weights, offsets) -> scalar tensor.
+
+    The value is that of `counterrank.losses`, a plain sum over queries and documents, and backward gives its gradient
+    for the scores with ranks held fixed. Weights and offsets get none. Second derivatives are refused.
+
+    The function takes
+
+    - scores: a floating tensor of shape (n,) or (n, 1), on any device. Value and gradient have its type and device;
+      in between all is float64 on the CPU, without copies where the scores are that already.
+    - weights: one number per document; a tensor, numpy array or list. float64 on the CPU is not copied.
+    - offsets: where each query begins, and the number of documents; whole numbers from 0 on.
+
+    Arguments:
+        name: a name from `counterrank.losses.LOSSES`, or a `NamedLoss`.
+        k: the loss's cutoff, or None.
+        threads: None for all cores; the result does not depend on it.
+
+    >>> import torch
+    >>> scores = torch.tensor([0.0, 0.5], requires_grad=True)
+    >>> value = loss("arp-hinge")(scores, [1.0, 0.0], [0, 2])
+    >>> value.backward()
+    >>> value.item(), scores.grad.tolist()  # 1 + max(1 - (0 - 0.5), 0)
+    (2.5, [-1.0, 1.0])
+    """
+    chosen, cutoff, count = named_loss(name), check_cutoff(k), thread_count(threads)
+    chosen.spec(cutoff, 1)  # a cutoff that the loss does not take is found here, not at the first call
+    require("torch", "torch", "counterrank.torch")
+
+    def differentiable(scores: Tensor, weights: Tensor | ArrayLike, offsets: Tensor | ArrayLike) -> Tensor:
+        flat = check_scores(scores).reshape(-1)
+        s, w, o = check_inputs(as_numpy(flat), as_numpy(weights), as_numpy(offsets))
+        value, gradient = run_loss(chosen.spec(cutoff, longest_query(o)), s, w, o, count)
+        return known_gradient(scores, value, gradient)
+
+    return differentiable
+
+
+def check_scores(scores: Any, name: str = "scores") -> Tensor:
+    """A floating tensor with one number per document.
+
+    >>> import torch
+    >>> check_scores(torch.tensor([1, 2]))
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.CounterrankError: scores: type torch.int64; expected floating numbers
+    """
+    import torch
+
+    if not isinstance(scores, torch.Tensor):
+        raise CounterrankError(f"{name}: {type(scores).__name__}; expected a torch tensor")
+    if scores.layout != torch.strided:
+        raise CounterrankError(f"{name}: layout {scores.layout}; expected a dense tensor")
+    if scores.ndim != 1 and tuple(scores.shape[1:]) != (1,):
+        raise CounterrankError(f"{name}: shape {tuple(scores.shape)}; expected (n,) or (n, 1) for n documents")
+    if not scores.is_floating_point():
+        raise CounterrankError(f"{name}: type {scores.dtype}; expected floating numbers")
+    checked: Tensor = scores
+    return checked
+
+
+def as_numpy(values: Any) -> Any:
+    """A tensor as a numpy array, floating ones as float64, sharing memory where it can; all else as it is.
+
+    >>> import torch
+    >>> as_numpy(torch.tensor([0, 2])), as_numpy([0, 2])
+    (array([0, 2]), [0, 2])
+    """
+    import torch
+
+    if not isinstance(values, torch.Tensor):
+        return values
+    here = values.detach().cpu()
+    # numpy knows no bfloat16
+    return (here.double() if here.is_floating_point() else here).numpy(force=True)
