@@ -2,7 +2,8 @@
 
 from counterrank.models.base import Model
 from counterrank.models.linear import LinearModel
+from counterrank.models.neural import NeuralModel
 from counterrank.models.scaling import Scaler
 from counterrank.models.trees import TreesModel
 
-__all__ = ["LinearModel", "Model", "Scaler", "TreesModel"]
+__all__ = ["LinearModel", "Model", "NeuralModel", "Scaler", "TreesModel"]

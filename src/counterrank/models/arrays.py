@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 from counterrank.common.errors import ModelError
 
 
-def read_array(folder: Path, name: Any, shape: tuple[int, ...], dtype: Any = np.float64) -> NDArray[Any]:
+def read_array(
+    folder: Path, name: Any, shape: tuple[int, ...], dtype: Any = np.float64, finite: bool = True
+) -> NDArray[Any]:
     """The array in the file of this name, if it lies in the folder and has this shape, this type and finite entries.
+
+    With `finite=False` entries may be anything.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -35,7 +39,7 @@ def read_array(folder: Path, name: Any, shape: tuple[int, ...], dtype: Any = np.
         raise ModelError(
             f"{file}: {array.dtype} of shape {array.shape}; expected {np.dtype(dtype)} of shape {tuple(shape)}"
         )
-    if not np.isfinite(array).all():
+    if finite and not np.isfinite(array).all():
         place = int(np.argmin(np.isfinite(array).ravel()))
         raise ModelError(f"{file}: entry {place} is not finite; the file is damaged")
     return array

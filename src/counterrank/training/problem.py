@@ -44,21 +44,17 @@ class LinearProblem:
         cls, data: RankingData, weights: FloatArray, scales: Scales, loss: LossSpec, sets: Sets | None = None
     ) -> LinearProblem:
         """Normalise the weights and find the queries to learn from; with sets, weights are those of their members."""
-        total = np.abs(weights).sum()
         work: IntArray = data.lengths
-        usable = check_usable(weights, data.offsets, sets)
+        usable, weights, sets = normalized_evidence(data, weights, sets)
         members: tuple[IntArray, IntArray, IntArray] | None = None
         if sets is not None:
-            # sets of equal weights count in the sum that weights are divided by, as such queries do
-            sets, weights = sets.subset(usable, weights)
             members = sets.by_query(data)
-            usable = np.unique(sets.owners)
             sizes = np.bincount(sets.owners, weights=np.diff(sets.offsets), minlength=data.n_queries)
             work = work + sizes.astype(np.int64)
         kernel_data = (
             data.offsets,
             data.features,
-            weights / total,
+            weights,
             scales.low,
             scales.inverse,
             scales.shared,
@@ -105,6 +101,25 @@ class LinearProblem:
         for thread in range(threads):
             cuts[:, thread] = (begins < sizes[:, None] * (thread / threads)).sum(axis=1)
         return cuts
+
+
+def normalized_evidence(
+    data: RankingData, weights: FloatArray, sets: Sets | None
+) -> tuple[IntArray, FloatArray, Sets | None]:
+    """The queries that can teach something, weights that sum to 1 in absolute value, and the sets that teach.
+
+    >>> data = RankingData([[0.0], [1.0], [2.0]], offsets=[0, 2, 3])
+    >>> [queries, weights, _] = normalized_evidence(data, np.array([0.0, 3.0, 1.0]), None)
+    >>> queries.tolist(), weights.tolist()
+    ([0], [0.0, 0.75, 0.25])
+    """
+    total = np.abs(weights).sum()
+    usable = check_usable(weights, data.offsets, sets)
+    if sets is not None:
+        # sets of equal weights count in the sum that weights are divided by, as such queries do
+        sets, weights = sets.subset(usable, weights)
+        usable = np.unique(sets.owners)
+    return usable, weights / total, sets
 
 
 def check_usable(weights: FloatArray, offsets: IntArray, sets: Sets | None) -> IntArray:

@@ -214,11 +214,15 @@ class Ranker:
         save_ranker(self, path)
 
     @classmethod
-    def load(cls, path: PathLike) -> Ranker:
-        """Read what `save` wrote; nothing in the folder is executed."""
+    def load(cls, path: PathLike, module: Any = None) -> Ranker:
+        """Read what `save` wrote; nothing in the folder is executed.
+
+        Of a module of your own only the tensors are stored. `module` says how it is built: they are put into a copy of
+        it, if names, shapes and types are the same.
+        """
         from counterrank.training.storage import load_ranker
 
-        return load_ranker(path)
+        return load_ranker(path, module)
 
     def __repr__(self) -> str:
         name = self.loss.name if isinstance(self.loss, NamedLoss) else self.loss

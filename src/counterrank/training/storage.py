@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterrank.common.checks import FloatArray
-from counterrank.common.errors import ModelError
+from counterrank.common.errors import CounterrankError, ModelError
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
 from counterrank.models.arrays import read_array
 from counterrank.models.base import Model
 from counterrank.models.linear import LinearModel
+from counterrank.models.neural import NeuralModel
 from counterrank.models.scaling import NORMALIZE, Scaler
 from counterrank.models.trees import TreesModel
 from counterrank.training.kinds import KINDS, kind_of
@@ -52,8 +53,11 @@ def save_ranker(ranker: Ranker, path: PathLike) -> None:
         (folder / MARKER).write_text(json.dumps(content, indent=1, default=_plain) + "\n", encoding="utf-8")
 
 
-def load_ranker(path: PathLike) -> Ranker:
-    """Read a folder written by `save_ranker`; anything not understood is an error that says what."""
+def load_ranker(path: PathLike, module: Any = None) -> Ranker:
+    """Read a folder written by `save_ranker`; anything not understood is an error that says what.
+
+    A module of the user's own is put into a copy of `module`, which says how it is built.
+    """
     from counterrank.training.ranker import Ranker
 
     folder = existing(path, "ranker")
@@ -61,6 +65,7 @@ def load_ranker(path: PathLike) -> Ranker:
     name = content.get("model")
     if not isinstance(name, str) or name not in KINDS:
         raise ModelError(f"{folder / MARKER}: model {name!r}; this counterrank knows {', '.join(KINDS)}")
+    check_module(module, name, folder)
     try:
         kind = str(content["normalize"])
         if kind not in NORMALIZE:
@@ -68,7 +73,9 @@ def load_ranker(path: PathLike) -> Ranker:
         n_features = int(content["n_features"])
         arrays = {name: read_array(folder, file, (n_features,)) for name, file in content["arrays"].items()}
         ranker = Ranker(**_check_settings(content["settings"], path))
-        ranker.model_ = _restore(folder, content, arrays)
+        if module is not None:
+            ranker.model = module
+        ranker.model_ = _restore(folder, content, arrays, module)
         ranker._importances = arrays.get("importances")
         ranker.n_features_ = n_features
         ranker.metric_ = content["metric"]
@@ -82,11 +89,29 @@ def load_ranker(path: PathLike) -> Ranker:
     return ranker
 
 
-def _restore(folder: Path, content: dict[str, Any], arrays: dict[str, FloatArray]) -> Model:
+def check_module(module: Any, saved: str, path: PathLike) -> None:
+    """A module where one of the user's own was saved, and none where the library knows what was."""
+    if saved != "module":
+        if module is not None:
+            raise CounterrankError(f"module: {path} holds a model of kind {saved!r}; leave module out")
+        return
+    if module is None:
+        raise ModelError(
+            f"{path}: a torch module of your own; its tensors are stored, its code is not: "
+            "Ranker.load(path, module=...) takes a module built like the one that was trained"
+        )
+    if isinstance(module, str) or kind_of(module).name != "module":
+        raise CounterrankError(f"module: {module!r}; expected a torch.nn.Module built like the one that was trained")
+
+
+def _restore(folder: Path, content: dict[str, Any], arrays: dict[str, FloatArray], module: Any) -> Model:
     scaler = Scaler(content["normalize"], arrays["low"], arrays["inverse"])
     if content["model"] == "linear":
         return LinearModel(arrays["coefficients"], scaler)
-    return TreesModel.restore(folder, content["content"], int(content["n_features"]), scaler)
+    n_features = int(content["n_features"])
+    if content["model"] == "lambdamart":
+        return TreesModel.restore(folder, content["content"], n_features, scaler)
+    return NeuralModel.restore(folder, content["content"], n_features, scaler, module)
 
 
 def _settings(ranker: Ranker) -> dict[str, Any]:
