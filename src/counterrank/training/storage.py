@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterrank.common.checks import FloatArray
-from counterrank.common.errors import CounterrankError, ModelError
+from counterrank.common.errors import CounterrankError, MissingExtraError, ModelError
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
 from counterrank.models.arrays import read_array
 from counterrank.models.base import Model
@@ -82,7 +82,7 @@ def load_ranker(path: PathLike, module: Any = None) -> Ranker:
         ranker.learning_rate_ = float(content["learning_rate"])
         ranker.best_epoch_ = int(content["best_epoch"])
         ranker.history_ = list(content["history"])
-    except ModelError:
+    except (MissingExtraError, ModelError):
         raise
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise ModelError(f"{path}: model.json lacks or misuses {error}; the file is damaged") from None
