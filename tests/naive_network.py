@@ -11,6 +11,7 @@ from tests import naive
 from tests.naive_training import scaled_features, teaches
 
 torch = pytest.importorskip("torch")
+torch.set_num_threads(1)  # tests run side by side, and threads that wait for each other take all of a core
 
 
 def whole_queries(data, weights):

@@ -112,6 +112,18 @@ def test_one_seed_one_result_whatever_the_threads():
     assert first.tolist() != other.tolist()
 
 
+def test_the_threads_torch_is_set_to_do_not_matter_and_are_left_alone():
+    large = cr.make_ranking_data("mslr", n_queries=30, seed=0)
+    weights = cr.estimators.full_information(large, relevance_threshold=2)
+    found, before = [], torch.get_num_threads()
+    for threads in (1, 3):
+        torch.set_num_threads(threads)
+        found.append(state_of(make(max_epochs=2).fit(large, weights).model_.module))
+        assert torch.get_num_threads() == threads
+    torch.set_num_threads(before)
+    assert same_state(*found)
+
+
 def test_random_numbers_of_the_user_are_left_alone():
     torch.manual_seed(1)
     expected = torch.rand(3)

@@ -88,3 +88,22 @@ def private_randomness(entropy: int, device: Any) -> Iterator[None]:
             with torch.cuda.device(device):
                 torch.cuda.manual_seed(entropy)
         yield
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch computes on one core while this lasts: with more, sums are formed in an order that depends on how many.
+
+    >>> import torch
+    >>> with one_thread():
+    ...     torch.get_num_threads()
+    1
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

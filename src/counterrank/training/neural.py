@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ from counterrank.models.scaling import Scaler
 from counterrank.torch import loss as torch_loss
 from counterrank.training.batches import Batches
 from counterrank.training.evidence import score_judge
-from counterrank.training.network_settings import NetworkSettings, private_randomness
+from counterrank.training.network_settings import NetworkSettings, one_thread, private_randomness
 from counterrank.training.task import Learned, Task
 from counterrank.training.watch import Watch
 
@@ -104,26 +105,35 @@ class NetworkRun:
 
 
 def learn_network(task: Task, module: Any) -> Learned:
-    """Learn the library's own network, or a copy of the module given."""
+    """Learn the library's own network, or a copy of the module given.
+
+    The library's network is trained on one core, since its result is to be the same on every machine; a module of the
+    user's own on as many as torch is set to.
+    """
     require("torch", "torch", "a neural ranker")
     settings = task.settings
     own = NetworkSettings.check(settings, module)
     batches = Batches.make(task.data, task.evidence)
     scaler = Scaler.learn(settings.normalize, task.data, settings.threads)
-    with (
-        private_randomness(settings.entropy, own.device),
-        progress(f"training {task.loss.name}", settings.max_epochs) as advance,
-    ):
+    with private_randomness(settings.entropy, own.device), one_thread() if own.shape is not None else nullcontext():
         run = _make_run(task, module, own, batches, scaler)
-        is_sound = True
-        while is_sound and len(run.history) < settings.max_epochs and not run.watch.is_overdue(len(run.history)):
-            order = np.random.default_rng([settings.entropy, len(run.history) + 1]).permutation(batches.queries)
-            is_sound = run.epoch(order, settings.batch_queries, advance)
+        is_sound = _advance(run, task)
     if not is_sound and (task.validation is None or run.watch.best_epoch == 0):
         raise CounterrankError(f"learning_rate={own.learning_rate:g}: training diverged; use a smaller one")
     run.judged.load_state_dict(run.kept)
     model = NeuralModel(run.judged, scaler, task.data.n_features, own.shape)
     return Learned(model, run.history, run.watch.best_epoch, own.learning_rate)
+
+
+def _advance(run: NetworkRun, task: Task) -> bool:
+    """Train until there is nothing more to gain; whether the network's numbers stayed finite."""
+    settings = task.settings
+    with progress(f"training {task.loss.name}", settings.max_epochs) as advance:
+        while len(run.history) < settings.max_epochs and not run.watch.is_overdue(len(run.history)):
+            order = np.random.default_rng([settings.entropy, len(run.history) + 1]).permutation(run.batches.queries)
+            if not run.epoch(order, settings.batch_queries, advance):
+                return False
+    return True
 
 
 def _make_run(task: Task, module: Any, own: NetworkSettings, batches: Batches, scaler: Scaler) -> NetworkRun:

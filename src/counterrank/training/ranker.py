@@ -47,7 +47,8 @@ class Ranker:
         metric: what early stopping and "auto" go by: "arp", "dcg", "dcg@k" or "precision@k"; None for the loss's own.
         params: settings of the model's own, by name. Trees: any of LightGBM's, such as `num_leaves`. Networks: `hidden`
             (sizes of the layers), `dropout`, `weight_decay`, `device`.
-        threads: None for all cores; the result does not depend on it.
+        threads: None for all cores; the result does not depend on it. A network is trained on one core, a module of
+            your own on as many as torch is set to.
         seed: a whole number or a numpy Generator; fixes all randomness.
 
     Attributes:
