@@ -268,6 +268,11 @@ class Sorted(nn.Module):
         return self.layer(features)
 
 
+class Sum(nn.Module):
+    def forward(self, features):
+        return features.sum(1)
+
+
 BAD_MODULES = [
     (lambda: Scorer(lambda s: s[:3]), r"model: Scorer gave shape \(3,\) for 8 documents; expected \(8,\) or \(8, 1\)"),
     (lambda: nn.Linear(6, 2), r"model: Linear gave shape \(8, 2\) for 8 documents"),
@@ -277,7 +282,9 @@ BAD_MODULES = [
     (lambda: Scorer(lambda s: s.long()), r"model: Scorer gave torch\.int64; expected a tensor of floating numbers"),
     (lambda: Scorer(lambda s: s / 0.0 * 0.0), r"model: gave nan for document 0; expected finite scores"),
     (lambda: nn.Softmax(0), r"model: Softmax gave shape \(8, 6\)"),
-    (lambda: nn.Flatten(), r"model: Flatten gave shape \(8, 6\)"),
+    (lambda: nn.Flatten(0), r"model: Flatten gave shape \(48,\) for 8 documents"),
+    (lambda: Sum(), r"model: Sum has no parameters to learn"),
+    (lambda: nn.Linear(7, 1), r"model: Linear fails on 8 documents of 6 features \(mat1 and mat2 shapes"),
     (lambda: Scorer().requires_grad_(False), r"model: Scorer has no parameters to learn"),
     (lambda: Sorted(), r"model: Sorted cannot be copied \(cannot pickle 'generator' object\)"),
 ]

@@ -162,14 +162,17 @@ def _make_run(task: Task, module: Any, own: NetworkSettings, batches: Batches, s
 
 
 def _try_out(network: Any, features: Float32Array, offsets: IntArray) -> None:
-    """Score the first two queries, so that a module that does not fit is found before training; lazy layers get their
-    sizes."""
+    """Score two queries, so that a module that does not fit is found before training, and lazy layers get sizes."""
     import torch
 
     end = min(2, len(offsets) - 1)
     network.eval()
-    with torch.no_grad():
-        scores = call_module(network, features[: offsets[end]], offsets[: end + 1])
+    try:
+        with torch.no_grad():
+            scores = call_module(network, features[: offsets[end]], offsets[: end + 1])
+    except RuntimeError as error:  # what torch raises where shapes do not go together
+        shape = f"{offsets[end]} documents of {features.shape[1]} features"
+        raise CounterrankError(f"model: {type(network).__name__} fails on {shape} ({error})") from error
     check_finite(scores.double().numpy(force=True))
 
 
