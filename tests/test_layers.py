@@ -18,6 +18,7 @@ ORDER = (
     ("models",),
     ("training",),
     ("export",),
+    ("export",),
     ("experiments", "report"),
     ("cli",),
 )

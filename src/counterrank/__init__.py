@@ -16,7 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from counterrank import clicks, data, estimators, evaluation, losses, models, torch, training
+    from counterrank import clicks, data, estimators, evaluation, export, losses, models, torch, training
     from counterrank.clicks import ClickCounts, examination, policies, read_log, simulation
     from counterrank.common.errors import CounterrankError, CoverageWarning, ExaminationWarning
     from counterrank.data import (
@@ -36,6 +36,7 @@ _MODULES = {
     "estimators": "counterrank.estimators",
     "evaluation": "counterrank.evaluation",
     "examination": "counterrank.clicks.examination",
+    "export": "counterrank.export",
     "losses": "counterrank.losses",
     "models": "counterrank.models",
     "policies": "counterrank.clicks.policies",
@@ -75,6 +76,7 @@ __all__ = [
     "estimators",
     "evaluation",
     "examination",
+    "export",
     "losses",
     "make_fold",
     "make_ranking_data",

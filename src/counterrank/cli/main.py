@@ -15,6 +15,7 @@ from counterrank.cli.demo import demo
 from counterrank.cli.estimate import estimate
 from counterrank.cli.evaluate import evaluate
 from counterrank.cli.explain import explain
+from counterrank.cli.export import export
 from counterrank.cli.inspect import inspect
 from counterrank.cli.plan import plan
 from counterrank.cli.rank import rank
@@ -34,7 +35,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for command in (
-    demo, plan, simulate, aggregate, inspect, train, evaluate, estimate, select, rank, explain, reproduce, report,
+    demo, plan, simulate, aggregate, inspect, train, evaluate, estimate, select, rank, explain, export, reproduce,
+    report,
 ):  # fmt: skip
     app.command()(command)
 

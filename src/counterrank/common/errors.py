@@ -29,6 +29,10 @@ class ModelError(CounterrankError):
     """A saved model that this version does not understand, or that is damaged."""
 
 
+class ExportError(CounterrankError):
+    """A model that a target cannot hold faithfully, or names that do not fit it."""
+
+
 class NothingToLearnError(CounterrankError):
     """Weights that tell no document from another."""
 

@@ -1,0 +1,231 @@
+"""A trained ranker as a file for another system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from counterrank.common.checks import check_choice
+from counterrank.common.errors import ExportError, printable
+from counterrank.common.files import PathLike, atomic_file
+from counterrank.export import elastic, plain, solr
+from counterrank.export.forest import Forest, forest_of
+from counterrank.export.names import Names, Naming, feature_names
+from counterrank.export.network import layers_of
+from counterrank.export.onnx_graph import Graph
+from counterrank.export.solr_slack import without_slack
+from counterrank.losses import named_loss
+from counterrank.models.base import Model
+from counterrank.models.linear import LinearModel
+from counterrank.models.scaling import Scaler
+from counterrank.models.trees import TreesModel
+from counterrank.training import Ranker
+
+TREE_FORMATS = ("xgboost", "ranklib")
+_PER_QUERY = (
+    "scales features within each query, which {target} cannot; train with normalize='standard' or 'none', "
+    "or export to onnx"
+)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written.
+
+    Attributes:
+        path: the file.
+        to: the target.
+        features: the names of the features the file speaks of, by their number from 1.
+        notes: what to know before using it.
+    """
+
+    path: Path
+    to: str
+    features: dict[int, str]
+    notes: tuple[str, ...]
+
+
+@dataclass
+class _Job:
+    """What every target needs; `features` and `notes` are filled in on the way."""
+
+    ranker: Ranker
+    names: Names
+    name: str
+    tree_format: str
+    features: dict[int, str]
+    notes: list[str]
+
+    @property
+    def model(self) -> Model:
+        return self.ranker.model_
+
+    def label(self, features: Sequence[int]) -> list[str]:
+        """The names of the features that the file is going to speak of."""
+        labels = self.names.of(features)
+        self.features = {feature + 1: label for feature, label in zip(features, labels, strict=True)}
+        return labels
+
+
+def write(
+    ranker: Ranker,
+    path: PathLike,
+    to: str = "onnx",
+    features: Naming | None = None,
+    name: str = "counterrank",
+    tree_format: str = "xgboost",
+) -> Exported:
+    """Write a trained ranker as another system takes it; the file appears whole or not at all.
+
+    Arguments:
+        ranker: a trained `Ranker`.
+        path: the file to write.
+        to: "onnx", "es-ltr", "solr", "lightgbm" (trees) or "json" (linear).
+        features: what the features are called there: a file, a mapping from their numbers in LETOR files (from 1), or a
+            list in order. Those that the model does not use need no name. None calls them feature_1 and so on.
+        name: what the model is called there.
+        tree_format: for trees in es-ltr: "xgboost", which knows features by name, or "ranklib", by their place.
+
+    A model that the target cannot hold faithfully is refused with a line that says what to train instead.
+
+    >>> import tempfile
+    >>> from counterrank.data import RankingData
+    >>> data = RankingData([[0.0, 1.0], [1.0, 1.0]], offsets=[0, 2])
+    >>> ranker = Ranker("arp-hinge", max_epochs=1, learning_rate=1.0, normalize="none").fit(data, weights=[0.0, 1.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(ranker, f"{folder}/model.json", to="solr", features={1: "title_bm25", 2: "clicks"}).features
+    {1: 'title_bm25', 2: 'clicks'}
+    """
+    make = TARGETS[check_choice(to, tuple(TARGETS), "to")]
+    check_choice(tree_format, TREE_FORMATS, "tree_format")
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise ExportError(f"name={printable(repr(name))}: expected a name on one line")
+    model = ranker._fitted()
+    job = _Job(ranker, feature_names(features, model.n_features), name, tree_format, {}, [])
+    try:
+        content = make(job)
+    except RecursionError:
+        raise ExportError("trees: too deep to be written; train with max_depth") from None
+    if not job.names.given and job.features:
+        job.notes.append("features are called feature_1, feature_2 and so on, since no names were given")
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+    return Exported(Path(path), to, job.features, tuple(job.notes))
+
+
+def _to_onnx(job: _Job) -> bytes:
+    model, scaler = job.model, job.model.scaler
+    graph = Graph(model.n_features)
+    if isinstance(model, LinearModel):
+        graph.linear(graph.scaled(scaler, rounded=False), model.coefficients)
+    elif isinstance(model, TreesModel):
+        in_graph = scaler if scaler.kind == "query" else _plain_scaler(model.n_features)
+        graph.forest(graph.scaled(in_graph, rounded=True), _forest(model))
+    else:
+        graph.network(graph.scaled(scaler, rounded=True), layers_of(_module(model)))
+    loss = named_loss(job.ranker.loss).name
+    labels = [job.names.by_feature.get(feature, "") for feature in range(model.n_features)]
+    notes = {"loss": loss, "k": job.ranker.k, "normalize": scaler.kind, "feature_names": labels}
+    return graph.serialized(job.name, notes)
+
+
+def _to_elastic(job: _Job) -> str:
+    model = job.model
+    _check_scaling(model.scaler, "es-ltr")
+    if isinstance(model, LinearModel):
+        used = _used(model)
+        return elastic.linear_body(model, used, job.label(used), job.name)
+    if not isinstance(model, TreesModel):
+        raise ExportError("model: es-ltr knows no networks; export to onnx or solr, or train linear or lambdamart")
+    forest = _forest(model)
+    labels = job.label(forest.features)
+    if job.tree_format == "ranklib":
+        job.notes.append("RankLib knows features by their place: feature 1 is the first of the feature set, and so on")
+        return elastic.ranklib_body(forest, job.name)
+    job.notes.append(
+        "OpenSearch from 3.3 until its issue 378 was mended sends features without a value the wrong way in such "
+        "trees; there take the tree format ranklib"
+    )
+    return elastic.xgboost_body(forest, dict(zip(forest.features, labels, strict=True)), job.name)
+
+
+def _to_solr(job: _Job) -> str:
+    model = job.model
+    _check_scaling(model.scaler, "solr")
+    if isinstance(model, LinearModel):
+        used = _used(model)
+        return solr.linear_model(model.coefficients, model.scaler, used, job.label(used), job.name)
+    if not isinstance(model, TreesModel):
+        varying = np.flatnonzero(model.scaler.inverse).tolist()
+        return solr.network_model(layers_of(_module(model)), model.scaler, varying, job.label(varying), job.name)
+    forest = _forest(model)
+    names = dict(zip(forest.features, job.label(forest.features), strict=True))
+    content, missed = solr.trees_model(forest, names, job.name)
+    if missed:
+        gap = max(abs(without_slack(split.threshold).compared - split.threshold) for split in missed)
+        job.notes.append(
+            f"Solr adds 1e-6 to thresholds, so {len(missed)} of {sum(1 for _ in forest.splits())} come out up to "
+            f"{gap:.1g} off; only feature values that close to them go the other way"
+        )
+    return content
+
+
+def _to_lightgbm(job: _Job) -> str:
+    model = job.model
+    if not isinstance(model, TreesModel):
+        raise ExportError("model: only trees go to lightgbm; export to onnx, or train lambdamart")
+    if model.scaler.kind != "none":
+        raise ExportError(
+            f"normalize={model.scaler.kind!r}: LightGBM's text holds no scaling; train with normalize='none', "
+            "or export to onnx"
+        )
+    job.label(sorted(job.names.by_feature))
+    return plain.lightgbm_text(model, job.names)
+
+
+def _to_json(job: _Job) -> str:
+    model = job.model
+    if not isinstance(model, LinearModel):
+        raise ExportError("model: only linear models go to json; export to onnx, or trees to lightgbm")
+    used = _used(model)
+    return plain.linear_json(model, used, job.label(used), job.name)
+
+
+TARGETS: dict[str, Callable[[_Job], str | bytes]] = {
+    "onnx": _to_onnx,
+    "es-ltr": _to_elastic,
+    "solr": _to_solr,
+    "lightgbm": _to_lightgbm,
+    "json": _to_json,
+}
+
+
+def _check_scaling(scaler: Scaler, target: str) -> None:
+    if scaler.kind == "query":
+        raise ExportError("normalize='query': the model " + _PER_QUERY.format(target=target))
+
+
+def _used(model: LinearModel) -> list[int]:
+    """Features with a part in the score."""
+    used: list[int] = np.flatnonzero((model.coefficients != 0.0) & (model.scaler.inverse != 0.0)).tolist()
+    if not used:
+        raise ExportError("model: every coefficient is 0, so it ranks nothing; train it first")
+    return used
+
+
+def _forest(model: TreesModel) -> Forest:
+    """Trees of raw features; with per-query scaling, which has no numbers of its own, of scaled ones."""
+    scaler = None if model.scaler.kind == "query" else model.scaler
+    return forest_of(model.booster.dump_model(), scaler)
+
+
+def _plain_scaler(n_features: int) -> Scaler:
+    return Scaler("none", np.zeros(n_features), np.ones(n_features))
+
+
+def _module(model: Any) -> Any:
+    return model.module
