@@ -235,6 +235,22 @@ def test_trees_that_no_target_can_hold_are_refused_by_name(kind, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("normalize", "to", "message"),
+    [
+        ("query", "es-ltr", "which es-ltr cannot; train with normalize='standard' or 'none', or export to onnx"),
+        ("query", "solr", "which solr cannot; train with normalize='standard' or 'none', or export to onnx"),
+        ("standard", "lightgbm", "LightGBM's text holds no scaling; train with normalize='none', or export to onnx"),
+        ("none", "json", "only linear models go to json; export to onnx, or trees to lightgbm"),
+    ],
+)
+def test_what_cannot_be_held_is_refused(normalize, to, message, tmp_path):
+    model = trees_model([(0, 0.5, 1.0, 2.0)], Scaler(normalize, np.zeros(1), np.ones(1)))
+    with pytest.raises(cr.CounterrankError, match=message):
+        cr.export.write(ranker_of(model, "lambdamart"), tmp_path / "model", to=to)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_zeros_that_count_as_missing_pass_where_they_go_with_their_neighbours():
     model = trees_model([(0, 0.5, 1.0, 2.0)], plain_scaler(1), missing="Zero", default_left=True)
     data = cr.RankingData([[0.0], [-1.0], [1.0]], [0, 3])

@@ -111,7 +111,7 @@ def _check_split(node: dict[str, Any]) -> None:
 def _node(node: dict[str, Any], thresholds: Iterator[float]) -> Node:
     """The node with the thresholds taken in the order of `_splits`; a split that parts nothing gives way to a child."""
     if "split_feature" not in node:
-        return Leaf(node["leaf_value"])
+        return Leaf(float(node["leaf_value"]))
     threshold = next(thresholds)
     left = _node(node["left_child"], thresholds)
     right = _node(node["right_child"], thresholds)

@@ -21,24 +21,25 @@ class Layer:
 
 
 def layers_of(module: Any) -> list[Layer]:
-    """The layers of an `nn.Sequential` of `Linear`, `ReLU` and `Dropout` that ends in one score.
+    """The layers of an `nn.Sequential` of `Linear`, `ReLU` and `Dropout` in double, which `Ranker(model="mlp")` makes.
 
     Any other module does what only its author knows, and is refused.
     """
-    from torch import nn
+    from torch import float64, nn
 
     layers: list[Layer] = []
-    for part in module if isinstance(module, nn.Sequential) else [module]:
-        if isinstance(part, nn.Linear):
+    for part in module if type(module) is nn.Sequential else [module]:
+        # exact types, since a class of its own may do as it likes with its parameters
+        if type(part) is nn.Linear and part.weight.dtype == float64:
             weights = _numbers(part.weight)
             bias = np.zeros(len(weights)) if part.bias is None else _numbers(part.bias)
             layers.append(Layer(weights, bias, relu=False))
-        elif isinstance(part, nn.ReLU) and layers:
+        elif type(part) is nn.ReLU and layers:
             layers[-1] = Layer(layers[-1].weights, layers[-1].bias, relu=True)
-        elif not isinstance(part, nn.Dropout | nn.Identity | nn.Flatten):  # these change no score once trained
+        elif type(part) is not nn.Dropout:  # which does nothing once training is over
             raise ExportError(
-                f"model: a {type(part).__name__} of your own cannot be read; export ranker.model_.module with "
-                "torch.onnx, and scale features first as ranker.model_.scaler does"
+                f"model: {type(module).__name__} is a module of your own; export ranker.model_.module with torch.onnx, "
+                "and scale features before it as ranker.model_.scaler does, or train mlp"
             )
     if not layers or len(layers[-1].weights) != 1:
         raise ExportError("model: the network does not end in one score a document, so it cannot be exported")
@@ -46,5 +47,5 @@ def layers_of(module: Any) -> list[Layer]:
 
 
 def _numbers(tensor: Any) -> FloatArray:
-    numbers: FloatArray = tensor.detach().cpu().double().numpy()
+    numbers: FloatArray = tensor.detach().cpu().numpy()
     return numbers

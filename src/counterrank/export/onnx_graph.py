@@ -48,8 +48,14 @@ class Graph:
         scaled = self._add("Mul", [moved, inverse], "scaled")
         return self._double(self._add("Cast", [scaled], "rounded", to=self._types.FLOAT)) if rounded else scaled
 
-    def linear(self, features: str, coefficients: FloatArray) -> None:
+    def linear(self, scaler: Scaler, coefficients: FloatArray) -> None:
         """Scores as a weighted sum."""
+        if scaler.kind == "standard":
+            # scaled by the coefficients: onnxruntime would merge a product with a single number into float32
+            features = self._add("Sub", [self._double(INPUT), self._constant("low", scaler.low[None, :])], "moved")
+            coefficients = coefficients * scaler.inverse
+        else:
+            features = self.scaled(scaler, rounded=False)
         product = self._add("MatMul", [features, self._constant("coefficients", coefficients[:, None])], "product")
         self._scores(product)
 

@@ -121,7 +121,7 @@ def _to_onnx(job: _Job) -> bytes:
     model, scaler = job.model, job.model.scaler
     graph = Graph(model.n_features)
     if isinstance(model, LinearModel):
-        graph.linear(graph.scaled(scaler, rounded=False), model.coefficients)
+        graph.linear(scaler, model.coefficients)
     elif isinstance(model, TreesModel):
         in_graph = scaler if scaler.kind == "query" else _plain_scaler(model.n_features)
         graph.forest(graph.scaled(in_graph, rounded=True), _forest(model))
