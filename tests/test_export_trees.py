@@ -143,9 +143,7 @@ def test_thresholds_between_two_float32_numbers(threshold):
 def test_decimals_come_back():
     numbers = np.random.default_rng(0).integers(0, 2**32, 20_000, dtype=np.uint32).view(F)
     for number in numbers[np.isfinite(numbers)]:
-        text = decimal(float(number))
-        assert F(text) == number  # Java's Float.parseFloat
-        assert F(float(text)) == number  # a double that is cast
+        assert F(float(decimal(float(number)))) == number
 
 
 def test_scaling_of_the_library_is_the_one_thresholds_are_moved_by():
