@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from counterrank.cli.options import Json, Model
+from counterrank.cli.options import FeatureNames, Json, Model
 from counterrank.cli.output import print_json, say
 
 
@@ -15,13 +15,7 @@ def export(
     model: Model,
     to: Annotated[str, typer.Option(help="onnx, es-ltr, solr, lightgbm (trees) or json (linear).")],
     out: Annotated[Path, typer.Option(help="The file to write.")],
-    features: Annotated[
-        Path | None,
-        typer.Option(
-            help='What the features are called there: JSON such as {"1": "title_bm25"} with LETOR\'s numbers, a JSON '
-            "list in order, or one name a line; feature_1 and so on if not given."
-        ),
-    ] = None,
+    features: FeatureNames = None,
     name: Annotated[str, typer.Option(help="What the model is called there.")] = "counterrank",
     tree_format: Annotated[
         str, typer.Option(help="Trees in es-ltr: xgboost (features by name) or ranklib (by their place).")

@@ -20,7 +20,10 @@ Data = Annotated[
 Model = Annotated[Path, typer.Argument(help="A folder written by train.")]
 FeatureNames = Annotated[
     Path | None,
-    typer.Option(help='Names of features: JSON {"1": "title_bm25", ...}, a JSON list, or lines in order.'),
+    typer.Option(
+        help='What the features are called: JSON such as {"1": "title_bm25"} with LETOR\'s numbers, a JSON list in '
+        "order, or one name a line; feature_1 and so on if not given."
+    ),
 ]
 ModelKind = Annotated[str, typer.Option("--model", help="linear, mlp (a network) or lambdamart (boosted trees).")]
 Params = Annotated[
