@@ -1,8 +1,7 @@
 """ONNX: the whole ranker as one graph, from the raw features of one query's documents to their scores.
 
-Everything that could round is done in double: scaling, products, and trees as the operator `TreeEnsemble` of
-ai.onnx.ml 5, whose thresholds, leaves and output may be double. The older `TreeEnsembleRegressor` puts out float32,
-which loses more than 1e-5 of the range where all documents of a query score nearly alike.
+Everything that could round is done in double, but for trees, which need not be (see `onnx_trees`). Operators are those
+that every onnxruntime of the last years knows.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from counterrank.common.checks import FloatArray
 from counterrank.common.extras import require
 from counterrank.common.jit import Array
 from counterrank.common.version import installed_version
-from counterrank.export.forest import Forest, Node, Split
+from counterrank.export.forest import Forest
 from counterrank.export.network import Layer
+from counterrank.export.onnx_trees import regressor_attributes
 from counterrank.models.scaling import Scaler
 
-OPSET, TREES_OPSET, IR_VERSION = 13, 5, 8
+OPSET, TREES_OPSET, IR_VERSION = 13, 1, 8
 INPUT, OUTPUT = "features", "scores"
-_LESS_OR_EQUAL, _SUM = 0, 1  # node mode and aggregation of TreeEnsemble
 
 
 class Graph:
@@ -39,14 +38,11 @@ class Graph:
         self._constants: list[Any] = []
         self._opsets = {"": OPSET}
 
-    def scaled(self, scaler: Scaler, *, rounded: bool) -> str:
-        """The scaled features as doubles; with `rounded` they are rounded to float32 first, as models see them."""
+    def seen(self, scaler: Scaler) -> str:
+        """The scaled features as trees and networks see them: float32."""
         if scaler.kind == "none":
-            return self._double(INPUT)
-        low, inverse = self._query_scale() if scaler.kind == "query" else self._constant_scale(scaler)
-        moved = self._add("Sub", [self._double(INPUT), low], "moved")
-        scaled = self._add("Mul", [moved, inverse], "scaled")
-        return self._double(self._add("Cast", [scaled], "rounded", to=self._types.FLOAT)) if rounded else scaled
+            return INPUT
+        return self._add("Cast", [self._scaled(scaler)], "seen", to=self._types.FLOAT)
 
     def linear(self, scaler: Scaler, coefficients: FloatArray) -> None:
         """Scores as a weighted sum."""
@@ -55,12 +51,13 @@ class Graph:
             features = self._add("Sub", [self._double(INPUT), self._constant("low", scaler.low[None, :])], "moved")
             coefficients = coefficients * scaler.inverse
         else:
-            features = self.scaled(scaler, rounded=False)
+            features = self._scaled(scaler)
         product = self._add("MatMul", [features, self._constant("coefficients", coefficients[:, None])], "product")
         self._scores(product)
 
     def network(self, features: str, layers: Sequence[Layer]) -> None:
         """Scores as the last layer puts them out."""
+        features = self._double(features)
         for number, layer in enumerate(layers, start=1):
             weights = self._constant(f"weights_{number}", layer.weights)
             bias = self._constant(f"bias_{number}", layer.bias)
@@ -70,32 +67,12 @@ class Graph:
         self._scores(features)
 
     def forest(self, features: str, forest: Forest) -> None:
-        """Scores as sums of leaves."""
+        """Scores as sums of leaves of float32 features."""
         self._opsets["ai.onnx.ml"] = TREES_OPSET
-        arrays = _TreeArrays(forest)
-        tensors = {
-            "nodes_modes": np.full(len(arrays.features), _LESS_OR_EQUAL, dtype=np.uint8),
-            "nodes_splits": np.array(arrays.thresholds),
-            "leaf_weights": np.array(arrays.leaves),
-        }
-        total = self._add(
-            "TreeEnsemble",
-            [features],
-            "leaves",
-            domain="ai.onnx.ml",
-            n_targets=1,
-            aggregate_function=_SUM,
-            post_transform=0,
-            tree_roots=arrays.roots,
-            nodes_featureids=arrays.features,
-            nodes_truenodeids=[place for place, _ in arrays.left],
-            nodes_trueleafs=[int(is_leaf) for _, is_leaf in arrays.left],
-            nodes_falsenodeids=[place for place, _ in arrays.right],
-            nodes_falseleafs=[int(is_leaf) for _, is_leaf in arrays.right],
-            leaf_targetids=[0] * len(arrays.leaves),
-            **{name: self._arrays.from_array(array, name) for name, array in tensors.items()},
-        )
-        self._scores(total)
+        attributes, scale = regressor_attributes(forest)
+        parts = self._add("TreeEnsembleRegressor", [features], "leaves", domain="ai.onnx.ml", **attributes)
+        both = self._constant("scale", np.full((2, 1), scale))
+        self._scores(self._add("MatMul", [self._double(parts), both], "total"))
 
     def serialized(self, name: str, notes: dict[str, Any]) -> bytes:
         """The checked model as bytes; `notes` become its metadata."""
@@ -121,6 +98,14 @@ class Graph:
         checker.check_model(model, full_check=True)
         content: bytes = model.SerializeToString(deterministic=True)
         return content
+
+    def _scaled(self, scaler: Scaler) -> str:
+        """The scaled features in double."""
+        features = self._double(INPUT)
+        if scaler.kind == "none":
+            return features
+        low, inverse = self._query_scale() if scaler.kind == "query" else self._constant_scale(scaler)
+        return self._add("Mul", [self._add("Sub", [features, low], "moved"), inverse], "scaled")
 
     def _query_scale(self) -> tuple[str, str]:
         """Smallest value and 1 / (largest - smallest) of each feature in the query, 0 for constant ones."""
@@ -150,40 +135,3 @@ class Graph:
     def _add(self, operator: str, inputs: list[str], output: str, **attributes: Any) -> str:
         self._nodes.append(self._helper.make_node(operator, inputs, [output], name=output, **attributes))
         return output
-
-
-class _TreeArrays:
-    """A forest as TreeEnsemble wants it: one array for each property of splits, children by place, leaves apart."""
-
-    def __init__(self, forest: Forest) -> None:
-        self.features: list[int] = []
-        self.thresholds: list[float] = []
-        self.left: list[tuple[int, bool]] = []
-        self.right: list[tuple[int, bool]] = []
-        self.leaves: list[float] = []
-        self.roots = [self._root(tree) for tree in forest.trees]
-
-    def _root(self, tree: Node) -> int:
-        place, is_leaf = self._place(tree)
-        if not is_leaf:
-            return place
-        # a root has to be a split: both ways lead to the leaf
-        self.features.append(0)
-        self.thresholds.append(0.0)
-        self.left.append((place, True))
-        self.right.append((place, True))
-        return len(self.features) - 1
-
-    def _place(self, node: Node) -> tuple[int, bool]:
-        """Add the node and all below it; its place, and whether that is one among the leaves."""
-        if not isinstance(node, Split):
-            self.leaves.append(node.value)
-            return len(self.leaves) - 1, True
-        place = len(self.features)
-        self.features.append(node.feature)
-        self.thresholds.append(node.threshold)
-        self.left.append((0, False))
-        self.right.append((0, False))
-        self.left[place] = self._place(node.left)
-        self.right[place] = self._place(node.right)
-        return place, False

@@ -124,9 +124,9 @@ def _to_onnx(job: _Job) -> bytes:
         graph.linear(scaler, model.coefficients)
     elif isinstance(model, TreesModel):
         in_graph = scaler if scaler.kind == "query" else _plain_scaler(model.n_features)
-        graph.forest(graph.scaled(in_graph, rounded=True), _forest(model))
+        graph.forest(graph.seen(in_graph), _forest(model))
     else:
-        graph.network(graph.scaled(scaler, rounded=True), layers_of(_module(model)))
+        graph.network(graph.seen(scaler), layers_of(_module(model)))
     loss = named_loss(job.ranker.loss).name
     labels = [job.names.by_feature.get(feature, "") for feature in range(model.n_features)]
     notes = {"loss": loss, "k": job.ranker.k, "normalize": scaler.kind, "feature_names": labels}
