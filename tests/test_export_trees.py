@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import counterrank as cr
 from counterrank.export.forest import forest_of
+from counterrank.export.numbers import decimal, next_number
 from counterrank.export.solr_slack import SLACK, without_slack
-from counterrank.export.thresholds import ZERO, decimal, last_left, next_number
+from counterrank.export.thresholds import ZERO, last_left
 from counterrank.models import Scaler, TreesModel
 from tests.exported import (
     DATA_SETS,

@@ -15,11 +15,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from counterrank.common.errors import ExportError
 from counterrank.export.forest import Forest, Leaf, Node
-from counterrank.export.thresholds import decimal, next_number
+from counterrank.export.numbers import decimal, next_number, standard_numbers
 from counterrank.models.linear import LinearModel
 
 
@@ -93,22 +90,6 @@ def _ranklib_node(node: Node) -> str:
 
 def _standard(model: LinearModel, feature: int) -> tuple[float, float]:
     return standard_numbers(float(model.scaler.low[feature]), float(model.scaler.inverse[feature]), feature)
-
-
-def standard_numbers(mean: float, inverse: float, feature: int) -> tuple[float, float]:
-    """Mean and deviation as float32 numbers, which the targets hold; an error where they are none.
-
-    >>> standard_numbers(0.5, 4.0, feature=0)
-    (0.5, 0.25)
-    """
-    with np.errstate(over="ignore"):
-        numbers = np.float32(mean), np.float32(1.0 / inverse)
-    if not np.isfinite(numbers).all() or numbers[1] <= 0.0:
-        raise ExportError(
-            f"feature {feature + 1}: a mean of {mean:g} and a deviation of {1.0 / inverse:g} do not fit into float32, "
-            "in which the target computes; scale the feature before training"
-        )
-    return float(decimal(float(numbers[0]))), float(decimal(float(numbers[1])))
 
 
 def _request(name: str, model: dict[str, Any]) -> str:

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from counterrank.common.checks import FloatArray
-from counterrank.export.elastic import standard_numbers
 from counterrank.export.forest import Forest, Leaf, Node, Split
 from counterrank.export.network import Layer
+from counterrank.export.numbers import decimal, standard_numbers
 from counterrank.export.solr_slack import without_slack
-from counterrank.export.thresholds import decimal
 from counterrank.models.scaling import Scaler
 
 _MODEL = "org.apache.solr.ltr.model."

@@ -50,23 +50,3 @@ def _number_at(place: Array) -> Array:
     """The float32 number at a place in the order of all of them, with 0 at 0."""
     numbers = np.abs(place).astype(np.int32).view(np.float32)
     return np.where(place < 0, -numbers, numbers)
-
-
-def next_number(value: float) -> float:
-    """The next larger float32 number, with which "x < next" says what "x <= value" says.
-
-    >>> next_number(1.0) == 1.0 + 2.0**-23
-    True
-    """
-    return float(np.nextafter(np.float32(value), np.float32(np.inf)))
-
-
-def decimal(value: float) -> str:
-    """A short text that both a float32 parser and a double parser followed by a cast turn into float32(value).
-
-    >>> decimal(0.1), decimal(float(np.float32(1e-35)))
-    ('0.1', '1e-35')
-    """
-    number = np.float32(value)
-    short = str(number)
-    return short if np.float32(float(short)) == number else repr(float(number))

@@ -39,7 +39,7 @@ class Exported:
     Attributes:
         path: the file.
         to: the target.
-        features: the names of the features the file speaks of, by their number from 1.
+        features: the names in the file, by the number of the feature from 1.
         notes: what to know before using it.
     """
 
@@ -98,14 +98,13 @@ def write(
     >>> ranker = Ranker("arp-hinge", max_epochs=1, learning_rate=1.0, normalize="none").fit(data, weights=[0.0, 1.0])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write(ranker, f"{folder}/model.json", to="solr", features={1: "title_bm25", 2: "clicks"}).features
-    {1: 'title_bm25', 2: 'clicks'}
+    {1: 'title_bm25'}
     """
-    make = TARGETS[check_choice(to, tuple(TARGETS), "to")]
+    make = _WRITERS[check_choice(to, TARGETS, "to")]
     check_choice(tree_format, TREE_FORMATS, "tree_format")
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise ExportError(f"name={printable(repr(name))}: expected a name on one line")
-    model = ranker._fitted()
-    job = _Job(ranker, feature_names(features, model.n_features), name, tree_format, {}, [])
+    job = _Job(ranker, feature_names(features, ranker.n_features_in_), name, tree_format, {}, [])
     try:
         content = make(job)
     except RecursionError:
@@ -127,6 +126,8 @@ def _to_onnx(job: _Job) -> bytes:
         graph.forest(graph.seen(in_graph), _forest(model))
     else:
         graph.network(graph.seen(scaler), layers_of(_module(model)))
+    if job.names.given:
+        job.label(sorted(job.names.by_feature))
     loss = named_loss(job.ranker.loss).name
     labels = [job.names.by_feature.get(feature, "") for feature in range(model.n_features)]
     notes = {"loss": loss, "k": job.ranker.k, "normalize": scaler.kind, "feature_names": labels}
@@ -183,7 +184,8 @@ def _to_lightgbm(job: _Job) -> str:
             f"normalize={model.scaler.kind!r}: LightGBM's text holds no scaling; train with normalize='none', "
             "or export to onnx"
         )
-    job.label(sorted(job.names.by_feature))
+    if job.names.given:
+        job.label(sorted(job.names.by_feature))
     return plain.lightgbm_text(model, job.names)
 
 
@@ -195,13 +197,14 @@ def _to_json(job: _Job) -> str:
     return plain.linear_json(model, used, job.label(used), job.name)
 
 
-TARGETS: dict[str, Callable[[_Job], str | bytes]] = {
+_WRITERS: dict[str, Callable[[_Job], str | bytes]] = {
     "onnx": _to_onnx,
     "es-ltr": _to_elastic,
     "solr": _to_solr,
     "lightgbm": _to_lightgbm,
     "json": _to_json,
 }
+TARGETS = tuple(_WRITERS)
 
 
 def _check_scaling(scaler: Scaler, target: str) -> None:
