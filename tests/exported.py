@@ -72,16 +72,3 @@ def check_ranking(scores, expected, data, share):
         order = np.argsort(-theirs, kind="stable")
         best_below = np.maximum.accumulate(ours[order][::-1])[::-1]  # the best of what is ranked here or further down
         assert (best_below - ours[order] <= allowed).all()
-
-
-class Network:
-    """A network as the library's own model has it: a module in double that sees scaled float32 features."""
-
-    def __init__(self, module, scaler):
-        self.module, self.scaler, self.n_features = module, scaler, len(scaler.low)
-
-    def predict(self, data, threads=None):
-        import torch
-
-        with torch.no_grad():
-            return self.module(torch.tensor(self.scaler.apply(data, threads), dtype=torch.float64)).numpy()[:, 0]

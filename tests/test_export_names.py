@@ -12,7 +12,7 @@ import counterrank as cr
 from counterrank.export import feature_names
 from counterrank.models import LinearModel
 from tests.command import as_json, invoke, run
-from tests.exported import plain_scaler, ranker_of, written
+from tests.exported import check_ranking, onnx_scores, plain_scaler, ranker_of, written
 
 
 @pytest.fixture
@@ -134,6 +134,17 @@ def test_the_command_writes_what_the_library_writes(saved, tmp_path):
     shown = invoke("export", saved.standard, "--to", "json", "--out", tmp_path / "n.json")
     assert f"{tmp_path / 'n.json'}: " in shown.stdout
     assert "Note: features are called feature_1" in shown.stderr
+
+
+@pytest.mark.parametrize("kind", ["linear", "lambdamart", "mlp"])
+def test_from_training_to_onnxruntime(kind, tmp_path):
+    source = "synthetic:yahoo:queries=40,seed=1"
+    params = ["--param", "min_data_in_leaf=5"] if kind == "lambdamart" else []
+    invoke("train", source, "--model", kind, "--max-epochs", 3, "--out", tmp_path / "ranker", *params)
+    as_json("export", tmp_path / "ranker", "--to", "onnx", "--out", tmp_path / "ranker.onnx")
+    test = cr.make_fold("yahoo", 40, seed=1).test
+    scores = onnx_scores((tmp_path / "ranker.onnx").read_bytes(), test)
+    check_ranking(scores, cr.Ranker.load(tmp_path / "ranker").predict(test), test, 1e-5)
 
 
 def test_the_command_refuses_in_one_line(saved, tmp_path):

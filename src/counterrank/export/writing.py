@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,12 +14,13 @@ from counterrank.common.files import PathLike, atomic_file
 from counterrank.export import elastic, plain, solr
 from counterrank.export.forest import Forest, forest_of
 from counterrank.export.names import Names, Naming, feature_names
-from counterrank.export.network import layers_of
+from counterrank.export.network import Layer, layers_of
 from counterrank.export.onnx_graph import Graph
 from counterrank.export.solr_slack import without_slack
 from counterrank.losses import named_loss
 from counterrank.models.base import Model
 from counterrank.models.linear import LinearModel
+from counterrank.models.neural import NeuralModel
 from counterrank.models.scaling import Scaler
 from counterrank.models.trees import TreesModel
 from counterrank.training import Ranker
@@ -125,7 +125,7 @@ def _to_onnx(job: _Job) -> bytes:
         in_graph = scaler if scaler.kind == "query" else _plain_scaler(model.n_features)
         graph.forest(graph.seen(in_graph), _forest(model))
     else:
-        graph.network(graph.seen(scaler), layers_of(_module(model)))
+        graph.network(graph.seen(scaler), _layers(model))
     if job.names.given:
         job.label(sorted(job.names.by_feature))
     loss = named_loss(job.ranker.loss).name
@@ -162,7 +162,7 @@ def _to_solr(job: _Job) -> str:
         return solr.linear_model(model.coefficients, model.scaler, used, job.label(used), job.name)
     if not isinstance(model, TreesModel):
         varying = np.flatnonzero(model.scaler.inverse).tolist()
-        return solr.network_model(layers_of(_module(model)), model.scaler, varying, job.label(varying), job.name)
+        return solr.network_model(_layers(model), model.scaler, varying, job.label(varying), job.name)
     forest = _forest(model)
     names = dict(zip(forest.features, job.label(forest.features), strict=True))
     content, missed = solr.trees_model(forest, names, job.name)
@@ -230,5 +230,7 @@ def _plain_scaler(n_features: int) -> Scaler:
     return Scaler("none", np.zeros(n_features), np.ones(n_features))
 
 
-def _module(model: Any) -> Any:
-    return model.module
+def _layers(model: Model) -> list[Layer]:
+    if not isinstance(model, NeuralModel):
+        raise ExportError(f"model: {type(model).__name__} is none that export knows; expected one that Ranker trained")
+    return layers_of(model.module)
