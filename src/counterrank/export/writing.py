@@ -148,8 +148,8 @@ def _to_elastic(job: _Job) -> str:
         job.notes.append("RankLib knows features by their place: feature 1 is the first of the feature set, and so on")
         return elastic.ranklib_body(forest, job.name)
     job.notes.append(
-        "OpenSearch from 3.3 until its issue 378 was mended sends features without a value the wrong way in such "
-        "trees; there take the tree format ranklib"
+        "OpenSearch 3.2 and later, until its issue 378 was mended, sends features without a value the wrong way in "
+        "such trees; there take the tree format ranklib"
     )
     return elastic.xgboost_body(forest, dict(zip(forest.features, labels, strict=True)), job.name)
 
