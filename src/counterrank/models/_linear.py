@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterrank.common.jit import Array, kernel
+from counterrank.common.jit import Array, exact_kernel, kernel
 
 
 @kernel
@@ -45,7 +45,7 @@ def squares_within(
             out[q, f] *= scale * scale
 
 
-@kernel
+@exact_kernel
 def scale_rows(
     first: int, last: int, offsets: Array, features: Array, low: Array, inverse: Array, scaled: Array
 ) -> None:
