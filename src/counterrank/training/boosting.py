@@ -7,6 +7,7 @@ second-order term (`losses.second_order`).
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -81,9 +82,19 @@ def make_objective(task: Task) -> Objective:
         value, gradient, curvature = run_second_order(spec, own, scaled, offsets, threads)
         if sets is not None:  # a document is in several sets
             gradient, curvature = (_add_up(part, sets.docs, data.n_docs) for part in (gradient, curvature))
-        return value / float(n_queries), gradient.astype(np.float32), curvature.astype(np.float32)
+        return value / float(n_queries), _on_grid(gradient, np.rint), _on_grid(curvature, np.ceil)
 
     return objective
+
+
+def _on_grid(values: FloatArray, rounded: Callable[..., FloatArray]) -> Float32Array:
+    """The values as multiples of 2**-24 of a power of two just above the largest.
+
+    float32 holds these, and LightGBM's sums of them in float64 are exact for up to 2**29 documents. So their order does
+    not matter: trees are the same whatever the threads, and whichever way histograms are built.
+    """
+    step = math.ldexp(1.0, math.frexp(float(np.abs(values).max()))[1] - 24)
+    return (rounded(values / step) * step).astype(np.float32)
 
 
 def _add_up(parts: FloatArray, docs: IntArray, n_docs: int) -> FloatArray:

@@ -38,8 +38,6 @@ _BOOSTING = ("gbdt", "gbrt", "goss")
 def tree_params(settings: Settings, aliases: Mapping[str, list[str]]) -> dict[str, Any]:
     """All settings for LightGBM: the user's, checked, and ours.
 
-    Histograms are summed feature by feature, each by one thread, so that the trees do not depend on how many there are.
-
     Arguments:
         settings: with the user's own in `params`.
         aliases: every name LightGBM knows, with its other names.
@@ -62,9 +60,7 @@ def tree_params(settings: Settings, aliases: Mapping[str, list[str]]) -> dict[st
                 f"expected one of {', '.join(_BOOSTING)}"
             )
         chosen[name] = value
-    row_wise = bool(chosen.get("force_row_wise"))
     return {
-        "force_col_wise": not row_wise,
         **chosen,
         "objective": "none",
         "metric": "none",
