@@ -1,8 +1,12 @@
+import itertools
+import math
+
 import numpy as np
 import pytest
 
 from counterrank.data import RankingData
 from counterrank.estimators import full_information
+from counterrank.evaluation import evaluate_queries
 
 
 def make(labels):
@@ -34,6 +38,22 @@ def test_threshold_is_compared_as_float32_like_the_labels():
         assert full_information(make([0.2, 0.7]), relevance_threshold=threshold).tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("k", [1, 2, 5])
+@pytest.mark.parametrize(("gain", "metric"), [("binary", "ndcg@{}"), ("exponential", "ndcg_graded@{}")])
+def test_dcg_with_weights_for_ndcg_is_ndcg(gain, metric, k):
+    rng = np.random.default_rng(k)
+    offsets = np.array([0, 4, 5, 7, 19])  # the third has nothing relevant
+    labels = rng.integers(0, 5, size=19)
+    labels[4], labels[5:7] = 3, 0
+    data, scores = RankingData(np.zeros((19, 1)), offsets, labels), rng.permutation(19)
+    weights = full_information(data, 2, gain, ndcg_at=k)
+    expected = evaluate_queries(scores, data, 2, metrics=[metric.format(k)])[metric.format(k)]
+    for query, (first, last) in enumerate(itertools.pairwise(offsets)):
+        best = first + np.argsort(-scores[first:last])[:k]
+        dcg = sum(weights[d] / math.log2(2 + i) for i, d in enumerate(best))
+        assert dcg == pytest.approx(np.nan_to_num(expected[query]))
+
+
 @pytest.mark.parametrize(
     ("labels", "arguments", "message"),
     [
@@ -46,6 +66,7 @@ def test_threshold_is_compared_as_float32_like_the_labels():
         ),
         ([0, 0], {"gain": "exponential"}, "labels: the largest is 0, so every gain .* is 0"),
         ([0, 2000], {"gain": "exponential"}, "labels: document 1 has label 2000; expected at most 1000"),
+        ([0, 3], {"ndcg_at": 0}, "ndcg_at=0: expected a whole number of at least 1"),
         ([0, 3], {"gain": "linear"}, "gain='linear': expected one of 'binary', 'exponential'"),
         ([0, 3], {"relevance_threshold": "3"}, "relevance_threshold='3': expected a number"),
         ([0, 3], {"relevance_threshold": None}, "relevance_threshold=None: expected a number"),
