@@ -73,9 +73,9 @@ def check_saved(ranker: cr.Ranker, module: nn.Module, folder: Path, data: cr.Ran
 def main(arguments: list[str] | None = None) -> dict[str, dict[str, float]]:
     """Run the comparison; returns the test metrics of each ranker."""
     parser = argparse.ArgumentParser(description="a listwise attention model learned from clicks")
-    parser.add_argument("--queries", type=int, default=1000, help="queries in all; 60 %% of them are learned from")
+    parser.add_argument("--queries", type=int, default=500, help="queries in all; 60 %% of them are learned from")
     parser.add_argument("--clicks", type=int, default=1_000_000, help="clicks to learn from")
-    parser.add_argument("--epochs", type=int, default=50, help="the most passes over the queries")
+    parser.add_argument("--epochs", type=int, default=20, help="the most passes over the queries")
     parser.add_argument("--seed", type=int, default=0, help="one seed, one result")
     parser.add_argument("--out", type=Path, help="where to keep the attention model")
     given = parser.parse_args(arguments)

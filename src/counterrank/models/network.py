@@ -21,7 +21,7 @@ class NetworkShape:
         dropout: the share of units left out in each step of training.
     """
 
-    hidden: tuple[int, ...] = (128, 64)
+    hidden: tuple[int, ...] = (64,)
     dropout: float = 0.1
 
     @classmethod

@@ -46,7 +46,8 @@ class Ranker:
             training data, "none" leaves them. None for the model's own: "none" for trees, "query" for the others.
         metric: what early stopping and "auto" go by: "arp", "dcg", "dcg@k" or "precision@k"; None for the loss's own.
         params: settings of the model's own, by name. Trees: any of LightGBM's, such as `num_leaves`. Networks: `hidden`
-            (sizes of the layers), `dropout`, `weight_decay`, `device`.
+            (sizes of the layers, (64,)), `dropout` (0.1), `weight_decay` (0.01), `device` ("cpu"); a module of your own
+            has the last two.
         threads: None for all cores; the result does not depend on it. A network is trained on one core, a module of
             your own on as many as torch is set to.
         seed: a whole number or a numpy Generator; fixes all randomness.
