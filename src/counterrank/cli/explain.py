@@ -44,7 +44,7 @@ def explain(
     own = [name for name in rows[0] if name not in ("number", "name", "importance")]
     shown = [row for row in rows[:top] if row["importance"] > 0.0]
     print_table(
-        f"{model}: {ranker.model}, {ranker.loss}; {used:,} of {len(rows):,} features in use",
+        f"{model}: {ranker.model}, {ranker.loss_}; {used:,} of {len(rows):,} features in use",
         ("feature", "name", "importance", *own, " "),
         [
             (

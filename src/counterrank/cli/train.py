@@ -39,7 +39,12 @@ if TYPE_CHECKING:
 def train(
     data: Data,
     out: Annotated[Path, typer.Option(help="The folder to write the ranker to.")],
-    loss: Annotated[str, typer.Option(help="Which loss; one of those listed above.")] = ("lambdaloss-truncated"),
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            help="Which loss; one of those listed above. lambdaloss-truncated if not given, for lambdamart lambdarank."
+        ),
+    ] = None,
     k: Annotated[int | None, typer.Option(help="The loss's cutoff: the k your page shows; none if not given.")] = None,
     model: ModelKind = "linear",
     param: Params = None,
@@ -267,7 +272,7 @@ def _summary(ranker: Ranker, training: RankingData, seconds: float, out: Path) -
     best = ranker.history_[ranker.best_epoch_ - 1]
     return {
         "kind": ranker.model,
-        "loss": ranker.loss,
+        "loss": ranker.loss_,
         "k": ranker.k,
         "queries": training.n_queries,
         "documents": training.n_docs,

@@ -17,7 +17,6 @@ from counterrank.export.names import Names, Naming, feature_names
 from counterrank.export.network import Layer, layers_of
 from counterrank.export.onnx_graph import Graph
 from counterrank.export.solr_slack import without_slack
-from counterrank.losses import named_loss
 from counterrank.models.base import Model
 from counterrank.models.linear import LinearModel
 from counterrank.models.neural import NeuralModel
@@ -128,7 +127,7 @@ def _to_onnx(job: _Job) -> bytes:
         graph.network(graph.seen(scaler), _layers(model))
     if job.names.given:
         job.label(sorted(job.names.by_feature))
-    loss = named_loss(job.ranker.loss).name
+    loss = job.ranker.loss_
     labels = [job.names.by_feature.get(feature, "") for feature in range(model.n_features)]
     notes = {"loss": loss, "k": job.ranker.k, "normalize": scaler.kind, "feature_names": labels}
     return graph.serialized(job.name, notes)

@@ -20,20 +20,23 @@ class Kind:
         name: "linear", "mlp", "lambdamart", or "module" for a torch module of the user's own.
         batch_queries: queries a step; None where all queries take part in every step.
         normalize: how features are scaled.
+        loss: what is learned with. Trees take pairs of documents by what swapping them changes: LambdaLoss thinks most
+            of close neighbours, and trees, unlike coefficients, do not carry over to the others what they learn there.
     """
 
     name: str
     batch_queries: int | None
     normalize: str
+    loss: str
 
 
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("linear", 1, "query"),
-        Kind("mlp", 16, "query"),
-        Kind("lambdamart", None, "none"),
-        Kind("module", 16, "query"),
+        Kind("linear", 1, "query", "lambdaloss-truncated"),
+        Kind("mlp", 16, "query", "lambdaloss-truncated"),
+        Kind("lambdamart", None, "none", "lambdarank"),
+        Kind("module", 16, "query", "lambdaloss-truncated"),
     )
 }
 MODELS = ("linear", "mlp", "lambdamart")

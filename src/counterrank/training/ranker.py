@@ -31,7 +31,8 @@ class Ranker:
     The constructor only stores; `fit` checks and learns.
 
     Arguments:
-        loss: a name from `counterrank.losses.LOSSES`, such as "lambdaloss-truncated", or a `NamedLoss`.
+        loss: a name from `counterrank.losses.LOSSES`, such as "lambdaloss-truncated", or a `NamedLoss`. None for the
+            model's own: "lambdarank" for trees, "lambdaloss-truncated" for the others.
         k: the loss's cutoff, or None.
         model: "linear"; "mlp", a network (extra `torch`); "lambdamart", boosted trees (extra `lightgbm`); or any
             `torch.nn.Module` from features to scores, which is copied and not changed.
@@ -57,6 +58,7 @@ class Ranker:
         history_: one dict per epoch: epoch, loss (over the epoch), validation (the metric, or None), seconds.
         learning_rate_: the step size used.
         best_epoch_: the epoch whose model was kept.
+        loss_: the name of the loss.
         metric_: the metric that was watched.
 
     >>> data = RankingData([[0.0], [1.0], [2.0], [3.0]], offsets=[0, 2, 4])
@@ -67,7 +69,7 @@ class Ranker:
 
     def __init__(
         self,
-        loss: str | NamedLoss = "lambdaloss-truncated",
+        loss: str | NamedLoss | None = None,
         k: int | None = None,
         model: Any = "linear",
         learning_rate: float | str = "auto",
@@ -117,7 +119,7 @@ class Ranker:
             group: of a matrix, instead of `qid`: the number of rows of each query.
         """
         settings = self._settings()
-        loss = named_loss(self.loss)
+        loss = self._named_loss()
         if not isinstance(data, RankingData):
             data, validation = plain_data(data, validation, qid, group)
         elif qid is not None or group is not None:
@@ -136,6 +138,7 @@ class Ranker:
         rank_values(task.metric, 1)  # complains of an unknown metric, also where nothing is watched
         learned = learn(task, self.model)
         self.model_ = learned.model
+        self.loss_ = loss.name
         self.metric_ = task.metric
         self.learning_rate_ = learned.learning_rate
         self.best_epoch_ = learned.best_epoch
@@ -227,7 +230,7 @@ class Ranker:
         return load_ranker(path, module)
 
     def __repr__(self) -> str:
-        name = self.loss.name if isinstance(self.loss, NamedLoss) else self.loss
+        name = self.loss.name if isinstance(self.loss, NamedLoss) else self.loss or "default loss"
         cutoff = "" if self.k is None else f", k={self.k}"
         state = f", {len(self.history_)} epochs" if hasattr(self, "model_") else ", not trained"
         model = self.model if isinstance(self.model, str) else type(self.model).__name__
@@ -262,6 +265,9 @@ class Ranker:
             threads=thread_count(self.threads),
             entropy=int(make_generator(self.seed).integers(2**63)),
         )
+
+    def _named_loss(self) -> NamedLoss:
+        return named_loss(kind_of(self.model).loss if self.loss is None else self.loss)
 
     def _fitted(self) -> Model:
         if not hasattr(self, "model_"):

@@ -11,6 +11,7 @@ import numpy as np
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError, MissingExtraError, ModelError
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
+from counterrank.losses import NamedLoss
 from counterrank.models.arrays import read_array
 from counterrank.models.base import Model
 from counterrank.models.linear import LinearModel
@@ -40,6 +41,7 @@ def save_ranker(ranker: Ranker, path: PathLike) -> None:
         "n_features": ranker.n_features_,
         "normalize": model.scaler.kind,
         "settings": _settings(ranker),
+        "loss": ranker.loss_,
         "metric": ranker.metric_,
         "learning_rate": ranker.learning_rate_,
         "best_epoch": ranker.best_epoch_,
@@ -78,6 +80,7 @@ def load_ranker(path: PathLike, module: Any = None) -> Ranker:
         ranker.model_ = _restore(folder, content, arrays, module)
         ranker._importances = arrays.get("importances")
         ranker.n_features_ = n_features
+        ranker.loss_ = str(content.get("loss", ranker.loss))  # rankers saved by earlier versions do not say it
         ranker.metric_ = content["metric"]
         ranker.learning_rate_ = float(content["learning_rate"])
         ranker.best_epoch_ = int(content["best_epoch"])
@@ -116,7 +119,7 @@ def _restore(folder: Path, content: dict[str, Any], arrays: dict[str, FloatArray
 
 def _settings(ranker: Ranker) -> dict[str, Any]:
     """What the constructor was given, as far as it can be written down."""
-    loss = ranker.loss if isinstance(ranker.loss, str) else ranker.loss.name
+    loss = ranker.loss.name if isinstance(ranker.loss, NamedLoss) else ranker.loss
     seed = None if isinstance(ranker.seed, np.random.Generator) else int(ranker.seed)  # a generator has none to write
     model = ranker.model if isinstance(ranker.model, str) else "module"
     others = {name: value for name, value in ranker.get_params().items() if name != "threads"}
@@ -125,7 +128,7 @@ def _settings(ranker: Ranker) -> dict[str, Any]:
 
 def _check_settings(settings: dict[str, Any], path: PathLike) -> dict[str, Any]:
     """Settings a ranker can be made with; all others are looked at by `fit`."""
-    if not isinstance(settings["loss"], str):
+    if settings["loss"] is not None and not isinstance(settings["loss"], str):
         raise ModelError(f"{path}: loss is {settings['loss']!r} in model.json; expected a name")
     if settings["seed"] is None:
         return {**settings, "seed": 0}
