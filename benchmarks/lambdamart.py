@@ -81,7 +81,6 @@ def make_theirs(data: cr.RankingData, labels: Any, seed: int) -> lightgbm.Booste
     params = {
         **TREES, "objective": "lambdarank", "metric": "none", "learning_rate": LEARNING_RATE, "verbosity": -1,
         "num_threads": thread_count(), "seed": seed, "bagging_seed": seed, "feature_fraction_seed": seed,
-        "deterministic": True,
     }  # fmt: skip
     return lightgbm.Booster(params, lightgbm.Dataset(data.features, labels, group=data.lengths))
 

@@ -112,7 +112,8 @@ def _dataset(lightgbm: Any, scaler: Scaler, data: RankingData, params: dict[str,
     """The features as LightGBM keeps them, a byte or so for each; the matrix itself is not kept."""
     return lightgbm.Dataset(
         scaler.apply(data, params["num_threads"]), np.zeros(data.n_docs, np.float32), reference, group=data.lengths,
-        params=params,
+        params={name: value for name, value in params.items() if name != "categorical_feature"},
+        categorical_feature=params.get("categorical_feature", "auto"),
     ).construct()  # fmt: skip
 
 
