@@ -32,6 +32,7 @@ from counterrank.estimators.named import weigher
 from counterrank.evaluation import evaluate
 from counterrank.experiments.production import train_production
 from counterrank.losses import LOSSES
+from counterrank.training.kinds import KINDS
 
 SETS = {
     "ohsumed": (("ohsumed/Fold1", "ohsumed/Fold2", "ohsumed/Fold3"), 2),
@@ -66,11 +67,11 @@ def cells(seeds: int) -> Iterator[Cell]:
     some = [pair for pair in everywhere if pair[0] in ("ohsumed", "synthetic:mslr")]
     evidence = ((LABELS, 0), ("policy-aware", 10**6))
     for seed, (name, fold), model, by in itertools.product(range(seeds), everywhere, MODELS, evidence):
-        yield Cell(name, fold, seed, model, "lambdaloss-truncated", *by)
+        yield Cell(name, fold, seed, model, KINDS[model].loss, *by)
     for seed, (name, fold), model, estimator, power in itertools.product(
         range(seeds), some, ("linear", "lambdamart"), ESTIMATORS, (3, 4, 5, 6, 7)
     ):
-        yield Cell(name, fold, seed, model, "lambdaloss-truncated", estimator, 10**power)
+        yield Cell(name, fold, seed, model, KINDS[model].loss, estimator, 10**power)
     for seed, (name, fold), model, loss, by in itertools.product(
         range(seeds), everywhere, ("linear", "lambdamart"), LOSSES, evidence
     ):

@@ -9,15 +9,19 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from counterrank.training.kinds import KINDS
+
 RESAMPLES = 10_000
 
 
 def show(rows: list[dict[str, Any]]) -> None:
     """Means over folds and seeds, and paired intervals where two are compared."""
     rows = [row for row in rows if "error" not in row]
-    default = [row for row in rows if row["loss"] == "lambdaloss-truncated"]
+    default = [row for row in rows if row["loss"] == KINDS[row["model"]].loss]
     headline = [row for row in default if (row["estimator"], row["clicks"]) in _EVIDENCE]
-    _print("Models, truncated LambdaLoss: test DCG@5 (seconds)", headline, ("data", "estimator"), "model", _with_time)
+    _print(
+        "Models, each with its default loss: test DCG@5 (seconds)", headline, ("data", "estimator"), "model", _with_time
+    )
     _differences(headline)
     clicked = [row for row in default if row["clicks"]]
     _print("Estimators: share of production's DCG@5 gained", clicked, ("data", "model", "estimator"), "clicks", _gain)

@@ -81,8 +81,12 @@ def train(
         str | None, typer.Option(help="Data to stop early on, or none; a fold's own validation part if not given.")
     ] = None,
     learning_rate: Annotated[str, typer.Option(help="'auto', or a number.")] = "auto",
-    max_epochs: Annotated[int, typer.Option(help="The most passes over the queries; of trees, rounds.")] = 100,
-    patience: Annotated[int, typer.Option(help="Stop after this many epochs without improvement.")] = 20,
+    max_epochs: Annotated[
+        int | None, typer.Option(help="The most passes over the queries; 100 if not given, for lambdamart 300 rounds.")
+    ] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Stop after so many epochs without improvement; 20, for lambdamart 100.")
+    ] = None,
     batch_queries: Annotated[int | None, typer.Option(help="Queries a step; 1 for linear, 16 for mlp.")] = None,
     normalize: Annotated[
         str | None,

@@ -39,8 +39,10 @@ class Ranker:
         learning_rate: a number, or "auto". A linear model then races step sizes against each other and keeps the best
             (a number is the factor of the gradient of the loss with weights that sum to 1), a network takes 0.001,
             trees 0.1.
-        max_epochs: the most passes over the queries; of trees, the most rounds.
-        patience: with validation data, stop after this many epochs without a better metric.
+        max_epochs: the most passes over the queries; of trees, the most rounds. None for the model's own: 300 for
+            trees, 100 for the others.
+        patience: with validation data, stop after this many epochs without a better metric. None for the model's own:
+            100 for trees, 20 for the others.
         tolerance: how much better the metric must become to count for `patience`.
         batch_queries: queries a step; None for the model's own: 1 for a linear one, 16 for networks. Trees have none.
         normalize: "query" scales features to [0, 1] within each query, "standard" by mean and deviation over the
@@ -73,8 +75,8 @@ class Ranker:
         k: int | None = None,
         model: Any = "linear",
         learning_rate: float | str = "auto",
-        max_epochs: int = 100,
-        patience: int = 20,
+        max_epochs: int | None = None,
+        patience: int | None = None,
         tolerance: float = 0.0,
         batch_queries: int | None = None,
         normalize: str | None = None,
@@ -243,7 +245,9 @@ class Ranker:
                 f"batch_queries={self.batch_queries}: {kind.name} learns from all queries in every round; leave it out"
             )
         batch = self.batch_queries if self.batch_queries is not None else kind.batch_queries or 1
-        for name, value in (("max_epochs", self.max_epochs), ("patience", self.patience), ("batch_queries", batch)):
+        max_epochs = kind.max_epochs if self.max_epochs is None else self.max_epochs
+        patience = kind.patience if self.patience is None else self.patience
+        for name, value in (("max_epochs", max_epochs), ("patience", patience), ("batch_queries", batch)):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise CounterrankError(f"{name}={value!r}: expected a whole number of at least 1")
         rate = self.learning_rate
@@ -256,8 +260,8 @@ class Ranker:
         normalize = kind.normalize if self.normalize is None else self.normalize
         return Settings(
             learning_rate=None if rate == "auto" else float(rate),
-            max_epochs=int(self.max_epochs),
-            patience=int(self.patience),
+            max_epochs=int(max_epochs),
+            patience=int(patience),
             tolerance=float(self.tolerance),
             batch_queries=int(batch),
             normalize=check_choice(normalize, NORMALIZE, "normalize"),
