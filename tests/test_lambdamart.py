@@ -55,6 +55,22 @@ def test_every_loss_learns(name):
     assert trained.best_epoch_ == len(trained.history_) == 20
 
 
+def damped(curvature, data, with_evidence):
+    """DAMPING times the mean over documents of queries with evidence, added to theirs."""
+    inside = np.repeat(with_evidence, data.lengths)
+    return np.where(inside, curvature + DAMPING * curvature[inside].mean(), 0.0)
+
+
+def test_queries_without_evidence_have_no_say():
+    """Trees with and without them differ in the bins of features only; these take few values, so the bins are alike."""
+    data = cr.RankingData(np.round(DATA.features), DATA.offsets)
+    weights = np.where(np.arange(data.n_docs) < data.offsets[40], WEIGHTS, 0.0)
+    alone = data.subset(slice(0, 40))
+    params = {"num_leaves": 7, "min_data_in_leaf": 1, "min_data_in_bin": 1, "max_bin": 1000}
+    both = (ranker(params=params, max_epochs=3).fit(d, weights[: d.n_docs]).predict(alone) for d in (data, alone))
+    np.testing.assert_allclose(*both, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("loss", ["lambdarank", "dcg-hinge"])
 def test_leaves_are_newton_steps(loss):
     """One split of one feature: - learning rate * sum of slopes / sum of damped second-order terms, on either side."""
@@ -70,7 +86,7 @@ def test_leaves_are_newton_steps(loss):
             for a, b in zip(data.offsets, data.offsets[1:], strict=False)
         ]
     )
-    curvature += DAMPING * curvature.mean()
+    curvature = damped(curvature, data, np.add.reduceat(np.abs(weights), data.offsets[:-1]) > 0)
     leaves = np.unique(scores)
     assert len(leaves) == 2
     for leaf in leaves:
@@ -86,14 +102,15 @@ def test_the_scale_of_weights_does_not_matter():
 
 def test_weights_are_scaled_to_one_a_query_with_evidence():
     weights = np.where(np.arange(DATA.n_docs) < DATA.offsets[10], 7.0 * WEIGHTS, 0.0)
-    with_evidence = (np.add.reduceat(weights, DATA.offsets[:-1]) > 0).sum()
+    evidence = np.add.reduceat(weights, DATA.offsets[:-1]) > 0
+    assert 0 < evidence.sum() < len(evidence)
     scores = np.random.default_rng(0).normal(size=DATA.n_docs)
     value, gradient, curvature = make_objective(task(DATA, weights))(scores)
     expected = cr.losses.second_order("lambdarank", scores, weights / weights.sum(), DATA.offsets, k=3)
     assert value == pytest.approx(expected[0])
-    np.testing.assert_allclose(gradient, with_evidence * expected[1], rtol=1e-5, atol=1e-6)
-    damped = expected[2] + DAMPING * expected[2].mean()
-    np.testing.assert_allclose(curvature, with_evidence * damped, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(gradient, evidence.sum() * expected[1], rtol=1e-5, atol=1e-6)
+    terms = damped(expected[2], DATA, evidence)
+    np.testing.assert_allclose(curvature, evidence.sum() * terms, rtol=1e-5, atol=1e-6)
 
 
 def test_neither_threads_nor_the_way_of_summing_matter():
@@ -220,8 +237,8 @@ def test_views_give_each_document_the_sum_over_its_sets():
     factor = len({query for query, _, _ in sets}) / np.abs(views.weights).sum()
     _, gradient, curvature = make_objective(task(data, views, "lambdaloss-truncated", 2))(scores)
     np.testing.assert_allclose(gradient, factor * expected[0], rtol=1e-5, atol=1e-7)
-    damped = expected[1] + DAMPING * expected[1].mean()
-    np.testing.assert_allclose(curvature, factor * damped, rtol=1e-5, atol=1e-7)
+    evidence = np.isin(np.arange(data.n_queries), [query for query, _, _ in sets])
+    np.testing.assert_allclose(curvature, factor * damped(expected[1], data, evidence), rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.filterwarnings("ignore:rerank")
