@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from benchmarks.click_learners import learn_lightgbm, learn_xgboost, page_rows
 from benchmarks.merged_pages import MergedPages, merge_sessions
 from scipy import stats
 
@@ -18,6 +19,7 @@ from counterrank.clicks.examination import inverse_rank
 from counterrank.clicks.policies import ReplaceLast
 from counterrank.clicks.simulation import simulate
 from counterrank.common.errors import CounterrankError
+from counterrank.data import RankingData
 
 
 @pytest.fixture(scope="module")
@@ -108,3 +110,40 @@ def test_counts_without_pages(logged):
     counts = simulate(data, data.features[:, 0], ReplaceLast(5), inverse_rank(5), sessions=10)
     with pytest.raises(CounterrankError, match="no displayed pages kept"):
         merge_sessions(counts, 0)
+
+
+@pytest.fixture(scope="module")
+def coarse():
+    """Features of few values, which are binned alike however often they come; and merged pages with pairs."""
+    rng = np.random.default_rng(0)
+    features = np.round(rng.normal(size=(400, 3)), 1).astype(np.float32)
+    data = RankingData(features, np.arange(0, 401, 20), labels=rng.integers(0, 5, 400))
+    counts = simulate(data, features[:, 0], ReplaceLast(5), inverse_rank(5), sessions=5000, displays=True)
+    return data, counts.n_sessions, merge_sessions(counts, 0).with_pairs()
+
+
+@pytest.mark.parametrize("params", [{}, {"lambdarank_position_bias_regularization": 0.5}], ids=["plain", "regularised"])
+def test_lightgbm_takes_merged_pages_as_their_sessions(coarse, params):
+    """But for rounding, where neither rows in a leaf nor in a bin are limited."""
+    pytest.importorskip("lightgbm")
+    data, n_sessions, merged = coarse
+    held_out = page_rows(data, merged, n_sessions)
+    found = [
+        learn_lightgbm(
+            page_rows(data, pages, n_sessions), held_out, 20, 1, min_data_in_leaf=1, min_data_in_bin=1, **params
+        ).scores(data.features, 20)
+        for pages in (merged, merged.copied(1))
+    ]
+    assert np.abs(found[0] - found[1]).max() < 1e-5 * np.ptp(found[1])
+
+
+def test_xgboost_learns_other_positions_from_merged_pages(coarse):
+    """Why pages are repeated for it: what it learns of positions does not heed weights."""
+    pytest.importorskip("xgboost")
+    data, n_sessions, merged = coarse
+    held_out = page_rows(data, merged, n_sessions)
+    once, apart = (
+        learn_xgboost(page_rows(data, pages, n_sessions), held_out, 20, 1).biases["ti+"]
+        for pages in (merged, merged.copied(1))
+    )
+    assert np.abs(np.subtract(once, apart)).max() > 0.02
