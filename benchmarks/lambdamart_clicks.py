@@ -189,7 +189,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder with OHSUMED")
     parser.add_argument("--out", type=Path, required=True, help="results, one a line; added to")
     parser.add_argument("--sets", default=",".join(SETS), help="comma-separated")
-    parser.add_argument("--methods", nargs="*", default=list(METHODS), help="those whose names begin so")
+    parser.add_argument("--methods", nargs="*", default=METHODS, choices=METHODS, metavar="NAME")
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--clicks", type=int, default=10**7)
@@ -198,7 +198,6 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore", CoverageWarning)  # what comes of it is the point
-    chosen = [name for name in METHODS if name.startswith(tuple(options.methods))]
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     for name in [] if options.show else options.sets.split(","):
         for part in SETS[name][0]:
@@ -206,7 +205,7 @@ def main() -> None:
             for seed in seeds:
                 rows = lambdamart_clicks_table.read(options.out)
                 done = {row["method"] for row in rows if (row["set"], row["part"], row["seed"]) == (name, part, seed)}
-                if todo := [method for method in chosen if method not in done]:
+                if todo := [method for method in options.methods if method not in done]:
                     add = partial(_added, options.out)
                     run_cell(add, fold, (name, part, seed), todo, options.clicks, options.threads)
     found = lambdamart_clicks_table.summary(lambdamart_clicks_table.read(options.out))

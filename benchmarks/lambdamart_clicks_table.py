@@ -24,7 +24,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """By data set: the runs that have all methods of the set, and for each method what came of it."""
+    """By data set and method: what came of it in all its runs, beside the production ranker's and ours in the same."""
     return {name: _of_set([row for row in rows if row["set"] == name]) for name in dict.fromkeys(_sets(rows))}
 
 
@@ -33,29 +33,30 @@ def _sets(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _of_set(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    methods = list(dict.fromkeys(row["method"] for row in rows))
     cells: dict[tuple[str, int], dict[str, dict[str, Any]]] = {}
     for row in rows:
         cells.setdefault((row["part"], row["seed"]), {})[row["method"]] = row
-    whole = [cell for _, cell in sorted(cells.items()) if len(cell) == len(methods)]
-    for cell in whole:
+    for (part, seed), cell in cells.items():
         if len({row["fingerprint"] for row in cell.values()}) > 1:
-            where = f"{cell[LOW]['part']}, seed {cell[LOW]['seed']}"
-            raise DataError(f"{where}: results of several logs; expected the same clicks for all methods")
-    result: dict[str, Any] = {"runs": len(whole), "parts": len({cell[LOW]["part"] for cell in whole}), "methods": {}}
-    if not whole:
-        return result
-    values = {method: _values([cell[method] for cell in whole]) for method in methods}
-    chosen = {method: max(rules, key=lambda rule: rules[rule].mean()) for method, rules in values.items()}
-    columns = {method: values[method][chosen[method]] for method in methods}
-    for method in methods:
-        own = _compared(columns, method)
-        if len(values[method]) > 1:
-            own["rule"] = chosen[method]
-            own["by rule"] = {rule: float(column.mean()) for rule, column in values[method].items()}
-        rounds = [cell[method].get("rounds") for cell in whole]
-        own["rounds"] = [each.get(chosen[method]) if isinstance(each, dict) else each for each in rounds]
-        result["methods"][method] = own
+            raise DataError(f"{part}, seed {seed}: results of several logs; expected the same clicks for all methods")
+    whole = [cell for _, cell in sorted(cells.items()) if {LOW, HIGH, AWARE} <= set(cell)]
+    result = {}
+    for method in dict.fromkeys(row["method"] for row in rows):
+        if own := [cell for cell in whole if method in cell]:
+            result[method] = _of_method(own, method)
+    return result
+
+
+def _of_method(cells: list[dict[str, dict[str, Any]]], method: str) -> dict[str, Any]:
+    """Judged by the rule that serves it best on average, where there are several."""
+    values = _values([cell[method] for cell in cells])
+    rule = max(values, key=lambda each: values[each].mean())
+    low, high, aware = (_values([cell[name] for cell in cells])[""] for name in (LOW, HIGH, AWARE))
+    result = {"runs": len(cells), **_compared(values[rule], low, high, aware)}
+    rounds = [cell[method].get("rounds") for cell in cells]
+    result["rounds"] = [each[rule] if isinstance(each, dict) else each for each in rounds]
+    if len(values) > 1:
+        result |= {"rule": rule, "by rule": {each: float(column.mean()) for each, column in values.items()}}
     return result
 
 
@@ -66,28 +67,28 @@ def _values(cells: list[dict[str, Any]]) -> dict[str, np.ndarray]:
     return {rule: np.array([cell["by rule"][rule] for cell in cells]) for rule in RULES}
 
 
-def _compared(columns: dict[str, np.ndarray], method: str) -> dict[str, Any]:
+def _compared(own: np.ndarray, low: np.ndarray, high: np.ndarray, aware: np.ndarray) -> dict[str, Any]:
     """Mean, share of the gap, and policy-aware trees minus this one with half of its paired 95 % interval."""
-    low, high, own = columns[LOW].mean(), columns[HIGH].mean(), columns[method]
-    behind = columns[AWARE] - own
-    n = len(own)
+    behind, n = aware - own, len(own)
     half = student_quantile(0.95, n - 1) * float(behind.std(ddof=1)) / n**0.5 if n > 1 else float("nan")
-    share = float((own.mean() - low) / (high - low))
+    share = float((own.mean() - low.mean()) / (high.mean() - low.mean()))
     return {"dcg@5": float(own.mean()), "share": share, "aware minus this": float(behind.mean()), "half": half}
 
 
 def show(found: dict[str, Any]) -> None:
     """Tables in Markdown: all methods, then those that were judged by several rules."""
-    for name, own in found.items():
-        print(f"\n**{name}**, {own['runs']} runs\n")
-        print("| learner | DCG@5 | gap closed | policy-aware trees minus this | trees |\n|---|---|---|---|---|")
-        for method, row in own["methods"].items():
+    for name, methods in found.items():
+        print(f"\n**{name}**\n")
+        print(
+            "| learner | runs | DCG@5 | gap closed | policy-aware trees minus this | trees |\n|---|---|---|---|---|---|"
+        )
+        for method, row in methods.items():
             behind = "" if method == AWARE else f"{row['aware minus this']:+.3f} ± {row['half']:.3f}"
             trees = "" if None in row["rounds"] or "linear" in method else f"{np.median(row['rounds']):.0f}"
-            rule = f" ({RULES[row['rule']]})" if "rule" in row else ""
-            print(f"| {method}{rule} | {row['dcg@5']:.3f} | {row['share']:.0%} | {behind} | {trees} |")
-        print(f"\n| learner | {' | '.join(RULES.values())} |\n|---|---|---|---|")
-        for method, row in own["methods"].items():
+            columns = (method, str(row["runs"]), f"{row['dcg@5']:.3f}", f"{row['share']:.0%}", behind, trees)
+            print(f"| {' | '.join(columns)} |")
+        print(f"\n| stopped by | {' | '.join(RULES.values())} |\n|---|---|---|---|")
+        for method, row in methods.items():
             if "by rule" in row:
                 means = [f"{row['by rule'][rule]:.3f}" for rule in RULES]
                 print(f"| {method} | {' | '.join(means)} |")
