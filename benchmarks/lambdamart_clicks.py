@@ -44,21 +44,35 @@ from counterrank.experiments.production import train_production
 K, EXAM = 5, inverse_rank(5)
 ROUNDS, STEP = 100, 5  # the others' scores are looked at after every STEP trees
 SETS = {"ohsumed": (("Fold1", "Fold2", "Fold3"), 2), "synthetic:mslr": (("synthetic",), 3)}
-LEARNERS = ("naive", "policy-oblivious", "rerank", "policy-aware", "full-information")
-OURS = ("production", *(f"{name}, trees" for name in LEARNERS), "policy-aware, linear", "full-information, linear")
+# what ours learn: which model, which loss with which cutoff
+MODELS: dict[str, tuple[str, str, int]] = {
+    "trees": ("lambdamart", "lambdarank", 30),
+    "trees, DCG bound": ("lambdamart", "dcg-logistic", K),
+    "trees, truncated LambdaLoss": ("lambdamart", "lambdaloss-truncated", K),
+    "linear": ("linear", "lambdaloss-truncated", K),
+}
+BEST = ("policy-aware", "full-information")
+OURS = (
+    "production",
+    *(f"{name}, trees" for name in ("naive", "policy-oblivious", "rerank", *BEST)),
+    *(f"{name}, {model}" for model in list(MODELS)[1:] for name in BEST),
+)
 LIGHTGBM: dict[str, dict[str, Any]] = {
     "LightGBM position=": {},
     "LightGBM position=, regularised": {"lambdarank_position_bias_regularization": 0.5},
     "LightGBM position=, no norm": {"lambdarank_norm": False},
     "LightGBM without position=": {"with_positions": False},
 }
-RATES = "LightGBM position=, click rates"
+RATES: dict[str, dict[str, Any]] = {
+    "LightGBM position=, click rates": {},
+    "LightGBM without position=, click rates": {"with_positions": False},
+}
 XGBOOST: dict[str, dict[str, Any]] = {
     "XGBoost unbiased": {},
     "XGBoost unbiased, bias norm 0": {"lambdarank_bias_norm": 0.0},
     "XGBoost unbiased, pairwise": {"objective": "rank:pairwise"},
 }
-METHODS = (*OURS, *LIGHTGBM, RATES, *XGBOOST)
+METHODS = (*OURS, *LIGHTGBM, *RATES, *XGBOOST)
 
 
 def read_part(folder: Path, part: str) -> Fold:
@@ -119,19 +133,18 @@ def ours(log: Log, name: str) -> dict[str, float]:
     """A ranker of this library, judged; trees where its name says so."""
     if name == "production":
         return {"dcg@5": log.judged(log.production.predict(log.fold.test))}
-    estimator, model = name.split(", ")
+    estimator, model = name.split(", ", 1)
     if estimator == "full-information":
         weights = [full_information(data, log.threshold) for data in (log.train, log.held_out)]
     else:
         weights = [weigher(estimator, clicks, EXAM)() for clicks in (log.clicks, log.held_out_clicks)]
-    settings: dict[str, Any] = {"model": "linear", "max_epochs": 100}
-    if model == "trees":
+    kind, loss, cutoff = MODELS[model]
+    settings: dict[str, Any] = {"max_epochs": 100}
+    if kind == "lambdamart":
         params = {"num_leaves": click_learners.LEAVES}
-        settings = {
-            "model": "lambdamart", "max_epochs": ROUNDS, "patience": ROUNDS, "params": params,
-            "learning_rate": click_learners.LEARNING_RATE,
-        }  # fmt: skip
-    ranker = Ranker("lambdaloss-truncated", K, seed=log.seed, threads=log.threads, **settings)
+        rate = click_learners.LEARNING_RATE
+        settings = {"max_epochs": ROUNDS, "patience": ROUNDS, "params": params, "learning_rate": rate}
+    ranker = Ranker(loss, cutoff, kind, metric=f"dcg@{K}", seed=log.seed, threads=log.threads, **settings)
     ranker.fit(log.train, weights[0], validation=(log.held_out, weights[1]))
     return {"dcg@5": log.judged(ranker.predict(log.fold.test)), "rounds": ranker.best_epoch_}
 
@@ -159,10 +172,10 @@ def computed(log: Log, names: list[str]) -> Iterator[tuple[str, dict[str, Any]]]
             rows = click_learners.page_rows(log.train, pages(), log.clicks.n_sessions)
             for name in wanted:
                 yield name, theirs(log, learn(rows, log.held_out_rows, ROUNDS, threads, **settings[name]))
-    if RATES in names:
+    for name in (each for each in RATES if each in names):
         rows = click_learners.click_rate_rows(log.train, log.clicks)
         held_out = click_learners.click_rate_rows(log.held_out, log.held_out_clicks)
-        yield RATES, theirs(log, click_learners.learn_lightgbm(rows, held_out, ROUNDS, threads))
+        yield name, theirs(log, click_learners.learn_lightgbm(rows, held_out, ROUNDS, threads, **RATES[name]))
 
 
 def run_cell(add: Callable[[dict[str, Any]], None], fold: Fold, cell: tuple[str, str, int], todo: list[str],

@@ -1,0 +1,71 @@
+"""The benchmark of LambdaMART from clicks: how results are put together, and which rows its learners are given."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from benchmarks.click_learners import Boosted, click_rate_rows
+from benchmarks.lambdamart_clicks import ROUNDS, STEP, Log, theirs
+from benchmarks.lambdamart_clicks_table import AWARE, HIGH, LOW, read, summary
+
+from counterrank import make_fold
+from counterrank.clicks.counts import ClickCounts
+from counterrank.common.errors import DataError
+from counterrank.data import RankingData
+
+
+def row(method, seed, **more):
+    return {"set": "s", "part": "p", "seed": seed, "fingerprint": seed, "method": method, **more}
+
+
+def test_shares_and_paired_differences_by_hand():
+    rows = [row(LOW, 0, **{"dcg@5": 1.0}), row(HIGH, 0, **{"dcg@5": 2.0}), row(AWARE, 0, **{"dcg@5": 1.9})]
+    rows += [row(LOW, 1, **{"dcg@5": 1.0}), row(HIGH, 1, **{"dcg@5": 3.0}), row(AWARE, 1, **{"dcg@5": 2.5})]
+    rounds = {"own": 1, "aware": 5, "all": 100}
+    rows += [row("x", 0, **{"by rule": {"own": 1.0, "aware": 1.5, "all": 1.2}, "rounds": rounds})]
+    rows += [row("x", 1, **{"by rule": {"own": 1.9, "aware": 1.7, "all": 1.2}, "rounds": rounds})]
+    rows += [row("x", 2, **{"by rule": {"own": 9.0, "aware": 0.0, "all": 0.0}, "rounds": rounds})]  # nothing beside it
+    found = summary(rows)["s"]
+    assert found[AWARE]["share"] == pytest.approx(((1.9 + 2.5) / 2 - 1.0) / ((2.0 + 3.0) / 2 - 1.0))
+    assert (found["x"]["runs"], found["x"]["rule"], found["x"]["rounds"]) == (2, "aware", [5, 5])
+    assert found["x"]["dcg@5"] == pytest.approx((1.5 + 1.7) / 2)
+    assert found["x"]["aware minus this"] == pytest.approx(((1.9 - 1.5) + (2.5 - 1.7)) / 2)
+    # differences 0.4 and 0.8: standard error 0.2, t with one degree of freedom 12.706
+    assert found["x"]["half"] == pytest.approx(12.706 * 0.2, rel=1e-4)
+
+
+def test_results_of_other_clicks_are_not_mixed():
+    rows = [row(LOW, 0, **{"dcg@5": 1.0}), {**row(HIGH, 0, **{"dcg@5": 2.0}), "fingerprint": 1}]
+    with pytest.raises(DataError, match="p, seed 0: results of several logs"):
+        summary(rows)
+
+
+def test_an_unfinished_line_is_left_out(tmp_path):
+    path = tmp_path / "results.jsonl"
+    assert read(path) == []
+    path.write_text(json.dumps({"a": 1}) + '\n{"a": ')
+    assert read(path) == [{"a": 1}]
+
+
+def test_trees_are_chosen_by_each_rule():
+    """Scores that are best after 10 trees, the other way round otherwise."""
+    fold = make_fold("yahoo", 60)
+    log = Log(fold, 3, 0, 5000, 1)
+
+    def scores(features, n):
+        data = fold.test if len(features) == fold.test.n_docs else fold.validation
+        return data.labels * (1.0 if n == 2 * STEP else -1.0)
+
+    found = theirs(log, Boosted(scores, STEP, {}))
+    assert found["rounds"] == {"own": STEP, "aware": 2 * STEP, "all": ROUNDS}
+    assert found["by rule"]["aware"] > found["by rule"]["own"] == found["by rule"]["all"]
+
+
+def test_click_rates_of_all_candidates():
+    data = RankingData(np.zeros((4, 1), np.float32), [0, 4])
+    cells = np.array([1, 0, 3]), np.array([1, 2, 2]), np.array([9, 6, 3]), np.array([3, 1, 0])
+    rows = click_rate_rows(data, ClickCounts("", np.array([0, 4]), np.array([9]), *cells))
+    assert rows.labels.tolist() == [17, 33, 0, 0]  # 1 of 6, 3 of 9, never shown, never clicked
+    assert rows.positions.tolist() == [2, 1, 2, 2]
