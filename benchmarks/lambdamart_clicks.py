@@ -221,7 +221,9 @@ def main() -> None:
                 if todo := [method for method in options.methods if method not in done]:
                     add = partial(_added, options.out)
                     run_cell(add, fold, (name, part, seed), todo, options.clicks, options.threads)
-    found = lambdamart_clicks_table.summary(lambdamart_clicks_table.read(options.out))
+    rows = lambdamart_clicks_table.read(options.out)
+    rows.sort(key=lambda row: (list(SETS).index(row["set"]), METHODS.index(row["method"])))
+    found = lambdamart_clicks_table.summary(rows)
     if options.json:
         print(json.dumps(found, indent=2))
     else:

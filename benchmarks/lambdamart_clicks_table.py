@@ -85,7 +85,8 @@ def show(found: dict[str, Any]) -> None:
         for method, row in methods.items():
             behind = "" if method == AWARE else f"{row['aware minus this']:+.3f} ± {row['half']:.3f}"
             trees = "" if None in row["rounds"] or "linear" in method else f"{np.median(row['rounds']):.0f}"
-            columns = (method, str(row["runs"]), f"{row['dcg@5']:.3f}", f"{row['share']:.0%}", behind, trees)
+            share = f"{100 * row['share']:.0f} %"
+            columns = (method, str(row["runs"]), f"{row['dcg@5']:.3f}", share, behind, trees)
             print(f"| {' | '.join(columns)} |")
         print(f"\n| stopped by | {' | '.join(RULES.values())} |\n|---|---|---|---|")
         for method, row in methods.items():
