@@ -39,7 +39,6 @@ SETS = {
     "mq2008": (("mq2008/Fold1", "mq2008/Fold2"), 1),
     "mslr-sample": (("mslr-sample",), 2),
     "synthetic:mslr": (("mslr",), 3),
-    "synthetic:yahoo": (("yahoo",), 3),
 }
 MODELS = ("linear", "mlp", "lambdamart")
 ESTIMATORS = ("naive", "policy-oblivious", "rerank", "policy-aware")

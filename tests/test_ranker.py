@@ -232,7 +232,7 @@ def test_fitting_again_replaces_everything_and_a_failure_nothing():
 
 BAD_SETTINGS = [
     ({"loss": "hinge"}, r"^loss='hinge': expected one of arp-hinge, arp-logistic, "),
-    ({"loss": None}, r"^loss=None: expected one of "),
+    ({"loss": 5}, r"^loss=5: expected one of "),
     ({"k": 0}, r"^k=0: expected a whole number of at least 1, or None"),
     ({"k": 2.5}, r"^k=2\.5: expected a whole number"),
     ({"loss": "arp-hinge", "k": 5}, r"^k=5: arp-hinge has no cutoff; leave k out"),

@@ -144,3 +144,23 @@ def test_a_model_of_another_kind_is_refused():
         cr.Ranker(params=[3]).fit(DATA, WEIGHTS)
     with pytest.raises(cr.CounterrankError, match=r"^batch_queries=4: lambdamart learns from all queries"):
         cr.Ranker(model="lambdamart", batch_queries=4).fit(DATA, WEIGHTS)
+
+
+DEFAULTS = {
+    "linear": ("lambdaloss-truncated", 100, 20, 1, "query"),
+    "mlp": ("lambdaloss-truncated", 100, 20, 16, "query"),
+    "lambdamart": ("lambdarank", 300, 100, 1, "none"),
+}
+
+
+@pytest.mark.parametrize("model", DEFAULTS)
+def test_what_is_left_open_is_the_model_s_own(model):
+    ranker = cr.Ranker(model=model)
+    found = ranker._settings()
+    assert (found.max_epochs, found.patience, found.batch_queries, found.normalize) == DEFAULTS[model][1:]
+    assert ranker._named_loss().name == DEFAULTS[model][0]
+    assert ranker.get_params()["loss"] is None
+    told = cr.Ranker("arp-hinge", model=model, max_epochs=7, patience=3, normalize="standard")
+    found = told._settings()
+    assert (found.max_epochs, found.patience, found.normalize) == (7, 3, "standard")
+    assert told._named_loss().name == "arp-hinge"
