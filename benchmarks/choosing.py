@@ -38,12 +38,13 @@ SETS = {
     "ohsumed": (("ohsumed/Fold1", "ohsumed/Fold2", "ohsumed/Fold3"), 2),
     "mq2008": (("mq2008/Fold1", "mq2008/Fold2"), 1),
     "mslr-sample": (("mslr-sample",), 2),
-    "synthetic:mslr": (("mslr",), 3),
+    "synthetic:mslr": (("mslr:1500",), 3),
 }
+# more and more queries to learn from: three fifths of these
+SIZES = {f"synthetic:mslr, {n} queries": ((f"mslr:{n}",), 3) for n in (250, 1000, 4000, 16000)}
 MODELS = ("linear", "mlp", "lambdamart")
 ESTIMATORS = ("naive", "policy-oblivious", "rerank", "policy-aware")
 LABELS = "full-information"
-QUERIES = 1500
 METRICS = ("dcg@5", "ndcg@5", "arp")
 K = 5
 
@@ -67,6 +68,8 @@ def cells(seeds: int) -> Iterator[Cell]:
     evidence = ((LABELS, 0), ("policy-aware", 10**6))
     for seed, (name, fold), model, by in itertools.product(range(seeds), everywhere, MODELS, evidence):
         yield Cell(name, fold, seed, model, KINDS[model].loss, *by)
+    for name, model in itertools.product(SIZES, MODELS):
+        yield Cell(name, SIZES[name][0][0], 0, model, KINDS[model].loss, LABELS, 0)
     for seed, (name, fold), model, estimator, power in itertools.product(
         range(seeds), some, ("linear", "lambdamart"), ESTIMATORS, (3, 4, 5, 6, 7)
     ):
@@ -79,12 +82,13 @@ def cells(seeds: int) -> Iterator[Cell]:
 
 @cache
 def load(folder: Path, fold: str) -> Fold:
-    return read_fold(folder / fold) if (folder / fold).exists() else make_fold(fold, QUERIES, seed=0)
+    shape, colon, size = fold.partition(":")
+    return make_fold(shape, int(size), seed=0) if colon else read_fold(folder / fold)
 
 
 def run_cell(folder: Path, cell: Cell) -> dict[str, Any]:
     """Train the ranker and judge it by the labels of the test part."""
-    fold, threshold = load(folder, cell.fold), SETS[cell.data][1]
+    fold, threshold = load(folder, cell.fold), (SETS | SIZES)[cell.data][1]
     production, _ = train_production(fold.train, 0.01, threshold, cell.seed, 1)
 
     def weigh(part: Any, clicks: int, number: int) -> Any:
