@@ -27,11 +27,21 @@ def blocks(language):
 
 
 def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
-    (code,) = blocks("python")
+    code, _ = blocks("python")
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {})
     assert "dcg@5" in capsys.readouterr().out
     assert (tmp_path / "ranker" / "model.json").is_file()
+
+
+def test_the_example_of_other_models_runs(tmp_path, monkeypatch, capsys):
+    for package in ("lightgbm", "onnx", "torch"):
+        pytest.importorskip(package)
+    _, code = blocks("python")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})
+    assert "features that count most" in capsys.readouterr().out
+    assert (tmp_path / "trees.onnx").is_file()
 
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
