@@ -36,6 +36,7 @@ def ranker_of(model, kind, **settings):
     ranker = cr.Ranker(model=kind, **settings)
     ranker.model_ = model
     ranker.n_features_ = model.n_features
+    ranker.kind_ = kind
     ranker.loss_ = ranker._named_loss().name
     ranker.metric_, ranker.learning_rate_, ranker.best_epoch_, ranker.history_ = "dcg", 0.1, 1, []
     ranker._importances = None

@@ -155,7 +155,7 @@ def test_scales_beyond_float32_are_refused(tmp_path):
 
 def test_onnx_tells_what_it_is():
     onnx = pytest.importorskip("onnx")
-    ranker = linear_ranker([1.0, 2.0], Scaler("query", np.zeros(2), np.ones(2)), loss="lambdaloss-truncated", k=5)
+    ranker = linear_ranker([1.0, 0.0], Scaler("query", np.zeros(2), np.ones(2)), loss="lambdaloss-truncated", k=5)
     content = written(ranker, "onnx", features={1: "title_bm25"}, name="mine")
     model = onnx.load_from_string(content)
     onnx.checker.check_model(model, full_check=True)
@@ -165,6 +165,8 @@ def test_onnx_tells_what_it_is():
     assert (model.producer_name, model.producer_version) == ("counterrank", cr.__version__)
     assert model.graph.name == "mine"
     assert content == written(ranker, "onnx", features={1: "title_bm25"}, name="mine")  # one model, one file
+    with pytest.raises(cr.CounterrankError, match="no name for feature 1, which the model uses"):
+        written(ranker, "onnx", features={2: "body_bm25"})
 
 
 def test_onnx_scales_each_query_by_itself():

@@ -83,14 +83,25 @@ def test_other_wrong_names(ranker, tmp_path):
 
 def test_many_missing_names_are_counted():
     with pytest.raises(cr.CounterrankError, match="1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more"):
-        feature_names({}, 12).of(range(12))
+        feature_names({13: "a"}, 13).of(range(12))
+
+
+@pytest.mark.parametrize("text", ["", "\n", "{}", "[]"])
+def test_a_file_without_names_is_refused(tmp_path, text):
+    (tmp_path / "names").write_text(text)
+    with pytest.raises(cr.CounterrankError, match="no names in it; leave it out"):
+        feature_names(tmp_path / "names", 3)
 
 
 def test_without_names_features_are_numbered_and_that_is_said(ranker, tmp_path):
     exported = cr.export.write(ranker, tmp_path / "model", to="es-ltr")
     assert exported.features == {1: "feature_1", 3: "feature_3"}
-    assert "since no names were given" in exported.notes[-1]
-    assert cr.export.write(ranker, tmp_path / "model", to="es-ltr", features=["a", "b", "c"]).notes == ()
+    assert any("since no names were given" in note for note in exported.notes)
+    (note,) = cr.export.write(ranker, tmp_path / "model", to="es-ltr", features=["a", "b", "c"]).notes
+    assert "unscaled features in float32" in note
+    assert cr.export.write(ranker, tmp_path / "model", to="onnx", features=["a", "b", "c"]).notes == ()
+    with pytest.raises(cr.CounterrankError, match="tree_format='ranklib': is for trees in es-ltr; leave it out"):
+        cr.export.write(ranker, tmp_path / "model", to="solr", tree_format="ranklib")
 
 
 def test_an_older_file_stays_when_the_export_fails(ranker, tmp_path):

@@ -103,7 +103,7 @@ def test_other_modules_are_refused(name, tmp_path):
 
 
 REFUSED = [
-    ("es-ltr", "none", "es-ltr knows no networks; export to onnx or solr, or train linear or lambdamart"),
+    ("es-ltr", "none", "es-ltr knows no networks; export to onnx, or train linear or lambdamart with"),
     ("solr", "query", "which solr cannot; train with normalize='standard' or 'none', or export to onnx"),
     ("lightgbm", "none", "only trees go to lightgbm"),
     ("json", "none", "only linear models go to json"),

@@ -171,9 +171,11 @@ def test_params_reach_lightgbm_also_by_other_names():
 
 
 REFUSED = [
-    ({"objective": "binary"}, r"params: objective is not passed on; the loss is Ranker\(loss=...\)"),
+    ({"use_quantized_grad": True}, r"params: use_quantized_grad is not passed on; with it trees depend on the number"),
+    ({"lambdarank_truncation_level": 5}, r"not passed on; the cutoff is k= \(--k\)"),
+    ({"objective": "binary"}, r"params: objective is not passed on; it is loss= \(--loss\)"),
     ({"n_estimators": 5}, r"params: n_estimators is not passed on; .*max_epochs"),
-    ({"eta": 0.5}, r"params: eta is not passed on; it is Ranker\(learning_rate=...\)"),
+    ({"eta": 0.5}, r"params: eta is not passed on; it is learning_rate= \(--learning-rate\)"),
     ({"random_state": 0}, "params: random_state is not passed on"),
     ({"num_threads": 2}, "params: num_threads is not passed on"),
     ({"early_stopping_rounds": 2}, "params: early_stopping_rounds is not passed on; .*patience"),

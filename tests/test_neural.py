@@ -307,7 +307,7 @@ def test_a_module_that_breaks_later_is_told_of():
     ("model", "params", "message"),
     [
         ("mlp", {"layers": 3}, "params: 'layers' is unknown; mlp has hidden, dropout, weight_decay, device"),
-        ("mlp", {"hidden": 64}, r"hidden=64: expected sizes of layers, such as \(128, 64\)"),
+        ("mlp", {"hidden": 64}, r"hidden=64: expected sizes of layers, such as \[128, 64\]"),
         ("mlp", {"hidden": (64, 0)}, r"hidden=\(64, 0\): expected sizes"),
         ("mlp", {"hidden": "64"}, "hidden='64': expected sizes"),
         ("mlp", {"dropout": 1.0}, "dropout=1.0: expected a number from 0 to below 1"),

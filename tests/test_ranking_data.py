@@ -56,15 +56,15 @@ BIG = 2**63
         ({"features": [[1j]] * 3}, "features: type complex128; expected real numbers"),
         (
             {"features": [[1, 2], [3, np.nan], [5, 6]]},
-            "features: document 1 of query 0 (row 1) has nan as feature 1; expected finite float32 numbers",
+            "features: document 1 of query 0 (row 1) has nan in column 1; expected finite float32 numbers",
         ),
         (
             {"features": [[1, 2], [3, 4], [-np.inf, 6]]},
-            "features: document 0 of query 1 (row 2) has -inf as feature 0; expected finite float32 numbers",
+            "features: document 0 of query 1 (row 2) has -inf in column 0; expected finite float32 numbers",
         ),
         (
             {"features": [[1e39, 2], [3, 4], [5, 6]]},
-            "features: document 0 of query 0 (row 0) has inf as feature 0; expected finite float32 numbers",
+            "features: document 0 of query 0 (row 0) has inf in column 0; expected finite float32 numbers",
         ),
         ({"offsets": [0]}, "offsets: shape (1,); expected one dimension with at least two entries (one query)"),
         ({"offsets": [0.0, 3.0]}, "offsets: type float64; expected whole numbers"),

@@ -49,6 +49,23 @@ def test_clone_gives_an_untrained_twin():
     assert twin.fit(DATA, WEIGHTS).predict(DATA).tolist() == ranker.predict(DATA).tolist()
 
 
+def test_a_search_over_settings_with_scikit_learn_s_own_tools():
+    selection = pytest.importorskip("sklearn.model_selection")
+    check_is_fitted = pytest.importorskip("sklearn.utils.validation").check_is_fitted
+
+    def judge(ranker, features, weights):  # told neither queries nor ids: the parts of a fold are one query to it
+        return float(np.corrcoef(ranker.predict(features), weights)[0, 1])
+
+    search = selection.GridSearchCV(
+        cr.Ranker("arp-hinge", learning_rate=0.1, normalize="none"), {"max_epochs": [1, 5]},
+        cv=selection.GroupKFold(2), scoring=judge, error_score="raise",
+    ).fit(DATA.features, WEIGHTS, groups=QID, qid=QID)  # fmt: skip
+    assert search.best_params_["max_epochs"] in (1, 5)
+    check_is_fitted(search.best_estimator_)
+    with pytest.raises(ValueError, match="not fitted"):
+        check_is_fitted(cr.Ranker())
+
+
 @pytest.mark.parametrize("queries", ["qid", "group"])
 def test_plain_arrays_are_as_good_as_ranking_data(queries):
     given = {"qid": QID} if queries == "qid" else {"group": DATA.lengths}
@@ -109,7 +126,9 @@ def test_queries_that_do_not_fit_are_refused(given, message):
         cr.Ranker().fit(np.ones((3, 2)), [1.0, 0.0, 0.0], **given)
 
 
-@pytest.mark.parametrize("validation", [(DATA.features, WEIGHTS), 5, (DATA.features,)], ids=["pair", "number", "one"])
+@pytest.mark.parametrize(
+    "validation", [(DATA.features, WEIGHTS), 5, (DATA.features,), ()], ids=["pair", "number", "one", "none"]
+)
 def test_validation_beside_a_matrix(validation):
     with pytest.raises(cr.CounterrankError, match=r"^validation: expected \(X, weights, qid\) beside a matrix"):
         cr.Ranker().fit(DATA.features, WEIGHTS, validation, qid=QID)
@@ -131,6 +150,18 @@ def test_importances_are_shares():
     assert (ranker.feature_importances_ >= 0.0).all()
     with pytest.raises(cr.CounterrankError, match="not trained yet"):
         print(cr.Ranker().feature_importances_)
+
+
+def test_what_is_not_learned_yet_is_not_an_attribute():
+    assert not hasattr(cr.Ranker(), "feature_importances_")
+    assert not hasattr(cr.Ranker(), "n_features_in_")
+
+
+@pytest.mark.parametrize("features", [3.0, None, np.zeros((0, 6)), [1.0]], ids=["number", "none", "no rows", "a row"])
+def test_what_cannot_be_scored_is_refused(features):
+    ranker = cr.Ranker(max_epochs=1, learning_rate=0.1).fit(DATA, WEIGHTS)
+    with pytest.raises(cr.CounterrankError, match=r"^X: "):
+        ranker.predict(features)
 
 
 def test_a_model_of_another_kind_is_refused():

@@ -102,6 +102,8 @@ CHANGES = [
     ({"settings": {"loss": "arp-hinge", "seed": 0, "depth": 3}}, "model.json lacks or misuses .*depth"),
     ({"settings": {"loss": 5, "seed": 0}}, "loss is 5 in model.json; expected a name"),
     ({"settings": {"loss": "arp-hinge", "seed": -1}}, "seed is -1 in model.json; expected a whole number"),
+    ({"model": "lambdamart"}, "model 'lambdamart', but 'linear' in its settings; the file is damaged"),
+    ({"history": {"a": 1}}, "model.json lacks or misuses"),
     ({"version": True}, "version True; this counterrank reads version 1"),
     ({"settings": []}, "model.json lacks or misuses"),
     ({"learning_rate": "x"}, "model.json lacks or misuses"),
@@ -274,3 +276,18 @@ def test_a_failure_in_the_middle_leaves_the_old_one(ranker, folder, tmp_path, mo
             ranker.save(target)
     assert contents(tmp_path) == before
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_what_was_trained_is_saved_whatever_the_settings_say_by_now(tmp_path):
+    ranker = trained().set_params(model="lambdamart")
+    ranker.save(tmp_path / "ranker")
+    loaded = cr.Ranker.load(tmp_path / "ranker")
+    assert (loaded.model, loaded.kind_) == ("linear", "linear")
+    assert loaded.predict(DATA).tolist() == ranker.predict(DATA).tolist()
+
+
+def test_settings_of_arrays_come_back_as_lists(tmp_path):
+    ranker = trained()
+    ranker.params = {"monotone_constraints": np.zeros(3, int)}
+    ranker.save(tmp_path / "ranker")
+    assert cr.Ranker.load(tmp_path / "ranker").params == {"monotone_constraints": [0, 0, 0]}

@@ -38,13 +38,13 @@ def explain(
     rows = _rows(ranker, features)
     used = sum(row["importance"] > 0.0 for row in rows)
     if json:
-        print_json({"model": str(model), "kind": ranker.model, "features_used": used, "features": rows[:top]})
+        print_json({"model": str(model), "kind": ranker.kind_, "features_used": used, "features": rows[:top]})
         return
     largest = max(rows[0]["importance"], 1e-300)
     own = [name for name in rows[0] if name not in ("number", "name", "importance")]
     shown = [row for row in rows[:top] if row["importance"] > 0.0]
     print_table(
-        f"{model}: {ranker.model}, {ranker.loss_}; {used:,} of {len(rows):,} features in use",
+        f"{model}: {ranker.kind_}, {ranker.loss_}; {used:,} of {len(rows):,} features in use",
         ("feature", "name", "importance", *own, " "),
         [
             (
@@ -56,6 +56,7 @@ def explain(
             )
             for row in shown
         ],
+        left=("name", " "),
     )
     if len(shown) < used:
         say(f"{used - len(shown):,} more are in use; --top {used} shows them all.")
@@ -74,7 +75,7 @@ def _rows(ranker: Ranker, features: Path | None) -> list[dict[str, Any]]:
         details["splits"] = learned.booster.feature_importance("split").tolist()
     else:
         raise CounterrankError(
-            f"model: {ranker.model}; a network does not tell which features it goes by, linear models and trees do"
+            f"model: {ranker.kind_}; a network does not tell which features it goes by, linear models and trees do"
         )
     names = feature_names(features, ranker.n_features_).by_feature
     shares = ranker.feature_importances_

@@ -63,6 +63,7 @@ def main() -> None:
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), _leave)
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads of LightGBM and torch that spin starve each other
     if len(sys.argv) == 1:
         sys.argv.append("--help")
     try:

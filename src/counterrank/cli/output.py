@@ -15,8 +15,8 @@ def print_json(content: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(content, indent=2) + "\n")
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A table; the first column names the row, the others hold numbers or words."""
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], left: Sequence[str] = ()) -> None:
+    """A table; the first column names the row, the others hold numbers or words; those named in `left` begin there."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -25,7 +25,9 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
     # names of files may look like markup
     for i, column in enumerate(columns):
         words = all(isinstance(row[i], str) for row in rows) and any(" " in row[i].strip() for row in rows)
-        table.add_column(Text(column), justify="left" if i == 0 or words else "right", overflow="fold")
+        table.add_column(
+            Text(column), justify="left" if i == 0 or words or column in left else "right", overflow="fold"
+        )
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row))
     console = Console()

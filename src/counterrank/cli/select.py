@@ -21,11 +21,13 @@ from counterrank.cli.options import (
     Logger,
     ModelKind,
     Noise,
+    Params,
     Part,
     Policy,
     Seed,
     Target,
     Threads,
+    parse_params,
 )
 from counterrank.cli.output import heard, print_json, print_table, say
 from counterrank.common.errors import CounterrankError
@@ -47,6 +49,7 @@ def select(
     ] = None,
     k: Annotated[int | None, typer.Option(help="The cutoff of those losses that have one.")] = None,
     model: ModelKind = "linear",
+    param: Params = None,
     out: Annotated[Path | None, typer.Option(help="Where to save the chosen ranker.")] = None,
     metric: Annotated[str, typer.Option(help="arp, dcg, dcg@k or precision@k.")] = "dcg@5",
     part: Part = "validation",
@@ -88,7 +91,20 @@ def select(
             if part == "train":
                 raise CounterrankError("--part: the losses are trained on the train part; expected another to judge by")
             parts["train"] = choose_part(opened, "train", data)
-            candidates |= _train(losses.split(","), k, model, source, parts, judged, counts, rho, metric, threads, seed)
+            candidates |= _train(
+                losses.split(","),
+                k,
+                model,
+                parse_params(param),
+                source,
+                parts,
+                judged,
+                counts,
+                rho,
+                metric,
+                threads,
+                seed,
+            )
         wide = {name: widened(judged, ranker, data) for name, ranker in candidates.items()}
         scores = [ranker.predict(wide[name]) for name, ranker in candidates.items()]
         found = choose(
@@ -139,6 +155,7 @@ def _train(
     losses: list[str],
     k: int | None,
     model: str,
+    params: dict[str, Any] | None,
     source: ClickSource,
     parts: dict[str, RankingData],
     judged: RankingData,
@@ -160,6 +177,6 @@ def _train(
     trained = {}
     for name, loss in named.items():
         cutoff = k if loss.takes_k else None
-        ranker = Ranker(loss=name, k=cutoff, model=model, metric=metric, threads=threads, seed=seed)
+        ranker = Ranker(loss=name, k=cutoff, model=model, params=params, metric=metric, threads=threads, seed=seed)
         trained[name] = ranker.fit(training, weights, validation=(judged, held_out))
     return trained

@@ -275,7 +275,7 @@ def _rate(text: str) -> float | str:
 def _summary(ranker: Ranker, training: RankingData, seconds: float, out: Path) -> dict[str, Any]:
     best = ranker.history_[ranker.best_epoch_ - 1]
     return {
-        "kind": ranker.model,
+        "kind": ranker.kind_,
         "loss": ranker.loss_,
         "k": ranker.k,
         "queries": training.n_queries,

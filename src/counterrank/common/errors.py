@@ -33,6 +33,10 @@ class ExportError(CounterrankError):
     """A model that a target cannot hold faithfully, or names that do not fit it."""
 
 
+class NotTrainedError(CounterrankError, AttributeError):
+    """A ranker was asked for what it has not learned yet."""
+
+
 class NothingToLearnError(CounterrankError):
     """Weights that tell no document from another."""
 

@@ -46,7 +46,7 @@ def check_finite(features: Float32Array, offsets: IntArray) -> None:
             query = int(np.searchsorted(offsets, row, side="right")) - 1
             raise DataError(
                 f"features: document {row - offsets[query]} of query {query} (row {row}) has "
-                f"{features[row, column]} as feature {column}; expected finite float32 numbers"
+                f"{features[row, column]} in column {column}; expected finite float32 numbers"
             )
 
 

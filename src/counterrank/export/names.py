@@ -61,6 +61,8 @@ def feature_names(naming: Naming | None, n_features: int) -> Names:
         pairs = list(enumerate(content, start=1))
     else:
         raise ExportError(f"{where}: expected an object, a list or lines of names, got {type(content).__name__}")
+    if not pairs:
+        raise ExportError(f"{where}: no names in it; leave it out, or name the features")
     return Names(_checked(pairs, n_features, where), given=True)
 
 

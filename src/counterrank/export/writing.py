@@ -101,6 +101,8 @@ def write(
     """
     make = _WRITERS[check_choice(to, TARGETS, "to")]
     check_choice(tree_format, TREE_FORMATS, "tree_format")
+    if tree_format != TREE_FORMATS[0] and not (to == "es-ltr" and isinstance(ranker.model_, TreesModel)):
+        raise ExportError(f"tree_format={tree_format!r}: is for trees in es-ltr; leave it out")
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise ExportError(f"name={printable(repr(name))}: expected a name on one line")
     job = _Job(ranker, feature_names(features, ranker.n_features_in_), name, tree_format, {}, [])
@@ -110,6 +112,11 @@ def write(
         raise ExportError("trees: too deep to be written; train with max_depth") from None
     if not job.names.given and job.features:
         job.notes.append("features are called feature_1, feature_2 and so on, since no names were given")
+    if to in ("es-ltr", "solr") and not isinstance(job.model, TreesModel) and job.model.scaler.kind == "none":
+        job.notes.append(
+            "search engines add up unscaled features in float32, which loses small differences of large values; "
+            "normalize='standard' keeps them"
+        )
     with atomic_file(path) as temporary:
         temporary.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
     return Exported(Path(path), to, job.features, tuple(job.notes))
@@ -125,8 +132,7 @@ def _to_onnx(job: _Job) -> bytes:
         graph.forest(graph.seen(in_graph), _forest(model))
     else:
         graph.network(graph.seen(scaler), _layers(model))
-    if job.names.given:
-        job.label(sorted(job.names.by_feature))
+    _label_all(job)
     loss = job.ranker.loss_
     labels = [job.names.by_feature.get(feature, "") for feature in range(model.n_features)]
     notes = {"loss": loss, "k": job.ranker.k, "normalize": scaler.kind, "feature_names": labels}
@@ -135,12 +141,15 @@ def _to_onnx(job: _Job) -> bytes:
 
 def _to_elastic(job: _Job) -> str:
     model = job.model
+    if not isinstance(model, LinearModel | TreesModel):
+        raise ExportError(
+            "model: es-ltr knows no networks; export to onnx, or train linear or lambdamart with normalize='standard' "
+            "or 'none'"
+        )
     _check_scaling(model.scaler, "es-ltr")
     if isinstance(model, LinearModel):
         used = _used(model)
         return elastic.linear_body(model, used, job.label(used), job.name)
-    if not isinstance(model, TreesModel):
-        raise ExportError("model: es-ltr knows no networks; export to onnx or solr, or train linear or lambdamart")
     forest = _forest(model)
     labels = job.label(forest.features)
     if job.tree_format == "ranklib":
@@ -183,8 +192,7 @@ def _to_lightgbm(job: _Job) -> str:
             f"normalize={model.scaler.kind!r}: LightGBM's text holds no scaling; train with normalize='none', "
             "or export to onnx"
         )
-    if job.names.given:
-        job.label(sorted(job.names.by_feature))
+    _label_all(job)
     return plain.lightgbm_text(model, job.names)
 
 
@@ -204,6 +212,17 @@ _WRITERS: dict[str, Callable[[_Job], str | bytes]] = {
     "json": _to_json,
 }
 TARGETS = tuple(_WRITERS)
+
+
+def _label_all(job: _Job) -> None:
+    """For a target that names every feature, if there are names: those that the model uses must have one."""
+    if job.names.given:
+        model = job.model
+        used = _used(model) if isinstance(model, LinearModel) else range(model.n_features)
+        if isinstance(model, TreesModel):
+            used = np.flatnonzero(model.booster.feature_importance("split")).tolist()
+        job.names.of(used)
+        job.label(sorted(job.names.by_feature))
 
 
 def _check_scaling(scaler: Scaler, target: str) -> None:

@@ -31,9 +31,10 @@ class NetworkShape:
         >>> NetworkShape.check([64], 0).hidden
         (64,)
         """
+        hidden = hidden.tolist() if isinstance(hidden, np.ndarray) else hidden
         if not isinstance(hidden, Sequence) or isinstance(hidden, str) or not all(map(_is_size, hidden)):
-            raise CounterrankError(f"hidden={hidden!r}: expected sizes of layers, such as (128, 64)")
-        if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0.0 <= dropout < 1.0:
+            raise CounterrankError(f"hidden={hidden!r}: expected sizes of layers, such as [128, 64]")
+        if isinstance(dropout, bool) or not isinstance(dropout, int | float | np.floating) or not 0.0 <= dropout < 1.0:
             raise CounterrankError(f"dropout={dropout!r}: expected a number from 0 to below 1")
         return cls(tuple(map(int, hidden)), float(dropout))
 

@@ -76,6 +76,11 @@ def _check_names(folder: Path, saved: list[Any], wanted: list[str]) -> None:
 def _read_tensor(folder: Path, entry: dict[str, Any], wanted: Any, is_learned: bool) -> Any:
     import torch
 
+    if isinstance(wanted, torch.nn.parameter.UninitializedTensorMixin):
+        raise ModelError(
+            f"{folder}: tensor {entry['name']!r} of the module has no size yet; expected a module whose lazy layers "
+            "have seen features once"
+        )
     name, kind, shape = entry["name"], _type_name(wanted), tuple(wanted.shape)
     if entry["dtype"] != kind or entry["shape"] != list(shape):
         raise ModelError(

@@ -37,6 +37,8 @@ from counterrank.training.watch import Watch
 # docs/lambdamart.md.
 DAMPING = 3.0
 
+_VALUES_A_THREAD = 2**20
+
 # From the scores of all documents to the loss, its slopes, and its second-order terms.
 Objective = Callable[[FloatArray], tuple[float, Float32Array, Float32Array]]
 
@@ -49,6 +51,9 @@ def learn_trees(task: Task) -> Learned:
 
     settings = task.settings
     params = tree_params(settings, _ConfigAliases._get_all_param_aliases())
+    # LightGBM's threads spin while they wait: with little to do for each, or other work on the machine, that costs more
+    # than they save
+    params["num_threads"] = max(1, min(settings.threads, task.data.features.size // _VALUES_A_THREAD))
     objective = make_objective(task)
     scaler = Scaler.learn(settings.normalize, task.data, settings.threads)
     least = params.get("min_data_in_leaf", 20)
@@ -182,4 +187,5 @@ def _complaints_told(lightgbm: Any, no_tree: str) -> Iterator[None]:
     except lightgbm.basic.LightGBMError as error:
         if "num_features()) > (0)" in str(error):
             raise CounterrankError(no_tree) from None
-        raise CounterrankError(f"params: LightGBM refuses them: {str(error).strip()}") from None
+        words = re.sub(r" at \S+, line \d+ ?\.?", "", str(error)).strip()  # not where in its own source
+        raise CounterrankError(f"params: LightGBM refuses them: {words}") from None

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.common.checks import FloatArray, check_vector
+from counterrank.common.checks import FloatArray, as_array, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries
 from counterrank.common.ranking import longest_query
@@ -40,7 +40,7 @@ def plain_data(
 ) -> tuple[RankingData, Any]:
     """Ranking data of a matrix and of the matrix to validate on, a triple with its own `qid` or `group`."""
     data = from_arrays(features, qid, group)
-    if validation is None or (isinstance(validation, tuple | list) and isinstance(validation[0], RankingData)):
+    if validation is None or (isinstance(validation, tuple | list) and isinstance([*validation, 0][0], RankingData)):
         return data, validation
     if not isinstance(validation, tuple | list) or len(validation) != 3:
         name = "group" if qid is None else "qid"
@@ -53,7 +53,10 @@ def plain_data(
 def prediction_data(features: Any, qid: ArrayLike | None, group: ArrayLike | None) -> RankingData:
     """Ranking data of a matrix to score; of one query where nothing tells."""
     if qid is None and group is None:
-        group = [len(features)]
+        features = as_array(features, "X")
+        if features.ndim == 2 and len(features) == 0:
+            raise CounterrankError("X: no rows; expected at least one document to score")
+        group = [len(features)] if features.ndim else [1]
     return from_arrays(features, qid, group)
 
 

@@ -83,6 +83,10 @@ class NetworkRun:
         scores = call_module(self.network, self.features[batch.rows], batch.offsets)
         if not torch.isfinite(scores).all():
             return float("nan")
+        if not scores.requires_grad:
+            raise CounterrankError(
+                "model: its scores cannot be differentiated; expected a module that does not detach them"
+            )
         if batch.members is not None:
             scores = scores[torch.from_numpy(batch.members).to(scores.device)]
         value = self.loss(scores, batch.weights, batch.bounds) / len(queries)

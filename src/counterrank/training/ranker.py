@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.common.checks import FloatArray, check_choice, make_generator
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, NotTrainedError
 from counterrank.common.files import PathLike
 from counterrank.common.parallel import thread_count
 from counterrank.common.ranking import longest_query
@@ -57,9 +57,11 @@ class Ranker:
 
     Attributes:
         model_: the learned model.
-        history_: one dict per epoch: epoch, loss (over the epoch), validation (the metric, or None), seconds.
+        history_: one dict per epoch: epoch, loss (over the epoch; of trees, before the round), validation (the metric,
+            or None), seconds.
         learning_rate_: the step size used.
         best_epoch_: the epoch whose model was kept.
+        kind_: the kind of the model: "linear", "mlp", "lambdamart", or "module" for one of your own.
         loss_: the name of the loss.
         metric_: the metric that was watched.
 
@@ -140,6 +142,7 @@ class Ranker:
         rank_values(task.metric, 1)  # complains of an unknown metric, also where nothing is watched
         learned = learn(task, self.model)
         self.model_ = learned.model
+        self.kind_ = kind_of(self.model).name
         self.loss_ = loss.name
         self.metric_ = task.metric
         self.learning_rate_ = learned.learning_rate
@@ -189,7 +192,7 @@ class Ranker:
         self._fitted()
         if self._importances is None:
             raise AttributeError(
-                f"feature_importances_: not for model {self._kind_name()!r}; linear models and trees have them"
+                f"feature_importances_: not for model {self.kind_!r}; linear models and trees have them"
             )
         return self._importances
 
@@ -212,6 +215,15 @@ class Ranker:
         for name, value in params.items():
             setattr(self, name, value)
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's tools ask of an estimator."""
+        from sklearn.utils import Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=True))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
 
     def save(self, path: PathLike) -> None:
         """Write a folder: `model.json` with everything needed, and arrays in numpy's own format."""
@@ -275,11 +287,8 @@ class Ranker:
 
     def _fitted(self) -> Model:
         if not hasattr(self, "model_"):
-            raise CounterrankError("ranker: not trained yet; call fit first")
+            raise NotTrainedError("ranker: not trained yet; call fit first")
         return self.model_
-
-    def _kind_name(self) -> str:
-        return kind_of(self.model).name
 
 
 def _parameters() -> tuple[str, ...]:

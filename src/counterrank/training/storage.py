@@ -37,7 +37,7 @@ def save_ranker(ranker: Ranker, path: PathLike) -> None:
     content = {
         "format": FORMAT,
         "version": VERSION,
-        "model": kind_of(ranker.model).name,
+        "model": ranker.kind_,
         "n_features": ranker.n_features_,
         "normalize": model.scaler.kind,
         "settings": _settings(ranker),
@@ -77,14 +77,16 @@ def load_ranker(path: PathLike, module: Any = None) -> Ranker:
         ranker = Ranker(**_check_settings(content["settings"], path))
         if module is not None:
             ranker.model = module
-        ranker.model_ = _restore(folder, content, arrays, module)
+        elif ranker.model != name:
+            raise ModelError(f"{path}: model {name!r}, but {ranker.model!r} in its settings; the file is damaged")
+        ranker.model_, ranker.kind_ = _restore(folder, content, arrays, module), name
         ranker._importances = arrays.get("importances")
         ranker.n_features_ = n_features
         ranker.loss_ = str(content.get("loss", ranker.loss))  # rankers saved by earlier versions do not say it
         ranker.metric_ = content["metric"]
         ranker.learning_rate_ = float(content["learning_rate"])
         ranker.best_epoch_ = int(content["best_epoch"])
-        ranker.history_ = list(content["history"])
+        ranker.history_ = [dict(row) for row in list(content["history"])]
     except (MissingExtraError, ModelError):
         raise
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
@@ -121,9 +123,8 @@ def _settings(ranker: Ranker) -> dict[str, Any]:
     """What the constructor was given, as far as it can be written down."""
     loss = ranker.loss.name if isinstance(ranker.loss, NamedLoss) else ranker.loss
     seed = None if isinstance(ranker.seed, np.random.Generator) else int(ranker.seed)  # a generator has none to write
-    model = ranker.model if isinstance(ranker.model, str) else "module"
     others = {name: value for name, value in ranker.get_params().items() if name != "threads"}
-    return {**others, "loss": loss, "model": model, "seed": seed}
+    return {**others, "loss": loss, "model": ranker.kind_, "seed": seed}
 
 
 def _check_settings(settings: dict[str, Any], path: PathLike) -> dict[str, Any]:
@@ -144,4 +145,4 @@ def _finite(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """A numpy number as Python's own, which JSON can hold."""
-    return value.item() if isinstance(value, np.generic) else str(value)
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)
