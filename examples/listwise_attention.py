@@ -7,7 +7,7 @@ parameter named `offsets`.
 A production ranker shows pages of five, users click, and policy-aware weights of those clicks teach three rankers: a
 linear one, the library's own network, and this module. All are judged by the labels of unseen queries.
 
-    python examples/listwise_attention.py
+    python examples/listwise_attention.py                     # a minute or two on one core
     python examples/listwise_attention.py --queries 2000 --clicks 10000000 --out attention-ranker
 """
 
@@ -73,9 +73,9 @@ def check_saved(ranker: cr.Ranker, module: nn.Module, folder: Path, data: cr.Ran
 def main(arguments: list[str] | None = None) -> dict[str, dict[str, float]]:
     """Run the comparison; returns the test metrics of each ranker."""
     parser = argparse.ArgumentParser(description="a listwise attention model learned from clicks")
-    parser.add_argument("--queries", type=int, default=500, help="queries in all; 60 %% of them are learned from")
+    parser.add_argument("--queries", type=int, default=300, help="queries in all; 60 %% of them are learned from")
     parser.add_argument("--clicks", type=int, default=1_000_000, help="clicks to learn from")
-    parser.add_argument("--epochs", type=int, default=20, help="the most passes over the queries")
+    parser.add_argument("--epochs", type=int, default=10, help="the most passes over the queries")
     parser.add_argument("--seed", type=int, default=0, help="one seed, one result")
     parser.add_argument("--out", type=Path, help="where to keep the attention model")
     given = parser.parse_args(arguments)
@@ -87,6 +87,7 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, float]]:
     weights = log_clicks(fold.train, production, given.clicks, seed=given.seed + 1)
     validation = fold.validation, log_clicks(fold.validation, production, given.clicks // 7, seed=given.seed + 2)
 
+    torch.set_num_threads(1)  # batches are small: more threads mostly wait for each other
     torch.manual_seed(given.seed)  # for the module's own weights; training draws from the ranker's seed
     module = AttentionRanker(fold.train.n_features)
     found = {"production": judge(production, fold.test)}
