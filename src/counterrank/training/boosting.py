@@ -20,6 +20,7 @@ from counterrank.common.checks import Float32Array, FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
 from counterrank.common.extras import require
 from counterrank.common.progress import progress
+from counterrank.common.quiet import stderr_silenced
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.losses.evaluate import run_second_order
@@ -60,6 +61,7 @@ def learn_trees(task: Task) -> Learned:
     if isinstance(least, int) and task.data.n_docs < 2 * least:
         raise CounterrankError(_why_no_tree(task, least))
     with _complaints_told(lightgbm, _why_no_tree(task, least)):
+        _try_out(lightgbm, params, task.data.n_features)
         data = _dataset(lightgbm, scaler, task.data, params)
         booster = lightgbm.Booster(params, data)
         if task.validation is not None:
@@ -177,6 +179,15 @@ def _why_no_tree(task: Task, least: Any) -> str:
         f"data: no split of its {task.data.n_docs} documents is allowed and lowers the loss; "
         f"min_data_in_leaf is {least}, set it lower in params= or give more data"
     )
+
+
+def _try_out(lightgbm: Any, params: dict[str, Any], n_features: int) -> None:
+    """Hand the settings to LightGBM with next to no data: what it refuses, it would else print on stderr as well."""
+    rows = np.random.default_rng(0).normal(size=(64, n_features)).astype(np.float32)
+    alone = {**params, "min_data_in_leaf": 1, "num_threads": 1}
+    data = RankingData(rows, [0, len(rows)])
+    with stderr_silenced():
+        lightgbm.Booster(alone, _dataset(lightgbm, Scaler.learn("none", data), data, alone))
 
 
 @contextmanager
