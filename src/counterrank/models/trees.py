@@ -16,6 +16,7 @@ from counterrank.common.extras import require
 from counterrank.common.parallel import thread_count
 from counterrank.data import RankingData
 from counterrank.models.scaling import Scaler
+from counterrank.models.tree_text import check_tree_text
 
 _FILE = "trees.txt"
 
@@ -42,7 +43,7 @@ class TreesModel:
 
         try:
             booster = lightgbm.Booster(model_str=self.text)
-        except lightgbm.basic.LightGBMError as error:
+        except (lightgbm.basic.LightGBMError, ValueError, RecursionError) as error:  # the last two: parameters as JSON
             raise ModelError(f"{_FILE}: LightGBM cannot read it ({error}); the ranker is damaged") from None
         if booster.num_feature() != self.n_features:
             raise ModelError(f"{_FILE}: trees for {booster.num_feature()} features; expected {self.n_features}")
@@ -66,11 +67,16 @@ class TreesModel:
 
     @classmethod
     def restore(cls, folder: Path, content: dict[str, Any], n_features: int, scaler: Scaler) -> TreesModel:
-        """Read what `write` wrote."""
+        """Read what `write` wrote; a text that is not one of trees for these features is refused."""
         file = folder / _FILE
         if not file.is_file():
             raise ModelError(f"{file}: missing; the ranker is incomplete")
         raw = file.read_bytes()
         if hashlib.sha256(raw).hexdigest() != content["sha256"]:
             raise ModelError(f"{file}: not the file that was saved; the ranker is damaged")
-        return cls(raw.decode("utf-8"), scaler, n_features)
+        try:
+            text = raw.decode("utf-8")
+            check_tree_text(text, n_features)
+        except (UnicodeDecodeError, ModelError) as error:
+            raise ModelError(f"{file}: {error}; the ranker is damaged") from None
+        return cls(text, scaler, n_features)
