@@ -32,8 +32,9 @@ def fix_sizes(text: str) -> str:
 def damaged(text: str, rng: np.random.Generator) -> str:
     """The text with one to three changes: a digit, a letter, a number, a line, two entries swapped."""
     for _ in range(rng.integers(1, 4)):
-        where = text.find("\nTree=") if rng.random() < 0.7 else 0
-        stop = text.find("\nend of trees") if where else len(text)
+        where, stop = text.find("\nTree="), text.find("\nend of trees")
+        if not 0 < where < stop or rng.random() < 0.3:
+            where, stop = 0, len(text)
         found = list(re.finditer(r"(?m)^.+\n" if (kind := rng.integers(6)) == 4 else r"-?\d+", text[where:stop]))
         if not found:
             continue

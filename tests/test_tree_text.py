@@ -94,6 +94,20 @@ def test_one_leaf_without_counts_passes():
     check_tree_text(fix_sizes(re.sub("(leaf_weight|leaf_count)=1", r"\1=", plain((1.0,)))), 2)
 
 
+def one_linear_leaf():
+    lists = "is_linear=1\nleaf_const=1\nnum_features=0\nleaf_features= \nleaf_coeff= "
+    return fix_sizes(plain((1.0,)).replace("is_linear=0", lists))
+
+
+def test_one_linear_leaf_needs_its_counts():
+    """LightGBM reads all lists of such a tree, and ends the process where one is short."""
+    text = one_linear_leaf()
+    check_tree_text(text, 2)
+    for name in ("leaf_weight", "leaf_count"):
+        with pytest.raises(ModelError, match=f"tree 0: {name} has 0 entries; expected 1"):
+            check_tree_text(fix_sizes(text.replace(f"{name}=1", f"{name}=")), 2)
+
+
 REFUSED = {
     "num_class=1 num_class=2": "num_class is 2; expected 1",
     "iteration=1 iteration=2": "num_tree_per_iteration is 2; expected 1",
@@ -205,6 +219,7 @@ def test_no_text_that_passes_makes_lightgbm_die_or_hang(rankers, tmp_path):
     for number, name in enumerate(["two leaves", "linear", "categorical", "few bins", "one feature"]):
         ranker, data = rankers[name]
         (tmp_path / f"{number}-{data.n_features}.txt").write_text(ranker.model_.text)
+    (tmp_path / "8-2.txt").write_text(one_linear_leaf())
     command = [sys.executable, "-m", "tests.mutate_trees", str(tmp_path), "1500", "0"]
     root = Path(__file__).parents[1]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=root, check=False)

@@ -119,9 +119,9 @@ def _check_tree(fields: Fields, n_features: int) -> None:
     for name in ("split_gain", "internal_value", "internal_weight"):
         fields.check_remarks(name, splits)
     fields.wholes("internal_count", splits, 0, _INT32)
-    # a tree of one leaf may come without these
-    fields.check_remarks("leaf_weight", leaves if splits or fields.words("leaf_weight") else 0)
-    fields.wholes("leaf_count", leaves if splits or fields.words("leaf_count") else 0, 0, _INT32)
+    is_plain_leaf = not splits and not is_linear  # of which LightGBM reads the value alone; it may lack the rest
+    fields.check_remarks("leaf_weight", 0 if is_plain_leaf and not fields.words("leaf_weight") else leaves)
+    fields.wholes("leaf_count", 0 if is_plain_leaf and not fields.words("leaf_count") else leaves, 0, _INT32)
     _check_children(fields, leaves)
     _check_decisions(fields, splits, n_categorical)
     if is_linear:
