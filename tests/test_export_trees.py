@@ -54,6 +54,7 @@ def telling_values(model):
     values = {0.0, -0.0, ZERO, -ZERO, 1e-45, -1e-45, 2e-35, -2e-35, 1e-30, 3.4e38, -3.4e38, 1.0, -1.0}
     for split in forest.splits():
         number = F(split.threshold)
+        with np.errstate(over="ignore"):  # beyond the largest number is infinity
         values |= {float(number), next_number(number), float(np.nextafter(number, F(-np.inf)))}
     finite = np.array(sorted(values), F)
     return finite[np.isfinite(finite)]
