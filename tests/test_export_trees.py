@@ -55,7 +55,7 @@ def telling_values(model):
     for split in forest.splits():
         number = F(split.threshold)
         with np.errstate(over="ignore"):  # beyond the largest number is infinity
-        values |= {float(number), next_number(number), float(np.nextafter(number, F(-np.inf)))}
+            values |= {float(number), next_number(number), float(np.nextafter(number, F(-np.inf)))}
     finite = np.array(sorted(values), F)
     return finite[np.isfinite(finite)]
 
