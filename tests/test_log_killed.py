@@ -26,8 +26,8 @@ READ = """
 import signal, sys
 from counterrank.cli.main import _leave
 from counterrank.clicks import read_log
-if sys.argv[2] == "command":
-    signal.signal(signal.SIGINT, _leave)
+# said in both cases: what runs in the background of a shell is started with SIGINT ignored
+signal.signal(signal.SIGINT, _leave if sys.argv[2] == "command" else signal.default_int_handler)
 while True:  # a quick machine might be done before it is interrupted
     read_log(sys.argv[1], memory="60MB", threads=1)
 """
