@@ -380,3 +380,16 @@ def test_training_on_a_gpu():
     ranker.fit(DATA, WEIGHTS, validation=(OTHER, OTHER_WEIGHTS))
     assert next(ranker.model_.module.parameters()).is_cuda
     assert np.isfinite(ranker.predict(OTHER)).all()
+
+
+class Detached(torch.nn.Linear):
+    """Its scores do not tell how they came about."""
+
+    def forward(self, features):
+        return super().forward(features).detach()
+
+
+def test_scores_that_cannot_be_differentiated_are_told():
+    data = cr.RankingData([[0.0], [1.0]], offsets=[0, 2])
+    with pytest.raises(CounterrankError, match="its scores cannot be differentiated"):
+        cr.Ranker(model=Detached(1, 1)).fit(data, [0.0, 1.0])

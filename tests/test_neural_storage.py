@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
+import counterrank as cr
 from counterrank import CounterrankError, Ranker
 from counterrank.common.errors import MissingExtraError, ModelError
 from tests.naive_network import torch
@@ -270,3 +271,13 @@ def test_loading_without_torch_says_what_to_install(saved, monkeypatch):
     monkeypatch.setattr("counterrank.common.extras.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'counterrank\[torch\]'"):
         Ranker.load(saved)
+
+
+def test_a_lazy_module_is_loaded_into_one_that_has_seen_features(tmp_path):
+    data = cr.RankingData([[0.0], [1.0]], offsets=[0, 2])
+    ranker = cr.Ranker(model=torch.nn.LazyLinear(1), max_epochs=2).fit(data, [0.0, 1.0])
+    ranker.save(tmp_path / "ranker")
+    with pytest.raises(CounterrankError, match="has no size yet; expected a module whose lazy layers"):
+        cr.Ranker.load(tmp_path / "ranker", module=torch.nn.LazyLinear(1))
+    ready = torch.nn.Linear(1, 1)
+    assert cr.Ranker.load(tmp_path / "ranker", module=ready).predict(data).tolist() == ranker.predict(data).tolist()

@@ -40,9 +40,10 @@ def plain_data(
 ) -> tuple[RankingData, Any]:
     """Ranking data of a matrix and of the matrix to validate on, a triple with its own `qid` or `group`."""
     data = from_arrays(features, qid, group)
-    if validation is None or (isinstance(validation, tuple | list) and isinstance([*validation, 0][0], RankingData)):
+    is_list = isinstance(validation, tuple | list)
+    if validation is None or (is_list and len(validation) and isinstance(validation[0], RankingData)):
         return data, validation
-    if not isinstance(validation, tuple | list) or len(validation) != 3:
+    if not is_list or len(validation) != 3:
         name = "group" if qid is None else "qid"
         raise CounterrankError(f"validation: expected (X, weights, {name}) beside a matrix")
     other, weights, queries = validation
