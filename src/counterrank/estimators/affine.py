@@ -75,7 +75,7 @@ def affine(
 
 def check_line(alpha: Any, beta: Any) -> tuple[Examination | None, Examination | None]:
     """Both as curves, None for one that is 0 at every rank; P(click | relevant) = alpha + beta is at most 1."""
-    curves = [_check_curve(alpha, "alpha"), _check_curve(beta, "beta")]
+    curves = [check_curve(alpha, "alpha"), check_curve(beta, "beta")]
     if curves[0] is None:
         raise CounterrankError("alpha: 0 at every rank, so clicks tell nothing of relevance; expected one above 0")
     depth = max(curve.k or 1 for curve in curves if curve is not None)
@@ -88,7 +88,8 @@ def check_line(alpha: Any, beta: Any) -> tuple[Examination | None, Examination |
     return curves[0], curves[1]
 
 
-def _check_curve(values: Any, name: str) -> Examination | None:
+def check_curve(values: Any, name: str) -> Examination | None:
+    """Probabilities by rank as a curve, None where all are 0."""
     if isinstance(values, Examination):
         return values
     given = check_vector(values, None, name, "ranks")

@@ -1,0 +1,124 @@
+"""The shrinkage estimator: click rates of few examinations are drawn towards a model of relevance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.examination import Examination
+from counterrank.common.checks import FloatArray
+from counterrank.common.errors import CounterrankError
+from counterrank.estimators._shrinkage import log_likelihood
+from counterrank.estimators.examinations import Examinations, check_relevance, examinations
+
+# where the strength is looked for: the model counts as much as so many examinations
+_WEAKEST, _STRONGEST = 1e-2, 1e6
+_STEPS = 60
+# a document that the model holds for hopeless or certain may prove it wrong
+_SURE = 1e-3
+
+
+def shrinkage(
+    clicks: ClickCounts,
+    rho: ArrayLike | None,
+    relevance: ArrayLike,
+    *,
+    strength: float | None = None,
+    exam: ArrayLike | Examination | None = None,
+    beta: ArrayLike | Examination | None = None,
+) -> FloatArray:
+    """The click rate of each document once examined, as if the model had been seen to be right some times before.
+
+        omega(d) = n (clicks(d) + m R(d)) / (E(d) + m)
+
+    E(d) is how often d was examined, n rho(d), or with `exam` what the log shows; m, the strength of the model, is
+    worth so many examinations. Documents examined far more often than m times have their policy-aware weight, those
+    hardly seen n R(d). Biased by the model, less and less as sessions grow.
+
+    Arguments:
+        clicks: what was shown and clicked.
+        rho: the propensity of each document; None for how often the log shows it, which needs `exam`.
+        relevance: R, one number per document, such as `fit_relevance` gives.
+        strength: m, 0 or more; None for the most likely one, see `best_strength`.
+        exam: how likely each rank is examined. Under trust bias alpha by rank, rho then being its expectation.
+        beta: under trust bias, the chance of a click on an irrelevant document by rank.
+
+    Returns:
+        float64 weights, one per document of the data.
+
+    >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [10, 4], [5, 2]])
+    >>> clicks = ClickCounts("", np.array([0, 2]), np.array([10]), docs, ranks, shown, clicked)
+    >>> shrinkage(clicks, [1.0, 0.2], [0.4, 0.1], strength=2).tolist()  # 10 * 5.8 / 12, 10 * 2.2 / 4
+    [4.833333333333333, 5.5]
+    """
+    seen = examinations(clicks, rho, exam, beta)
+    predicted = check_relevance(relevance, len(seen.rho))
+    m = _most_likely(seen, predicted) if strength is None else _check_strength(strength)
+    below = seen.times + m
+    rates = predicted.copy()  # of documents that nobody can have examined, if the model has no strength either
+    np.divide(seen.clicks + m * predicted, below, out=rates, where=below > 0.0)
+    weights: FloatArray = seen.sessions * rates
+    return weights
+
+
+def best_strength(
+    clicks: ClickCounts,
+    rho: ArrayLike | None,
+    relevance: ArrayLike,
+    *,
+    exam: ArrayLike | Examination | None = None,
+    beta: ArrayLike | Examination | None = None,
+) -> float:
+    """The strength under which the clicks are most likely, if true relevance scatters about R (empirical Bayes).
+
+        clicks(d) ~ Binomial(E(d), r(d)),   r(d) ~ Beta(m R(d), m (1 - R(d)))
+
+    The larger the better the model explains the clicks; from 0.01 to a million. R must come from clicks of other
+    queries (`fit_relevance` sees to that), or it explains its own noise.
+
+    >>> docs, ranks, shown, clicked = np.array([[0, 1, 2, 3], [1, 1, 1, 1], [99, 99, 99, 99], [0, 99, 98, 1]])
+    >>> clicks = ClickCounts("", np.array([0, 4]), np.array([99]), docs, ranks, shown, clicked)
+    >>> best_strength(clicks, np.ones(4), np.full(4, 0.5)) < 2  # half of them always, half never: no help
+    True
+    """
+    seen = examinations(clicks, rho, exam, beta)
+    return _most_likely(seen, check_relevance(relevance, len(seen.rho)))
+
+
+def _most_likely(seen: Examinations, relevance: FloatArray) -> float:
+    """By golden sections of the logarithm of the strength."""
+    told = seen.times > 0.0
+    clicks = np.maximum(seen.clicks[told], 0.0)
+    times = np.maximum(seen.times[told], clicks)
+    chances = np.clip(relevance[told], _SURE, 1.0 - _SURE)
+    if not len(clicks):
+        return 1.0
+
+    def fit(logarithm: float) -> float:
+        return log_likelihood(float(np.exp(logarithm)), clicks, times, chances)
+
+    ratio = (np.sqrt(5.0) - 1.0) / 2.0
+    low, high = np.log(_WEAKEST), np.log(_STRONGEST)
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    at_left, at_right = fit(left), fit(right)
+    for _ in range(_STEPS):
+        if at_left < at_right:
+            low, left, at_left = left, right, at_right
+            right = low + ratio * (high - low)
+            at_right = fit(right)
+        else:
+            high, right, at_right = right, left, at_left
+            left = high - ratio * (high - low)
+            at_left = fit(left)
+    return float(np.exp((low + high) / 2.0))
+
+
+def _check_strength(strength: Any) -> float:
+    if isinstance(strength, bool) or not isinstance(strength, int | float | np.number):
+        raise CounterrankError(f"strength={strength!r}: expected a number of at least 0, or None for the most likely")
+    if not 0.0 <= float(strength) < np.inf:
+        raise CounterrankError(f"strength={strength!r}: expected a number of at least 0, or None for the most likely")
+    return float(strength)
