@@ -51,12 +51,17 @@ def fit_relevance(
     *,
     exam: ArrayLike | Examination | None = None,
     beta: ArrayLike | Examination | None = None,
+    saturation: float = 10.0,
     folds: int = 5,
     seed: int | np.random.Generator = 0,
 ) -> Relevance:
     """Regress the click rate once examined on query-normalised features, each document weighted by its examinations.
 
-        minimise sum over d of E(d) (clicks(d) / E(d) - R(d))^2
+        minimise sum over d of E(d) / (1 + E(d) / s) (clicks(d) / E(d) - R(d))^2
+
+    A document that was examined a thousand times tells its own relevance a thousand times better than one examined
+    once, but not that of others: the saturation s is how many examinations count in full. Without bound the model
+    would only learn the few documents that always were on top.
 
     The queries are dealt into folds, and those of a fold get the prediction of a model fitted on the others, so that a
     query's own clicks never tell its own R. The penalty is chosen by the held-out error inside the others.
@@ -76,7 +81,7 @@ def fit_relevance(
     fold = np.repeat(dealt, np.diff(counts.offsets))
     targets = np.divide(seen.clicks, seen.times, out=np.zeros(counts.n_docs), where=seen.times > 0.0)
     features = data.normalized().features
-    own = _ridge.moments(features, targets, seen.times, fold, n)
+    own = _ridge.moments(features, targets, seen.times / (1.0 + seen.times / saturation), fold, n)
     values = np.empty(counts.n_docs)
     everything = np.arange(n)
     for i in range(n):
