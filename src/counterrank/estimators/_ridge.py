@@ -1,4 +1,4 @@
-"""Ridge regression of weighted rows by folds: all fits from one pass over the features."""
+"""Ridge regression of weighted rows by parts: all fits from one pass over the features."""
 
 from __future__ import annotations
 
@@ -11,58 +11,77 @@ from counterrank.common.checks import Float32Array, FloatArray, IntArray
 # of the mean square of a centred feature
 PENALTIES = np.geomspace(1e-4, 1e3, 15)
 
-_ROWS = 1 << 15  # at once
+_ROWS = 1 << 13  # at once
 
 
 class Moments(NamedTuple):
-    """Sums over the rows of each fold, the last column being 1: all that a squared error needs."""
+    """Sums over the rows of each part, the last column being 1: all that a squared error needs."""
 
-    products: FloatArray  # (folds, n + 1, n + 1), of weight * x x'
-    targets: FloatArray  # (folds, n + 1), of weight * x y
-    squares: FloatArray  # (folds,), of weight * y^2
+    products: FloatArray  # (parts, n + 1, n + 1), of weight * x x'
+    targets: FloatArray  # (parts, n + 1), of weight * x y
+    squares: FloatArray  # (parts,), of weight * y^2
 
 
-def moments(features: Float32Array, targets: FloatArray, weights: FloatArray, folds: IntArray, n: int) -> Moments:
-    """The moments of the rows of each of n folds; rows without weight tell nothing."""
+def moments(features: Float32Array, targets: FloatArray, weights: FloatArray, parts: IntArray, n: int) -> Moments:
+    """The moments of the rows of each of n parts; rows without weight tell nothing."""
     width = features.shape[1] + 1
     found = Moments(np.zeros((n, width, width)), np.zeros((n, width)), np.zeros(n))
-    for fold in range(n):
-        rows = np.flatnonzero((folds == fold) & (weights > 0.0))
-        for begin in range(0, len(rows), _ROWS):
-            part = rows[begin : begin + _ROWS]
-            x = np.ones((len(part), width))
-            x[:, :-1] = features[part]
-            weighed = x * weights[part, None]
-            found.products[fold] += weighed.T @ x
-            found.targets[fold] += weighed.T @ targets[part]
-            found.squares[fold] += weights[part] @ targets[part] ** 2
+    block = np.ones((_ROWS, width))
+    told = np.flatnonzero(weights > 0.0)
+    order = told[np.argsort(parts[told], kind="stable")]
+    ends = np.searchsorted(parts[order], np.arange(n + 1))
+    for part in range(n):
+        for begin in range(ends[part], ends[part + 1], _ROWS):
+            rows = order[begin : min(begin + _ROWS, ends[part + 1])]
+            x, root = block[: len(rows)], np.sqrt(weights[rows])
+            x[:, :-1] = features[rows]
+            x[:, -1] = 1.0
+            x *= root[:, None]  # half the work of a product with the weights between: x'x is symmetric
+            y = root * targets[rows]
+            found.products[part] += x.T @ x
+            found.targets[part] += y @ x
+            found.squares[part] += y @ y
     return found
 
 
-def fit(own: Moments, folds: IntArray, penalty: float) -> FloatArray:
-    """Coefficients, the intercept last, from the rows of these folds."""
-    products, targets = own.products[folds].sum(axis=0), own.targets[folds].sum(axis=0)
+def fits(own: Moments, parts: IntArray, penalties: FloatArray) -> FloatArray:
+    """Coefficients, the intercept last, from the rows of these parts; a row for each penalty.
+
+    One decomposition V diag(e) V' of the centred products serves all penalties: slopes = V (V'b / (e + penalty)).
+    """
+    products, targets = own.products[parts].sum(axis=0), own.targets[parts].sum(axis=0)
     total = products[-1, -1]
     if not total > 0.0:
-        return np.zeros(len(targets))
+        return np.zeros((len(penalties), len(targets)))
     means, mean = products[-1, :-1] / total, targets[-1] / total
     centred = products[:-1, :-1] - total * np.outer(means, means)
     scale = np.trace(centred) / max(len(means), 1)
-    centred[np.diag_indices_from(centred)] += penalty * scale + 1e-12 * total
-    slopes = np.linalg.solve(centred, targets[:-1] - total * mean * means)
-    return np.append(slopes, mean - slopes @ means)
+    squares, axes = np.linalg.eigh(centred)
+    below = np.maximum(squares, 0.0) + penalties[:, None] * scale + 1e-12 * total
+    slopes = (axes.T @ (targets[:-1] - total * mean * means) / below) @ axes.T
+    return np.column_stack((slopes, mean - slopes @ means))
 
 
-def error(own: Moments, fold: int, coefficients: FloatArray) -> float:
-    """The sum of weighted squared errors over the rows of a fold."""
-    products, targets = own.products[fold], own.targets[fold]
-    return float(own.squares[fold] - 2.0 * coefficients @ targets + coefficients @ products @ coefficients)
+def errors(own: Moments, part: int, coefficients: FloatArray) -> FloatArray:
+    """The sum of weighted squared errors over the rows of a part, for each row of coefficients."""
+    quadratic = ((coefficients @ own.products[part]) * coefficients).sum(axis=1)
+    return np.asarray(own.squares[part] - 2.0 * coefficients @ own.targets[part] + quadratic)
 
 
-def held_out_errors(own: Moments, folds: IntArray) -> FloatArray:
-    """For each penalty the sum of errors on each of these folds, fitted on the others of them."""
-    errors = np.zeros(len(PENALTIES))
-    for fold in folds:
-        others = folds[folds != fold]
-        errors += [error(own, fold, fit(own, others, penalty)) for penalty in PENALTIES]
-    return errors
+def best_penalty(own: Moments, parts: IntArray) -> float:
+    """The penalty with the least error on each of these parts, fitted on the others; of a single part the largest."""
+    told = parts[own.products[parts, -1, -1] > 0.0]
+    if len(told) < 2:
+        return float(PENALTIES[-1])
+    held_out = sum(errors(own, part, fits(own, told[told != part], PENALTIES)) for part in told)
+    return float(PENALTIES[np.argmin(held_out)])
+
+
+def linear(features: Float32Array, coefficients: FloatArray, which: IntArray) -> FloatArray:
+    """The value of each row by the row of `coefficients` that `which` names for it."""
+    values = np.empty(len(features))
+    for begin in range(0, len(features), _ROWS):
+        rows = slice(begin, begin + _ROWS)
+        all_values = features[rows] @ coefficients[:, :-1].T + coefficients[:, -1]
+        values[rows] = np.take_along_axis(all_values, which[rows, None], axis=1)[:, 0]
+    return values

@@ -73,17 +73,20 @@ def affine(
     return weights
 
 
-def check_line(alpha: Any, beta: Any) -> tuple[Examination | None, Examination | None]:
-    """Both as curves, None for one that is 0 at every rank; P(click | relevant) = alpha + beta is at most 1."""
-    curves = [check_curve(alpha, "alpha"), check_curve(beta, "beta")]
+def check_line(alpha: Any, beta: Any, name: str = "alpha") -> tuple[Examination, Examination | None]:
+    """Both as curves, None for a beta of 0 at every rank; P(click | relevant) = alpha + beta is at most 1.
+
+    `name` is what an error calls the first.
+    """
+    curves = (check_curve(alpha, name), check_curve(beta, "beta"))
     if curves[0] is None:
-        raise CounterrankError("alpha: 0 at every rank, so clicks tell nothing of relevance; expected one above 0")
+        raise CounterrankError(f"{name}: 0 at every rank, so clicks tell nothing of relevance; expected one above 0")
     depth = max(curve.k or 1 for curve in curves if curve is not None)
     both = np.sum([curve.curve(depth) for curve in curves if curve is not None], axis=0)
     if (both > 1.0 + 1e-9).any():
         rank = int(np.argmax(both > 1.0 + 1e-9)) + 1
         raise CounterrankError(
-            f"alpha, beta: {both[rank - 1]:g} together at rank {rank}; expected at most 1, P(click | relevant)"
+            f"{name}, beta: {both[rank - 1]:g} together at rank {rank}; expected at most 1, P(click | relevant)"
         )
     return curves[0], curves[1]
 

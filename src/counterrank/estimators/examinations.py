@@ -48,9 +48,11 @@ def examinations(
         clicks: what was shown and clicked.
         rho: the propensity of each document; None for how often the log shows it, times / sessions, which needs exam.
         exam: how likely each rank is examined; under trust bias, alpha by rank. None for the curve that simulated
-            clicks remember where rho is None, else for none.
+            clicks remember where rho is None, else for none. Under trust bias that is not alpha, and has to be given.
         beta: under trust bias, the chance of a click on an irrelevant document by rank. What was shown then tells how
             many clicks to take off.
+
+    A click on a document that could not be seen is an error.
 
     >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [10, 4], [5, 1]])
     >>> clicks = ClickCounts("", np.array([0, 2]), np.array([10]), docs, ranks, shown, clicked)
@@ -63,18 +65,18 @@ def examinations(
     curve, base = _check_curves(counts, rho, exam, beta)
     sessions = np.repeat(counts.sessions, np.diff(counts.offsets)).astype(np.float64)
     total = counts.by_document(counts.clicks)
-    if base is not None:
-        total = total - counts.by_document(counts.impressions * examined(base, counts.ranks))
-    shown = None if curve is None else counts.by_document(counts.impressions * examined(curve, counts.ranks))
-    if rho is not None:
-        given = check_propensities(rho, counts)
-        if base is None:
-            refuse_impossible(given, total, counts, "rho")
-        return Examinations(sessions, total, given, sessions * given if shown is None else shown)
-    assert shown is not None
-    if base is None:
-        refuse_impossible(shown, total, counts, "exam")
-    return Examinations(sessions, total, np.minimum(shown / np.maximum(sessions, 1.0), 1.0), shown)
+    by_trust = None if base is None else counts.by_document(counts.impressions * examined(base, counts.ranks))
+    times = None if curve is None else counts.by_document(counts.impressions * examined(curve, counts.ranks))
+    given = None if rho is None else check_propensities(rho, counts)
+    for name, chances in (("rho", given), ("exam", times)):
+        if chances is not None:
+            refuse_impossible(chances if by_trust is None else np.maximum(chances, by_trust), total, counts, name)
+    if given is None:
+        assert times is not None
+        given = np.minimum(times / np.maximum(sessions, 1.0), 1.0)
+    elif times is None:
+        times = sessions * given
+    return Examinations(sessions, total if by_trust is None else total - by_trust, given, times)
 
 
 def check_relevance(relevance: Any, n_docs: int) -> FloatArray:
@@ -85,6 +87,8 @@ def check_relevance(relevance: Any, n_docs: int) -> FloatArray:
 def _check_curves(clicks: ClickCounts, rho: Any, exam: Any, beta: Any) -> tuple[Examination | None, Examination | None]:
     """The curves of examination and of trust; None for what was not given or is 0 everywhere."""
     if exam is None and rho is None:
+        if beta is not None:
+            raise CounterrankError("exam: None beside beta; expected alpha by rank, or rho, the expectation of alpha")
         exam = clicks.examination
         if exam is None:
             raise CounterrankError(
@@ -93,4 +97,4 @@ def _check_curves(clicks: ClickCounts, rho: Any, exam: Any, beta: Any) -> tuple[
             )
     if exam is None:
         return None, None if beta is None else check_curve(beta, "beta")
-    return (check_curve(exam, "exam"), None) if beta is None else check_line(exam, beta)
+    return check_line(exam, [0.0] if beta is None else beta, "exam")

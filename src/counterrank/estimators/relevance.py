@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination
-from counterrank.common.checks import FloatArray, check_choice, make_generator
+from counterrank.common.checks import FloatArray, make_generator
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
-from counterrank.estimators import _ridge
-from counterrank.estimators.examinations import examinations
+from counterrank.estimators.examinations import Examinations, examinations
+from counterrank.estimators.folds import deal
+from counterrank.estimators.regressors import Evidence, Fitted, check_model, cross_fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,37 +23,49 @@ class Relevance:
     """Predicted relevance, P(click | examined), of each document; usable wherever an array of it is.
 
     Attributes:
-        values: one per document of the data, each predicted from the clicks of other queries.
-        coefficients: of the model fitted on all queries, for query-normalised features; the intercept last.
-        penalty: of that model.
+        values: one per document of the data, from 0 to 1, each predicted from the clicks of other folds of queries.
+        model: fitted on all queries; of "ridge" it has `coefficients` and a `penalty`.
         error: exposure-weighted mean squared error of `values`.
-        baseline: the same of one rate for all documents.
+        baseline: the same of one rate for all documents. A model that does not get below it tells nothing.
+        n_features: of the data.
     """
 
     values: FloatArray
-    coefficients: FloatArray
-    penalty: float
+    model: Fitted
     error: float
     baseline: float
+    n_features: int
+
+    @property
+    def about(self) -> str:
+        """The model in words, and how much of the scatter of click rates it explains."""
+        return f"{self.model.about}; held-out error {self.error:.4g}, of one rate for all {self.baseline:.4g}"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return np.array(self.values, dtype=dtype) if copy or dtype is not None else self.values
+        return np.array(self.values, dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        return f"Relevance({len(self.values):,} documents, {self.about})"
 
     def predict(self, data: RankingData) -> FloatArray:
         """Relevance of the documents of other queries, by the model fitted on all."""
-        return _rates(data.normalized().features, self.coefficients)
+        if not isinstance(data, RankingData):
+            raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
+        if data.n_features != self.n_features:
+            raise CounterrankError(f"data: {data.n_features} features; expected {self.n_features}, as in fit_relevance")
+        return _rates(self.model.predict(data.normalized().features))
 
 
 def fit_relevance(
     data: RankingData,
     clicks: ClickCounts,
     rho: ArrayLike | None = None,
-    model: str = "ridge",
+    model: Any = "ridge",
     *,
     exam: ArrayLike | Examination | None = None,
     beta: ArrayLike | Examination | None = None,
     saturation: float = 10.0,
-    folds: int = 5,
+    folds: int | ArrayLike = 5,
     seed: int | np.random.Generator = 0,
 ) -> Relevance:
     """Regress the click rate once examined on query-normalised features, each document weighted by its examinations.
@@ -64,48 +77,68 @@ def fit_relevance(
     would only learn the few documents that always were on top.
 
     The queries are dealt into folds, and those of a fold get the prediction of a model fitted on the others, so that a
-    query's own clicks never tell its own R. The penalty is chosen by the held-out error inside the others.
+    query's own clicks never tell its own R. What a model has to choose (ridge its penalty, trees their number, networks
+    the epochs) is chosen by the error above on queries held out inside the others. Predictions below 0 are 0, above 1
+    are 1.
+
+    Arguments:
+        data: the queries and documents, of which only the features matter.
+        clicks: what was shown and clicked, counted against `data`.
+        rho: the propensity of each document; None for how often the log shows it, which needs `exam` (simulated clicks
+            remember theirs).
+        model: "ridge"; "lightgbm" for boosted trees and "mlp" for a small network, with the extras lightgbm and torch;
+            or a regressor with fit(X, y, sample_weight=) and predict(X), as scikit-learn has them, of which each fold
+            learns a copy.
+        exam: how likely each rank is examined, so that E(d) is what the log shows and not n rho(d). Under trust bias
+            alpha by rank, rho then being its expectation.
+        beta: under trust bias, the chance of a click on an irrelevant document by rank.
+        saturation: s, above 0; `math.inf` for plain exposure weights.
+        folds: how many, at least 2; or the number of the fold of each query. Queries without sessions belong to one
+            as well.
+        seed: deals the queries, and is that of models which are learned with chance.
+
+    Returns:
+        predicted relevance of every document, shown or not, and a model for others.
+
+    >>> from counterrank import RankingData, examination, policies, simulation
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 2, 4000) * 4
+    >>> features = np.column_stack((labels + rng.normal(size=4000), rng.normal(size=4000)))
+    >>> data = RankingData(features, np.arange(0, 4001, 10), labels)
+    >>> log = simulation.simulate(data, np.zeros(4000), policies.PlackettLuce(k=5), [1, 0.5, 0.4], sessions=4000)
+    >>> relevance = fit_relevance(data, log)
+    >>> relevance.error < 0.8 * relevance.baseline, bool(relevance.values[labels == 4].mean() > 0.5)
+    (True, True)
     """
     counts = check_counts(clicks)
     counts.check_data(data)
-    check_choice(model, ("ridge",), "model")
+    chosen, s, generator = check_model(model), _check_saturation(saturation), make_generator(seed)
     seen = examinations(counts, rho, exam, beta)
     told = np.flatnonzero(np.add.reduceat(seen.times, counts.offsets[:-1]) > 0.0)
-    if len(told) < 2:
-        raise CounterrankError(
-            f"clicks: sessions of {len(told)} queries; expected at least two, one to predict another"
-        )
-    n = min(folds, len(told))
-    dealt = np.zeros(counts.n_queries, np.int64)
-    dealt[make_generator(seed).permutation(told)] = np.arange(len(told)) % n
-    fold = np.repeat(dealt, np.diff(counts.offsets))
+    dealt = deal(folds, told, counts.n_queries, generator)
     targets = np.divide(seen.clicks, seen.times, out=np.zeros(counts.n_docs), where=seen.times > 0.0)
-    features = data.normalized().features
-    own = _ridge.moments(features, targets, seen.times / (1.0 + seen.times / saturation), fold, n)
-    values = np.empty(counts.n_docs)
-    everything = np.arange(n)
-    for i in range(n):
-        others = everything[everything != i]
-        mine = fold == i
-        values[mine] = _rates(features[mine], _ridge.fit(own, others, _choose(own, others)))
-    penalty = _choose(own, everything)
+    weights = seen.times / (1.0 + seen.times / s)
+    parts = np.repeat(dealt.parts, np.diff(counts.offsets))
+    evidence = Evidence(data.normalized().features, targets, weights, parts, dealt)
+    found, fitted = cross_fit(chosen, evidence, generator)
+    values = _rates(found)
     rate = seen.clicks.sum() / seen.times.sum()
-    total = seen.times.sum()
-    return Relevance(
-        values,
-        _ridge.fit(own, everything, penalty),
-        penalty,
-        float(seen.times @ (targets - values) ** 2 / total),
-        float(seen.times @ (targets - rate) ** 2 / total),
-    )
+    return Relevance(values, fitted, _error(seen, targets, values), _error(seen, targets, rate), data.n_features)
 
 
-def _choose(own: _ridge.Moments, folds: Any) -> float:
-    """The penalty with the least held-out error; of a single fold the largest."""
-    if len(folds) < 2:
-        return float(_ridge.PENALTIES[-1])
-    return float(_ridge.PENALTIES[np.argmin(_ridge.held_out_errors(own, folds))])
+def _error(seen: Examinations, targets: FloatArray, values: FloatArray | float) -> float:
+    """The exposure-weighted mean of squares; roots first, since a rate of few examinations may be huge."""
+    off = np.sqrt(seen.times) * (targets - values)
+    return float(off @ off / seen.times.sum())
 
 
-def _rates(features: Any, coefficients: FloatArray) -> FloatArray:
-    return np.asarray(np.clip(features @ coefficients[:-1] + coefficients[-1], 0.0, 1.0))
+def _rates(values: FloatArray) -> FloatArray:
+    return np.asarray(np.clip(values, 0.0, 1.0))
+
+
+def _check_saturation(saturation: Any) -> float:
+    if isinstance(saturation, bool) or not isinstance(saturation, int | float | np.number) or not saturation > 0.0:
+        raise CounterrankError(
+            f"saturation={saturation!r}: expected a number of examinations above 0, or math.inf for no saturation"
+        )
+    return float(saturation)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,12 +15,16 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
+from counterrank.common.parallel import run_parallel, thread_count
 from counterrank.estimators._shrinkage import log_likelihood
 from counterrank.estimators.examinations import Examinations, check_relevance, examinations
 
 # where the strength is looked for: the model counts as much as so many examinations
-_WEAKEST, _STRONGEST = 1e-2, 1e6
-_STEPS = 60
+_WEAKEST, _STRONGEST, _GRID = 1e-2, 1e6, 17
+_CLOSE = 1e-4  # of the logarithm
+# clicks that are as likely under any strength, as those of documents examined once are, leave it at this
+_FLAT, _UNTOLD = 1e-11, 1.0
+_TOGETHER = 1 << 16  # documents a thread takes at a time
 # a document that the model holds for hopeless or certain may prove it wrong
 _SURE = 1e-3
 
@@ -76,8 +84,19 @@ def best_strength(
 
         clicks(d) ~ Binomial(E(d), r(d)),   r(d) ~ Beta(m R(d), m (1 - R(d)))
 
-    The larger the better the model explains the clicks; from 0.01 to a million. R must come from clicks of other
-    queries (`fit_relevance` sees to that), or it explains its own noise.
+    The larger the better the model explains the clicks; from 0.01 to a million, and 1 where the clicks cannot tell, as
+    when no document was examined more than once. R must come from clicks of other queries (`fit_relevance` sees to
+    that), or it explains its own noise; predictions are held to be between 0.001 and 0.999.
+
+    Arguments:
+        clicks: what was shown and clicked.
+        rho: the propensity of each document; None for how often the log shows it, which needs `exam`.
+        relevance: R, one number per document, such as `fit_relevance` gives.
+        exam: how likely each rank is examined. Under trust bias alpha by rank, rho then being its expectation.
+        beta: under trust bias, the chance of a click on an irrelevant document by rank.
+
+    Returns:
+        m, a number of examinations.
 
     >>> docs, ranks, shown, clicked = np.array([[0, 1, 2, 3], [1, 1, 1, 1], [99, 99, 99, 99], [0, 99, 98, 1]])
     >>> clicks = ClickCounts("", np.array([0, 4]), np.array([99]), docs, ranks, shown, clicked)
@@ -89,31 +108,51 @@ def best_strength(
 
 
 def _most_likely(seen: Examinations, relevance: FloatArray) -> float:
-    """By golden sections of the logarithm of the strength."""
+    """The best of a grid, refined by golden sections between its neighbours: there may be more than one summit.
+
+    Clicks beyond the examinations that a log tells of happen, since those are an expectation; so do fewer than none
+    once the clicks that trust brings are taken off. Both are brought back to what can be.
+    """
     told = seen.times > 0.0
     clicks = np.maximum(seen.clicks[told], 0.0)
     times = np.maximum(seen.times[told], clicks)
     chances = np.clip(relevance[told], _SURE, 1.0 - _SURE)
-    if not len(clicks):
-        return 1.0
+    threads = thread_count()
+    cuts = [*range(0, len(clicks), _TOGETHER), len(clicks)]
 
     def fit(logarithm: float) -> float:
-        return log_likelihood(float(np.exp(logarithm)), clicks, times, chances)
+        strength = math.exp(logarithm)
+        jobs = [partial(log_likelihood, *ends, strength, clicks, times, chances) for ends in pairwise(cuts)]
+        return float(sum(run_parallel(jobs, threads)))  # ranges that do not depend on the threads, nor does the sum
 
-    ratio = (np.sqrt(5.0) - 1.0) / 2.0
-    low, high = np.log(_WEAKEST), np.log(_STRONGEST)
+    grid = np.linspace(math.log(_WEAKEST), math.log(_STRONGEST), _GRID)
+    found = np.array([fit(float(at)) for at in grid])
+    if not found.max() - found.min() > _FLAT * max(1.0, abs(float(found.max()))):
+        return _UNTOLD
+    best = int(np.argmax(found))
+    inside, value = golden_section(fit, float(grid[max(best - 1, 0)]), float(grid[min(best + 1, _GRID - 1)]))
+    return math.exp(inside if value > found[best] else float(grid[best]))
+
+
+def golden_section(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
+    """Where a function with one summit between the ends is largest, to about 1e-4, and its value there.
+
+    >>> round(golden_section(lambda x: -((x - 2.0) ** 2), 0.0, 5.0)[0], 3)
+    2.0
+    """
+    ratio = (math.sqrt(5.0) - 1.0) / 2.0
     left, right = high - ratio * (high - low), low + ratio * (high - low)
-    at_left, at_right = fit(left), fit(right)
-    for _ in range(_STEPS):
+    at_left, at_right = function(left), function(right)
+    while high - low > _CLOSE:
         if at_left < at_right:
             low, left, at_left = left, right, at_right
             right = low + ratio * (high - low)
-            at_right = fit(right)
+            at_right = function(right)
         else:
             high, right, at_right = right, left, at_left
             left = high - ratio * (high - low)
-            at_left = fit(left)
-    return float(np.exp((low + high) / 2.0))
+            at_left = function(left)
+    return (left, at_left) if at_left > at_right else (right, at_right)
 
 
 def _check_strength(strength: Any) -> float:
