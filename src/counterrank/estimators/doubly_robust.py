@@ -11,7 +11,7 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
-from counterrank.estimators.examinations import check_relevance, examinations
+from counterrank.estimators.examinations import Examinations, check_relevance, examinations
 from counterrank.estimators.propensities import SMALLEST
 
 
@@ -56,11 +56,15 @@ def doubly_robust(
     [5.0, 10.0]
     """
     seen, least = examinations(clicks, rho, exam, beta), check_tau(tau)
-    predicted = check_relevance(relevance, len(seen.rho))
+    return corrected(seen, check_relevance(relevance, len(seen.rho)), least)
+
+
+def corrected(seen: Examinations, relevance: FloatArray, tau: float) -> FloatArray:
+    """`doubly_robust` of what was examined and clicked."""
     known = seen.rho >= SMALLEST
     inverse = np.zeros(len(seen.rho))
-    np.divide(1.0, np.maximum(seen.rho, least), out=inverse, where=known)
-    weights: FloatArray = seen.sessions * predicted + (seen.clicks - seen.times * predicted) * inverse
+    np.divide(1.0, np.maximum(seen.rho, tau), out=inverse, where=known)
+    weights: FloatArray = seen.sessions * relevance + (seen.clicks - seen.times * relevance) * inverse
     return weights
 
 

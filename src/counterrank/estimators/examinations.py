@@ -12,7 +12,7 @@ from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.estimators.affine import check_curve, check_line
-from counterrank.estimators.propensities import check_propensities, examined, refuse_impossible
+from counterrank.estimators.propensities import check_propensities, examined, mean_logged, refuse_impossible
 
 
 class Examinations(NamedTuple):
@@ -46,9 +46,11 @@ def examinations(
 
     Arguments:
         clicks: what was shown and clicked.
-        rho: the propensity of each document; None for how often the log shows it, times / sessions, which needs exam.
+        rho: the propensity of each document; None for those logged with the clicks, or else for how often the log
+            shows it, times / sessions, which needs exam.
         exam: how likely each rank is examined; under trust bias, alpha by rank. None for the curve that simulated
-            clicks remember where rho is None, else for none. Under trust bias that is not alpha, and has to be given.
+            clicks remember where nothing else tells of rho, else for none. Under trust bias that is not alpha, and has
+            to be given.
         beta: under trust bias, the chance of a click on an irrelevant document by rank. What was shown then tells how
             many clicks to take off.
 
@@ -62,6 +64,8 @@ def examinations(
     [1.0, 0.2]
     """
     counts = check_counts(clicks)
+    if rho is None and counts.propensities is not None:
+        rho = mean_logged(counts, counts.propensities)
     curve, base = _check_curves(counts, rho, exam, beta)
     sessions = np.repeat(counts.sessions, np.diff(counts.offsets)).astype(np.float64)
     total = counts.by_document(counts.clicks)

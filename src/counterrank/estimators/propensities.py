@@ -68,6 +68,14 @@ def best_logged(clicks: ClickCounts, propensities: FloatArray) -> FloatArray:
     return best
 
 
+def mean_logged(clicks: ClickCounts, propensities: FloatArray) -> FloatArray:
+    """The mean propensity of each document over the times it was shown; 0 where it never was, so nothing tells."""
+    shown = clicks.by_document(clicks.impressions)
+    mean: FloatArray = np.zeros(clicks.n_docs)
+    np.divide(clicks.by_document(clicks.impressions * propensities), shown, out=mean, where=shown > 0.0)
+    return np.minimum(mean, 1.0, out=mean)
+
+
 def capped_inverse(
     propensities: FloatArray, clip: float, clicks: ClickCounts, counts: IntArray, docs: IntArray, ranks: IntArray,
     name: str,

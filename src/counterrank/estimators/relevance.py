@@ -17,6 +17,9 @@ from counterrank.estimators.examinations import Examinations, examinations
 from counterrank.estimators.folds import deal
 from counterrank.estimators.regressors import Evidence, Fitted, check_model, cross_fit
 
+# examinations of a document that count in full, see docs/few-clicks.md
+SATURATION = 10.0
+
 
 @dataclass(frozen=True, eq=False)
 class Relevance:
@@ -64,7 +67,7 @@ def fit_relevance(
     *,
     exam: ArrayLike | Examination | None = None,
     beta: ArrayLike | Examination | None = None,
-    saturation: float = 10.0,
+    saturation: float = SATURATION,
     folds: int | ArrayLike = 5,
     seed: int | np.random.Generator = 0,
 ) -> Relevance:
@@ -113,12 +116,23 @@ def fit_relevance(
     counts = check_counts(clicks)
     counts.check_data(data)
     chosen, s, generator = check_model(model), _check_saturation(saturation), make_generator(seed)
-    seen = examinations(counts, rho, exam, beta)
-    told = np.flatnonzero(np.add.reduceat(seen.times, counts.offsets[:-1]) > 0.0)
-    dealt = deal(folds, told, counts.n_queries, generator)
-    targets = np.divide(seen.clicks, seen.times, out=np.zeros(counts.n_docs), where=seen.times > 0.0)
-    weights = seen.times / (1.0 + seen.times / s)
-    parts = np.repeat(dealt.parts, np.diff(counts.offsets))
+    return relevance_of(data, examinations(counts, rho, exam, beta), chosen, s, folds, generator)
+
+
+def relevance_of(
+    data: RankingData,
+    seen: Examinations,
+    chosen: Any,
+    saturation: float,
+    folds: int | ArrayLike,
+    generator: np.random.Generator,
+) -> Relevance:
+    """`fit_relevance` of what was examined and clicked, with a model that `check_model` gave."""
+    told = np.flatnonzero(np.add.reduceat(seen.times, data.offsets[:-1]) > 0.0)
+    dealt = deal(folds, told, data.n_queries, generator)
+    targets = np.divide(seen.clicks, seen.times, out=np.zeros(data.n_docs), where=seen.times > 0.0)
+    weights = seen.times / (1.0 + seen.times / saturation)
+    parts = np.repeat(dealt.parts, np.diff(data.offsets))
     evidence = Evidence(data.normalized().features, targets, weights, parts, dealt)
     found, fitted = cross_fit(chosen, evidence, generator)
     values = _rates(found)

@@ -64,10 +64,15 @@ def shrinkage(
     """
     seen = examinations(clicks, rho, exam, beta)
     predicted = check_relevance(relevance, len(seen.rho))
-    m = _most_likely(seen, predicted) if strength is None else _check_strength(strength)
-    below = seen.times + m
-    rates = predicted.copy()  # of documents that nobody can have examined, if the model has no strength either
-    np.divide(seen.clicks + m * predicted, below, out=rates, where=below > 0.0)
+    m = most_likely(seen, predicted) if strength is None else check_strength(strength)
+    return shrunk(seen, predicted, m)
+
+
+def shrunk(seen: Examinations, relevance: FloatArray, strength: float) -> FloatArray:
+    """`shrinkage` of what was examined and clicked."""
+    below = seen.times + strength
+    rates = relevance.copy()  # of documents that nobody can have examined, if the model has no strength either
+    np.divide(seen.clicks + strength * relevance, below, out=rates, where=below > 0.0)
     weights: FloatArray = seen.sessions * rates
     return weights
 
@@ -104,10 +109,10 @@ def best_strength(
     True
     """
     seen = examinations(clicks, rho, exam, beta)
-    return _most_likely(seen, check_relevance(relevance, len(seen.rho)))
+    return most_likely(seen, check_relevance(relevance, len(seen.rho)))
 
 
-def _most_likely(seen: Examinations, relevance: FloatArray) -> float:
+def most_likely(seen: Examinations, relevance: FloatArray) -> float:
     """The best of a grid, refined by golden sections between its neighbours: there may be more than one summit.
 
     Clicks beyond the examinations that a log tells of happen, since those are an expectation; so do fewer than none
@@ -155,7 +160,12 @@ def golden_section(function: Callable[[float], float], low: float, high: float) 
     return (left, at_left) if at_left > at_right else (right, at_right)
 
 
-def _check_strength(strength: Any) -> float:
+def check_strength(strength: Any) -> float:
+    """How many examinations the model is worth.
+
+    >>> check_strength(3)
+    3.0
+    """
     if isinstance(strength, bool) or not isinstance(strength, int | float | np.number):
         raise CounterrankError(f"strength={strength!r}: expected a number of at least 0, or None for the most likely")
     if not 0.0 <= float(strength) < np.inf:

@@ -1,4 +1,4 @@
-"""From clicks to a ranker in one call."""
+"""From clicks to a ranker in one call, which chooses how."""
 
 from __future__ import annotations
 
@@ -11,12 +11,22 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
-from counterrank.common.checks import FloatArray, check_choice
+from counterrank.common.checks import make_generator
+from counterrank.common.errors import CounterrankError
+from counterrank.common.parallel import thread_count
 from counterrank.data import RankingData
-from counterrank.estimators import Relevance, direct, doubly_robust, fit_relevance, policy_aware, shrinkage
+from counterrank.estimators.regressors import check_model
+from counterrank.estimators.relevance import SATURATION, Relevance, relevance_of
+from counterrank.estimators.shrinkage import most_likely, shrunk
+from counterrank.evaluation import higher_is_better
+from counterrank.training.averaging import mean_ranker
+from counterrank.training.candidates import Candidate, candidates
+from counterrank.training.choice import Standing, one_of, standings
+from counterrank.training.cross_fit import INNER_FOLDS, CrossFit, cross_fit, judge
+from counterrank.training.kinds import kind_of
+from counterrank.training.pool import Pool, examine, join
 from counterrank.training.ranker import Ranker
-
-FROM_CLICKS = ("auto", "policy-aware", "direct", "doubly-robust", "shrinkage")
+from counterrank.training.reasons import Tried, reasons
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,17 +35,21 @@ class FromClicks:
 
     Attributes:
         ranker: the trained ranker.
-        estimator: the name of the estimator used.
-        about: what else was chosen: tau, strength, clip.
+        estimator: the estimator used; of several, the one that did best on held-out clicks.
+        about: its settings (tau, strength or clip), and "kept", all estimators the ranker is made of, in words.
         why: the reasons, in words.
-        relevance: the model of relevance, where one was fitted.
+        metric: what held-out clicks were looked at with; "" where nothing was held out from the choice.
+        trials: one for each estimator and setting that was tried, in order.
+        relevance: the model of relevance, fitted on all clicks.
     """
 
     ranker: Ranker
     estimator: str
     about: dict[str, Any]
     why: str
-    relevance: Relevance | None
+    metric: str
+    trials: tuple[Tried, ...]
+    relevance: Relevance
 
 
 def fit_from_clicks(
@@ -43,34 +57,160 @@ def fit_from_clicks(
     clicks: ClickCounts,
     rho: ArrayLike | None = None,
     *,
-    validation: tuple[RankingData, ClickCounts, ArrayLike | None] | None = None,
+    validation: tuple[Any, ...] | None = None,
     estimator: str = "auto",
     ranker: Ranker | None = None,
+    model: Any = "ridge",
     tau: float | None = None,
     strength: float | None = None,
     clip: float | None = None,
-    exam: Examination | None = None,
+    exam: ArrayLike | Examination | None = None,
+    beta: ArrayLike | Examination | None = None,
+    folds: int | None = 5,
     seed: int | np.random.Generator = 0,
 ) -> FromClicks:
-    """Learn a ranker from clicks."""
-    check_choice(estimator, FROM_CLICKS, "estimator")
-    model = copy.copy(ranker) if ranker is not None else Ranker(k=5, seed=seed)
-    relevance = None if estimator == "policy-aware" else fit_relevance(data, clicks, rho, exam=exam, seed=seed)
+    """Learn a ranker from clicks, few or many, with the estimator that they can bear.
 
-    def weigh(counts: ClickCounts, rho: Any, predicted: FloatArray | None) -> FloatArray:
-        if predicted is None:
-            return policy_aware(counts, rho, clip=clip)
-        if estimator == "direct":
-            return direct(counts, predicted)
-        if estimator == "doubly-robust":
-            return doubly_robust(counts, rho, predicted, tau=0.05 if tau is None else tau, exam=exam)
-        return shrinkage(counts, rho, predicted, strength=strength, exam=exam)
+    The queries are dealt into folds. Each estimator learns from all folds but one, and is stopped early and judged by
+    the clicks of that one, with doubly robust weights of a model of relevance that has not seen them. A linear ranker
+    is the mean of all estimators that are not clearly (by two standard errors) behind the best, over all folds. Other
+    models are learned again from all clicks, with one estimator: shrinkage, unless another is better by a standard
+    error.
 
-    weights = weigh(clicks, rho, None if relevance is None else relevance.values)
-    judged_by: Any = None
+    Arguments:
+        data: the queries to learn from.
+        clicks: what was shown and clicked, counted against `data`.
+        rho: the propensity of each document, as `policy.propensity(scores, offsets, exam)` gives it; None for those
+            logged with the clicks, or for how often the log shows each document, which needs `exam`.
+        validation: other queries and their clicks, and their rho where `rho` is given. They are learned from as well,
+            since each fold is held out in turn.
+        estimator: "auto", or "policy-aware", "direct", "doubly-robust" or "shrinkage" to try that one alone.
+        ranker: what to learn, an untrained `Ranker`; it is not changed. None for a linear one, whose cutoff k is the
+            last rank that pages show.
+        model: of relevance, see `estimators.fit_relevance`.
+        tau, strength, clip: settings of doubly-robust, shrinkage and policy-aware; None for the usual, and for "auto"
+            to try several.
+        exam: how likely each rank is examined; None for the curve that simulated clicks remember, if any. With it,
+            what was shown counts and not what might have been. Under trust bias alpha by rank, rho then being its
+            expectation.
+        beta: under trust bias, the chance of a click on an irrelevant document by rank.
+        folds: how many, 2 or more; None to learn from `data` alone and stop by `validation`, without a choice.
+        seed: deals the folds and, where no `ranker` says otherwise, fixes its randomness.
+
+    Returns:
+        The ranker, what was chosen and why, and how each estimator did.
+
+    >>> from counterrank import make_ranking_data, policies, simulation
+    >>> data = make_ranking_data("mslr", n_queries=40, seed=0)
+    >>> clicks = simulation.simulate(data, data.features[:, 0], policies.ReplaceLast(5), [1, 0.5, 0.3, 0.2, 0.2],
+    ...                              sessions=4000, seed=0)
+    >>> found = fit_from_clicks(data, clicks, ranker=Ranker(k=5, max_epochs=5), folds=2)
+    >>> found.ranker.predict(data).shape == (data.n_docs,), len(found.trials)
+    (True, 7)
+    """
+    wanted = candidates(estimator, tau, strength, clip)
+    regressor = check_model(model)
+    entropy = int(make_generator(seed).integers(2**31))
+    pools = [examine(data, clicks, rho, exam, beta)]
     if validation is not None:
-        other, counts, other_rho = validation
-        judged_by = (other, weigh(counts, other_rho, None if relevance is None else relevance.predict(other)))
-    model.fit(data, weights, validation=judged_by)
-    name = "shrinkage" if estimator == "auto" else estimator
-    return FromClicks(model, name, {"tau": tau, "strength": strength, "clip": clip}, "", relevance)
+        pools.append(_examine_validation(validation, exam, beta))
+    learner = _learner(ranker, clicks, entropy)
+    if folds is None:
+        return _hold_out(learner, pools, wanted, estimator, regressor, entropy)
+    if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or folds < 2:
+        raise CounterrankError(f"folds={folds!r}: expected a whole number of at least 2, or None to hold out nothing")
+    pool = join(pools)
+    found = cross_fit(learner, pool, wanted, regressor, int(folds), entropy)
+    relevance = _relevance(pool, regressor, entropy)
+    likely = most_likely(pool.seen, relevance.values)
+    metric = next(trial for trial in found.trials if not trial.failure).rankers[0].metric_
+    parts = judge(found, pool.data, metric, thread_count(learner.threads))
+    ranks = standings(parts, 1.0 if higher_is_better(metric) else -1.0)
+    if kind_of(learner.model).name == "linear":
+        kept = [trial.rankers for trial, standing in zip(found.trials, ranks, strict=True) if standing.kept]
+        fitted = mean_ranker(kept, pool.data)
+    else:
+        chosen = one_of(parts, _usual(wanted))
+        ranks = [_only(standing, number == chosen) for number, standing in enumerate(ranks)]
+        fitted = _again(learner, pool, found, chosen, relevance, likely)
+    tried = [
+        Tried(trial.candidate.estimator, trial.candidate.settings(likely), *_told(standing), trial.failure)
+        for trial, standing in zip(found.trials, ranks, strict=True)
+    ]
+    best = min((each for each in tried if each.kept), key=lambda each: each.behind)
+    about = {**best.settings, "kept": [each.name for each in tried if each.kept]}
+    why = reasons(tried, pool.data.n_queries, min(int(folds), pool.data.n_queries), metric)
+    return FromClicks(_as_asked(fitted, learner), best.estimator, about, why, metric, tuple(tried), relevance)
+
+
+def _examine_validation(validation: Any, exam: Any, beta: Any) -> Pool:
+    if not isinstance(validation, tuple | list) or len(validation) not in (2, 3):
+        raise CounterrankError("validation: expected (data, clicks) or (data, clicks, rho)")
+    other, counts, *propensities = validation
+    return examine(other, counts, propensities[0] if propensities else None, exam, beta, "validation clicks")
+
+
+def _learner(ranker: Ranker | None, clicks: ClickCounts, entropy: int) -> Ranker:
+    """An untrained ranker with a seed that can be used again and again."""
+    if ranker is None:
+        return Ranker(k=int(clicks.ranks.max(initial=1)), seed=entropy)
+    if not isinstance(ranker, Ranker):
+        raise CounterrankError(f"ranker: {type(ranker).__name__}; expected a Ranker")
+    learner = Ranker(**ranker.get_params())
+    if isinstance(learner.seed, np.random.Generator):
+        learner.seed = int(make_generator(learner.seed).integers(2**63))
+    return learner
+
+
+def _relevance(pool: Pool, regressor: Any, entropy: int) -> Relevance:
+    return relevance_of(pool.data, pool.seen, regressor, SATURATION, INNER_FOLDS, make_generator(entropy))
+
+
+def _usual(wanted: list[Candidate]) -> int:
+    """Which candidate to take where nothing speaks for another: shrinkage, three times as strong as is likely."""
+    return next((n for n, each in enumerate(wanted) if each.estimator == "shrinkage" and each.multiple == 3.0), 0)
+
+
+def _only(standing: Standing, kept: bool) -> Standing:
+    return Standing(standing.value, standing.behind, standing.error, kept)
+
+
+def _told(standing: Standing) -> tuple[float | None, float, float, bool]:
+    return standing.value, standing.behind, standing.error, standing.kept
+
+
+def _again(learner: Ranker, pool: Pool, found: CrossFit, chosen: int, relevance: Relevance, likely: float) -> Ranker:
+    """Learn from all clicks, for as long and in such steps as were good over the folds."""
+    trial = found.trials[chosen]
+    last = copy.copy(learner)
+    last.max_epochs = max(1, int(np.median([one.best_epoch_ for one in trial.rankers])))
+    last.learning_rate = float(np.median([one.learning_rate_ for one in trial.rankers]))
+    return last.fit(pool.data, trial.candidate.weigh(pool.seen, relevance.values, likely))
+
+
+def _as_asked(fitted: Ranker, learner: Ranker) -> Ranker:
+    """The ranker with the settings it was asked for, not those that came of the folds."""
+    fitted.max_epochs, fitted.learning_rate = learner.max_epochs, learner.learning_rate
+    return fitted
+
+
+def _hold_out(
+    learner: Ranker, pools: list[Pool], wanted: list[Candidate], estimator: str, regressor: Any, entropy: int
+) -> FromClicks:
+    """Learn from the first part, stopped by the second."""
+    if estimator == "auto":
+        raise CounterrankError("folds=None: nothing to choose by; expected a number of folds with estimator='auto'")
+    if len(pools) < 2:
+        raise CounterrankError("folds=None: nothing to stop by; expected validation, or a number of folds")
+    mine, other = pools
+    relevance = _relevance(mine, regressor, entropy)
+    likely = most_likely(mine.seen, relevance.values)
+    chosen = wanted[0]
+    if estimator == "policy-aware":  # as in the paper, with weights that no clip touches
+        judged = Candidate("policy-aware").weigh(other.seen, np.zeros(0), likely)
+    else:
+        judged = shrunk(other.seen, relevance.predict(other.data), likely)
+    learner.fit(mine.data, chosen.weigh(mine.seen, relevance.values, likely), validation=(other.data, judged))
+    about = {**chosen.settings(likely), "kept": [Tried(chosen.estimator, chosen.settings(likely)).name]}
+    why = f"{estimator} was asked for; learned from the training part, stopped by the validation part."
+    return FromClicks(learner, estimator, about, why, learner.metric_, (), relevance)

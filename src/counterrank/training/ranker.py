@@ -149,7 +149,7 @@ class Ranker:
         self.best_epoch_ = learned.best_epoch
         self.history_ = [_natural(row, task.metric) for row in learned.history]
         self.n_features_ = data.n_features
-        self._importances = None if learned.importances is None else _shares(learned.importances)
+        self._importances = None if learned.importances is None else shares(learned.importances)
         return self
 
     def predict(
@@ -295,7 +295,7 @@ def _parameters() -> tuple[str, ...]:
     return tuple(name for name in signature(Ranker.__init__).parameters if name != "self")
 
 
-def _shares(amounts: FloatArray) -> FloatArray:
+def shares(amounts: FloatArray) -> FloatArray:
     """The same as shares of their sum; where all are 0, no feature has a share."""
     total = amounts.sum()
     return amounts / total if total > 0.0 else np.zeros(len(amounts))
