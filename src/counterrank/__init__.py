@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         read_letor,
     )
     from counterrank.evaluation import IntervalWarning, select
-    from counterrank.training import Ranker
+    from counterrank.training import Ranker, fit_from_clicks
 
 _MODULES = {
     "clicks": "counterrank.clicks",
@@ -52,6 +52,7 @@ _NAMES = {
     "Fold": "counterrank.data",
     "IntervalWarning": "counterrank.evaluation",
     "RankingData": "counterrank.data",
+    "fit_from_clicks": "counterrank.training",
     "make_fold": "counterrank.data",
     "make_ranking_data": "counterrank.data",
     "read_fold": "counterrank.data",
@@ -77,6 +78,7 @@ __all__ = [
     "evaluation",
     "examination",
     "export",
+    "fit_from_clicks",
     "losses",
     "make_fold",
     "make_ranking_data",

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from counterrank.cli.auto import ESTIMATORS as FEW_CLICKS
+from counterrank.cli.auto import Choices, learn, show, told
 from counterrank.cli.clicks import ClickSource, counts_folder, parts_of
+from counterrank.cli.learning import from_clicks, from_labels, parse_clip
 from counterrank.cli.log_options import reads_logs
 from counterrank.cli.options import (
     Clicks,
@@ -33,6 +36,7 @@ from counterrank.common.files import check_folder
 if TYPE_CHECKING:
     from counterrank import Ranker, RankingData
     from counterrank.clicks.logs.options import LogOptions
+    from counterrank.training import FromClicks
 
 
 @reads_logs
@@ -53,21 +57,37 @@ def train(
     estimator: Annotated[
         str | None,
         typer.Option(
-            help="From clicks to weights: policy-aware (the default), affine, policy-oblivious, rerank or naive; "
-            "without clicks full-information."
+            help="From clicks to weights: policy-aware (the default), affine, policy-oblivious, rerank or naive; with "
+            "a model of relevance, for few clicks: auto (chooses), direct, doubly-robust or shrinkage; without clicks "
+            "full-information."
         ),
     ] = None,
     clip: Annotated[
         str, typer.Option(help="Cap on 1 / propensity of training clicks: none, a number, or auto to try several.")
     ] = "none",
+    tau: Annotated[
+        float | None, typer.Option(help="For doubly-robust: the least propensity to divide by; auto tries several.")
+    ] = None,
+    strength: Annotated[
+        float | None,
+        typer.Option(help="For shrinkage: how many examinations the model counts for; found from clicks if not given."),
+    ] = None,
+    folds: Annotated[
+        int | None, typer.Option(help="For auto and its kin: into how many parts queries are dealt; 5 if not given.")
+    ] = None,
+    relevance_model: Annotated[
+        str | None, typer.Option(help="For auto and its kin: ridge, lightgbm or mlp; ridge if not given.")
+    ] = None,
     policy: Policy = None,
     examination: Examination = None,
     logger: Logger = None,
     alpha: Annotated[
-        str | None, typer.Option(help="For affine: by rank, how much relevance adds to P(click), such as 0.9,0.4,0.2.")
+        str | None,
+        typer.Option(help="For affine, auto and its kin: by rank, how much relevance adds to P(click): 0.9,0.4,0.2."),
     ] = None,
     beta: Annotated[
-        str | None, typer.Option(help="For affine: by rank, P(click) of an irrelevant document, such as 0.1,0.05,0.02.")
+        str | None,
+        typer.Option(help="For affine, auto and its kin: by rank, P(click) of an irrelevant document: 0.1,0.05,0.02."),
     ] = None,
     relevance_threshold: Annotated[
         float | None, typer.Option(help="Of labels: the smallest that counts as relevant; 3 if not given.")
@@ -105,6 +125,8 @@ def train(
 
     Example: counterrank train synthetic:mslr --clicks clicks --estimator policy-aware --k 5 --out ranker
 
+    With few clicks: counterrank train synthetic:mslr --clicks clicks --estimator auto --k 5 --out ranker
+
     Losses: arp-hinge, arp-logistic, dcg-hinge, dcg-logistic, lambdaloss-dcg, lambdaloss-dcg-at-k,
     lambdaloss-truncated, lambdarank.
     """
@@ -114,6 +136,8 @@ def train(
     check_folder(out, MARKER, PARTS)  # now rather than after an hour of training
     source = ClickSource(clicks, log, policy or [], examination, logger or [], threads, reading, alpha, beta)
     chosen = _check_estimator(estimator, source, clip)
+    choices = Choices(tau, strength, folds, relevance_model)
+    choices.check(chosen)
     if source.given and (relevance_threshold is not None or gain is not None):
         raise CounterrankError("--relevance-threshold, --gain: tell of labels; expected them without --clicks or --log")
     threshold = 3.0 if relevance_threshold is None else relevance_threshold
@@ -133,27 +157,36 @@ def train(
         seed=seed,
     )
     about: dict[str, Any] = {}
+    result: FromClicks | None = None
     begin = time.perf_counter()
     with heard():
         if chosen == "full-information":
-            ranker = _from_labels(ranker, training, held_out, threshold, gain or "binary")
+            ranker = from_labels(ranker, training, held_out, threshold, gain or "binary")
         else:
             if share < 1.0:
                 raise CounterrankError(
                     "--share: clicks belong to all queries of the data; expected it without --clicks"
                 )
-            ranker, about = _from_clicks(ranker, training, held_out, others, source, chosen, clip)
+            parts = others | {"train": training} | ({} if held_out is None else {"validation": held_out})
+            if chosen in FEW_CLICKS:
+                both = held_out is not None and not source.is_single()
+                result, about = learn(ranker, parts, both, source, chosen, parse_clip(clip), choices)
+                ranker = result.ranker
+            else:
+                ranker, about = from_clicks(ranker, parts, held_out, source, chosen, clip)
     seconds = time.perf_counter() - begin
     ranker.save(out)
     summary = {"estimator": chosen, **about, **_summary(ranker, training, seconds, out)}
     if json:
-        print_json(summary)
+        print_json(summary if result is None else summary | told(result))
         return
     names = {"validation": f"validation {ranker.metric_}, self-normalised"}
     rows = [
         (names.get(key, key).replace("_", " "), "none" if value is None else value) for key, value in summary.items()
     ]
     print_table(f"Trained on {data}", ("", "value"), rows)
+    if result is not None:
+        show(result)
     if source.given:
         where = "HELD_OUT_DATA --clicks ITS_CLICKS"
         if "test" in others and not source.is_single() and (log or counts_folder(Path(str(clicks)), "test")):
@@ -164,15 +197,17 @@ def train(
 
 
 def _check_estimator(estimator: str | None, source: ClickSource, clip: str) -> str:
-    names = ("policy-aware", "affine", "policy-oblivious", "rerank", "naive", "full-information")
+    names = ("policy-aware", "affine", "policy-oblivious", "rerank", "naive", *FEW_CLICKS, "full-information")
     if not source.given and clip != "none":
         raise CounterrankError(f"clip={clip!r}: caps the weight of clicks; expected --clicks or --log too")
     if not source.given and (source.policies or source.loggers or source.examination):
         raise CounterrankError("--policy, --logger, --examination: tell of clicks; expected --clicks or --log too")
-    if (source.alpha or source.beta) and estimator != "affine":
-        raise CounterrankError("--alpha, --beta: tell of trust bias; expected --estimator affine too")
-    if clip == "auto" and estimator == "affine":
-        raise CounterrankError("clip='auto': not for affine; expected none or a number")
+    if (source.alpha or source.beta) and estimator not in ("affine", *FEW_CLICKS):
+        raise CounterrankError("--alpha, --beta: tell of trust bias; expected --estimator affine or auto too")
+    if bool(source.alpha) != bool(source.beta):
+        raise CounterrankError("--alpha, --beta: expected both, by rank, such as 0.9,0.4 and 0.1,0.05")
+    if clip == "auto" and estimator in ("affine", *FEW_CLICKS):
+        raise CounterrankError(f"clip='auto': not for {estimator}; expected none or a number")
     if estimator is None:
         return "policy-aware" if source.given else "full-information"
     check_choice(estimator, names, "estimator")
@@ -180,61 +215,6 @@ def _check_estimator(estimator: str | None, source: ClickSource, clip: str) -> s
         wanted = "no --clicks or --log" if source.given else "--clicks or --log"
         raise CounterrankError(f"estimator={estimator!r}: expected {wanted} with it")
     return estimator
-
-
-def _from_labels(
-    ranker: Ranker, training: RankingData, held_out: RankingData | None, relevance_threshold: float, gain: str
-) -> Ranker:
-    from counterrank.estimators import full_information
-
-    def weigh(part: RankingData) -> Any:
-        return full_information(part, relevance_threshold, gain=gain)
-
-    return ranker.fit(training, weigh(training), validation=None if held_out is None else (held_out, weigh(held_out)))
-
-
-def _from_clicks(
-    ranker: Ranker,
-    training: RankingData,
-    held_out: RankingData | None,
-    others: dict[str, RankingData],
-    source: ClickSource,
-    estimator: str,
-    clip: str,
-) -> tuple[Ranker, dict[str, Any]]:
-    """Train on the clicks of the training part, with those of the validation part to stop early, if there are any."""
-    from counterrank.training import fit_best_clip
-
-    pages = estimator == "rerank"
-    parts = {"train": training} if held_out is None else {"train": training, "validation": held_out}
-    parts = {**others, **parts}
-    counts = source.load("train", parts, displays=pages)
-    weigh, grid = source.weigher(estimator, counts, "train", parts)
-    validation: Any = None
-    about: dict[str, Any] = {"sessions": counts.n_sessions, "clicks": counts.n_clicks, "validation_clicks": None}
-    other = None if held_out is None or source.is_single() else source.find("validation", parts, displays=pages)
-    source.say_what_was_read()
-    if held_out is not None and other is not None:
-        validation = (held_out, source.weigher(estimator, other, "validation", parts)[0]())
-        about["validation_clicks"] = other.n_clicks
-    else:
-        say("Note: no clicks of a validation part, so training runs all epochs and keeps the last model.")
-    if clip == "auto":
-        if validation is None:
-            raise CounterrankError("clip='auto': judged by clicks of a validation part, and there are none")
-        best = fit_best_clip(ranker, training, weigh, grid, validation=validation)
-        tried = ", ".join(f"{trial.clip or 'none'}: {trial.validation}" for trial in best.trials)
-        return best.ranker, {**about, "clip": best.clip, "clips_tried": tried}
-    return ranker.fit(training, weigh(clip=_clip(clip)), validation=validation), {**about, "clip": _clip(clip)}
-
-
-def _clip(text: str) -> float | None:
-    if text == "none":
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise CounterrankError(f"clip={text!r}: expected 'none', 'auto' or a number above 0") from None
 
 
 def _load(

@@ -64,7 +64,7 @@ def examinations(
     [1.0, 0.2]
     """
     counts = check_counts(clicks)
-    if rho is None and counts.propensities is not None:
+    if rho is None and beta is None and counts.propensities is not None:
         rho = mean_logged(counts, counts.propensities)
     curve, base = _check_curves(counts, rho, exam, beta)
     sessions = np.repeat(counts.sessions, np.diff(counts.offsets)).astype(np.float64)
