@@ -12,8 +12,9 @@ from counterrank.cli import app
 from counterrank.common.errors import CounterrankError
 from counterrank.experiments import reproduction
 from counterrank.experiments.reproduction.cells import Cell
+from counterrank.experiments.reproduction.layers import QUICK
 from counterrank.experiments.reproduction.runs import read_run
-from counterrank.experiments.reproduction.settings import QUICK, Settings, read_preset
+from counterrank.experiments.reproduction.settings import Settings, read_preset
 from counterrank.experiments.reproduction.store import RESULTS, read_results
 from tests.command import invoke, run
 

@@ -21,7 +21,14 @@ from counterrank.common.parallel import thread_count
 
 if TYPE_CHECKING:
     from counterrank.experiments.reproduction.engines import Engine
+    from counterrank.experiments.reproduction.runs import Run
     from counterrank.experiments.reproduction.settings import Settings
+
+# options that mean something to one experiment alone
+_ONLY = {
+    "paper": ("figures", "ks", "clicks_by_k", "clicks", "losses", "policies"),
+    "few-clicks": ("sessions", "estimators"),
+}
 
 
 def reproduce(
@@ -33,21 +40,34 @@ def reproduce(
         ),
     ],
     out: Annotated[Path, typer.Option(help="The run folder; one that was begun goes on where it was.")],
+    experiment: Annotated[
+        str, typer.Argument(help="paper, figures 1 to 4; or few-clicks, estimators against the number of sessions.")
+    ] = "paper",
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Settings by name (paper-mslr, paper-yahoo, ohsumed, mq2008, mslr-sample) or in a TOML file of your "
-            "own; other options win over it."
+            help="Settings by name (paper-mslr, paper-yahoo, ohsumed, mq2008, mslr-sample; few-clicks-ohsumed, "
+            "few-clicks-mq2008, few-clicks-mslr-sample) or in a TOML file of your own; other options win over it."
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A reduced grid on few queries, in a few minutes.")] = False,
     figures: Annotated[str | None, typer.Option(help="Which of 1,2,3,4; all if not given.")] = None,
-    runs: Annotated[int | None, typer.Option(help="Independent runs on each fold; 5.")] = None,
+    runs: Annotated[int | None, typer.Option(help="Independent runs on each fold; 5, few-clicks 8.")] = None,
     seed: Annotated[int | None, typer.Option(help="Fixes all runs; 0.")] = None,
     ks: Annotated[str | None, typer.Option(help="Figure 1: how many results pages show; 1,2,3,5,7,10,...,100.")] = None,
     clicks_by_k: Annotated[str | None, typer.Option(help="Figure 1: how many clicks; 1e8.")] = None,
     clicks: Annotated[str | None, typer.Option(help="Figures 2 to 4: how many clicks; 1e2,1e3,...,1e8.")] = None,
-    page: Annotated[int | None, typer.Option(help="Figures 2 to 4: how many results pages show; 5.")] = None,
+    sessions: Annotated[
+        str | None, typer.Option(help="few-clicks: how many pages are shown; 500,2000,10000,60000,1e6,1e7.")
+    ] = None,
+    estimators: Annotated[
+        str | None,
+        typer.Option(
+            help="few-clicks: auto, direct, doubly-robust, shrinkage, policy-aware, policy-oblivious, naive; also "
+            "doubly-robust:tau=0.03, shrinkage:strength=2, policy-aware:clip=30; separated by commas."
+        ),
+    ] = None,
+    page: Annotated[int | None, typer.Option(help="Figures 2 to 5: how many results pages show; 5.")] = None,
     k: Annotated[int | None, typer.Option(help="The losses' cutoff, and that of the metric DCG@k; 5.")] = None,
     losses: Annotated[str | None, typer.Option(help="Figure 3: the losses to compare; those of the paper.")] = None,
     policies: Annotated[
@@ -84,16 +104,20 @@ def reproduce(
     jobs: Annotated[int | None, typer.Option(help="Cells to run at once; one for each core if not given.")] = None,
     engine: Annotated[str, typer.Option(help="local, or spark (needs the extra of that name).")] = "local",
     master: Annotated[str | None, typer.Option(help="The Spark master, such as spark://host:7077.")] = None,
+    report: Annotated[
+        bool, typer.Option(help="Write claims and report; counterrank report does it later, also elsewhere.")
+    ] = True,
     json: Json = False,
 ) -> None:
     """Redo the experiments of the paper on your data: figures, claims and a report.
 
     Example: counterrank reproduce --data MSLR-WEB30K/Fold1 --out runs/mslr
 
+    With few-clicks: what estimators learn from few sessions, and whether "auto" chooses well among them.
+
     Results are written as they come in; run the same command again to go on after an interruption.
     """
     from counterrank.experiments.reproduction import reproduce as run_cells
-    from counterrank.report.reading import sort_claims
 
     given: dict[str, Any] = {
         "figures": _figures(figures),
@@ -102,6 +126,8 @@ def reproduce(
         "ks": _whole_numbers(ks, "ks"),
         "clicks_by_k": None if clicks_by_k is None else parse_count(clicks_by_k, "clicks-by-k"),
         "clicks": _whole_numbers(clicks, "clicks"),
+        "sessions": _whole_numbers(sessions, "sessions"),
+        "estimators": _words(estimators, ","),
         "page": page,
         "cutoff": k,
         "losses": _words(losses, ","),
@@ -120,19 +146,10 @@ def reproduce(
         "clips": clips,
         "queries": queries,
     }
-    chosen = _settings(preset, quick, given, production_seed)
+    chosen = _settings(experiment, preset, quick, given, production_seed)
     notes = {"preset": preset, "quick": quick, "command": shlex.join(["counterrank", *sys.argv[1:]])}
     run = run_cells(data, out, chosen, jobs=jobs, engine=_engine(engine, master, jobs), notes=notes)
-    summary, files = write_all(run)
-    cells = summary["cells"]
-    if json:
-        claims = {claim["id"]: claim["verdict"] for claim in sort_claims(summary).present}
-        print_json({"out": str(out), "report": str(files[0]), "cells": cells, "claims": claims})
-    else:
-        print_claims(summary)
-        say(f"{cells['done']} of {cells['wanted']} cells done. The report is at {files[0]}.")
-        if quick:
-            say("A quick run shows directions. More runs settle more claims, such as --runs 10; or leave out --quick.")
+    cells = _tell(run, json, quick) if report else _tell_cells(run, json)
     if cells["failed"]:
         first = cells["failures"][0]
         raise CounterrankError(
@@ -141,21 +158,51 @@ def reproduce(
         )
 
 
-def _settings(preset: str | None, is_quick: bool, given: dict[str, Any], production_seed: str | None) -> Settings:
-    """Defaults, then the preset, then the quick grid, then what was said."""
-    from counterrank.experiments.reproduction.settings import QUICK, Settings, read_preset
+def _tell(run: Run, json: bool, quick: bool) -> dict[str, Any]:
+    """The report, its claims on the screen, and how many cells there are."""
+    from counterrank.report.reading import sort_claims
 
-    layers: list[dict[str, Any]] = [
-        {} if preset is None else read_preset(preset),
-        dict(QUICK) if is_quick else {},
-        {name: value for name, value in given.items() if value is not None},
-    ]
-    merged = {name: value for layer in layers for name, value in layer.items()}
-    if given["step_size"] is not None:
-        merged["step_sizes"] = {}
+    summary, files = write_all(run)
+    cells: dict[str, Any] = summary["cells"]
+    if json:
+        claims = {claim["id"]: claim["verdict"] for claim in sort_claims(summary).present}
+        print_json({"out": str(run.folder), "report": str(files[0]), "cells": cells, "claims": claims})
+        return cells
+    print_claims(summary)
+    say(f"{cells['done']} of {cells['wanted']} cells done. The report is at {files[0]}.")
+    if quick:
+        say("A quick run shows directions. More runs settle more claims, such as --runs 10; or leave out --quick.")
+    return cells
+
+
+def _tell_cells(run: Run, json: bool) -> dict[str, Any]:
+    """How many cells there are, and no report: needs nothing to draw with."""
+    from counterrank.experiments.reproduction.summary import count_cells
+
+    cells = count_cells(run)
+    if json:
+        print_json({"out": str(run.folder), "report": None, "cells": cells, "claims": {}})
+    else:
+        say(f"{cells['done']} of {cells['wanted']} cells done. For the report: counterrank report {run.folder}")
+    return cells
+
+
+def _settings(
+    experiment: str, preset: str | None, is_quick: bool, given: dict[str, Any], production_seed: str | None
+) -> Settings:
+    """What was said, over presets and defaults; an option of the other experiment is an error."""
+    from counterrank.experiments.reproduction.layers import EXPERIMENTS, choose_settings
+
+    check_choice(experiment, EXPERIMENTS, "experiment")
+    said = {name: value for name, value in given.items() if value is not None}
+    for name in _ONLY[EXPERIMENTS[experiment == "paper"]]:
+        if name in said:
+            raise CounterrankError(f"--{name.replace('_', '-')}: means nothing to {experiment}; expected it left out")
+    if "step_size" in said:
+        said["step_sizes"] = {}
     if production_seed is not None:
-        merged["production_seed"] = _production_seed(production_seed)
-    return Settings(**merged)
+        said["production_seed"] = _production_seed(production_seed)
+    return choose_settings(experiment, preset, is_quick, said)
 
 
 def _engine(name: str, master: str | None, jobs: int | None) -> Engine | None:

@@ -101,7 +101,7 @@ def shown(tally: Tally) -> Iterator[None]:
 
 def _kind(cell: Cell) -> tuple[Any, ...]:
     """Cells of one kind take about as long: what they learn, how, and from about how many clicks."""
-    return cell.estimator, cell.loss, cell.policy, len(str(cell.clicks)), cell.step_size
+    return cell.estimator, cell.loss, cell.policy, len(str(cell.clicks or cell.sessions)), cell.step_size
 
 
 def _duration(seconds: float) -> str:

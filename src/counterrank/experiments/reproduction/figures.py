@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from counterrank.experiments.reproduction.cells import Cell
-from counterrank.experiments.reproduction.settings import Settings
+from counterrank.experiments.reproduction.recipes import parse_recipe
+from counterrank.experiments.reproduction.settings import FEW_CLICKS, Settings
 
 ARP_LOSS, DCG_LOSS = "arp-hinge", "lambdaloss-truncated"
 
@@ -25,10 +26,10 @@ class Point:
     """A place in a figure and the cells whose results stand there, one for each run of each fold.
 
     Attributes:
-        figure: 1 to 4.
+        figure: 1 to 5.
         panel: the metric it shows.
         series: the name of its curve; "production" and "full-information" are levels.
-        x: the number of results shown, or of clicks; None for a level.
+        x: the number of results shown, of clicks, or of sessions; None for a level.
         cells: in the order of runs, which is the same at all points.
     """
 
@@ -46,7 +47,7 @@ def grid(settings: Settings, folds: int = 1) -> list[Point]:
     16
     """
     maker = _Maker(settings, folds)
-    makers = {1: _by_page, 2: _by_clicks, 3: _by_loss, 4: _by_policy}
+    makers = {1: _by_page, 2: _by_clicks, 3: _by_loss, 4: _by_policy, FEW_CLICKS: _by_sessions}
     return [point for figure in settings.figures for point in makers[figure](maker)]
 
 
@@ -58,7 +59,11 @@ def all_cells(points: Sequence[Point]) -> list[Cell]:
     (0, 10000, 1)
     """
     unique = dict.fromkeys(cell for point in points for cell in point.cells)
-    return sorted(unique, key=lambda cell: (cell.run, cell.fold, cell.estimator != "rerank", -cell.clicks))
+
+    def order(cell: Cell) -> tuple[int, int, bool, int]:
+        return cell.run, cell.fold, cell.estimator != "rerank", -(cell.clicks or cell.sessions)
+
+    return sorted(unique, key=order)
 
 
 class _Maker:
@@ -81,6 +86,8 @@ class _Maker:
         policy: str = "",
         page: int | None = None,
         clicks: int = 0,
+        sessions: int = 0,
+        clip: str | None = None,
     ) -> Point:
         s = self.settings
         runs = [(fold, run) for fold in range(self.folds) for run in range(s.runs)]
@@ -95,10 +102,10 @@ class _Maker:
                 page=page,
                 clicks=clicks,
                 step_size=s.step_for(figure, loss),
-                patience=s.patience_for(loss, clicks),
+                patience=s.patience_for(loss, clicks or sessions),
                 tolerance=s.tolerance_for(loss),
                 max_epochs=s.max_epochs,
-                clip=s.clip,
+                clip=s.clip if clip is None else clip,
                 clips=s.clips,
                 cutoff=s.cutoff,
                 relevance_threshold=s.relevance_threshold,
@@ -109,6 +116,7 @@ class _Maker:
                 noise=s.noise,
                 validation_share=s.validation_share,
                 seed=s.seed,
+                sessions=sessions,
             )
             for fold, run in runs
         ]
@@ -171,3 +179,27 @@ def _by_policy(make: _Maker) -> Iterator[Point]:
         for n in make.settings.clicks:
             yield make.aware(4, make.dcg, policy, n, DCG_LOSS, policy)
     yield from make.levels(4, make.dcg, DCG_LOSS)
+
+
+def _by_sessions(make: _Maker) -> Iterator[Point]:
+    """Figure 5: estimators that learn from few sessions, some of them with a model of relevance."""
+    page = make.settings.page
+    policy = f"replace-last:k={page}"
+    for text in make.settings.estimators:
+        recipe = parse_recipe(text)
+        estimator = recipe.text if recipe.predicts else recipe.kind
+        clip = "none" if recipe.predicts else recipe.clip  # what it does not use shall not be part of its name
+        for n in make.settings.sessions:
+            yield make.point(
+                FEW_CLICKS,
+                make.dcg,
+                text,
+                n,
+                estimator=estimator,
+                loss=DCG_LOSS,
+                policy=policy,
+                page=page,
+                sessions=n,
+                clip=clip,
+            )
+    yield from make.levels(FEW_CLICKS, make.dcg, DCG_LOSS)

@@ -14,10 +14,22 @@ from typing import Any
 from counterrank.clicks.policies.named import parse_policy
 from counterrank.common.errors import CounterrankError
 from counterrank.experiments.reproduction.clip_rules import check_clip_rule
+from counterrank.experiments.reproduction.recipes import parse_recipe
+from counterrank.experiments.reproduction.setting_rules import REAL, RULES
 from counterrank.losses import named_loss
 
 FIGURES = (1, 2, 3, 4)
+FEW_CLICKS = 5
 LOSSES = ("dcg-hinge", "dcg-logistic", "lambdaloss-dcg", "lambdaloss-dcg-at-k", "lambdaloss-truncated")
+ESTIMATORS = (
+    "auto",
+    "policy-aware",
+    "policy-aware:clip=30",
+    "direct",
+    "doubly-robust",
+    "shrinkage",
+    "naive",
+)
 
 
 @dataclass(frozen=True)
@@ -25,13 +37,16 @@ class Settings:
     """All choices of the experiments.
 
     Attributes:
-        figures: which figures to make, of 1 to 4.
+        figures: which figures to make, of the paper's 1 to 4; or 5, the experiment with few clicks.
         runs: independent runs, each with clicks of its own.
         seed: fixes all of them.
         ks: figure 1: how many results a page shows.
         clicks_by_k: figure 1: how many clicks.
         clicks: figures 2 to 4: how many clicks.
-        page: figures 2 to 4: how many results a page shows.
+        sessions: figure 5: how many pages are shown.
+        estimators: figure 5: those to compare, see `parse_recipe`.
+        targets: figure 5: the share of the gap that "auto" is to close, by number of sessions.
+        page: figures 2 to 5: how many results a page shows.
         cutoff: the k of DCG@k, as a loss and as a metric.
         losses: figure 3: those to compare and to select from.
         policies: figure 4: as on the command line; () for one of each kind with pages of `page`.
@@ -61,6 +76,9 @@ class Settings:
     ks: tuple[int, ...] = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100)
     clicks_by_k: int = 10**8
     clicks: tuple[int, ...] = (10**2, 10**3, 10**4, 10**5, 10**6, 10**7, 10**8)
+    sessions: tuple[int, ...] = (500, 2000, 10**4, 6 * 10**4, 10**6, 10**7)
+    estimators: tuple[str, ...] = ESTIMATORS
+    targets: Mapping[int, float] = field(default_factory=dict)
     page: int = 5
     cutoff: int = 5
     losses: tuple[str, ...] = LOSSES
@@ -82,7 +100,7 @@ class Settings:
     queries: int | None = None
 
     def __post_init__(self) -> None:
-        for name, test, expected in _RULES:
+        for name, test, expected in RULES:
             value = getattr(self, name)
             if not test(value):
                 raise CounterrankError(f"{name.replace('_', '-')}={_shown(value)}: expected {expected}")
@@ -97,6 +115,8 @@ class Settings:
             named_loss(loss)
         for policy in self.policies:
             parse_policy(policy)
+        if len(set(self.estimators)) < len(self.estimators):  # 0.03 and 0.030 are told apart by their texts only
+            raise CounterrankError(f"estimators={_shown(self.estimators)}: expected different estimators")
         check_clip_rule(self.clip)
 
     def logging_policies(self) -> tuple[str, ...]:
@@ -127,7 +147,8 @@ class Settings:
 
     def plain(self) -> dict[str, Any]:
         """The settings as JSON has them."""
-        content: dict[str, Any] = json.loads(json.dumps({**asdict(self), "step_sizes": dict(self.step_sizes)}))
+        tables = {"step_sizes": dict(self.step_sizes), "targets": dict(self.targets)}
+        content: dict[str, Any] = json.loads(json.dumps({**asdict(self), **tables}))
         return content
 
 
@@ -140,19 +161,6 @@ _POLICIES = (
     "plackett-luce:k={k},temperature=1",
     "0.9*deterministic:k={k}+0.1*plackett-luce:k={k},temperature=1",
 )
-
-# `--quick`: a reduced grid, over data of a size that trains in moments
-QUICK: dict[str, Any] = {
-    "runs": 3,
-    "ks": (1, 2, 5, 20),
-    "clicks_by_k": 10**6,
-    "clicks": (10**3, 10**5, 10**6),
-    "policies": (),
-    "max_epochs": 30,
-    "patience": 10,
-    "clips": 3,
-    "queries": 300,
-}
 
 
 def preset_names() -> list[str]:
@@ -206,75 +214,10 @@ def _canonical(name: str, value: Any) -> Any:
     """Settings that are equal are written alike, since the names of cells are made of them: 3 as 3.0, [1] as (1,)."""
     if name == "step_sizes":
         return {loss: _canonical("step_size", step) for loss, step in value.items()}
+    if name == "targets":
+        return {int(size): float(share) for size, share in value.items()}
+    if name == "estimators":
+        return tuple(parse_recipe(text).text for text in value)
     if isinstance(value, list | tuple):
         return tuple(_canonical(name, item) for item in value)
-    return float(value) if name in _REAL and isinstance(value, int) else value
-
-
-def _texts(value: Any) -> bool:
-    """Whether these are different texts."""
-    several = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
-    return several and len(set(value)) == len(value)
-
-
-def _pair(value: Any) -> bool:
-    two = isinstance(value, list | tuple) and len(value) == 2 and all(_number(item, 0.0, 1.0) for item in value)
-    return two and bool(value[0] < value[1])
-
-
-def _whole(value: Any, least: int, most: float = math.inf) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-
-
-def _number(value: Any, least: float, most: float = math.inf) -> bool:
-    numeric = isinstance(value, int | float) and not isinstance(value, bool)
-    return numeric and -_LARGEST <= value <= _LARGEST and least <= value <= most
-
-
-def _rising(value: Any, least: int, most: float = math.inf) -> bool:
-    some = isinstance(value, list | tuple) and len(value) > 0 and all(_whole(item, least, most) for item in value)
-    return some and sorted(set(value)) == list(value)
-
-
-def _step(value: Any) -> bool:
-    return value == "auto" or (_number(value, 0.0) and value > 0.0)
-
-
-_MOST_CLICKS = 10**12
-_LARGEST = 1e300
-_REAL = (
-    "relevance_threshold",
-    "production_share",
-    "production_norm",
-    "eta",
-    "noise",
-    "validation_share",
-    "tolerance",
-    "step_size",
-)
-_RULES = (
-    ("figures", lambda v: _rising(v, 1, 4), "some of 1, 2, 3, 4, in that order"),
-    ("runs", lambda v: _whole(v, 1), "a whole number of at least 1"),
-    ("seed", lambda v: _whole(v, 0), "a whole number of at least 0"),
-    ("ks", lambda v: _rising(v, 1), "page sizes from 1, each larger than the one before"),
-    ("clicks_by_k", lambda v: _whole(v, 1, _MOST_CLICKS), "a number of clicks"),
-    ("clicks", lambda v: _rising(v, 1, _MOST_CLICKS), "numbers of clicks, each larger than the one before"),
-    ("page", lambda v: _whole(v, 1), "a whole number of at least 1"),
-    ("cutoff", lambda v: _whole(v, 1), "a whole number of at least 1"),
-    ("losses", lambda v: _texts(v) and len(v) > 0, "different losses, at least one"),
-    ("policies", _texts, "different policies"),
-    ("relevance_threshold", lambda v: _number(v, -math.inf), "a number"),
-    ("production_share", lambda v: _number(v, 0.0, 1.0) and v > 0, "a number above 0 and up to 1"),
-    ("production_norm", lambda v: _number(v, 0.0) and v > 0, "a number above 0"),
-    ("production_seed", lambda v: v is None or _whole(v, 0), "a whole number of at least 0"),
-    ("eta", lambda v: _number(v, 0.0), "a number of at least 0"),
-    ("noise", _pair, "2 probabilities, rising"),
-    ("validation_share", lambda v: _number(v, 0.0) and v > 0, "a number above 0"),
-    ("max_epochs", lambda v: _whole(v, 1), "a whole number of at least 1"),
-    ("patience", lambda v: v is None or _whole(v, 1), "a whole number of at least 1"),
-    ("tolerance", lambda v: v is None or _number(v, 0.0), "a number of at least 0"),
-    ("step_size", _step, "'auto' or a number above 0"),
-    ("step_sizes", lambda v: isinstance(v, Mapping) and all(_step(x) for x in v.values()), "a number for each loss"),
-    ("clips", lambda v: _whole(v, 1), "a whole number of at least 1"),
-    ("queries", lambda v: v is None or _whole(v, 10), "a whole number of at least 10"),
-)
+    return float(value) if name in REAL and isinstance(value, int) else value

@@ -174,6 +174,18 @@ def _cost_panel(run: Run, points: Sequence[Point]) -> dict[str, Any]:
     }
 
 
+def count_cells(run: Run) -> dict[str, Any]:
+    """How many cells there are, how many are done, and what failed.
+
+    >>> from counterrank.experiments.reproduction.settings import Settings
+    >>> from pathlib import Path
+    >>> data = [{"source": "mine", "fingerprint": "", "parts": {}}]
+    >>> count_cells(Run(Path(), Settings(figures=(2,), clicks=(100,), runs=1), {"data": data}, rows={}))["wanted"]
+    15
+    """
+    return _counts(run, all_cells(run.points))
+
+
 def _counts(run: Run, cells: Sequence[Cell]) -> dict[str, Any]:
     rows = [(cell, run.row(cell)) for cell in cells]
     failures = [

@@ -26,8 +26,10 @@ from counterrank.evaluation import evaluate
 from counterrank.experiments.production import train_production
 from counterrank.experiments.reproduction.cells import Cell, Logger, Traffic
 from counterrank.experiments.reproduction.clip_rules import clips_by_rule
+from counterrank.experiments.reproduction.recipes import parse_recipe
 from counterrank.losses import named_loss
 from counterrank.training import Ranker, fit_best_clip
+from counterrank.training.from_clicks import fit_from_clicks
 
 
 class Workbench:
@@ -38,6 +40,7 @@ class Workbench:
         self._production = lru_cache(maxsize=16)(self._train_production)
         self._logged = lru_cache(maxsize=4)(self._log)
         self._pages = lru_cache(maxsize=64)(self._page_quality)
+        self._seen = lru_cache(maxsize=8)(self._propensities)
 
     def run(self, cell: Cell) -> dict[str, Any]:
         """Train the ranker of this cell and judge it by the labels of the test part."""
@@ -74,14 +77,39 @@ class Workbench:
             "validation_clicks": other.n_clicks,
             "pages": self._pages(cell.logger, cell.policy, cell.page, cell.cutoff),
         }
-        judged_by = (held_out, weigher(cell.estimator, other, exam)())
-        clips = clips_by_rule(cell.clip, cell.clips, cell.estimator, clicks, exam, cell.clicks)
-        weigh = weigher(cell.estimator, clicks, exam)
         try:
+            if cell.sessions and parse_recipe(cell.estimator).predicts:
+                ranker, more = self._with_a_model(cell, (train, clicks), (held_out, other))
+                return ranker, {**about, **more}
+            judged_by = (held_out, weigher(cell.estimator, other, exam)())
+            clips = clips_by_rule(cell.clip, cell.clips, cell.estimator, clicks, exam, cell.clicks or cell.sessions)
+            weigh = weigher(cell.estimator, clicks, exam)
             best = fit_best_clip(self._ranker(cell), train, weigh, clips, validation=judged_by, one_race=True)
         except NothingToLearnError as error:  # a handful of clicks may tell of no difference between documents
             return None, {**about, "untrained": str(error)}
         return best.ranker, {**about, "clip": best.clip, **_outcome(best.ranker)}
+
+    def _with_a_model(
+        self, cell: Cell, train: tuple[RankingData, ClickCounts], held_out: tuple[RankingData, ClickCounts]
+    ) -> tuple[Ranker, dict[str, Any]]:
+        """By `fit_from_clicks`, which knows the policy and the true examination curve; and what it chose."""
+        recipe = parse_recipe(cell.estimator)
+        rho, other_rho = (
+            self._seen(cell.logger, cell.policy, cell.eta, part, cell.fold) for part in ("train", "validation")
+        )
+        found = fit_from_clicks(
+            *train,
+            rho,
+            validation=(*held_out, other_rho),
+            estimator=recipe.kind,
+            ranker=self._ranker(cell),
+            tau=recipe.tau,
+            strength=recipe.strength,
+            exam=inverse_rank(eta=cell.eta),
+            seed=cell.seed_for("model"),
+        )
+        chosen = {"estimator": found.estimator, "why": found.why, "about": plain_values(found.about)}
+        return found.ranker, {"chosen": chosen, **_outcome(found.ranker)}
 
     def _ranker(self, cell: Cell) -> Ranker:
         return Ranker(
@@ -109,13 +137,22 @@ class Workbench:
             self._production(traffic.logger).predict(data),
             parse_policy(traffic.policy),
             inverse_rank(eta=traffic.eta),
-            clicks=traffic.clicks,
+            clicks=traffic.clicks or None,
+            sessions=traffic.sessions or None,
             seed=traffic.seed,
             relevance_threshold=traffic.logger.relevance_threshold,
             click_model=ClickModel(relevant=traffic.noise[1], other=traffic.noise[0]),
             displays=traffic.displays,
             threads=self._threads,
         )
+
+    def _propensities(self, logger: Logger, policy: str, eta: float, part: str, fold: int) -> FloatArray:
+        """P(examined | query, policy) of each document of a part."""
+        data: RankingData = getattr(self._folds[fold], part)
+        scores = self._production(logger).predict(data)
+        exam = inverse_rank(eta=eta)
+        rho: FloatArray = parse_policy(policy).propensity(scores, data.offsets, exam, threads=self._threads)
+        return rho
 
     def _page_quality(self, logger: Logger, policy: str, page: int | None, cutoff: int) -> dict[str, float]:
         """What users are shown while clicks are logged on the training queries, and what they would be otherwise."""
@@ -154,8 +191,29 @@ def page_dcg(
 
 def _outcome(ranker: Ranker) -> dict[str, Any]:
     return {
-        "validation": ranker.history_[ranker.best_epoch_ - 1]["validation"],
+        "validation": ranker.history_[ranker.best_epoch_ - 1].get("validation"),
         "step_size": ranker.learning_rate_,
         "epochs": len(ranker.history_),
         "best_epoch": ranker.best_epoch_,
     }
+
+
+def plain_values(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The same as JSON has it: numbers, texts, lists; None for what is not finite.
+
+    >>> plain_values({"tau": np.float64(0.5), "curve": np.arange(2), "clip": np.inf, "deep": {"m": 1}})
+    {'tau': 0.5, 'curve': [0, 1], 'clip': None, 'deep': {'m': 1}}
+    """
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.ndarray | np.generic):
+            value = value.tolist()
+        if isinstance(value, Mapping):
+            return {str(key): plain(inner) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(inner) for inner in value]
+        if isinstance(value, float):
+            return value if np.isfinite(value) else None
+        return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+    return {str(key): plain(value) for key, value in content.items()}
