@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from counterrank.experiments.claims.checks import FAILS, HOLDS, OPEN, Check, judge
@@ -18,11 +18,13 @@ class Setting:
         confidence: of single intervals.
         margin: relative; differences up to this are taken as none, as the eye would in the paper's plots.
         documents: documents per query on average, None where unknown.
+        targets: shares of the gap to be closed, by number of sessions.
     """
 
     confidence: float
     margin: float
     documents: float | None = None
+    targets: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def noticeable(self) -> float:

@@ -13,7 +13,9 @@ from counterrank.experiments.claims import check_claims
 from counterrank.experiments.claims.statistics import mean_interval
 from counterrank.experiments.reproduction.cells import Cell
 from counterrank.experiments.reproduction.figures import Point, all_cells
+from counterrank.experiments.reproduction.gap_shares import choices, chosen_by_auto, share_panel
 from counterrank.experiments.reproduction.runs import Run
+from counterrank.experiments.reproduction.settings import FEW_CLICKS
 
 _LEVELS = ("production", "full-information")
 _TITLES = {
@@ -21,9 +23,11 @@ _TITLES = {
     2: "Effect of the number of clicks",
     3: "Losses, and unbiased selection among them",
     4: "Logging policies, and what they cost while logging",
+    FEW_CLICKS: "Learning from few clicks",
 }
 _PAGE_SIZE = {"name": "k", "label": "Results shown, k", "log": True}
 _CLICKS = {"name": "clicks", "label": "Clicks", "log": True}
+_SESSIONS = {"name": "sessions", "label": "Sessions (pages shown)", "log": True}
 
 Read = Callable[[dict[str, Any]], float | None]
 
@@ -55,7 +59,7 @@ def summarize(run: Run) -> dict[str, Any]:
         "cells": _counts(run, cells),
         "timings": _timings(run, cells),
         "figures": figures,
-        "claims": check_claims(figures, data=data),
+        "claims": check_claims(figures, data=data, targets=run.settings.targets),
     }
 
 
@@ -66,12 +70,21 @@ def _figure(run: Run, number: int, points: Sequence[Point]) -> dict[str, Any]:
         panels = _with_selection(run, panels, mine)
     if number == 4:
         panels.append(_cost_panel(run, mine))
-    return {
+    figure = {
         "number": number,
         "title": _TITLES[number],
-        "x": _PAGE_SIZE if number == 1 else _CLICKS,
+        "x": {1: _PAGE_SIZE, FEW_CLICKS: _SESSIONS}.get(number, _CLICKS),
         "panels": panels,
     }
+    return _with_shares(run, figure, mine) if number == FEW_CLICKS else figure
+
+
+def _with_shares(run: Run, figure: dict[str, Any], points: Sequence[Point]) -> dict[str, Any]:
+    """Figure 5: shares of the gap before the metric itself, and what "auto" chose."""
+    chosen = chosen_by_auto(run, points)
+    names = {x: [None if pick is None else str(pick["estimator"]) for pick in picks] for x, picks in chosen.items()}
+    panels = [share_panel(figure["panels"][0], names), *figure["panels"]]
+    return {**figure, "panels": panels, "choices": choices(chosen)}
 
 
 def _panel(run: Run, name: str, points: Sequence[Point]) -> dict[str, Any]:
