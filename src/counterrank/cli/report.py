@@ -56,11 +56,14 @@ def write_all(run: Run) -> tuple[dict[str, Any], list[Path]]:
 
 def print_claims(summary: dict[str, Any]) -> None:
     """The claims about the figures of this run as a table, and how many hold."""
+    from counterrank.report.few_clicks import is_few_clicks
     from counterrank.report.reading import sort_claims
 
     claims = sort_claims(summary).present
+    about_few = is_few_clicks(summary["figures"])
+    what = "What is claimed of few clicks" if about_few else "What the paper found (and what it left open)"
     print_table(
-        "What the paper found (and what it left open), and whether it holds here; ? = not enough evidence",
+        f"{what}, and whether it holds here; ? = not enough evidence",
         ("holds", "claim", "in the paper"),
         [(_MARKS[claim["verdict"]], claim["statement"], claim["paper"]) for claim in claims],
     )

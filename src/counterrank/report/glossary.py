@@ -19,6 +19,21 @@ _SERIES = (
         "may have made.",
         ("policy-aware",),
     ),
+    ("auto", "Chooses among the estimators below, and their numbers, by what the clicks say.", ("auto",)),
+    ("direct", "A model of relevance, learned from the clicks, in place of the clicks themselves.", ("direct",)),
+    (
+        "doubly robust",
+        "That model, corrected by the clicks it did not foresee, each divided as policy-aware does; tau is the least "
+        "chance to divide by.",
+        ("doubly-robust",),
+    ),
+    (
+        "shrinkage",
+        "The click rate of each document, drawn towards that model the more the less often it was examined; the "
+        "strength is how many examinations the model counts for.",
+        ("shrinkage",),
+    ),
+    ("naive", "Counts clicks as they are.", ("naive",)),
     (
         "policy-oblivious",
         "Divides each click by the chance that its rank was examined, and does not ask how the page was chosen.",
@@ -52,7 +67,7 @@ def glossary(figures: list[dict[str, Any]]) -> list[tuple[str, str]]:
     >>> [term for term, _ in glossary([{"number": 2, "panels": [panel]}])]
     ['item selection bias', 'no cutoff', 'ARP']
     """
-    names = set(series_names(figures))
+    names = {name.partition(":")[0] for name in series_names(figures)}
     panels = [str(panel.get("name")) for figure in figures for panel in figure.get("panels", [])]
     if any(figure.get("number") in (3, 4) for figure in figures):
         names.add("policy-aware")  # their lines are ways of policy-aware learning

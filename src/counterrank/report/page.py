@@ -7,6 +7,7 @@ import shlex
 from typing import Any
 
 from counterrank.report.claims_table import SIGNS
+from counterrank.report.few_clicks import CLAIMS, PAPER_CLAIMS, PAPER_TITLE, TITLE, choice_rows, is_few_clicks
 from counterrank.report.glossary import glossary
 from counterrank.report.names import (
     counted,
@@ -53,6 +54,8 @@ def report_page(
         "report.html.j2",
         specs,
         sources=", ".join(str(fold["source"]) for fold in summary.get("data", [])) or "no data named",
+        title=TITLE if is_few_clicks(figures) else PAPER_TITLE,
+        claims_title=CLAIMS if is_few_clicks(figures) else PAPER_CLAIMS,
         reading=" ".join(reading(summary)),
         tally=tally(claims.present),
         marks=MARKS,
@@ -99,6 +102,7 @@ def _figure(
         "axis": figure["x"]["label"],
         "caption": " ".join(caption(figure)),
         "panels": panels,
+        "choices": choice_rows(figure),
         "legend": [{"label": labels[name], "swatch": html(swatch(styles[name]))} for name in labels if name in styles],
         "svg": html(svgs[figure["number"]]) if figure["number"] in svgs else "",
     }
@@ -205,7 +209,7 @@ def _more_runs(summary: dict[str, Any]) -> int:
 
 
 def _command(summary: dict[str, Any]) -> str:
-    words = ["counterrank", "reproduce"]
+    words = ["counterrank", "reproduce"] + ["few-clicks"] * is_few_clicks(summary.get("figures", []))
     for fold in summary.get("data", []):
         words += ["--data", str(fold["source"])]
     words += ["--preset", str(summary["preset"])] if summary.get("preset") else []

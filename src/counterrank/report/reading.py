@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from counterrank.report.few_clicks import FIGURE as FEW_CLICKS
+from counterrank.report.few_clicks import HOW as FEW_CLICKS_HOW
+from counterrank.report.few_clicks import few_click_sentences
 from counterrank.report.intervals import share_closed
 from counterrank.report.names import counted, number, percent, power, readable
 from counterrank.report.points import is_cut, is_number, panel_points
@@ -26,6 +29,7 @@ _HOW = {
     "follow the upper edge of the lines judged by labels.",
     4: "The lines show what policy-aware learning makes of clicks logged under each policy, the dots what users lose "
     "while the log is gathered. A good policy has a high line and a dot near zero.",
+    FEW_CLICKS: FEW_CLICKS_HOW,
 }
 
 
@@ -177,7 +181,13 @@ def _runs(summary: dict[str, Any]) -> str:
 
 
 def _found(summary: dict[str, Any]) -> list[str]:
-    """The decisive numbers: of figure 2 at the most clicks; without it, of figure 1 at the page size nearest to 5."""
+    """The decisive numbers: of figure 2 at the most clicks; without it, of figure 1 at the page size nearest to 5.
+
+    Of figure 5 those at every number of sessions.
+    """
+    for figure in summary.get("figures", []):
+        if figure.get("number") == FEW_CLICKS:
+            return few_click_sentences(figure)
     for figure in sorted(summary.get("figures", []), key=lambda figure: figure.get("number") != 2):
         panels = [panel for panel in figure.get("panels", []) if str(panel.get("name")).startswith("dcg@")]
         if figure.get("number") in (1, 2) and panels:

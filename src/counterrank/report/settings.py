@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from counterrank.report.few_clicks import is_few_clicks
 from counterrank.report.names import power
 
+# what means nothing to the experiment with few clicks, and what to all others
+_PAPER_ONLY = ("ks", "clicks_by_k", "clicks", "losses", "policies", "clips")
+_FEW_CLICKS_ONLY = ("sessions", "estimators", "targets")
 # what a setting means that is not given
 _OPEN = {
     "production_seed": "another in each run",
@@ -19,13 +23,16 @@ _OPEN = {
 
 
 def setting_rows(settings: dict[str, Any], figures: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Names and values; policies that were not named are those of figure 4.
+    """Names and values of all that matter; policies that were not named are those of figure 4.
 
     >>> setting_rows({"queries": None, "clicks": [100, 1000]}, [])
     [('queries', 'all'), ('clicks', '10², 10³')]
     """
     rows = []
+    idle = _PAPER_ONLY if is_few_clicks(figures) else _FEW_CLICKS_ONLY
     for name, value in settings.items():
+        if name in idle:
+            continue
         text = _plain(value)
         if value is None or value == [] or value == {} or value == ():
             text = (_policies(figures) if name == "policies" else "") or _OPEN.get(name, text)
