@@ -24,7 +24,8 @@ from counterrank.experiments.reproduction.settings import (
 BAD_SETTINGS = [
     ({"figures": ()}, r"^figures=: expected some of 1, 2, 3, 4, in that order"),
     ({"figures": (0, 1)}, r"^figures=0,1: expected some of"),
-    ({"figures": (5,)}, r"^figures=5: "),
+    ({"figures": (6,)}, r"^figures=6: "),
+    ({"figures": (4, 5)}, r"^figures=4,5: expected some of 1, 2, 3, 4, in that order; or 5 alone"),
     ({"figures": (2, 1)}, r"^figures=2,1: "),
     ({"figures": (1, 1)}, r"^figures=1,1: "),
     ({"figures": "12"}, r"^figures='12': "),
@@ -43,6 +44,16 @@ BAD_SETTINGS = [
     ({"clicks": ()}, r"^clicks=: expected numbers of clicks"),
     ({"clicks": (1000, 100)}, r"^clicks=1000,100: "),
     ({"clicks": (10**13,)}, r"^clicks=10000000000000: "),
+    ({"sessions": ()}, r"^sessions=: expected numbers of sessions from 2"),
+    ({"sessions": (1, 10)}, r"^sessions=1,10: "),
+    ({"sessions": (10, 10)}, r"^sessions=10,10: "),
+    ({"estimators": ()}, r"^estimators=: expected different estimators, at least one"),
+    ({"estimators": "auto"}, r"^estimators='auto': "),
+    ({"estimators": ("shrinkage:strength=2", "shrinkage:strength=2.0")}, r"^estimators=shrinkage:strength=2,shr"),
+    ({"estimators": ("rerank",)}, r"^estimators: 'rerank'; expected some of auto, direct, doubly-robust:tau="),
+    ({"targets": 0.5}, r"^targets=0\.5: expected a share of the gap"),
+    ({"targets": {"some": 0.5}}, r"^targets=\{'some': 0\.5\}: "),
+    ({"targets": {500: 62}}, r"^targets=\{500: 62\}: "),
     ({"page": 0}, r"^page=0: "),
     ({"cutoff": 0}, r"^cutoff=0: "),
     ({"losses": ()}, r"^losses=: expected different losses, at least one"),
@@ -177,7 +188,8 @@ def test_every_preset_is_a_setting(name):
 
 
 def test_the_presets():
-    assert preset_names() == ["mq2008", "mslr-sample", "ohsumed", "paper-mslr", "paper-yahoo"]
+    few = ["few-clicks", "few-clicks-mq2008", "few-clicks-mslr-sample", "few-clicks-ohsumed"]
+    assert preset_names() == [*few, "mq2008", "mslr-sample", "ohsumed", "paper-mslr", "paper-yahoo"]
 
 
 @pytest.mark.parametrize("name", AUTHORS)
@@ -232,7 +244,9 @@ def test_bad_presets_are_refused(tmp_path, content, message):
 
 @pytest.mark.parametrize("name", ["paper-istella", "", ".", "../presets/ohsumed", "ohsumed.toml"])
 def test_unknown_presets_are_refused(name):
-    with pytest.raises(CounterrankError, match=r"^preset '.*': no such file; expected one of mq2008, .*TOML"):
+    with pytest.raises(
+        CounterrankError, match=r"^preset '.*': no such file; expected one of few-clicks, .*mq2008, .*TOML"
+    ):
         read_preset(name)
 
 

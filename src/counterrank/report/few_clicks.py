@@ -13,10 +13,10 @@ TITLE = "Learning to rank from few clicks on top‑k pages"
 PAPER_CLAIMS = "Claims of the paper, and our own on what it leaves open"
 CLAIMS = "Claims on learning from few clicks"
 HOW = (
-    "Each point is a ranker learned from the clicks of that many sessions. The share of the gap is 0 for the production "
-    "ranker and 1 for one trained on labels; it is a ratio of means over runs, and its shade holds 95 % of what it "
-    "becomes with runs drawn anew from these. Auto chooses by the clicks alone; it should follow the upper edge of the "
-    "other lines."
+    "Each point is a ranker learned from the clicks of that many sessions. The share of the gap is 0 for the "
+    "production ranker and 1 for one trained on labels; it is a ratio of means over runs, and its shade holds 95 % of "
+    "what it becomes with runs drawn anew from these. Auto chooses by the clicks alone; it should follow the upper "
+    "edge of the other lines."
 )
 
 
@@ -47,11 +47,15 @@ policy-aware closes 20 % (10 to 30 %).']
     auto, aware = points.get("auto", {}), points.get("policy-aware", {})
     places = [x for x in sorted(auto) if x in aware]
     told = [
-        f"{_share(auto[x])} after {power(x)} sessions{', where policy-aware closes' if x == places[0] else ' against'} "
+        f"{_share(auto[x])} after {_size(x)} sessions{', where policy-aware closes' if x == places[0] else ' against'} "
         f"{_share(aware[x])}"
         for x in places
     ]
     return [f"Of the gap between production and full information auto closes {'; '.join(told)}."] if told else []
+
+
+def _size(sessions: Any) -> str:
+    return power(sessions) if sessions >= 10**5 else number(sessions)
 
 
 def _share(point: dict[str, Any]) -> str:
@@ -75,7 +79,7 @@ def choice_rows(figure: dict[str, Any]) -> list[dict[str, Any]]:
                 {
                     "first": place == 0,
                     "span": len(choice["chosen"]),
-                    "sessions": power(choice["x"]),
+                    "sessions": _size(choice["x"]),
                     "clicks": "–" if choice.get("clicks") is None else f"{choice['clicks']:,.0f}",
                     "estimator": readable(str(group["estimator"])),
                     "runs": f"{group['runs']} of {counted(choice['runs'], 'run')}",
