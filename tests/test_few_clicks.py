@@ -17,7 +17,7 @@ from counterrank.experiments.reproduction.settings import ESTIMATORS, Settings, 
 from counterrank.experiments.reproduction.workbench import Workbench, plain_values
 from counterrank.report.few_clicks import choice_rows
 
-FOLD = make_fold("yahoo", 60)
+FOLD = make_fold("mslr", 40)
 SMALL = {"runs": 1, "sessions": (200, 1000), "max_epochs": 3, "step_size": 1.0, "queries": None}
 
 
@@ -265,7 +265,10 @@ def test_a_share_is_a_ratio_of_means():
 
 def test_a_run_that_lacks_a_number_is_left_out():
     whole = share_of_gap([0.6, 0.8], [0.5, 0.5], [0.7, 1.0])
-    for lacking in ([0.6, None, 0.8], [0.5, 0.5, 0.5], [0.7, 0.9, 1.0]), ([0.6, 9.0, 0.8], [0.5, 0, 0.5], [0.7, None, 1]):
+    for lacking in (
+        ([0.6, None, 0.8], [0.5, 0.5, 0.5], [0.7, 0.9, 1.0]),
+        ([0.6, 9.0, 0.8], [0.5, 0, 0.5], [0.7, None, 1]),
+    ):
         found = share_of_gap(*lacking)
         assert found["mean"] == pytest.approx(whole["mean"])
         assert (found["low"], found["high"]) == (whole["low"], whole["high"])

@@ -194,4 +194,4 @@ def _checks(panel: Panel, sizes: list[float], rule: Rule) -> list[Check]:
 
 def _lack(panel: Panel) -> str:
     missing = [name for name in (AUTO, AWARE) if name not in panel.points]
-    return f"{' and '.join(missing)} are not among the estimators" if missing else ""
+    return f"{missing[0]} is not among the estimators" if missing else ""
