@@ -13,14 +13,21 @@ from counterrank.evaluation._kernels import end_of_run, scratch
 
 
 class Cells(NamedTuple):
-    """The clicked cells of a log, in the order of their documents."""
+    """The cells of a log that tell something, in the order of their documents.
+
+    Of each impression its surprise counts, the click less what a model foresaw. Without a model, nothing was foreseen:
+    cells are those with clicks, and a surprise is a click.
+    """
 
     bounds: Array  # where the cells of each query begin, and their number at the end
     docs: Array
     ranks: Array  # from 0
-    impressions: Array
     clicks: Array
     inverse: Array  # 1 / propensity
+    sums: Array  # of the surprises of the impressions of the cell
+    squares: Array  # of their squares
+    fourths: Array  # of their fourth powers
+    steady: Array  # impressions * (mean surprise)^2, free of the chance of clicks where shown more than once
 
 
 class Pages(NamedTuple):
@@ -31,7 +38,8 @@ class Pages(NamedTuple):
     docs: Array
     sessions: Array
     clicks: Array
-    inverse: Array  # 1 / propensity of each document of the data that was clicked
+    sums: Array  # of the surprises at each place, see `Cells`
+    inverse: Array  # 1 / propensity of each document of the data that has a cell
 
 
 @exact_kernel
@@ -56,26 +64,25 @@ def document_values(
 
 @exact_kernel
 def query_sums(first: int, last: int, offsets: Array, cells: Cells, values: Array, omega: Array, terms: Array) -> None:
-    """omega[q] = sum of clicks / propensity, terms[q, m] = sum of clicks / propensity * value m; from zeros."""
+    """omega[q] = sum of surprises / propensity, terms[q, m] = sum of surprises / propensity * value m; from zeros."""
     for q in range(first, last):
         for i in range(cells.bounds[q], cells.bounds[q + 1]):
-            weight = cells.clicks[i] * cells.inverse[i]
+            weight = cells.sums[i] * cells.inverse[i]
             omega[q] += weight
             for m in range(values.shape[1]):
                 terms[q, m] += weight * values[cells.docs[i], m]
 
 
 @exact_kernel
-def expected_noise(
-    first: int, last: int, offsets: Array, rho: Array, values: Array, omega: Array, terms: Array
+def document_sums(
+    first: int, last: int, offsets: Array, weights: Array, values: Array, omega: Array, terms: Array
 ) -> None:
-    """What one noise click on every document that can be seen adds to the sums of a session; both start as zeros."""
+    """omega[q] = sum of the weights of its documents, terms[q, m] = sum of weight * value m; from zeros."""
     for q in range(first, last):
         for d in range(offsets[q], offsets[q + 1]):
-            if rho[d] > 0.0:
-                omega[q] += 1.0
-                for m in range(values.shape[1]):
-                    terms[q, m] += values[d, m]
+            omega[q] += weights[d]
+            for m in range(values.shape[1]):
+                terms[q, m] += weights[d] * values[d, m]
 
 
 @exact_kernel
@@ -89,9 +96,9 @@ def session_variances(
     centres: Array,
     out: Array,
 ) -> None:
-    """out[q, m] = the variance of the sum over the sessions of q of click * (value - centre) / propensity.
+    """out[q, m] = the variance of the sum over the sessions of q of surprise * (value - centre) / propensity.
 
-    For each rank the sample variance over the n sessions of the query, those without a click there counting as 0, times
+    For each rank the sample variance over the n sessions of the query, those without a cell there counting as 0, times
     n: (sum of squares - sum^2 / n) * n / (n - 1). From zeros; queries with less than two sessions are left at 0.
     """
     sums = np.zeros((_depth(first, last, cells), len(centres)))
@@ -103,8 +110,8 @@ def session_variances(
         for i in range(begin, end):
             for m in range(len(centres)):
                 term = (values[cells.docs[i], m] - centres[m]) * cells.inverse[i]
-                sums[cells.ranks[i], m] += cells.clicks[i] * term
-                out[q, m] += cells.clicks[i] * term * term
+                sums[cells.ranks[i], m] += cells.sums[i] * term
+                out[q, m] += cells.squares[i] * term * term
         for i in range(begin, end):
             for m in range(len(centres)):
                 out[q, m] -= sums[cells.ranks[i], m] ** 2 / n  # a rank of several cells is taken off with its first
@@ -124,11 +131,11 @@ def _depth(first: int, last: int, cells: Cells) -> int:
 def page_moments(
     first: int, last: int, offsets: Array, pages: Pages, values: Array, centres: Array, out: Array
 ) -> None:
-    """out[q, m] = the sums over the sessions of q of Y^2 and Y, Y = sum of click * (value - centre) / propensity.
+    """out[q, m] = the sums over the sessions of q of Y^2 and Y, Y = sum of surprise * (value - centre) / propensity.
 
-    A page shown s times with S_j clicks on its place j, each worth v_j, adds to the first
-    sum over j of S_j v_j^2 + sum over j != l of S_j S_l v_j v_l / s, right on average if clicks are independent given
-    the page.
+    A page shown s times with surprises of sum S_j and of squares T_j on its place j, each worth v_j, adds to the first
+    sum over j of T_j v_j^2 + sum over j != l of S_j S_l v_j v_l / s, right on average if clicks are independent given
+    the page. T_j - S_j^2 / s is clicks - clicks^2 / s whatever was foreseen.
     """
     for q in range(first, last):
         out[q] = 0.0
@@ -136,11 +143,11 @@ def page_moments(
             for m in range(len(centres)):
                 total, alone = 0.0, 0.0
                 for j in range(pages.offsets[p], pages.offsets[p + 1]):
-                    if pages.clicks[j] > 0:
+                    clicks = pages.clicks[j]
+                    if clicks > 0 or pages.sums[j] != 0.0:
                         d = pages.docs[j]
                         value = (values[d, m] - centres[m]) * pages.inverse[d]
-                        clicks = pages.clicks[j]
-                        total += clicks * value
+                        total += pages.sums[j] * value
                         alone += clicks * (1.0 - clicks / pages.sessions[p]) * value * value
                 out[q, m, 0] += alone + total * total / pages.sessions[p]
                 out[q, m, 1] += total
@@ -169,11 +176,10 @@ def tied_ranks(
             continue
         begin, end = cells.bounds[q], cells.bounds[q + 1]
         for i in range(begin, end):
-            clicks, others = cells.clicks[i], cells.impressions[i] - 1
             for m in range(len(centres)):
                 term = (values[cells.docs[i], m] - centres[m]) * cells.inverse[i]
-                sums[0, cells.ranks[i], m] += clicks * term
-                sums[1, cells.ranks[i], m] += term * term * (clicks * (clicks - 1) / others if others > 0 else clicks)
+                sums[0, cells.ranks[i], m] += cells.sums[i] * term
+                sums[1, cells.ranks[i], m] += term * term * cells.steady[i]
         for m in range(len(centres)):
             roots, parts = 0.0, 0.0
             for i in range(begin, end):

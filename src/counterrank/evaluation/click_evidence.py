@@ -1,4 +1,4 @@
-"""What a log says about any ranker: clicks weighed by inverse propensities, summed up by query."""
+"""What a log says about any ranker: clicks, or what a model did not foresee of them, by inverse propensities."""
 
 from __future__ import annotations
 
@@ -15,24 +15,33 @@ from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
 from counterrank.estimators.conditions import warn_if_contradicted, warn_unless_sometimes_seen
-from counterrank.estimators.propensities import best_logged, capped_inverse, check_propensities, logged_propensities
+from counterrank.estimators.propensities import (
+    SMALLEST,
+    best_logged,
+    capped_inverse,
+    check_propensities,
+    logged_propensities,
+)
 from counterrank.evaluation import _click_kernels
 from counterrank.evaluation._click_kernels import Cells, Pages
+from counterrank.evaluation.foreseen import Foreseen, Method, foresee
 from counterrank.evaluation.metrics import rank_values
 from counterrank.evaluation.weighted import prefix_sums
 
 
 @dataclass(frozen=True, eq=False)
 class WeighedClicks:
-    """The clicks of a log, each with its weight 1 / propensity.
+    """The clicks of a log, each with its weight 1 / propensity; doubly robust, less those foreseen by a model.
 
     Attributes:
         offsets: of the data.
         sessions: of each query.
-        cells: the clicked ones.
+        cells: the clicked ones; doubly robust, those shown.
         pages: whole pages; None if they were not kept, or a document was logged with several propensities.
         pages_kept: whether the log holds pages at all.
         rho: the propensity of each document; None if only those of clicks are known.
+        relevance: what the model says of each document; None if there is none (ips).
+        unseen: the documents known to have no chance to be examined.
         noise: (e0, e1), or None to leave clicks as they are.
         effective_sample_size: Kish's, of the weights of the clicks.
         largest_share: of the sum of the weights, the largest that one click holds.
@@ -45,10 +54,17 @@ class WeighedClicks:
     pages: Pages | None
     pages_kept: bool
     rho: FloatArray | None
+    relevance: FloatArray | None
+    unseen: IntArray
     noise: tuple[float, float] | None
     effective_sample_size: float
     largest_share: float
     threads: int | None
+
+    @property
+    def method(self) -> str:
+        """How the estimates are made, "ips" or "dr"."""
+        return "ips" if self.relevance is None else "dr"
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,38 +83,68 @@ class QuerySums:
 
 
 def weigh_clicks(
-    data: RankingData, clicks: ClickCounts, rho: ArrayLike | None, noise: Any, threads: int | None
+    data: RankingData,
+    clicks: ClickCounts,
+    rho: ArrayLike | None,
+    noise: Any,
+    threads: int | None,
+    method: Method,
 ) -> WeighedClicks:
-    """Check everything and divide each click by its propensity, never clipped."""
+    """Check everything and divide each click, or what was not foreseen of it, by its propensity, never clipped."""
     counts = check_counts(clicks)
     counts.check_data(data)
     if not counts.sessions.any():
         raise CounterrankError("clicks: no sessions; expected at least one result page that was shown")
     given = None if rho is None else check_propensities(rho, counts)
-    corrected = _check_noise(noise, given)
     by_cell = logged_propensities(counts) if given is None else given[counts.docs]
     name = "propensities" if given is None else "rho"
     inverse = capped_inverse(by_cell, np.inf, counts, counts.clicks, counts.docs, counts.ranks, name)
+    model = foresee(method, data, counts, given)
+    corrected = _check_noise(noise, given, model)
     if given is not None:
         warn_if_contradicted(counts, given, "rho")
-    warn_unless_sometimes_seen(counts, best_logged(counts, by_cell) if given is None else given, name)
-    clicked = np.flatnonzero(counts.clicks)
-    docs, weights, numbers = counts.docs[clicked], inverse[clicked], counts.clicks[clicked]
-    bounds, impressions = np.searchsorted(docs, counts.offsets), counts.impressions[clicked]
-    cells = Cells(bounds, docs, counts.ranks[clicked] - 1, impressions, numbers, weights)
-    effective, largest = concentration(numbers, weights)
+    chances = best_logged(counts, by_cell) if given is None else given
+    if model is None:
+        warn_unless_sometimes_seen(counts, chances, name)
+    else:
+        np.divide(1.0, by_cell, out=inverse, where=by_cell >= SMALLEST)
+    cells = _cells(counts, inverse, model)
+    effective, largest = concentration(cells.clicks, cells.inverse)
     return WeighedClicks(
         offsets=counts.offsets,
         sessions=counts.sessions,
         cells=cells,
-        pages=_weighed_pages(counts, cells),
+        pages=_weighed_pages(counts, cells, model),
         pages_kept=counts.displays is not None,
         rho=given,
+        relevance=None if model is None else model.relevance,
+        unseen=np.flatnonzero(chances < SMALLEST),
         noise=corrected,
         effective_sample_size=effective,
         largest_share=largest,
         threads=threads,
     )
+
+
+def _cells(counts: ClickCounts, inverse: FloatArray, model: Foreseen | None) -> Cells:
+    """Those that were clicked, or where a click was foreseen.
+
+    Of n impressions with c clicks, where each was expected with chance p, the surprises are c times 1 - p and n - c
+    times -p. Their mean squared, times n, is unbiased as c (c - 1) / (n - 1) - 2 p c + n p^2.
+    """
+    foreseen = None if model is None else model.chances(counts.docs, counts.ranks)
+    told = counts.clicks > 0 if foreseen is None else (inverse > 0.0) & ((counts.clicks > 0) | (foreseen > 0.0))
+    chosen = np.flatnonzero(told)
+    docs, clicks, shown = counts.docs[chosen], counts.clicks[chosen], counts.impressions[chosen]
+    sums = squares = fourths = clicks.astype(np.float64)
+    steady = np.where(shown > 1, clicks * (clicks - 1) / np.maximum(shown - 1, 1), clicks)
+    if foreseen is not None:
+        p, missed = foreseen[chosen], shown - clicks
+        sums = clicks - shown * p
+        squares, fourths = (clicks * (1.0 - p) ** power + missed * p**power for power in (2, 4))
+        steady = steady - 2.0 * p * clicks + shown * p**2
+    bounds = np.searchsorted(docs, counts.offsets)
+    return Cells(bounds, docs, counts.ranks[chosen] - 1, clicks, inverse[chosen], sums, squares, fourths, steady)
 
 
 def concentration(numbers: ArrayLike, weights: ArrayLike) -> tuple[float, float]:
@@ -126,15 +172,18 @@ def concentration(numbers: ArrayLike, weights: ArrayLike) -> tuple[float, float]
     return total**2 / float((times * each**2).sum()), float(each[times > 0].max()) / total
 
 
-def _weighed_pages(counts: ClickCounts, cells: Cells) -> Pages | None:
+def _weighed_pages(counts: ClickCounts, cells: Cells, model: Foreseen | None) -> Pages | None:
     """The pages that were kept, where each document has one propensity: a page does not say which was logged for it."""
     pages = counts.displays
     inverse = np.zeros(counts.n_docs)
     inverse[cells.docs] = cells.inverse
     if pages is None or (inverse[cells.docs] != cells.inverse).any():
         return None
+    sums = pages.clicks.astype(np.float64)
+    if model is not None:
+        sums -= np.repeat(pages.sessions, np.diff(pages.offsets)) * model.chances(pages.docs, pages.ranks())
     bounds = np.searchsorted(pages.docs[pages.offsets[:-1]], counts.offsets)
-    return Pages(bounds, pages.offsets, pages.docs, pages.sessions, pages.clicks, inverse)
+    return Pages(bounds, pages.offsets, pages.docs, pages.sessions, pages.clicks, sums, inverse)
 
 
 def document_values(
@@ -154,25 +203,36 @@ def document_values(
 def query_sums(weighed: WeighedClicks, values: FloatArray) -> QuerySums:
     """Sums of omega and of omega * lambda for each query that was asked, noise taken off if that was asked for.
 
-    With noise=(e0, e1) the weight of a document that can be seen is (omega - e0 * sessions of its query) / (e1 - e0).
+    Doubly robust, a document also has the weight that the model says, sessions * R. With noise=(e0, e1) the weight of a
+    document that can be seen, or has one by the model, is (omega - e0 * sessions of its query) / (e1 - e0).
     """
     omega, terms = np.zeros(len(weighed.sessions)), np.zeros((len(weighed.sessions), values.shape[1]))
     options = {"threads": weighed.threads}
     for_queries(_click_kernels.query_sums, weighed.offsets, weighed.cells, values, omega, terms, **options)
+    if weighed.relevance is not None:
+        _add(weighed, weighed.relevance, values, 1.0, omega, terms)
     asked = weighed.sessions > 0
     sessions = weighed.sessions[asked].astype(np.float64)
     if weighed.noise is None:
         return QuerySums(sessions, omega[asked], terms[asked])
     e0, e1 = weighed.noise
-    seen, seen_terms = np.zeros_like(omega), np.zeros_like(terms)
-    kernel = _click_kernels.expected_noise
-    for_queries(kernel, weighed.offsets, weighed.rho, values, seen, seen_terms, **options)
-    omega -= e0 * weighed.sessions * seen
-    terms -= e0 * weighed.sessions[:, None] * seen_terms
+    noisy = np.ones(len(values)) if weighed.rho is None or weighed.relevance is not None else weighed.rho > 0.0
+    _add(weighed, noisy.astype(np.float64), values, -e0, omega, terms)
     return QuerySums(sessions, omega[asked] / (e1 - e0), terms[asked] / (e1 - e0))
 
 
-def _check_noise(noise: Any, rho: FloatArray | None) -> tuple[float, float] | None:
+def _add(
+    weighed: WeighedClicks, each: FloatArray, values: FloatArray, times: float, omega: FloatArray, terms: FloatArray
+) -> None:
+    """Add to the sums of the queries what documents weigh in each session, so many times."""
+    own, own_terms = np.zeros_like(omega), np.zeros_like(terms)
+    kernel = _click_kernels.document_sums
+    for_queries(kernel, weighed.offsets, each, values, own, own_terms, threads=weighed.threads)
+    omega += times * weighed.sessions * own
+    terms += times * weighed.sessions[:, None] * own_terms
+
+
+def _check_noise(noise: Any, rho: FloatArray | None, model: Foreseen | None) -> tuple[float, float] | None:
     if noise is None:
         return None
     expected = "expected a pair (e0, e1), the chances of a click on an irrelevant and a relevant document, e0 < e1"
@@ -181,7 +241,7 @@ def _check_noise(noise: Any, rho: FloatArray | None) -> tuple[float, float] | No
     e0, e1 = (float(e) for e in check_vector(noise, 2, "noise", "chances"))
     if not 0.0 <= e0 < e1 <= 1.0:
         raise CounterrankError(f"noise={noise!r}: {expected}, both from 0 to 1")
-    if rho is None:
+    if rho is None and model is None:
         raise CounterrankError(
             "noise: needs rho, since logged propensities do not tell which documents that were never shown could have "
             "been; pass rho=policy.propensity(scores, offsets, exam)"

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.examination import Examination
 from counterrank.data import RankingData
 from counterrank.evaluation.click_evidence import document_values, weigh_clicks
+from counterrank.evaluation.foreseen import Method
 from counterrank.evaluation.intervals import Asked
 from counterrank.evaluation.judgement import Estimate, judge
 from counterrank.evaluation.metrics import metric_names
@@ -29,6 +31,9 @@ def estimate(
     ties: str = "average",
     seed: int | np.random.Generator = 0,
     threads: int | None = None,
+    method: str = "ips",
+    relevance: ArrayLike | None = None,
+    exam: ArrayLike | Examination | None = None,
 ) -> dict[str, Estimate]:
     """The quality of a ranking by the clicks that another one got.
 
@@ -42,6 +47,14 @@ def estimate(
     With P(click | examined) = e0 + (e1 - e0) * relevance and rho > 0 for every candidate, the expectations are an
     increasing function (affine, and the same for all rankers) of the label metric,
     `evaluate(..., query_weights=sessions, empty="zero")`. `noise` takes off what is not relevance.
+
+    method="dr" starts from a model of relevance R and weighs only what it did not foresee (doubly robust):
+
+        omega(d) = sessions * R(d) + sum over impressions of d of (click - P(examined | rank) R(d)) / rho(d)
+
+    Its expectation is that of "ips" whatever R is if rho is right, and whatever rho is if R is right; documents that
+    cannot be seen keep sessions * R. Intervals are narrower where the chance of which document was shown matters, see
+    docs/intervals.md.
 
     Arguments:
         scores: one per document; a higher score ranks first.
@@ -60,6 +73,11 @@ def estimate(
             order.
         seed: of the resamples.
         threads: how many to use; the result is the same for any number.
+        method: "ips", or "dr" for doubly robust.
+        relevance: for "dr", R = P(click | examined) of each document, from 0 to 1: an array, or what `fit_relevance`
+            gives. Clicks on a query must not have told its own R, else the estimate is biased. None to fit it here by
+            `fit_relevance`, which sees to that.
+        exam: for "dr", P(examined | rank) with which the clicks were made; None for what simulated clicks remember.
 
     Returns:
         an `Estimate` for each metric. An `IntervalWarning` says which intervals lie outside the range where they were
@@ -77,10 +95,17 @@ def estimate(
     1.75
     >>> round(found["dcg@5"].ips, 6)  # (4 / 2 + 4 / log2(3) + 8) / 10
     1.252372
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     found = estimate(
+    ...         [1.0, 2.0, 3.0], data, clicks, [1.0, 0.25, 0.25], method="dr", relevance=[0.4, 0.4, 0.4], exam=[1, 0.5]
+    ...     )
+    >>> found["arp"].self_normalized  # weights 4 + 0 / 1, 4 + (1 - 5 * 0.2) / 0.25, 4 + (2 - 5 * 0.2) / 0.25
+    1.75
     """
     asked = Asked.checked(target, confidence, replicates, seed, threads)
     names = metric_names(metrics, ())
-    weighed = weigh_clicks(data, clicks, rho, noise, asked.threads)
+    weighed = weigh_clicks(data, clicks, rho, noise, asked.threads, Method(method, relevance, exam))
     values = document_values(scores, data, names, ties, asked.threads)
     return dict(zip(names, judge(weighed, values, names, asked), strict=True))
 
@@ -100,6 +125,9 @@ def compare(
     ties: str = "average",
     seed: int | np.random.Generator = 0,
     threads: int | None = None,
+    method: str = "ips",
+    relevance: ArrayLike | None = None,
+    exam: ArrayLike | Examination | None = None,
 ) -> dict[str, Estimate]:
     """The difference of two rankings, a minus b, by the same clicks.
 
@@ -112,6 +140,7 @@ def compare(
     Arguments:
         scores_a, scores_b: one per document each.
         data, clicks, rho, metrics, target, confidence, replicates, noise, ties, seed, threads: as in `estimate`.
+        method, relevance, exam: as in `estimate`; omega is doubly robust for "dr".
 
     >>> import warnings
     >>> from counterrank.data.identity import identity
@@ -126,7 +155,7 @@ def compare(
     """
     asked = Asked.checked(target, confidence, replicates, seed, threads)
     names = metric_names(metrics, ())
-    weighed = weigh_clicks(data, clicks, rho, noise, asked.threads)
+    weighed = weigh_clicks(data, clicks, rho, noise, asked.threads, Method(method, relevance, exam))
     values = document_values(scores_a, data, names, ties, asked.threads, "scores_a")
     values -= document_values(scores_b, data, names, ties, asked.threads, "scores_b")
     return dict(zip(names, judge(weighed, values, names, asked), strict=True))

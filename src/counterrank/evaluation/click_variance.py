@@ -20,7 +20,9 @@ class Spread(NamedTuple):
 
 
 def click_variance(weighed: WeighedClicks, values: FloatArray, centres: FloatArray) -> Spread:
-    """Of the sum over all sessions of Y = sum over the page of click * (value - centre) / rho, for each column.
+    """Of the sum over all sessions of Y = sum over the page of surprise * (value - centre) / rho, for each column.
+
+    A surprise is a click, less what the model foresaw of it if there is one.
 
     The sum over queries of n times the sample variance of Y over the n sessions of the query. Where pages were kept, Y
     is that of the whole page; else the ranks of a page are taken as independent. Queries with a single session have no
@@ -62,6 +64,7 @@ def _single_sessions(weighed: WeighedClicks, values: FloatArray, centres: FloatA
     chosen = np.flatnonzero(weighed.sessions[owner] == 1)
     n = int(np.count_nonzero(weighed.sessions == 1))
     terms = (values[cells.docs[chosen]] - centres) * cells.inverse[chosen, None]
+    terms *= cells.sums[chosen, None]  # shown once each
     squares: FloatArray = (terms**2).sum(axis=0)
     if n < 2 or not len(chosen):
         return squares

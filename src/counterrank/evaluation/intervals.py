@@ -138,7 +138,7 @@ def over_clicks(
 ) -> Ratios:
     """Intervals over new pages and clicks, the sessions of each query held fixed.
 
-        R +- t * s,   s^2 = sum over queries of n * Var(sum of click * (lambda - centre) / rho) / sum(below)^2
+        R +- t * s,   s^2 = sum over queries of n * Var(sum of surprise * (lambda - centre) / rho) / sum(below)^2
 
     Var is the sample variance over the n sessions of the query, see `click_variance`. The centre is R where `below`
     varies too (linearisation), and 0 where it is the sessions, which do not. t is Student's, since a variance that a
@@ -148,16 +148,19 @@ def over_clicks(
     spread, cells = click_variance(weighed, values, centres), weighed.cells
     scale = 1.0 if weighed.noise is None else weighed.noise[1] - weighed.noise[0]
     shares = (values[cells.docs] - centres) * cells.inverse[:, None]
-    freedom = np.minimum(_freedom(shares, cells.clicks[:, None]), spread.freedom)
+    freedom = np.minimum(_freedom(shares, cells.squares[:, None], cells.fourths[:, None]), spread.freedom)
     quantiles = _student(asked.confidence, freedom)
     return Ratios(ratio, quantiles * np.sqrt(spread.variance) / (scale * below.sum()))
 
 
-def _freedom(terms: FloatArray, times: Any) -> FloatArray:
-    """Degrees of freedom of a variance (Satterthwaite): 2 * variance^2 / variance of the variance, by rare clicks."""
+def _freedom(terms: FloatArray, second: Any, fourth: Any) -> FloatArray:
+    """Degrees of freedom of a variance (Satterthwaite): 2 * variance^2 / variance of the variance, by rare clicks.
+
+    `second` and `fourth` are the sums of squares and fourth powers of the surprises that each term is multiplied with.
+    """
     squares = terms * terms
-    fourths = (times * squares * squares).sum(axis=0)
-    squares = (times * squares).sum(axis=0)
+    fourths = (fourth * squares * squares).sum(axis=0)
+    squares = (second * squares).sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(fourths > 0.0, 2.0 * squares**2 / fourths, np.inf))
 
@@ -177,7 +180,8 @@ def expected_clicks(weighed: WeighedClicks, values: FloatArray, centres: FloatAr
         share of examinations clicked * second moment^3 / third moment^2
 
     of |lambda - centre| / rho over all documents that can be seen, clicked or not: a sum without a heavy click may hang
-    on those that did not happen. Without rho all there is to go by is the clicks that did.
+    on those that did not happen. Without rho all there is to go by is the clicks that did. A model is not
+    looked at: what it foresees makes heavy and light clicks smaller alike.
     """
     if weighed.rho is None:
         cells = weighed.cells

@@ -23,6 +23,7 @@ LEAST_SAMPLE_SIZE = 100.0
 MOST_SINGLE_SESSIONS = 0.25
 LEAST_FREEDOM = 15.0
 MOST_TOO_NARROW = 1.08  # leaves 93 of 95 %
+MOST_PREDICTED = 0.01
 
 Interval = tuple[float, float]
 
@@ -34,6 +35,8 @@ class IntervalWarning(UserWarning):
 @dataclass(frozen=True)
 class Estimate:
     """What clicks say about one metric of a ranking, or about the difference of two rankings.
+
+    omega is that of the method: by inverse propensities, or doubly robust.
 
     Attributes:
         metric: its name.
@@ -49,6 +52,7 @@ class Estimate:
         n_sessions: how many pages were shown.
         n_clicks: how many clicks there were.
         doubts: why the intervals may not hold that often; empty inside the range where they were shown to.
+        method: "ips", or "dr" where omega is doubly robust; `ips` is then the doubly robust value per session.
     """
 
     metric: str
@@ -64,6 +68,17 @@ class Estimate:
     n_sessions: int
     n_clicks: int
     doubts: tuple[str, ...]
+    method: str = "ips"
+
+    @property
+    def per_session(self) -> float | None:
+        """The value per session by the method; another name of `ips`."""
+        return self.ips
+
+    @property
+    def per_session_interval(self) -> Interval | None:
+        """From and to."""
+        return self.ips_interval
 
 
 def judge(weighed: WeighedClicks, values: FloatArray, names: Sequence[str], asked: Asked) -> list[Estimate]:
@@ -116,6 +131,7 @@ def _collected(
         n_sessions=int(weighed.sessions.sum()),
         n_clicks=int(weighed.cells.clicks.sum()),
         doubts=tuple(doubts),
+        method=weighed.method,
     )
 
 
@@ -131,18 +147,23 @@ def _doubts(
     """For each column what speaks against its interval of this kind."""
     common = _doubts_of_all(weighed, asked)
     size = _sample_size(weighed, below)
+    word = weighed.method if kind == "ips" else kind
     if kind == "self_normalized" and size < LEAST_SAMPLE_SIZE:
         common.append(f"{kind} has an effective sample size of {size:.3g}, expected at least {LEAST_SAMPLE_SIZE:g}")
     expected = expected_clicks(weighed, values, centres)
     n_queries = int(np.count_nonzero(weighed.sessions))
     few_for_arp = asked.target == "queries" and FEWEST_QUERIES <= n_queries < FEWEST_QUERIES_OF_ARP
-    pages = _page_doubts(weighed, values, asked, kind, centres)
+    pages = _page_doubts(weighed, values, asked, word, centres)
+    unseen = _predicted_shares(weighed, values, centres)
     found = []
     for m, name in enumerate(names):
         own = common + pages[m]
+        if unseen[m] > MOST_PREDICTED:
+            text = f"of what {word} adds up is predicted for documents with a propensity of 0, which no click corrects"
+            own.append(f"{100 * unseen[m]:.2g} % {text}, expected at most {100 * MOST_PREDICTED:g} %")
         if np.ptp(values[:, m]) > 0.0 and not expected[m] >= FEWEST_EXPECTED_CLICKS:  # else nothing hangs on clicks
             number = f"as if on {expected[m]:.2g} equal ones, expected at least {FEWEST_EXPECTED_CLICKS:g}"
-            own.append(f"{kind} hangs on rare clicks, {number}")
+            own.append(f"{word} hangs on rare clicks, {number}")
         # long queries decide arp; in a difference, where some values are negative, they go either way
         if few_for_arp and name == "arp" and values[:, m].min() > 0.0:
             own.append(f"{n_queries:,} queries, expected at least {FEWEST_QUERIES_OF_ARP:,} for arp")
@@ -169,7 +190,7 @@ def _doubts_of_all(weighed: WeighedClicks, asked: Asked) -> list[str]:
 
 
 def _page_doubts(
-    weighed: WeighedClicks, values: FloatArray, asked: Asked, kind: str, centres: FloatArray
+    weighed: WeighedClicks, values: FloatArray, asked: Asked, word: str, centres: FloatArray
 ) -> list[list[str]]:
     """For each column whether its width is in doubt: which ranks vary together is not known, or not well."""
     if asked.target == "queries":
@@ -177,14 +198,14 @@ def _page_doubts(
     if weighed.pages is not None:
         freedom = click_variance(weighed, values, centres).freedom.tolist()
         text = f"degrees of freedom, expected at least {LEAST_FREEDOM:g}"
-        few = f"{kind} hangs on queries with few sessions,"
+        few = f"{word} hangs on queries with few sessions,"
         return [[f"{few} {by:.2g} {text}"] if by < LEAST_FREEDOM else [] for by in freedom]
     cure = "keep pages with displays=True"
     if weighed.pages_kept:
         cure = "pass rho, since some documents were logged with several propensities"
     factors = worst_factor(weighed, values, centres)
     text = f"times too narrow, or too wide, since counts do not tell what was shown together; {cure}"
-    return [[f"{kind} may be up to {by:.1f} {text}"] if by > MOST_TOO_NARROW else [] for by in factors.tolist()]
+    return [[f"{word} may be up to {by:.1f} {text}"] if by > MOST_TOO_NARROW else [] for by in factors.tolist()]
 
 
 def _equal_queries(weighed: WeighedClicks) -> float:
@@ -198,8 +219,22 @@ def _sample_size(weighed: WeighedClicks, omega: float) -> float:
     """Of the sum of all weights; where noise was taken off, less is left to stand against the same chance."""
     cells = weighed.cells
     scale = 1.0 if weighed.noise is None else weighed.noise[1] - weighed.noise[0]
-    squares = float((cells.clicks * cells.inverse**2).sum())
+    squares = float((cells.squares * cells.inverse**2).sum())
     return (scale * omega) ** 2 / squares if squares else 0.0
+
+
+def _predicted_shares(weighed: WeighedClicks, values: FloatArray, centres: FloatArray) -> FloatArray:
+    """For each column, of sum(sessions * R * |lambda - centre|) the share of documents that cannot be examined.
+
+    The intervals know nothing of how wrong the model may be there. 0 without a model.
+    """
+    if weighed.relevance is None or not len(weighed.unseen):
+        return np.zeros(len(centres))
+    weights = np.repeat(weighed.sessions, np.diff(weighed.offsets)) * weighed.relevance
+    unseen = weighed.unseen
+    total = np.array([weights @ np.abs(column - centre) for column, centre in zip(values.T, centres, strict=True)])
+    part = weights[unseen] @ np.abs(values[unseen] - centres)
+    return np.asarray(np.divide(part, total, out=np.zeros(len(centres)), where=total > 0.0))
 
 
 def _warn(names: Sequence[str], asked: Asked, doubts: list[list[str]]) -> None:

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
 from counterrank.evaluation.click_evidence import QuerySums, document_values, query_sums, weigh_clicks
+from counterrank.evaluation.foreseen import Method
 from counterrank.evaluation.intervals import Asked, resampled_queries
 from counterrank.evaluation.judgement import Estimate, judge
 from counterrank.evaluation.metrics import higher_is_better
@@ -54,6 +56,9 @@ def select(
     ties: str = "average",
     seed: int | np.random.Generator = 0,
     threads: int | None = None,
+    method: str = "ips",
+    relevance: ArrayLike | None = None,
+    exam: ArrayLike | Examination | None = None,
 ) -> Selection:
     """The best of several rankers by a metric estimated from clicks; nothing is trained.
 
@@ -70,6 +75,7 @@ def select(
         metric: "arp", "dcg", "dcg@k" or "precision@k".
         target, confidence, replicates, noise, ties, seed, threads: as in `estimate`; `stability` is over resamples of
             the queries for either target.
+        method, relevance, exam: as in `estimate`; omega is doubly robust for "dr".
 
     >>> import warnings
     >>> from counterrank.data.identity import identity
@@ -83,7 +89,7 @@ def select(
     ([1.0, 2.0], 1, 1.0)
     """
     asked = Asked.checked(target, confidence, replicates, seed, threads)
-    weighed = weigh_clicks(data, clicks, rho, noise, asked.threads)
+    weighed = weigh_clicks(data, clicks, rho, noise, asked.threads, Method(method, relevance, exam))
     higher = higher_is_better(metric)
     columns = [
         document_values(scores, data, [metric], ties, asked.threads, f"rankers: scores of number {i}")
