@@ -101,7 +101,7 @@ class Population:
             logging, data.offsets, EVEN if policy in BY_PAGE else EXAM
         )
         chance = np.where(rho > 0, np.where(data.labels >= 3, 1.0, 0.1), 0.0)
-        values = [_values(scores, data.offsets) for scores in (one, other)]
+        values = [values_of(scores, data.offsets) for scores in (one, other)]
         both = np.stack([values[0], values[0] - values[1]], axis=2) * chance[:, None, None]
         starts = data.offsets[:-1]
         return cls(
@@ -137,7 +137,7 @@ def make_policy(name: str, logging: Any, second: Any, offsets: Any) -> Any:
     return pages if name == "two-pages" else policies.Mixture([pages, policies.ReplaceLast(k=5)], [0.5, 0.5])
 
 
-def _values(scores: Any, offsets: Any) -> Any:
+def values_of(scores: Any, offsets: Any) -> Any:
     """lambda of each document for each metric; scores have no ties."""
     owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     ranks = np.empty(len(scores), np.int64)
@@ -162,7 +162,7 @@ def run_case(case: tuple[Any, ...], population: Population, repetitions: int) ->
         amount = {"sessions": n_queries * each, "seed": repetition, "propensities": False}
         amount["displays"] = policy.endswith("+")
         log = simulation.simulate(data, population.logging[rows], shown_by, exam, **amount)
-        truth = _truth(population, None if target == "queries" else (queries, log.sessions))
+        truth = truth_of(population, None if target == "queries" else (queries, log.sessions))
         options = {"metrics": METRICS, "target": target, "replicates": 1000, "seed": repetition}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -172,13 +172,13 @@ def run_case(case: tuple[Any, ...], population: Population, repetitions: int) ->
         for what, estimates in (("one", alone), ("difference", differ)):
             for m, metric in enumerate(METRICS):
                 for kind in ("ips", "self_normalized"):
-                    note = _note(estimates[metric], kind, truth[what, kind][m])
+                    note = note_of(estimates[metric], kind, truth[what, kind][m])
                     if note is not None:
                         found.setdefault((what, metric, kind), []).append(note)
     return {key: np.array(notes, float) for key, notes in found.items()}
 
 
-def _truth(population: Population, share: Any) -> dict[tuple[str, str], Any]:
+def truth_of(population: Population, share: Any) -> dict[tuple[str, str], Any]:
     """Expected estimates: of the population, or of some queries by their sessions."""
     terms, omega = population.terms, population.omega
     weights = np.ones(len(omega))
@@ -191,11 +191,12 @@ def _truth(population: Population, share: Any) -> dict[tuple[str, str], Any]:
     return {(what, kind): total[:, c] / below for what, c in columns for kind, below in belows.items()}
 
 
-def _note(estimate: Any, kind: str, truth: float) -> tuple[bool, bool, float, float] | None:
+def note_of(estimate: Any, kind: str, truth: float) -> tuple[bool, bool, float, float] | None:
+    """Held, doubted, miss and width; None where there is no such estimate."""
     value, bounds = getattr(estimate, kind), getattr(estimate, f"{kind}_interval") or (np.nan, np.nan)
     if value is None:
         return None
-    other = "ips" if kind == "self_normalized" else "self_normalized"
+    other = ("ips", "dr") if kind == "self_normalized" else ("self_normalized",)
     doubted = any(not text.startswith(other) for text in estimate.doubts)
     return bounds[0] <= truth <= bounds[1], doubted, value - truth, bounds[1] - bounds[0]
 

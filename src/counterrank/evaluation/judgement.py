@@ -159,8 +159,8 @@ def _doubts(
     for m, name in enumerate(names):
         own = common + pages[m]
         if unseen[m] > MOST_PREDICTED:
-            text = f"of what {word} adds up is predicted for documents with a propensity of 0, which no click corrects"
-            own.append(f"{100 * unseen[m]:.2g} % {text}, expected at most {100 * MOST_PREDICTED:g} %")
+            share = f"to {100 * unseen[m]:.2g} % for documents with a propensity of 0, which no click can correct"
+            own.append(f"{word} is predicted {share}, expected at most {100 * MOST_PREDICTED:g} %")
         if np.ptp(values[:, m]) > 0.0 and not expected[m] >= FEWEST_EXPECTED_CLICKS:  # else nothing hangs on clicks
             number = f"as if on {expected[m]:.2g} equal ones, expected at least {FEWEST_EXPECTED_CLICKS:g}"
             own.append(f"{word} hangs on rare clicks, {number}")
