@@ -118,6 +118,8 @@ RECIPES = [
     ("policy-aware:clip=none", Recipe("policy-aware:clip=none", "policy-aware", clip="none")),
     ("policy-oblivious:clip=grid", Recipe("policy-oblivious:clip=grid", "policy-oblivious", clip="grid")),
     ("naive", Recipe("naive", "naive")),
+    ("shrinkage:folds=5,strength=2", Recipe("shrinkage:strength=2,folds=5", "shrinkage", None, 2.0, None, 5)),
+    ("policy-aware:folds=3", Recipe("policy-aware:folds=3", "policy-aware", None, None, None, 3)),
 ]
 
 
@@ -125,7 +127,7 @@ RECIPES = [
 def test_estimators_by_text(text, recipe):
     assert parse_recipe(text) == recipe
     assert parse_recipe(recipe.text) == recipe
-    assert recipe.predicts == (recipe.kind in ("auto", "direct", "doubly-robust", "shrinkage"))
+    assert recipe.is_cross_fitted == (recipe.kind not in ("policy-aware", "naive") or recipe.folds is not None)
 
 
 @pytest.mark.parametrize(
@@ -134,11 +136,11 @@ def test_estimators_by_text(text, recipe):
         "", "rerank", "auto:", "auto:tau=1", "naive:clip=3", "doubly-robust:strength=2", "doubly-robust:tau",
         "doubly-robust:tau=", "doubly-robust:tau=x", "doubly-robust:tau=nan", "doubly-robust:tau=1.1",
         "shrinkage:strength=-1", "shrinkage:strength=inf", "policy-aware:clip=some", "policy-aware:clip=0",
-        "direct:", "full-information", "shrinkage:strength=2,tau=1",
+        "direct:", "full-information", "shrinkage:strength=2,tau=1", "direct:folds=1", "direct:folds=2.5", "auto:folds=5", "direct:folds=2,folds=2",
     ],
 )  # fmt: skip
 def test_other_texts_are_refused(text):
-    with pytest.raises(CounterrankError, match="estimators: |clip="):
+    with pytest.raises(CounterrankError, match=r"estimators: |clip="):
         parse_recipe(text)
 
 
@@ -206,7 +208,7 @@ def test_the_number_of_sessions_is_exact(rows):
 
 def test_cells_tell_what_was_chosen(rows):
     for name, row in rows.items():
-        assert ("chosen" in row) == parse_recipe(name).predicts
+        assert ("chosen" in row) == parse_recipe(name).is_cross_fitted
         if "chosen" in row:
             assert set(row["chosen"]) == {"estimator", "why", "about"}
     assert rows["auto"]["chosen"]["estimator"] in {parse_recipe(name).kind for name in KINDS}

@@ -127,7 +127,7 @@ def reproduce(
         "clicks_by_k": None if clicks_by_k is None else parse_count(clicks_by_k, "clicks-by-k"),
         "clicks": _whole_numbers(clicks, "clicks"),
         "sessions": _whole_numbers(sessions, "sessions"),
-        "estimators": _words(estimators, ","),
+        "estimators": _estimators(estimators),
         "page": page,
         "cutoff": k,
         "losses": _words(losses, ","),
@@ -220,6 +220,17 @@ def _engine(name: str, master: str | None, jobs: int | None) -> Engine | None:
 
 def _words(text: str | None, between: str) -> tuple[str, ...] | None:
     return None if text is None else tuple(word.strip() for word in text.split(between) if word.strip())
+
+
+def _estimators(text: str | None) -> tuple[str, ...] | None:
+    """Estimators are separated by commas, and so is what they are told: `shrinkage:strength=2,folds=5,direct`."""
+    found: list[str] = []
+    for word in _words(text, ",") or ():
+        if found and "=" in word and ":" not in word:
+            found[-1] += f",{word}"
+        else:
+            found.append(word)
+    return None if text is None else tuple(found)
 
 
 def _whole_numbers(text: str | None, name: str) -> tuple[int, ...] | None:

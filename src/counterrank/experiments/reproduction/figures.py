@@ -187,8 +187,8 @@ def _by_sessions(make: _Maker) -> Iterator[Point]:
     policy = f"replace-last:k={page}"
     for text in make.settings.estimators:
         recipe = parse_recipe(text)
-        estimator = recipe.text if recipe.predicts else recipe.kind
-        clip = "none" if recipe.predicts else recipe.clip  # what it does not use shall not be part of its name
+        estimator = recipe.text if recipe.is_cross_fitted else recipe.kind
+        clip = "none" if recipe.is_cross_fitted else recipe.clip  # what it does not use shall not be part of its name
         for n in make.settings.sessions:
             yield make.point(
                 FEW_CLICKS,

@@ -31,6 +31,8 @@ from counterrank.losses import named_loss
 from counterrank.training import Ranker, fit_best_clip
 from counterrank.training.from_clicks import fit_from_clicks
 
+_FOLDS = 5  # of "auto"
+
 
 class Workbench:
     """Runs cells. What it remembers from one to the next saves time and changes no result."""
@@ -78,7 +80,7 @@ class Workbench:
             "pages": self._pages(cell.logger, cell.policy, cell.page, cell.cutoff),
         }
         try:
-            if cell.sessions and parse_recipe(cell.estimator).predicts:
+            if cell.sessions and parse_recipe(cell.estimator).is_cross_fitted:
                 ranker, more = self._with_a_model(cell, (train, clicks), (held_out, other))
                 return ranker, {**about, **more}
             judged_by = (held_out, weigher(cell.estimator, other, exam)())
@@ -105,6 +107,8 @@ class Workbench:
             ranker=self._ranker(cell),
             tau=recipe.tau,
             strength=recipe.strength,
+            clip=None if recipe.clip is None else float(recipe.clip),
+            folds=_FOLDS if recipe.kind == "auto" else recipe.folds,
             exam=inverse_rank(eta=cell.eta),
             seed=cell.seed_for("model"),
         )
