@@ -127,7 +127,9 @@ RECIPES = [
 def test_estimators_by_text(text, recipe):
     assert parse_recipe(text) == recipe
     assert parse_recipe(recipe.text) == recipe
-    assert recipe.is_cross_fitted == (recipe.kind not in ("policy-aware", "naive") or recipe.folds is not None)
+    assert recipe.is_cross_fitted == (
+        recipe.kind in ("auto", "direct", "doubly-robust", "shrinkage") or "folds" in text
+    )
 
 
 @pytest.mark.parametrize(
@@ -136,7 +138,8 @@ def test_estimators_by_text(text, recipe):
         "", "rerank", "auto:", "auto:tau=1", "naive:clip=3", "doubly-robust:strength=2", "doubly-robust:tau",
         "doubly-robust:tau=", "doubly-robust:tau=x", "doubly-robust:tau=nan", "doubly-robust:tau=1.1",
         "shrinkage:strength=-1", "shrinkage:strength=inf", "policy-aware:clip=some", "policy-aware:clip=0",
-        "direct:", "full-information", "shrinkage:strength=2,tau=1", "direct:folds=1", "direct:folds=2.5", "auto:folds=5", "direct:folds=2,folds=2",
+        "direct:", "full-information", "shrinkage:strength=2,tau=1",
+        "direct:folds=1", "direct:folds=2.5", "auto:folds=5", "direct:folds=2,folds=2",
     ],
 )  # fmt: skip
 def test_other_texts_are_refused(text):
