@@ -82,9 +82,10 @@ def choice_rows(figure: dict[str, Any]) -> list[dict[str, Any]]:
                     "sessions": _size(choice["x"]),
                     "clicks": "–" if choice.get("clicks") is None else f"{choice['clicks']:,.0f}",
                     "estimator": readable(str(group["estimator"])),
+                    "kept": ", ".join(f"{readable(kind)} ({runs})" for kind, runs in choice.get("kept", {}).items()),
                     "runs": f"{group['runs']} of {counted(choice['runs'], 'run')}",
                     "about": ", ".join(_spread(name, *ends) for name, ends in group.get("about", {}).items()),
-                    "why": _reasons(group.get("why") or []),
+                    "why": next(iter(group.get("why") or []), ""),
                 }
             )
     return rows
@@ -93,9 +94,3 @@ def choice_rows(figure: dict[str, Any]) -> list[dict[str, Any]]:
 def _spread(name: str, least: float, middle: float, most: float) -> str:
     spread = f" ({number(least)} to {number(most)})" if least != most else ""
     return f"{name} {number(middle)}{spread}"
-
-
-def _reasons(why: list[str]) -> str:
-    """The commonest, and how many others there are."""
-    others = f" (and {counted(len(why) - 1, 'other reason')})" if len(why) > 1 else ""
-    return f"{why[0]}{others}" if why else ""

@@ -102,6 +102,8 @@ def chosen_by_auto(run: Run, points: Iterable[Point]) -> dict[int | None, list[d
 def choices(chosen: Mapping[int | None, Sequence[dict[str, Any] | None]]) -> list[dict[str, Any]]:
     """The table of what "auto" chose: by number of sessions, how often which estimator, with what, and why.
 
+    A ranker may be made of several: `kept` counts the runs in which each kind was one of them.
+
     >>> one = {"estimator": "shrinkage", "about": {"strength": 2.0}, "why": "few clicks", "clicks": 480}
     >>> choices({500: [one, one, None]})[0]["chosen"]
     [{'estimator': 'shrinkage', 'runs': 2, 'about': {'strength': [2.0, 2.0, 2.0]}, 'why': ['few clicks']}]
@@ -118,10 +120,20 @@ def choices(chosen: Mapping[int | None, Sequence[dict[str, Any] | None]]) -> lis
                 "x": x,
                 "runs": len(there),
                 "clicks": float(np.mean([pick["clicks"] for pick in there])) if there else None,
+                "kept": _kept(there),
                 "chosen": [_group(name, group) for name, group in most_first],
             }
         )
     return rows
+
+
+def _kept(picks: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """In how many runs each kind of estimator was kept, whatever its settings; the commonest first."""
+    found: dict[str, int] = defaultdict(int)
+    for pick in picks:
+        for kind in {str(name).partition(" (")[0] for name in pick["about"].get("kept") or ()}:
+            found[kind] += 1
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _group(name: str, picks: Sequence[dict[str, Any]]) -> dict[str, Any]:
