@@ -327,14 +327,14 @@ def pick(estimator, why="so", **about):
 def test_the_table_of_what_auto_chose():
     kept = ["direct", "shrinkage (strength 2)", "shrinkage (strength 4)"]
     picks = [pick("shrinkage", strength=m, kept=kept) for m in (1.0, 8.0, 2.0)]
-    picks += [pick("direct", "else", note="text", kept=["direct"]), None]
+    picks += [pick("direct", "0.5 is best. And more.", note="text", kept=["direct"]), None]
     table = choices({500: picks, 2000: [None] * 5})
     assert table[0]["runs"] == 4
     assert table[0]["clicks"] == 100.0
     assert table[0]["kept"] == {"direct": 4, "shrinkage": 3}
     assert [(one["estimator"], one["runs"], one["about"], one["why"]) for one in table[0]["chosen"]] == [
         ("shrinkage", 3, {"strength": [1.0, 2.0, 8.0]}, ["so"]),
-        ("direct", 1, {}, ["else"]),
+        ("direct", 1, {}, ["0.5 is best. And more."]),
     ]
     assert table[1] == {"x": 2000, "runs": 0, "clicks": None, "kept": {}, "chosen": []}
     printed = choice_rows({"choices": table})
@@ -343,6 +343,7 @@ def test_the_table_of_what_auto_chose():
         ("500", "direct", "1 of 4 runs", False),
     ]
     assert printed[0]["about"] == "strength 2.0000 (1.0000 to 8.0000)"
+    assert [row["why"] for row in printed] == ["so", "0.5 is best."]
     assert printed[0]["kept"] == "direct (4), shrinkage (3)"
 
 

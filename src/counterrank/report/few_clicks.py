@@ -85,7 +85,7 @@ def choice_rows(figure: dict[str, Any]) -> list[dict[str, Any]]:
                     "kept": ", ".join(f"{readable(kind)} ({runs})" for kind, runs in choice.get("kept", {}).items()),
                     "runs": f"{group['runs']} of {counted(choice['runs'], 'run')}",
                     "about": ", ".join(_spread(name, *ends) for name, ends in group.get("about", {}).items()),
-                    "why": next(iter(group.get("why") or []), ""),
+                    "why": _first_sentence(next(iter(group.get("why") or []), "")),
                 }
             )
     return rows
@@ -94,3 +94,9 @@ def choice_rows(figure: dict[str, Any]) -> list[dict[str, Any]]:
 def _spread(name: str, least: float, middle: float, most: float) -> str:
     spread = f" ({number(least)} to {number(most)})" if least != most else ""
     return f"{name} {number(middle)}{spread}"
+
+
+def _first_sentence(text: str) -> str:
+    """The rest is in `results.jsonl`, cell by cell."""
+    first, more, _ = text.partition(". ")
+    return f"{first}." if more else first
