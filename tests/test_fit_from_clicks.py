@@ -1,0 +1,407 @@
+"""From clicks to a ranker in one call: what is tried, what is held out, what is kept, and what is said about it."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import counterrank as cr
+from counterrank import estimators, evaluation
+from counterrank.clicks.click_models import trust_bias
+from counterrank.clicks.examination import Examination, inverse_rank
+from counterrank.clicks.policies import ReplaceLast
+from counterrank.clicks.simulation import simulate
+from counterrank.common.errors import CounterrankError
+from counterrank.data import RankingData
+from counterrank.estimators.examinations import examinations
+from counterrank.estimators.regressors import check_model
+from counterrank.training import FromClicks, Ranker, fit_from_clicks
+from counterrank.training.averaging import mean_ranker
+from counterrank.training.candidates import Candidate, candidates
+from counterrank.training.choice import difference, one_of, standings
+from counterrank.training.cross_fit import cross_fit, judge
+from counterrank.training.pool import examine, join
+
+EXAM = inverse_rank(5)
+POLICY = ReplaceLast(5)
+
+
+def logged(n_queries=30, sessions=3000, seed=0):
+    """Data, clicks on pages that rank by one feature, and propensities."""
+    data = cr.make_ranking_data("mslr", n_queries=n_queries, seed=seed)
+    scores = data.features[:, 0].astype(float)
+    clicks = simulate(data, scores, POLICY, EXAM, sessions=sessions, seed=seed)
+    return data, clicks, POLICY.propensity(scores, data.offsets, EXAM)
+
+
+@pytest.fixture(scope="module")
+def log():
+    return logged()
+
+
+def quick(**settings):
+    return Ranker(**{"k": 5, "max_epochs": 3, "learning_rate": 1.0, **settings})
+
+
+# Candidates ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("with_exam", [True, False])
+def test_candidates_weigh_as_the_estimators_do(log, with_exam):
+    data, clicks, rho = log
+    seen = examinations(clicks, rho, EXAM if with_exam else None)
+    exam = EXAM if with_exam else None
+    relevance = np.random.default_rng(0).random(data.n_docs)
+    expected = {
+        Candidate("policy-aware"): estimators.policy_aware(clicks, rho),
+        Candidate("policy-aware", clip=7.0): estimators.policy_aware(clicks, rho, clip=7),
+        Candidate("direct"): estimators.direct(clicks, relevance),
+        Candidate("doubly-robust", tau=0.1): estimators.doubly_robust(clicks, rho, relevance, tau=0.1, exam=exam),
+        Candidate("shrinkage", strength=2.0): estimators.shrinkage(clicks, rho, relevance, strength=2, exam=exam),
+        Candidate("shrinkage", multiple=3.0): estimators.shrinkage(clicks, rho, relevance, strength=6, exam=exam),
+    }
+    for candidate, weights in expected.items():
+        np.testing.assert_allclose(candidate.weigh(seen, relevance, likely=2.0), weights, rtol=1e-12)
+
+
+def test_what_auto_tries():
+    found = candidates("auto", None, None, None)
+    assert [each.estimator for each in found] == ["shrinkage"] * 3 + ["direct"] + ["doubly-robust"] * 2 + [
+        "policy-aware"
+    ]
+    assert [each.strength_at(2.0) for each in found[:3]] == [2.0, 6.0, 20.0]
+    only = candidates("auto", 0.5, 4.0, 30.0)
+    assert [each.settings(1.0) for each in only] == [{"strength": 4.0}, {}, {"tau": 0.5}, {"clip": 30.0}]
+
+
+# What is held out ----------------------------------------------------------------------------------------------------
+
+
+def test_clicks_of_a_fold_have_no_part_in_what_is_learned_for_it(log):
+    """Other clicks on the held-out queries change no coefficient but by when training stops, which is fixed here."""
+    data, clicks, rho = log
+    pool = join([examine(data, clicks, rho, EXAM, None)])
+    ranker, wanted, model = quick(max_epochs=1), candidates("auto", None, None, None), check_model("ridge")
+    before = cross_fit(ranker, pool, wanted, model, 3, seed=5)
+    fold_rows = [np.flatnonzero(_scores_of(before, data, fold)) for fold in range(3)]
+    assert sum(map(len, fold_rows)) == data.n_docs
+    changed = pool.seen.clicks.copy()
+    changed[fold_rows[1]] = np.random.default_rng(1).permutation(changed[fold_rows[1]]) + 3.0
+    after = cross_fit(ranker, pool._replace(seen=pool.seen._replace(clicks=changed)), wanted, model, 3, seed=5)
+    for one, other in zip(before.trials, after.trials, strict=True):
+        same = [
+            np.array_equal(a.model_.coefficients, b.model_.coefficients)
+            for a, b in zip(one.rankers, other.rankers, strict=True)
+        ]
+        assert same == [False, True, False], one.candidate
+
+
+def _scores_of(found, data, fold):
+    """Whether each document was scored by the ranker of this fold."""
+    trial = found.trials[0]
+    return np.isclose(trial.rankers[fold].predict(data), trial.scores, rtol=0, atol=0)
+
+
+def test_shuffled_features_teach_nothing():
+    """Where features tell nothing of clicks, held-out clicks see no gain over a random order.
+
+    100 queries with clicks that do not depend on features: the held-out DCG of each candidate less that of random
+    scores, over its standard error, is within 4.5; with 7 candidates this fails by chance about once in 20,000.
+    """
+    rng = np.random.default_rng(3)
+    features, labels = rng.random((2000, 5)), rng.integers(0, 2, 2000) * 4.0
+    data = RankingData(features, np.arange(0, 2001, 20), labels)
+    clicks = simulate(data, rng.random(2000), cr.policies.PlackettLuce(5), EXAM, sessions=5000, seed=0)
+    pool = join([examine(data, clicks, None, EXAM, None)])
+    found = cross_fit(quick(), pool, candidates("auto", None, None, None), check_model("ridge"), 5, seed=1)
+    luck = [
+        judge(replace(found, trials=[replace(found.trials[0], scores=rng.random(2000))]), data, "dcg@5", 1)[0]
+        for _ in range(20)
+    ]
+    chance = np.mean(luck, axis=0)
+    for parts in judge(found, data, "dcg@5", 1):
+        ahead, error = difference(parts, chance)
+        assert abs(ahead) < 4.5 * error
+
+
+def test_queries_that_nobody_asked_are_left_out():
+    data, clicks, rho = logged(20, sessions=12)
+    assert (clicks.sessions == 0).any()
+    pool = join([examine(data, clicks, rho, EXAM, None)])
+    assert pool.data.n_queries == (clicks.sessions > 0).sum()
+    two = join([examine(data, clicks, rho, EXAM, None)] * 2)
+    assert two.data.n_queries == 2 * pool.data.n_queries
+    np.testing.assert_array_equal(two.seen.clicks, np.tile(pool.seen.clicks, 2))
+
+
+# The choice ----------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.lists(st.floats(-100, 100), min_size=4, max_size=4), min_size=1, max_size=5))
+def test_standings_by_their_definition(rows):
+    parts = [np.array(row) for row in rows]
+    best = max(parts, key=lambda part: part.sum())
+    for part, found in zip(parts, standings(parts, -1.0), strict=True):
+        gaps = [a - b for a, b in zip(best, part, strict=True)]
+        mean = sum(gaps) / 4
+        error = math.sqrt(4 * sum((gap - mean) ** 2 for gap in gaps) / 3)
+        assert found.value == pytest.approx(-part.sum())
+        assert found.behind == pytest.approx(sum(gaps), abs=1e-9)
+        assert found.error == pytest.approx(error, abs=1e-6)
+        assert found.kept == (found.behind <= 2 * found.error)
+    assert any(found.kept for found in standings(parts, 1.0))
+
+
+ONE = [
+    ([[1, 1, 1], [2, 2, 3]], 0, 1),
+    ([[1, 1, 1], [2, 0, 1]], 0, 0),
+    ([[1, 1, 1], [1, 1, 1]], 1, 1),
+    ([[0, 0, 0], [1, 1, 2], [3, 3, 4.5]], 0, 1),  # the surest, not the largest
+    ([None, [1, 1, 1]], 0, 1),
+    ([[1, 1, 1], None], 0, 0),
+]
+
+
+@pytest.mark.parametrize(("rows", "usual", "expected"), ONE)
+def test_the_usual_one_unless_another_is_better(rows, usual, expected):
+    assert one_of([None if row is None else np.array(row, float) for row in rows], usual) == expected
+
+
+# The mean ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_mean_of_directions_by_hand(log):
+    data = log[0]
+    weights = np.random.default_rng(0).random(data.n_docs)
+    rankers = [quick(seed=seed).fit(data, weights) for seed in range(3)]
+    for ranker, scale in zip(rankers, (1.0, 50.0, 0.01), strict=True):
+        ranker.model_ = replace(ranker.model_, coefficients=scale * ranker.model_.coefficients)
+    mean = mean_ranker([rankers[:2], rankers[2:]], data).model_.coefficients
+    a, b, c = (ranker.model_.coefficients / np.linalg.norm(ranker.model_.coefficients) for ranker in rankers)
+    np.testing.assert_allclose(mean, ((a + b) / np.linalg.norm(a + b) + c) / 2, rtol=1e-12)
+
+
+def test_rankers_with_scalings_of_their_own_are_brought_into_line(log):
+    """Of rankers that rank alike the mean ranks so too, though each saw other means and deviations."""
+    data, rng = log[0], np.random.default_rng(0)
+    raw = rng.normal(size=data.n_features)
+    rankers = []
+    for part in (data.subset(np.arange(10)), data.subset(np.arange(10, 30))):
+        ranker = quick(normalize="standard").fit(part, rng.random(part.n_docs))
+        inverse = ranker.model_.scaler.inverse
+        own = np.divide(raw, inverse, out=np.zeros(len(raw)), where=inverse > 0)
+        ranker.model_ = replace(ranker.model_, coefficients=own)
+        rankers.append(ranker)
+    known = np.flatnonzero((rankers[0].model_.scaler.inverse > 0) & (rankers[1].model_.scaler.inverse > 0))
+    expected = data.features[:, known].astype(float) @ raw[known]
+    scores = mean_ranker([rankers], data).predict(data)
+    for begin, end in zip(data.offsets[:-1], data.offsets[1:], strict=True):
+        a, b = scores[begin:end] - scores[begin], expected[begin:end] - expected[begin]
+        assert abs(np.dot(a, b)) == pytest.approx(np.linalg.norm(a) * np.linalg.norm(b), rel=1e-6)
+
+
+# All of it -----------------------------------------------------------------------------------------------------------
+
+
+def test_auto_says_what_it_chose_and_why(log):
+    data, clicks, rho = log
+    ranker = quick()
+    found = cr.fit_from_clicks(data, clicks, rho, exam=EXAM, ranker=ranker, seed=1)
+    assert isinstance(found, FromClicks)
+    assert not hasattr(ranker, "model_")
+    assert len(found.trials) == 7
+    kept = [each for each in found.trials if each.kept]
+    best = min(kept, key=lambda each: each.behind)
+    assert best.behind == 0.0
+    assert best.value == max(each.value for each in found.trials)
+    assert found.estimator == best.estimator
+    assert found.about["kept"] == [each.name for each in kept]
+    assert found.why.startswith(f"Of 7 ways to weigh the clicks of 30 queries, over 5 folds, {best.name} was best")
+    assert all(each.name in found.why for each in found.trials)
+    assert found.metric == "dcg@5"
+    assert found.relevance.values.shape == (data.n_docs,)
+    assert found.ranker.max_epochs == 3
+    assert found.ranker.history_[0]["epoch"] == 1
+    assert found.ranker.feature_importances_.sum() == pytest.approx(1.0)
+
+
+def test_one_seed_gives_one_ranker_whatever_the_threads(log, tmp_path):
+    data, clicks, rho = log
+    one, other = (
+        fit_from_clicks(data, clicks, rho, exam=EXAM, ranker=quick(threads=threads), folds=3, seed=np.int64(4)).ranker
+        for threads in (1, 2)
+    )
+    np.testing.assert_array_equal(one.model_.coefficients, other.model_.coefficients)
+    one.save(tmp_path / "ranker")
+    np.testing.assert_array_equal(Ranker.load(tmp_path / "ranker").predict(data), other.predict(data))
+    drawn = fit_from_clicks(data, clicks, rho, exam=EXAM, ranker=quick(), folds=3, seed=np.random.default_rng(0)).ranker
+    assert not np.array_equal(drawn.model_.coefficients, one.model_.coefficients)
+
+
+def test_logged_propensities_and_the_remembered_curve_will_do(log):
+    """Documents that were never shown have no logged propensity, but neither would they have a correction."""
+    data, clicks, rho = log
+    one = fit_from_clicks(data, clicks, ranker=quick(), folds=2).ranker.model_.coefficients
+    other = fit_from_clicks(data, clicks, rho, exam=EXAM, ranker=quick(), folds=2).ranker.model_.coefficients
+    np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("estimator", ["policy-aware", "direct", "doubly-robust", "shrinkage"])
+def test_an_estimator_that_was_asked_for(log, estimator):
+    data, clicks, rho = log
+    found = fit_from_clicks(data, clicks, rho, exam=EXAM, estimator=estimator, ranker=quick(), folds=2)
+    assert [each.estimator for each in found.trials] == [estimator]
+    assert found.why.startswith(f"{found.trials[0].name} was asked for; learned from the clicks of 30 queries")
+
+
+def test_without_folds_the_validation_part_stops(log):
+    data, clicks, rho = log
+    held_out = logged(12, seed=1)
+    found = fit_from_clicks(
+        data, clicks, rho, validation=held_out, exam=EXAM, estimator="policy-aware", ranker=quick(), folds=None
+    )
+    other, counts, other_rho = held_out
+    validation = (other, estimators.policy_aware(counts, other_rho))
+    plain = quick().fit(data, estimators.policy_aware(clicks, rho), validation=validation)
+    np.testing.assert_allclose(found.ranker.model_.coefficients, plain.model_.coefficients, rtol=1e-10)
+    relevance = estimators.fit_relevance(data, clicks, rho, exam=EXAM, seed=0)
+    direct = fit_from_clicks(
+        data, clicks, rho, validation=held_out, exam=EXAM, estimator="direct", ranker=quick(), folds=None
+    )
+    judged = estimators.shrinkage(
+        counts, other_rho, direct.relevance.predict(other), exam=EXAM,
+        strength=estimators.best_strength(clicks, rho, direct.relevance, exam=EXAM),
+    )  # fmt: skip
+    expected = quick().fit(data, estimators.direct(clicks, direct.relevance), validation=(other, judged))
+    np.testing.assert_allclose(direct.ranker.model_.coefficients, expected.model_.coefficients, rtol=1e-10)
+    assert relevance.error == pytest.approx(direct.relevance.error, rel=0.5)
+
+
+def test_validation_queries_are_learned_from_too(log):
+    data, clicks, rho = log
+    found = fit_from_clicks(
+        data, clicks, rho, validation=logged(12, seed=1), exam=EXAM, estimator="direct", ranker=quick(), folds=2
+    )
+    assert "42 queries" in found.why
+
+
+def test_trust_bias_is_taken_off():
+    """Alpha and beta of a click model with trust: what auto learns from is what the affine estimator would give."""
+    data = cr.make_ranking_data("mslr", n_queries=20, seed=2)
+    scores, model = data.features[:, 0].astype(float), trust_bias(5)
+    clicks = simulate(data, scores, POLICY, EXAM, sessions=20_000, seed=0, click_model=model)
+    alpha, beta = model.affine(EXAM, 5)
+    rho = POLICY.propensity(scores, data.offsets, Examination(alpha))
+    pool = examine(data, clicks, rho, alpha, beta)
+    weights = Candidate("policy-aware").weigh(pool.seen, np.zeros(0), 1.0)
+    shown = clicks.by_document(clicks.impressions) > 0
+    realised = estimators.affine(clicks, alpha, beta)
+    assert (weights < 0).any()
+    assert np.corrcoef(weights[shown], realised[shown])[0, 1] > 0.9
+    found = fit_from_clicks(data, clicks, rho, exam=alpha, beta=beta, ranker=quick(), folds=2)
+    assert len([each for each in found.trials if not each.failure]) == 7
+
+
+def test_few_clicks_are_enough():
+    """With 400 sessions auto ranks better than policy-aware weights do; four draws, of which each is a clear win."""
+    fold = cr.make_fold("mslr", 100, seed=0)
+    ahead = []
+    for seed in range(4):
+        production = quick(seed=seed).fit(
+            fold.train.subset([seed]), estimators.full_information(fold.train.subset([seed]), 1)
+        )
+        scores = [production.predict(part) for part in (fold.train, fold.validation)]
+        parts = [
+            (part, simulate(part, own, POLICY, EXAM, sessions=n, seed=seed, relevance_threshold=3),
+             POLICY.propensity(own, part.offsets, EXAM))
+            for part, own, n in zip((fold.train, fold.validation), scores, (400, 60), strict=True)
+        ]  # fmt: skip
+        values = [
+            evaluation.evaluate(ranker.predict(fold.test), fold.test, 3, metrics=["dcg@5"])["dcg@5"]
+            for ranker in (
+                fit_from_clicks(*parts[0], validation=parts[1], exam=EXAM, ranker=quick(max_epochs=20)).ranker,
+                quick(max_epochs=20).fit(fold.train, estimators.policy_aware(*parts[0][1:])),
+            )
+        ]
+        ahead.append(values[0] - values[1])
+    assert np.mean(ahead) > 0.05
+    assert sum(each > 0 for each in ahead) >= 3
+
+
+@pytest.mark.parametrize(("model", "package"), [("lambdamart", "lightgbm"), ("mlp", "torch")])
+def test_other_models_learn_again_with_one_estimator(log, model, package):
+    pytest.importorskip(package)
+    data, clicks, rho = log
+    ranker = Ranker(k=5, model=model, max_epochs=3)
+    found = fit_from_clicks(data, clicks, rho, exam=EXAM, ranker=ranker, folds=2)
+    assert found.ranker.kind_ == model
+    assert [each.kept for each in found.trials].count(True) == 1
+    assert len(found.about["kept"]) == 1
+    assert found.ranker.max_epochs == 3
+    assert np.isfinite(found.ranker.predict(data)).all()
+
+
+BAD = [
+    ({"estimator": "best"}, "estimator='best'"),
+    ({"estimator": "direct", "tau": 0.1}, "tau=0.1: goes with doubly-robust"),
+    ({"estimator": "direct", "strength": 1}, "strength=1: goes with shrinkage"),
+    ({"estimator": "shrinkage", "clip": 3}, "clip=3: goes with policy-aware"),
+    ({"tau": 2}, "tau=2: expected a number from 0 to 1"),
+    ({"strength": -1}, "strength=-1"),
+    ({"clip": 0}, "clip=0"),
+    ({"folds": 1}, "folds=1: expected a whole number"),
+    ({"folds": True}, "folds=True"),
+    ({"folds": None}, "folds=None: nothing to choose by"),
+    ({"folds": None, "estimator": "direct"}, "folds=None: nothing to stop by"),
+    ({"validation": 3}, "validation: expected"),
+    ({"ranker": "linear"}, "ranker: str; expected a Ranker"),
+    ({"model": "forest"}, "model"),
+    ({"rho": [0.5]}, "rho"),
+    ({"exam": [2.0]}, "exam"),
+    ({"seed": -1}, "seed"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message"), BAD)
+def test_what_is_wrong_is_named(log, wrong, message):
+    data, clicks, rho = log
+    with pytest.raises(CounterrankError, match=message.replace("(", r"\(")):
+        fit_from_clicks(data, clicks, wrong.pop("rho", rho), **wrong)
+
+
+def test_too_little_to_learn_from(log):
+    data, clicks, rho = log
+    other = cr.make_ranking_data("yahoo", n_queries=3, seed=0)
+    with pytest.raises(CounterrankError, match="clicks"):
+        fit_from_clicks(other, clicks, None)
+    few = data.subset([0, 1])
+    scores = few.features[:, 0].astype(float)
+    with pytest.raises(CounterrankError, match="sessions of 2 queries; expected three"):
+        fit_from_clicks(few, simulate(few, scores, POLICY, EXAM, sessions=50, seed=0), exam=EXAM)
+    nobody = replace(clicks, clicks=np.zeros_like(clicks.clicks))
+    with pytest.raises(CounterrankError, match="all are 0"):
+        fit_from_clicks(data, nobody, rho, exam=EXAM, ranker=quick())
+    narrow = RankingData(data.features[:, :3], data.offsets, data.labels)
+    own = simulate(
+        narrow, np.zeros(narrow.n_docs), POLICY, EXAM, sessions=50, seed=0, relevance=np.zeros(narrow.n_docs)
+    )
+    with pytest.raises(CounterrankError, match="features"):
+        fit_from_clicks(data, clicks, rho, validation=(narrow, own, None), exam=EXAM)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**31), st.integers(3, 6), st.integers(2, 5))
+def test_any_small_log_gives_a_ranker(seed, queries, folds):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 4, queries)
+    n = int(lengths.sum())
+    features = rng.integers(0, 3, (n, 2)).astype(float)
+    data = RankingData(features, np.concatenate(([0], np.cumsum(lengths))), rng.integers(0, 2, n) * 4.0)
+    clicks = simulate(data, rng.random(n), POLICY, EXAM, sessions=60, seed=seed)
+    told = np.add.reduceat(clicks.by_document(clicks.clicks), data.offsets[:-1]) > 0
+    assume(told.sum() > 1 and queries > 3 and len(np.unique(features)) > 1)
+    found = fit_from_clicks(data, clicks, ranker=quick(), folds=folds, seed=seed)
+    assert np.isfinite(found.ranker.predict(data)).all()
