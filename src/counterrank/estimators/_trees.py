@@ -22,6 +22,7 @@ _PARAMS = {
     "deterministic": True,
     "force_row_wise": True,
 }
+_VALUES_A_THREAD = 1 << 24
 _MOST_ROUNDS, _PATIENCE, _UNTOLD_ROUNDS = 300, 20, 20
 
 
@@ -55,7 +56,9 @@ def grow(evidence: Any, rows: IntArray, held_out: IntArray | None, rounds: int |
     require("lightgbm", "lightgbm", "a relevance model of boosted trees")
     import lightgbm
 
-    params = {**_PARAMS, "seed": seed, "num_threads": thread_count()}
+    # LightGBM's threads spin while they wait: with little to do for each, that costs more than they save
+    threads = max(1, min(thread_count(), len(rows) * evidence.features.shape[1] // _VALUES_A_THREAD))
+    params = {**_PARAMS, "seed": seed, "num_threads": threads}
 
     def dataset(part: IntArray, reference: Any = None) -> Any:
         features, targets, weights = (evidence.features[part], evidence.targets[part], evidence.weights[part])

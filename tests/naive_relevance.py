@@ -1,0 +1,117 @@
+"""Slow, obvious twins of the estimators of few clicks: document by document, and least squares fit by fit."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+PENALTIES = [10.0 ** (-4 + i / 2) for i in range(15)]
+
+
+def tallies(lengths, sessions, exam=None, beta=None) -> list[tuple[float, float, float]]:
+    """Sessions, clicks less those of trust, and examinations of each document; `sessions` as in naive_estimators."""
+    found = []
+    for query, length in enumerate(lengths):
+        own = [session for session in sessions if session[0] == query]
+        for place in range(length):
+            clicks, times = 0.0, 0.0
+            for _, page, clicked in own:
+                if place in page:
+                    rank = page.index(place) + 1
+                    clicks += (rank in clicked) - (beta[rank - 1] if beta else 0.0)
+                    times += exam[rank - 1] if exam else 0.0
+            found.append((float(len(own)), clicks, times))
+    return found
+
+
+def examined_times(tally, rho) -> list[float]:
+    """n * rho of each document."""
+    return [n * p for (n, _, _), p in zip(tally, rho, strict=True)]
+
+
+def doubly_robust(tally, rho, times, relevance, tau) -> list[float]:
+    weights = []
+    for (n, clicks, _), p, t, r in zip(tally, rho, times, relevance, strict=True):
+        weights.append(n * r + ((clicks - t * r) / max(p, tau) if p > 0.0 else 0.0))
+    return weights
+
+
+def shrinkage(tally, times, relevance, strength) -> list[float]:
+    weights = []
+    for (n, clicks, _), t, r in zip(tally, times, relevance, strict=True):
+        weights.append(n * (clicks + strength * r) / (t + strength) if t + strength > 0.0 else n * r)
+    return weights
+
+
+def log_likelihood(strength, tally, times, relevance) -> float:
+    """Beta-binomial, without the binomial coefficients; clicks are brought between 0 and the examinations."""
+    total = 0.0
+    for (_, clicks, _), t, r in zip(tally, times, relevance, strict=True):
+        if t > 0.0:
+            c, chance = max(clicks, 0.0), min(max(r, 1e-3), 1.0 - 1e-3)
+            yes, no = strength * chance, strength * (1.0 - chance)
+            total += log_beta(c + yes, max(t, c) - c + no) - log_beta(yes, no)
+    return total
+
+
+def log_beta(a, b) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+def normalized(features, offsets):
+    """Each feature from 0 to 1 within each query."""
+    scaled = np.zeros(np.shape(features))
+    for begin, end in zip(offsets[:-1], offsets[1:], strict=True):
+        for f in range(scaled.shape[1]):
+            column = [float(features[row][f]) for row in range(begin, end)]
+            spread = max(column) - min(column)
+            scaled[begin:end, f] = [(value - min(column)) / spread if spread else 0.0 for value in column]
+    return scaled
+
+
+def ridge(x, y, w, penalty):
+    """Slopes and intercept by least squares: rows by the root of their weight, and a row for each penalised slope."""
+    if not w.sum() > 0.0:
+        return np.zeros(x.shape[1] + 1)
+    means = (w[:, None] * x).sum(axis=0) / w.sum()
+    squares = (w[:, None] * (x - means) ** 2).sum() / x.shape[1]
+    price = penalty * squares + 1e-12 * w.sum()
+    root = np.sqrt(w)
+    above = np.column_stack((x, np.ones(len(x)))) * root[:, None]
+    below = np.column_stack((np.eye(x.shape[1]) * math.sqrt(price), np.zeros(x.shape[1])))
+    wanted = np.concatenate((y * root, np.zeros(x.shape[1])))
+    return np.linalg.lstsq(np.vstack((above, below)), wanted, rcond=None)[0]
+
+
+def squared_error(coefficients, x, y, w) -> float:
+    return sum(wi * (yi - xi @ coefficients[:-1] - coefficients[-1]) ** 2 for xi, yi, wi in zip(x, y, w, strict=True))
+
+
+def best_ridge(x, y, w, parts):
+    """The ridge with the penalty of the least error on each part, learned from the others; of one part the largest."""
+    told = [part for part in sorted(set(parts)) if w[parts == part].sum() > 0.0]
+    if len(told) < 2:
+        return ridge(x, y, w, PENALTIES[-1])
+    errors = []
+    for penalty in PENALTIES:
+        errors.append(0.0)
+        for part in told:
+            out = parts == part
+            errors[-1] += squared_error(ridge(x[~out], y[~out], w[~out], penalty), x[out], y[out], w[out])
+    return ridge(x, y, w, PENALTIES[int(np.argmin(errors))])
+
+
+def fit_relevance(features, offsets, clicks, times, folds, parts, saturation):
+    """Cross-fitted rates of all documents, and the coefficients from all; `folds` and `parts` are by query."""
+    x = normalized(features, offsets)
+    y = np.array([c / t if t > 0.0 else 0.0 for c, t in zip(clicks, times, strict=True)])
+    w = np.array([t / (1.0 + t / saturation) for t in times])
+    lengths = np.diff(offsets)
+    fold, part = np.repeat(folds, lengths), np.repeat(parts, lengths)
+    values = np.zeros(len(x))
+    for out in set(folds):
+        others, mine = fold != out, fold == out
+        coefficients = best_ridge(x[others], y[others], w[others], part[others])
+        values[mine] = x[mine] @ coefficients[:-1] + coefficients[-1]
+    return np.clip(values, 0.0, 1.0), best_ridge(x, y, w, part)
