@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
@@ -62,7 +63,7 @@ def log_beta(a, b) -> float:
 def normalized(features, offsets):
     """Each feature from 0 to 1 within each query."""
     scaled = np.zeros(np.shape(features))
-    for begin, end in zip(offsets[:-1], offsets[1:], strict=True):
+    for begin, end in pairwise(offsets):
         for f in range(scaled.shape[1]):
             column = [float(features[row][f]) for row in range(begin, end)]
             spread = max(column) - min(column)
@@ -88,30 +89,41 @@ def squared_error(coefficients, x, y, w) -> float:
     return sum(wi * (yi - xi @ coefficients[:-1] - coefficients[-1]) ** 2 for xi, yi, wi in zip(x, y, w, strict=True))
 
 
-def best_ridge(x, y, w, parts):
-    """The ridge with the penalty of the least error on each part, learned from the others; of one part the largest."""
+def best_ridges(x, y, w, parts):
+    """The ridge with the penalty of the least error on each part, learned from the others; of one part the largest.
+
+    A list, since penalties that are as good but for rounding are as right.
+    """
     told = [part for part in sorted(set(parts)) if w[parts == part].sum() > 0.0]
     if len(told) < 2:
-        return ridge(x, y, w, PENALTIES[-1])
+        return [ridge(x, y, w, PENALTIES[-1])]
     errors = []
     for penalty in PENALTIES:
         errors.append(0.0)
         for part in told:
             out = parts == part
             errors[-1] += squared_error(ridge(x[~out], y[~out], w[~out], penalty), x[out], y[out], w[out])
-    return ridge(x, y, w, PENALTIES[int(np.argmin(errors))])
+    least = min(errors) + 1e-7 * (1.0 + w @ y**2)
+    return [ridge(x, y, w, penalty) for penalty, error in zip(PENALTIES, errors, strict=True) if error <= least]
 
 
 def fit_relevance(features, offsets, clicks, times, folds, parts, saturation):
-    """Cross-fitted rates of all documents, and the coefficients from all; `folds` and `parts` are by query."""
+    """For each fold its rows and the rates they may have; and what all documents may have by a model of all queries.
+
+    `folds` and `parts` are by query.
+    """
     x = normalized(features, offsets)
     y = np.array([c / t if t > 0.0 else 0.0 for c, t in zip(clicks, times, strict=True)])
     w = np.array([t / (1.0 + t / saturation) for t in times])
     lengths = np.diff(offsets)
     fold, part = np.repeat(folds, lengths), np.repeat(parts, lengths)
-    values = np.zeros(len(x))
-    for out in set(folds):
+    cross_fitted = []
+    for out in sorted(set(folds)):
         others, mine = fold != out, fold == out
-        coefficients = best_ridge(x[others], y[others], w[others], part[others])
-        values[mine] = x[mine] @ coefficients[:-1] + coefficients[-1]
-    return np.clip(values, 0.0, 1.0), best_ridge(x, y, w, part)
+        models = best_ridges(x[others], y[others], w[others], part[others])
+        cross_fitted.append((mine, [rates(x[mine], model) for model in models]))
+    return cross_fitted, [rates(x, model) for model in best_ridges(x, y, w, part)]
+
+
+def rates(x, coefficients):
+    return np.clip(x @ coefficients[:-1] + coefficients[-1], 0.0, 1.0)

@@ -221,7 +221,8 @@ def test_negative_weights_go_into_every_loss_and_train():
     scores = rng.normal(size=1200)
     for loss in (losses.arp_hinge, losses.arp_logistic, losses.dcg_hinge, losses.lambdaloss_dcg):
         value, gradient = loss(scores, weights, data.offsets)
-        assert np.isfinite(value) and np.isfinite(gradient).all()
+        assert np.isfinite(value)
+        assert np.isfinite(gradient).all()
     ranker = cr.Ranker(loss="lambdaloss-truncated", k=4, metric="dcg@4", max_epochs=20, seed=0).fit(data, weights)
     found, chance = (
         evaluation.evaluate(by, data, metrics=("ndcg@4",))["ndcg@4"] for by in (ranker.predict(data), scores)

@@ -56,6 +56,19 @@ def train(
     import torch
 
     generator = np.random.default_rng(seed)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # steps are small, and the result is to be the same on every machine
+    try:
+        return _train(evidence, rows, held_out, rounds, generator)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _train(
+    evidence: Any, rows: IntArray, held_out: IntArray | None, rounds: int | None, generator: np.random.Generator
+) -> tuple[Network, int]:
+    import torch
+
     weights = (evidence.weights / evidence.weights[rows].mean()).astype(np.float32)
     targets = evidence.targets.astype(np.float32)
     tensors = [torch.from_numpy(array).requires_grad_() for array in _start(evidence, rows, generator)]
