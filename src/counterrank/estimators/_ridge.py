@@ -11,7 +11,7 @@ from counterrank.common.checks import Float32Array, FloatArray, IntArray
 # of the mean square of a centred feature
 PENALTIES = np.geomspace(1e-4, 1e3, 15)
 
-_ROWS = 1 << 13  # at once
+_ROWS = 1 << 12  # at once, so that they stay in the cache
 
 
 class Moments(NamedTuple):
@@ -45,10 +45,7 @@ def moments(features: Float32Array, targets: FloatArray, weights: FloatArray, pa
 
 
 def fits(own: Moments, parts: IntArray, penalties: FloatArray) -> FloatArray:
-    """Coefficients, the intercept last, from the rows of these parts; a row for each penalty.
-
-    One decomposition V diag(e) V' of the centred products serves all penalties: slopes = V (V'b / (e + penalty)).
-    """
+    """Coefficients, the intercept last, from the rows of these parts; a row for each penalty."""
     products, targets = own.products[parts].sum(axis=0), own.targets[parts].sum(axis=0)
     total = products[-1, -1]
     if not total > 0.0:
@@ -56,9 +53,12 @@ def fits(own: Moments, parts: IntArray, penalties: FloatArray) -> FloatArray:
     means, mean = products[-1, :-1] / total, targets[-1] / total
     centred = products[:-1, :-1] - total * np.outer(means, means)
     scale = np.trace(centred) / max(len(means), 1)
-    squares, axes = np.linalg.eigh(centred)
-    below = np.maximum(squares, 0.0) + penalties[:, None] * scale + 1e-12 * total
-    slopes = (axes.T @ (targets[:-1] - total * mean * means) / below) @ axes.T
+    wanted = targets[:-1] - total * mean * means
+    slopes = np.empty((len(penalties), len(means)))
+    for i, penalty in enumerate(penalties):
+        penalised = centred.copy()
+        penalised[np.diag_indices_from(penalised)] += penalty * scale + 1e-12 * total
+        slopes[i] = np.linalg.solve(penalised, wanted)
     return np.column_stack((slopes, mean - slopes @ means))
 
 
