@@ -31,13 +31,13 @@ class Trial:
         candidate: the estimator and its settings.
         rankers: one for each fold, learned from the others.
         scores: of the documents of each fold by its ranker.
-        failure: why there are none, or "".
+        failure: why there are none, or None.
     """
 
     candidate: Candidate
     scores: FloatArray
     rankers: list[Ranker] = field(default_factory=list)
-    failure: str = ""
+    failure: CounterrankError | None = None
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ def cross_fit(ranker: Ranker, pool: Pool, wanted: Sequence[Candidate], model: An
             for trial in trials:
                 _learn(trial, ranker, rest, relevance, likely, held.data, judged[rows], rows)
                 advance(1)
-    if all(trial.failure for trial in trials):
-        raise CounterrankError(trials[0].failure)
+    if trials[0].failure is not None and all(trial.failure for trial in trials):
+        raise trials[0].failure
     return CrossFit(trials, judged)
 
 
@@ -102,7 +102,7 @@ def _learn(
     try:
         learner.fit(rest.data, trial.candidate.weigh(rest.seen, relevance.values, likely), validation=(held, judged))
     except CounterrankError as error:
-        trial.failure = str(error)
+        trial.failure = error
         trial.rankers.clear()
         return
     trial.rankers.append(learner)
@@ -116,6 +116,7 @@ def _deal(data: RankingData, folds: int, generator: np.random.Generator) -> IntA
             f"clicks: sessions of {data.n_queries} queries; expected three at least, to learn from some and judge by "
             "others"
         )
+    n = min(folds, data.n_queries) if data.n_queries > 3 else 3  # the others must be two at least
     numbers: IntArray = np.empty(data.n_queries, np.int64)
-    numbers[generator.permutation(data.n_queries)] = np.arange(data.n_queries) % min(folds, data.n_queries)
+    numbers[generator.permutation(data.n_queries)] = np.arange(data.n_queries) % n
     return numbers

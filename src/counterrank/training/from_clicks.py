@@ -134,7 +134,7 @@ def fit_from_clicks(
         ranks = [_only(standing, number == chosen) for number, standing in enumerate(ranks)]
         fitted = _again(learner, pool, found, chosen, relevance, likely)
     tried = [
-        Tried(trial.candidate.estimator, trial.candidate.settings(likely), *_told(standing), trial.failure)
+        Tried(trial.candidate.estimator, trial.candidate.settings(likely), *_told(standing), str(trial.failure or ""))
         for trial, standing in zip(found.trials, ranks, strict=True)
     ]
     best = min((each for each in tried if each.kept), key=lambda each: each.behind)
