@@ -73,10 +73,10 @@ class _Case:
 
     def slow_strength(self) -> float:
         """As many likelihoods as the search looks at, about 38."""
-        tally = [(0.0, clicks, 0.0) for clicks in self.clicks.tolist()]
+        clicks, trials = self.clicks.tolist(), np.repeat(self.log.sessions, self.data.lengths).tolist()
         times, guess = self.times.tolist(), self.guess.tolist()
         grid = 10.0 ** np.linspace(-2.0, 6.0, 38)
-        return max(naive_relevance.log_likelihood(strength, tally, times, guess) for strength in grid.tolist())
+        return max(naive_relevance.log_likelihood(at, clicks, trials, times, guess) for at in grid.tolist())
 
 
 def _against_scikit_learn(case: _Case, repeats: int) -> list[dict[str, Any]]:

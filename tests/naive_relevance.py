@@ -45,15 +45,34 @@ def shrinkage(tally, times, relevance, strength) -> list[float]:
     return weights
 
 
-def log_likelihood(strength, tally, times, relevance) -> float:
-    """Beta-binomial, without the binomial coefficients; clicks are brought between 0 and the examinations."""
+def shown(lengths, sessions) -> list[float]:
+    """How often each document was shown."""
+    return [
+        float(sum(place in page for asked, page, _ in sessions if asked == query))
+        for query, length in enumerate(lengths)
+        for place in range(length)
+    ]
+
+
+def log_likelihood(strength, clicks, trials, times, relevance) -> float:
+    """Beta-binomial, without the binomial coefficients; clicks are brought between 0 and the trials."""
     total = 0.0
-    for (_, clicks, _), t, r in zip(tally, times, relevance, strict=True):
+    for clicked, k, t, predicted in zip(clicks, trials, times, relevance, strict=True):
         if t > 0.0:
-            c, chance = max(clicks, 0.0), min(max(r, 1e-3), 1.0 - 1e-3)
-            yes, no = strength * chance, strength * (1.0 - chance)
-            total += log_beta(c + yes, max(t, c) - c + no) - log_beta(yes, no)
+            c, r, exposure = min(max(clicked, 0.0), k), min(max(predicted, 1e-3), 1.0 - 1e-3), min(t / k, 1.0)
+            mean, variance = exposure * r, exposure**2 * r * (1.0 - r) / (strength + 1.0)
+            own = mean * (1.0 - mean) / variance - 1.0
+            yes, no = own * mean, own * (1.0 - mean)
+            if c == int(c) and k == int(k):  # as products, since logarithms of large gammas agree in most digits
+                total += log_product(yes, int(c)) + log_product(no, int(k - c)) - log_product(own, int(k))
+            else:
+                total += log_beta(c + yes, k - c + no) - log_beta(yes, no)
     return total
+
+
+def log_product(x, n) -> float:
+    """ln x (x + 1) ... (x + n - 1)."""
+    return sum(math.log(x + i) for i in range(n)) if n < 1000 else math.lgamma(x + n) - math.lgamma(x)
 
 
 def log_beta(a, b) -> float:

@@ -122,7 +122,7 @@ def test_without_realised_exposure_it_is_the_policy_aware_estimator(log):
 
 
 def test_variance_is_what_theory_says(log):
-    """Sample variances of 20,000 copies have a relative standard error below 2 %: 10 % off happens once in 10^6."""
+    """Sample variances of 20,000 copies have a relative standard error of 1.2 %; 10 % is rarer than once in 10^6."""
     rho, none = tiled(RHO), [0.0] * 3
     aware = theory(THETA, none, TRUTH, TRUTH, RHO, False)[1]
     right = theory(THETA, none, TRUTH, TRUTH, RHO, True)[1]

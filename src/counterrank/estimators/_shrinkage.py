@@ -18,17 +18,21 @@ _TO_FLOAT, _FROM_FLOAT = np.int64(0x4330000000000000), 2.0**52 + 1023.0
 
 
 @kernel
-def log_likelihood(first: int, last: int, strength: float, clicks: Array, times: Array, relevance: Array) -> float:
-    """The sum over documents of ln B(c + m R, t - c + m (1 - R)) - ln B(m R, m (1 - R)), beta-binomial.
+def log_likelihood(
+    first: int, last: int, strength: float, clicks: Array, trials: Array, rates: Array, spreads: Array
+) -> float:
+    """The sum over documents of ln B(c + s p, k - c + s (1 - p)) - ln B(s p, s (1 - p)), beta-binomial.
 
-    m is the strength, c clicks out of t examinations, which need not be whole numbers, 0 <= c <= t; R lies between 0
-    and 1, the ends left out. Without branches, so that it becomes vector code.
+    c clicks out of k trials, which need not be whole numbers, 0 <= c <= k; p is the predicted rate, between 0 and 1,
+    the ends left out, and s = (m + 1) g - 1, with m the strength and g >= 1 the document's `spreads`. Without branches,
+    so that it becomes vector code.
     """
     total = 0.0
     for d in range(first, last):
-        yes = log_rising(strength * relevance[d], clicks[d])
-        no = log_rising(strength * (1.0 - relevance[d]), times[d] - clicks[d])
-        total += yes + no - log_rising(strength, times[d])
+        own = (strength + 1.0) * spreads[d] - 1.0
+        yes = log_rising(own * rates[d], clicks[d])
+        no = log_rising(own * (1.0 - rates[d]), trials[d] - clicks[d])
+        total += yes + no - log_rising(own, trials[d])
     return total
 
 

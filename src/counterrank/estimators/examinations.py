@@ -23,12 +23,14 @@ class Examinations(NamedTuple):
         clicks: how often it was clicked, less the clicks that trust alone brings.
         rho: its propensity, P(examined) in a session.
         times: how often it was examined, as far as can be told: n * rho, or what the log shows.
+        trials: how often it might have been: n, or the times it was shown.
     """
 
     sessions: FloatArray
     clicks: FloatArray
     rho: FloatArray
     times: FloatArray
+    trials: FloatArray
 
 
 def examinations(
@@ -78,9 +80,10 @@ def examinations(
     if given is None:
         assert times is not None
         given = np.minimum(times / np.maximum(sessions, 1.0), 1.0)
-    elif times is None:
+    trials = sessions if times is None else counts.by_document(counts.impressions)
+    if times is None:
         times = sessions * given
-    return Examinations(sessions, total if by_trust is None else total - by_trust, given, times)
+    return Examinations(sessions, total if by_trust is None else total - by_trust, given, times, trials)
 
 
 def check_relevance(relevance: Any, n_docs: int) -> FloatArray:

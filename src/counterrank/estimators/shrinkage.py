@@ -87,7 +87,12 @@ def best_strength(
 ) -> float:
     """The strength under which the clicks are most likely, if true relevance scatters about R (empirical Bayes).
 
-        clicks(d) ~ Binomial(E(d), r(d)),   r(d) ~ Beta(m R(d), m (1 - R(d)))
+        clicks(d) ~ Binomial(k(d), e(d) r(d)),   r(d) ~ Beta(m R(d), m (1 - R(d))),   e(d) = E(d) / k(d)
+
+    k(d) is how often d was shown, or n without `exam`. Once shown, a document may have been looked at or not; e(d) r(d)
+    is taken for a beta variable of its own mean and variance, so that clicks are beta-binomial. Where all that is shown
+    is examined, this is exact; where little is, the strength of a poor model (m of 1 and less) comes out too small if
+    documents were examined often, which matters little then.
 
     The larger the better the model explains the clicks; from 0.01 to a million, and 1 where the clicks cannot tell, as
     when no document was examined more than once. R must come from clicks of other queries (`fit_relevance` sees to
@@ -115,19 +120,21 @@ def best_strength(
 def most_likely(seen: Examinations, relevance: FloatArray) -> float:
     """The best of a grid, refined by golden sections between its neighbours: there may be more than one summit.
 
-    Clicks beyond the examinations that a log tells of happen, since those are an expectation; so do fewer than none
-    once the clicks that trust brings are taken off. Both are brought back to what can be.
+    With e r of mean e R and variance e^2 R (1 - R) / (m + 1), a beta variable has the strength (m + 1) g - 1, where
+    g = (1 - e R) / (e (1 - R)). Fewer clicks than none, once those that trust brings are taken off, count as none.
     """
     told = seen.times > 0.0
-    clicks = np.maximum(seen.clicks[told], 0.0)
-    times = np.maximum(seen.times[told], clicks)
-    chances = np.clip(relevance[told], _SURE, 1.0 - _SURE)
+    trials, chances = seen.trials[told], np.clip(relevance[told], _SURE, 1.0 - _SURE)
+    clicks = np.clip(seen.clicks[told], 0.0, trials)
+    exposures = np.minimum(seen.times[told] / trials, 1.0)
+    rates = exposures * chances
+    spreads = (1.0 - rates) / (exposures * (1.0 - chances))
     threads = thread_count()
     cuts = [*range(0, len(clicks), _TOGETHER), len(clicks)]
 
     def fit(logarithm: float) -> float:
         strength = math.exp(logarithm)
-        jobs = [partial(log_likelihood, *ends, strength, clicks, times, chances) for ends in pairwise(cuts)]
+        jobs = [partial(log_likelihood, *ends, strength, clicks, trials, rates, spreads) for ends in pairwise(cuts)]
         return float(sum(run_parallel(jobs, threads)))  # ranges that do not depend on the threads, nor does the sum
 
     grid = np.linspace(math.log(_WEAKEST), math.log(_STRONGEST), _GRID)
