@@ -134,6 +134,26 @@ def test_estimate_against_another(place):
     assert found["estimates"]["dcg@5"]["ips"] == pytest.approx(-back["estimates"]["dcg@5"]["ips"])
 
 
+def test_doubly_robust_estimates(place):
+    """The curve is that which simulated clicks remember."""
+    arguments = (DATA, "--clicks", place / "clicks", "--metrics", "dcg@5", "--method", "dr")
+    found = as_json("estimate", place / "aware", *arguments)["estimates"]["dcg@5"]
+    assert found["method"] == "dr"
+    fold = open_data(DATA)
+    counts = cr.ClickCounts.load(place / "clicks" / "test")
+    scores = cr.Ranker.load(place / "aware").predict(fold.test)
+    with pytest.warns(cr.evaluation.IntervalWarning):
+        same = cr.evaluation.estimate(scores, fold.test, counts, metrics=["dcg@5"], method="dr")["dcg@5"]
+    assert found["ips"] == pytest.approx(same.per_session)
+    assert found["ips_interval"] == pytest.approx(same.per_session_interval)
+    against = as_json("estimate", place / "aware", *arguments, "--against", place / "production")
+    assert against["estimates"]["dcg@5"]["method"] == "dr"
+    assert "doubly robust" in invoke("estimate", place / "aware", *arguments).stdout
+    rankers = (place / "production", place / "aware")
+    chosen = as_json("select", DATA, *rankers, "--clicks", place / "clicks", "--method", "dr")
+    assert [row["estimate"]["method"] for row in chosen["rankers"]] == ["dr", "dr"]
+
+
 def test_select_among_rankers(place, tmp_path):
     rankers = (place / "production", place / "aware")
     found = as_json("select", DATA, *rankers, "--clicks", place / "clicks", "--out", tmp_path / "best")
@@ -250,6 +270,8 @@ BAD = {
     ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--noise", "0.1"): "noise='0.1': expected 2",
     ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--target", "all"): "target='all'",
     ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--policy", "deterministic"): "expected both",
+    ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--method", "best"): "method='best': expected",
+    ("estimate", "{place}/aware", DATA, "--log", "{place}/log", "--method", "dr"): "--examination: not known",
     ("train", DATA, "--clip", "5", "--out", "{out}"): "caps the weight of clicks",
     ("train", DATA, "--clicks", "{place}/clicks", "--gain", "binary", "--out", "{out}"): "tell of labels",
     ("train", DATA, "--clicks", "{place}/clicks", "--relevance-threshold", "2", "--out", "{out}"): "tell of labels",

@@ -215,11 +215,12 @@ def test_against_adding_up_click_by_click(world, metric, noise, averaged):
     if metric != "arp":
         assert found.ips == pytest.approx(terms / sessions, **near)
         width = naive_estimate.click_width(value, 0.0, clicks, rho) / scale / sessions
-        assert half(found.ips_interval) == pytest.approx(width, rel=1e-6, abs=1e-9)
+        # the square root of a variance that is 0 but for rounding
+        assert half(found.ips_interval) == pytest.approx(width, rel=1e-6, abs=1e-5)
     if omega > 1e-9:
         assert found.self_normalized == pytest.approx(terms / omega, **near)
         width = naive_estimate.click_width(value, terms / omega, clicks, rho) / scale / omega
-        assert half(found.self_normalized_interval) == pytest.approx(width, rel=1e-6, abs=1e-6)
+        assert half(found.self_normalized_interval) == pytest.approx(width, rel=1e-6, abs=1e-5)
 
 
 @settings(max_examples=60, deadline=None)

@@ -16,6 +16,7 @@ from counterrank.cli.options import (
     Json,
     Log,
     Logger,
+    Method,
     Metrics,
     Model,
     Noise,
@@ -45,6 +46,7 @@ def estimate(
     target: Target = "queries",
     confidence: Annotated[float, typer.Option(help="How often an interval shall hold the truth.")] = 0.95,
     noise: Noise = None,
+    method: Method = "ips",
     policy: Policy = None,
     examination: Examination = None,
     logger: Logger = None,
@@ -75,6 +77,7 @@ def estimate(
         "noise": parse_pair(noise, "noise"),
         "seed": seed,
         "threads": threads,
+        **by_method(method, source, counts),
     }
     scores = load_scores(model, chosen, threads)
     with heard():
@@ -82,14 +85,16 @@ def estimate(
             found = evaluation.estimate(scores, chosen, counts, rho, **settings)
         else:
             found = evaluation.compare(scores, load_scores(against, chosen, threads), chosen, counts, rho, **settings)
+    first = next(iter(found.values()))
     if json:
         print_json({"model": str(model), "against": against and str(against), "estimates": plain(found)})
         return
+    doubly = ", doubly robust" if first.method == "dr" else ""
     title = f"{model} on {data}" if against is None else f"{model} minus {against} on {data}"
-    first = next(iter(found.values()))
     print_table(
         f"{title}: {first.n_clicks:,} clicks in {first.n_sessions:,} sessions of {first.n_queries:,} queries, "
-        f"{first.confidence:.0%} intervals for {'queries like these' if target == 'queries' else 'these queries'}",
+        f"{first.confidence:.0%} intervals for {'queries like these' if target == 'queries' else 'these queries'}"
+        + doubly,
         (
             "metric",
             "self-normalised",
@@ -101,6 +106,11 @@ def estimate(
         ),
         [row(name, value) for name, value in found.items()],
     )
+
+
+def by_method(method: str, source: ClickSource, counts: Any) -> dict[str, Any]:
+    """How to estimate, as `evaluation.estimate` takes it: doubly robust needs the curve too."""
+    return {"method": method, "exam": source.curve(counts) if method == "dr" else None}
 
 
 def row(name: str, found: Any) -> tuple[Any, ...]:

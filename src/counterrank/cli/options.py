@@ -78,6 +78,13 @@ Noise = Annotated[
     str | None,
     typer.Option(help="P(click | examined) of irrelevant and relevant documents, such as 0.1,1, to be taken off."),
 ]
+Method = Annotated[
+    str,
+    typer.Option(
+        help="ips (inverse propensities), or dr (doubly robust): a model of relevance fitted to the clicks, corrected "
+        "by what it did not foresee; needs the examination curve."
+    ),
+]
 
 
 def parse_params(given: list[str] | None) -> dict[str, Any] | None:

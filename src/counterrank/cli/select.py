@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counterrank.cli.clicks import ClickSource, parse_pair, parts_of
-from counterrank.cli.estimate import span
+from counterrank.cli.estimate import by_method, span
 from counterrank.cli.loading import widened
 from counterrank.cli.log_options import reads_logs
 from counterrank.cli.options import (
@@ -19,6 +19,7 @@ from counterrank.cli.options import (
     Json,
     Log,
     Logger,
+    Method,
     ModelKind,
     Noise,
     Params,
@@ -55,6 +56,7 @@ def select(
     part: Part = "validation",
     target: Target = "queries",
     noise: Noise = None,
+    method: Method = "ips",
     policy: Policy = None,
     examination: Examination = None,
     logger: Logger = None,
@@ -117,6 +119,7 @@ def select(
             noise=parse_pair(noise, "noise"),
             seed=seed,
             threads=threads,
+            **by_method(method, source, counts),
         )
     names = list(candidates)
     if out is not None:
@@ -129,7 +132,8 @@ def select(
         print_json({"best": names[found.index], "stability": found.stability, "metric": metric, "rankers": rows})
         return
     print_table(
-        f"{metric} by {counts.n_clicks:,} clicks on {judged.n_queries:,} queries of {data}",
+        f"{metric} by {counts.n_clicks:,} clicks on {judged.n_queries:,} queries of {data}"
+        + (", doubly robust" if method == "dr" else ""),
         ("ranker", metric, "interval", "chosen in resamples", ""),
         [
             (

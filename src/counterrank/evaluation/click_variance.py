@@ -35,7 +35,7 @@ def click_variance(weighed: WeighedClicks, values: FloatArray, centres: FloatArr
     given = weighed.offsets, weighed.cells, weighed.sessions, values, centres, variances
     for_queries(_click_kernels.session_variances, *given, threads=weighed.threads)
     total = variances.sum(axis=0) + _single_sessions(weighed, values, centres)
-    return Spread(total, np.full(len(centres), np.inf))
+    return Spread(np.maximum(total, 0.0), np.full(len(centres), np.inf))  # a variance of 0 may round to less
 
 
 def _of_pages(weighed: WeighedClicks, values: FloatArray, centres: FloatArray) -> Spread:

@@ -1,0 +1,91 @@
+"""Slow, obvious twins of doubly robust estimates from clicks: one impression after the other."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from counterrank.evaluation.intervals import _student
+
+
+def each_impression(clicks, rho, relevance, exam):
+    """(query, document, rank, propensity, surprise) of every impression that has a chance to be clicked."""
+    for i, doc in enumerate(clicks.docs.tolist()):
+        query = next(q for q, end in enumerate(clicks.offsets[1:]) if doc < end)
+        propensity = float(clicks.propensities[i] if rho is None else rho[doc])
+        rank = int(clicks.ranks[i])
+        for j in range(int(clicks.impressions[i]) if propensity > 0 else 0):
+            click = 1 if j < clicks.clicks[i] else 0
+            yield query, doc, rank, propensity, click - exam[rank - 1] * relevance[doc]
+
+
+def query_sums(value, clicks, rho, relevance, exam, noise=None):
+    """sessions, omega and omega * lambda of each query that was asked."""
+    sessions = np.repeat(clicks.sessions, np.diff(clicks.offsets))
+    omega = [n * r for n, r in zip(sessions.tolist(), relevance, strict=True)]
+    for _, doc, _, propensity, surprise in each_impression(clicks, rho, relevance, exam):
+        omega[doc] += surprise / propensity
+    if noise is not None:
+        e0, e1 = noise
+        omega = [(w - e0 * n) / (e1 - e0) for w, n in zip(omega, sessions.tolist(), strict=True)]
+    rows = []
+    for q, (start, end) in enumerate(pairwise(clicks.offsets.tolist())):
+        if clicks.sessions[q]:
+            terms = sum(w * v for w, v in zip(omega[start:end], value[start:end], strict=True))
+            rows.append((int(clicks.sessions[q]), sum(omega[start:end]), terms))
+    return rows
+
+
+def click_width(value, centre, clicks, rho, relevance, exam):
+    """Half the width of the 95 % interval of the sum of surprise * (value - centre) / rho.
+
+    Of every rank of a query a list with one entry for each session; queries of one session go into one list.
+    """
+    found = {}
+    for query, doc, rank, propensity, surprise in each_impression(clicks, rho, relevance, exam):
+        stratum = query if clicks.sessions[query] > 1 else "single"
+        found.setdefault((stratum, rank), []).append(surprise * (value[doc] - centre) / propensity)
+    total = 0.0
+    for (stratum, _), entries in found.items():
+        n = int((clicks.sessions == 1).sum() if stratum == "single" else clicks.sessions[stratum])
+        entries = entries + [0.0] * (n - len(entries))
+        total += n * float(np.var(entries, ddof=1)) if n > 1 else entries[0] ** 2
+    terms = [x for entries in found.values() for x in entries]
+    return float(_student(0.95, np.array(_freedom(terms)))) * np.sqrt(total)
+
+
+def page_width(value, centre, clicks, rho, relevance, exam):
+    """The same over whole pages: the variance of a page is added up two places at a time."""
+    pages, moments = clicks.displays, {}
+    for p, (start, end) in enumerate(pairwise(pages.offsets.tolist())):
+        query = next(q for q, last in enumerate(clicks.offsets[1:]) if pages.docs[start] < last)
+        stratum = query if clicks.sessions[query] > 1 else "single"
+        squares, total = moments.get(stratum, (0.0, 0.0))
+        shown, worth = int(pages.sessions[p]), []
+        for rank, j in enumerate(range(start, end), 1):
+            doc, clicked = pages.docs[j], int(pages.clicks[j])
+            chance = exam[rank - 1] * relevance[doc]
+            own = [(click - chance) * (value[doc] - centre) / rho[doc] for click in [1] * clicked + [0] * shown][:shown]
+            worth.append(own)
+        for i, own in enumerate(worth):
+            total += sum(own)
+            squares += sum(x**2 for x in own)
+            squares += sum(sum(own) * sum(more) / shown for j, more in enumerate(worth) if j != i)
+        moments[stratum] = squares, total
+    variances, known = [], 0.0
+    for stratum, (squares, total) in moments.items():
+        n = int((clicks.sessions == 1).sum() if stratum == "single" else clicks.sessions[stratum])
+        variances.append(max(squares - total**2 / n, 0.0) * n / (n - 1) if n > 1 else squares)
+        known += variances[-1] ** 2 / max(n - 1, 1)
+    terms = [
+        surprise * (value[doc] - centre) / propensity
+        for _, doc, _, propensity, surprise in each_impression(clicks, rho, relevance, exam)
+    ]
+    freedom = min(_freedom(terms), sum(variances) ** 2 / known if known else np.inf)
+    return float(_student(0.95, np.array(freedom))) * np.sqrt(sum(variances))
+
+
+def _freedom(terms):
+    squares, fourths = sum(x**2 for x in terms), sum(x**4 for x in terms)
+    return 2 * squares**2 / fourths if fourths else np.inf
