@@ -97,7 +97,12 @@ class Population:
         noise = rng.standard_normal((3, data.n_docs))
         logging = 0.5 * data.labels + noise[0]
         one, other = data.labels + 0.9 * noise[2], 0.7 * data.labels + 0.6 * noise[0] + 0.8 * noise[1]
-        rho = make_policy(policy, logging, noise[1], data.offsets).propensity(
+        return cls.of(data, policy, logging, noise[1], one, other)
+
+    @classmethod
+    def of(cls, data: RankingData, policy: str, logging: Any, second: Any, one: Any, other: Any) -> Population:
+        """Of labelled data and scores for its documents."""
+        rho = make_policy(policy, logging, second, data.offsets).propensity(
             logging, data.offsets, EVEN if policy in BY_PAGE else EXAM
         )
         chance = np.where(rho > 0, np.where(data.labels >= 3, 1.0, 0.1), 0.0)
@@ -108,7 +113,7 @@ class Population:
             data.offsets,
             data.labels,
             logging,
-            noise[1],
+            second,
             one,
             other,
             rho,
