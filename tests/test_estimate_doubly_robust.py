@@ -31,7 +31,10 @@ from tests.test_estimate import (
     worlds,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::counterrank.evaluation.IntervalWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::counterrank.evaluation.IntervalWarning"),
+    pytest.mark.filterwarnings("ignore:exam. by it"),  # the worlds by hand are no samples of a policy
+]
 EXAM = [1.0, 0.5, 0.3, 0.2]
 RELEVANCE = [0.5, 0.2, 0.4, 0.1, 0.8]
 DR = {"method": "dr", "relevance": RELEVANCE, "exam": EXAM}
@@ -338,8 +341,8 @@ def test_what_no_click_can_correct_is_doubted():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = estimate(SCORES, DATA, CLICKS, rho, ["dcg", "dcg@1"], **DR)
-    assert [warning.category for warning in caught] == [IntervalWarning]
-    assert caught[0].filename == __file__
+    assert [warning.category for warning in caught if "exam" not in str(warning.message)] == [IntervalWarning]
+    assert {warning.filename for warning in caught} == {__file__}
     # 5 sessions with R = 0.8 at rank 1.5, of 10 with 0.5, 0.2 and 0.4 at ranks 3, 1 and 2, and 5 with 0.1
     tied = (1 + 1 / log2(3)) / 2
     share = 4 * tied / (5 / 2 + 2 + 4 / log2(3) + 4.5 * tied)
@@ -387,3 +390,15 @@ def test_a_curve_of_any_kind():
     assert len(found) == 1
     remembered = replace(CLICKS, examination=Examination(EXAM))
     assert estimate(SCORES, DATA, remembered, RHO, method="dr", relevance=RELEVANCE)["arp"].self_normalized in found
+
+
+def test_another_curve_than_that_of_the_propensities_is_warned_about(shop):
+    given = shop.one, shop.data, shop.clicks(0), shop.rho, ["dcg@3"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimate(*given, method="dr")
+        assert not any("exam" in str(warning.message) for warning in caught)
+    with pytest.warns(
+        UserWarning, match="exam: by it 3,600 examinations .* by rho 2,200; is rho made with this curve?"
+    ):
+        estimate(*given, method="dr", exam=[1.0, 1.0, 1.0])

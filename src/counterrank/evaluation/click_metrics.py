@@ -77,7 +77,7 @@ def estimate(
         relevance: for "dr", R = P(click | examined) of each document, from 0 to 1: an array, or what `fit_relevance`
             gives. Clicks on a query must not have told its own R, else the estimate is biased. None to fit it here by
             `fit_relevance`, which sees to that.
-        exam: for "dr", P(examined | rank) with which the clicks were made; None for what simulated clicks remember.
+        exam: for "dr", P(examined | rank), the curve that rho was made with; None for what simulated clicks remember.
 
     Returns:
         an `Estimate` for each metric. An `IntervalWarning` says which intervals lie outside the range where they were

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,9 @@ from counterrank.estimators.propensities import examined
 from counterrank.estimators.relevance import fit_relevance
 
 METHODS = ("ips", "dr")
+
+# of examinations by rho, how many more or less there may be by the curve: pages of several lengths vary a little
+_MOST_APART = 0.05
 
 
 class Method(NamedTuple):
@@ -66,6 +70,8 @@ def foresee(method: Method, data: RankingData, clicks: ClickCounts, rho: FloatAr
                 raise CounterrankError(f"{name}: given, but method='ips' has no use for it; expected method='dr'")
         return None
     exam = _check_exam(method.exam, clicks)
+    if rho is not None:
+        _warn_if_apart(exam, rho, clicks)
     if method.relevance is None:
         return Foreseen(fit_relevance(data, clicks, rho, exam=exam).values, exam)
     relevance = check_relevance(method.relevance, clicks.n_docs)
@@ -78,6 +84,15 @@ def foresee(method: Method, data: RankingData, clicks: ClickCounts, rho: FloatAr
             "P(click | examined), from 0 to 1"
         )
     return Foreseen(relevance, exam)
+
+
+def _warn_if_apart(exam: Examination, rho: FloatArray, clicks: ClickCounts) -> None:
+    """Warn if the curve is not the one that the propensities were made with: R then does not cancel on average."""
+    by_curve = float(clicks.impressions @ examined(exam, clicks.ranks))
+    by_rho = float(clicks.sessions @ np.add.reduceat(rho, clicks.offsets[:-1]))
+    if abs(by_curve - by_rho) > _MOST_APART * by_rho:
+        text = f"exam: by it {by_curve:,.0f} examinations are expected of what was shown, by rho {by_rho:,.0f}"
+        warnings.warn(f"{text}; is rho made with this curve?", stacklevel=5)
 
 
 def _check_exam(exam: Any, clicks: ClickCounts) -> Examination:
