@@ -37,8 +37,8 @@ def query_sums(value, clicks, rho, relevance, exam, noise=None):
     return rows
 
 
-def click_width(value, centre, clicks, rho, relevance, exam):
-    """Half the width of the 95 % interval of the sum of surprise * (value - centre) / rho.
+def click_variance(value, centre, clicks, rho, relevance, exam):
+    """Variance of the sum of surprise * (value - centre) / rho.
 
     Of every rank of a query a list with one entry for each session; queries of one session go into one list.
     """
@@ -51,8 +51,14 @@ def click_width(value, centre, clicks, rho, relevance, exam):
         n = int((clicks.sessions == 1).sum() if stratum == "single" else clicks.sessions[stratum])
         entries = entries + [0.0] * (n - len(entries))
         total += n * float(np.var(entries, ddof=1)) if n > 1 else entries[0] ** 2
-    terms = [x for entries in found.values() for x in entries]
-    return float(_student(0.95, np.array(_freedom(terms)))) * np.sqrt(total)
+    return total
+
+
+def click_width(value, centre, clicks, rho, relevance, exam):
+    """Half the width of the 95 % interval of that sum."""
+    terms = _terms(value, centre, clicks, rho, relevance, exam)
+    variance = click_variance(value, centre, clicks, rho, relevance, exam)
+    return float(_student(0.95, np.array(_freedom(terms)))) * np.sqrt(variance)
 
 
 def page_width(value, centre, clicks, rho, relevance, exam):
@@ -78,14 +84,42 @@ def page_width(value, centre, clicks, rho, relevance, exam):
         n = int((clicks.sessions == 1).sum() if stratum == "single" else clicks.sessions[stratum])
         variances.append(max(squares - total**2 / n, 0.0) * n / (n - 1) if n > 1 else squares)
         known += variances[-1] ** 2 / max(n - 1, 1)
-    terms = [
-        surprise * (value[doc] - centre) / propensity
-        for _, doc, _, propensity, surprise in each_impression(clicks, rho, relevance, exam)
-    ]
+    terms = _terms(value, centre, clicks, rho, relevance, exam)
     freedom = min(_freedom(terms), sum(variances) ** 2 / known if known else np.inf)
     return float(_student(0.95, np.array(freedom))) * np.sqrt(sum(variances))
+
+
+def _terms(value, centre, clicks, rho, relevance, exam):
+    found = each_impression(clicks, rho, relevance, exam)
+    return [surprise * (value[doc] - centre) / propensity for _, doc, _, propensity, surprise in found]
 
 
 def _freedom(terms):
     squares, fourths = sum(x**2 for x in terms), sum(x**4 for x in terms)
     return 2 * squares**2 / fourths if fourths else np.inf
+
+
+def worst_factor(value, centre, clicks, rho, relevance, exam):
+    """How many times too narrow the interval of `click_width` is if the ranks of a page vary together.
+
+    The square of the mean of a cell shown more than once is the mean product of two of its impressions.
+    """
+    cells = {}
+    for query, doc, rank, propensity, surprise in each_impression(clicks, rho, relevance, exam):
+        worth = surprise * (value[doc] - centre) / propensity
+        cells.setdefault((query, rank), {}).setdefault(doc, []).append(worth)
+    more, roots = 0.0, {}
+    for (query, rank), own in cells.items():
+        n = int(clicks.sessions[query])
+        if n > 1:
+            steady = 0.0
+            for each in own.values():
+                pairs = sum(each) ** 2 - sum(x**2 for x in each)
+                steady += pairs / (len(each) - 1) if len(each) > 1 else each[0] ** 2
+            total = sum(sum(each) for each in own.values())
+            roots[query, rank] = np.sqrt(max(steady - total**2 / n, 0.0) * n / (n - 1))
+    for query in {query for query, _ in roots}:
+        own = [root for (q, _), root in roots.items() if q == query]
+        more += sum(own) ** 2 - sum(x**2 for x in own)
+    variance = click_variance(value, centre, clicks, rho, relevance, exam)
+    return np.sqrt(1 + more / variance) if variance > 0 else 1.0

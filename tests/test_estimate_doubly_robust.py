@@ -15,6 +15,9 @@ from counterrank.clicks.examination import Examination, inverse_rank
 from counterrank.data import RankingData
 from counterrank.estimators import doubly_robust, fit_relevance
 from counterrank.evaluation import IntervalWarning, compare, estimate, select
+from counterrank.evaluation.click_evidence import weigh_clicks
+from counterrank.evaluation.click_variance import worst_factor
+from counterrank.evaluation.foreseen import Method
 from tests import naive_doubly_robust, naive_estimate
 from tests.test_estimate import (
     CLICKS,
@@ -98,6 +101,18 @@ def test_against_adding_up_impression_by_impression(world, metric, noise, data_o
         assert found.self_normalized == pytest.approx(terms / omega, rel=1e-7, abs=1e-7)
         width = naive_doubly_robust.click_width(value, terms / omega, clicks, rho, relevance, EXAM) / scale / omega
         assert half(found.self_normalized_interval) == pytest.approx(width, **near)
+
+
+@settings(max_examples=40, deadline=None)
+@given(worlds(), st.sampled_from(METRICS), st.data())
+def test_how_far_ranks_may_vary_together(world, metric, data_of):
+    data, clicks, rho, scores, _ = world
+    relevance = data_of.draw(relevances(data.n_docs))
+    value = np.array(naive_estimate.values(metric, scores, data.offsets))
+    weighed = quietly(weigh_clicks, data, clicks, rho, None, 1, Method("dr", relevance, EXAM))
+    expected = naive_doubly_robust.worst_factor(value, 0.3, clicks, rho, relevance, EXAM)
+    if naive_doubly_robust.click_variance(value, 0.3, clicks, rho, relevance, EXAM) > 1e-6:
+        assert worst_factor(weighed, value[:, None], np.array([0.3]))[0] == pytest.approx(expected, rel=1e-4)
 
 
 @settings(max_examples=40, deadline=None)
