@@ -398,7 +398,8 @@ def test_any_small_log_gives_a_ranker(seed, queries, folds):
     lengths = rng.integers(1, 4, queries)
     n = int(lengths.sum())
     features = rng.integers(0, 3, (n, 2)).astype(float)
-    data = RankingData(features, np.concatenate(([0], np.cumsum(lengths))), np.append(4.0, rng.integers(0, 2, n - 1) * 4.0))
+    labels = np.append(4.0, rng.integers(0, 2, n - 1) * 4.0)
+    data = RankingData(features, np.concatenate(([0], np.cumsum(lengths))), labels)
     clicks = simulate(data, rng.random(n), POLICY, EXAM, sessions=60, seed=seed)
     found = None
     with contextlib.suppress(NothingToLearnError):  # documents of a query may be alike, or nobody may have clicked

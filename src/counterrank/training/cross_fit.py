@@ -95,10 +95,15 @@ def _learn(
     trial: Trial, ranker: Ranker, rest: Pool, relevance: Relevance, likely: float, held: RankingData,
     judged: FloatArray, rows: Any,
 ) -> None:  # fmt: skip
-    """Add the ranker of one fold; one that cannot be learned ends the trial."""
+    """Add the ranker of one fold; one that cannot be learned ends the trial.
+
+    The first fold finds the step size where none is given; the weights of the others are of the same kind.
+    """
     if trial.failure:
         return
     learner = copy.copy(ranker)
+    if trial.rankers:
+        learner.learning_rate = trial.rankers[0].learning_rate_
     try:
         learner.fit(rest.data, trial.candidate.weigh(rest.seen, relevance.values, likely), validation=(held, judged))
     except CounterrankError as error:
