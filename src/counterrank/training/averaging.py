@@ -20,7 +20,8 @@ def mean_ranker(groups: Sequence[Sequence[Ranker]], data: RankingData) -> Ranker
     """The mean over groups of the mean direction of each group's coefficients.
 
     Scores may be multiplied by any positive number without changing a ranking, so each coefficient vector is taken by
-    its direction. What some rankers learned from the noise of their part of the clicks cancels in the mean.
+    its direction. What some rankers learned from the noise of their part of the clicks cancels in the mean. History,
+    step size and best epoch are told of the first group.
 
     >>> data = RankingData([[0.0, 1.0], [1.0, 0.0]], [0, 2])
     >>> rankers = [Ranker("arp-hinge", max_epochs=n).fit(data, [0.0, 1.0]) for n in (1, 3)]
@@ -34,9 +35,8 @@ def mean_ranker(groups: Sequence[Sequence[Ranker]], data: RankingData) -> Ranker
     result.model_ = replace(cast(LinearModel, first.model_), coefficients=mean)
     threads = thread_count(first.threads)
     result._importances = shares(linear_importances(data, mean, scaler.scales(data, threads), threads))
-    everyone = [one for group in groups for one in group]
-    result.learning_rate_ = float(np.median([one.learning_rate_ for one in everyone]))
-    result.best_epoch_ = int(np.median([one.best_epoch_ for one in everyone]))
+    result.learning_rate_ = float(np.median([one.learning_rate_ for one in groups[0]]))
+    result.best_epoch_ = int(np.median([one.best_epoch_ for one in groups[0]]))
     result.history_ = mean_history(groups[0])
     return result
 
