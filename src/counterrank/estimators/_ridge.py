@@ -44,18 +44,42 @@ def moments(features: Float32Array, targets: FloatArray, weights: FloatArray, pa
     return found
 
 
-def fits(own: Moments, parts: IntArray, penalties: FloatArray) -> FloatArray:
-    """Coefficients, the intercept last, from the rows of these parts; a row for each penalty."""
+class Fits:
+    """Fits with all penalties, each made once: to hold out j where i is left out is the same as the reverse."""
+
+    def __init__(self, own: Moments) -> None:
+        self._own = own
+        self._known: dict[tuple[int, ...], FloatArray] = {}
+
+    def on(self, parts: IntArray) -> FloatArray:
+        """Coefficients, the intercept last, from the rows of these parts; a row for each of `PENALTIES`."""
+        key = tuple(parts.tolist())
+        if key not in self._known:
+            self._known[key] = _fits(self._own, parts)
+        return self._known[key]
+
+    def best(self, parts: IntArray) -> int:
+        """The number of the penalty with the least error on each of these parts, fitted on the others.
+
+        Of a single part the largest penalty.
+        """
+        told = parts[self._own.products[parts, -1, -1] > 0.0]
+        if len(told) < 2:
+            return len(PENALTIES) - 1
+        return int(np.argmin(sum(errors(self._own, part, self.on(told[told != part])) for part in told)))
+
+
+def _fits(own: Moments, parts: IntArray) -> FloatArray:
     products, targets = own.products[parts].sum(axis=0), own.targets[parts].sum(axis=0)
     total = products[-1, -1]
     if not total > 0.0:
-        return np.zeros((len(penalties), len(targets)))
+        return np.zeros((len(PENALTIES), len(targets)))
     means, mean = products[-1, :-1] / total, targets[-1] / total
     centred = products[:-1, :-1] - total * np.outer(means, means)
     scale = np.trace(centred) / max(len(means), 1)
     wanted = targets[:-1] - total * mean * means
-    slopes = np.empty((len(penalties), len(means)))
-    for i, penalty in enumerate(penalties):
+    slopes = np.empty((len(PENALTIES), len(means)))
+    for i, penalty in enumerate(PENALTIES):
         penalised = centred.copy()
         penalised[np.diag_indices_from(penalised)] += penalty * scale + 1e-12 * total
         slopes[i] = np.linalg.solve(penalised, wanted)
@@ -66,15 +90,6 @@ def errors(own: Moments, part: int, coefficients: FloatArray) -> FloatArray:
     """The sum of weighted squared errors over the rows of a part, for each row of coefficients."""
     quadratic = ((coefficients @ own.products[part]) * coefficients).sum(axis=1)
     return np.asarray(own.squares[part] - 2.0 * coefficients @ own.targets[part] + quadratic)
-
-
-def best_penalty(own: Moments, parts: IntArray) -> float:
-    """The penalty with the least error on each of these parts, fitted on the others; of a single part the largest."""
-    told = parts[own.products[parts, -1, -1] > 0.0]
-    if len(told) < 2:
-        return float(PENALTIES[-1])
-    held_out = sum(errors(own, part, fits(own, told[told != part], PENALTIES)) for part in told)
-    return float(PENALTIES[np.argmin(held_out)])
 
 
 def linear(features: Float32Array, coefficients: FloatArray, which: IntArray) -> FloatArray:

@@ -140,11 +140,13 @@ def check_model(model: Any) -> Any:
 
 def _cross_fit_ridge(evidence: Evidence) -> tuple[FloatArray, Fitted]:
     folds = evidence.folds
-    own = _ridge.moments(evidence.features, evidence.targets, evidence.weights, evidence.parts, folds.n_parts)
+    fits = _ridge.Fits(
+        _ridge.moments(evidence.features, evidence.targets, evidence.weights, evidence.parts, folds.n_parts)
+    )
 
     def fit(parts: IntArray) -> Ridge:
-        penalty = _ridge.best_penalty(own, parts)
-        return Ridge(_ridge.fits(own, parts, np.array([penalty]))[0], penalty)
+        best = fits.best(parts)
+        return Ridge(fits.on(parts)[best], float(_ridge.PENALTIES[best]))
 
     by_fold = np.stack([fit(folds.others(fold)).coefficients for fold in range(folds.n)])
     return _ridge.linear(evidence.features, by_fold, evidence.parts % folds.n), fit(np.arange(folds.n_parts))
