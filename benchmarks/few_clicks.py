@@ -4,8 +4,8 @@
 
 The folds that a data set comes with have few test queries, the same for all runs on them, and at 10^6 sessions clicks
 hardly differ between runs: what is left to chance is which queries are tested. Here all queries of a fold are dealt
-anew for each run into training (60 %), validation and test (20 % each). Otherwise as `counterrank reproduce few-clicks`:
-a production ranker from 3 queries, pages of 5 under replace-last, 15 % as many sessions on validation queries.
+anew for each run into training (60 %), validation and test (20 % each). Otherwise as in `reproduce few-clicks`: a
+production ranker from 3 queries, pages of 5 under replace-last, 15 % as many sessions on validation queries.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from counterrank import Fold, RankingData, Ranker, read_fold
+from counterrank import Fold, Ranker, RankingData, read_fold
 from counterrank.clicks.examination import inverse_rank
 from counterrank.clicks.policies import ReplaceLast
 from counterrank.clicks.simulation import simulate
