@@ -1,7 +1,10 @@
 """`counterrank train` with auto, direct, doubly-robust and shrinkage."""
 
+import re
+
 import pytest
 
+from counterrank.common.errors import CounterrankError
 from tests.command import as_json, attempt, invoke
 
 DATA = "synthetic:mslr:queries=40"
@@ -77,13 +80,11 @@ WRONG = [
 
 @pytest.mark.parametrize(("options", "message"), WRONG)
 def test_what_does_not_go_together(clicks, tmp_path, options, message):
-    result = attempt("train", DATA, "--clicks", clicks, *options, "--out", tmp_path / "ranker")
-    assert result.exit_code == 2
-    assert message in result.stderr
+    with pytest.raises(CounterrankError, match=re.escape(message)):
+        attempt("train", DATA, "--clicks", clicks, *options, "--out", tmp_path / "ranker")
     assert not (tmp_path / "ranker").exists()
 
 
 def test_auto_needs_clicks(tmp_path):
-    result = attempt("train", DATA, "--estimator", "auto", "--out", tmp_path / "ranker")
-    assert result.exit_code == 2
-    assert "expected --clicks or --log" in result.stderr
+    with pytest.raises(CounterrankError, match="expected --clicks or --log"):
+        attempt("train", DATA, "--estimator", "auto", "--out", tmp_path / "ranker")

@@ -123,7 +123,7 @@ def test_shuffled_features_teach_nothing():
     rng = np.random.default_rng(3)
     features, labels = rng.random((2000, 5)), rng.integers(0, 2, 2000) * 4.0
     data = RankingData(features, np.arange(0, 2001, 20), labels)
-    clicks = simulate(data, rng.random(2000), cr.policies.PlackettLuce(5), EXAM, sessions=5000, seed=0)
+    clicks = simulate(data, rng.random(2000), POLICY, EXAM, sessions=5000, seed=0)
     pool = join([examine(data, clicks, None, EXAM, None)])
     found = cross_fit(quick(), pool, candidates("auto", None, None, None), check_model("ridge"), 5, seed=1)
     luck = [
@@ -336,7 +336,7 @@ def test_few_clicks_are_enough():
 def test_other_models_learn_again_with_one_estimator(log, model, package):
     pytest.importorskip(package)
     data, clicks, rho = log
-    ranker = Ranker(k=5, model=model, max_epochs=3)
+    ranker = Ranker(k=5, model=model, max_epochs=3, threads=1)
     found = fit_from_clicks(data, clicks, rho, exam=EXAM, ranker=ranker, folds=2)
     assert found.ranker.kind_ == model
     assert [each.kept for each in found.trials].count(True) == 1
