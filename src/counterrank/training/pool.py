@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterrank.clicks.counts import ClickCounts, check_counts
+from counterrank.clicks.counts import check_counts
 from counterrank.common.checks import IntArray
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
@@ -56,8 +56,3 @@ def join(pools: Sequence[Pool]) -> Pool:
 def _asked(pool: Pool) -> Pool:
     asked = np.flatnonzero(np.add.reduceat(pool.seen.times, pool.data.offsets[:-1]) > 0.0)
     return pool if len(asked) == pool.data.n_queries else pool.part(asked)
-
-
-def sessions_of(clicks: Sequence[ClickCounts]) -> int:
-    """Of all parts together."""
-    return sum(counts.n_sessions for counts in clicks)
