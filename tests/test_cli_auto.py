@@ -69,12 +69,14 @@ def test_trust_bias(clicks, tmp_path):
 WRONG = [
     (("--estimator", "policy-aware", "--tau", 0.1), "--tau: expected one of the estimators auto"),
     (("--estimator", "naive", "--folds", 3), "--folds: expected one of the estimators auto"),
-    (("--estimator", "auto", "--folds", 1), "folds=1: expected a whole number of at least 2"),
+    (("--estimator", "auto", "--folds", 1), "--folds 1: expected at least 2"),
     (("--estimator", "auto", "--clip", "auto"), "clip='auto': not for auto"),
     (("--estimator", "direct", "--tau", 0.1), "tau=0.1: goes with doubly-robust"),
     (("--estimator", "auto", "--alpha", "0.9"), "--alpha, --beta: expected both"),
-    (("--estimator", "auto", "--relevance-model", "forest"), "model"),
+    (("--estimator", "auto", "--relevance-model", "forest"), "--relevance-model forest: expected one of ridge"),
     (("--estimator", "best"), "estimator='best'"),
+    (("--estimator", "auto", "--alpha", "0.9,a", "--beta", "0.1,0.1"), "alpha, beta='a': expected a number"),
+    (("--estimator", "auto", "--alpha", "0.9", "--beta", "0", "--examination", "inverse-rank"), "--examination: under"),
 ]
 
 

@@ -5,16 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import counterrank as cr
 from counterrank import estimators, evaluation
 from counterrank.clicks.click_models import trust_bias
+from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.clicks.simulation import simulate
 from counterrank.common.errors import CounterrankError, NothingToLearnError
 from counterrank.data import RankingData
+from counterrank.estimators.examinations import examinations
 from counterrank.estimators.regressors import check_model
 from counterrank.training import FromClicks, Ranker, fit_from_clicks
 from counterrank.training.candidates import Candidate, candidates
@@ -58,13 +60,14 @@ def _scores_of(found, data, fold):
 
 
 def test_shuffled_features_teach_nothing():
-    """Where features tell nothing of clicks, held-out clicks see no gain over a random order.
+    """Where features tell nothing of clicks, held-out clicks see no gain over a random order; seen clicks would.
 
-    100 queries with clicks that do not depend on features: the held-out DCG of each candidate less that of random
-    scores, over its standard error, is within 4.5; with 7 candidates this fails by chance about once in 20,000.
+    100 queries with clicks that do not depend on 60 features: the held-out DCG of each candidate less that of random
+    scores, over its standard error, is within 4.5; with 7 candidates this fails by chance about once in 20,000. A
+    ranker that is judged by the clicks it learned from is far beyond that.
     """
     rng = np.random.default_rng(3)
-    features, labels = rng.random((2000, 5)), rng.integers(0, 2, 2000) * 4.0
+    features, labels = rng.random((2000, 60)), rng.integers(0, 2, 2000) * 4.0
     data = RankingData(features, np.arange(0, 2001, 20), labels)
     clicks = simulate(data, rng.random(2000), POLICY, EXAM, sessions=5000, seed=0)
     pool = join([examine(data, clicks, None, EXAM, None)])
@@ -77,6 +80,10 @@ def test_shuffled_features_teach_nothing():
     for parts in judge(found, data, "dcg@5", 1):
         ahead, error = difference(parts, chance)
         assert abs(ahead) < 4.5 * error
+    leaking = quick(max_epochs=30).fit(data, found.weights).predict(data)
+    own = judge(replace(found, trials=[replace(found.trials[0], scores=leaking)]), data, "dcg@5", 1)[0]
+    ahead, error = difference(own, chance)
+    assert ahead > 4.5 * error
 
 
 def test_queries_that_nobody_asked_are_left_out():
@@ -140,7 +147,8 @@ def test_an_estimator_that_was_asked_for(log, estimator):
     data, clicks, rho = log
     found = fit_from_clicks(data, clicks, rho, exam=EXAM, estimator=estimator, ranker=quick(), folds=2)
     assert [each.estimator for each in found.trials] == [estimator]
-    assert found.why.startswith(f"{found.trials[0].name} was asked for; learned from the clicks of 30 queries")
+    assert found.why.startswith(f"{estimator} was asked for")
+    assert "learned from the clicks of 30 queries, over 2 folds" in found.why
 
 
 def test_without_folds_the_validation_part_stops(log):
@@ -218,8 +226,36 @@ def test_other_models_learn_again_with_one_estimator(log, model, package):
     assert found.ranker.kind_ == model
     assert [each.kept for each in found.trials].count(True) == 1
     assert len(found.about["kept"]) == 1
+    assert f"learned again with one of them: {found.about['kept'][0]}" in found.why
     assert found.ranker.max_epochs == 3
     assert np.isfinite(found.ranker.predict(data)).all()
+
+
+def test_logs_of_two_policies_weigh_as_their_sessions():
+    """Two policies that rank the other way round: rho is the mean over sessions, and weights are right on average.
+
+    400,000 sessions: the mean over the 200 documents that both policies show of c / rho less P(click | examined) has a
+    standard error below 0.002, so that 0.015 is never reached by chance; over impressions it would be off by 0.2.
+    """
+    data = small_data(10)
+    scores = data.features[:, 0].astype(float)
+    logs = [
+        simulate(data, sign * scores, POLICY, EXAM, sessions=200_000, seed=seed, policy_name=name)
+        for sign, seed, name in ((1.0, 0, "one"), (-1.0, 1, "other"))
+    ]
+    both = ClickCounts.concat(logs)
+    known = sum(np.repeat(log.sessions, 20) * POLICY.propensity(sign * scores, data.offsets, EXAM)
+                for log, sign in zip(logs, (1.0, -1.0), strict=True)) / np.repeat(both.sessions, 20)  # fmt: skip
+    chance = np.where(data.labels > 3, 1.0, 0.1)
+    nameless = ClickCounts.concat([replace(log, policy_names=(), policies=None, policy_sessions=None) for log in logs])
+    no_curve = replace(both, examination=None)
+    for log in (both, nameless, no_curve):
+        seen = examinations(log, None)
+        assert np.abs(seen.rho / known - 1.0).max() < 0.1
+        weights = Candidate("policy-aware").weigh(seen, np.zeros(0), 1.0) / seen.sessions
+        assert abs((weights - chance).mean()) < 0.015
+    with pytest.raises(CounterrankError, match="several propensities were logged for document"):
+        examinations(replace(nameless, examination=None), None)
 
 
 BAD = [
@@ -257,10 +293,16 @@ def test_too_little_to_learn_from(log):
         fit_from_clicks(other, clicks, None)
     few = data.subset([0, 1])
     scores = few.features[:, 0].astype(float)
-    with pytest.raises(CounterrankError, match="sessions of 2 queries; expected three"):
+    with pytest.raises(CounterrankError, match="sessions of 2 queries; expected at least three"):
         fit_from_clicks(few, simulate(few, scores, POLICY, EXAM, sessions=50, seed=0), exam=EXAM)
+    with pytest.raises(CounterrankError, match="validation: the queries of data once more"):
+        fit_from_clicks(data, clicks, rho, validation=(data, clicks, rho), exam=EXAM)
+    with pytest.raises(CounterrankError, match="exam: 0 at rank 3, where there are clicks"):
+        fit_from_clicks(data, clicks, rho, exam=[1.0, 0.5])
+    with pytest.warns(UserWarning, match="is rho made with this curve"):
+        examine(data, clicks, rho, [1.0] * 5, None)
     nobody = replace(clicks, clicks=np.zeros_like(clicks.clicks))
-    with pytest.raises(CounterrankError, match="all are 0"):
+    with pytest.raises(CounterrankError, match="clicks: none among 3,000 sessions"):
         fit_from_clicks(data, nobody, rho, exam=EXAM, ranker=quick())
     narrow = RankingData(data.features[:, :3], data.offsets, data.labels)
     own = simulate(narrow, np.zeros(narrow.n_docs), POLICY, EXAM, sessions=50, seed=0)
@@ -279,6 +321,7 @@ def test_any_small_log_gives_a_ranker(seed, queries, folds):
     data = RankingData(features, np.concatenate(([0], np.cumsum(lengths))), labels)
     clicks = simulate(data, rng.random(n), POLICY, EXAM, sessions=60, seed=seed)
     found = None
+    assume(clicks.n_clicks)
     with contextlib.suppress(NothingToLearnError):  # documents of a query may be alike, or nobody may have clicked
         found = fit_from_clicks(data, clicks, ranker=quick(), folds=folds, seed=seed)
     assert found is None or np.isfinite(found.ranker.predict(data)).all()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from counterrank.training.reasons import Tried
 
 ESTIMATORS = ("auto", "direct", "doubly-robust", "shrinkage")
+_RELEVANCE_MODELS = ("ridge", "lightgbm", "mlp")
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Choices:
     folds: int | None
     relevance_model: str | None
 
-    def check(self, estimator: str) -> None:
-        """Refuse options that another estimator does not know."""
+    def check(self, estimator: str, clip: float | None) -> None:
+        """Refuse what cannot be, before any log is read."""
         for name, value in (
             ("tau", self.tau),
             ("strength", self.strength),
@@ -38,6 +39,16 @@ class Choices:
         ):
             if value is not None and estimator not in ESTIMATORS:
                 raise CounterrankError(f"--{name}: expected one of the estimators {', '.join(ESTIMATORS)} with it")
+        if estimator not in ESTIMATORS:
+            return
+        from counterrank.training.candidates import candidates
+
+        if self.folds is not None and self.folds < 2:
+            raise CounterrankError(f"--folds {self.folds}: expected at least 2")
+        if self.relevance_model not in (None, *_RELEVANCE_MODELS):
+            known = ", ".join(_RELEVANCE_MODELS)
+            raise CounterrankError(f"--relevance-model {self.relevance_model}: expected one of {known}")
+        candidates(estimator, self.tau, self.strength, clip)
 
 
 def learn(
@@ -57,8 +68,10 @@ def learn(
     if other is not None:
         logs["validation"] = other
     source.say_what_was_read()
-    evidence = {name: _propensities(source, counts, name, parts) for name, counts in logs.items()}
+    if source.alpha is not None and source.examination is not None:
+        raise CounterrankError("--examination: under trust bias alpha stands in its place; expected one of them")
     exam, beta = _curves(source, logs["train"])
+    evidence = {name: _propensities(source, counts, name, parts) for name, counts in logs.items()}
     result = fit_from_clicks(
         parts["train"],
         logs["train"],
@@ -76,6 +89,7 @@ def learn(
         seed=ranker.seed,
     )
     return result, {
+        "queries": sum(int((counts.sessions > 0).sum()) for counts in logs.values()),
         "sessions": sum(counts.n_sessions for counts in logs.values()),
         "clicks": sum(counts.n_clicks for counts in logs.values()),
         "parts": " and ".join(logs),
@@ -98,6 +112,13 @@ def show(result: FromClicks) -> None:
         rows = [(each.name, *_standing(each)) for each in result.trials]
         print_table("What was tried", ("estimator", f"held-out {result.metric}", "behind", "kept"), rows)
     say(result.why)
+    model = result.relevance
+    say(f"Model of relevance: {model.about}.")
+    if model.error >= model.baseline:
+        say(
+            "Note: it explains no more than one rate for all documents would: features say little of relevance here, and "
+            "few clicks may not be enough."
+        )
 
 
 def _standing(tried: Tried) -> tuple[str, str, str]:
@@ -123,8 +144,13 @@ def _propensities(source: ClickSource, counts: ClickCounts, part: str, data: Map
 
 def _curves(source: ClickSource, counts: ClickCounts) -> tuple[Any, Any]:
     """P(examined | rank), where it is known, or alpha; and beta."""
-    if source.alpha is not None and source.beta is not None:
-        return [float(word) for word in source.alpha.split(",")], [float(word) for word in source.beta.split(",")]
+    if source.alpha is not None or source.beta is not None:
+        from counterrank.cli.policies import trust_curves
+
+        return trust_curves(source)
     if source.examination is None and counts.examination is None:
+        say(
+            "Note: --examination would let count what was shown, and not only how likely it was; less is left to chance."
+        )
         return None, None
     return source.curve(counts), None

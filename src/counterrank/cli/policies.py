@@ -103,15 +103,21 @@ def affine_weigher(
     """From `clip=` to weights for clicks that follow alpha and beta; without a policy, by what the log shows."""
     from counterrank.estimators import affine
 
-    if source.alpha is None or source.beta is None:
-        raise CounterrankError("--alpha, --beta: expected both with affine, by rank, such as 0.9,0.4 and 0.1,0.05")
-    alpha, beta = ([_number(word, "alpha, beta") for word in text.split(",")] for text in (source.alpha, source.beta))
+    alpha, beta = trust_curves(source)
     if not source.policies or source.policies == [ESTIMATED]:
         return partial(affine, counts, alpha, beta, threads=source.threads)
     if not source.loggers:
         raise CounterrankError("--policy, --logger: expected both, or none to go by what the log shows")
     policy, scores = _known(source, part, data)
     return partial(affine, counts, alpha, beta, policy, scores, threads=source.threads)
+
+
+def trust_curves(source: ClickSource) -> tuple[list[float], list[float]]:
+    """Alpha and beta by rank."""
+    if source.alpha is None or source.beta is None:
+        raise CounterrankError("--alpha, --beta: expected both with affine, by rank, such as 0.9,0.4 and 0.1,0.05")
+    alpha, beta = ([_number(word, "alpha, beta") for word in text.split(",")] for text in (source.alpha, source.beta))
+    return alpha, beta
 
 
 def _known(source: ClickSource, part: str, data: Mapping[str, RankingData]) -> tuple[Any, Any]:

@@ -137,7 +137,7 @@ def train(
     source = ClickSource(clicks, log, policy or [], examination, logger or [], threads, reading, alpha, beta)
     chosen = _check_estimator(estimator, source, clip)
     choices = Choices(tau, strength, folds, relevance_model)
-    choices.check(chosen)
+    choices.check(chosen, None if clip == "auto" else parse_clip(clip))
     if source.given and (relevance_threshold is not None or gain is not None):
         raise CounterrankError("--relevance-threshold, --gain: tell of labels; expected them without --clicks or --log")
     threshold = 3.0 if relevance_threshold is None else relevance_threshold
@@ -177,6 +177,10 @@ def train(
     seconds = time.perf_counter() - begin
     ranker.save(out)
     summary = {"estimator": chosen, **about, **_summary(ranker, training, seconds, out)}
+    if result is not None:  # of many rankers, for which single numbers say nothing
+        summary = {name: value for name, value in summary.items() if name not in _OF_ONE} | {
+            "queries": about["queries"]
+        }
     if json:
         print_json(summary if result is None else summary | told(result))
         return
@@ -194,6 +198,9 @@ def train(
         say(f"Saved. Next: counterrank estimate {out} {where}{source.said_again()}")
     else:
         say(f"Saved. Next: counterrank evaluate {out} {data} --relevance-threshold {threshold:g}")
+
+
+_OF_ONE = ("documents", "learning_rate", "epochs", "best_epoch", "validation")
 
 
 def _check_estimator(estimator: str | None, source: ClickSource, clip: str) -> str:

@@ -116,3 +116,12 @@ def make_generator(seed: int | np.random.Generator) -> np.random.Generator:
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise CounterrankError(f"seed={seed!r}: expected a whole number of at least 0, or a numpy Generator")
     return np.random.default_rng(int(seed))
+
+
+def is_real(value: Any) -> bool:
+    """Whether this is a number on the real line: no bool, no complex one, no array.
+
+    >>> is_real(1), is_real(np.float32(0.5)), is_real(True), is_real(1j)
+    (True, True, False, False)
+    """
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
-from counterrank.common.checks import FloatArray
+from counterrank.common.checks import FloatArray, is_real
 from counterrank.common.errors import CounterrankError
 from counterrank.estimators.examinations import Examinations, check_relevance, examinations
 from counterrank.estimators.propensities import SMALLEST
@@ -74,6 +74,6 @@ def check_tau(tau: Any) -> float:
     >>> check_tau(0)
     0.0
     """
-    if isinstance(tau, bool) or not isinstance(tau, int | float | np.number) or not 0.0 <= float(tau) <= 1.0:
+    if not is_real(tau) or not 0.0 <= tau <= 1.0:
         raise CounterrankError(f"tau={tau!r}: expected a number from 0 to 1")
     return float(tau)

@@ -12,7 +12,14 @@ from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.estimators.affine import check_curve, check_line
-from counterrank.estimators.propensities import check_propensities, examined, mean_logged, refuse_impossible
+from counterrank.estimators.propensities import (
+    check_propensities,
+    examined,
+    logged_by_document,
+    refuse_impossible,
+    refuse_unseen,
+    warn_if_apart,
+)
 
 
 class Examinations(NamedTuple):
@@ -51,12 +58,12 @@ def examinations(
         rho: the propensity of each document; None for those logged with the clicks, or else for how often the log
             shows it, times / sessions, which needs exam.
         exam: how likely each rank is examined; under trust bias, alpha by rank. None for the curve that simulated
-            clicks remember where nothing else tells of rho, else for none. Under trust bias that is not alpha, and has
-            to be given.
+            clicks remember where rho is None, else for none. Under trust bias that is not alpha, and has to be given.
         beta: under trust bias, the chance of a click on an irrelevant document by rank. What was shown then tells how
             many clicks to take off.
 
-    A click on a document that could not be seen is an error.
+    A click on a document that could not be seen is an error, and so is one at a rank that nobody looks at. A rho that
+    was made with another curve than exam is warned about.
 
     >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [10, 4], [5, 1]])
     >>> clicks = ClickCounts("", np.array([0, 2]), np.array([10]), docs, ranks, shown, clicked)
@@ -66,20 +73,26 @@ def examinations(
     [1.0, 0.2]
     """
     counts = check_counts(clicks)
-    if rho is None and beta is None and counts.propensities is not None:
-        rho = mean_logged(counts, counts.propensities)
-    curve, base = _check_curves(counts, rho, exam, beta)
+    is_logged = rho is None and beta is None and counts.propensities is not None
+    curve, base = _check_curves(counts, rho, exam, beta, is_logged)
+    if curve is not None:
+        refuse_unseen(curve, base, counts)
     sessions = np.repeat(counts.sessions, np.diff(counts.offsets)).astype(np.float64)
     total = counts.by_document(counts.clicks)
     by_trust = None if base is None else counts.by_document(counts.impressions * examined(base, counts.ranks))
     times = None if curve is None else counts.by_document(counts.impressions * examined(curve, counts.ranks))
-    given = None if rho is None else check_propensities(rho, counts)
-    for name, chances in (("rho", given), ("exam", times)):
-        if chances is not None:
-            refuse_impossible(chances if by_trust is None else np.maximum(chances, by_trust), total, counts, name)
-    if given is None:
+    if rho is not None:
+        given = check_propensities(rho, counts)
+        if curve is not None:
+            warn_if_apart(curve, given, counts)
+    elif is_logged:
+        given = logged_by_document(counts, times)
+        if curve is not None and len(counts.policy_names) < 2:
+            warn_if_apart(curve, None, counts)
+    else:
         assert times is not None
         given = np.minimum(times / np.maximum(sessions, 1.0), 1.0)
+    refuse_impossible(given if by_trust is None else np.maximum(given, by_trust), total, counts, "rho")
     trials = sessions if times is None else counts.by_document(counts.impressions)
     if times is None:
         times = sessions * given
@@ -91,13 +104,15 @@ def check_relevance(relevance: Any, n_docs: int) -> FloatArray:
     return check_vector(relevance, n_docs, "relevance")
 
 
-def _check_curves(clicks: ClickCounts, rho: Any, exam: Any, beta: Any) -> tuple[Examination | None, Examination | None]:
+def _check_curves(
+    clicks: ClickCounts, rho: Any, exam: Any, beta: Any, is_logged: bool
+) -> tuple[Examination | None, Examination | None]:
     """The curves of examination and of trust; None for what was not given or is 0 everywhere."""
     if exam is None and rho is None:
         if beta is not None:
             raise CounterrankError("exam: None beside beta; expected alpha by rank, or rho, the expectation of alpha")
         exam = clicks.examination
-        if exam is None:
+        if exam is None and not is_logged:
             raise CounterrankError(
                 "rho: None, and so is exam; expected rho=policy.propensity(scores, offsets, exam), or exam, with which "
                 "the log tells how often each document was examined"

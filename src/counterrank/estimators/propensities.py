@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,15 @@ from counterrank.data.ids import query_of
 
 # A click that had a smaller chance than this did not happen; without the line, sums of 1 / propensity could overflow.
 SMALLEST = 1e-200
+
+# of examinations by rho, how many more or less there may be by the curve: pages of several lengths vary a little
+_MOST_APART = 0.05
+
+_FEWEST = 100.0  # examinations, of which to tell
+
+_SURELY_SHOWN = 10.0  # examinations that make a document one that is shown anyway
+
+_ROUNDING = 1e-9  # propensities that differ by less are the same, written with other digits
 
 
 def check_clip(clip: Any) -> float:
@@ -68,12 +78,74 @@ def best_logged(clicks: ClickCounts, propensities: FloatArray) -> FloatArray:
     return best
 
 
-def mean_logged(clicks: ClickCounts, propensities: FloatArray) -> FloatArray:
-    """The mean propensity of each document over the times it was shown; 0 where it never was, so nothing tells."""
-    shown = clicks.by_document(clicks.impressions)
-    mean: FloatArray = np.zeros(clicks.n_docs)
-    np.divide(clicks.by_document(clicks.impressions * propensities), shown, out=mean, where=shown > 0.0)
-    return np.minimum(mean, 1.0, out=mean)
+def logged_by_document(clicks: ClickCounts, times: FloatArray | None) -> FloatArray:
+    """P(examined) of each document over all sessions of its query, as logged; 0 where it never was shown.
+
+    Of one policy, what the cells of the document say. Of several, the mean over sessions: `times`, how often it was
+    examined by what was shown, tells it without knowing the policies; else the policies by their names.
+    """
+    propensities = logged_propensities(clicks)
+    most, least = np.zeros(clicks.n_docs), np.full(clicks.n_docs, np.inf)
+    np.maximum.at(most, clicks.docs, propensities)
+    np.minimum.at(least, clicks.docs, propensities)
+    varied = most > least * (1.0 + _ROUNDING)
+    if not varied.any() and len(clicks.policy_names) < 2:
+        return most
+    asked = np.maximum(np.repeat(clicks.sessions, np.diff(clicks.offsets)), 1)
+    if times is not None:
+        return np.minimum(times / asked, 1.0)
+    if clicks.policies is not None and clicks.policy_sessions is not None:
+        return np.minimum(_over_policies(clicks, clicks.policies, clicks.policy_sessions) / asked, 1.0)
+    place = _place(clicks.offsets, int(np.argmax(varied)))
+    raise CounterrankError(
+        f"rho: None, and several propensities were logged for {place}, without names of policies; expected rho, or "
+        "exam, with which the log tells how often each document was examined"
+    )
+
+
+def _over_policies(clicks: ClickCounts, policies: IntArray, sessions: IntArray) -> FloatArray:
+    """The sum over policies of their sessions times the propensity under them, where they showed the document."""
+    n, propensities = len(sessions), logged_propensities(clicks)
+    place = clicks.docs * n + policies
+    shown = np.bincount(place, weights=clicks.impressions, minlength=clicks.n_docs * n)
+    total = np.bincount(place, weights=clicks.impressions * propensities, minlength=clicks.n_docs * n)
+    mean = np.divide(total, shown, out=np.zeros(len(total)), where=shown > 0.0).reshape(clicks.n_docs, n)
+    return np.asarray((mean * np.repeat(sessions, np.diff(clicks.offsets), axis=1).T).sum(axis=1), np.float64)
+
+
+def refuse_unseen(exam: Examination, beta: Examination | None, clicks: ClickCounts) -> None:
+    """An error where there are clicks at ranks that nobody looks at by the curve, and beta does not explain them."""
+    chances = examined(exam, clicks.ranks) + (0.0 if beta is None else examined(beta, clicks.ranks))
+    unseen = (clicks.clicks > 0) & (chances <= 0.0)
+    if unseen.any():
+        rank, last = int(clicks.ranks[unseen].min()), int(clicks.ranks[clicks.clicks > 0].max())
+        raise CounterrankError(
+            f"exam: 0 at rank {rank}, where there are clicks; expected a curve above 0 wherever there are, up to rank "
+            f"{last}"
+        )
+
+
+def warn_if_apart(exam: Examination, rho: FloatArray | None, clicks: ClickCounts) -> None:
+    """Warn if the curve is not the one that the propensities were made with: R then does not cancel on average.
+
+    Arguments:
+        exam: the curve.
+        rho: by document; None for those logged, of which only documents count that had to be shown many times: others
+            that were shown were so by luck.
+        clicks: what was shown.
+    """
+    by_curve = clicks.by_document(clicks.impressions * examined(exam, clicks.ranks))
+    sessions = np.repeat(clicks.sessions, np.diff(clicks.offsets))
+    if rho is None:
+        by_rho = sessions * best_logged(clicks, logged_propensities(clicks))
+        sure = (by_curve > 0.0) & (by_rho >= _SURELY_SHOWN)
+        by_curve, by_rho = by_curve[sure], by_rho[sure]
+    else:
+        by_rho = sessions * rho
+    shown, expected = float(by_curve.sum()), float(by_rho.sum())
+    if expected >= _FEWEST and abs(shown - expected) > _MOST_APART * expected:
+        text = f"exam: by it {shown:,.0f} examinations are expected of what was shown, by rho {expected:,.0f}"
+        warnings.warn(f"{text}; is rho made with this curve?", stacklevel=4)
 
 
 def capped_inverse(

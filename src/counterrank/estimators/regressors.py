@@ -135,7 +135,20 @@ def check_model(model: Any) -> Any:
             f"model={model!r}: expected {', '.join(map(repr, MODELS))}, or a regressor with fit(X, y, sample_weight) "
             "and predict(X)"
         )
+    if not _takes_weights(methods[0]):
+        raise CounterrankError(
+            f"model: fit of {type(model).__name__} takes no sample_weight; expected a regressor with fit(X, y, "
+            "sample_weight) and predict(X)"
+        )
     return model
+
+
+def _takes_weights(fit: Any) -> bool:
+    try:
+        parameters = inspect.signature(fit).parameters.values()
+    except (TypeError, ValueError):  # compiled, and does not tell
+        return True
+    return any(each.name == "sample_weight" or each.kind is each.VAR_KEYWORD for each in parameters)
 
 
 def _cross_fit_ridge(evidence: Evidence) -> tuple[FloatArray, Fitted]:

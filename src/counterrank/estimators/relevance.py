@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination
-from counterrank.common.checks import FloatArray, make_generator
+from counterrank.common.checks import FloatArray, is_real, make_generator
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
 from counterrank.estimators.examinations import Examinations, examinations
@@ -19,6 +19,7 @@ from counterrank.estimators.regressors import Evidence, Fitted, check_model, cro
 
 # examinations of a document that count in full, see docs/few-clicks.md
 SATURATION = 10.0
+_LEAST = 1e-100
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +152,7 @@ def _rates(values: FloatArray) -> FloatArray:
 
 
 def _check_saturation(saturation: Any) -> float:
-    if isinstance(saturation, bool) or not isinstance(saturation, int | float | np.number) or not saturation > 0.0:
+    if not is_real(saturation) or not (_LEAST <= saturation <= 1.0 / _LEAST or saturation == np.inf):
         raise CounterrankError(
             f"saturation={saturation!r}: expected a number of examinations above 0, or math.inf for no saturation"
         )

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
-from counterrank.common.checks import FloatArray
+from counterrank.common.checks import FloatArray, is_real
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import run_parallel, thread_count
 from counterrank.estimators._shrinkage import log_likelihood
@@ -27,6 +27,7 @@ _FLAT, _UNTOLD = 1e-11, 1.0
 _TOGETHER = 1 << 16  # documents a thread takes at a time
 # a document that the model holds for hopeless or certain may prove it wrong
 _SURE = 1e-3
+_LARGEST = 1e300
 
 
 def shrinkage(
@@ -173,8 +174,6 @@ def check_strength(strength: Any) -> float:
     >>> check_strength(3)
     3.0
     """
-    if isinstance(strength, bool) or not isinstance(strength, int | float | np.number):
-        raise CounterrankError(f"strength={strength!r}: expected a number of at least 0, or None for the most likely")
-    if not 0.0 <= float(strength) < np.inf:
+    if not is_real(strength) or not 0.0 <= strength <= _LARGEST:
         raise CounterrankError(f"strength={strength!r}: expected a number of at least 0, or None for the most likely")
     return float(strength)

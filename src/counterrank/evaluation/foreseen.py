@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,13 +14,10 @@ from counterrank.data import RankingData
 from counterrank.data.ids import query_of
 from counterrank.estimators.affine import check_curve
 from counterrank.estimators.examinations import check_relevance
-from counterrank.estimators.propensities import examined
+from counterrank.estimators.propensities import examined, refuse_unseen, warn_if_apart
 from counterrank.estimators.relevance import fit_relevance
 
 METHODS = ("ips", "dr")
-
-# of examinations by rho, how many more or less there may be by the curve: pages of several lengths vary a little
-_MOST_APART = 0.05
 
 
 class Method(NamedTuple):
@@ -70,10 +66,10 @@ def foresee(method: Method, data: RankingData, clicks: ClickCounts, rho: FloatAr
                 raise CounterrankError(f"{name}: given, but method='ips' has no use for it; expected method='dr'")
         return None
     exam = _check_exam(method.exam, clicks)
-    if rho is not None:
-        _warn_if_apart(exam, rho, clicks)
     if method.relevance is None:
         return Foreseen(fit_relevance(data, clicks, rho, exam=exam).values, exam)
+    if rho is not None or len(clicks.policy_names) < 2:
+        warn_if_apart(exam, rho, clicks)
     relevance = check_relevance(method.relevance, clicks.n_docs)
     outside = (relevance < 0.0) | (relevance > 1.0)
     if outside.any():
@@ -84,15 +80,6 @@ def foresee(method: Method, data: RankingData, clicks: ClickCounts, rho: FloatAr
             "P(click | examined), from 0 to 1"
         )
     return Foreseen(relevance, exam)
-
-
-def _warn_if_apart(exam: Examination, rho: FloatArray, clicks: ClickCounts) -> None:
-    """Warn if the curve is not the one that the propensities were made with: R then does not cancel on average."""
-    by_curve = float(clicks.impressions @ examined(exam, clicks.ranks))
-    by_rho = float(clicks.sessions @ np.add.reduceat(rho, clicks.offsets[:-1]))
-    if abs(by_curve - by_rho) > _MOST_APART * by_rho:
-        text = f"exam: by it {by_curve:,.0f} examinations are expected of what was shown, by rho {by_rho:,.0f}"
-        warnings.warn(f"{text}; is rho made with this curve?", stacklevel=5)
 
 
 def _check_exam(exam: Any, clicks: ClickCounts) -> Examination:
@@ -108,11 +95,5 @@ def _check_exam(exam: Any, clicks: ClickCounts) -> Examination:
     curve = check_curve(exam, "exam")
     if curve is None:
         raise CounterrankError("exam: 0 at every rank, so nothing is ever seen; expected one above 0")
-    unseen = (clicks.clicks > 0) & (examined(curve, clicks.ranks) <= 0.0)
-    if unseen.any():
-        rank, last = int(clicks.ranks[unseen].min()), int(clicks.ranks[clicks.clicks > 0].max())
-        raise CounterrankError(
-            f"exam: 0 at rank {rank}, where there are clicks; expected a curve above 0 wherever there are, up to rank "
-            f"{last}"
-        )
+    refuse_unseen(curve, None, clicks)
     return curve

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -13,6 +12,7 @@ from counterrank.common.checks import FloatArray
 from counterrank.common.parallel import thread_count
 from counterrank.data import RankingData
 from counterrank.models.linear import LinearModel, linear_importances
+from counterrank.models.scaling import Scaler
 from counterrank.training.ranker import Ranker, shares
 
 
@@ -29,11 +29,11 @@ def mean_ranker(groups: Sequence[Sequence[Ranker]], data: RankingData) -> Ranker
     [0, 1]
     """
     first = groups[0][0]
-    scaler = cast(LinearModel, first.model_).scaler
+    threads = thread_count(first.threads)
+    scaler = Scaler.learn(cast(LinearModel, first.model_).scaler.kind, data, threads)
     mean = np.mean([_direction(np.mean([_coefficients(one, scaler) for one in group], axis=0)) for group in groups], 0)
     result = copy.copy(first)
-    result.model_ = replace(cast(LinearModel, first.model_), coefficients=mean)
-    threads = thread_count(first.threads)
+    result.model_ = LinearModel(mean, scaler)
     result._importances = shares(linear_importances(data, mean, scaler.scales(data, threads), threads))
     result.learning_rate_ = float(np.median([one.learning_rate_ for one in groups[0]]))
     result.best_epoch_ = int(np.median([one.best_epoch_ for one in groups[0]]))
@@ -59,10 +59,11 @@ def mean_history(rankers: Sequence[Ranker]) -> list[dict[str, Any]]:
     return found
 
 
-def _coefficients(ranker: Ranker, scaler: Any) -> FloatArray:
+def _coefficients(ranker: Ranker, scaler: Scaler) -> FloatArray:
     """The direction of a ranker's coefficients, for features scaled as by `scaler`.
 
-    A fold has its own means and deviations. Means do not change a ranking; deviations are brought into line.
+    A fold has its own means and deviations. Means do not change a ranking; deviations are brought into line with those
+    of all queries, among which a feature varies that varies in some fold.
     """
     model = cast(LinearModel, ranker.model_)
     ratio = np.divide(model.scaler.inverse, scaler.inverse, out=np.zeros(model.n_features), where=scaler.inverse > 0.0)

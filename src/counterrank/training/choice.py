@@ -59,17 +59,17 @@ def one_of(parts: Sequence[FloatArray | None], usual: int) -> int:
     >>> one_of([usual, better], 0), one_of([usual, usual + [0.1, -0.1, 0.0]], 0)
     (1, 0)
     """
-    chosen, lead = usual, _SURELY
-    for number, part in enumerate(parts):
-        old = parts[usual]
-        if part is None:
-            continue
-        if old is None:
-            return int(np.argmax([-np.inf if each is None else each.sum() for each in parts]))
-        ahead, error = difference(part, old)
-        if ahead > lead * error and ahead > 0.0:
-            chosen, lead = number, ahead / error if error > 0.0 else np.inf
-    return chosen
+    values = [-np.inf if part is None else float(part.sum()) for part in parts]
+    old = parts[usual]
+    if old is None:
+        return int(np.argmax(values))
+    for number in np.argsort(values)[::-1].tolist():
+        part = parts[number]
+        if part is not None:
+            ahead, error = difference(part, old)
+            if ahead > _SURELY * error:
+                return int(number)
+    return usual
 
 
 def difference(one: FloatArray, other: FloatArray) -> tuple[float, float]:

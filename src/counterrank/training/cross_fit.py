@@ -1,4 +1,4 @@
-"""Learning with several estimators over folds of queries, each judged by clicks that it has not seen."""
+"""Learning with several estimators over folds of queries, each judged by clicks that it did not learn from."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class CrossFit:
 def cross_fit(ranker: Ranker, pool: Pool, wanted: Sequence[Candidate], model: Any, folds: int, seed: int) -> CrossFit:
     """Learn with every candidate over the folds.
 
-    What is held out has no part in anything that is learned: neither in the model of relevance, nor in its strength,
-    nor in the weights. It stops the training early and is what candidates are compared by, with the weights
+    What is held out has no part in the model of relevance, in its strength, or in the weights that are learned from. It
+    stops the training early, and is what candidates are compared by, with the weights
 
         n R + (clicks - E R) n / (E + m)
 
@@ -118,8 +118,8 @@ def _deal(data: RankingData, folds: int, generator: np.random.Generator) -> IntA
     """The fold of each query."""
     if data.n_queries < 3:
         raise CounterrankError(
-            f"clicks: sessions of {data.n_queries} queries; expected three at least, to learn from some and judge by "
-            "others"
+            f"clicks: sessions of {data.n_queries} quer{'y' if data.n_queries == 1 else 'ies'}; expected at least "
+            "three, to learn from some and judge by others"
         )
     n = min(folds, data.n_queries) if data.n_queries > 3 else 3  # the others must be two at least
     numbers: IntArray = np.empty(data.n_queries, np.int64)

@@ -38,7 +38,7 @@ class FromClicks:
         estimator: the estimator used; of several, the one that did best on held-out clicks.
         about: its settings (tau, strength or clip), and "kept", all estimators the ranker is made of, in words.
         why: the reasons, in words.
-        metric: what held-out clicks were looked at with; "" where nothing was held out from the choice.
+        metric: what held-out clicks were looked at with.
         trials: one for each estimator and setting that was tried, in order.
         relevance: the model of relevance, fitted on all clicks.
     """
@@ -90,9 +90,9 @@ def fit_from_clicks(
         model: of relevance, see `estimators.fit_relevance`.
         tau, strength, clip: settings of doubly-robust, shrinkage and policy-aware; None for the usual, and for "auto"
             to try several.
-        exam: how likely each rank is examined; None for the curve that simulated clicks remember, if any. With it,
-            what was shown counts and not what might have been. Under trust bias alpha by rank, rho then being its
-            expectation.
+        exam: how likely each rank is examined. With it, what was shown counts and not what might have been. None for
+            the curve that simulated clicks remember where rho is None, else for none. Under trust bias alpha by rank,
+            rho then being its expectation.
         beta: under trust bias, the chance of a click on an irrelevant document by rank.
         folds: how many, 2 or more; None to learn from `data` alone and stop by `validation`, without a choice.
         seed: deals the folds and, where no `ranker` says otherwise, fixes its randomness.
@@ -113,7 +113,7 @@ def fit_from_clicks(
     entropy = int(make_generator(seed).integers(2**31))
     pools = [examine(data, clicks, rho, exam, beta)]
     if validation is not None:
-        pools.append(_examine_validation(validation, exam, beta))
+        pools.append(_examine_validation(validation, clicks, exam, beta))
     learner = _learner(ranker, clicks, entropy)
     if folds is None:
         return _hold_out(learner, pools, wanted, estimator, regressor, entropy)
@@ -126,7 +126,8 @@ def fit_from_clicks(
     metric = next(trial for trial in found.trials if not trial.failure).rankers[0].metric_
     parts = judge(found, pool.data, metric, thread_count(learner.threads))
     ranks = standings(parts, 1.0 if higher_is_better(metric) else -1.0)
-    if kind_of(learner.model).name == "linear":
+    is_mean = kind_of(learner.model).name == "linear"
+    if is_mean:
         kept = [trial.rankers for trial, standing in zip(found.trials, ranks, strict=True) if standing.kept]
         fitted = mean_ranker(kept, pool.data)
     else:
@@ -139,14 +140,17 @@ def fit_from_clicks(
     ]
     best = min((each for each in tried if each.kept), key=lambda each: each.behind)
     about = {**best.settings, "kept": [each.name for each in tried if each.kept]}
-    why = reasons(tried, pool.data.n_queries, min(int(folds), pool.data.n_queries), metric)
+    usual = None if is_mean else tried[_usual(wanted)]
+    why = reasons(tried, pool.data.n_queries, min(int(folds), pool.data.n_queries), metric, usual)
     return FromClicks(_as_asked(fitted, learner), best.estimator, about, why, metric, tuple(tried), relevance)
 
 
-def _examine_validation(validation: Any, exam: Any, beta: Any) -> Pool:
+def _examine_validation(validation: Any, clicks: ClickCounts, exam: Any, beta: Any) -> Pool:
     if not isinstance(validation, tuple | list) or len(validation) not in (2, 3):
         raise CounterrankError("validation: expected (data, clicks) or (data, clicks, rho)")
     other, counts, *propensities = validation
+    if isinstance(counts, ClickCounts) and counts.identity == clicks.identity:
+        raise CounterrankError("validation: the queries of data once more; expected others, or none")
     return examine(other, counts, propensities[0] if propensities else None, exam, beta, "validation clicks")
 
 

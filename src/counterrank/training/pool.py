@@ -30,11 +30,12 @@ class Pool(NamedTuple):
 
 
 def examine(data: Any, clicks: Any, rho: Any, exam: Any, beta: Any, name: str = "clicks") -> Pool:
-    """What happened to the documents of one part of the data; examined as told, else as the clicks were made."""
+    """What happened to the documents of one part of the data."""
     counts = check_counts(clicks, name)
     counts.check_data(check_data(data, "data"), name)
-    curve = counts.examination if exam is None and beta is None else exam
-    return Pool(data, examinations(counts, rho, curve, beta))
+    if not counts.n_clicks:
+        raise CounterrankError(f"{name}: none among {counts.n_sessions:,} sessions; expected some to learn from")
+    return Pool(data, examinations(counts, rho, exam, beta))
 
 
 def join(pools: Sequence[Pool]) -> Pool:

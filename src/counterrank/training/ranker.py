@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.common.checks import FloatArray, check_choice, make_generator
+from counterrank.common.checks import FloatArray, check_choice, is_real, make_generator
 from counterrank.common.errors import CounterrankError, NotTrainedError
 from counterrank.common.files import PathLike
 from counterrank.common.parallel import thread_count
@@ -263,9 +263,9 @@ class Ranker:
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise CounterrankError(f"{name}={value!r}: expected a whole number of at least 1")
         rate = self.learning_rate
-        if not (isinstance(rate, str) and rate == "auto") and not (_is_number(rate) and 0.0 < float(rate) < np.inf):
+        if not (isinstance(rate, str) and rate == "auto") and not (is_real(rate) and 0.0 < float(rate) < np.inf):
             raise CounterrankError(f"learning_rate={rate!r}: expected 'auto' or a number above 0")
-        if not _is_number(self.tolerance) or not 0.0 <= self.tolerance < np.inf:
+        if not is_real(self.tolerance) or not 0.0 <= self.tolerance < np.inf:
             raise CounterrankError(f"tolerance={self.tolerance!r}: expected a number of at least 0")
         if self.params is not None and not isinstance(self.params, Mapping):
             raise CounterrankError(f"params: {type(self.params).__name__}; expected a dict of names and values")
@@ -299,10 +299,6 @@ def shares(amounts: FloatArray) -> FloatArray:
     """The same as shares of their sum; where all are 0, no feature has a share."""
     total = amounts.sum()
     return amounts / total if total > 0.0 else np.zeros(len(amounts))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def _natural(row: dict[str, float | None], metric: str) -> dict[str, Any]:

@@ -52,33 +52,43 @@ class Tried:
         }
 
 
-def reasons(tried: Sequence[Tried], queries: int, folds: int, metric: str) -> str:
-    """Why those that were kept were kept.
+def reasons(tried: Sequence[Tried], queries: int, folds: int, metric: str, usual: Tried | None = None) -> str:
+    """Why those that were kept were kept; with `usual`, where one is kept, and it is unless another is surely better.
 
     >>> best, bad = Tried("direct", {}, 0.5), Tried("policy-aware", {}, 0.3, 0.2, 0.05, kept=False)
     >>> reasons([best, bad], 60, 5, "dcg@5")
     'Of 2 ways to weigh the clicks of 60 queries, over 5 folds, direct was best on held-out clicks (dcg@5 0.5). \
 policy-aware was behind by 0.2 with a standard error of 0.05, and was left out.'
     """
-    best = max(tried, key=lambda each: -each.behind)
+    best = min(tried, key=lambda each: each.behind)
     where = f"the clicks of {queries:,} queries, over {folds} folds"
     if len(tried) == 1:
-        return f"{best.name} was asked for; learned from {where}, {metric} {best.value:.4g} on held-out clicks."
+        inside = "".join(f", here with {name} {value:.3g}" for name, value in best.settings.items())
+        asked = f"{best.estimator} was asked for{inside}"
+        return f"{asked}; learned from {where}, {metric} {best.value:.4g} on held-out clicks."
     said = [
         f"Of {len(tried)} ways to weigh {where}, {best.name} was best on held-out clicks ({metric} {best.value:.4g})."
     ]
+    said += [f"{each.name} could not be learned: {each.failure}." for each in tried if each.failure]
+    if usual is not None:
+        return " ".join([*said, _why_one(next(each for each in tried if each.kept), usual)])
     close = [each.name for each in tried if each.kept and each is not best]
-    if close and best.kept:
+    if close:
         said.append(f"Two standard errors do not tell {_listed(close)} from it: the ranker is the mean of them all.")
-    elif close:
-        said.append(f"That is no more than luck, so {_listed(close)} was kept, which is the safest.")
     for each in tried:
-        if each.failure:
-            said.append(f"{each.name} could not be learned: {each.failure}.")
-        elif not each.kept and each is not best:
+        if not each.kept and not each.failure:
             error = f"with a standard error of {each.error:.2g}, and was left out"
             said.append(f"{each.name} was behind by {each.behind:.2g} {error}.")
     return " ".join(said)
+
+
+def _why_one(kept: Tried, usual: Tried) -> str:
+    one = f"This kind of model is learned again with one of them: {kept.name}"
+    if kept is usual:
+        return f"{one}, the usual choice, since none is ahead of it by more than a standard error."
+    if usual.failure:
+        return f"{one}."
+    return f"{one}, which is ahead of the usual choice, {usual.name}, by more than a standard error."
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -52,10 +52,10 @@ def few_click_claims(figure: Figure, setting: Setting) -> list[dict[str, Any]]:
 
 def _targets(figure: Figure, panel: Panel, setting: Setting) -> dict[str, Any]:
     wanted = {size: share for size, share in sorted(setting.targets.items()) if size in panel.xs(AUTO)}
-    told = ", ".join(f"{plain_percent(share)} at {clicks_text(size)}" for size, share in setting.targets.items())
+    told = ", ".join(f"{plain_percent(share)} at {clicks_text(size)}" for size, share in wanted.items())
     claim = Claim(
         "auto-reaches-targets",
-        f"Auto closes at least these shares of the gap by numbers of sessions: {told}.",
+        f"Auto closes at least these shares of the gap by numbers of sessions: {told or 'none of this grid'}.",
         PAPER,
         own=True,
     )
