@@ -12,7 +12,7 @@ from counterrank.common.errors import CounterrankError
 from counterrank.experiments import reproduction
 from counterrank.experiments.reproduction import choose_settings
 from counterrank.experiments.reproduction.store import RESULTS, read_results
-from tests.command import invoke
+from tests.command import attempt, invoke
 
 DATA = "synthetic:mslr:queries=60"
 TINY = (
@@ -136,3 +136,12 @@ def test_the_report_is_made_elsewhere(finished):
     rows = (folder / "figures" / "figure5.csv").read_text().splitlines()
     assert len(rows) == 1 + 2 * (3 * 2 + 2)  # two panels of three curves at two sizes, and two levels
     assert (folder / "figures" / "figure5.svg").is_file()
+
+
+def test_another_experiment_does_not_go_on_in_the_folder(finished):
+    folder, _ = finished
+    before = (folder / "run.json").read_bytes()
+    arguments = ("--figures", 2, "--clicks", 100, "--runs", 1, "--max-epochs", 1, "--jobs", 1, "--no-report")
+    with pytest.raises(CounterrankError, match="holds a run of another experiment; choose another folder"):
+        attempt("reproduce", "--data", DATA, "--out", folder, *arguments)
+    assert (folder / "run.json").read_bytes() == before

@@ -304,8 +304,8 @@ def test_too_little_to_learn_from(log):
     nobody = replace(clicks, clicks=np.zeros_like(clicks.clicks))
     with pytest.raises(CounterrankError, match="clicks: none among 3,000 sessions"):
         fit_from_clicks(data, nobody, rho, exam=EXAM, ranker=quick())
-    narrow = RankingData(data.features[:, :3], data.offsets, data.labels)
-    own = simulate(narrow, np.zeros(narrow.n_docs), POLICY, EXAM, sessions=50, seed=0)
+    narrow = RankingData(data.features[:40, :3], [0, 20, 40], data.labels[:40], query_ids=["a", "b"])
+    own = simulate(narrow, np.zeros(40), POLICY, EXAM, sessions=50, seed=0)
     with pytest.raises(CounterrankError, match="features"):
         fit_from_clicks(data, clicks, rho, validation=(narrow, own, None), exam=EXAM)
 

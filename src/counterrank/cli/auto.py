@@ -116,8 +116,8 @@ def show(result: FromClicks) -> None:
     say(f"Model of relevance: {model.about}.")
     if model.error >= model.baseline:
         say(
-            "Note: it explains no more than one rate for all documents would: features say little of relevance here, and "
-            "few clicks may not be enough."
+            "Note: it explains no more than one rate for all documents would: features say little of relevance here, "
+            "and few clicks may not be enough."
         )
 
 
@@ -149,8 +149,6 @@ def _curves(source: ClickSource, counts: ClickCounts) -> tuple[Any, Any]:
 
         return trust_curves(source)
     if source.examination is None and counts.examination is None:
-        say(
-            "Note: --examination would let count what was shown, and not only how likely it was; less is left to chance."
-        )
+        say("Note: with --examination what was shown would count, and not only how likely that was.")
         return None, None
     return source.curve(counts), None

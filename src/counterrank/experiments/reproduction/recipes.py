@@ -22,7 +22,7 @@ class Recipe(NamedTuple):
     Attributes:
         text: as it is written; equal estimators are written alike.
         kind: its name.
-        tau: of "doubly-robust"; None for its own choice.
+        tau: of "doubly-robust"; None for its default.
         strength: of "shrinkage"; None for its own choice.
         clip: of those that weigh clicks alone: grid, none or a number; None for the experiment's.
         folds: over how many folds of all queries the mean is taken; None to stop by the validation part.

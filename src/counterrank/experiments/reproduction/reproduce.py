@@ -23,7 +23,7 @@ from counterrank.experiments.reproduction.display import Tally, shown
 from counterrank.experiments.reproduction.engines import CellFailure, Engine, run_all
 from counterrank.experiments.reproduction.local import local_engine
 from counterrank.experiments.reproduction.runs import FORMAT, MARKER, VERSION, Run, read_run
-from counterrank.experiments.reproduction.settings import Settings
+from counterrank.experiments.reproduction.settings import FEW_CLICKS, Settings
 from counterrank.experiments.reproduction.shared_data import describe_fold, fingerprint, share_fold
 from counterrank.experiments.reproduction.store import RESULTS, ResultWriter
 
@@ -64,7 +64,7 @@ def reproduce(
     _check_folder(folder)
     folds = [_open(name, chosen) for name in names]  # where this fails, nothing is left in the folder
     with ResultWriter(folder) as results:
-        _check_data(folder, folds)
+        _check_earlier(folder, folds, chosen)
         run = _begin(folder, chosen, names, folds, notes or {})
         waiting = run.missing()
         if not waiting:
@@ -90,12 +90,14 @@ def _check_folder(folder: Path) -> None:
         raise CounterrankError(f"{folder}: exists and is not a run folder; it is left untouched")
 
 
-def _check_data(folder: Path, folds: Sequence[Fold]) -> None:
-    """Whether an earlier run in the folder was made on the same data, so that its figures are not lost."""
+def _check_earlier(folder: Path, folds: Sequence[Fold], settings: Settings) -> None:
+    """Whether an earlier run in the folder was of the same experiment on the same data, so that no figures are lost."""
     if (folder / MARKER).is_file():
-        earlier = [fold["fingerprint"] for fold in read_run(folder).about["data"]]
-        if not set(earlier) & {fingerprint(fold) for fold in folds}:
+        earlier = read_run(folder)
+        if not {fold["fingerprint"] for fold in earlier.about["data"]} & {fingerprint(fold) for fold in folds}:
             raise CounterrankError(f"{folder}: holds a run on other data; choose another folder")
+        if (FEW_CLICKS in earlier.settings.figures) != (FEW_CLICKS in settings.figures):
+            raise CounterrankError(f"{folder}: holds a run of another experiment; choose another folder")
 
 
 def _open(source: str, settings: Settings) -> Fold:
