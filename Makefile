@@ -10,7 +10,7 @@ demo: .venv/.ready
 	$(BIN)/counterrank demo
 
 test: .venv/.ready-test
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: .venv/.ready-lint
 	$(BIN)/ruff check .

@@ -141,7 +141,7 @@ def test_the_report_is_made_elsewhere(finished):
 def test_another_experiment_does_not_go_on_in_the_folder(finished):
     folder, _ = finished
     before = (folder / "run.json").read_bytes()
-    arguments = ("--figures", 2, "--clicks", 100, "--runs", 1, "--max-epochs", 1, "--jobs", 1, "--no-report")
+    arguments = ("--figures", 2, "--clicks", 100, "--runs", 1, "--queries", 30, "--jobs", 1, "--no-report")
     with pytest.raises(CounterrankError, match="holds a run of another experiment; choose another folder"):
         attempt("reproduce", "--data", DATA, "--out", folder, *arguments)
     assert (folder / "run.json").read_bytes() == before

@@ -27,7 +27,7 @@ def blocks(language):
 
 
 def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
-    code, _ = blocks("python")
+    code = blocks("python")[0]
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {})
     assert "dcg@5" in capsys.readouterr().out
@@ -37,11 +37,18 @@ def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
 def test_the_example_of_other_models_runs(tmp_path, monkeypatch, capsys):
     for package in ("lightgbm", "onnx", "torch"):
         pytest.importorskip(package)
-    _, code = blocks("python")
+    code = blocks("python")[1]
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {})
     assert "features that count most" in capsys.readouterr().out
     assert (tmp_path / "trees.onnx").is_file()
+
+
+def test_the_example_of_few_clicks_runs(tmp_path, monkeypatch, capsys):
+    code = blocks("python")[2]
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})
+    assert "ways to weigh the clicks of 36 queries" in capsys.readouterr().out
 
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))

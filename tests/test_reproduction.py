@@ -50,7 +50,7 @@ BAD_SETTINGS = [
     ({"estimators": ()}, r"^estimators=: expected different estimators, at least one"),
     ({"estimators": "auto"}, r"^estimators='auto': "),
     ({"estimators": ("shrinkage:strength=2", "shrinkage:strength=2.0")}, r"^estimators=shrinkage:strength=2,shr"),
-    ({"estimators": ("rerank",)}, r"^estimators: 'rerank'; expected some of auto, direct, doubly-robust:tau="),
+    ({"estimators": ("rerank",)}, r"^estimators: 'rerank'; expected some of auto, direct:folds="),
     ({"targets": 0.5}, r"^targets=0\.5: expected a share of the gap"),
     ({"targets": {"some": 0.5}}, r"^targets=\{'some': 0\.5\}: "),
     ({"targets": {500: 62}}, r"^targets=\{500: 62\}: "),
