@@ -182,6 +182,18 @@ def test_validation_queries_are_learned_from_too(log):
     assert "42 queries" in found.why
 
 
+def test_a_validation_part_that_nobody_clicked_in(log):
+    data, clicks, rho = log
+    other, counts, other_rho = logged(12, seed=1)
+    silent = replace(counts, clicks=np.zeros_like(counts.clicks))
+    for folds in (None, 2):
+        found = fit_from_clicks(
+            data, clicks, rho, validation=(other, silent, other_rho), exam=EXAM, estimator="shrinkage", ranker=quick(),
+            folds=folds,
+        )  # fmt: skip
+        assert np.isfinite(found.ranker.predict(data)).all()
+
+
 def test_trust_bias_is_taken_off():
     """Alpha and beta of a click model with trust: what auto learns from is what the affine estimator would give."""
     data = small_data(20, seed=2)

@@ -114,11 +114,13 @@ def fit_from_clicks(
     pools = [examine(data, clicks, rho, exam, beta)]
     if validation is not None:
         pools.append(_examine_validation(validation, clicks, exam, beta))
+    if not any(pool.seen.clicks.any() for pool in pools):
+        raise CounterrankError(f"clicks: none among {clicks.n_sessions:,} sessions; expected some to learn from")
     learner = _learner(ranker, clicks, entropy)
     if folds is None:
         return _hold_out(learner, pools, wanted, estimator, regressor, entropy)
     if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or folds < 2:
-        raise CounterrankError(f"folds={folds!r}: expected a whole number of at least 2, or None to hold out nothing")
+        raise CounterrankError(f"folds={folds!r}: expected a whole number of at least 2, or None to stop by validation")
     pool = join(pools)
     found = cross_fit(learner, pool, wanted, regressor, int(folds), entropy)
     relevance = _relevance(pool, regressor, entropy)

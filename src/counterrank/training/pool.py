@@ -33,8 +33,6 @@ def examine(data: Any, clicks: Any, rho: Any, exam: Any, beta: Any, name: str = 
     """What happened to the documents of one part of the data."""
     counts = check_counts(clicks, name)
     counts.check_data(check_data(data, "data"), name)
-    if not counts.n_clicks:
-        raise CounterrankError(f"{name}: none among {counts.n_sessions:,} sessions; expected some to learn from")
     return Pool(data, examinations(counts, rho, exam, beta))
 
 
