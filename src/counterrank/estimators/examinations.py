@@ -14,7 +14,7 @@ from counterrank.common.errors import CounterrankError
 from counterrank.estimators.affine import check_curve, check_line
 from counterrank.estimators.propensities import (
     check_propensities,
-    examined,
+    examined_times,
     logged_by_document,
     refuse_impossible,
     refuse_unseen,
@@ -79,16 +79,14 @@ def examinations(
         refuse_unseen(curve, base, counts)
     sessions = np.repeat(counts.sessions, np.diff(counts.offsets)).astype(np.float64)
     total = counts.by_document(counts.clicks)
-    by_trust = None if base is None else counts.by_document(counts.impressions * examined(base, counts.ranks))
-    times = None if curve is None else counts.by_document(counts.impressions * examined(curve, counts.ranks))
+    by_trust = None if base is None else examined_times(base, counts)
+    times = None if curve is None else examined_times(curve, counts)
     if rho is not None:
         given = check_propensities(rho, counts)
-        if curve is not None:
-            warn_if_apart(curve, given, counts)
+        if times is not None:
+            warn_if_apart(times, given, counts)
     elif is_logged:
         given = logged_by_document(counts, times)
-        if curve is not None and len(counts.policy_names) < 2:
-            warn_if_apart(curve, None, counts)
     else:
         assert times is not None
         given = np.minimum(times / np.maximum(sessions, 1.0), 1.0)

@@ -89,9 +89,12 @@ def logged_by_document(clicks: ClickCounts, times: FloatArray | None) -> FloatAr
     np.maximum.at(most, clicks.docs, propensities)
     np.minimum.at(least, clicks.docs, propensities)
     varied = most > least * (1.0 + _ROUNDING)
-    if not varied.any() and len(clicks.policy_names) < 2:
-        return most
     asked = np.maximum(np.repeat(clicks.sessions, np.diff(clicks.offsets)), 1)
+    if not varied.any() and len(clicks.policy_names) < 2:
+        if times is not None:  # of documents that had to be shown; others that were shown were so by luck
+            sure = asked * most >= _SURELY_SHOWN
+            warn_if_apart(np.where(sure, times, 0.0), np.where(sure, most, 0.0), clicks)
+        return most
     if times is not None:
         return np.minimum(times / asked, 1.0)
     if clicks.policies is not None and clicks.policy_sessions is not None:
@@ -125,24 +128,14 @@ def refuse_unseen(exam: Examination, beta: Examination | None, clicks: ClickCoun
         )
 
 
-def warn_if_apart(exam: Examination, rho: FloatArray | None, clicks: ClickCounts) -> None:
-    """Warn if the curve is not the one that the propensities were made with: R then does not cancel on average.
+def examined_times(exam: Examination, clicks: ClickCounts) -> FloatArray:
+    """How often each document was examined, by what was shown: the sum of P(examined | rank) over impressions."""
+    return clicks.by_document(clicks.impressions * examined(exam, clicks.ranks))
 
-    Arguments:
-        exam: the curve.
-        rho: by document; None for those logged, of which only documents count that had to be shown many times: others
-            that were shown were so by luck.
-        clicks: what was shown.
-    """
-    by_curve = clicks.by_document(clicks.impressions * examined(exam, clicks.ranks))
-    sessions = np.repeat(clicks.sessions, np.diff(clicks.offsets))
-    if rho is None:
-        by_rho = sessions * best_logged(clicks, logged_propensities(clicks))
-        sure = (by_curve > 0.0) & (by_rho >= _SURELY_SHOWN)
-        by_curve, by_rho = by_curve[sure], by_rho[sure]
-    else:
-        by_rho = sessions * rho
-    shown, expected = float(by_curve.sum()), float(by_rho.sum())
+
+def warn_if_apart(times: FloatArray, rho: FloatArray, clicks: ClickCounts) -> None:
+    """Warn if examinations by the curve are not those by rho, made with another: R then does not cancel on average."""
+    shown, expected = float(times.sum()), float((np.repeat(clicks.sessions, np.diff(clicks.offsets)) * rho).sum())
     if expected >= _FEWEST and abs(shown - expected) > _MOST_APART * expected:
         text = f"exam: by it {shown:,.0f} examinations are expected of what was shown, by rho {expected:,.0f}"
         warnings.warn(f"{text}; is rho made with this curve?", stacklevel=4)

@@ -14,7 +14,13 @@ from counterrank.data import RankingData
 from counterrank.data.ids import query_of
 from counterrank.estimators.affine import check_curve
 from counterrank.estimators.examinations import check_relevance
-from counterrank.estimators.propensities import examined, refuse_unseen, warn_if_apart
+from counterrank.estimators.propensities import (
+    examined,
+    examined_times,
+    logged_by_document,
+    refuse_unseen,
+    warn_if_apart,
+)
 from counterrank.estimators.relevance import fit_relevance
 
 METHODS = ("ips", "dr")
@@ -68,8 +74,11 @@ def foresee(method: Method, data: RankingData, clicks: ClickCounts, rho: FloatAr
     exam = _check_exam(method.exam, clicks)
     if method.relevance is None:
         return Foreseen(fit_relevance(data, clicks, rho, exam=exam).values, exam)
-    if rho is not None or len(clicks.policy_names) < 2:
-        warn_if_apart(exam, rho, clicks)
+    times = examined_times(exam, clicks)
+    if rho is None:
+        logged_by_document(clicks, times)  # warns if the curve is not that of the propensities
+    else:
+        warn_if_apart(times, rho, clicks)
     relevance = check_relevance(method.relevance, clicks.n_docs)
     outside = (relevance < 0.0) | (relevance > 1.0)
     if outside.any():

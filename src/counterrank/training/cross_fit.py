@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.checks import FloatArray, IntArray, make_generator
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, NothingToLearnError
 from counterrank.common.progress import progress, watched
 from counterrank.data import RankingData
 from counterrank.estimators.relevance import SATURATION, Relevance, relevance_of
@@ -74,6 +74,11 @@ def cross_fit(ranker: Ranker, pool: Pool, wanted: Sequence[Candidate], model: An
         for fold in range(n):
             rest, held = pool.part(np.flatnonzero(numbers != fold)), pool.part(np.flatnonzero(numbers == fold))
             rows = np.repeat(numbers == fold, pool.data.lengths)
+            if not rest.seen.clicks.any():
+                raise NothingToLearnError(
+                    "clicks: in so few queries that a fold holds all of them; expected some to learn from and some to "
+                    "judge by"
+                )
             relevance = relevance_of(rest.data, rest.seen, model, SATURATION, INNER_FOLDS, generator)
             likely = most_likely(rest.seen, relevance.values)
             judged[rows] = shrunk(held.seen, relevance.predict(held.data), likely)
