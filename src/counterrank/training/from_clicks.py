@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from counterrank.estimators.shrinkage import most_likely, shrunk
 from counterrank.evaluation import higher_is_better
 from counterrank.training.averaging import mean_ranker
 from counterrank.training.candidates import Candidate, candidates
-from counterrank.training.choice import Standing, one_of, standings
+from counterrank.training.choice import one_of, standings
 from counterrank.training.cross_fit import INNER_FOLDS, CrossFit, cross_fit, judge
 from counterrank.training.kinds import kind_of
 from counterrank.training.pool import Pool, examine, join
@@ -134,10 +134,18 @@ def fit_from_clicks(
         fitted = mean_ranker(kept, pool.data)
     else:
         chosen = one_of(parts, _usual(wanted))
-        ranks = [_only(standing, number == chosen) for number, standing in enumerate(ranks)]
+        ranks = [replace(standing, kept=number == chosen) for number, standing in enumerate(ranks)]
         fitted = _again(learner, pool, found, chosen, relevance, likely)
     tried = [
-        Tried(trial.candidate.estimator, trial.candidate.settings(likely), *_told(standing), str(trial.failure or ""))
+        Tried(
+            trial.candidate.estimator,
+            trial.candidate.settings(likely),
+            standing.value,
+            standing.behind,
+            standing.error,
+            standing.kept,
+            str(trial.failure or ""),
+        )
         for trial, standing in zip(found.trials, ranks, strict=True)
     ]
     best = min((each for each in tried if each.kept), key=lambda each: each.behind)
@@ -175,14 +183,6 @@ def _relevance(pool: Pool, regressor: Any, entropy: int) -> Relevance:
 def _usual(wanted: list[Candidate]) -> int:
     """Which candidate to take where nothing speaks for another: shrinkage, three times as strong as is likely."""
     return next((n for n, each in enumerate(wanted) if each.estimator == "shrinkage" and each.multiple == 3.0), 0)
-
-
-def _only(standing: Standing, kept: bool) -> Standing:
-    return Standing(standing.value, standing.behind, standing.error, kept)
-
-
-def _told(standing: Standing) -> tuple[float | None, float, float, bool]:
-    return standing.value, standing.behind, standing.error, standing.kept
 
 
 def _again(learner: Ranker, pool: Pool, found: CrossFit, chosen: int, relevance: Relevance, likely: float) -> Ranker:
