@@ -1,17 +1,22 @@
-"""Adding up click counts."""
+"""Click counts put together, mapped onto other data, and restricted to some policies."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from counterrank.clicks._cells import merge_cells
-from counterrank.clicks.displays import Displays, join_pages, merge_pages
+from counterrank.clicks.displays import Displays, join_pages, merge_pages, take_pages
+from counterrank.clicks.origin import Origin, content_sources, join_origins
 from counterrank.common.checks import IntArray
 from counterrank.common.errors import CounterrankError
+from counterrank.data import RankingData
+from counterrank.data.identity import identity
+from counterrank.data.ids import find_rows, query_of, query_of_rows
 
 if TYPE_CHECKING:
     from counterrank.clicks.counts import ClickCounts
@@ -19,6 +24,17 @@ if TYPE_CHECKING:
 
 def concat(parts: Sequence[ClickCounts]) -> ClickCounts:
     """See `ClickCounts.concat`."""
+    found = add_up(parts)
+    return replace(found, origin=join_origins([origin_of(part) for part in parts]))
+
+
+def origin_of(clicks: ClickCounts) -> Origin:
+    """See `ClickCounts.where_from`."""
+    return Origin(content_sources(clicks)) if clicks.origin is None else clicks.origin
+
+
+def add_up(parts: Sequence[ClickCounts]) -> ClickCounts:
+    """`concat` of counts that nobody will ask where they come from: sessions that were simulated piece by piece."""
     from counterrank.clicks.counts import ClickCounts, check_counts
 
     if not isinstance(parts, Sequence):
@@ -29,7 +45,10 @@ def concat(parts: Sequence[ClickCounts]) -> ClickCounts:
     first = given[0]
     for i, part in enumerate(given):
         if part.identity != first.identity:
-            raise CounterrankError(f"clicks {i}: counted against other data than clicks 0; expected the same data")
+            raise CounterrankError(
+                f"clicks {i}: counted against other data than clicks 0; expected the same data (align(data) maps "
+                "counts onto data that has grown)"
+            )
         for name in ("propensities", "displays"):
             if (getattr(part, name) is None) != (getattr(first, name) is None):
                 raise CounterrankError(f"clicks {i}: {name} kept in some parts and not in others; expected all or none")
@@ -49,10 +68,156 @@ def concat(parts: Sequence[ClickCounts]) -> ClickCounts:
         policies=cells[2] if named else None,
         policy_names=names if named else (),
         policy_sessions=_policy_sessions(given, names) if named else None,
-        displays=_displays(given),
+        displays=_displays(given, names),
         unexaminable=_unexaminable(given),
         examination=first.examination if all(part.examination == first.examination for part in given) else None,
+        query_ids=first.query_ids,
+        doc_ids=first.doc_ids,
     )
+
+
+def align(clicks: ClickCounts, data: RankingData) -> ClickCounts:
+    """See `ClickCounts.align`."""
+    if not isinstance(data, RankingData):
+        raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
+    if clicks.query_ids is None or clicks.doc_ids is None:
+        raise CounterrankError(
+            "clicks: hold no ids of queries and documents (counted by version 0.1); count the log again to align them"
+        )
+    queries = find_rows(clicks.query_ids, data.query_ids)
+    missing = (queries < 0) & (clicks.sessions > 0)
+    if missing.any():
+        raise CounterrankError(
+            f"data: lacks {np.count_nonzero(missing):,} of the queries that were asked, such as "
+            f"{clicks.query_ids[np.argmax(missing)]!s}; expected data with all of them"
+        )
+    used = np.unique(np.concatenate((clicks.docs, _rows_of(clicks.unexaminable))))
+    owners = query_of(used, clicks.offsets)
+    rows = np.full(clicks.n_docs, -1)
+    rows[used] = find_rows(clicks.doc_ids[used], data.doc_ids, queries[owners], data.offsets)
+    missing = rows[clicks.docs] < 0
+    if missing.any():
+        doc = clicks.docs[np.argmax(missing)]
+        raise CounterrankError(
+            f"data: lacks {len(np.unique(clicks.docs[missing])):,} of the documents that were shown, such as "
+            f"{clicks.doc_ids[doc]!s} of query {clicks.query_ids[query_of(doc, clicks.offsets)]!s}; expected data with "
+            "all of them"
+        )
+    known = np.flatnonzero(queries >= 0)
+    docs = rows[clicks.docs]
+    order = np.lexsort(
+        [column for column in (clicks.propensities, clicks.policies) if column is not None] + [clicks.ranks, docs]
+    )
+
+    def by_query(sessions: IntArray) -> IntArray:
+        found = np.zeros((*sessions.shape[:-1], data.n_queries), np.int64)
+        found[..., queries[known]] = sessions[..., known]
+        return found
+
+    return replace(
+        clicks,
+        identity=identity(data),
+        offsets=data.offsets,
+        sessions=by_query(clicks.sessions),
+        docs=docs[order],
+        ranks=clicks.ranks[order],
+        impressions=clicks.impressions[order],
+        clicks=clicks.clicks[order],
+        propensities=None if clicks.propensities is None else clicks.propensities[order],
+        policies=None if clicks.policies is None else clicks.policies[order],
+        policy_sessions=None if clicks.policy_sessions is None else by_query(clicks.policy_sessions),
+        displays=None if clicks.displays is None else _moved_pages(clicks.displays, rows, data),
+        unexaminable=_moved_unexaminable(clicks, rows, queries, data),
+        query_ids=data.query_ids,
+        doc_ids=data.doc_ids,
+        origin=origin_of(clicks),
+    )
+
+
+def _rows_of(rows: IntArray | None) -> IntArray:
+    return np.empty(0, np.int64) if rows is None else rows
+
+
+def _moved_pages(pages: Displays, rows: IntArray, data: RankingData) -> Displays:
+    return merge_pages(data.offsets, replace(pages, docs=rows[pages.docs]))
+
+
+def _moved_unexaminable(clicks: ClickCounts, rows: IntArray, queries: IntArray, data: RankingData) -> IntArray | None:
+    """Documents that could not be examined, those among them that were no candidates yet."""
+    if clicks.unexaminable is None or clicks.doc_ids is None:
+        return None
+    own = np.flatnonzero(queries[query_of_rows(clicks.offsets)] >= 0)
+    owners = queries[query_of(own, clicks.offsets)]
+    candidates = find_rows(clicks.doc_ids[own], data.doc_ids, owners, data.offsets)
+    new = np.ones(data.n_docs, np.bool_)
+    new[candidates[candidates >= 0]] = False
+    hidden = rows[clicks.unexaminable]
+    new[hidden[hidden >= 0]] = True
+    return np.flatnonzero(new)
+
+
+def only_policies(clicks: ClickCounts, names: Sequence[str]) -> ClickCounts:
+    """See `ClickCounts.only_policies`."""
+    wanted = check_policy_names(names)
+    if clicks.policies is None or clicks.policy_sessions is None:
+        raise CounterrankError(
+            f"only_policies={list(wanted)}: these clicks name no policies; expected a log with the column policy"
+        )
+    for name in wanted:
+        if name not in clicks.policy_names:
+            raise CounterrankError(
+                f"only_policies: {name!r} is not in the log; expected some of "
+                f"{', '.join(map(repr, clicks.policy_names))}"
+            )
+    kept = [i for i, name in enumerate(clicks.policy_names) if name in wanted]
+    number = np.full(len(clicks.policy_names), -1)
+    number[kept] = np.arange(len(kept))
+    own = number[clicks.policies] >= 0
+    sessions = clicks.policy_sessions[kept]
+    chosen = tuple(clicks.policy_names[i] for i in kept)
+    everything = len(kept) == len(clicks.policy_names)
+    return replace(
+        clicks,
+        sessions=sessions.sum(axis=0),
+        docs=clicks.docs[own],
+        ranks=clicks.ranks[own],
+        impressions=clicks.impressions[own],
+        clicks=clicks.clicks[own],
+        propensities=None if clicks.propensities is None else clicks.propensities[own],
+        policies=number[clicks.policies[own]],
+        policy_names=chosen,
+        policy_sessions=sessions,
+        displays=clicks.displays if everything else _pages_of_policies(clicks.displays, number),
+        unexaminable=clicks.unexaminable if everything else None,  # of all policies together
+        origin=origin_of(clicks).of_policies(chosen),
+    )
+
+
+def check_policy_names(names: Any) -> tuple[str, ...]:
+    """Names of policies, each once.
+
+    >>> check_policy_names(["v2"])
+    ('v2',)
+    """
+    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
+        raise CounterrankError(f"only_policies={names!r}: expected a list of names, such as ['v2']")
+    for name in names:
+        if not isinstance(name, str):
+            raise CounterrankError(f"only_policies={names!r}: {name!r} is not a name; expected texts, such as ['v2']")
+    return tuple(dict.fromkeys(names))
+
+
+def _pages_of_policies(pages: Displays | None, number: IntArray) -> Displays | None:
+    """The pages of some policies, which get new numbers."""
+    if pages is None:
+        return None
+    if pages.policies is None:
+        raise CounterrankError(
+            "only_policies: the displayed pages were kept without the policy that showed them (by version 0.1); count "
+            "the log again"
+        )
+    kept = take_pages(pages, np.flatnonzero(number[pages.policies] >= 0))
+    return replace(kept, policies=number[pages.policies[number[pages.policies] >= 0]])
 
 
 def _merged(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -95,6 +260,14 @@ def _unexaminable(parts: Sequence[ClickCounts]) -> IntArray | None:
     return reduce(np.intersect1d, known) if len(known) == len(parts) else None
 
 
-def _displays(parts: Sequence[ClickCounts]) -> Displays | None:
-    kept = [part.displays for part in parts if part.displays is not None]
+def _displays(parts: Sequence[ClickCounts], names: tuple[str, ...]) -> Displays | None:
+    """The pages of all parts; those of a part without names belong to its only policy, if others have names."""
+    kept = []
+    for part in parts:
+        if part.displays is not None:
+            number = np.array([names.index(name) for name in _names(part)])
+            old = part.displays.policies
+            if old is None and len(number) == 1:
+                old = np.zeros(part.displays.n_pages, np.int64)
+            kept.append(replace(part.displays, policies=None if names == ("",) or old is None else number[old]))
     return merge_pages(parts[0].offsets, join_pages(kept)) if kept else None

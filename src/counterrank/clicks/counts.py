@@ -7,10 +7,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterrank.clicks import _counts
 from counterrank.clicks.displays import Displays
 from counterrank.clicks.examination import Examination
+from counterrank.clicks.origin import Origin
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike
@@ -44,6 +46,8 @@ class ClickCounts:
         displays: the distinct pages with their sessions and clicks; None if they were not kept.
         examination: the curve the clicks were made with, where that is known (they were simulated).
         unexaminable: the documents that no page of the policy lets anyone examine, in order, where that is known.
+        query_ids, doc_ids: the ids of that data, for `align`; None in folders written by version 0.1.
+        origin: the logs it was counted from; None for counts that were made by hand or simulated.
     """
 
     identity: str
@@ -60,6 +64,9 @@ class ClickCounts:
     displays: Displays | None = None
     examination: Examination | None = None
     unexaminable: IntArray | None = None
+    query_ids: NDArray[Any] | None = None
+    doc_ids: NDArray[Any] | None = None
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -122,8 +129,33 @@ class ClickCounts:
         if identity(data) != self.identity:
             raise CounterrankError(
                 f"{name}: counted against other data, of {self.n_queries:,} queries and {self.n_docs:,} documents; "
-                f"expected clicks on this data, of {data.n_queries:,} and {data.n_docs:,}, in the same order"
+                f"expected clicks on this data, of {data.n_queries:,} and {data.n_docs:,}, in the same order "
+                "(align(data) maps counts onto data that has grown)"
             )
+
+    def where_from(self) -> Origin:
+        """The logs it was counted from; of counts without any, their content."""
+        return _counts.origin_of(self)
+
+    def align(self, data: RankingData) -> ClickCounts:
+        """The same counts for other data, by the ids of queries and documents.
+
+        The data must have every query that was asked and every document that was shown; it may have more of both, in
+        any order. Counts of successive deployments over data that grew can so be put together with `concat`.
+
+        >>> from counterrank.data.identity import identity
+        >>> old, new = RankingData([[0.0]], [0, 1], doc_ids=["b"]), RankingData([[1.0], [0.0]], [0, 2], doc_ids=[*"ab"])
+        >>> one = np.array([1])
+        >>> ids = {"query_ids": old.query_ids, "doc_ids": old.doc_ids}
+        >>> counts = ClickCounts(identity(old), old.offsets, one, np.array([0]), one, one, one, **ids)
+        >>> counts.align(new).docs.tolist()
+        [1]
+        """
+        return _counts.align(self, data)
+
+    def only_policies(self, names: Sequence[str]) -> ClickCounts:
+        """The sessions of some policies, by their names in the log."""
+        return _counts.only_policies(self, names)
 
     @staticmethod
     def concat(parts: Sequence[ClickCounts]) -> ClickCounts:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.displays import Displays
 from counterrank.clicks.examination import from_description
+from counterrank.clicks.origin import Origin
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
 
@@ -31,6 +32,7 @@ def save_counts(clicks: ClickCounts, path: PathLike) -> None:
         "clicks": clicks.n_clicks,
         "displays": clicks.displays is not None,
         "unexaminable": clicks.unexaminable is not None,
+        "origin": clicks.where_from().describe(),
     }
     cells: dict[str, Any] = {
         "doc": clicks.docs,
@@ -43,16 +45,22 @@ def save_counts(clicks: ClickCounts, path: PathLike) -> None:
     if clicks.policies is not None:
         cells["policy"] = clicks.policies
     queries: dict[str, Any] = {"documents": np.diff(clicks.offsets), "sessions": clicks.sessions}
+    documents: dict[str, Any] = {}
+    if clicks.query_ids is not None and clicks.doc_ids is not None:
+        queries["query_id"], documents["doc_id"] = clicks.query_ids, clicks.doc_ids
     if clicks.policy_sessions is not None:
         queries |= {f"sessions_{i}": row for i, row in enumerate(clicks.policy_sessions)}
     with atomic_folder(path, MARKER, PARTS) as folder:
         _write(folder / "cells.parquet", cells)
         _write(folder / "queries.parquet", queries)
+        if documents:
+            _write(folder / "documents.parquet", documents)
         if clicks.unexaminable is not None:
             _write(folder / "unexaminable.parquet", {"doc": clicks.unexaminable})
         if clicks.displays is not None:
             pages = clicks.displays
-            _write(folder / "pages.parquet", {"documents": np.diff(pages.offsets), "sessions": pages.sessions})
+            shown = {"documents": np.diff(pages.offsets), "sessions": pages.sessions}
+            _write(folder / "pages.parquet", shown if pages.policies is None else shown | {"policy": pages.policies})
             _write(folder / "places.parquet", {"doc": pages.docs, "clicks": pages.clicks})
         (folder / MARKER).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
@@ -65,7 +73,8 @@ def load_counts(path: PathLike) -> ClickCounts:
         cells, queries = _read(folder / "cells.parquet"), _read(folder / "queries.parquet")
         offsets = _offsets(queries["documents"], folder / "queries.parquet")
         names = tuple(str(name) for name in content["policy_names"])
-        described = content["examination"]
+        described, origin = content["examination"], content.get("origin")  # version 0.1 wrote no origin
+        doc_ids = _read(folder / "documents.parquet")["doc_id"] if "query_id" in queries else None
         policies = cells["policy"] if names else None
         clicks = ClickCounts(
             identity=str(content["identity"]),
@@ -82,6 +91,9 @@ def load_counts(path: PathLike) -> ClickCounts:
             displays=_read_displays(folder) if content["displays"] else None,
             unexaminable=_read(folder / "unexaminable.parquet")["doc"] if content["unexaminable"] else None,
             examination=None if described is None else from_description(described),
+            query_ids=queries.get("query_id"),
+            doc_ids=doc_ids,
+            origin=None if origin is None else Origin.from_description(origin),
         )
     except CounterrankError:
         raise
@@ -96,7 +108,7 @@ def _read_displays(folder: Path) -> Displays:
     offsets = _offsets(pages["documents"], folder / "pages.parquet")
     if offsets[-1] != len(places["doc"]):
         raise DataError(f"{folder}: pages of {offsets[-1]:,} places, but {len(places['doc']):,} are there; damaged")
-    return Displays(offsets, places["doc"], pages["sessions"], places["clicks"])
+    return Displays(offsets, places["doc"], pages["sessions"], places["clicks"], pages.get("policy"))
 
 
 def _check(clicks: ClickCounts, path: PathLike) -> None:
@@ -111,6 +123,10 @@ def _check(clicks: ClickCounts, path: PathLike) -> None:
         columns.append(("policy", clicks.policies, 0, len(clicks.policy_names) - 1))
     if clicks.displays is not None:
         columns.append(("page's doc", clicks.displays.docs, 0, n - 1))
+        if clicks.displays.policies is not None:
+            columns.append(("page's policy", clicks.displays.policies, 0, len(clicks.policy_names) - 1))
+    if clicks.doc_ids is not None and (len(clicks.doc_ids) != n):
+        raise DataError(f"{path}: {len(clicks.doc_ids):,} ids for {n:,} documents; the folder is damaged")
     if clicks.unexaminable is not None:
         columns.append(("unexaminable doc", clicks.unexaminable, 0, n - 1))
     for name, values, low, high in columns:
@@ -149,10 +165,13 @@ def _read(file: Path) -> dict[str, NDArray[Any]]:
         table = pq.read_table(file)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{file}: not a Parquet file that can be read ({' '.join(str(error).split())})") from None
-    columns = {}
+    columns: dict[str, NDArray[Any]] = {}
     for name in table.column_names:
         kind = np.float64 if name == "propensity" else np.int64
         column = table[name]
+        if name in ("query_id", "doc_id") and not column.null_count and pa.types.is_string(column.type):
+            columns[name] = column.to_numpy().astype(np.str_)
+            continue
         if column.null_count or column.type != pa.from_numpy_dtype(kind):
             raise DataError(f"{file}: column {name!r} has type {column.type} or nulls; the file is damaged")
         columns[name] = np.array(column.to_numpy(), dtype=kind)

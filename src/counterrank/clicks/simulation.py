@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.clicks._counts import add_up
 from counterrank.clicks.click_models import ClickModel, trust_bias
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.log_writer import write_log
@@ -109,12 +110,12 @@ def _all_of(users: Users, sessions: int, key: np.uint64, displays: bool, advance
         size = min(_BLOCK, sessions - begin)
         parts = _with(parts, users.all_at_once(size, derive_key(key, number), displays))
         advance(size)
-    return ClickCounts.concat(parts)
+    return add_up(parts)
 
 
 def _with(parts: list[ClickCounts], part: ClickCounts) -> list[ClickCounts]:
     """One part more; many of them are added up, so that they do not fill the memory."""
-    return [ClickCounts.concat([*parts, part])] if len(parts) >= _PARTS else [*parts, part]
+    return [add_up([*parts, part])] if len(parts) >= _PARTS else [*parts, part]
 
 
 def _until(users: Users, clicks: int, key: np.uint64, displays: bool, advance: Any) -> ClickCounts:
@@ -132,7 +133,7 @@ def _until(users: Users, clicks: int, key: np.uint64, displays: bool, advance: A
         size = _safe_block(users, clicks - seen, known, seen, shown)
         block_key = derive_key(key, number)
         if size < _FEW:
-            return ClickCounts.concat(_with(parts, users.one_by_one(clicks - seen, block_key, displays, advance)))
+            return add_up(_with(parts, users.one_by_one(clicks - seen, block_key, displays, advance)))
         part = users.all_at_once(size, block_key, displays)
         if part.n_clicks >= clicks - seen:  # once in 1e15 times
             raise CounterrankError("clicks: a block of sessions went beyond them by sheer luck; use another seed")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks import _simulation
+from counterrank.clicks._counts import add_up
 from counterrank.clicks._pages import offsets_of
 from counterrank.clicks.click_models import ClickModel
 from counterrank.clicks.counts import ClickCounts
@@ -160,7 +161,7 @@ class Users:
             enough = int(np.searchsorted(total, clicks - seen)) + 1
             parts.append(self.count(drawn.first(min(enough, size)), displays))
             if enough <= size:
-                return ClickCounts.concat(parts)
+                return add_up(parts)
             seen, begin = seen + int(total[-1]), begin + size
             if seen == 0 and begin > _PATIENCE:
                 raise CounterrankError(f"clicks: none in {begin:,} sessions; expected pages that can be clicked")
@@ -193,7 +194,7 @@ class Users:
             self.count(self.answer(queries[begin : begin + _CHUNK], key, begin), displays)
             for begin in range(0, len(queries), _CHUNK)
         ]
-        return ClickCounts.concat(parts)
+        return add_up(parts)
 
     def count(self, sessions: Sessions, displays: bool) -> ClickCounts:
         """Add up sessions."""
@@ -220,6 +221,8 @@ class Users:
             clicks=cells[3],
             displays=displays,
             examination=self.exam,
+            query_ids=self.data.query_ids,
+            doc_ids=self.data.doc_ids,
         )
 
     def finished(self, counts: ClickCounts, propensities: bool, policy_name: str | None) -> ClickCounts:
@@ -228,8 +231,12 @@ class Users:
             rho = self.propensity()
             counts = replace(counts, propensities=rho[counts.docs], unexaminable=np.flatnonzero(rho == 0.0))
         if policy_name is not None:
+            pages = counts.displays
+            if pages is not None:
+                pages = replace(pages, policies=np.zeros(pages.n_pages, np.int64))
             counts = replace(
                 counts,
+                displays=pages,
                 policies=np.zeros(len(counts.docs), np.int64),
                 policy_names=(policy_name,),
                 policy_sessions=counts.sessions[None],

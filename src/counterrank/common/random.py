@@ -44,7 +44,8 @@ def derive_key(key: np.uint64, index: int) -> np.uint64:
 
 
 @exact_kernel
-def _mixed(z: np.uint64) -> np.uint64:
+def mixed(z: np.uint64) -> np.uint64:
+    """All bits of a word spread over all bits of the result, one to one (the finaliser of SplitMix64)."""
     z = (z ^ (z >> _S30)) * _MIX_1
     z = (z ^ (z >> _S27)) * _MIX_2
     return z ^ (z >> _S31)
@@ -59,7 +60,7 @@ def start_stream(state: Array, key: np.uint64, index: int) -> None:
     >>> 0.0 < uniform(state) < 1.0
     True
     """
-    state[0] = _mixed(_mixed(np.uint64(key) + _GOLDEN) ^ (np.uint64(index) * _MIX_2 + _MIX_1))
+    state[0] = mixed(mixed(np.uint64(key) + _GOLDEN) ^ (np.uint64(index) * _MIX_2 + _MIX_1))
 
 
 @exact_kernel
@@ -71,7 +72,7 @@ def uniform(state: Array) -> float:
     0.883311
     """
     state[0] += _GOLDEN
-    return (float(_mixed(state[0]) >> _S11) + 0.5) * 2.0**-53
+    return (float(mixed(state[0]) >> _S11) + 0.5) * 2.0**-53
 
 
 @exact_kernel

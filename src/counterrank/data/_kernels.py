@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.random import mixed
 
 _LARGEST = np.finfo(np.float32).max
 
@@ -78,3 +79,38 @@ def first_query_with_repeat(first: int, last: int, offsets: Array, codes: Array)
             if ordered[i] == ordered[i - 1]:
                 return q
     return -1
+
+
+@exact_kernel
+def hash_texts(first: int, last: int, letters: Array, out: Array) -> None:
+    """A hash of each row of code points; trailing zeros do not count, since they only pad shorter texts."""
+    for row in range(first, last):
+        found = np.uint64(0)
+        for place in range(letters.shape[1]):
+            if letters[row, place]:
+                found = mixed(found + (np.uint64(place) << np.uint64(32)) + np.uint64(letters[row, place]))
+        out[row] = found
+
+
+@exact_kernel
+def hash_queries(
+    first: int, last: int, offsets: Array, bits: Array, factors: Array, documents: Array, queries: Array, out: Array
+) -> None:
+    """A hash of each query: its own id, and the ids and feature values of its documents in whatever order.
+
+    Arguments:
+        first, last, offsets: the queries.
+        bits: the features as whole numbers of 32 bits; zeros do not count, with either sign.
+        factors: an odd number for each feature.
+        documents, queries: hashes of the ids.
+        out: gets the hash of each query.
+    """
+    for q in range(first, last):
+        total = np.uint64(0)
+        for row in range(offsets[q], offsets[q + 1]):
+            values = np.uint64(0)
+            for f in range(len(factors)):
+                word = np.uint64(bits[row, f])
+                values += factors[f] * (word if word != np.uint64(0x80000000) else np.uint64(0))
+            total += mixed(documents[row] ^ mixed(values))
+        out[q] = mixed(total + queries[q])

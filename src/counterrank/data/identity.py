@@ -1,4 +1,4 @@
-"""Which data something was counted against: a digest of its queries and documents, in their order."""
+"""Which data something was counted against or learned from: a digest of all of it, and a key for each query."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.common.hash_sample import HashArray
+from counterrank.common.parallel import for_queries, for_range
+from counterrank.common.random import mixed
+from counterrank.data import _kernels
 from counterrank.data.ranking_data import RankingData
 
 
@@ -21,6 +25,43 @@ def identity(data: RankingData) -> str:
     False
     """
     return digest_of(data.offsets, data.query_ids, data.doc_ids)
+
+
+def query_keys(data: RankingData) -> HashArray:
+    """A 64-bit key of each query, from its id, the ids of its documents and their features.
+
+    Equal ids in different data have different keys. The order of documents and columns of zeros behind the last feature
+    do not matter. Made once for each data.
+
+    >>> data = RankingData([[1.0], [3.0], [2.0]], [0, 2, 3])
+    >>> wide, other = data.widened(2), RankingData([[1.0], [4.0], [2.0]], [0, 2, 3])
+    >>> (query_keys(wide) == query_keys(data)).tolist(), (query_keys(other) == query_keys(data)).tolist()
+    ([True, True], [False, True])
+    """
+    keys: HashArray = data._remembered("query_keys", _query_keys)
+    return keys
+
+
+def _query_keys(data: RankingData) -> HashArray:
+    factors: HashArray = np.array([mixed(np.uint64(f + 1)) | np.uint64(1) for f in range(data.n_features)], np.uint64)
+    keys: HashArray = np.empty(data.n_queries, np.uint64)
+    documents, queries = hash_ids(data.doc_ids), hash_ids(data.query_ids)
+    for_queries(_kernels.hash_queries, data.offsets, data.features.view(np.uint32), factors, documents, queries, keys)
+    keys.flags.writeable = False
+    return keys
+
+
+def hash_ids(ids: NDArray[Any]) -> HashArray:
+    """A 64-bit hash of each id.
+
+    >>> bool(hash_ids(np.array(["a"]))[0] == hash_ids(np.array(["a", "longer"]))[0])
+    True
+    """
+    words = np.ascontiguousarray(ids if ids.dtype.kind == "U" else ids.astype(np.int64))
+    letters = words.view(np.uint32).reshape(len(ids), ids.dtype.itemsize // 4)
+    found: HashArray = np.empty(len(ids), np.uint64)
+    for_range(_kernels.hash_texts, len(ids), letters, found)
+    return found
 
 
 def digest_of(offsets: NDArray[np.int64], *columns: NDArray[Any]) -> str:

@@ -106,7 +106,7 @@ class _LetorFile:
         first = np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1))
         query_ids = read_ids(self.text, begin[first], end[first])
         doc_ids = self._doc_ids(offsets, rows, query_ids)
-        return RankingData._trusted(features, offsets, labels, query_ids, doc_ids)
+        return RankingData._trusted(features, offsets, labels, query_ids, doc_ids, str(self.path))
 
     def _cuts(self) -> list[int]:
         """Where the text is cut into pieces, always behind a line."""

@@ -122,7 +122,7 @@ class _Reader:
         self._check_unique(doc_ids, query_ids, offsets, rows)
         labels = _placed(self._labels(), rows) if "label" in self.schema.names else None
         # all is checked by here, with the rows of the file at hand
-        return RankingData._trusted(self._features(rows), offsets, labels, query_ids, doc_ids)
+        return RankingData._trusted(self._features(rows), offsets, labels, query_ids, doc_ids, str(self.path))
 
     def _check_unique(self, doc_ids: NDArray[Any], query_ids: NDArray[Any], offsets: IntArray, rows: IntArray) -> None:
         repeat = first_repeat_in_query(doc_ids, offsets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,13 +43,15 @@ class RankingData:
     [0, 1, 0]
     """
 
-    __slots__ = ("_doc_ids", "_features", "_labels", "_offsets", "_query_ids")
+    __slots__ = ("_doc_ids", "_features", "_labels", "_memory", "_offsets", "_query_ids", "_source")
 
     _features: Float32Array
     _offsets: IntArray
     _labels: Float32Array | None
     _query_ids: NDArray[Any]
     _doc_ids: NDArray[Any]
+    _source: str | None
+    _memory: dict[str, Any]
 
     def __init__(
         self,
@@ -89,7 +92,10 @@ class RankingData:
         labels: Float32Array | None,
         query_ids: NDArray[Any],
         doc_ids: NDArray[Any],
+        source: str | None = None,
     ) -> None:
+        object.__setattr__(self, "_source", source)
+        object.__setattr__(self, "_memory", {})
         arrays = (
             ("_features", features),
             ("_offsets", offsets),
@@ -108,15 +114,16 @@ class RankingData:
         labels: Float32Array | None,
         query_ids: NDArray[Any],
         doc_ids: NDArray[Any],
+        source: str | None = None,
     ) -> RankingData:
         """From arrays that are known to be right (made by this package from checked ones)."""
         data = cls.__new__(cls)
-        data._set(features, offsets, labels, query_ids, doc_ids)
+        data._set(features, offsets, labels, query_ids, doc_ids, source)
         return data
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arrays = (self._features, self._offsets, self._labels, self._query_ids, self._doc_ids)
-        return RankingData._trusted, arrays
+        parts = (self._features, self._offsets, self._labels, self._query_ids, self._doc_ids, self._source)
+        return RankingData._trusted, parts
 
     def __copy__(self) -> RankingData:
         return self  # nothing in it can change
@@ -148,6 +155,17 @@ class RankingData:
     def doc_ids(self) -> NDArray[Any]:
         """The id of each document, int64 or strings."""
         return self._doc_ids
+
+    @property
+    def source(self) -> str | None:
+        """The file it was read from, or how it was made; None where that is not known."""
+        return self._source
+
+    def _remembered(self, name: str, make: Callable[[RankingData], Any]) -> Any:
+        """What `make` computes from this data, computed once: nothing in it can change."""
+        if name not in self._memory:
+            self._memory[name] = make(self)
+        return self._memory[name]
 
     @property
     def n_queries(self) -> int:
@@ -193,13 +211,17 @@ class RankingData:
         lengths = self.lengths[index]
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         rows = np.arange(offsets[-1]) + np.repeat(self._offsets[:-1][index] - offsets[:-1], lengths)
-        return RankingData._trusted(
+        chosen = RankingData._trusted(
             self._features[rows],
             offsets,
             None if self._labels is None else self._labels[rows],
             self._query_ids[index],
             self._doc_ids[rows],
+            self._source,
         )
+        if "query_keys" in self._memory:
+            chosen._memory["query_keys"] = self._memory["query_keys"][index]
+        return chosen
 
     def normalized(self) -> RankingData:
         """Every feature scaled to [0, 1] within each query; features constant in a query become 0.
@@ -209,7 +231,7 @@ class RankingData:
         """
         scaled = np.empty_like(self._features)
         for_queries(_kernels.scale_queries, self._offsets, self._features, scaled)
-        return RankingData._trusted(scaled, self._offsets, self._labels, self._query_ids, self._doc_ids)
+        return RankingData._trusted(scaled, self._offsets, self._labels, self._query_ids, self._doc_ids, self._source)
 
     def widened(self, n_features: int) -> RankingData:
         """The same with columns of zeros behind its own, up to `n_features`; itself if it has that many.
@@ -223,7 +245,7 @@ class RankingData:
             return self
         wide = np.zeros((self.n_docs, n_features), np.float32)
         wide[:, : self.n_features] = self._features
-        return RankingData._trusted(wide, self._offsets, self._labels, self._query_ids, self._doc_ids)
+        return RankingData._trusted(wide, self._offsets, self._labels, self._query_ids, self._doc_ids, self._source)
 
     def equals(self, other: object) -> bool:
         """Whether the other is ranking data with the same features, offsets, labels and ids.

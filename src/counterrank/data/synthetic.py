@@ -97,7 +97,7 @@ def _make(shape: str, first_query: int, n_queries: int, key: np.uint64, threads:
     with progress(f"making {n_queries:,} queries"):
         for_queries(fill, offsets, key, first_query, world.THRESHOLDS, *tables, features, labels, threads=threads)
     query_ids = np.arange(first_query, first_query + n_queries)
-    return RankingData._trusted(features, offsets, labels, query_ids, place_in_query(offsets))
+    return RankingData._trusted(features, offsets, labels, query_ids, place_in_query(offsets), f"synthetic:{shape}")
 
 
 def _draw_offsets(key: np.uint64, first_query: int, n_queries: int, spread: tuple[Any, ...]) -> IntArray:

@@ -1,0 +1,147 @@
+"""Where clicks come from, and whether two sets of clicks have sessions in common."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from counterrank.common.hash_sample import HashSample
+
+if TYPE_CHECKING:
+    from counterrank.clicks.counts import ClickCounts
+
+SAMPLE_SIZE = 4096  # sessions of each source that counts keep the hashes of
+
+
+class Source(NamedTuple):
+    """The clicks of one policy in one log.
+
+    Attributes:
+        policy: its name in the log, "" if it has none.
+        sessions: how many there were.
+        content: a digest of all counts, so that the same clicks are known again where session ids are gone.
+        sample: of the sessions, by hashes of their id and first document; None where there are no session ids.
+    """
+
+    policy: str
+    sessions: int
+    content: str
+    sample: HashSample | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where clicks come from.
+
+    Attributes:
+        sources: one for each log and policy.
+        paths: the logs or folders, where they were read from any.
+        first, last: the earliest and latest timestamp of the logs, as ISO 8601; None where that is not known.
+    """
+
+    sources: tuple[Source, ...] = ()
+    paths: tuple[str, ...] = ()
+    first: str | None = None
+    last: str | None = None
+
+    def reduced(self, size: int) -> Origin:
+        """The same with smaller samples, so many sessions of all sources together."""
+        each = max(1, size // max(len(self.sources), 1))
+        kept = [source._replace(sample=source.sample and source.sample.reduced(each)) for source in self.sources]
+        return replace(self, sources=tuple(kept))
+
+    def of_policies(self, names: Sequence[str]) -> Origin:
+        """The sources of some policies."""
+        return replace(self, sources=tuple(source for source in self.sources if source.policy in names))
+
+    def describe(self) -> dict[str, Any]:
+        """The origin as JSON can hold it."""
+        sources = [
+            {
+                "policy": source.policy,
+                "sessions": source.sessions,
+                "content": source.content,
+                "sample": None if source.sample is None else source.sample.describe(),
+            }
+            for source in self.sources
+        ]
+        return {"paths": list(self.paths), "first": self.first, "last": self.last, "sources": sources}
+
+    @classmethod
+    def from_description(cls, content: dict[str, Any]) -> Origin:
+        """What `describe` wrote.
+
+        >>> origin = Origin((Source("v1", 10, "abc", HashSample.of([5, 7])),), ("log.csv",))
+        >>> Origin.from_description(origin.describe()).describe() == origin.describe()
+        True
+        """
+        sources = tuple(
+            Source(
+                str(each["policy"]),
+                int(each["sessions"]),
+                str(each["content"]),
+                None if each["sample"] is None else HashSample.from_description(each["sample"]),
+            )
+            for each in content["sources"]
+        )
+        return cls(sources, tuple(map(str, content["paths"])), content["first"], content["last"])
+
+
+def join_origins(origins: Sequence[Origin]) -> Origin:
+    """The origin of clicks that were put together.
+
+    >>> join_origins([Origin(paths=("a",), first="2026-01-02"), Origin(paths=("b",), first="2026-01-01")]).paths
+    ('a', 'b')
+    """
+    return Origin(
+        tuple(source for origin in origins for source in origin.sources),
+        tuple(dict.fromkeys(path for origin in origins for path in origin.paths)),
+        min((origin.first for origin in origins if origin.first is not None), default=None),
+        max((origin.last for origin in origins if origin.last is not None), default=None),
+    )
+
+
+def shared_sessions(clicks: Origin, earlier: Origin) -> float:
+    """The share of the sessions of `clicks` that are among the earlier ones too, as far as can be told.
+
+    Sessions are the same if their hashes are; where there are no session ids, if all counts of their source are.
+
+    >>> monday, week = HashSample.of([5, 7]), HashSample.of([5, 6, 7, 8])
+    >>> shared_sessions(Origin((Source("", 4, "x", week),)), Origin((Source("", 2, "y", monday),)))
+    0.5
+    >>> shared_sessions(Origin((Source("", 4, "x"),)), Origin((Source("", 4, "x"),)))
+    1.0
+    """
+    total = sum(source.sessions for source in clicks.sources)
+    same = {source.content for source in earlier.sources}
+    shared = 0.0
+    for source in clicks.sources:
+        share = float(source.content in same)
+        if source.sample is not None:
+            own = source.sample
+            share = max(share, sum(own.share_in(each.sample) for each in earlier.sources if each.sample is not None))
+        shared += min(share, 1.0) * source.sessions
+    return shared / total if total else 0.0
+
+
+def content_sources(clicks: ClickCounts) -> tuple[Source, ...]:
+    """The sources of counts that come from one log, known by their content alone."""
+    if clicks.policies is None or clicks.policy_sessions is None:
+        return (Source("", clicks.n_sessions, _digest(clicks, clicks.sessions, slice(None))),)
+    return tuple(
+        Source(name, int(clicks.policy_sessions[i].sum()), _digest(clicks, clicks.policy_sessions[i], own))
+        for i, name in enumerate(clicks.policy_names)
+        for own in [np.flatnonzero(clicks.policies == i)]
+    )
+
+
+def _digest(clicks: ClickCounts, sessions: Any, cells: Any) -> str:
+    digest = hashlib.blake2b(clicks.identity.encode(), digest_size=16)
+    digest.update(np.ascontiguousarray(sessions, np.int64).data)
+    for column in (clicks.docs, clicks.ranks, clicks.impressions, clicks.clicks):
+        digest.update(np.ascontiguousarray(column[cells], np.int64).data)
+    return digest.hexdigest()
