@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from counterrank.common.errors import CounterrankError, DataError
@@ -36,6 +36,8 @@ class Columns:
         rank_base: the number of the first rank, 0 or 1.
         impressions: whether each row is a page of its own.
         timed: whether the minute of each row is read too.
+        table: what the rows are read from: `raw`, or some of it.
+        only_policies: the policies whose rows these are; empty for all.
     """
 
     source: dict[str, str]
@@ -43,6 +45,8 @@ class Columns:
     rank_base: int
     impressions: bool
     timed: bool = False
+    table: str = "raw"
+    only_policies: tuple[str, ...] = ()
 
     def has(self, name: str) -> bool:
         """Whether the log has this column."""
@@ -74,9 +78,9 @@ class Columns:
         # one after the other: Spark's floor is a whole number, which overflows
         return f"case when {number} between -{_HUGE} and 1e300 then {whole} end"
 
-    def _seconds(self) -> str:
-        """The time of a row in seconds since 1970, whatever it is written in."""
-        column, kind = self.source["timestamp"], self.kinds["timestamp"]
+    def seconds(self, column: str) -> str:
+        """A time in seconds since 1970, whatever it is written in; of a column that holds what `timestamp` does."""
+        kind = self.kinds["timestamp"]
         if kind == TIME:
             return f"unix_seconds(cast({column} as timestamp))"
         number = _number(column, kind)
@@ -91,11 +95,21 @@ class Columns:
         chosen = [f"{self.read(name)} as {name}" for name in self.needed]
         if not self.has("query_id"):
             chosen.append("cast(0 as bigint) as query_id")
+        if self.has("timestamp"):
+            chosen.append(f"{self.source['timestamp']} as moment")
         if self.timed:
-            seconds = f"({self._seconds()})"
+            seconds = f"({self.seconds(self.source['timestamp'])})"
             minute = f"cast(floor({seconds} / {MINUTE}) as bigint)"
             chosen.append(f"case when abs({seconds}) < 1e12 then {minute} end as minute")
-        return f"select {', '.join((*chosen, *more))} from raw"
+        return f"select {', '.join((*chosen, *more))} from {self.table}"
+
+    def of_policies(self, names: Sequence[str], text: Callable[[str], str]) -> str:
+        """The rows of some policies, as a query over the files; those that name none stay, to be told of.
+
+        `text` writes a text as SQL has it.
+        """
+        policy = self.read("policy")
+        return f"select * from raw where {policy} is null or {policy} in ({', '.join(map(text, names))})"
 
 
 def _number(column: str, kind: str) -> str:

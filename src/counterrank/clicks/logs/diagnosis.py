@@ -61,7 +61,7 @@ class Diagnosis:
 
     def _rows(self) -> None:
         counts = ", ".join(f"count_if({rule}) as n{i}" for i, rule in enumerate(self.rules.values()))
-        self.engine.reduce("odd", f"select {counts} from raw", "looking for faults")
+        self.engine.reduce("odd", f"select {counts} from {self.columns.table}", "looking for faults")
         numbers = self.local.execute("select * from odd").fetchone()
         for i, (kind, rule) in enumerate(self.rules.items()):
             if numbers[i]:
@@ -181,7 +181,7 @@ class Diagnosis:
         names = [name for name in self.columns.source if name != "orphan"]
         shown = ", ".join(f"{self.columns.source[name]} as {name}" for name in names)
         order = ", ".join(f"{i + 1} nulls last" for i in range(len(names)))
-        sql = f"select {shown} from raw where {rule} order by {order} limit 1"
+        sql = f"select {shown} from {self.columns.table} where {rule} order by {order} limit 1"
         self.engine.reduce("example", sql, "looking for faults")
         values = self.local.execute("select * from example").fetchone()
         if all(value is None for value in values):

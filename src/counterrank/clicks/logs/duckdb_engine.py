@@ -93,6 +93,10 @@ class DuckDBEngine:
         """A list of a column by rank."""
         return f"list({column} order by rank)"
 
+    def text(self, value: str) -> str:
+        """A text as SQL writes it."""
+        return text(value)
+
     def rejected(self) -> tuple[int, str]:
         """How many lines of the files the first pass could not read, and one of them."""
         if self.log.format != "csv":

@@ -40,6 +40,9 @@ class Engine(Protocol):
     def in_order(self, column: str) -> str:
         """A list of a column by rank, as this engine writes it."""
 
+    def text(self, value: str) -> str:
+        """A text as this engine's SQL writes it."""
+
     def rejected(self) -> tuple[int, str]:
         """How many lines of the files the first pass could not read, and one of them."""
 

@@ -109,7 +109,9 @@ def seen_only(local: Any, columns: Columns) -> ClickCounts:
         f"select query, {_policy(columns, 'pages')} as policy, cast(sum(pages) as bigint) as pages from pages "
         "join (select distinct query_id, query from seen) as asked using (query_id) group by all"
     ).fetchnumpy()
-    return _counts(SEEN_ONLY + digest, offsets, found, sessions, columns)
+    counts = _counts(SEEN_ONLY + digest, offsets, found, sessions, columns)
+    queries = _ids(pairs["query_id"])[offsets[:-1]]
+    return replace(counts, query_ids=queries, doc_ids=_ids(pairs["doc_id"]))
 
 
 def _part(counts: ClickCounts, data: RankingData, queries: tuple[int, int], rows: tuple[int, int]) -> ClickCounts:
@@ -130,6 +132,8 @@ def _part(counts: ClickCounts, data: RankingData, queries: tuple[int, int], rows
         policies=None if counts.policies is None else counts.policies[cells],
         policy_sessions=None if counts.policy_sessions is None else counts.policy_sessions[:, asked],
         displays=None if shown is None else _pages_of(shown, rows),
+        query_ids=data.query_ids,
+        doc_ids=data.doc_ids,
     )
 
 
@@ -142,6 +146,7 @@ def _pages_of(shown: Displays, rows: tuple[int, int]) -> Displays:
         shown.docs[first:last] - rows[0],
         shown.sessions[begin:end].copy(),
         shown.clicks[first:last].copy(),
+        None if shown.policies is None else shown.policies[begin:end].copy(),
     )
 
 

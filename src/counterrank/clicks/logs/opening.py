@@ -18,7 +18,7 @@ from counterrank.clicks.logs.plain import plain_log
 from counterrank.clicks.logs.reading import Reader, Reading
 from counterrank.clicks.logs.spark_engine import SparkEngine, spark_engine
 from counterrank.clicks.logs.spark_session import LOCAL
-from counterrank.common.errors import CounterrankError, DataError
+from counterrank.common.errors import CounterrankError, DataError, printable
 from counterrank.common.files import PathLike
 from counterrank.common.leftovers import spill_folder
 from counterrank.data import RankingData
@@ -35,7 +35,20 @@ def opened(path: PathLike, options: LogOptions) -> Iterator[tuple[Engine, LogFil
         engine.open(log if plain is None else plain.log, spill)
         base, events = options.rank_base, plain is not None
         columns = plan_columns(log.name, engine.columns(), options.columns, base, options.impressions, events)
+        if options.only_policies:
+            columns = _restricted(engine, columns, options.only_policies, log.name)
         yield engine, log, columns
+
+
+def _restricted(engine: Engine, columns: Columns, policies: Sequence[str], log: str) -> Columns:
+    """The columns of the rows of some policies."""
+    if not columns.has("policy"):
+        names = ", ".join(map(printable, policies))
+        raise DataError(
+            f"{log}: no column 'policy' to choose {names} by; expected it, or its name by --map policy=NAME"
+        )
+    engine.view("chosen", columns.of_policies(policies, engine.text))
+    return replace(columns, table="chosen", only_policies=tuple(policies))
 
 
 @contextmanager
@@ -97,8 +110,8 @@ def read_log(path: PathLike, data: RankingData | None = None, *, displays: bool 
         data: the queries and all their candidates, shown or not. Without it the counts know what was seen and no
             more: enough for `examination.estimate`, not for training.
         displays: also keep the distinct pages, which `estimators.rerank` needs.
-        options: those of `LogOptions`: columns, rank_base, format, click_actions, impressions, on_error, trust, memory,
-            threads, engine and master.
+        options: those of `LogOptions`: columns, rank_base, format, click_actions, impressions, only_policies, on_error,
+            trust, memory, threads, engine and master.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from counterrank.clicks._counts import check_policy_names
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError
 
@@ -22,6 +23,7 @@ class LogOptions:
         format: "parquet", "csv", "jsonl", "ubi" or "metarank"; "auto" goes by the names and first lines of the files.
         click_actions: which events of OpenSearch UBI (their action_name) or metarank (their type) are clicks.
         impressions: each row is a page of its own, session_id is not needed, and query_id is one constant if missing.
+        only_policies: use the sessions of these policies only, by their names in the column `policy`; all if empty.
         on_error: "fail", or "skip" to drop the pages that have something wrong in them.
         trust: do not check whether pages are whole and name each document once.
         memory: how much DuckDB may use, such as "500MB"; beyond it, it spills to the folder that TMPDIR names.
@@ -35,6 +37,7 @@ class LogOptions:
     format: str = "auto"
     click_actions: Sequence[str] = CLICK_ACTIONS
     impressions: bool = False
+    only_policies: Sequence[str] = ()
     on_error: str = "fail"
     trust: bool = False
     memory: str = MEMORY
@@ -43,6 +46,8 @@ class LogOptions:
     master: str | None = None
 
     def __post_init__(self) -> None:
+        if self.only_policies is None or len(self.only_policies):
+            check_policy_names(self.only_policies)
         check_choice(self.on_error, ("fail", "skip"), "on_error")
         check_choice(self.engine, ("duckdb", "spark"), "engine")
         if self.engine == "duckdb" and self.master is not None:

@@ -29,12 +29,14 @@ GROUPS = ("query_id", "policy")
 def cells(columns: Columns) -> str:
     """Impressions and clicks by query, document, rank, and policy and propensity where they are logged.
 
-    `told` counts the rows whose click makes sense.
+    `told` counts the rows whose click makes sense; `earliest` and `latest` are as the files write times. Texts are
+    compared as such, which is right for ISO 8601, and for numbers of as many digits.
     """
     keys = ", ".join(("query_id", "doc_id", "rank", *(n for n in ("policy", "propensity") if columns.has(n))))
+    times = ", min(moment) as earliest, max(moment) as latest" if columns.has("timestamp") else ""
     return (
         f"select {keys}, count(*) as impressions, cast(count_if(clicked) as bigint) as clicks, "
-        f"count(clicked) as told from log group by {keys}"
+        f"count(clicked) as told{times} from log group by {keys}"
     )
 
 
@@ -153,13 +155,14 @@ def is_sound(columns: Columns) -> str:
     return "(" + " and ".join(rules) + ")"
 
 
-def page_by_page(in_order: Callable[[str], str]) -> str:
-    """The distinct pages with what was clicked on them, and how often each was shown so.
+def page_by_page(columns: Columns, in_order: Callable[[str], str]) -> str:
+    """The distinct pages of each policy with what was clicked on them, and how often each was shown so.
 
     `in_order` makes a list of a column by rank, which engines write in different ways.
     """
+    policy = "any_value(policy)" if columns.has("policy") else "''"
     return (
-        "select query_id, docs, clicks, count(*) as sessions from (select any_value(query_id) as query_id, "
-        f"{in_order('doc_id')} as docs, {in_order('clicked')} as clicks from log group by session_id) as page "
-        "group by query_id, docs, clicks"
+        "select query_id, policy, docs, clicks, count(*) as sessions from (select any_value(query_id) as query_id, "
+        f"{policy} as policy, {in_order('doc_id')} as docs, {in_order('clicked')} as clicks from log "
+        "group by session_id) as page group by query_id, policy, docs, clicks"
     )

@@ -16,8 +16,9 @@ from counterrank.clicks.logs.drift import drift_of_parts
 from counterrank.clicks.logs.engine import Engine, doubt_statistics
 from counterrank.clicks.logs.faults import Fault, LogReport
 from counterrank.clicks.logs.matching import Candidates, seen_only
+from counterrank.clicks.logs.origins import with_origins
 from counterrank.clicks.logs.pages import distinct_pages
-from counterrank.common.errors import DataError
+from counterrank.common.errors import DataError, printable
 from counterrank.data import RankingData
 
 # Where more of what was shown than this moves between ranks, pages are looked through by masks.
@@ -54,6 +55,7 @@ class Reader:
             doubt_statistics(self.local)
         self.engine.view("log", self.columns.normalised())
         self.engine.reduce("cells", passes.cells(self.columns), "counting clicks")
+        self._check_policies()
         rejected, line = self.engine.rejected()
         rows = rejected + self._number("select coalesce(sum(impressions), 0) from cells")
         if not rows:
@@ -73,13 +75,26 @@ class Reader:
                     f"{self.name}: {_listed(diagnosis.faults)}; --on-error skip drops the pages with such rows"
                 )
             dropped, dropped_pages = self._without_bad_pages(diagnosis, known)
-        counts = self._counts(known)
+        counts = with_origins(self.engine, self.columns, known, self._counts(known), self.name)
         used, pages = (sum(getattr(part, what) for part in counts) for what in ("n_impressions", "n_sessions"))
         report = LogReport(self.name, rows, used, pages, dropped, dropped_pages, diagnosis.faults)
         if dropped:
             warnings.warn(report.words(), stacklevel=4)
         drift = tuple(drift_of_parts(self.engine, self.columns, known)) if self.columns.timed else None
         return Reading(tuple(counts), report, drift)
+
+    def _check_policies(self) -> None:
+        """An error where one of the policies that were chosen has no rows."""
+        if not self.columns.only_policies:
+            return
+        found = self.local.execute("select distinct policy from cells").fetchall()
+        for name in self.columns.only_policies:
+            if (name,) not in found:
+                everything = f"select distinct {self.columns.read('policy')} as policy from raw"
+                self.engine.reduce("named", everything, "looking for policies")
+                names = self.local.execute("select policy from named where policy is not null order by 1").fetchall()
+                there = ", ".join(repr(printable(other)) for (other,) in names) or "none"
+                raise DataError(f"{self.name}: no rows of policy {printable(name)!r}; the log has {there}")
 
     def _counts(self, known: Candidates | None) -> list[ClickCounts]:
         counts = seen_only(self.local, self.columns) if known is None else known.counts(self.columns)

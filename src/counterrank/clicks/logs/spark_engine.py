@@ -15,7 +15,7 @@ from counterrank.clicks.logs.files import LogFiles
 from counterrank.clicks.logs.spark_files import parquet_rows
 from counterrank.clicks.logs.spark_lines import csv_rows, json_rows
 from counterrank.clicks.logs.spark_session import spark_session
-from counterrank.clicks.logs.spark_sql import name_of, prepare
+from counterrank.clicks.logs.spark_sql import name_of, prepare, text
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.progress import progress
 from counterrank.common.spark_context import executors, is_alive, why
@@ -80,6 +80,10 @@ class SparkEngine:
     def in_order(self, column: str) -> str:
         """A list of a column by rank."""
         return f"transform(array_sort(collect_list(struct(rank, {column}))), place -> place.{column})"
+
+    def text(self, value: str) -> str:
+        """A text as SQL writes it."""
+        return text(value)
 
     def rejected(self) -> tuple[int, str]:
         """How many lines of the files could not be read, and one of them."""

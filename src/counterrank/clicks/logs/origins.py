@@ -1,0 +1,103 @@
+"""What a log says of its own sessions: a sample of them by hash, and when they took place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.logs.columns import Columns
+from counterrank.clicks.logs.engine import Engine
+from counterrank.clicks.logs.matching import Candidates
+from counterrank.clicks.origin import SAMPLE_SIZE, Origin, content_sources
+from counterrank.common.hash_sample import EVERYTHING, HashSample
+
+
+def with_origins(
+    engine: Engine, columns: Columns, known: Candidates | None, counts: Sequence[ClickCounts], log: str
+) -> list[ClickCounts]:
+    """The counts of each part of the data with the origin of their clicks.
+
+    Arguments:
+        engine: that has read the log.
+        columns: of the log.
+        known: the ids of the data; None where the log was counted without any.
+        counts: of each part of the data.
+        log: its name.
+    """
+    sessions = sum(each.n_sessions for each in counts)
+    limit = EVERYTHING if sessions <= 2 * SAMPLE_SIZE else EVERYTHING * 2 * SAMPLE_SIZE // sessions
+    sampled = None if columns.impressions else _sampled(engine, columns, known, limit)
+    dates = _dates(engine, columns, known, len(counts))
+    found = []
+    for part, each in enumerate(counts):
+        sources = content_sources(each)
+        if sampled is not None:
+            own = sampled["part"] == part
+            policies, hashes = sampled["policy"][own], sampled["hash"][own]
+            sources = tuple(
+                source._replace(sample=HashSample.of(hashes[policies == source.policy], limit).reduced(SAMPLE_SIZE))
+                for source in sources
+            )
+        found.append(replace(each, origin=Origin(sources, (log,), *dates[part])))
+    return found
+
+
+def _sampled(engine: Engine, columns: Columns, known: Candidates | None, limit: int) -> dict[str, Any]:
+    """Part, policy and hash of the sessions whose hash is below the limit.
+
+    Session ids are often numbers that begin again with each log, so the hash is of a session's first document too. md5
+    is what DuckDB and Spark both have.
+    """
+    words = ", ".join(f"cast({name} as string)" for name in ("session_id", "query_id", "doc_id", "clicked"))
+    policy = "policy" if columns.has("policy") else "'' as policy"
+    below = "" if limit >= EVERYTHING else f" where hash < '{limit:016x}'"
+    engine.reduce(
+        "sampled",
+        f"select query_id, policy, hash from (select query_id, {policy}, "
+        f"substr(md5(concat_ws('|', {words})), 1, 16) as hash from log where rank = 1) as hashed{below}",
+        "looking at sessions",
+    )
+    part, join = "0", ""
+    if known is not None:
+        known.name_parts("asked")
+        part, join = "part", f"join asked on cast(sampled.query_id as {known.query_type}) = asked.query_id"
+    found = engine.local.execute(
+        f"select {part} as part, policy, cast('0x' || hash as ubigint) as hash from sampled {join}"
+    ).fetchnumpy()
+    return {
+        "part": np.asarray(found["part"], np.int64),
+        "policy": np.asarray(found["policy"]).astype(np.str_),
+        "hash": np.asarray(found["hash"], np.uint64),
+    }
+
+
+def _dates(
+    engine: Engine, columns: Columns, known: Candidates | None, parts: int
+) -> list[tuple[str | None, str | None]]:
+    """The first and last time in each part, as far as times can be read."""
+    if not columns.has("timestamp"):
+        return [(None, None)] * parts
+    first, last = f"min({columns.seconds('earliest')})", f"max({columns.seconds('latest')})"
+    source, part, group = "cells", "0", ""
+    if known is not None:
+        known.name_parts("asked")
+        source = f"cells join asked on cast(cells.query_id as {known.query_type}) = asked.query_id"
+        part, group = "part", " group by part"
+    found = engine.local.execute(f"select {part}, {first}, {last} from {source}{group}").fetchall()
+    spans = {int(number): (_moment(low), _moment(high)) for number, low, high in found}
+    return [spans.get(number, (None, None)) for number in range(parts)]
+
+
+def _moment(seconds: Any) -> str | None:
+    """Seconds since 1970 as ISO 8601.
+
+    >>> _moment(1767225600.0)
+    '2026-01-01T00:00:00Z'
+    """
+    if seconds is None or not abs(seconds) < 1e12:
+        return None
+    return f"{np.datetime64(int(seconds), 's')}Z"
