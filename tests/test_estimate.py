@@ -134,10 +134,10 @@ def test_against_adding_up_page_by_page(world, metric):
 
 def test_logged_propensities_are_those_of_the_cells():
     cells = [(0, 1, 10, 4), (1, 2, 5, 1), (1, 3, 5, 1)]
-    clicks = make_clicks(DATA, [10, 5], cells, propensities=[1.0, 0.25, 0.5])
+    clicks = make_clicks(DATA, [10, 5], cells, propensities=[1.0, 0.25, 0.25])
     found = estimate(SCORES, DATA, clicks, metrics=["arp"], target="these-queries")["arp"]
-    assert found.self_normalized == close((4 * 3 + (4 + 2) * 1) / 10)
-    assert found.effective_sample_size == close(10**2 / (4 + 16 + 4))
+    assert found.self_normalized == close((4 * 3 + (4 + 4) * 1) / 12)
+    assert found.effective_sample_size == close(12**2 / (4 + 16 + 16))
 
 
 def test_ties_in_document_order():

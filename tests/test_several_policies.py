@@ -93,12 +93,12 @@ def test_propensities_of_one_policy_are_biased_on_the_mixed_log(name):
     assert (z_values(weights, inverse, CLICKED)[covered] > FAR).sum() >= 6
 
 
-def test_each_click_by_the_propensity_of_its_own_policy_counts_twice_where_both_show():
+def test_each_click_by_the_propensity_of_its_own_policy_would_be_biased():
     """Logged propensities: each policy's clicks estimate r by themselves, so the sum has sessions_p of those that show.
 
     Where only one of the policies shows a document its weight is too small by the other's share of sessions.
     """
-    weights = estimators.policy_aware(LOG)
+    weights = LOG.by_document(LOG.clicks / LOG.propensities)
     shares = sum(
         spread(LOG.policy_sessions[number]) * (OWN[name] > 0.0) for number, name in enumerate(LOG.policy_names)
     )

@@ -6,6 +6,7 @@ from counterrank.estimators.clips import clip_grid, clip_schedule
 from counterrank.estimators.direct import direct
 from counterrank.estimators.doubly_robust import doubly_robust
 from counterrank.estimators.full_information import full_information
+from counterrank.estimators.logged import Propensities, logged_propensities
 from counterrank.estimators.naive import naive
 from counterrank.estimators.policy_aware import policy_aware
 from counterrank.estimators.policy_oblivious import policy_oblivious
@@ -15,6 +16,7 @@ from counterrank.estimators.shrinkage import best_strength, shrinkage
 from counterrank.estimators.views import Views
 
 __all__ = [
+    "Propensities",
     "Relevance",
     "Views",
     "affine",
@@ -26,6 +28,7 @@ __all__ = [
     "exponential_gains",
     "fit_relevance",
     "full_information",
+    "logged_propensities",
     "naive",
     "policy_aware",
     "policy_oblivious",

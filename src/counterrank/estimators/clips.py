@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination
 from counterrank.common.errors import CounterrankError
-from counterrank.estimators.propensities import capped_inverse, check_propensities, examined, logged_propensities
+from counterrank.estimators.logged import Propensities, propensities_of
+from counterrank.estimators.propensities import capped_inverse, examined
 
 # inverse propensities within this factor of each other are equal but for rounding
 _ALIKE = 1.0 + 1e-9
@@ -40,7 +41,11 @@ def clip_schedule(n_clicks: int, a: float, b: float) -> float:
 
 
 def clip_grid(
-    clicks: ClickCounts, rho: ArrayLike | None = None, n: int = 6, *, exam: Examination | None = None
+    clicks: ClickCounts,
+    rho: ArrayLike | Propensities | None = None,
+    n: int = 6,
+    *,
+    exam: Examination | None = None,
 ) -> list[float | None]:
     """A few clips to choose from by the unclipped validation metric, see `counterrank.training.fit_best_clip`.
 
@@ -54,7 +59,8 @@ def clip_grid(
 
     Arguments:
         clicks: the clicks to train on.
-        rho: the propensity of each document, or None for those logged with the clicks, as for `policy_aware`.
+        rho: the propensity of each document, or None for those logged with the clicks, as for `policy_aware`; what
+            `logged_propensities` gives, where it needs the examination curve.
         n: how many clips, the last one included.
         exam: how likely each rank is examined, instead of rho: for `policy_oblivious` and `rerank`.
 
@@ -72,10 +78,9 @@ def clip_grid(
         if rho is not None:
             raise CounterrankError("exam: given together with rho; expected one of them")
         name, propensities = "exam", examined(check_examination(exam), counts.ranks)
-    elif rho is None:
-        name, propensities = "propensities", logged_propensities(counts)
     else:
-        name, propensities = "rho", check_propensities(rho, counts)[counts.docs]
+        name = "propensities" if rho is None else "rho"
+        propensities = propensities_of(counts, rho).by_cell
     inverse = capped_inverse(propensities, np.inf, counts, counts.clicks, counts.docs, counts.ranks, name)
     clicked = counts.clicks > 0
     if not clicked.any() or inverse[clicked].max() <= _ALIKE * inverse[clicked].min():

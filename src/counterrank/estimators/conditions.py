@@ -12,6 +12,7 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CoverageWarning
+from counterrank.estimators.logged import SAME, logged_range
 from counterrank.estimators.propensities import examined
 
 BoolArray = NDArray[np.bool_]
@@ -50,13 +51,14 @@ def warn_unless_sometimes_seen(clicks: ClickCounts, rho: FloatArray, name: str) 
 def warn_if_contradicted(clicks: ClickCounts, rho: FloatArray, name: str) -> None:
     """Warn if the propensities given are not those that were logged with the clicks.
 
-    Each click of a log of several policies has the propensity of its own policy, and rho is their mean; there is
-    nothing to compare.
+    Of a log of several policies rho is a mean over sessions: at least the shares of the policies that are known to have
+    shown a document, and at most as if the others showed it always.
     """
-    if clicks.propensities is None or len(clicks.policy_names) > 1:
+    if clicks.propensities is None:
         return
-    given = rho[clicks.docs]
-    off = np.abs(given - clicks.propensities) > 1e-4 * clicks.propensities
+    low, high = logged_range(clicks)
+    low, high, given = low[clicks.docs], high[clicks.docs], rho[clicks.docs]
+    off = (given < low * (1.0 - SAME)) | (given > high * (1.0 + SAME))
     if off.any():
         text = (
             f"{name}: rho differs from the propensities logged with the clicks for {off.mean():.0%} of what was shown"

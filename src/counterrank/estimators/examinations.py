@@ -12,10 +12,10 @@ from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.estimators.affine import check_curve, check_line
+from counterrank.estimators.logged import Propensities, logged_propensities
 from counterrank.estimators.propensities import (
     check_propensities,
     examined_times,
-    logged_by_document,
     refuse_impossible,
     refuse_unseen,
     warn_if_apart,
@@ -42,7 +42,7 @@ class Examinations(NamedTuple):
 
 def examinations(
     clicks: ClickCounts,
-    rho: ArrayLike | None,
+    rho: ArrayLike | Propensities | None,
     exam: ArrayLike | Examination | None = None,
     beta: ArrayLike | Examination | None = None,
 ) -> Examinations:
@@ -55,8 +55,8 @@ def examinations(
 
     Arguments:
         clicks: what was shown and clicked.
-        rho: the propensity of each document; None for those logged with the clicks, or else for how often the log
-            shows it, times / sessions, which needs exam.
+        rho: the propensity of each document; None for those logged with the clicks (see `logged_propensities`), or
+            else for how often the log shows it, times / sessions, which needs exam.
         exam: how likely each rank is examined; under trust bias, alpha by rank. None for the curve that simulated
             clicks remember where rho is None, else for none. Under trust bias that is not alpha, and has to be given.
         beta: under trust bias, the chance of a click on an irrelevant document by rank. What was shown then tells how
@@ -73,6 +73,8 @@ def examinations(
     [1.0, 0.2]
     """
     counts = check_counts(clicks)
+    if isinstance(rho, Propensities):
+        rho = rho.by_document if rho.source == "given" else None
     is_logged = rho is None and beta is None and counts.propensities is not None
     curve, base = _check_curves(counts, rho, exam, beta, is_logged)
     if curve is not None:
@@ -84,9 +86,9 @@ def examinations(
     if rho is not None:
         given = check_propensities(rho, counts)
         if times is not None:
-            warn_if_apart(times, given, counts)
+            warn_if_apart(float(times.sum()), float((sessions * given).sum()))
     elif is_logged:
-        given = logged_by_document(counts, times)
+        given = np.nan_to_num(logged_propensities(counts, curve, all_shown=True).by_document)
     else:
         assert times is not None
         given = np.minimum(times / np.maximum(sessions, 1.0), 1.0)

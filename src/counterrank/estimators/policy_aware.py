@@ -5,18 +5,20 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
+from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray
 from counterrank.estimators.conditions import warn_if_contradicted, warn_unless_sometimes_seen
-from counterrank.estimators.propensities import (
-    best_logged,
-    capped_inverse,
-    check_clip,
-    check_propensities,
-    logged_propensities,
-)
+from counterrank.estimators.logged import Propensities, propensities_of
+from counterrank.estimators.propensities import capped_inverse, check_clip
 
 
-def policy_aware(clicks: ClickCounts, rho: ArrayLike | None = None, *, clip: float | None = None) -> FloatArray:
+def policy_aware(
+    clicks: ClickCounts,
+    rho: ArrayLike | Propensities | None = None,
+    *,
+    clip: float | None = None,
+    exam: ArrayLike | Examination | None = None,
+) -> FloatArray:
     """Each click counted by the inverse of how likely its document is examined under the policy (eq:policyaware).
 
         omega(d) = sum over clicks on d of min(1 / rho(d), clip),      rho(d) = P(o(d) = 1 | q, r, pi) of eq:expexam
@@ -27,9 +29,11 @@ def policy_aware(clicks: ClickCounts, rho: ArrayLike | None = None, *, clip: flo
     Arguments:
         clicks: what was shown and clicked.
         rho: the propensity of each document of the data, as `policy.propensity(scores, offsets, exam)` gives it; None
-            for those logged with the clicks, each click then by the propensity of its own time and policy. Of documents
-            that were never shown a log tells nothing; simulated clicks remember which of them could not be.
+            for those logged with the clicks, combined where they are of several policies, see `logged_propensities`. Of
+            documents that were never shown a log tells nothing; simulated clicks remember which of them could not be.
         clip: a cap on what each click counts, applied before summing; None for no cap.
+        exam: how likely each rank is examined, where rho is None and the log is of several policies; None for the curve
+            that simulated clicks remember.
 
     Returns:
         float64 weights, one per document of the data: a plain sum, not divided by sessions. A click on a document
@@ -45,13 +49,10 @@ def policy_aware(clicks: ClickCounts, rho: ArrayLike | None = None, *, clip: flo
     array([2.5, 4. ])
     """
     counts, cap = check_counts(clicks), check_clip(clip)
-    if rho is None:
-        name, propensities = "propensities", logged_propensities(counts)
-        by_document = best_logged(counts, propensities)
-    else:
-        name, by_document = "rho", check_propensities(rho, counts)
-        propensities = by_document[counts.docs]
-        warn_if_contradicted(counts, by_document, "policy_aware")
-    inverse = capped_inverse(propensities, cap, counts, counts.clicks, counts.docs, counts.ranks, name)
-    warn_unless_sometimes_seen(counts, by_document, "policy_aware")
+    found = propensities_of(counts, rho, exam)
+    name = "rho" if found.source == "given" else "propensities"
+    if found.source == "given":
+        warn_if_contradicted(counts, found.by_document, "policy_aware")
+    inverse = capped_inverse(found.by_cell, cap, counts, counts.clicks, counts.docs, counts.ranks, name)
+    warn_unless_sometimes_seen(counts, found.chances(), "policy_aware")
     return counts.by_document(counts.clicks * inverse)

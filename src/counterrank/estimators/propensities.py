@@ -18,13 +18,9 @@ from counterrank.data.ids import query_of
 SMALLEST = 1e-200
 
 # of examinations by rho, how many more or less there may be by the curve: pages of several lengths vary a little
-_MOST_APART = 0.05
+MOST_APART = 0.05
 
 _FEWEST = 100.0  # examinations, of which to tell
-
-_SURELY_SHOWN = 10.0  # examinations that make a document one that is shown anyway
-
-_ROUNDING = 1e-9  # propensities that differ by less are the same, written with other digits
 
 
 def check_clip(clip: Any) -> float:
@@ -52,68 +48,11 @@ def check_propensities(rho: ArrayLike, clicks: ClickCounts, name: str = "rho") -
     return given
 
 
-def logged_propensities(clicks: ClickCounts) -> FloatArray:
-    """P(examined | query, policy) of each cell as it was logged."""
-    if clicks.propensities is None:
-        raise CounterrankError(
-            "rho: None, and the clicks hold no logged propensities; pass rho=policy.propensity(scores, offsets, exam)"
-        )
-    return clicks.propensities
-
-
 def examined(exam: Examination, ranks: IntArray) -> FloatArray:
     """P(examined | rank) for each of many ranks."""
     curve = exam.curve(int(ranks.max(initial=1)))
     by_rank: FloatArray = curve[ranks - 1]
     return by_rank
-
-
-def best_logged(clicks: ClickCounts, propensities: FloatArray) -> FloatArray:
-    """The largest propensity that the log tells of for each document; 1 where it tells nothing."""
-    shown = clicks.by_document(np.ones(len(clicks.docs))) > 0.0
-    best = np.where(shown, 0.0, 1.0)
-    np.maximum.at(best, clicks.docs, propensities)
-    if clicks.unexaminable is not None:
-        best[clicks.unexaminable] = 0.0
-    return best
-
-
-def logged_by_document(clicks: ClickCounts, times: FloatArray | None) -> FloatArray:
-    """P(examined) of each document over all sessions of its query, as logged; 0 where it never was shown.
-
-    Of one policy, what the cells of the document say. Of several, the mean over sessions: `times`, how often it was
-    examined by what was shown, tells it without knowing the policies; else the policies by their names.
-    """
-    propensities = logged_propensities(clicks)
-    most, least = np.zeros(clicks.n_docs), np.full(clicks.n_docs, np.inf)
-    np.maximum.at(most, clicks.docs, propensities)
-    np.minimum.at(least, clicks.docs, propensities)
-    varied = most > least * (1.0 + _ROUNDING)
-    asked = np.maximum(np.repeat(clicks.sessions, np.diff(clicks.offsets)), 1)
-    if not varied.any() and len(clicks.policy_names) < 2:
-        if times is not None:  # of documents that had to be shown; others that were shown were so by luck
-            sure = asked * most >= _SURELY_SHOWN
-            warn_if_apart(np.where(sure, times, 0.0), np.where(sure, most, 0.0), clicks)
-        return most
-    if times is not None:
-        return np.minimum(times / asked, 1.0)
-    if clicks.policies is not None and clicks.policy_sessions is not None:
-        return np.minimum(_over_policies(clicks, clicks.policies, clicks.policy_sessions) / asked, 1.0)
-    place = _place(clicks.offsets, int(np.argmax(varied)))
-    raise CounterrankError(
-        f"rho: None, and several propensities were logged for {place}, without names of policies; expected rho, or "
-        "exam, with which the log tells how often each document was examined"
-    )
-
-
-def _over_policies(clicks: ClickCounts, policies: IntArray, sessions: IntArray) -> FloatArray:
-    """The sum over policies of their sessions times the propensity under them, where they showed the document."""
-    n, propensities = len(sessions), logged_propensities(clicks)
-    place = clicks.docs * n + policies
-    shown = np.bincount(place, weights=clicks.impressions, minlength=clicks.n_docs * n)
-    total = np.bincount(place, weights=clicks.impressions * propensities, minlength=clicks.n_docs * n)
-    mean = np.divide(total, shown, out=np.zeros(len(total)), where=shown > 0.0).reshape(clicks.n_docs, n)
-    return np.asarray((mean * np.repeat(sessions, np.diff(clicks.offsets), axis=1).T).sum(axis=1), np.float64)
 
 
 def refuse_unseen(exam: Examination, beta: Examination | None, clicks: ClickCounts) -> None:
@@ -133,12 +72,11 @@ def examined_times(exam: Examination, clicks: ClickCounts) -> FloatArray:
     return clicks.by_document(clicks.impressions * examined(exam, clicks.ranks))
 
 
-def warn_if_apart(times: FloatArray, rho: FloatArray, clicks: ClickCounts) -> None:
+def warn_if_apart(shown: float, expected: float) -> None:
     """Warn if examinations by the curve are not those by rho, made with another: R then does not cancel on average."""
-    shown, expected = float(times.sum()), float((np.repeat(clicks.sessions, np.diff(clicks.offsets)) * rho).sum())
-    if expected >= _FEWEST and abs(shown - expected) > _MOST_APART * expected:
-        text = f"exam: by it {shown:,.0f} examinations are expected of what was shown, by rho {expected:,.0f}"
-        warnings.warn(f"{text}; is rho made with this curve?", stacklevel=4)
+    if expected >= _FEWEST and abs(shown - expected) > MOST_APART * expected:
+        text = f"exam implies {shown:,.0f} examinations of what was shown but rho implies {expected:,.0f}"
+        warnings.warn(f"{text}: were they computed from different curves?", stacklevel=4)
 
 
 def capped_inverse(

@@ -15,16 +15,11 @@ from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
 from counterrank.estimators.conditions import warn_if_contradicted, warn_unless_sometimes_seen
-from counterrank.estimators.propensities import (
-    SMALLEST,
-    best_logged,
-    capped_inverse,
-    check_propensities,
-    logged_propensities,
-)
+from counterrank.estimators.logged import Propensities, propensities_of
+from counterrank.estimators.propensities import SMALLEST, capped_inverse
 from counterrank.evaluation import _click_kernels
 from counterrank.evaluation._click_kernels import Cells, Pages
-from counterrank.evaluation.foreseen import Foreseen, Method, foresee
+from counterrank.evaluation.foreseen import METHODS, Foreseen, Method, foresee
 from counterrank.evaluation.metrics import rank_values
 from counterrank.evaluation.weighted import prefix_sums
 
@@ -85,7 +80,7 @@ class QuerySums:
 def weigh_clicks(
     data: RankingData,
     clicks: ClickCounts,
-    rho: ArrayLike | None,
+    rho: ArrayLike | Propensities | None,
     noise: Any,
     threads: int | None,
     method: Method,
@@ -95,19 +90,22 @@ def weigh_clicks(
     counts.check_data(data)
     if not counts.sessions.any():
         raise CounterrankError("clicks: no sessions; expected at least one result page that was shown")
-    given = None if rho is None else check_propensities(rho, counts)
-    by_cell = logged_propensities(counts) if given is None else given[counts.docs]
+    check_choice(method.name, METHODS, "method")
+    found = propensities_of(counts, rho, method.exam, all_shown=method.name == "dr")
+    given = found.by_document if found.source == "given" else None
     name = "propensities" if given is None else "rho"
-    inverse = capped_inverse(by_cell, np.inf, counts, counts.clicks, counts.docs, counts.ranks, name)
+    inverse = capped_inverse(found.by_cell, np.inf, counts, counts.clicks, counts.docs, counts.ranks, name)
     model = foresee(method, data, counts, given)
     corrected = _check_noise(noise, given, model)
     if given is not None:
         warn_if_contradicted(counts, given, "rho")
-    chances = best_logged(counts, by_cell) if given is None else given
+    chances = found.chances()
     if model is None:
         warn_unless_sometimes_seen(counts, chances, name)
     else:
-        np.divide(1.0, by_cell, out=inverse, where=by_cell >= SMALLEST)
+        np.divide(1.0, found.by_cell, out=inverse, where=found.by_cell >= SMALLEST)
+        if found.source == "realised":  # no click can correct the model of what was never shown
+            chances = np.nan_to_num(found.by_document)
     cells = _cells(counts, inverse, model)
     effective, largest = concentration(cells.clicks, cells.inverse)
     return WeighedClicks(

@@ -8,7 +8,7 @@ import numpy as np
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
-from counterrank.common.checks import FloatArray, IntArray, check_choice
+from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of
@@ -17,7 +17,6 @@ from counterrank.estimators.examinations import check_relevance
 from counterrank.estimators.propensities import (
     examined,
     examined_times,
-    logged_by_document,
     refuse_unseen,
     warn_if_apart,
 )
@@ -32,7 +31,8 @@ class Method(NamedTuple):
     Attributes:
         name: "ips" or "dr".
         relevance: R of each document, for "dr"; None to fit it.
-        exam: how likely each rank is examined, for "dr"; None for what the clicks remember.
+        exam: how likely each rank is examined, for "dr" and for logs of several policies; None for what the clicks
+            remember.
     """
 
     name: Any = "ips"
@@ -60,25 +60,21 @@ def foresee(method: Method, data: RankingData, clicks: ClickCounts, rho: FloatAr
     """The model that the method asks for, fitted where none was given; None for "ips".
 
     Arguments:
-        method: what was asked for; checked here.
+        method: what was asked for.
         data: what the clicks were counted against.
         clicks: of that data.
         rho: checked propensities; None where those logged with the clicks are used.
     """
-    check_choice(method.name, METHODS, "method")
     if method.name == "ips":
-        for name, given in (("relevance", method.relevance), ("exam", method.exam)):
-            if given is not None:
-                raise CounterrankError(f"{name}: given, but method='ips' has no use for it; expected method='dr'")
+        if method.relevance is not None:
+            raise CounterrankError("relevance: given, but method='ips' has no use for it; expected method='dr'")
         return None
     exam = _check_exam(method.exam, clicks)
     if method.relevance is None:
         return Foreseen(fit_relevance(data, clicks, rho, exam=exam).values, exam)
-    times = examined_times(exam, clicks)
-    if rho is None:
-        logged_by_document(clicks, times)  # warns if the curve is not that of the propensities
-    else:
-        warn_if_apart(times, rho, clicks)
+    if rho is not None:
+        expected = np.repeat(clicks.sessions, np.diff(clicks.offsets)) * rho
+        warn_if_apart(float(examined_times(exam, clicks).sum()), float(expected.sum()))
     relevance = check_relevance(method.relevance, clicks.n_docs)
     outside = (relevance < 0.0) | (relevance > 1.0)
     if outside.any():
