@@ -85,8 +85,8 @@ def logged_propensities(
     probability that it was shown at least once. A `CoverageWarning` tells how many were not. Without either it is an
     error.
 
-    Several policies are told by their names, by several propensities of one document under one name (as of a ranker
-    that was trained again), and by propensities of one query that sum to more than a page can hold.
+    Several policies are told by their names, and by several propensities of one document under one name (as of a ranker
+    that was trained again). Propensities of one query that sum to more than a page can hold are warned about.
 
     Arguments:
         clicks: what was shown and clicked, with logged propensities.
@@ -107,9 +107,10 @@ def logged_propensities(
         )
     curve = counts.examination if exam is None else check_examination(exam)
     table = _Table.of(counts)
-    unnamed = _unnamed(counts, table, curve)
+    unnamed = np.logical_or.reduceat(table.contradicted().any(axis=1), counts.offsets[:-1])
     several = unnamed | (np.count_nonzero(table.sessions > 0.0, axis=0) > 1)
     if not several.any():
+        _warn_of_excess(counts, table, curve)
         if exam is not None and curve is not None:
             _warn_if_apart(counts, table, curve)
         return Propensities(_hidden(counts, table.single()), counts.propensities, "logged")
@@ -200,17 +201,22 @@ class _Table(NamedTuple):
         return np.asarray(np.where(shares.sum(axis=1) > 0.0, np.minimum(found, 1.0), np.nan))
 
 
-def _unnamed(clicks: ClickCounts, table: _Table, curve: Examination | None) -> BoolArray:
-    """The queries in which pages of several policies go under one name, or under none."""
-    contradicted = np.logical_or.reduceat(table.contradicted().any(axis=1), clicks.offsets[:-1])
-    # the propensities of one policy sum to what a page holds, or to less where some documents were never shown
+def _warn_of_excess(clicks: ClickCounts, table: _Table, curve: Examination | None) -> None:
+    """Warn if propensities of a query sum to more than a page holds, as those of one policy cannot."""
     deepest = int(clicks.ranks.max(initial=1))
     theta = np.ones(deepest) if curve is None else curve.curve(deepest)
     room = np.cumsum(theta)[np.minimum(np.diff(clicks.offsets), deepest) - 1]
     held = np.add.reduceat(np.nan_to_num(table.high), clicks.offsets[:-1], axis=0)
     # a curve that was estimated is not quite that of the propensities
     most = room[:, None] * (1.0 + (SAME if curve is None else MOST_APART))
-    return np.asarray(contradicted | (held > most).any(axis=1))
+    over = int(np.count_nonzero((held > most).any(axis=1)))
+    if over:
+        warnings.warn(
+            f"propensities: those of {over:,} of {np.count_nonzero(clicks.sessions):,} queries sum to more than one "
+            "page can hold under one policy, so they may come from several, and weights may be biased; give each "
+            "policy a name of its own in the column policy",
+            stacklevel=5,
+        )
 
 
 def _combined(clicks: ClickCounts, table: _Table, mixed: BoolArray, values: FloatArray, source: str) -> Propensities:
@@ -254,30 +260,26 @@ def _warn_of_unseen(clicks: ClickCounts, mixed: BoolArray) -> None:
 
 
 def _refusal(clicks: ClickCounts, table: _Table, several: BoolArray, unknown: BoolArray) -> str:
+    """Why the propensities in the log cannot be used, and what to do about it."""
     names = [name for name, own in zip(clicks.policy_names, table.sessions, strict=False) if own[several].any()]
     contradicted = table.contradicted()
-    if len(names) > 1:
-        first = f"several policies in one log ({', '.join(map(repr, names))})"
-    else:
-        first = "the log holds pages of several policies"
+    sound = [name for name, bad in zip(clicks.policy_names, contradicted.any(axis=0).tolist(), strict=False) if not bad]
     if contradicted.any():
         doc, policy = np.argwhere(contradicted)[0]
-        under = f" under {clicks.policy_names[policy]!r}" if clicks.policy_names else ""
         query = int(table.query_of_docs[doc])
+        under = f"under {clicks.policy_names[policy]!r}" if clicks.policy_names else "without a name of the policy"
         why = (
             f"document {doc - clicks.offsets[query]} of query {query} was logged with propensities "
-            f"{table.low[doc, policy]:.4g} and {table.high[doc, policy]:.4g}{under}"
+            f"{table.low[doc, policy]:.4g} and {table.high[doc, policy]:.4g} {under}, so the log holds several policies"
         )
-    elif len(names) > 1:
-        why = (
-            f"{np.count_nonzero(unknown):,} documents have an unknown propensity under policies that never showed them"
-        )
+        remedy = "give each policy a name of its own in the column policy and specify them all"
     else:
-        query = int(np.argmax(several))
-        why = f"the propensities of query {query} sum to more than one page can hold"
-    chosen = names[-1] if len(names) > 1 else "NAME"
+        n = np.count_nonzero(unknown)
+        why = f"the log holds several policies ({', '.join(map(repr, names))}), and {n:,} documents have an unknown "
+        why += "propensity under one that never showed them"
+        remedy = "specify every policy"
+    only = f", or use the sessions of some policies only (--only-policy {sound[-1]}, only_policies=)" if sound else ""
     return (
-        f"propensities: {first}, and {why}: dividing each click by its own would be biased; name each policy "
-        f"(--policy {chosen}=..., rho=policies.several_policies(...)), give the examination curve (--examination, "
-        f"exam=), or use the sessions of some policies only (--only-policy {chosen}, only_policies=['{chosen}'])"
+        f"propensities: {why}; dividing each click by its own would be biased: {remedy} (--policy NAME=..., "
+        f"rho=policies.several_policies(...)), give the examination curve (--examination, exam=){only}"
     )
