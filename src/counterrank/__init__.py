@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         read_fold,
         read_letor,
     )
-    from counterrank.evaluation import IntervalWarning, select
+    from counterrank.evaluation import InSampleWarning, IntervalWarning, select
     from counterrank.training import Ranker, fit_from_clicks
 
 _MODULES = {
@@ -50,6 +50,7 @@ _NAMES = {
     "CoverageWarning": "counterrank.common.errors",
     "ExaminationWarning": "counterrank.common.errors",
     "Fold": "counterrank.data",
+    "InSampleWarning": "counterrank.evaluation",
     "IntervalWarning": "counterrank.evaluation",
     "RankingData": "counterrank.data",
     "fit_from_clicks": "counterrank.training",
@@ -68,6 +69,7 @@ __all__ = [
     "CoverageWarning",
     "ExaminationWarning",
     "Fold",
+    "InSampleWarning",
     "IntervalWarning",
     "Ranker",
     "RankingData",

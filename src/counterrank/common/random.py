@@ -45,7 +45,11 @@ def derive_key(key: np.uint64, index: int) -> np.uint64:
 
 @exact_kernel
 def mixed(z: np.uint64) -> np.uint64:
-    """All bits of a word spread over all bits of the result, one to one (the finaliser of SplitMix64)."""
+    """All bits of a word spread over all bits of the result, one to one (the finaliser of SplitMix64).
+
+    >>> bool(mixed(np.uint64(1)) == mixed(np.uint64(2)))
+    False
+    """
     z = (z ^ (z >> _S30)) * _MIX_1
     z = (z ^ (z >> _S27)) * _MIX_2
     return z ^ (z >> _S31)

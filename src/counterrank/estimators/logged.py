@@ -263,7 +263,7 @@ def _refusal(clicks: ClickCounts, table: _Table, several: BoolArray, unknown: Bo
     """Why the propensities in the log cannot be used, and what to do about it."""
     names = [name for name, own in zip(clicks.policy_names, table.sessions, strict=False) if own[several].any()]
     contradicted = table.contradicted()
-    sound = [name for name, bad in zip(clicks.policy_names, contradicted.any(axis=0).tolist(), strict=False) if not bad]
+    sound = [name for i, name in enumerate(clicks.policy_names) if not contradicted[:, i].any()]
     if contradicted.any():
         doc, policy = np.argwhere(contradicted)[0]
         query = int(table.query_of_docs[doc])

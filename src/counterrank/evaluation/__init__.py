@@ -6,6 +6,7 @@ how wide they will be.
 
 from counterrank.evaluation.click_metrics import compare, estimate
 from counterrank.evaluation.click_rates import ClickRate, ClickRateDifference, click_rate, compare_click_rates
+from counterrank.evaluation.held_out import InSampleWarning
 from counterrank.evaluation.inspection import Inspection, inspect_clicks
 from counterrank.evaluation.judgement import Estimate, IntervalWarning
 from counterrank.evaluation.label_metrics import evaluate, evaluate_queries
@@ -21,6 +22,7 @@ __all__ = [
     "ClickRate",
     "ClickRateDifference",
     "Estimate",
+    "InSampleWarning",
     "Inspection",
     "IntervalWarning",
     "LoggingPlan",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,18 +11,20 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.data import RankingData
+from counterrank.estimators.logged import Propensities
 from counterrank.evaluation.click_evidence import document_values, weigh_clicks
 from counterrank.evaluation.foreseen import Method
+from counterrank.evaluation.held_out import check_held_out, scores_of
 from counterrank.evaluation.intervals import Asked
-from counterrank.evaluation.judgement import Estimate, judge
+from counterrank.evaluation.judgement import Estimate, flagged, judge
 from counterrank.evaluation.metrics import metric_names
 
 
 def estimate(
-    scores: ArrayLike,
+    scores: Any,
     data: RankingData,
     clicks: ClickCounts,
-    rho: ArrayLike | None = None,
+    rho: ArrayLike | Propensities | None = None,
     metrics: Sequence[str] = ("arp", "dcg@5"),
     *,
     target: str = "queries",
@@ -34,6 +37,7 @@ def estimate(
     method: str = "ips",
     relevance: ArrayLike | None = None,
     exam: ArrayLike | Examination | None = None,
+    in_sample: bool = False,
 ) -> dict[str, Estimate]:
     """The quality of a ranking by the clicks that another one got.
 
@@ -57,7 +61,8 @@ def estimate(
     docs/intervals.md.
 
     Arguments:
-        scores: one per document; a higher score ranks first.
+        scores: one per document, a higher score ranks first; or a ranker that predicts them, which is checked not to
+            have been trained on these clicks, or stopped by them.
         data: what the clicks were counted against; labels are not looked at.
         clicks: what was shown and clicked.
         rho: the propensity of each document, as `policy.propensity(scores, offsets, exam)` gives it; None for those
@@ -106,16 +111,17 @@ def estimate(
     asked = Asked.checked(target, confidence, replicates, seed, threads)
     names = metric_names(metrics, ())
     weighed = weigh_clicks(data, clicks, rho, noise, asked.threads, Method(method, relevance, exam))
-    values = document_values(scores, data, names, ties, asked.threads)
-    return dict(zip(names, judge(weighed, values, names, asked), strict=True))
+    seen = check_held_out({"the ranker": scores}, data, clicks, target, in_sample)
+    values = document_values(scores_of(scores, data), data, names, ties, asked.threads)
+    return dict(zip(names, flagged(judge(weighed, values, names, asked), seen), strict=True))
 
 
 def compare(
-    scores_a: ArrayLike,
-    scores_b: ArrayLike,
+    scores_a: Any,
+    scores_b: Any,
     data: RankingData,
     clicks: ClickCounts,
-    rho: ArrayLike | None = None,
+    rho: ArrayLike | Propensities | None = None,
     metrics: Sequence[str] = ("arp", "dcg@5"),
     *,
     target: str = "queries",
@@ -128,6 +134,7 @@ def compare(
     method: str = "ips",
     relevance: ArrayLike | None = None,
     exam: ArrayLike | Examination | None = None,
+    in_sample: bool = False,
 ) -> dict[str, Estimate]:
     """The difference of two rankings, a minus b, by the same clicks.
 
@@ -138,9 +145,9 @@ def compare(
     not hold 0 says which is better. Of dcg a positive difference speaks for a, of arp a negative one.
 
     Arguments:
-        scores_a, scores_b: one per document each.
+        scores_a, scores_b: one per document each, or rankers that predict them.
         data, clicks, rho, metrics, target, confidence, replicates, noise, ties, seed, threads: as in `estimate`.
-        method, relevance, exam: as in `estimate`; omega is doubly robust for "dr".
+        method, relevance, exam, in_sample: as in `estimate`; omega is doubly robust for "dr".
 
     >>> import warnings
     >>> from counterrank.data.identity import identity
@@ -156,6 +163,7 @@ def compare(
     asked = Asked.checked(target, confidence, replicates, seed, threads)
     names = metric_names(metrics, ())
     weighed = weigh_clicks(data, clicks, rho, noise, asked.threads, Method(method, relevance, exam))
-    values = document_values(scores_a, data, names, ties, asked.threads, "scores_a")
-    values -= document_values(scores_b, data, names, ties, asked.threads, "scores_b")
-    return dict(zip(names, judge(weighed, values, names, asked), strict=True))
+    seen = check_held_out({"ranker a": scores_a, "ranker b": scores_b}, data, clicks, target, in_sample)
+    values = document_values(scores_of(scores_a, data, "scores_a"), data, names, ties, asked.threads, "scores_a")
+    values -= document_values(scores_of(scores_b, data, "scores_b"), data, names, ties, asked.threads, "scores_b")
+    return dict(zip(names, flagged(judge(weighed, values, names, asked), seen), strict=True))

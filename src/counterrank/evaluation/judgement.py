@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,6 +53,7 @@ class Estimate:
         n_clicks: how many clicks there were.
         doubts: why the intervals may not hold that often; empty inside the range where they were shown to.
         method: "ips", or "dr" where omega is doubly robust; `ips` is then the doubly robust value per session.
+        in_sample: whether the ranker was trained on these clicks, or stopped by them.
     """
 
     metric: str
@@ -69,6 +70,7 @@ class Estimate:
     n_clicks: int
     doubts: tuple[str, ...]
     method: str = "ips"
+    in_sample: bool = False
 
     @property
     def per_session(self) -> float | None:
@@ -107,6 +109,14 @@ def judge(weighed: WeighedClicks, values: FloatArray, names: Sequence[str], aske
             doubts[m] += [doubt for doubt in own if _has(kind, names[m]) and doubt not in doubts[m]]
     _warn(names, asked, doubts)
     return [_collected(weighed, name, m, asked, ratios, doubts[m]) for m, name in enumerate(names)]
+
+
+def flagged(estimates: Sequence[Estimate], in_sample: bool) -> list[Estimate]:
+    """The same, marked where they are in-sample."""
+    if not in_sample:
+        return list(estimates)
+    doubt = "in-sample: the ranker was trained on these clicks, or stopped by them"
+    return [replace(each, in_sample=True, doubts=(doubt, *each.doubts)) for each in estimates]
 
 
 def _collected(

@@ -14,10 +14,12 @@ from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
+from counterrank.estimators.logged import Propensities
 from counterrank.evaluation.click_evidence import QuerySums, document_values, query_sums, weigh_clicks
 from counterrank.evaluation.foreseen import Method
+from counterrank.evaluation.held_out import check_held_out
 from counterrank.evaluation.intervals import Asked, resampled_queries
-from counterrank.evaluation.judgement import Estimate, judge
+from counterrank.evaluation.judgement import Estimate, flagged, judge
 from counterrank.evaluation.metrics import higher_is_better
 
 
@@ -32,6 +34,7 @@ class Selection:
         estimates: of all rankers, in the order of the list.
         stability: how often `best` would be chosen, as a share of resamples of the queries.
         shares: the same for each ranker; they sum to 1.
+        in_sample: whether one of them was trained on these clicks, or stopped by them.
     """
 
     best: Any
@@ -40,13 +43,14 @@ class Selection:
     estimates: tuple[Estimate, ...]
     stability: float
     shares: tuple[float, ...]
+    in_sample: bool = False
 
 
 def select(
     rankers: Sequence[Any],
     data: RankingData,
     clicks: ClickCounts,
-    rho: ArrayLike | None = None,
+    rho: ArrayLike | Propensities | None = None,
     metric: str = "dcg@5",
     *,
     target: str = "queries",
@@ -59,13 +63,15 @@ def select(
     method: str = "ips",
     relevance: ArrayLike | None = None,
     exam: ArrayLike | Examination | None = None,
+    in_sample: bool = False,
 ) -> Selection:
     """The best of several rankers by a metric estimated from clicks; nothing is trained.
 
         best = argmax over rankers of sum(omega * lambda) / sum(omega)     (argmin for arp)
 
     omega comes from the clicks as in `estimate`, never clipped, so that the choice is not biased by a clip that suits
-    one ranker. The first of equals is chosen. Use clicks that none of them was trained on.
+    one ranker. The first of equals is chosen. Clicks that one of them was trained on, or stopped by, are refused unless
+    `in_sample` is given.
 
     Arguments:
         rankers: objects with `predict(data)`, or plain scores.
@@ -75,7 +81,7 @@ def select(
         metric: "arp", "dcg", "dcg@k" or "precision@k".
         target, confidence, replicates, noise, ties, seed, threads: as in `estimate`; `stability` is over resamples of
             the queries for either target.
-        method, relevance, exam: as in `estimate`; omega is doubly robust for "dr".
+        method, relevance, exam, in_sample: as in `estimate`; omega is doubly robust for "dr".
 
     >>> import warnings
     >>> from counterrank.data.identity import identity
@@ -91,9 +97,12 @@ def select(
     asked = Asked.checked(target, confidence, replicates, seed, threads)
     weighed = weigh_clicks(data, clicks, rho, noise, asked.threads, Method(method, relevance, exam))
     higher = higher_is_better(metric)
+    all_scores = _all_scores(rankers, data)
+    named = {f"ranker {i}": rankers[i] for i in range(len(rankers))}
+    seen = check_held_out(named, data, clicks, target, in_sample)
     columns = [
         document_values(scores, data, [metric], ties, asked.threads, f"rankers: scores of number {i}")
-        for i, scores in enumerate(_all_scores(rankers, data))
+        for i, scores in enumerate(all_scores)
     ]
     values = np.hstack(columns)
     sums = query_sums(weighed, values)
@@ -102,10 +111,11 @@ def select(
             f"clicks: the weights of all documents sum to {sums.omega.sum():g}, which tells nothing about any ranker; "
             "expected a sum above 0"
         )
-    estimates = judge(weighed, values, [metric] * len(columns), asked)
+    estimates = flagged(judge(weighed, values, [metric] * len(columns), asked), seen)
     index = int(_choices(sums.terms.sum(axis=0, keepdims=True), higher)[0])
     shares = _shares(sums, higher, asked)
-    return Selection(rankers[index], index, metric, tuple(estimates), float(shares[index]), tuple(shares.tolist()))
+    stability = float(shares[index])
+    return Selection(rankers[index], index, metric, tuple(estimates), stability, tuple(shares.tolist()), seen)
 
 
 def _all_scores(rankers: Any, data: RankingData) -> list[ArrayLike]:

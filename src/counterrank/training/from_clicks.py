@@ -25,6 +25,7 @@ from counterrank.training.choice import one_of, standings
 from counterrank.training.cross_fit import INNER_FOLDS, CrossFit, cross_fit, judge
 from counterrank.training.kinds import kind_of
 from counterrank.training.pool import Pool, examine, join
+from counterrank.training.provenance import provenance
 from counterrank.training.ranker import Ranker
 from counterrank.training.reasons import Tried, reasons
 
@@ -117,8 +118,10 @@ def fit_from_clicks(
     if not any(pool.seen.clicks.any() for pool in pools):
         raise CounterrankError(f"clicks: none among {clicks.n_sessions:,} sessions; expected some to learn from")
     learner = _learner(ranker, clicks, entropy)
+    used = [clicks] if validation is None else [clicks, validation[1]]
     if folds is None:
-        return _hold_out(learner, pools, wanted, estimator, regressor, entropy)
+        held_out = _hold_out(learner, pools, wanted, estimator, regressor, entropy)
+        return _with_provenance(held_out, data, validation, used, estimator)
     if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or folds < 2:
         raise CounterrankError(f"folds={folds!r}: expected a whole number of at least 2, or None to stop by validation")
     pool = join(pools)
@@ -152,7 +155,24 @@ def fit_from_clicks(
     about = {**best.settings, "kept": [each.name for each in tried if each.kept]}
     usual = None if is_mean else tried[_usual(wanted)]
     why = reasons(tried, pool.data.n_queries, min(int(folds), pool.data.n_queries), metric, usual)
-    return FromClicks(_as_asked(fitted, learner), best.estimator, about, why, metric, tuple(tried), relevance)
+    result = FromClicks(_as_asked(fitted, learner), best.estimator, about, why, metric, tuple(tried), relevance)
+    return _with_provenance(result, data, validation, used, estimator)
+
+
+def _with_provenance(
+    result: FromClicks, data: RankingData, validation: Any, clicks: list[ClickCounts], estimator: str
+) -> FromClicks:
+    """The same with a ranker that says what it was learned from: the queries and clicks of all folds."""
+    ranker = result.ranker
+    ranker.provenance_ = provenance(ranker, data, None if validation is None else validation[0], clicks)
+    ranker.provenance_["estimator"] = {
+        "name": estimator,
+        "chosen": result.estimator,
+        **result.about,
+        "why": result.why,
+        "tried": [each.plain() for each in result.trials],
+    }
+    return result
 
 
 def _examine_validation(validation: Any, clicks: ClickCounts, exam: Any, beta: Any) -> Pool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.clicks.counts import ClickCounts
 from counterrank.common.checks import FloatArray, check_choice, is_real, make_generator
 from counterrank.common.errors import CounterrankError, NotTrainedError
 from counterrank.common.files import PathLike
@@ -22,6 +23,7 @@ from counterrank.models.base import Model
 from counterrank.models.scaling import NORMALIZE
 from counterrank.training.evidence import check_evidence, check_validation, plain_data, prediction_data
 from counterrank.training.kinds import kind_of, learn
+from counterrank.training.provenance import check_clicks, provenance
 from counterrank.training.task import Settings, Task
 
 
@@ -64,6 +66,8 @@ class Ranker:
         kind_: the kind of the model: "linear", "mlp", "lambdamart", or "module" for one of your own.
         loss_: the name of the loss.
         metric_: the metric that was watched.
+        provenance_: what it was learned from: package version, date, data, clicks ("weights given" where only weights
+            were passed), estimator, loss, model, seed and command line; {} for rankers saved by version 0.1.
 
     >>> data = RankingData([[0.0], [1.0], [2.0], [3.0]], offsets=[0, 2, 4])
     >>> ranker = Ranker(loss="arp-hinge", max_epochs=3).fit(data, weights=[0.0, 1.0, 0.0, 1.0])
@@ -109,6 +113,7 @@ class Ranker:
         *,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
+        clicks: ClickCounts | Sequence[ClickCounts] | None = None,
     ) -> Ranker:
         """Learn from documents and their weights; returns itself.
 
@@ -121,8 +126,10 @@ class Ranker:
                 Beside a matrix, a matrix, its weights and its `qid` (or `group`).
             qid: of a matrix, the query of each row; the rows of a query follow each other.
             group: of a matrix, instead of `qid`: the number of rows of each query.
+            clicks: those that the weights come from, and those of the validation weights: they are recorded in
+                `provenance_`, so that estimates from the same clicks can be told from held-out ones.
         """
-        settings = self._settings()
+        settings, used = self._settings(), check_clicks(clicks)
         loss = self._named_loss()
         if not isinstance(data, RankingData):
             data, validation = plain_data(data, validation, qid, group)
@@ -150,6 +157,7 @@ class Ranker:
         self.history_ = [_natural(row, task.metric) for row in learned.history]
         self.n_features_ = data.n_features
         self._importances = None if learned.importances is None else shares(learned.importances)
+        self.provenance_ = provenance(self, data, None if task.validation is None else task.validation[0], used)
         return self
 
     def predict(

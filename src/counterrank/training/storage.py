@@ -47,6 +47,7 @@ def save_ranker(ranker: Ranker, path: PathLike) -> None:
         "best_epoch": ranker.best_epoch_,
         "history": [{key: _finite(value) for key, value in row.items()} for row in ranker.history_],
         "arrays": {name: f"{name}.npy" for name in arrays},
+        "provenance": ranker.provenance_,
     }
     with atomic_folder(path, MARKER, PARTS) as folder:
         for name, array in arrays.items():
@@ -87,6 +88,7 @@ def load_ranker(path: PathLike, module: Any = None) -> Ranker:
         ranker.learning_rate_ = float(content["learning_rate"])
         ranker.best_epoch_ = int(content["best_epoch"])
         ranker.history_ = [dict(row) for row in list(content["history"])]
+        ranker.provenance_ = dict(content.get("provenance", {}))  # version 0.1 recorded none
     except (MissingExtraError, ModelError):
         raise
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:

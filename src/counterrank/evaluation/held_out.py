@@ -1,0 +1,94 @@
+"""Whether clicks are held out: not those that a ranker was trained on, or stopped by."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.origin import Origin, shared_sessions
+from counterrank.common.errors import CounterrankError, printable
+from counterrank.common.hash_sample import HashSample
+from counterrank.data import RankingData
+from counterrank.data.identity import query_keys
+
+# Sessions of different logs may look the same, where session ids begin again with each: that is a few in a hundred at
+# most, since they would also have to be of one query and begin with one document.
+_SAME_BY_CHANCE = 0.05
+
+
+class InSampleWarning(UserWarning):
+    """An estimate from clicks on queries that the ranker was trained on, or from some of its own clicks."""
+
+
+def scores_of(given: Any, data: RankingData, name: str = "scores") -> ArrayLike:
+    """Scores as they are, or those that a ranker predicts."""
+    if callable(getattr(given, "predict", None)) and not isinstance(given, type):
+        found: ArrayLike = given.predict(data)
+        return found
+    if isinstance(given, str | bytes | Mapping) or given is None:
+        raise CounterrankError(f"{name}: {type(given).__name__}; expected a ranker, or one number per document")
+    return given  # type: ignore[no-any-return]
+
+
+def check_held_out(
+    rankers: Mapping[str, Any], data: RankingData, clicks: ClickCounts, target: str, in_sample: Any
+) -> bool:
+    """Whether some of the rankers were trained on these clicks, or stopped by them: an error unless that is allowed.
+
+    New clicks on queries that a ranker was trained on are valid for the target population of these queries; for queries
+    like these a warning tells the share of such queries.
+
+    Arguments:
+        rankers: by the names they have in messages, if they have no `label`; those without a `provenance_` (plain
+            scores) cannot be checked.
+        data: what the clicks were counted against.
+        clicks: what the rankers are to be judged by.
+        target: the target population, "queries" or "these-queries".
+        in_sample: whether clicks of the training are in order.
+    """
+    if not isinstance(in_sample, bool | np.bool_):
+        raise CounterrankError(f"in_sample={in_sample!r}: expected True or False")
+    told = [(name, each.provenance_) for name, each in rankers.items() if getattr(each, "provenance_", None)]
+    if not told:
+        return False
+    found, origin = False, clicks.where_from()
+    asked = HashSample.of(query_keys(data)[clicks.sessions > 0])
+    for name, provenance in told:
+        about = printable(str(getattr(rankers[name], "label", name)))
+        used = provenance["clicks"]
+        share = shared_sessions(origin, Origin.from_description(used)) if isinstance(used, dict) else 0.0
+        if share >= _SAME_BY_CHANCE:
+            if not in_sample:
+                raise CounterrankError(
+                    f"clicks: {about} was trained on or stopped by {share:.0%} of these sessions, so this would be an "
+                    "in-sample result, too good to be true; expected held-out clicks, or in_sample=True (--in-sample)"
+                )
+            found = True
+            continue
+        if share:
+            text = f"{about} was trained on or stopped by sessions that look like {share:.2%} of these"
+            warnings.warn(f"{text}; are they held out?", InSampleWarning, stacklevel=3)
+        _warn_of_queries(about, asked, provenance, target)
+    return found
+
+
+def _warn_of_queries(name: str, asked: HashSample, provenance: Mapping[str, Any], target: str) -> None:
+    """Warn of queries that were trained on, where that matters."""
+    parts = [provenance[part] for part in ("data", "validation") if provenance[part] is not None]
+    share = sum(asked.share_in(HashSample.from_description(part["query_keys"])) for part in parts)
+    if not share:
+        return
+    if isinstance(provenance["clicks"], str):
+        text = f"{name} was trained on {min(share, 1.0):.0%} of these queries, and does not say on which clicks"
+        warnings.warn(f"{text}; are these held out?", InSampleWarning, stacklevel=4)
+    elif target == "queries":
+        text = (
+            f"{name} was trained on or stopped by {min(share, 1.0):.0%} of these queries, with other clicks: the result"
+        )
+        cure = 'holds for these queries (target="these-queries"), and may be too good for queries like these'
+        warnings.warn(f"{text} {cure}", InSampleWarning, stacklevel=4)
