@@ -173,6 +173,7 @@ def test_another_curve_than_that_of_the_propensities_is_warned_about(shop):
         estimate(*given, method="dr")
         assert not any("exam" in str(warning.message) for warning in caught)
     with pytest.warns(
-        UserWarning, match="exam implies 3,600 examinations .* rho implies 2,200: were they computed from different curves?"
+        UserWarning,
+        match="exam implies 3,600 examinations .* rho implies 2,200: were they computed from different curves?",
     ):
         estimate(*given, method="dr", exam=[1.0, 1.0, 1.0])

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import counterrank as cr
 from counterrank import policies, simulation
 from counterrank.clicks.counts import SEEN_ONLY, ClickCounts
+from counterrank.common.errors import CounterrankError
 from counterrank.data.identity import identity
 from counterrank.evaluation.inspection import ESTIMATORS, LEVELS, inspect_clicks
 from tests.inspected_logs import DATA, EXAM, SCORES, make_data, make_log, stripped, text_of
@@ -185,9 +187,28 @@ def test_no_clicks_at_all():
 def test_several_policies_in_the_log():
     parts = [make_log(policies.ReplaceLast(3), policy_name="a"), make_log(policies.UniformInsert(3), policy_name="b")]
     log = ClickCounts.concat(parts)
-    found = inspect_clicks(log, policy=policies.ReplaceLast(3), scores=SCORES)
+    with pytest.raises(CounterrankError, match="policy: one for a log of several, 'a', 'b'"):
+        inspect_clicks(log, policy=policies.ReplaceLast(3), scores=SCORES)
+    found = inspect_clicks(log)
     assert found.overview["policies"] == ["a", "b"]
-    assert "names 2 policies (a, b)" in text_of(found, "the log")
+    assert found.known.propensities == "mean"  # both policies showed every document that was clicked
+    assert "names 2 policies (a, b): propensities are means over all sessions" in text_of(found, "the log")
+    known = {
+        name: (policy, SCORES) for name, policy in (("a", policies.ReplaceLast(3)), ("b", policies.UniformInsert(3)))
+    }
+    given = inspect_clicks(log, rho=policies.several_policies(log, known, EXAM))
+    assert given.logged_check["differing_share_of_impressions"] == 0.0
+    assert given.weights["effective_sample_size"] == pytest.approx(found.weights["effective_sample_size"])
+
+
+def test_several_policies_that_cannot_be_combined():
+    parts = [make_log(policies.Deterministic(3), policy_name="a"), make_log(policies.UniformInsert(3), policy_name="b")]
+    log = replace(ClickCounts.concat(parts), examination=None)
+    found = inspect_clicks(log)
+    assert found.level("policy-aware") == "bad"
+    assert "documents have an unknown propensity under one that never showed them" in text_of(found, "policy-aware")
+    assert inspect_clicks(log, exam=EXAM).known.propensities == "realised"
+    assert inspect_clicks(log.only_policies(["b"])).known.propensities == "logged"
 
 
 def test_queries_that_were_never_asked_do_not_count():

@@ -42,7 +42,7 @@ def aggregate(
     """
     check_folder(out, MARKER, FOLDERS)
     begin = time.perf_counter()
-    source = ClickSource(None, log, [], None, [], threads, reading)
+    source = ClickSource([], log, [], None, [], threads, reading)
     with heard():
         counted = _counted(source, data, displays)
     rows = [_row(part, counts) for part, counts in counted.items()]

@@ -18,9 +18,14 @@ if TYPE_CHECKING:
     from counterrank.clicks.logs.faults import LogReport
     from counterrank.clicks.logs.options import LogOptions
     from counterrank.common.checks import FloatArray
+    from counterrank.estimators import Propensities
 
 WHOLE = "clicks.json"  # what a folder of click counts holds
 PARTS = ("train", "validation", "test")
+_COMBINED = {
+    "mean": "propensities are means over all sessions of a query",
+    "realised": "how often each document was shown is taken for its propensity",
+}
 _INSPECT = "counterrank inspect LOG --data DATA tells what a log supports, and can estimate the examination curve"
 
 
@@ -29,7 +34,7 @@ class ClickSource:
     """Where clicks come from, as the options name it.
 
     Attributes:
-        clicks: a folder of click counts.
+        clicks: folders of click counts.
         log: a click log: a file, a folder or a pattern.
         policies: the policy that showed the pages; several, each with its name in the log, as `new=replace-last:k=5`.
         examination: the curve.
@@ -37,9 +42,10 @@ class ClickSource:
         threads: how many to use.
         reading: how a log is read.
         alpha, beta: by rank, P(click | relevance r) = alpha r + beta, for the affine estimator.
+        align: whether click counts are mapped onto the data by ids.
     """
 
-    clicks: Path | None
+    clicks: list[Path]
     log: str | None
     policies: list[str]
     examination: str | None
@@ -48,6 +54,7 @@ class ClickSource:
     reading: LogOptions | None = None
     alpha: str | None = None
     beta: str | None = None
+    align: bool = False
     reports: list[LogReport] = field(default_factory=list)
     with_drift: bool = False
     drift: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -56,7 +63,12 @@ class ClickSource:
     @property
     def given(self) -> bool:
         """Whether there are any."""
-        return self.clicks is not None or self.log is not None
+        return bool(self.clicks) or self.log is not None
+
+    @property
+    def name(self) -> str:
+        """The folders or the log, for messages."""
+        return str(self.log) if self.log is not None else ", ".join(map(str, self.clicks))
 
     @property
     def needs_pages(self) -> bool:
@@ -68,24 +80,16 @@ class ClickSource:
         found = self.find(part, data, displays)
         if found is None:
             raise CounterrankError(
-                f"{self.clicks or self.log}: no clicks of the {part} part in it; --part, where there is one, chooses "
-                "another"
+                f"{self.name}: no clicks of the {part} part in it; --part, where there is one, chooses another"
             )
         return found
 
     def find(self, part: str, data: Mapping[str, RankingData], displays: bool = False) -> ClickCounts | None:
         """The clicks of one part; None if it has none. A log of all parts is read once."""
-        from counterrank import ClickCounts
-
-        if (self.clicks is None) == (self.log is None):
+        if bool(self.clicks) == (self.log is not None):
             raise CounterrankError("--clicks, --log: expected one of the two")
-        if self.clicks is not None:
-            folder = counts_folder(self.clicks, part)
-            if folder is None:
-                return None
-            counts = ClickCounts.load(folder)
-            counts.check_data(data[part], str(folder))
-            return counts
+        if self.clicks:
+            return self.kept(part, data[part])
         if (Path(str(self.log)) / WHOLE).is_file() or (Path(str(self.log)) / part / WHOLE).is_file():
             raise CounterrankError(f"{self.log}: click counts and not a log; expected --clicks {self.log}")
         key = (part, displays or self.needs_pages)
@@ -99,6 +103,24 @@ class ClickSource:
                 self._count(str(self.log), data, key[1])
         counts = self._read[key]
         return counts if counts.n_sessions else None
+
+    def kept(self, part: str, data: RankingData | None) -> ClickCounts | None:
+        """The click counts of one part in all folders together; None if no folder has any."""
+        from counterrank import ClickCounts
+        from counterrank.data.identity import identity
+
+        found = []
+        for folder in filter(None, (counts_folder(path, part) for path in self.clicks)):
+            counts = ClickCounts.load(folder)
+            if self.reading is not None and self.reading.only_policies:
+                counts = counts.only_policies(self.reading.only_policies)
+            if data is not None and self.align and counts.knows_candidates and counts.identity != identity(data):
+                counts = counts.align(data)
+                say(f"Note: {folder}: mapped onto the data by the ids of queries and documents.")
+            elif data is not None:
+                counts.check_data(data, f"{folder} (--align where the data has grown)")
+            found.append(counts)
+        return ClickCounts.concat(found) if len(found) > 1 else found[0] if found else None
 
     def _count(self, path: str, data: Mapping[str, RankingData], displays: bool) -> None:
         from counterrank.clicks.logs import read_parts
@@ -139,7 +161,7 @@ class ClickSource:
 
     def is_single(self) -> bool:
         """Whether these clicks belong to one part and no other."""
-        return self.clicks is not None and (self.clicks / WHOLE).is_file()
+        return any((path / WHOLE).is_file() for path in self.clicks)
 
     def weigher(
         self, estimator: str, counts: ClickCounts, part: str, data: Mapping[str, RankingData]
@@ -167,9 +189,12 @@ class ClickSource:
             )
         return counts.examination
 
-    def propensities(self, counts: ClickCounts, part: str, data: Mapping[str, RankingData]) -> FloatArray | None:
-        """P(examined | query, policy) of the policies that were named; None for those logged with the clicks."""
+    def propensities(
+        self, counts: ClickCounts, part: str, data: Mapping[str, RankingData]
+    ) -> FloatArray | Propensities:
+        """P(examined | query, policy) of the policies that were named, else as logged with the clicks."""
         from counterrank.cli.policies import policy_propensities
+        from counterrank.estimators import logged_propensities
 
         if not self.policies and not self.loggers:
             if counts.propensities is None:
@@ -177,7 +202,12 @@ class ClickSource:
                     "--policy, --logger, --examination: these clicks have no logged propensities; name the policy that "
                     f"showed the pages, what it ranked by, and the examination curve; {_INSPECT}"
                 )
-            return None
+            with heard():
+                found = logged_propensities(counts, None if self.examination is None else self.curve(counts))
+            if found.source in _COMBINED:
+                names = ", ".join(counts.policy_names) or "without names"
+                say(f"Note: several policies in this log ({names}): {_COMBINED[found.source]}.")
+            return found
         return policy_propensities(self, counts, part, data)
 
     def said_again(self) -> str:
@@ -226,6 +256,36 @@ def counts_folder(path: Path, part: str) -> Path | None:
     if not any((folder / name / WHOLE).is_file() for name in ("train", "validation", "test")):
         raise CounterrankError(f"{path}: no click counts in it; expected a folder written by counterrank simulate")
     return None
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The scores of a ranker or a file for some data, with what is known about the ranker's training.
+
+    Attributes:
+        label: what it is called on the command line.
+        scores: one for each document.
+        provenance_: of the ranker; {} of scores from a file.
+    """
+
+    label: str
+    scores: Any
+    provenance_: dict[str, Any]
+
+    def predict(self, data: RankingData) -> Any:
+        """The scores, which are of this data."""
+        return self.scores
+
+
+def load_scored(path: Path, data: RankingData, threads: int | None) -> Scored:
+    """The scores of a ranker or a file, to be judged by clicks."""
+    from counterrank import Ranker
+
+    scores = load_scores(path, data, threads)
+    provenance = Ranker.load(path).provenance_ if path.is_dir() else {}
+    if path.is_dir() and not provenance:
+        say(f"Note: {path} does not record what it was trained on; make sure that these clicks are held out.")
+    return Scored(str(path), scores, provenance)
 
 
 def load_scores(logger: str | Path, data: RankingData, threads: int | None) -> Any:

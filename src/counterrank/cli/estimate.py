@@ -10,9 +10,11 @@ import typer
 from counterrank.cli.clicks import ClickSource, parse_pair, parts_of
 from counterrank.cli.log_options import reads_logs
 from counterrank.cli.options import (
+    Align,
     Clicks,
     Data,
     Examination,
+    InSample,
     Json,
     Log,
     Logger,
@@ -50,6 +52,8 @@ def estimate(
     policy: Policy = None,
     examination: Examination = None,
     logger: Logger = None,
+    align: Align = False,
+    in_sample: InSample = False,
     threads: Threads = None,
     seed: Seed = 0,
     json: Json = False,
@@ -61,10 +65,10 @@ def estimate(
     Example: counterrank estimate ranker synthetic:mslr --clicks clicks --metrics dcg@5
     """
     from counterrank import evaluation
-    from counterrank.cli.clicks import load_scores
+    from counterrank.cli.clicks import load_scored
     from counterrank.data.sources import choose_part, open_data
 
-    source = ClickSource(clicks, log, policy or [], examination, logger or [], threads, reading)
+    source = ClickSource(clicks or [], log, policy or [], examination, logger or [], threads, reading, align=align)
     opened = open_data(data, threads=threads)
     chosen, parts = choose_part(opened, part, data), parts_of(opened, part)
     counts = source.load(part, parts)
@@ -77,19 +81,23 @@ def estimate(
         "noise": parse_pair(noise, "noise"),
         "seed": seed,
         "threads": threads,
+        "in_sample": in_sample,
         **by_method(method, source, counts),
     }
-    scores = load_scores(model, chosen, threads)
+    judged = load_scored(model, chosen, threads)
     with heard():
         if against is None:
-            found = evaluation.estimate(scores, chosen, counts, rho, **settings)
+            found = evaluation.estimate(judged, chosen, counts, rho, **settings)
         else:
-            found = evaluation.compare(scores, load_scores(against, chosen, threads), chosen, counts, rho, **settings)
+            other = load_scored(against, chosen, threads)
+            found = evaluation.compare(judged, other, chosen, counts, rho, **settings)
     first = next(iter(found.values()))
     if json:
-        print_json({"model": str(model), "against": against and str(against), "estimates": plain(found)})
+        shown = {"model": str(model), "against": against and str(against), "in_sample": first.in_sample}
+        print_json({**shown, "estimates": plain(found)})
         return
     doubly = ", doubly robust" if first.method == "dr" else ""
+    doubly += ", IN-SAMPLE" if first.in_sample else ""
     title = f"{model} on {data}" if against is None else f"{model} minus {against} on {data}"
     print_table(
         f"{title}: {first.n_clicks:,} clicks in {first.n_sessions:,} sessions of {first.n_queries:,} queries, "

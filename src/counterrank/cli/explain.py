@@ -23,12 +23,12 @@ def explain(
     features: FeatureNames = None,
     json: Json = False,
 ) -> None:
-    """Show which features a saved ranker goes by, the most important first.
+    """Show what a saved ranker was learned from, and which features it uses, the most important first.
 
     Example: counterrank explain ranker --top 10 --features names.json
 
     Importance is a share of the whole. Linear: the coefficient's size times how much the scaled feature varies within
-    a query of the training data. Trees: what the splits on the feature gained.
+    a query of the training data. Trees: what the splits on the feature gained. Networks do not tell.
     """
     from counterrank import Ranker
 
@@ -36,13 +36,22 @@ def explain(
         raise CounterrankError(f"top={top}: expected a whole number of at least 1")
     ranker = Ranker.load(model)
     rows = _rows(ranker, features)
-    used = sum(row["importance"] > 0.0 for row in rows)
+    used = None if rows is None else sum(row["importance"] > 0.0 for row in rows)
     if json:
-        print_json({"model": str(model), "kind": ranker.kind_, "features_used": used, "features": rows[:top]})
+        shown = None if rows is None else rows[:top]
+        about = {"model": str(model), "kind": ranker.kind_, "features_used": used, "features": shown}
+        print_json({**about, "provenance": ranker.provenance_})
+        return
+    if ranker.provenance_:
+        print_table(f"{model}: learned from", ("", "value"), _provenance(ranker.provenance_))
+    else:
+        say(f"{model}: saved by a version that recorded no provenance.")
+    if rows is None or used is None:
+        say(f"{ranker.kind_}: a network does not tell which features it uses; linear models and trees do.")
         return
     largest = max(rows[0]["importance"], 1e-300)
     own = [name for name in rows[0] if name not in ("number", "name", "importance")]
-    shown = [row for row in rows[:top] if row["importance"] > 0.0]
+    most = [row for row in rows[:top] if row["importance"] > 0.0]
     print_table(
         f"{model}: {ranker.kind_}, {ranker.loss_}; {used:,} of {len(rows):,} features in use",
         ("feature", "name", "importance", *own, " "),
@@ -54,16 +63,61 @@ def explain(
                 *(row[name] for name in own),
                 "█" * max(1, round(_BAR * row["importance"] / largest)),
             )
-            for row in shown
+            for row in most
         ],
         left=("name", " "),
     )
-    if len(shown) < used:
-        say(f"{used - len(shown):,} more are in use; --top {used} shows them all.")
+    if len(most) < used:
+        say(f"{used - len(most):,} more are in use; --top {used} shows them all.")
 
 
-def _rows(ranker: Ranker, features: Path | None) -> list[dict[str, Any]]:
-    """One row for each feature, the most important first: number, name, importance, and what the model says of it."""
+def _provenance(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a ranker was learned from, as rows of a table."""
+    estimator = found["estimator"] or {}
+    settings = [f"{key} {value}" for key, value in estimator.items() if key not in ("name", "why", "tried")]
+    rows = [
+        ("date", found["date"]),
+        ("version", f"counterrank {found['version']}"),
+        ("command", found["command"] or "none (library)"),
+        ("data", _data(found["data"])),
+        ("validation", "none" if found["validation"] is None else _data(found["validation"])),
+        ("features", f"{len(found['features']):,}"),
+        ("clicks", _clicks(found["clicks"])),
+        ("estimator", ", ".join([str(estimator.get("name", "not recorded")), *settings])),
+        ("loss", f"{found['loss']}, k={found['k']}, early stopping by {found['metric']}"),
+        ("model", f"{found['model']}, learning rate {found['learning_rate']:.4g}, epoch {found['best_epoch']}"),
+        ("seed", "none (a generator)" if found["seed"] is None else str(found["seed"])),
+    ]
+    if "why" in estimator:
+        rows.append(("why", estimator["why"]))
+    return rows
+
+
+def _data(found: dict[str, Any]) -> str:
+    path = found["path"] or "not from a file"
+    return f"{path}: {found['queries']:,} queries, {found['documents']:,} documents, identity {found['identity']}"
+
+
+def _clicks(found: dict[str, Any] | str | None) -> str:
+    if found is None:
+        return "none: labels"
+    if isinstance(found, str):
+        return found
+    where = ", ".join(found["paths"]) or "not from a file"
+    parts = [f"{where}: {found['clicks']:,} clicks in {found['sessions']:,} sessions"]
+    if found["policies"]:
+        parts.append(f"policies {', '.join(found['policies'])}")
+    if found["first"] is not None:
+        parts.append(f"{found['first']} to {found['last']}")
+    parts.append(f"content {', '.join(source['content'] for source in found['sources'])}")
+    return "; ".join(parts)
+
+
+def _rows(ranker: Ranker, features: Path | None) -> list[dict[str, Any]] | None:
+    """One row for each feature, the most important first: number, name, importance, and what the model says of it.
+
+    None for networks.
+    """
     from counterrank.export.names import feature_names
     from counterrank.models import LinearModel, TreesModel
 
@@ -74,9 +128,7 @@ def _rows(ranker: Ranker, features: Path | None) -> list[dict[str, Any]]:
     elif isinstance(learned, TreesModel):
         details["splits"] = learned.booster.feature_importance("split").tolist()
     else:
-        raise CounterrankError(
-            f"model: {ranker.kind_}; a network does not tell which features it goes by, linear models and trees do"
-        )
+        return None
     names = feature_names(features, ranker.n_features_).by_feature
     shares = ranker.feature_importances_
     rows = [

@@ -69,7 +69,7 @@ def load_inspected(
     if about:
         policies, loggers = policies or [about["policy"]], loggers or [about["logger"]]
     source = ClickSource(
-        None if is_log else Path(clicks), clicks if is_log else None, policies, examination, loggers, threads, reading,
+        [] if is_log else [Path(clicks)], clicks if is_log else None, policies, examination, loggers, threads, reading,
         with_drift=True,
     )  # fmt: skip
     parts = _parts(data, part, threads)
@@ -103,18 +103,16 @@ def _parts(data: str | None, part: str, threads: int | None) -> dict[str, Rankin
 
 def _counts(source: ClickSource, part: str, parts: dict[str, RankingData]) -> ClickCounts:
     """The clicks of a part; without data, those of the part's own file or of all there is."""
-    from counterrank import ClickCounts
-    from counterrank.cli.clicks import counts_folder
     from counterrank.cli.output import heard
     from counterrank.clicks.logs import read_parts
 
     if parts:
         return source.load(part, parts)
-    if source.clicks is not None:
-        folder = counts_folder(source.clicks, part)
-        if folder is None:
-            raise CounterrankError(f"{source.clicks}: no clicks of the {part} part in it")
-        return ClickCounts.load(folder)
+    if source.clicks:
+        kept = source.kept(part, None)
+        if kept is None:
+            raise CounterrankError(f"{source.name}: no clicks of the {part} part in it")
+        return kept
     with heard():
         found = read_parts(source.file_of(part) or str(source.log), (), drift=True, options=source.reading)
     source.reports.append(found.report)
@@ -129,6 +127,8 @@ def _policy(source: ClickSource, counts: ClickCounts, part: str, parts: dict[str
         return {"rho": policy_propensities(source, counts, part, parts)}
     if not source.loggers:
         raise CounterrankError("--policy: ranks by scores; expected --logger too")
+    if len(counts.policy_names) > 1:
+        policy_propensities(source, counts, part, parts)  # says how to name several
     return {"policy": source.policies[0], "scores": scores_of(source, single(source.loggers), part, parts)}
 
 

@@ -21,7 +21,10 @@ def from_labels(
     def weigh(part: RankingData) -> Any:
         return full_information(part, relevance_threshold, gain=gain)
 
-    return ranker.fit(training, weigh(training), validation=None if held_out is None else (held_out, weigh(held_out)))
+    ranker.fit(training, weigh(training), validation=None if held_out is None else (held_out, weigh(held_out)))
+    labels = {"name": "full-information", "relevance_threshold": relevance_threshold, "gain": gain}
+    ranker.provenance_ |= {"clicks": None, "estimator": labels}
+    return ranker
 
 
 def from_clicks(
@@ -43,6 +46,7 @@ def from_clicks(
     about: dict[str, Any] = {"sessions": counts.n_sessions, "clicks": counts.n_clicks, "validation_clicks": None}
     other = None if held_out is None or source.is_single() else source.find("validation", parts, displays=pages)
     source.say_what_was_read()
+    used = [counts] if held_out is None or other is None else [counts, other]
     if held_out is not None and other is not None:
         validation = (held_out, source.weigher(estimator, other, "validation", parts)[0]())
         about["validation_clicks"] = other.n_clicks
@@ -51,13 +55,14 @@ def from_clicks(
     if clip == "auto":
         if validation is None:
             raise CounterrankError("clip='auto': judged by clicks of a validation part, and there are none")
-        best = fit_best_clip(ranker, training, weigh, grid, validation=validation)
+        best = fit_best_clip(ranker, training, weigh, grid, validation=validation, clicks=used)
         tried = ", ".join(f"{trial.clip or 'none'}: {trial.validation}" for trial in best.trials)
+        best.ranker.provenance_["estimator"] = {"name": estimator, "clip": best.clip, "clips_tried": tried}
         return best.ranker, {**about, "clip": best.clip, "clips_tried": tried}
-    return ranker.fit(training, weigh(clip=parse_clip(clip)), validation=validation), {
-        **about,
-        "clip": parse_clip(clip),
-    }
+    cap = parse_clip(clip)
+    ranker.fit(training, weigh(clip=cap), validation=validation, clicks=used)
+    ranker.provenance_["estimator"] = {"name": estimator, "clip": cap}
+    return ranker, {**about, "clip": cap}
 
 
 def parse_clip(text: str) -> float | None:

@@ -33,6 +33,12 @@ def _of_logs(
     impressions: Annotated[
         bool, _option("--impressions", help="Each row is a page of its own; session_id and query_id may be missing.")
     ] = False,
+    only_policy: Annotated[
+        list[str] | None,
+        _option(
+            help="Use the sessions of this policy only, by its name in the column policy; several times for several."
+        ),
+    ] = None,
     on_error: Annotated[
         str, _option(help="What to do about wrong rows: fail, or skip to drop the pages they are on.")
     ] = "fail",
@@ -60,6 +66,7 @@ def _of_logs(
         format=format,
         click_actions=tuple(click_actions.split(",")),
         impressions=impressions,
+        only_policies=tuple(only_policy or ()),
         on_error=on_error,
         trust=trust,
         memory=memory,

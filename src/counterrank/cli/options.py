@@ -39,7 +39,22 @@ Threshold = Annotated[float, typer.Option(help="The smallest label that counts a
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 Threads = Annotated[int | None, typer.Option(help="How many threads to use; all cores if not given.")]
 Seed = Annotated[int, typer.Option(help="One seed gives one result.")]
-Clicks = Annotated[Path | None, typer.Option(help="Click counts: a folder written by simulate or aggregate.")]
+Clicks = Annotated[
+    list[Path] | None,
+    typer.Option(help="Click counts: a folder written by simulate or aggregate; several times for several."),
+]
+Align = Annotated[
+    bool,
+    typer.Option(
+        "--align",
+        help="Map click counts onto this data by the ids of queries and documents, where the data has grown since they "
+        "were counted.",
+    ),
+]
+InSample = Annotated[
+    bool,
+    typer.Option("--in-sample", help="Accept clicks that a ranker was trained on or stopped by; the result says so."),
+]
 Log = Annotated[
     str | None,
     typer.Option(

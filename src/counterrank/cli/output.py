@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -40,6 +41,11 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
 def say(text: str) -> None:
     """A line for people, on stderr."""
     sys.stderr.write(text + "\n")
+
+
+def command_line() -> str:
+    """The command as it was given, for the provenance of what it makes."""
+    return shlex.join(["counterrank", *sys.argv[1:]])
 
 
 @contextmanager

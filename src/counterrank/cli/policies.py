@@ -44,7 +44,7 @@ def policy_propensities(
     known = {"": (policy, scores)} if scores is not None else policy
     for name, (one, own) in known.items():
         if not name or name in counts.policy_names:  # of others it is told below
-            _check_against_log(_of_policy(counts, name), one, own, name or source.policies[0])
+            _check_against_log(counts.only_policies([name]) if name else counts, one, own, name or source.policies[0])
     if scores is None:
         return several_policies(counts, policy, curve, threads=source.threads)
     rho: FloatArray = policy.propensity(scores, data[part].offsets, curve, threads=source.threads)
@@ -72,29 +72,6 @@ def _check_against_log(counts: ClickCounts, policy: Any, scores: Any, name: str)
             f"Warning: the log shows documents more or less often than {name} would with these scores; what is "
             "computed from its propensities may be wrong (counterrank inspect tells more)."
         )
-
-
-def _of_policy(counts: ClickCounts, name: str) -> ClickCounts:
-    """The pages of one policy of the log; all of them without a name."""
-    from dataclasses import replace
-
-    if counts.policies is None or counts.policy_sessions is None or name not in counts.policy_names:
-        return counts
-    number = counts.policy_names.index(name)
-    own = counts.policies == number
-    return replace(
-        counts,
-        sessions=counts.policy_sessions[number],
-        docs=counts.docs[own],
-        ranks=counts.ranks[own],
-        impressions=counts.impressions[own],
-        clicks=counts.clicks[own],
-        propensities=None if counts.propensities is None else counts.propensities[own],
-        policies=None,
-        policy_names=(),
-        policy_sessions=None,
-        displays=None,
-    )
 
 
 def affine_weigher(

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterrank.cli.clicks import ClickSource, parse_pair, parts_of
+from counterrank.cli.clicks import ClickSource, Scored, parse_pair, parts_of
 from counterrank.cli.estimate import by_method, span
 from counterrank.cli.loading import widened
 from counterrank.cli.log_options import reads_logs
 from counterrank.cli.options import (
+    Align,
     Clicks,
     Data,
     Examination,
+    InSample,
     Json,
     Log,
     Logger,
@@ -30,7 +32,7 @@ from counterrank.cli.options import (
     Threads,
     parse_params,
 )
-from counterrank.cli.output import heard, print_json, print_table, say
+from counterrank.cli.output import command_line, heard, print_json, print_table, say
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import check_folder
 
@@ -60,6 +62,8 @@ def select(
     policy: Policy = None,
     examination: Examination = None,
     logger: Logger = None,
+    align: Align = False,
+    in_sample: InSample = False,
     threads: Threads = None,
     seed: Seed = 0,
     json: Json = False,
@@ -79,15 +83,15 @@ def select(
         raise CounterrankError("MODELS, --losses: nothing to choose from; expected rankers, or losses to train")
     if out is not None:
         check_folder(out, MARKER, PARTS)
-    source = ClickSource(clicks, log, policy or [], examination, logger or [], threads, reading)
+    source = ClickSource(clicks or [], log, policy or [], examination, logger or [], threads, reading, align=align)
     opened = open_data(data, threads=threads)
     judged, parts = choose_part(opened, part, data), parts_of(opened, part)
     counts = source.load(part, parts)
     rho = source.propensities(counts, part, parts)
     source.say_what_was_read()
-    candidates: dict[str, Ranker] = {}
-    for path in models or []:
-        candidates[str(path)] = Ranker.load(path)
+    # those that are trained here are stopped by these clicks, which the note below says
+    saved = {str(path): Ranker.load(path) for path in models or []}
+    candidates: dict[str, Ranker] = dict(saved)
     with heard():
         if losses is not None:
             if part == "train":
@@ -108,9 +112,12 @@ def select(
                 seed,
             )
         wide = {name: widened(judged, ranker, data) for name, ranker in candidates.items()}
-        scores = [ranker.predict(wide[name]) for name, ranker in candidates.items()]
+        scored = [
+            Scored(name, ranker.predict(wide[name]), ranker.provenance_ if name in saved else {})
+            for name, ranker in candidates.items()
+        ]
         found = choose(
-            scores,
+            scored,
             judged,
             counts,
             rho,
@@ -119,6 +126,7 @@ def select(
             noise=parse_pair(noise, "noise"),
             seed=seed,
             threads=threads,
+            in_sample=in_sample,
             **by_method(method, source, counts),
         )
     names = list(candidates)
@@ -129,11 +137,20 @@ def select(
         for name, value, share in zip(names, found.estimates, found.shares, strict=True)
     ]
     if json:
-        print_json({"best": names[found.index], "stability": found.stability, "metric": metric, "rankers": rows})
+        print_json(
+            {
+                "best": names[found.index],
+                "stability": found.stability,
+                "metric": metric,
+                "in_sample": found.in_sample or losses is not None,
+                "rankers": rows,
+            }
+        )
         return
     print_table(
         f"{metric} by {counts.n_clicks:,} clicks on {judged.n_queries:,} queries of {data}"
-        + (", doubly robust" if method == "dr" else ""),
+        + (", doubly robust" if method == "dr" else "")
+        + (", IN-SAMPLE" if found.in_sample else ""),
         ("ranker", metric, "interval", "chosen in resamples", ""),
         [
             (
@@ -148,8 +165,8 @@ def select(
     )
     if losses is not None:
         say(
-            "Note: training stopped early by the same clicks, so these estimates are a little too good; the order is "
-            "what counts. Estimate the chosen one on the test part's clicks."
+            "Note: training stopped early by the same clicks, so these estimates are in-sample, a little too good; the "
+            "order is what counts. Estimate the chosen one on the test part's clicks."
         )
     if out is not None:
         say(f"Saved {names[found.index]} as {out}.")
@@ -182,5 +199,6 @@ def _train(
     for name, loss in named.items():
         cutoff = k if loss.takes_k else None
         ranker = Ranker(loss=name, k=cutoff, model=model, params=params, metric=metric, threads=threads, seed=seed)
-        trained[name] = ranker.fit(training, weights, validation=(judged, held_out))
+        trained[name] = ranker.fit(training, weights, validation=(judged, held_out), clicks=[clicks, counts])
+        trained[name].provenance_ |= {"estimator": {"name": "policy-aware"}, "command": command_line()}
     return trained

@@ -54,6 +54,13 @@ def simulate(
     propensities: Annotated[
         bool, typer.Option("--propensities/--no-propensities", help="Whether a log holds them, as a good logger would.")
     ] = True,
+    policy_name: Annotated[
+        str | None,
+        typer.Option(help="What the column policy says: the name of the policy, such as v1; none if not given."),
+    ] = None,
+    first_session: Annotated[
+        int, typer.Option(help="The number of the first session of a log, so that several logs can be read as one.")
+    ] = 0,
     seed: Seed = 0,
     threads: Threads = None,
     json: Json = False,
@@ -79,7 +86,10 @@ def simulate(
     model = ClickModel(relevant, other, gain)
     if trust:
         model = trust_bias(k=100, strength=trust, relevant=relevant, other=other)
+    if first_session < 0 or (first_session and not log):
+        raise CounterrankError(f"--first-session {first_session}: expected a number of at least 0, with --log")
     settings: dict[str, Any] = {"relevance_threshold": relevance_threshold, "click_model": model, "threads": threads}
+    settings["policy_name"] = policy_name
     shown = (parse_policy(policy), parse_examination(examination))
     begin = time.perf_counter()
     rows: list[dict[str, Any]] = []
@@ -89,13 +99,14 @@ def simulate(
             scores = load_scores(logger, chosen, threads)
             more = {**settings, **amount, "seed": _seed(seed, number)}
             if log:
-                first = sum(row["sessions"] for row in rows)
+                first = first_session + sum(row["sessions"] for row in rows)
                 more |= {"propensities": propensities, "first_session": first}
             rows.append(_write(folder, part, chosen, scores, shown, displays, log, more))
         about = {
             "data": data,
             "logger": str(logger),
             "policy": policy,
+            "policy_name": policy_name,
             "examination": examination,
             "relevance_threshold": relevance_threshold,
             "click_model": {"relevant": relevant, "other": other, "gain": gain, "trust": trust},

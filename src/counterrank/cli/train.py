@@ -15,6 +15,7 @@ from counterrank.cli.clicks import ClickSource, counts_folder, parts_of
 from counterrank.cli.learning import from_clicks, from_labels, parse_clip
 from counterrank.cli.log_options import reads_logs
 from counterrank.cli.options import (
+    Align,
     Clicks,
     Data,
     Examination,
@@ -28,7 +29,7 @@ from counterrank.cli.options import (
     Threads,
     parse_params,
 )
-from counterrank.cli.output import heard, print_json, print_table, say
+from counterrank.cli.output import command_line, heard, print_json, print_table, say
 from counterrank.common.checks import check_choice, make_generator
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import check_folder
@@ -115,6 +116,7 @@ def train(
     metric: Annotated[
         str | None, typer.Option(help="What early stopping watches: arp, dcg, dcg@k, precision@k; the loss's own.")
     ] = None,
+    align: Align = False,
     threads: Threads = None,
     seed: Seed = 0,
     json: Json = False,
@@ -134,7 +136,9 @@ def train(
     from counterrank.training.storage import MARKER, PARTS
 
     check_folder(out, MARKER, PARTS)  # now rather than after an hour of training
-    source = ClickSource(clicks, log, policy or [], examination, logger or [], threads, reading, alpha, beta)
+    source = ClickSource(
+        clicks or [], log, policy or [], examination, logger or [], threads, reading, alpha, beta, align
+    )
     chosen = _check_estimator(estimator, source, clip)
     choices = Choices(tau, strength, folds, relevance_model)
     choices.check(chosen, None if clip == "auto" else parse_clip(clip))
@@ -175,6 +179,7 @@ def train(
             else:
                 ranker, about = from_clicks(ranker, parts, held_out, source, chosen, clip)
     seconds = time.perf_counter() - begin
+    ranker.provenance_["command"] = command_line()
     ranker.save(out)
     summary = {"estimator": chosen, **about, **_summary(ranker, training, seconds, out)}
     if result is not None:  # of many rankers, for which single numbers say nothing
@@ -193,8 +198,9 @@ def train(
         show(result)
     if source.given:
         where = "HELD_OUT_DATA --clicks ITS_CLICKS"
-        if "test" in others and not source.is_single() and (log or counts_folder(Path(str(clicks)), "test")):
-            where = f"{data} --{'log' if log else 'clicks'} {quote(str(log or clicks))}"
+        if "test" in others and not source.is_single() and (log or counts_folder(source.clicks[0], "test")):
+            named = [("--log", str(log))] if log else [("--clicks", str(path)) for path in source.clicks]
+            where = " ".join([data, *(f"{option} {quote(path)}" for option, path in named)])
         say(f"Saved. Next: counterrank estimate {out} {where}{source.said_again()}")
     else:
         say(f"Saved. Next: counterrank evaluate {out} {data} --relevance-threshold {threshold:g}")

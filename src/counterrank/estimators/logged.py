@@ -59,7 +59,11 @@ def propensities_of(
     clicks: ClickCounts, rho: ArrayLike | Propensities | None, exam: Any = None, *, all_shown: bool = False
 ) -> Propensities:
     """What to divide clicks by: `rho` as it was given, else what the log has, see `logged_propensities`."""
-    if rho is None or (isinstance(rho, Propensities) and rho.source != "given"):
+    if isinstance(rho, Propensities) and len(rho.by_cell) == len(clicks.docs):
+        if rho.source != "mean" or not all_shown:
+            return rho
+        rho = None  # a mean may be known of clicked documents alone
+    if rho is None:
         return logged_propensities(clicks, exam, all_shown=all_shown)
     given = check_propensities(rho, clicks)
     return Propensities(given, given[clicks.docs], "given")
@@ -129,6 +133,18 @@ def logged_propensities(
     realised = np.where(counts.by_document(counts.impressions) > 0.0, np.minimum(times / asked, 1.0), np.nan)
     _warn_of_unseen(counts, mixed)
     return _combined(counts, table, mixed, realised, "realised")
+
+
+def names_in_use(clicks: ClickCounts) -> list[str]:
+    """The names of the policies that have sessions.
+
+    >>> one = np.array([1])
+    >>> names_in_use(ClickCounts("", np.array([0, 1]), one, np.array([0]), one, one, one))
+    []
+    """
+    if clicks.policy_sessions is None:
+        return []
+    return [name for i, name in enumerate(clicks.policy_names) if clicks.policy_sessions[i].any()]
 
 
 def logged_range(clicks: ClickCounts) -> tuple[FloatArray, FloatArray]:

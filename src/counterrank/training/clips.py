@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.clicks.counts import ClickCounts
 from counterrank.common.checks import make_generator
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
@@ -59,6 +60,7 @@ def fit_best_clip(
     *,
     validation: tuple[RankingData, ArrayLike | Views],
     one_race: bool = False,
+    clicks: Sequence[ClickCounts] | None = None,
 ) -> BestClip:
     """Train a copy of the ranker for each clip and keep the one with the best validation metric.
 
@@ -74,6 +76,7 @@ def fit_best_clip(
         validation: other queries and their weights *without* a clip.
         one_race: with `learning_rate="auto"`, find the step size for the largest clip alone and use it for all; this
             saves most of the time.
+        clicks: those that the weights come from, as for `Ranker.fit`.
 
     Returns:
         The best ranker, its clip, and the table of all. Of equally good clips the smallest is kept. A clip with which
@@ -110,7 +113,7 @@ def fit_best_clip(
         candidate = copy.copy(ranker)
         candidate.seed, candidate.learning_rate = seed, step
         try:
-            candidate.fit(data, weights, validation=validation)
+            candidate.fit(data, weights, validation=validation, clicks=clicks)
         except CounterrankError as error:
             errors.append(error)
             trials.append(ClipTrial(clip, None, str(error)))

@@ -10,6 +10,7 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.clicks.policies.base import propensity_of
 from counterrank.common.checks import FloatArray, IntArray
+from counterrank.estimators.logged import SAME, logged_range
 from counterrank.evaluation.inspection.coverage import rank_bins, ranks_of
 from counterrank.evaluation.inspection.proportions import bernstein
 from counterrank.evaluation.inspection.ranks import Seen
@@ -105,6 +106,8 @@ def _example(clicks: ClickCounts, found: tuple[int, int, int]) -> dict[str, Any]
 def logged_check(clicks: ClickCounts, rho: FloatArray) -> dict[str, Any] | None:
     """How the propensities in the log differ from those computed; None if none were logged.
 
+    Of a log of several policies those computed are means over sessions, and compared with what these may be.
+
     >>> one = np.array([1])
     >>> counts = ClickCounts("", np.array([0, 1]), one, np.array([0]), one, one, one, propensities=np.array([0.5]))
     >>> logged_check(counts, np.array([0.25]))["differing_share_of_impressions"]
@@ -113,10 +116,11 @@ def logged_check(clicks: ClickCounts, rho: FloatArray) -> dict[str, Any] | None:
     if clicks.propensities is None:
         return None
     given = rho[clicks.docs]
-    off = np.abs(given - clicks.propensities) > 1e-4 * clicks.propensities
+    low, high = (end[clicks.docs] for end in logged_range(clicks))
+    off = (given < low * (1.0 - SAME)) | (given > high * (1.0 + SAME))
     total = max(clicks.n_impressions, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.abs(np.log(clicks.propensities / given))
+        ratio = np.where(off, np.abs(np.log(np.clip(given, low, high) / given)), 0.0)
     ratio = ratio[np.isfinite(ratio)]
     return {
         "differing_share_of_impressions": float(clicks.impressions[off].sum()) / total,

@@ -30,11 +30,13 @@ class Known:
 
     Attributes:
         candidates: whether the log was counted with ranking data.
-        propensities: "rho", "policy" or "logged", where they are from; None if there are none.
+        propensities: where they are from: "rho", "policy", "logged"; or of several policies "mean" (over their
+            sessions) or "realised" (how often documents were shown); None if there are none.
         policy: as it writes itself; None if not given.
         scores: whether the old ranking is known.
         examination: as it writes itself; None if not known.
         pages: distinct pages that were kept; None if they were not.
+        refused: why logged propensities cannot be used; None if they can, or there are none.
     """
 
     candidates: bool
@@ -43,6 +45,7 @@ class Known:
     scores: bool
     examination: str | None
     pages: int | None
+    refused: str | None = None
 
 
 @dataclass(frozen=True)

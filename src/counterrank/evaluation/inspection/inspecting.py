@@ -15,6 +15,7 @@ from counterrank.clicks.policies.base import as_policy, components_of, knows_pro
 from counterrank.common.checks import FloatArray, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
+from counterrank.estimators.logged import Propensities, logged_propensities, names_in_use
 from counterrank.estimators.propensities import check_propensities
 from counterrank.evaluation.inspection.advice import advise
 from counterrank.evaluation.inspection.consistency import logged_check, policy_check
@@ -51,7 +52,7 @@ def inspect_clicks(
         policy: the logging policy, see `counterrank.policies`.
         scores: what it ranked by, one per document.
         rho: P(examined | query, policy) of each document, if it is not to be computed from the policy; without either,
-            those logged with the clicks are used.
+            those logged with the clicks are used, combined where they are of several policies.
         exam: how likely each rank is examined; that of the clicks if None.
         drift: periods in the order of time, each with `begin`, `pages`, `impressions` and `clicks`;
             none if there are no times.
@@ -98,6 +99,8 @@ class _Given:
     rho: FloatArray | None
     rho_from: str | None
     exam: Examination | None
+    logged: Propensities | None = None
+    refused: str | None = None
 
     @classmethod
     def checked(cls, clicks: Any, data: Any, policy: Any, scores: Any, rho: Any, exam: Any) -> _Given:
@@ -113,15 +116,26 @@ class _Given:
             raise CounterrankError("scores: None; expected what the policy ranked by, one number for each document")
         curve = counts.examination if exam is None else check_examination(exam)
         chosen = None if policy is None else as_policy(policy)
+        names = names_in_use(counts)
+        if chosen is not None and rho is None and len(names) > 1:
+            raise CounterrankError(
+                f"policy: one for a log of several, {', '.join(map(repr, names))}; expected "
+                "rho=policies.several_policies(...), or clicks.only_policies([...])"
+            )
         ranked = None if scores is None else check_vector(scores, counts.n_docs, "scores")
         propensities, origin = None, None
         if rho is not None:
             propensities, origin = check_propensities(rho, counts), "rho"
         elif chosen is not None and ranked is not None and curve is not None:
             propensities, origin = propensity_of(chosen, ranked, counts.offsets, curve), "policy"
-        elif counts.propensities is not None:
-            origin = "logged"
-        return cls(counts, chosen, ranked, propensities, origin, curve)
+        logged, refused = None, None
+        if propensities is None and counts.propensities is not None:
+            try:
+                logged = logged_propensities(counts, curve)
+                origin = logged.source
+            except CounterrankError as error:
+                refused = str(error)
+        return cls(counts, chosen, ranked, propensities, origin, curve, logged, refused)
 
     def known(self) -> Known:
         pages = self.clicks.displays
@@ -132,11 +146,14 @@ class _Given:
             scores=self.scores is not None,
             examination=None if self.exam is None else str(self.exam),
             pages=None if pages is None else pages.n_pages,
+            refused=self.refused,
         )
 
     def by_cell(self) -> FloatArray | None:
         """The propensity of each cell, from where it is known."""
-        return self.clicks.propensities if self.rho is None else self.rho[self.clicks.docs]
+        if self.rho is not None:
+            return self.rho[self.clicks.docs]
+        return None if self.logged is None else self.logged.by_cell
 
     def compare(self, seen: Seen) -> dict[str, Any] | None:
         """The log against the policy; not for one that only samples, nor for listed pages if queries are left out."""

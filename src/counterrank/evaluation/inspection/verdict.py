@@ -31,6 +31,8 @@ _TOGETHER = (
 
 def _policy_aware(found: Inspection) -> Judged:
     weights = found.weights
+    if found.known.refused is not None:
+        return "bad", found.known.refused[0].upper() + found.known.refused[1:] + "."
     if weights is None:
         return "bad", f"No propensities: none were logged, and {_missing(found)}.{_same_pages(found)}"
     broken = _contradiction(found)
@@ -282,13 +284,14 @@ def _about_the_log(found: Inspection) -> list[Finding]:
                 f"at most {percent(drift['error_rate'])} of cases). Was the ranker, the page or the logging changed?",
             )
         )
-    if len(names) > 1 and found.known.propensities == "policy":
+    combined = {"mean": "means over all sessions of a query", "realised": "how often documents were shown"}
+    if len(names) > 1 and found.known.propensities in combined:
         findings.append(
             Finding(
                 "the log",
                 "warning",
-                f"The log names {len(names)} policies ({', '.join(names)}), and one was given: propensities are right "
-                "only if they are averaged over the sessions that each policy had.",
+                f"The log names {len(names)} policies ({', '.join(names)}): propensities are "
+                f"{combined[found.known.propensities]}, not those of each click.",
             )
         )
     return findings
