@@ -266,7 +266,7 @@ def test_logs_of_two_policies_weigh_as_their_sessions():
         assert np.abs(seen.rho / known - 1.0).max() < 0.1
         weights = Candidate("policy-aware").weigh(seen, np.zeros(0), 1.0) / seen.sessions
         assert abs((weights - chance).mean()) < 0.015
-    with pytest.raises(CounterrankError, match="was logged with propensities .* would be biased"):
+    with pytest.raises(CounterrankError, match=r"was logged with propensities .* would be biased"):
         examinations(replace(nameless, examination=None), None)
 
 

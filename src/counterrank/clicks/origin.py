@@ -117,15 +117,15 @@ def shared_sessions(clicks: Origin, earlier: Origin) -> float:
     1.0
     """
     total = sum(source.sessions for source in clicks.sources)
-    same = {source.content for source in earlier.sources}
-    shared = 0.0
-    for source in clicks.sources:
-        share = float(source.content in same)
-        if source.sample is not None:
-            own = source.sample
-            share = max(share, sum(own.share_in(each.sample) for each in earlier.sources if each.sample is not None))
-        shared += min(share, 1.0) * source.sessions
+    shared = sum(min(sum(_shared(own, each) for each in earlier.sources), 1.0) * own.sessions for own in clicks.sources)
     return shared / total if total else 0.0
+
+
+def _shared(own: Source, other: Source) -> float:
+    """The share of the sessions of one source that the other has too."""
+    if own.sample is None or other.sample is None:
+        return float(own.content == other.content)
+    return own.sample.share_in(other.sample)
 
 
 def content_sources(clicks: ClickCounts) -> tuple[Source, ...]:

@@ -291,8 +291,9 @@ def _refusal(clicks: ClickCounts, table: _Table, several: BoolArray, unknown: Bo
         remedy = "give each policy a name of its own in the column policy and specify them all"
     else:
         n = np.count_nonzero(unknown)
-        why = f"the log holds several policies ({', '.join(map(repr, names))}), and {n:,} documents have an unknown "
-        why += "propensity under one that never showed them"
+        number = "1 document has" if n == 1 else f"{n:,} documents have"
+        why = f"the log holds several policies ({', '.join(map(repr, names))}), and {number} an unknown propensity "
+        why += "under one that never showed them"
         remedy = "specify every policy"
     only = f", or use the sessions of some policies only (--only-policy {sound[-1]}, only_policies=)" if sound else ""
     return (
