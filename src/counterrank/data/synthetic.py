@@ -50,7 +50,7 @@ def make_ranking_data(
     True
     """
     _check(shape, n_queries, at_least=1)
-    return _make(shape, 0, n_queries, _key(seed), threads)
+    return _make(shape, 0, n_queries, _key(seed), threads, _source(shape, n_queries, seed))
 
 
 def make_fold(
@@ -67,12 +67,19 @@ def make_fold(
     _check(shape, n_queries, at_least=5)
     held_out = n_queries // 5
     n_train = n_queries - 2 * held_out
+    source = _source(shape, n_queries, seed)
     key = _key(seed)
     return Fold(
-        train=_make(shape, 0, n_train, key, threads),
-        validation=_make(shape, n_train, held_out, key, threads),
-        test=_make(shape, n_train + held_out, held_out, key, threads),
+        train=_make(shape, 0, n_train, key, threads, source),
+        validation=_make(shape, n_train, held_out, key, threads, source),
+        test=_make(shape, n_train + held_out, held_out, key, threads, source),
     )
+
+
+def _source(shape: str, n_queries: int, seed: int | np.random.Generator) -> str:
+    """How the data was made, as the command names it; a generator has no seed to tell."""
+    known = "" if isinstance(seed, np.random.Generator) else f",seed={seed}"
+    return f"synthetic:{shape}:queries={n_queries}{known}"
 
 
 def _check(shape: Any, n_queries: Any, at_least: int) -> None:
@@ -86,7 +93,9 @@ def _key(seed: int | np.random.Generator) -> np.uint64:
     return np.uint64(make_generator(seed).integers(2**64, dtype=np.uint64))
 
 
-def _make(shape: str, first_query: int, n_queries: int, key: np.uint64, threads: int | None) -> RankingData:
+def _make(
+    shape: str, first_query: int, n_queries: int, key: np.uint64, threads: int | None, source: str
+) -> RankingData:
     """The queries `first_query` and on of the endless sequence that `key` stands for."""
     world = mslr if shape == "mslr" else yahoo
     offsets = _draw_offsets(key, first_query, n_queries, world.LENGTHS)
@@ -97,7 +106,7 @@ def _make(shape: str, first_query: int, n_queries: int, key: np.uint64, threads:
     with progress(f"making {n_queries:,} queries"):
         for_queries(fill, offsets, key, first_query, world.THRESHOLDS, *tables, features, labels, threads=threads)
     query_ids = np.arange(first_query, first_query + n_queries)
-    return RankingData._trusted(features, offsets, labels, query_ids, place_in_query(offsets), f"synthetic:{shape}")
+    return RankingData._trusted(features, offsets, labels, query_ids, place_in_query(offsets), source)
 
 
 def _draw_offsets(key: np.uint64, first_query: int, n_queries: int, spread: tuple[Any, ...]) -> IntArray:
