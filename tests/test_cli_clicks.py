@@ -279,7 +279,7 @@ BAD = {
     ("demo", "--shape", "web"): "shape='web': expected one of",
     ("demo", "--queries", "3"): "queries=3: expected at least 20",
     ("select", DATA, "--clicks", "{place}/clicks"): "nothing to choose from",
-    ("inspect", "{place}/clicks", "--part", "all"): "part='all': expected one of 'train', 'validation', 'test'",
+    ("inspect", "{place}/clicks", "--part", "all"): "part='all': expected one of train, validation, test",
     ("inspect", "{place}/clicks", "--data", DATA, "--policy", "replace-last:k=5"): "expected --logger too",
 }
 
