@@ -205,7 +205,7 @@ def test_a_policy_of_one_s_own_is_refused_when_its_page_is_too_long():
             return exam.curve(len(scores))
 
     assert len(Whole(2).display(FIVE[:3], inverse_rank(3), 0).docs) == 3
-    with pytest.raises(CounterrankError, match="exam: 3 ranks, but .* shows pages of 5"):
+    with pytest.raises(CounterrankError, match=r"exam: 3 ranks, but .* shows pages of 5"):
         Whole(2).display(FIVE, inverse_rank(3), 0)
 
 

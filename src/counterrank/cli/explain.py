@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counterrank.cli.options import FeatureNames, Json, Model
-from counterrank.cli.output import print_json, print_table, say
+from counterrank.cli.output import constant_features, constant_in_words, print_json, print_table, say
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
@@ -36,9 +36,18 @@ def explain(
         raise CounterrankError(f"top={top}: expected a whole number of at least 1")
     ranker = Ranker.load(model)
     rows = _rows(ranker, features)
+    constant = constant_features(ranker)
     used = sum(row["importance"] > 0.0 for row in rows)
     if json:
-        print_json({"model": str(model), "kind": ranker.kind_, "features_used": used, "features": rows[:top]})
+        print_json(
+            {
+                "model": str(model),
+                "kind": ranker.kind_,
+                "features_used": used,
+                "constant_features": constant,
+                "features": rows[:top],
+            }
+        )
         return
     largest = max(rows[0]["importance"], 1e-300)
     own = [name for name in rows[0] if name not in ("number", "name", "importance")]
@@ -60,6 +69,8 @@ def explain(
     )
     if len(shown) < used:
         say(f"{used - len(shown):,} more are in use; --top {used} shows them all.")
+    if constant and constant["count"]:
+        print(f"Features that never vary within a query of the training data: {constant_in_words(constant)}")
 
 
 def _rows(ranker: Ranker, features: Path | None) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ from counterrank.cli.options import (
     Threads,
     parse_params,
 )
-from counterrank.cli.output import heard, print_json, print_table, say
+from counterrank.cli.output import constant_features, constant_in_words, heard, print_json, print_table, say
 from counterrank.common.checks import check_choice, make_generator
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import check_folder
@@ -185,9 +185,8 @@ def train(
         print_json(summary if result is None else summary | told(result))
         return
     names = {"validation": f"validation {ranker.metric_}, self-normalised"}
-    rows = [
-        (names.get(key, key).replace("_", " "), "none" if value is None else value) for key, value in summary.items()
-    ]
+    shown = summary | {"constant_features": constant_in_words(summary["constant_features"])}
+    rows = [(names.get(key, key).replace("_", " "), "none" if value is None else value) for key, value in shown.items()]
     print_table(f"Trained on {data}", ("", "value"), rows)
     if result is not None:
         show(result)
@@ -270,6 +269,7 @@ def _summary(ranker: Ranker, training: RankingData, seconds: float, out: Path) -
         "learning_rate": ranker.learning_rate_,
         "epochs": len(ranker.history_),
         "best_epoch": ranker.best_epoch_,
+        "constant_features": constant_features(ranker),
         "metric": ranker.metric_,
         "validation": best["validation"],
         "seconds": seconds,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.common.checks import FloatArray, check_choice, is_real, make_generator
+from counterrank.common.checks import FloatArray, IntArray, check_choice, is_real, make_generator
 from counterrank.common.errors import CounterrankError, NotTrainedError
 from counterrank.common.files import PathLike
 from counterrank.common.parallel import thread_count
@@ -20,7 +20,13 @@ from counterrank.evaluation import higher_is_better, rank_values
 from counterrank.losses import NamedLoss, named_loss
 from counterrank.models.base import Model
 from counterrank.models.scaling import NORMALIZE
-from counterrank.training.evidence import check_evidence, check_validation, plain_data, prediction_data
+from counterrank.training.evidence import (
+    check_evidence,
+    check_validation,
+    check_varying,
+    plain_data,
+    prediction_data,
+)
 from counterrank.training.kinds import kind_of, learn
 from counterrank.training.task import Settings, Task
 
@@ -64,6 +70,9 @@ class Ranker:
         kind_: the kind of the model: "linear", "mlp", "lambdamart", or "module" for one of your own.
         loss_: the name of the loss.
         metric_: the metric that was watched.
+        constant_features_: the columns, from 0, that vary within no query of the training data, int64. They order no
+            documents by themselves; trees and networks may still use them together with others. None for a ranker
+            saved by version 0.1, which did not keep them.
 
     >>> data = RankingData([[0.0], [1.0], [2.0], [3.0]], offsets=[0, 2, 4])
     >>> ranker = Ranker(loss="arp-hinge", max_epochs=3).fit(data, weights=[0.0, 1.0, 0.0, 1.0])
@@ -121,6 +130,8 @@ class Ranker:
                 Beside a matrix, a matrix, its weights and its `qid` (or `group`).
             qid: of a matrix, the query of each row; the rows of a query follow each other.
             group: of a matrix, instead of `qid`: the number of rows of each query.
+
+        Data in which no feature varies within any query is an error, whatever the model.
         """
         settings = self._settings()
         loss = self._named_loss()
@@ -140,6 +151,7 @@ class Ranker:
             settings,
         )
         rank_values(task.metric, 1)  # complains of an unknown metric, also where nothing is watched
+        constant = check_varying(data, settings.threads)
         learned = learn(task, self.model)
         self.model_ = learned.model
         self.kind_ = kind_of(self.model).name
@@ -149,6 +161,7 @@ class Ranker:
         self.best_epoch_ = learned.best_epoch
         self.history_ = [_natural(row, task.metric) for row in learned.history]
         self.n_features_ = data.n_features
+        self.constant_features_: IntArray | None = constant
         self._importances = None if learned.importances is None else shares(learned.importances)
         return self
 
