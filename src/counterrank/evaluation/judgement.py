@@ -53,6 +53,7 @@ class Estimate:
         n_clicks: how many clicks there were.
         doubts: why the intervals may not hold that often; empty inside the range where they were shown to.
         method: "ips", or "dr" where omega is doubly robust; `ips` is then the doubly robust value per session.
+        is_difference: whether it is the difference of two rankings, from `compare`.
     """
 
     metric: str
@@ -69,6 +70,7 @@ class Estimate:
     n_clicks: int
     doubts: tuple[str, ...]
     method: str = "ips"
+    is_difference: bool = False
 
     @property
     def per_session(self) -> float | None:
