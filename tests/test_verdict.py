@@ -56,7 +56,7 @@ CASES = [
         "new is worse than old, and perhaps by more than the margin of",
     ),
     (-0.05, (-0.07, -0.03), -0.01, "worse", False, 4, "new is worse than old by more than the margin of 0.01: "),
-    (0.0, (-0.02, 0.02), -0.01, "undecided", False, 3, "undecided whether new is better than old, and perhaps by more"),
+    (0.0, (-0.02, 0.02), -0.01, "undecided", False, 3, "undecided whether new is better than old, and perhaps worse"),
     # nothing to tell by
     (0.07, None, 0.0, "undecided", False, 3, "undecided whether new is better than old: "),
     (0.07, None, -9.0, "undecided", False, 3, "undecided whether new is better than old: "),
