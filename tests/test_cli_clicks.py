@@ -350,11 +350,11 @@ def test_bad_input(place, tmp_path, arguments, message):
 def test_an_older_simulation_is_replaced_and_other_folders_are_not(place, tmp_path):
     fixed = ("simulate", DATA, "--logger", place / "production", "--sessions", 100, "--out")
     invoke(*fixed, tmp_path / "clicks")
-    invoke(*fixed, tmp_path / "clicks")
+    invoke(*fixed, tmp_path / "clicks", "--force")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("keep me")
     with pytest.raises(cr.CounterrankError, match="left untouched"):
-        attempt(*fixed, tmp_path / "mine")
+        attempt(*fixed, tmp_path / "mine", "--force")
     shutil.rmtree(tmp_path / "clicks" / "train")
     with pytest.raises(cr.CounterrankError, match="no clicks of the train part"):
         attempt("inspect", tmp_path / "clicks")
@@ -380,7 +380,7 @@ def test_a_policy_that_contradicts_the_log_is_warned_about(place, tmp_path):
     fixed = ("train", DATA, "--clicks", place / "clicks", "--logger", place / "production", "--max-epochs", 2)
     wrong = invoke(*fixed, "--policy", "uniform-insert:k=5", "--out", tmp_path / "ranker")
     assert "rho differs from the propensities logged with the clicks" in wrong.stderr
-    right = invoke(*fixed, "--policy", "replace-last:k=5", "--out", tmp_path / "ranker")
+    right = invoke(*fixed, "--policy", "replace-last:k=5", "--out", tmp_path / "other")
     assert "rho differs" not in right.stderr
 
 

@@ -12,8 +12,9 @@ import typer
 from counterrank.cli.clicks import load_scores, parse_count
 from counterrank.cli.options import Data, Json, Seed, Threads, Threshold
 from counterrank.cli.output import print_json, print_table, say
+from counterrank.cli.writing import Force, check_out, folder_with
 from counterrank.common.errors import CounterrankError
-from counterrank.common.files import atomic_folder, check_folder
+from counterrank.common.files import atomic_folder
 
 if TYPE_CHECKING:
     from counterrank import RankingData
@@ -54,6 +55,7 @@ def simulate(
     propensities: Annotated[
         bool, typer.Option("--propensities/--no-propensities", help="Whether a log holds them, as a good logger would.")
     ] = True,
+    force: Force = False,
     seed: Seed = 0,
     threads: Threads = None,
     json: Json = False,
@@ -66,7 +68,7 @@ def simulate(
     from counterrank.clicks.policies.named import parse_examination, parse_policy
     from counterrank.data.sources import open_data
 
-    check_folder(out, MARKER, PARTS)
+    check_out(out, force, (data, logger, examination), folder_with(MARKER, PARTS))
     wanted = _amount(clicks, sessions, log)
     if not 0.0 < held_out <= 10.0:
         raise CounterrankError(f"held-out={held_out}: expected a share above 0, such as 0.15")

@@ -29,9 +29,9 @@ from counterrank.cli.options import (
     parse_params,
 )
 from counterrank.cli.output import constant_features, constant_in_words, heard, print_json, print_table, say
+from counterrank.cli.writing import Force, check_out, folder_with
 from counterrank.common.checks import check_choice, make_generator
 from counterrank.common.errors import CounterrankError
-from counterrank.common.files import check_folder
 
 if TYPE_CHECKING:
     from counterrank import Ranker, RankingData
@@ -115,6 +115,7 @@ def train(
     metric: Annotated[
         str | None, typer.Option(help="What early stopping watches: arp, dcg, dcg@k, precision@k; the loss's own.")
     ] = None,
+    force: Force = False,
     threads: Threads = None,
     seed: Seed = 0,
     json: Json = False,
@@ -133,7 +134,8 @@ def train(
     from counterrank import Ranker
     from counterrank.training.storage import MARKER, PARTS
 
-    check_folder(out, MARKER, PARTS)  # now rather than after an hour of training
+    inputs = (data, validation, clicks, log, logger, examination, alpha, beta)
+    check_out(out, force, inputs, folder_with(MARKER, PARTS))  # now rather than after an hour of training
     source = ClickSource(clicks, log, policy or [], examination, logger or [], threads, reading, alpha, beta)
     chosen = _check_estimator(estimator, source, clip)
     choices = Choices(tau, strength, folds, relevance_model)
