@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from counterrank.data import RankingData
@@ -90,3 +92,9 @@ def descend(data, weights, loss, k, normalize, step, batch, order_of_epoch, epoc
             coefficients = coefficients - step * gradient
         met.append(total)
     return coefficients, met
+
+
+def constant_features(data: RankingData) -> list[int]:
+    """The columns that hold one value in each query."""
+    queries = [data.features[start:end] for start, end in itertools.pairwise(data.offsets)]
+    return [f for f in range(data.n_features) if all(len({float(x) for x in rows[:, f]}) == 1 for rows in queries)]

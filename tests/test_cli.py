@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.data.sources import choose_part, open_data
-from tests.command import invoke, run
+from tests.command import as_json, invoke, run
 
 SMALL = "synthetic:yahoo:queries=60,seed=1"
 
@@ -127,6 +128,50 @@ def test_sparse_files_of_unequal_width_can_be_judged(tmp_path):
         invoke("evaluate", tmp_path / "r", tmp_path / "later.txt", "--relevance-threshold", 1, "--json").stdout
     )
     assert values["metrics"]["mrr"] == 1.0
+
+
+def letor(features, n_queries=4):
+    """Queries of three documents; `features(query, document)` gives a list of values."""
+    lines = [
+        f"{4 * (d == 1)} qid:{q} " + " ".join(f"{f}:{x}" for f, x in enumerate(features(q, d), 1))
+        for q in range(n_queries)
+        for d in range(3)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def test_constant_features_are_shown_by_train_and_explain(tmp_path):
+    (tmp_path / "data.txt").write_text(letor(lambda q, d: [q, d, *[1] * 12, d * q]))
+    fixed = ("train", tmp_path / "data.txt", "--max-epochs", 2)
+    numbers = [1, *range(3, 12)]
+    told = as_json(*fixed, "--out", tmp_path / "told")["constant_features"]
+    assert told == {"count": 13, "first": numbers}
+    assert as_json("explain", tmp_path / "told")["constant_features"] == told
+    words = "13: 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, ..."
+    assert re.search(rf"constant features +│ +{words} +│", invoke(*fixed, "--out", tmp_path / "shown").stdout)
+    shown = invoke("explain", tmp_path / "shown").stdout
+    assert f"Features that never vary within a query of the training data: {words}\n" in shown
+
+
+def test_without_constant_features_or_without_knowing(tmp_path):
+    (tmp_path / "data.txt").write_text(letor(lambda q, d: [d, -d * q]))
+    fixed = ("train", tmp_path / "data.txt", "--max-epochs", 2)
+    assert as_json(*fixed, "--out", tmp_path / "a")["constant_features"] == {"count": 0, "first": []}
+    assert re.search(r"constant features +│ +none +│", invoke(*fixed, "--out", tmp_path / "b").stdout)
+    assert "never vary" not in invoke("explain", tmp_path / "a").stdout
+    content = json.loads((tmp_path / "a" / "model.json").read_text())
+    del content["constant_features"]  # as version 0.1 wrote it
+    (tmp_path / "a" / "model.json").write_text(json.dumps(content))
+    assert as_json("explain", tmp_path / "a")["constant_features"] is None
+    assert "never vary" not in invoke("explain", tmp_path / "a").stdout
+
+
+def test_nothing_but_constant_features_is_bad_input(tmp_path):
+    (tmp_path / "data.txt").write_text(letor(lambda q, d: [q, 7]))
+    result = run("train", tmp_path / "data.txt", "--out", tmp_path / "ranker")
+    assert result.returncode == 2
+    assert "none of the features (2) varies within any query (4), so no model can order documents" in result.stderr
+    assert not (tmp_path / "ranker").exists()
 
 
 BAD = [

@@ -17,7 +17,7 @@ import counterrank as cr
 from counterrank.cli import app
 from counterrank.clicks import read_log
 from counterrank.data.sources import open_data
-from tests.command import as_json, attempt, invoke
+from tests.command import as_json, attempt, invoke, run
 
 DATA = "synthetic:yahoo:queries=120,seed=1"
 
@@ -132,6 +132,57 @@ def test_estimate_against_another(place):
     found = as_json("estimate", place / "aware", *arguments, "--against", place / "production", *policy)
     back = as_json("estimate", place / "production", *arguments, "--against", place / "aware", *policy)
     assert found["estimates"]["dcg@5"]["ips"] == pytest.approx(-back["estimates"]["dcg@5"]["ips"])
+
+
+def test_estimate_ends_with_a_verdict(place):
+    fixed = ("estimate", place / "aware", DATA, "--clicks", place / "clicks", "--against", place / "production")
+    *_, last = invoke(*fixed, "--target", "these-queries").stdout.splitlines()
+    assert last.startswith(f"{place / 'aware'} is better than {place / 'production'}: dcg@5 per session +")
+    assert last.endswith("), for these queries.")
+    told = as_json(*fixed, "--target", "these-queries")["verdict"]
+    assert (told["decision"], told["passes"], told["exit_code"], told["sentence"]) == ("better", True, 0, last)
+    estimate = as_json(*fixed, "--target", "these-queries")["estimates"]["dcg@5"]
+    assert [told["estimate"], told["lower"], told["upper"]] == [estimate["ips"], *estimate["ips_interval"]]
+    by_rank = as_json(*fixed, "--metrics", "arp,dcg@5")  # the first metric is what counts
+    low, high = by_rank["estimates"]["arp"]["self_normalized_interval"]
+    assert (by_rank["verdict"]["lower"], by_rank["verdict"]["upper"]) == (-high, -low)
+    single = invoke(*fixed[:5], "--metrics", "dcg@5").stdout
+    assert "better than" not in single
+    assert as_json(*fixed[:5], "--metrics", "dcg@5")["verdict"] is None
+
+
+@pytest.mark.parametrize(
+    ("model", "other", "more", "code"),
+    [
+        ("aware", "production", (), 0),
+        ("production", "aware", (), 4),
+        ("aware", "aware", (), 3),
+        ("aware", "aware", ("--margin", "-0.001"), 0),
+        ("aware", "production", ("--margin", "1000"), 3),
+        ("production", "aware", ("--margin", "-1000"), 0),
+        ("production", "aware", ("--metrics", "arp"), 4),
+        ("aware", "production", ("--metrics", "arp", "--json"), 0),
+    ],
+)
+def test_the_gate(place, model, other, more, code):
+    fixed = ("estimate", place / model, DATA, "--clicks", place / "clicks", "--against", place / other)
+    fixed += ("--target", "these-queries", *more)
+    result = attempt(*fixed, "--gate")
+    assert result.exit_code == code
+    if "--json" in more:
+        assert json.loads(result.stdout)["verdict"]["exit_code"] == code
+    assert invoke(*fixed).stdout == result.stdout  # without it the exit code is 0 whatever the verdict
+
+
+def test_exit_codes_of_the_gate_as_a_script_sees_them(place):
+    fixed = ("--clicks", place / "clicks", "--target", "these-queries", "--gate", "--against")
+    better = run("estimate", place / "aware", DATA, *fixed, place / "production")
+    worse = run("estimate", place / "production", DATA, *fixed, place / "aware")
+    same = run("estimate", place / "aware", DATA, *fixed, place / "aware")
+    bad = run("estimate", place / "aware", DATA, *fixed, place / "nowhere")
+    assert [each.returncode for each in (better, worse, same, bad)] == [0, 4, 3, 2]
+    assert "undecided whether" in same.stdout.splitlines()[-1]
+    assert bad.stdout == ""
 
 
 def test_doubly_robust_estimates(place):
@@ -272,6 +323,9 @@ BAD = {
     ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--policy", "deterministic"): "expected both",
     ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--method", "best"): "method='best': expected",
     ("estimate", "{place}/aware", DATA, "--log", "{place}/log", "--method", "dr"): "--examination: not known",
+    ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--gate"): "expected --against too",
+    ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--margin", "0.1"): "expected --against too",
+    ("estimate", "nowhere", DATA, "--against", "nowhere", "--margin", "nan"): "margin=nan: expected a finite number",
     ("train", DATA, "--clip", "5", "--out", "{out}"): "caps the weight of clicks",
     ("train", DATA, "--clicks", "{place}/clicks", "--gain", "binary", "--out", "{out}"): "tell of labels",
     ("train", DATA, "--clicks", "{place}/clicks", "--relevance-threshold", "2", "--out", "{out}"): "tell of labels",
@@ -279,7 +333,7 @@ BAD = {
     ("demo", "--shape", "web"): "shape='web': expected one of",
     ("demo", "--queries", "3"): "queries=3: expected at least 20",
     ("select", DATA, "--clicks", "{place}/clicks"): "nothing to choose from",
-    ("inspect", "{place}/clicks", "--part", "all"): "part='all': expected one of 'train', 'validation', 'test'",
+    ("inspect", "{place}/clicks", "--part", "all"): "part='all': expected one of train, validation, test",
     ("inspect", "{place}/clicks", "--data", DATA, "--policy", "replace-last:k=5"): "expected --logger too",
 }
 
@@ -296,11 +350,11 @@ def test_bad_input(place, tmp_path, arguments, message):
 def test_an_older_simulation_is_replaced_and_other_folders_are_not(place, tmp_path):
     fixed = ("simulate", DATA, "--logger", place / "production", "--sessions", 100, "--out")
     invoke(*fixed, tmp_path / "clicks")
-    invoke(*fixed, tmp_path / "clicks")
+    invoke(*fixed, tmp_path / "clicks", "--force")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("keep me")
     with pytest.raises(cr.CounterrankError, match="left untouched"):
-        attempt(*fixed, tmp_path / "mine")
+        attempt(*fixed, tmp_path / "mine", "--force")
     shutil.rmtree(tmp_path / "clicks" / "train")
     with pytest.raises(cr.CounterrankError, match="no clicks of the train part"):
         attempt("inspect", tmp_path / "clicks")
@@ -326,7 +380,7 @@ def test_a_policy_that_contradicts_the_log_is_warned_about(place, tmp_path):
     fixed = ("train", DATA, "--clicks", place / "clicks", "--logger", place / "production", "--max-epochs", 2)
     wrong = invoke(*fixed, "--policy", "uniform-insert:k=5", "--out", tmp_path / "ranker")
     assert "rho differs from the propensities logged with the clicks" in wrong.stderr
-    right = invoke(*fixed, "--policy", "replace-last:k=5", "--out", tmp_path / "ranker")
+    right = invoke(*fixed, "--policy", "replace-last:k=5", "--out", tmp_path / "other")
     assert "rho differs" not in right.stderr
 
 

@@ -98,10 +98,10 @@ def test_a_page(place, tmp_path):
     result = invoke("inspect", place / "replace-last", "--out", out)
     assert out.as_uri() in result.stderr
     assert "What this log can and cannot support" in out.read_text(encoding="utf-8")
-    invoke("inspect", place / "replace-last", "--out", out, "--json")  # one of its own is replaced
+    invoke("inspect", place / "replace-last", "--out", out, "--json", "--force")  # one of its own is replaced
     mine = tmp_path / "mine.html"
     mine.write_text("keep me")
-    with pytest.raises(cr.CounterrankError, match="exists and is no page of inspect"):
+    with pytest.raises(cr.CounterrankError, match="exists and is no page of counterrank inspect"):
         attempt("inspect", place / "replace-last", "--out", mine)
     assert mine.read_text() == "keep me"
     with pytest.raises(cr.CounterrankError, match="a folder; expected the name of a page"):

@@ -100,7 +100,7 @@ def test_affine(place, tmp_path, known):
     line = ("--alpha", "0.9,0.45,0.3,0.2,0.15", "--beta", "0.1,0.05,0.03,0.02,0.02")
     assert as_json(*fixed, *line, *known)["validation_clicks"] > 1000
     with pytest.raises(cr.CounterrankError, match="--alpha, --beta: expected both"):
-        attempt(*fixed, *line[:2])
+        attempt(*fixed, *line[:2], "--force")
 
 
 def test_an_estimated_curve_serves_as_examination(place, tmp_path):
@@ -184,7 +184,7 @@ def test_counts_without_data_do_not_train(place, tmp_path):
 
 def test_a_policy_that_did_not_make_the_log_is_refused(place, tmp_path):
     pq.write_table(pq.read_table(place / "log" / "new-train.parquet").drop(["policy"]), tmp_path / "log.parquet")
-    fixed = ("train", DATA, "--log", tmp_path / "log.parquet", *QUICK, *CURVE, "--out", tmp_path / "ranker")
+    fixed = ("train", DATA, "--log", tmp_path / "log.parquet", *QUICK, *CURVE, "--out", tmp_path / "ranker", "--force")
     assert as_json(*fixed, "--policy", "uniform-insert:k=5", "--logger", "feature:1")["sessions"] == 4000
     for wrong in (
         ("deterministic:k=5", "feature:1"),
@@ -234,11 +234,15 @@ def test_nothing_is_written_over_but_curves(place, tmp_path):
     log = tmp_path / "log.parquet"
     log.write_bytes((place / "log" / "new-train.parquet").read_bytes())
     before = log.read_bytes()
+    other = tmp_path / "other.parquet"
+    other.write_bytes(before)
+    with pytest.raises(cr.CounterrankError, match=r"log.parquet: is an input of this command"):
+        attempt("inspect", log, "--examination-out", log, "--force")
     with pytest.raises(cr.CounterrankError, match="exists and is no examination curve"):
-        attempt("inspect", log, "--examination-out", log)
-    assert log.read_bytes() == before
+        attempt("inspect", log, "--examination-out", other, "--force")
+    assert log.read_bytes() == other.read_bytes() == before
     for _ in range(2):
-        attempt("inspect", log, "--examination-out", tmp_path / "curve.json")
+        attempt("inspect", log, "--examination-out", tmp_path / "curve.json", "--force")
     assert examination.load(tmp_path / "curve.json").k == 5
 
 

@@ -109,7 +109,7 @@ def test_work_tells_the_innermost_watcher_and_none_afterwards():
     ("make", "message"),
     [
         (lambda out: out.mkdir(), "a folder; expected the name of a page"),
-        (lambda out: out.write_text("my thesis"), "exists and is no page of the demo"),
+        (lambda out: out.write_text("my thesis"), "exists and is no page of counterrank demo"),
     ],
 )
 def test_nothing_but_a_page_of_the_demo_is_replaced(tmp_path, make, message):

@@ -22,7 +22,7 @@ from tests.test_policies import LISTED, MIXED, OnlySamples, by_rank
 
 RARE = 1e-7
 SCORES = {1: [0.3], 2: [-1.0, 2.0], 3: [0.5, 1.5, 0.5], 5: [0.1, 2.0, -1.0, 2.0, 0.7]}
-CURVE = [0.9, 0.0, 0.5, 0.3]
+CURVE = [0.9, 0.0, 0.5, 0.3, 0.0]
 
 
 def quick(k):
@@ -67,14 +67,15 @@ def test_pages_have_their_probabilities_and_logs_tell_them(policy, n):
 @pytest.mark.parametrize("policy", [PlackettLuce(2), PlackettLuce(None, 2.0), MIXED[1], MIXED[2]], ids=repr)
 def test_slower_policies(policy):
     """Plackett-Luce and policies of one's own; false alarm below 1e-7, seed fixed."""
-    scores, exam = SCORES[5], inverse_rank(3)
+    curve = [1, 1 / 2, 1 / 3, 0, 0]
+    scores, exam = SCORES[5], Examination(curve)
     pages = twin.pages_of(policy, scores)
     seen = Counter()
     for seed in range(150):
         page = policy.display(scores, exam, seed)
         places = tuple(page.docs.tolist())
         if len(seen) < 10 and places not in seen:
-            rho = np.array(twin.propensities(pages, 5, [1, 1 / 2, 1 / 3]))
+            rho = np.array(twin.propensities(pages, 5, curve))
             shown = np.array(twin.rank_probabilities(pages, 5, 5))
             assert page.propensities == pytest.approx(rho[page.docs], rel=1e-6)
             assert page.display_probabilities == pytest.approx(shown[page.docs, page.ranks - 1], rel=1e-6)
@@ -124,7 +125,7 @@ def test_scores_of_other_types_and_lengths_follow_each_other():
     """What a policy keeps between calls does not depend on the scores of a call."""
     policy = EpsilonGreedy(3, 0.0)
     for scores in ([1.0, 2.0], np.arange(9, dtype=np.float32), [5, 7, 6], [1.0], np.arange(4.0)):
-        for exam in (inverse_rank(2), Examination([0.5, 0.4, 0.3])):
+        for exam in (inverse_rank(), Examination([0.5, 0.4, 0.3])):
             page = policy.display(scores, exam, 0)
             top = twin.ranked(np.asarray(scores, dtype=float).tolist())[:3]
             assert page.docs.tolist() == top
@@ -152,7 +153,7 @@ def test_a_policy_that_can_only_sample():
         (ReplaceLast(2), [[1.0]], [1.0], 0, r"scores: shape \(1, 1\); expected one dimension"),
         (ReplaceLast(2), ["a"], [1.0], 0, "scores: type"),
         (ReplaceLast(2), [1.0], 1.0, 0, "exam: float; expected an examination curve"),
-        (ReplaceLast(2), [1.0], [1.0], -1, "seed=-1: expected a whole number of at least 0"),
+        (ReplaceLast(2), [1.0], [1.0, 0.5], -1, "seed=-1: expected a whole number of at least 0"),
         (ReplaceLast(2), [1.0], [1.0], None, "seed=None: expected a whole number"),
         (PlackettLuce(2), [], [1.0], 0, "scores: none"),
         (PlackettLuce(2), [1.0], [1.0], "x", "seed='x'"),
@@ -162,3 +163,56 @@ def test_a_policy_that_can_only_sample():
 def test_bad_arguments(policy, scores, exam, seed, message):
     with pytest.raises(CounterrankError, match=message):
         policy.display(scores, exam, seed)
+
+
+FIVE = [3.0, 1.0, 2.0, 0.5, 0.1]
+TOO_LONG = [
+    (
+        ReplaceLast(k=5),
+        FIVE,
+        r"exam: 3 ranks, but ReplaceLast\(k=5\) shows pages of 5.*a curve of 5 ranks or more",
+    ),
+    (UniformInsert(k=4), FIVE, r"UniformInsert\(k=4\) shows pages of 4.*or a policy with k=3 at most"),
+    (Deterministic(k=None), FIVE, "shows pages of 5"),
+    (Deterministic(k=9), FIVE[:4], "shows pages of 4"),  # no more ranks than documents
+    (EpsilonGreedy(k=4, epsilon=0.0), FIVE, "shows pages of 4"),
+    (PlackettLuce(k=4), FIVE, r"PlackettLuce\(k=4, temperature=1.0\) shows pages of 4"),
+    (Explicit([[0], [0, 1, 2, 3]], [0.9, 0.1]), FIVE, "shows pages of 4"),
+    (Mixture([Deterministic(2), ReplaceLast(4)], [0.999, 0.001]), FIVE, "shows pages of 4"),
+    (Mixture([Explicit([[0, 1, 2, 3]], [1.0]), Deterministic(2)], [0.5, 0.5]), FIVE, "shows pages of 4"),
+    (Mixture([PlackettLuce(2), Deterministic(4)], [0.999, 0.001]), FIVE, "shows pages of 4"),
+]
+
+
+@pytest.mark.parametrize(("policy", "scores", "message"), TOO_LONG, ids=[repr(case[0])[:40] for case in TOO_LONG])
+def test_a_page_longer_than_the_curve_is_an_error_whichever_page_is_drawn(policy, scores, message):
+    for exam in (inverse_rank(3), [1.0, 0.5, 0.3]):
+        for seed in range(5):
+            with pytest.raises(CounterrankError, match=message):
+                policy.display(scores, exam, seed)
+    for exam in (inverse_rank(), inverse_rank(9), [1.0, 0.5, 0.3, 0.2, 0.1]):
+        assert (policy.display(scores, exam, 0).propensities > 0.0).all()
+
+
+def test_a_policy_of_one_s_own_is_refused_when_its_page_is_too_long():
+    class Whole(Deterministic):
+        """Derived, and draws in its own way, so that only the page tells how long it is."""
+
+        def sample(self, scores, offsets, seed=0):
+            return np.arange(len(scores)), np.asarray(offsets)
+
+        def propensity(self, scores, offsets, exam, threads=None):
+            return exam.curve(len(scores))
+
+    assert len(Whole(2).display(FIVE[:3], inverse_rank(3), 0).docs) == 3
+    with pytest.raises(CounterrankError, match=r"exam: 3 ranks, but .* shows pages of 5"):
+        Whole(2).display(FIVE, inverse_rank(3), 0)
+
+
+@pytest.mark.parametrize("policy", [ReplaceLast(5), PlackettLuce(5), Mixture([ReplaceLast(5)], [1.0])], ids=repr)
+def test_a_short_query_needs_no_longer_curve_than_its_page(policy):
+    assert len(policy.display(FIVE[:3], inverse_rank(3), 0).docs) == 3
+    with pytest.raises(CounterrankError, match="exam: 3 ranks"):
+        policy.display(FIVE[:4], inverse_rank(3), 0)
+    with pytest.raises(CounterrankError, match="exam: 1 rank, but"):
+        policy.display(FIVE[:4], inverse_rank(1), 0)

@@ -14,7 +14,7 @@ from counterrank.clicks.click_models import trust_bias
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.clicks.simulation import simulate
-from counterrank.common.errors import CounterrankError, NothingToLearnError
+from counterrank.common.errors import ConstantFeaturesError, CounterrankError, NothingToLearnError
 from counterrank.data import RankingData
 from counterrank.estimators.examinations import examinations
 from counterrank.estimators.regressors import check_model
@@ -337,3 +337,37 @@ def test_any_small_log_gives_a_ranker(seed, queries, folds):
     with contextlib.suppress(NothingToLearnError):  # documents of a query may be alike, or nobody may have clicked
         found = fit_from_clicks(data, clicks, ranker=quick(), folds=folds, seed=seed)
     assert found is None or np.isfinite(found.ranker.predict(data)).all()
+
+
+def one_varied_query(n_queries=6):
+    """Queries of four documents with their clicks; features vary within the first query alone."""
+    rng = np.random.default_rng(0)
+    features = np.repeat(rng.random((n_queries, 2)), 4, axis=0)
+    features[:4, 1] = np.arange(4.0)
+    data = RankingData(features, np.arange(0, 4 * n_queries + 1, 4), np.tile([4.0, 0.0, 0.0, 4.0], n_queries))
+    return data, simulate(data, rng.random(data.n_docs), POLICY, EXAM, sessions=3000, seed=1)
+
+
+@pytest.mark.parametrize("folds", [2, 5])
+@pytest.mark.parametrize("model", ["linear", "lambdamart"])
+def test_a_fold_without_varying_features_is_no_error_where_others_have_some(model, folds):
+    """Whichever fold holds the only query whose features vary, the other queries cannot give a ranker for it."""
+    if model == "lambdamart":
+        pytest.importorskip("lightgbm")
+    data, clicks = one_varied_query()
+    own = {"params": {"min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 0.0}} if model == "lambdamart" else {}
+    found = fit_from_clicks(data, clicks, ranker=cr.Ranker(k=4, model=model, max_epochs=5, **own), folds=folds)
+    assert found.ranker.constant_features_.tolist() == [0]
+    scores = found.ranker.predict(data)
+    assert len(set(scores[:4])) > 1
+    assert all(len(set(scores[4 * q : 4 * q + 4])) == 1 for q in range(1, data.n_queries))
+
+
+def test_no_varying_feature_in_any_query_that_was_asked_is_an_error():
+    data, clicks = one_varied_query()
+    still = RankingData(np.repeat(data.features[::4], 4, axis=0), data.offsets, data.labels, list("abcdef"))
+    same = simulate(still, np.arange(still.n_docs), POLICY, EXAM, sessions=3000, seed=1)
+    with pytest.raises(ConstantFeaturesError, match=r"none of the features .* varies within any query"):
+        fit_from_clicks(still, same, ranker=quick())
+    validation = (data, clicks)  # the query that varies is in another part, which counts too
+    assert fit_from_clicks(still, same, validation=validation, ranker=quick()).ranker.constant_features_.tolist() == [0]

@@ -8,6 +8,7 @@ import pytest
 
 import counterrank as cr
 from counterrank import losses
+from counterrank.common.errors import ConstantFeaturesError
 from counterrank.data import RankingData
 from counterrank.estimators import full_information
 from counterrank.evaluation import evaluate, weighted_metric
@@ -204,13 +205,42 @@ def test_ohsumed(loss):
 
 
 def test_single_document_queries_alone_teach_nothing():
-    with pytest.raises(cr.CounterrankError, match="equal within every query, so there is nothing to learn"):
+    with pytest.raises(ConstantFeaturesError, match=r"none of the features .* varies within any query"):
         fitted(data=RankingData([[1.0], [2.0]], [0, 1, 2]), weights=[1.0, 0.0])
 
 
-def test_features_that_are_all_constant():
-    data = RankingData(np.ones((4, 2)), [0, 2, 4])
-    assert fitted(data=data, weights=[1, 0, 0, 1]).predict(data).tolist() == [0.0] * 4
+@pytest.mark.parametrize("rows", [np.ones((4, 2)), [[1, 0], [1, 0], [2, 5], [2, 5]]], ids=["everywhere", "by query"])
+@pytest.mark.parametrize("normalize", ["query", "standard", "none"])
+@pytest.mark.parametrize("model", ["linear", "lambdamart", "mlp", "module"])
+def test_features_that_are_all_constant_within_queries_are_an_error(model, normalize, rows):
+    if model == "lambdamart":
+        pytest.importorskip("lightgbm")
+    elif model != "linear":
+        torch = pytest.importorskip("torch")
+        model = torch.nn.Linear(2, 1) if model == "module" else model
+    data = RankingData(rows, [0, 2, 4])
+    with pytest.raises(ConstantFeaturesError, match=r"data: none of the features \(2\) varies within any query \(2\)"):
+        cr.Ranker(model=model, normalize=normalize, max_epochs=2).fit(data, [1, 0, 0, 1])
+    with pytest.raises(ValueError, match="none of the features"):
+        cr.Ranker(model=model, normalize=normalize).fit(np.array(rows), [1, 0, 0, 1], group=[2, 2])
+
+
+def test_constant_features_are_told_of(tmp_path):
+    ranker = fitted()  # the fourth column of the data is the same everywhere
+    assert (ranker.constant_features_.tolist(), ranker.constant_features_.dtype) == ([3], np.int64)
+    varied = RankingData(DATA.features[:, :3], DATA.offsets)
+    assert fitted(data=varied).constant_features_.tolist() == []
+
+
+@pytest.mark.parametrize("model", ["lambdamart", "mlp", "module"])
+def test_models_that_may_combine_features_only_report_constant_ones(model, tmp_path):
+    torch = pytest.importorskip("lightgbm" if model == "lambdamart" else "torch")
+    chosen = torch.nn.Linear(6, 1) if model == "module" else model
+    ranker = cr.Ranker(model=chosen, max_epochs=2).fit(DATA, WEIGHTS)
+    assert ranker.constant_features_.tolist() == [3]
+    ranker.save(tmp_path / "ranker")
+    loaded = cr.Ranker.load(tmp_path / "ranker", module=chosen if model == "module" else None)
+    assert loaded.constant_features_.tolist() == [3]
 
 
 def test_predict_scores_raw_data_of_any_length():

@@ -44,7 +44,8 @@ def test_round_trip(tmp_path, normalize, validation):
     loaded = cr.Ranker.load(tmp_path / "ranker")
     assert loaded.predict(DATA).tolist() == ranker.predict(DATA).tolist()
     assert loaded.feature_importances_.tolist() == ranker.feature_importances_.tolist()
-    names = set(vars(ranker)) - {"model_", "threads", "_importances"}
+    names = set(vars(ranker)) - {"model_", "threads", "_importances", "constant_features_"}
+    assert loaded.constant_features_.tolist() == ranker.constant_features_.tolist() == [3]
     assert {name: getattr(loaded, name) for name in names} == {name: getattr(ranker, name) for name in names}
     # and it can be trained again with the settings it had
     assert loaded.fit(DATA, WEIGHTS, validation=validation).predict(DATA).tolist() == ranker.predict(DATA).tolist()
@@ -114,6 +115,12 @@ CHANGES = [
     ({"arrays": {"coefficients": "../other/coefficients.npy"}}, "array file '../other/.*' is outside the folder"),
     ({"arrays": {"coefficients": "/etc/passwd"}}, "array file '/etc/passwd' is outside the folder"),
     ({"arrays": {"coefficients": ".."}}, "missing; the ranker is incomplete"),
+    ({"constant_features": [6]}, r"constant_features is \[6\] in model.json; expected columns from 0 to 5"),
+    ({"constant_features": [-1, 2]}, "constant_features is .* expected columns from 0 to 5 in rising order"),
+    ({"constant_features": [3, 1]}, "expected columns from 0 to 5 in rising order"),
+    ({"constant_features": [1, 1]}, "expected columns from 0 to 5 in rising order"),
+    ({"constant_features": [True]}, "expected columns from 0 to 5 in rising order"),
+    ({"constant_features": "none"}, "constant_features is 'none' in model.json"),
 ]
 
 
@@ -132,6 +139,16 @@ def test_a_missing_field_is_named(folder, field):
     (folder / "model.json").write_text(json.dumps(model))
     with pytest.raises(ModelError, match=f"lacks or misuses '{field}'"):
         cr.Ranker.load(folder)
+
+
+def test_a_ranker_of_version_0_1_does_not_know_its_constant_features(folder, tmp_path):
+    model = json.loads((folder / "model.json").read_text())
+    assert model.pop("constant_features") == [3]
+    (folder / "model.json").write_text(json.dumps(model))
+    older = cr.Ranker.load(folder)
+    assert older.constant_features_ is None
+    older.save(tmp_path / "again")
+    assert cr.Ranker.load(tmp_path / "again").constant_features_ is None
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b"[]", b"5", b"null"])

@@ -2,13 +2,17 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from counterrank import losses
 from counterrank.data import RankingData, make_ranking_data
 from counterrank.models import LinearModel, Scaler
 from counterrank.training import Ranker
 from counterrank.training.descent import Run, Schedule, _rounds, natural_step, race, race_epochs, standings
+from counterrank.training.evidence import constant_features
 from counterrank.training.problem import LinearProblem
+from tests import naive_training
 from tests.naive_training import descend, ragged_data, ragged_weights, scaled_features
 
 SCHEDULE = Schedule(max_epochs=3, patience=3, batch=1, entropy=123, threads=2)
@@ -253,3 +257,29 @@ def test_race_survives_when_every_first_step_diverges():
     wild = RankingData(np.array([[1e30, 1.0], [2e30, 0.0], [0.0, 5.0], [1e30, 3.0]]), [0, 2, 4])
     ranker.fit(wild, [0.0, 1.0, 1.0, 0.0])
     assert np.isfinite(ranker.predict(wild)).all()
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.integers(1, 5), min_size=1, max_size=6), st.integers(1, 5), st.integers(0, 2**31), st.integers(1, 3),
+    st.integers(1, 3),
+)  # fmt: skip
+def test_constant_features_against_the_twin(lengths, n_features, seed, values, threads):
+    """Few values make constant columns likely; -0.0 and 0.0 are one value."""
+    rng, offsets = np.random.default_rng(seed), np.concatenate(([0], np.cumsum(lengths)))
+    features = rng.integers(0, values, (offsets[-1], n_features)) * rng.choice([-0.0, 0.5, 0.0, 1e30], n_features)
+    data = RankingData(features, offsets)
+    found = constant_features(data, threads)
+    assert found.tolist() == naive_training.constant_features(data)
+    assert found.dtype == np.int64
+
+
+def test_constant_features_of_many_queries_on_several_threads():
+    """A column that varies in one of 2,000 queries varies; another that differs between queries alone does not."""
+    features = np.zeros((10_000, 4))
+    features[:, 0] = np.repeat(np.arange(2000.0), 5)
+    features[7777, 1] = 1.0
+    features[:, 2] = np.arange(10_000) % 5
+    data = RankingData(features, np.arange(0, 10_001, 5))
+    for threads in (1, 2, 7):
+        assert constant_features(data, threads).tolist() == [0, 3]

@@ -14,7 +14,8 @@ from counterrank.cli.inspect_tables import print_read
 from counterrank.cli.log_options import reads_logs
 from counterrank.cli.options import Json, Threads
 from counterrank.cli.output import heard, print_json, print_table, say
-from counterrank.common.files import atomic_folder, check_folder
+from counterrank.cli.writing import Force, check_out, folder_with
+from counterrank.common.files import atomic_folder
 
 if TYPE_CHECKING:
     from counterrank import ClickCounts
@@ -31,6 +32,7 @@ def aggregate(
         str | None, typer.Option(help="The ranking data; without it only what was seen is counted, which cannot train.")
     ] = None,
     displays: Annotated[bool, typer.Option("--displays", help="Keep the distinct pages, for rerank.")] = False,
+    force: Force = False,
     threads: Threads = None,
     json: Json = False,
     *,
@@ -40,7 +42,7 @@ def aggregate(
 
     Example: counterrank aggregate 'logs/*.parquet' --data Fold1 --out clicks
     """
-    check_folder(out, MARKER, FOLDERS)
+    check_out(out, force, (log, data), folder_with(MARKER, FOLDERS))
     begin = time.perf_counter()
     source = ClickSource([], log, [], None, [], threads, reading)
     with heard():

@@ -239,9 +239,10 @@ def _reaching(curve: Examination, counts: ClickCounts, text: str) -> Examination
 def parts_of(opened: Any, part: str = "train") -> dict[str, RankingData]:
     """The parts of opened data by name; data that is not a fold is the part that is asked for."""
     from counterrank import RankingData
+    from counterrank.data.sources import check_part
 
     if isinstance(opened, RankingData):
-        return {part: opened}
+        return {check_part(part): opened}
     return {part: getattr(opened, part) for part in PARTS if getattr(opened, part) is not None}
 
 

@@ -11,6 +11,7 @@ import typer
 from counterrank.cli.options import Json, Seed, Threads
 from counterrank.cli.output import print_json, print_table, say
 from counterrank.cli.stages import Stages
+from counterrank.cli.writing import check_page
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError
 
@@ -78,12 +79,9 @@ def demo(
 
 def _check_page(out: Path) -> None:
     """Refuse at once what could not be written at the end, and what is not a page of ours to replace."""
-    if out.is_dir():
-        raise CounterrankError(f"{out}: a folder; expected the name of a page to write, such as {out}/demo.html")
     if not out.absolute().parent.is_dir():
         raise CounterrankError(f"{out}: its folder does not exist; make it first")
-    if out.exists() and "counterrank demo" not in out.read_text(encoding="utf-8", errors="replace"):
-        raise CounterrankError(f"{out}: exists and is no page of the demo; choose another --out")
+    check_page(out, "counterrank demo", "demo.html")
 
 
 def _compile(shape: str, stages: Stages) -> None:

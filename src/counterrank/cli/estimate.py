@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,9 +30,11 @@ from counterrank.cli.options import (
     Threads,
 )
 from counterrank.cli.output import heard, print_json, print_table
+from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
     from counterrank.clicks.logs.options import LogOptions
+    from counterrank.evaluation import Estimate
 
 
 @reads_logs
@@ -42,6 +45,20 @@ def estimate(
     log: Log = None,
     against: Annotated[
         Path | None, typer.Option(help="Another ranker: the difference is estimated, MODEL minus this one.")
+    ] = None,
+    gate: Annotated[
+        bool,
+        typer.Option(
+            "--gate",
+            help="With --against: exit with 0 only if the lower bound of the first metric's difference is above "
+            "--margin, with 4 if MODEL is worse, else with 3.",
+        ),
+    ] = False,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="How much better MODEL must be for --gate; below 0, how much worse it may be; 0 if not given."
+        ),
     ] = None,
     part: Part = "test",
     metrics: Metrics = "dcg@5,arp",
@@ -63,11 +80,17 @@ def estimate(
     """Estimate from clicks alone how good a saved ranker is, or how much better than another.
 
     Example: counterrank estimate ranker synthetic:mslr --clicks clicks --metrics dcg@5
+
+    In a script: counterrank estimate ranker synthetic:mslr --clicks clicks --against production --gate
     """
     from counterrank import evaluation
     from counterrank.cli.clicks import load_scored
     from counterrank.data.sources import choose_part, open_data
+    from counterrank.evaluation.click_metrics import check_margin
 
+    if against is None and (gate or margin is not None):
+        raise CounterrankError("--gate, --margin: judge a difference; expected --against too, another ranker")
+    limit = check_margin(0.0 if margin is None else margin)
     source = ClickSource(clicks or [], log, policy or [], examination, logger or [], threads, reading, align=align)
     opened = open_data(data, threads=threads)
     chosen, parts = choose_part(opened, part, data), parts_of(opened, part)
@@ -92,16 +115,27 @@ def estimate(
             other = load_scored(against, chosen, threads)
             found = evaluation.compare(judged, other, chosen, counts, rho, **settings)
     first = next(iter(found.values()))
+    verdict = None if against is None else evaluation.verdict(first, limit, names=(str(model), str(against)))
     if json:
-        shown = {"model": str(model), "against": against and str(against), "in_sample": first.in_sample}
-        print_json({**shown, "estimates": plain(found)})
-        return
+        told = None if verdict is None else {**asdict(verdict), "exit_code": verdict.exit_code}
+        about = {"model": str(model), "against": against and str(against), "in_sample": first.in_sample}
+        print_json({**about, "estimates": plain(found), "verdict": told})
+    else:
+        _print(found, f"{model} on {data}" if against is None else f"{model} minus {against} on {data}")
+        if verdict is not None:
+            print(verdict.sentence)
+    if gate and verdict is not None:
+        raise typer.Exit(verdict.exit_code)
+
+
+def _print(found: dict[str, Estimate], title: str) -> None:
+    """The estimates as a table."""
+    first = next(iter(found.values()))
     doubly = ", doubly robust" if first.method == "dr" else ""
     doubly += ", IN-SAMPLE" if first.in_sample else ""
-    title = f"{model} on {data}" if against is None else f"{model} minus {against} on {data}"
     print_table(
         f"{title}: {first.n_clicks:,} clicks in {first.n_sessions:,} sessions of {first.n_queries:,} queries, "
-        f"{first.confidence:.0%} intervals for {'queries like these' if target == 'queries' else 'these queries'}"
+        f"{first.confidence:.0%} intervals for {'queries like these' if first.target == 'queries' else 'these queries'}"
         + doubly,
         (
             "metric",
@@ -141,6 +175,4 @@ def span(interval: tuple[float, float] | None) -> str | None:
 
 def plain(found: dict[str, Any]) -> dict[str, Any]:
     """Estimates as JSON can hold them."""
-    from dataclasses import asdict
-
     return {name: asdict(value) for name, value in found.items()}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counterrank.cli.options import FeatureNames, Json, Model
-from counterrank.cli.output import print_json, print_table, say
+from counterrank.cli.output import constant_features, constant_in_words, print_json, print_table, say
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
@@ -36,11 +36,12 @@ def explain(
         raise CounterrankError(f"top={top}: expected a whole number of at least 1")
     ranker = Ranker.load(model)
     rows = _rows(ranker, features)
+    constant = constant_features(ranker)
     used = None if rows is None else sum(row["importance"] > 0.0 for row in rows)
     if json:
         shown = None if rows is None else rows[:top]
-        about = {"model": str(model), "kind": ranker.kind_, "features_used": used, "features": shown}
-        print_json({**about, "provenance": ranker.provenance_})
+        about = {"model": str(model), "kind": ranker.kind_, "features_used": used, "constant_features": constant}
+        print_json({**about, "features": shown, "provenance": ranker.provenance_})
         return
     if ranker.provenance_:
         print_table(f"{model}: learned from", ("", "value"), _provenance(ranker.provenance_))
@@ -69,6 +70,8 @@ def explain(
     )
     if len(most) < used:
         say(f"{used - len(most):,} more are in use; --top {used} shows them all.")
+    if constant and constant["count"]:
+        print(f"Features that never vary within a query of the training data: {constant_in_words(constant)}")
 
 
 def _provenance(found: dict[str, Any]) -> list[tuple[str, str]]:

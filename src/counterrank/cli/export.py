@@ -9,6 +9,7 @@ import typer
 
 from counterrank.cli.options import FeatureNames, Json, Model
 from counterrank.cli.output import print_json, say
+from counterrank.cli.writing import Force, check_out
 
 
 def export(
@@ -20,6 +21,7 @@ def export(
     tree_format: Annotated[
         str, typer.Option(help="Trees in es-ltr: xgboost (features by name) or ranklib (by their place).")
     ] = "xgboost",
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Write a saved ranker for ONNX, Elasticsearch or OpenSearch, Solr, LightGBM, or as JSON.
@@ -29,6 +31,7 @@ def export(
     from counterrank import Ranker
     from counterrank.export import write
 
+    check_out(out, force, (model, features))
     written = write(Ranker.load(model), out, to, features, name, tree_format)
     for note in written.notes:
         say(f"Note: {note}.")

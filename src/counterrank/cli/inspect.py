@@ -12,6 +12,7 @@ from counterrank.cli.inspected import Inspected, load_inspected
 from counterrank.cli.log_options import reads_logs
 from counterrank.cli.options import Examination, Json, Logger, Part, Policy, Threads
 from counterrank.cli.output import print_json, say
+from counterrank.cli.writing import Force, check_out, check_page
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def inspect(
         Path | None,
         typer.Option(help="Also estimate P(examined | rank) from the clicks and write it, for --examination."),
     ] = None,
+    force: Force = False,
     threads: Threads = None,
     json: Json = False,
     *,
@@ -47,10 +49,11 @@ def inspect(
 
     Example: counterrank inspect clicks.parquet --data Fold1 --out inspection.html
     """
-    if out is not None:
-        _check_page(out)
-    if examination_out is not None:
-        _check_curve_file(examination_out)
+    inputs = (clicks, data, logger, examination)
+    check_out(out, force, inputs, _check_page)
+    check_out(examination_out, force, inputs, _check_curve_file)
+    if out is not None and examination_out is not None and out.resolve() == examination_out.resolve():
+        raise CounterrankError(f"{out}: is both --out and --examination-out; expected two names")
     loaded = load_inspected(clicks, part, data, policy or [], logger or [], examination, threads, reading)
     found = _inspected(loaded, target_size)
     read = None if loaded.report is None else loaded.report.summary()
@@ -118,7 +121,4 @@ def _check_page(out: Path) -> None:
     """Refuse at once what could not be written at the end, and what is not a page of ours to replace."""
     if not out.is_dir() and out.suffix.lower() not in (".html", ".htm"):
         raise CounterrankError(f"{out}: unknown kind of file; expected one that ends in .html")
-    if out.is_dir():
-        raise CounterrankError(f"{out}: a folder; expected the name of a page to write, such as {out}/inspection.html")
-    if out.exists() and "counterrank inspect" not in out.read_text(encoding="utf-8", errors="replace"):
-        raise CounterrankError(f"{out}: exists and is no page of inspect; choose another --out")
+    check_page(out, "counterrank inspect", "inspection.html")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from counterrank.cli.clicks import PARTS, WHOLE, ClickSource, parts_of
 from counterrank.cli.policies import ESTIMATED, FITTED, named_policies, policy_propensities, scores_of, single
-from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
@@ -60,7 +59,9 @@ def load_inspected(
     reading: LogOptions,
 ) -> Inspected:
     """Everything the options name."""
-    check_choice(part, PARTS, "part")
+    from counterrank.data.sources import check_part
+
+    check_part(part)
     if data is None and (policies or loggers):
         raise CounterrankError("--policy, --logger: need the candidates; expected --data too")
     is_log = not _holds_counts(Path(clicks))

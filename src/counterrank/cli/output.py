@@ -8,7 +8,10 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from counterrank import Ranker
 
 
 def print_json(content: dict[str, Any]) -> None:
@@ -36,6 +39,29 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
     console = console if console.is_terminal else Console(width=1000)
     console.print(Text(title, style="bold"))
     console.print(table)
+
+
+def constant_features(ranker: Ranker) -> dict[str, Any] | None:
+    """How many features never vary within a query of the training data, and the first ten, numbered from 1 as LETOR
+    does; None where a ranker of version 0.1 does not tell."""
+    if ranker.constant_features_ is None:
+        return None
+    return {
+        "count": len(ranker.constant_features_),
+        "first": [number + 1 for number in ranker.constant_features_[:10].tolist()],
+    }
+
+
+def constant_in_words(found: dict[str, Any] | None) -> str | None:
+    """The same for a table; None where there are none.
+
+    >>> constant_in_words({"count": 12, "first": [1, 4, 5, 6, 7, 8, 9, 10, 11, 12]})
+    '12: 1, 4, 5, 6, 7, 8, 9, 10, 11, 12, ...'
+    """
+    if not found or not found["count"]:
+        return None
+    more = ", ..." if found["count"] > len(found["first"]) else ""
+    return f"{found['count']:,}: {', '.join(map(str, found['first']))}{more}"
 
 
 def say(text: str) -> None:

@@ -10,6 +10,7 @@ import typer
 from counterrank.cli.clicks import load_scores, parse_count
 from counterrank.cli.options import Data, Json, Part, Seed, Threads, Threshold
 from counterrank.cli.output import heard, print_json, print_table, say
+from counterrank.cli.writing import Force, check_out
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def plan(
     ] = None,
     part: Part = "train",
     out: Annotated[Path | None, typer.Option(help="Write a page (.html), or the chart alone (.png, .svg).")] = None,
+    force: Force = False,
     seed: Seed = 0,
     threads: Threads = None,
     json: Json = False,
@@ -77,6 +79,7 @@ def plan(
     amounts = sorted({parse_count(word.strip(), "sessions") for word in sessions.split(",")})
     exam = parse_examination(examination)
     _check_wanted(out, width, effective)
+    check_out(out, force, (data, logger, model, examination))
     chosen = choose_part(open_data(data, threads=threads), part, data)
     if chosen.labels is None and click_rate is None:
         missing = "has no labels; expected --click-rate, P(click | examined) of a document, such as 0.1"

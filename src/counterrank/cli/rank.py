@@ -9,6 +9,7 @@ import typer
 
 from counterrank.cli.options import Data, Json, Model, Part, Threads
 from counterrank.cli.output import print_json
+from counterrank.cli.writing import Force, check_out
 
 
 def rank(
@@ -18,6 +19,7 @@ def rank(
     part: Part = "test",
     depth: Annotated[int | None, typer.Option(help="The most documents to write for a query.")] = None,
     tag: Annotated[str, typer.Option(help="The run's name in a TREC run.")] = "counterrank",
+    force: Force = False,
     threads: Threads = None,
     json: Json = False,
 ) -> None:
@@ -28,6 +30,7 @@ def rank(
     from counterrank.cli.loading import load_model_and_data
     from counterrank.evaluation.runs import ranked_rows, write_run
 
+    check_out(out, force, (model, data))
     ranker, chosen = load_model_and_data(model, data, part, threads)
     rows = ranked_rows(ranker.predict(chosen), chosen, depth)
     write_run(rows, out, tag)

@@ -10,6 +10,7 @@ import typer
 
 from counterrank.cli.options import Json
 from counterrank.cli.output import print_json, print_table, say
+from counterrank.common.errors import CounterrankError
 from counterrank.common.files import atomic_file
 from counterrank.common.progress import progress
 
@@ -27,16 +28,28 @@ def report(
     """Write the report of a run again: report.html, claims.json, and the figures as PNG, SVG and CSV.
 
     Example: counterrank report runs/mslr
+
+    What an earlier report left in the run folder is replaced.
     """
     from counterrank.experiments.reproduction import read_run
 
-    summary, files = write_all(read_run(run))
+    found = read_run(run)
+    check_report(run)
+    summary, files = write_all(found)
     if json:
         print_json({"files": [str(file) for file in files], "cells": summary["cells"]})
         return
     print_claims(summary)
     cells = summary["cells"]
     say(f"{cells['done']} of {cells['wanted']} cells done. The report is at {files[0]}.")
+
+
+def check_report(folder: Path) -> None:
+    """Refuse to replace a report.html or claims.json that no report of ours left in the run folder."""
+    for name, mark in (("report.html", "counterrank report"), (CLAIMS, "counterrank-claims")):
+        file = folder / name
+        if file.is_dir() or (file.exists() and mark not in file.read_text(encoding="utf-8", errors="replace")):
+            raise CounterrankError(f"{file}: exists and was not written by counterrank report; move it elsewhere")
 
 
 def write_all(run: Run) -> tuple[dict[str, Any], list[Path]]:

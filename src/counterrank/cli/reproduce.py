@@ -14,7 +14,8 @@ import typer
 from counterrank.cli.clicks import parse_count, parse_pair
 from counterrank.cli.options import Json
 from counterrank.cli.output import print_json, say
-from counterrank.cli.report import print_claims, write_all
+from counterrank.cli.report import check_report, print_claims, write_all
+from counterrank.cli.writing import check_not_input
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import thread_count
@@ -148,6 +149,8 @@ def reproduce(
     }
     chosen = _settings(experiment, preset, quick, given, production_seed)
     notes = {"preset": preset, "quick": quick, "command": shlex.join(["counterrank", *sys.argv[1:]])}
+    check_not_input(out, (data, preset))
+    check_report(out)
     run = run_cells(data, out, chosen, jobs=jobs, engine=_engine(engine, master, jobs), notes=notes)
     cells = _tell(run, json, quick) if report else _tell_cells(run, json)
     if cells["failed"]:

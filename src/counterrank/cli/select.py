@@ -33,8 +33,8 @@ from counterrank.cli.options import (
     parse_params,
 )
 from counterrank.cli.output import command_line, heard, print_json, print_table, say
+from counterrank.cli.writing import Force, check_out, folder_with
 from counterrank.common.errors import CounterrankError
-from counterrank.common.files import check_folder
 
 if TYPE_CHECKING:
     from counterrank import Ranker, RankingData
@@ -64,6 +64,7 @@ def select(
     logger: Logger = None,
     align: Align = False,
     in_sample: InSample = False,
+    force: Force = False,
     threads: Threads = None,
     seed: Seed = 0,
     json: Json = False,
@@ -81,8 +82,7 @@ def select(
 
     if not models and losses is None:
         raise CounterrankError("MODELS, --losses: nothing to choose from; expected rankers, or losses to train")
-    if out is not None:
-        check_folder(out, MARKER, PARTS)
+    check_out(out, force, (data, models, clicks, log, logger, examination), folder_with(MARKER, PARTS))
     source = ClickSource(clicks or [], log, policy or [], examination, logger or [], threads, reading, align=align)
     opened = open_data(data, threads=threads)
     judged, parts = choose_part(opened, part, data), parts_of(opened, part)

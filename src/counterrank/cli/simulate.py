@@ -12,8 +12,9 @@ import typer
 from counterrank.cli.clicks import load_scores, parse_count
 from counterrank.cli.options import Data, Json, Seed, Threads, Threshold
 from counterrank.cli.output import print_json, print_table, say
+from counterrank.cli.writing import Force, check_out, folder_with
 from counterrank.common.errors import CounterrankError
-from counterrank.common.files import atomic_folder, check_folder
+from counterrank.common.files import atomic_folder
 
 if TYPE_CHECKING:
     from counterrank import RankingData
@@ -61,6 +62,7 @@ def simulate(
     first_session: Annotated[
         int, typer.Option(help="The number of the first session of a log, so that several logs can be read as one.")
     ] = 0,
+    force: Force = False,
     seed: Seed = 0,
     threads: Threads = None,
     json: Json = False,
@@ -73,7 +75,7 @@ def simulate(
     from counterrank.clicks.policies.named import parse_examination, parse_policy
     from counterrank.data.sources import open_data
 
-    check_folder(out, MARKER, PARTS)
+    check_out(out, force, (data, logger, examination), folder_with(MARKER, PARTS))
     wanted = _amount(clicks, sessions, log)
     if not 0.0 < held_out <= 10.0:
         raise CounterrankError(f"held-out={held_out}: expected a share above 0, such as 0.15")

@@ -29,10 +29,18 @@ from counterrank.cli.options import (
     Threads,
     parse_params,
 )
-from counterrank.cli.output import command_line, heard, print_json, print_table, say
+from counterrank.cli.output import (
+    command_line,
+    constant_features,
+    constant_in_words,
+    heard,
+    print_json,
+    print_table,
+    say,
+)
+from counterrank.cli.writing import Force, check_out, folder_with
 from counterrank.common.checks import check_choice, make_generator
 from counterrank.common.errors import CounterrankError
-from counterrank.common.files import check_folder
 
 if TYPE_CHECKING:
     from counterrank import Ranker, RankingData
@@ -117,6 +125,7 @@ def train(
         str | None, typer.Option(help="What early stopping watches: arp, dcg, dcg@k, precision@k; the loss's own.")
     ] = None,
     align: Align = False,
+    force: Force = False,
     threads: Threads = None,
     seed: Seed = 0,
     json: Json = False,
@@ -135,7 +144,8 @@ def train(
     from counterrank import Ranker
     from counterrank.training.storage import MARKER, PARTS
 
-    check_folder(out, MARKER, PARTS)  # now rather than after an hour of training
+    inputs = (data, validation, clicks, log, logger, examination, alpha, beta)
+    check_out(out, force, inputs, folder_with(MARKER, PARTS))  # now rather than after an hour of training
     source = ClickSource(
         clicks or [], log, policy or [], examination, logger or [], threads, reading, alpha, beta, align
     )
@@ -190,9 +200,8 @@ def train(
         print_json(summary if result is None else summary | told(result))
         return
     names = {"validation": f"validation {ranker.metric_}, self-normalised"}
-    rows = [
-        (names.get(key, key).replace("_", " "), "none" if value is None else value) for key, value in summary.items()
-    ]
+    shown = summary | {"constant_features": constant_in_words(summary["constant_features"])}
+    rows = [(names.get(key, key).replace("_", " "), "none" if value is None else value) for key, value in shown.items()]
     print_table(f"Trained on {data}", ("", "value"), rows)
     if result is not None:
         show(result)
@@ -276,6 +285,7 @@ def _summary(ranker: Ranker, training: RankingData, seconds: float, out: Path) -
         "learning_rate": ranker.learning_rate_,
         "epochs": len(ranker.history_),
         "best_epoch": ranker.best_epoch_,
+        "constant_features": constant_features(ranker),
         "metric": ranker.metric_,
         "validation": best["validation"],
         "seconds": seconds,

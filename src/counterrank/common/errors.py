@@ -41,6 +41,10 @@ class NothingToLearnError(CounterrankError):
     """Weights that tell no document from another."""
 
 
+class ConstantFeaturesError(NothingToLearnError):
+    """Features that tell no document of a query from another."""
+
+
 class MissingExtraError(CounterrankError, ImportError):
     """A package that this use needs and that is not installed."""
 

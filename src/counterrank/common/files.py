@@ -62,11 +62,7 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
     ...     os.listdir(folder)
     ['notes.txt']
     """
-    target = Path(path).resolve()  # what a link points to is written, not the link
-    if target.is_dir():
-        raise CounterrankError(f"{path}: is a folder, expected a file to write")
-    if target.exists() and not target.is_file():
-        raise CounterrankError(f"{path}: is a device or a pipe, expected a file to write")
+    target = check_file(path)
     _make_parent(target)
     for stale in left_by_the_dead(target.parent, f".{target.name}.", ".part"):
         remove(stale)
@@ -79,6 +75,22 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
         finally:
             temporary.unlink(missing_ok=True)
             unfinished.discard(temporary)
+
+
+def check_file(path: PathLike) -> Path:
+    """The path, if a file may be written there: a new one, or one to be replaced.
+
+    >>> check_file(os.curdir)
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.CounterrankError: .: is a folder, expected a file to write
+    """
+    target = Path(path).resolve()  # what a link points to is written, not the link
+    if target.is_dir():
+        raise CounterrankError(f"{path}: is a folder, expected a file to write")
+    if target.exists() and not target.is_file():
+        raise CounterrankError(f"{path}: is a device or a pipe, expected a file to write")
+    return target
 
 
 def _beside(target: Path, path: PathLike, suffix: str, *, folder: bool) -> str:
@@ -150,7 +162,7 @@ def check_folder(path: PathLike, marker: str, parts: Sequence[str] = ("*",)) -> 
     counterrank.common.errors.CounterrankError: .: exists and is not a folder with a model.json; it is left untouched
     """
     target = Path(path).resolve()
-    if target.exists() and not (target / marker).is_file() and not _is_empty_folder(target):
+    if target.exists() and not (target / marker).is_file() and not is_empty_folder(target):
         raise CounterrankError(f"{path}: exists and is not a folder with a {marker}; it is left untouched")
     for inside in target.iterdir() if target.is_dir() else ():
         if inside.name != marker and not any(fnmatch(inside.name, part) for part in parts):
@@ -227,7 +239,12 @@ def _make_parent(target: Path) -> None:
         raise CounterrankError(f"{target}: {target.parent} is not a folder, so nothing can be written in it") from None
 
 
-def _is_empty_folder(path: Path) -> bool:
+def is_empty_folder(path: Path) -> bool:
+    """Whether this is a folder with nothing in it.
+
+    >>> is_empty_folder(Path(os.curdir))
+    False
+    """
     return path.is_dir() and not any(path.iterdir())
 
 

@@ -71,6 +71,28 @@ def scale_queries(first: int, last: int, offsets: Array, features: Array, out: A
 
 
 @exact_kernel
+def constant_columns(first: int, last: int, offsets: Array, features: Array) -> Array:
+    """The features f with x[i, f] = x[j, f] for all documents i, j of each query, in rising order."""
+    left = np.arange(features.shape[1])
+    count = len(left)
+    for q in range(first, last):
+        start, end = offsets[q], offsets[q + 1]
+        kept = 0
+        for i in range(count):
+            f = left[i]
+            row = start + 1
+            while row < end and features[row, f] == features[start, f]:
+                row += 1
+            if row >= end:
+                left[kept] = f
+                kept += 1
+        count = kept
+        if count == 0:
+            break
+    return left[:count].copy()
+
+
+@exact_kernel
 def first_query_with_repeat(first: int, last: int, offsets: Array, codes: Array) -> int:
     """The first query in which a number of `codes` occurs twice, or -1."""
     for q in range(first, last):

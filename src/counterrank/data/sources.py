@@ -34,20 +34,32 @@ def open_data(source: str, *, threads: int | None = None) -> Fold | RankingData:
 
 
 def choose_part(data: Fold | RankingData, part: str, source: str) -> RankingData:
-    """One part of a fold; data of one file is its own only part.
+    """One part of a fold; data of one file is its own only part, under any of the three names.
 
     >>> choose_part(open_data("synthetic:yahoo:queries=10"), "test", "synthetic:yahoo").n_queries
     2
     """
+    check_part(part)
     if isinstance(data, RankingData):
         return data
-    if part not in PARTS:
-        raise CounterrankError(f"part={part!r}: expected one of {', '.join(PARTS)}")
     chosen = getattr(data, part)
     if chosen is None:
         raise DataError(f"{source}: has no {part} part; choose another")
     found: RankingData = chosen
     return found
+
+
+def check_part(part: str) -> str:
+    """The name of a part, or an error, whether the data has parts or is one file.
+
+    >>> check_part("dev")
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.CounterrankError: part='dev': expected one of train, validation, test
+    """
+    if part not in PARTS:
+        raise CounterrankError(f"part={part!r}: expected one of {', '.join(PARTS)}")
+    return part
 
 
 def _synthetic(source: str, threads: int | None) -> Fold:

@@ -4,7 +4,7 @@ Without labels `estimate`, `compare` and `select` judge by clicks, with interval
 how wide they will be.
 """
 
-from counterrank.evaluation.click_metrics import compare, estimate
+from counterrank.evaluation.click_metrics import Verdict, compare, estimate, verdict
 from counterrank.evaluation.click_rates import ClickRate, ClickRateDifference, click_rate, compare_click_rates
 from counterrank.evaluation.held_out import InSampleWarning
 from counterrank.evaluation.inspection import Inspection, inspect_clicks
@@ -27,6 +27,7 @@ __all__ = [
     "IntervalWarning",
     "LoggingPlan",
     "Selection",
+    "Verdict",
     "advise_logging",
     "click_rate",
     "compare",
@@ -42,6 +43,7 @@ __all__ = [
     "rank_values",
     "ranked_rows",
     "select",
+    "verdict",
     "weighted_metric",
     "weighted_queries",
     "write_run",

@@ -54,6 +54,7 @@ class Estimate:
         doubts: why the intervals may not hold that often; empty inside the range where they were shown to.
         method: "ips", or "dr" where omega is doubly robust; `ips` is then the doubly robust value per session.
         in_sample: whether the ranker was trained on these clicks, or stopped by them.
+        is_difference: whether it is the difference of two rankings, from `compare`.
     """
 
     metric: str
@@ -71,6 +72,7 @@ class Estimate:
     doubts: tuple[str, ...]
     method: str = "ips"
     in_sample: bool = False
+    is_difference: bool = False
 
     @property
     def per_session(self) -> float | None:

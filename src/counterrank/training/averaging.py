@@ -13,6 +13,7 @@ from counterrank.common.parallel import thread_count
 from counterrank.data import RankingData
 from counterrank.models.linear import LinearModel, linear_importances
 from counterrank.models.scaling import Scaler
+from counterrank.training.evidence import constant_features
 from counterrank.training.ranker import Ranker, shares
 
 
@@ -35,6 +36,7 @@ def mean_ranker(groups: Sequence[Sequence[Ranker]], data: RankingData) -> Ranker
     result = copy.copy(first)
     result.model_ = LinearModel(mean, scaler)
     result._importances = shares(linear_importances(data, mean, scaler.scales(data, threads), threads))
+    result.constant_features_ = constant_features(data, threads)
     result.learning_rate_ = float(np.median([one.learning_rate_ for one in groups[0]]))
     result.best_epoch_ = int(np.median([one.best_epoch_ for one in groups[0]]))
     result.history_ = mean_history(groups[0])

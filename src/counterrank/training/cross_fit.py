@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.checks import FloatArray, IntArray, make_generator
-from counterrank.common.errors import CounterrankError, NothingToLearnError
+from counterrank.common.errors import ConstantFeaturesError, CounterrankError, NothingToLearnError
+from counterrank.common.parallel import thread_count
 from counterrank.common.progress import progress, watched
 from counterrank.data import RankingData
 from counterrank.estimators.relevance import SATURATION, Relevance, relevance_of
 from counterrank.estimators.shrinkage import most_likely, shrunk
 from counterrank.training.candidates import Candidate
-from counterrank.training.evidence import check_evidence, score_judge
+from counterrank.training.evidence import check_evidence, check_varying, score_judge
 from counterrank.training.pool import Pool
 from counterrank.training.ranker import Ranker
 
@@ -65,6 +66,7 @@ def cross_fit(ranker: Ranker, pool: Pool, wanted: Sequence[Candidate], model: An
     which is doubly robust with a correction that fades where a document was hardly ever examined; the same is
     `shrinkage` with strength m.
     """
+    check_varying(pool.data, thread_count(ranker.threads))  # so that at least one fold gives a ranker
     generator = make_generator(seed)
     numbers = _deal(pool.data, folds, generator)
     n = int(numbers.max()) + 1
@@ -102,6 +104,8 @@ def _learn(
 ) -> None:  # fmt: skip
     """Add the ranker of one fold; one that cannot be learned ends the trial.
 
+    Where the features vary in queries of this fold alone, the others give no ranker, and its documents tie.
+
     The first fold finds the step size where none is given; the weights of the others are of the same kind.
     """
     if trial.failure:
@@ -111,6 +115,8 @@ def _learn(
         learner.learning_rate = trial.rankers[0].learning_rate_
     try:
         learner.fit(rest.data, trial.candidate.weigh(rest.seen, relevance.values, likely), validation=(held, judged))
+    except ConstantFeaturesError:
+        return
     except CounterrankError as error:
         trial.failure = error
         trial.rankers.clear()

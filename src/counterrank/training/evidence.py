@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.common.checks import FloatArray, as_array, check_vector
-from counterrank.common.errors import CounterrankError
+from counterrank.common.checks import FloatArray, IntArray, as_array, check_vector
+from counterrank.common.errors import ConstantFeaturesError, CounterrankError
 from counterrank.common.parallel import for_queries
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
+from counterrank.data._kernels import constant_columns
 from counterrank.data.plain import from_arrays
 from counterrank.estimators.views import Views, check_views
 from counterrank.evaluation import higher_is_better, prefix_sums, rank_values, weighted_queries
@@ -90,6 +92,29 @@ def check_validation(validation: Any, data: RankingData, with_sets: bool) -> tup
             "inside displayed sets with views, and in whole queries with weights"
         )
     return other, check_evidence(validation[1], other, "validation ")
+
+
+def constant_features(data: RankingData, threads: int | None = None) -> IntArray:
+    """The columns that have one value within each query: by themselves they order no documents. None varies in a query
+    of one document.
+
+    >>> constant_features(RankingData([[1.0, 0.0], [1.0, 3.0], [2.0, 0.0]], [0, 2, 3])).tolist()
+    [0]
+    """
+    found = for_queries(constant_columns, data.offsets, data.features, threads=threads)
+    return reduce(np.intersect1d, found)
+
+
+def check_varying(data: RankingData, threads: int | None = None) -> IntArray:
+    """The constant features of data to learn from; an error where all are constant, whatever the model."""
+    constant = constant_features(data, threads)
+    if len(constant) == data.n_features:
+        raise ConstantFeaturesError(
+            f"data: none of the features ({data.n_features:,}) varies within any query ({data.n_queries:,}), so no "
+            "model can order documents; expected a feature that differs between the documents of a query (are the "
+            "rows grouped by query?)"
+        )
+    return constant
 
 
 def score_judge(metric: str, data: RankingData, evidence: Evidence) -> Judge:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts
-from counterrank.common.checks import FloatArray, check_choice, is_real, make_generator
+from counterrank.common.checks import FloatArray, IntArray, check_choice, is_real, make_generator
 from counterrank.common.errors import CounterrankError, NotTrainedError
 from counterrank.common.files import PathLike
 from counterrank.common.parallel import thread_count
@@ -21,7 +21,13 @@ from counterrank.evaluation import higher_is_better, rank_values
 from counterrank.losses import NamedLoss, named_loss
 from counterrank.models.base import Model
 from counterrank.models.scaling import NORMALIZE
-from counterrank.training.evidence import check_evidence, check_validation, plain_data, prediction_data
+from counterrank.training.evidence import (
+    check_evidence,
+    check_validation,
+    check_varying,
+    plain_data,
+    prediction_data,
+)
 from counterrank.training.kinds import kind_of, learn
 from counterrank.training.provenance import check_clicks, provenance
 from counterrank.training.task import Settings, Task
@@ -68,6 +74,9 @@ class Ranker:
         metric_: the metric that was watched.
         provenance_: what it was learned from: package version, date, data, clicks ("weights given" where only weights
             were passed), estimator, loss, model, seed and command line; {} for rankers saved by version 0.1.
+        constant_features_: the columns, from 0, that vary within no query of the training data, int64. They order no
+            documents by themselves; trees and networks may still use them together with others. None for a ranker
+            saved by version 0.1, which did not keep them.
 
     >>> data = RankingData([[0.0], [1.0], [2.0], [3.0]], offsets=[0, 2, 4])
     >>> ranker = Ranker(loss="arp-hinge", max_epochs=3).fit(data, weights=[0.0, 1.0, 0.0, 1.0])
@@ -128,6 +137,8 @@ class Ranker:
             group: of a matrix, instead of `qid`: the number of rows of each query.
             clicks: those that the weights come from, and those of the validation weights: they are recorded in
                 `provenance_`, so that estimates from the same clicks can be told from held-out ones.
+
+        Data in which no feature varies within any query is an error, whatever the model.
         """
         settings, used = self._settings(), check_clicks(clicks)
         loss = self._named_loss()
@@ -147,6 +158,7 @@ class Ranker:
             settings,
         )
         rank_values(task.metric, 1)  # complains of an unknown metric, also where nothing is watched
+        constant = check_varying(data, settings.threads)
         learned = learn(task, self.model)
         self.model_ = learned.model
         self.kind_ = kind_of(self.model).name
@@ -156,6 +168,7 @@ class Ranker:
         self.best_epoch_ = learned.best_epoch
         self.history_ = [_natural(row, task.metric) for row in learned.history]
         self.n_features_ = data.n_features
+        self.constant_features_: IntArray | None = constant
         self._importances = None if learned.importances is None else shares(learned.importances)
         self.provenance_ = provenance(self, data, None if task.validation is None else task.validation[0], used)
         return self

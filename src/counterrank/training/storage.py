@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterrank.common.checks import FloatArray
+from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError, MissingExtraError, ModelError
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
 from counterrank.losses import NamedLoss
@@ -45,6 +45,7 @@ def save_ranker(ranker: Ranker, path: PathLike) -> None:
         "metric": ranker.metric_,
         "learning_rate": ranker.learning_rate_,
         "best_epoch": ranker.best_epoch_,
+        "constant_features": None if ranker.constant_features_ is None else ranker.constant_features_.tolist(),
         "history": [{key: _finite(value) for key, value in row.items()} for row in ranker.history_],
         "arrays": {name: f"{name}.npy" for name in arrays},
         "provenance": ranker.provenance_,
@@ -87,6 +88,7 @@ def load_ranker(path: PathLike, module: Any = None) -> Ranker:
         ranker.metric_ = content["metric"]
         ranker.learning_rate_ = float(content["learning_rate"])
         ranker.best_epoch_ = int(content["best_epoch"])
+        ranker.constant_features_ = _columns(content.get("constant_features"), n_features, path)
         ranker.history_ = [dict(row) for row in list(content["history"])]
         ranker.provenance_ = dict(content.get("provenance", {}))  # version 0.1 recorded none
     except (MissingExtraError, ModelError):
@@ -138,6 +140,20 @@ def _check_settings(settings: dict[str, Any], path: PathLike) -> dict[str, Any]:
     if type(settings["seed"]) is not int or settings["seed"] < 0:
         raise ModelError(f"{path}: seed is {settings['seed']!r} in model.json; expected a whole number of at least 0")
     return settings
+
+
+def _columns(numbers: Any, n_features: int, path: PathLike) -> IntArray | None:
+    """Columns in rising order; None of None, which is also what rankers saved by earlier versions tell."""
+    if numbers is None:
+        return None
+    given = numbers if isinstance(numbers, list) else [-1]
+    rising = all(type(number) is int for number in given) and given == sorted(set(given))
+    if not rising or (given and not 0 <= given[0] <= given[-1] < n_features):
+        raise ModelError(
+            f"{path}: constant_features is {numbers!r:.60} in model.json; expected columns from 0 to {n_features - 1} "
+            "in rising order"
+        )
+    return np.array(given, np.int64)
 
 
 def _finite(value: Any) -> Any:

@@ -112,7 +112,8 @@ class Policy:
 
         Arguments:
             scores: of the candidates; a higher score ranks first.
-            exam: how likely each rank is examined.
+            exam: how likely each rank is examined; a curve that ends before the longest page does is an error. A
+                query with fewer documents than k has shorter pages.
             seed: a generator that lives as long as the service, or a number never used before.
 
         >>> from counterrank.clicks.examination import inverse_rank

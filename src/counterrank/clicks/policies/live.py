@@ -29,6 +29,7 @@ def display(policy: Any, scores: ArrayLike, exam: Any, seed: int | np.random.Gen
         return _slow_display(policy, given, curve, seed)
     if n < ready.smallest:
         raise CounterrankError(f"policy: document {ready.smallest - 1} on a page of a query with {n} documents")
+    _check_reach(curve, min(ready.longest, n), policy)
     plan = ready.plan._replace(scores=given)
     docs, propensities, probabilities = _live.show(plan, min(ready.deepest, n), _curve(curve, n), seed_key(seed))
     return _page(docs, propensities, probabilities)
@@ -40,6 +41,7 @@ class _Ready(NamedTuple):
     plan: _plan.Plan
     deepest: int  # the longest page by rank
     smallest: int  # how many documents the listed pages need
+    longest: int  # the longest page of all, where the query has documents enough
 
 
 @lru_cache(maxsize=64)
@@ -62,7 +64,24 @@ def _lay_out_one(policy: Any) -> _Ready:
     n = 1 + max((max(page) for pages, _ in tables for page in pages), default=0)
     plan = PageSource.make(policy, np.zeros(n), [0, n]).plan
     by_rank = (plan.kinds == _plan.LAST) | (plan.kinds == _plan.INSERT)
-    return _Ready(plan, int(plan.ks[by_rank].max(initial=0)), n)
+    return _Ready(plan, int(plan.ks[by_rank].max(initial=0)), n, _longest_page(policy))
+
+
+def _longest_page(policy: Any) -> int:
+    """How many documents the longest page holds, as far as the policy says it before a page is drawn."""
+    known = [part for part in components_of(policy) if part.custom is None]
+    listed = [len(page) for part in known if part.table for page in part.table.pages.get(None, ([], []))[0]]
+    return max([*listed, *(part.k for part in known if part.table is None)], default=0)
+
+
+def _check_reach(exam: Examination, length: int, policy: Any) -> None:
+    """An error where the curve ends before the page does: propensities of 0 would be logged for what users may see."""
+    if exam.k is not None and length > exam.k:
+        raise CounterrankError(
+            f"exam: {exam.k} rank{'s' if exam.k > 1 else ''}, but {policy!r:.60} shows pages of {length}, and ranks "
+            f"beyond the curve would be logged with propensity 0; expected a curve of {length} ranks or more, or a "
+            f"policy with k={exam.k} at most"
+        )
 
 
 def _slow_display(policy: Any, scores: FloatArray, exam: Examination, seed: int | np.random.Generator) -> Page:
@@ -73,7 +92,9 @@ def _slow_display(policy: Any, scores: FloatArray, exam: Examination, seed: int 
             "expected one, or `sample` and propensities estimated beforehand"
         )
     offsets = np.array([0, len(scores)])
+    _check_reach(exam, min(_longest_page(policy), len(scores)), policy)
     docs, _ = policy.sample(scores, offsets, seed=seed)
+    _check_reach(exam, len(docs), policy)  # a policy of the user's own tells its length with the page
     shares = policy.rank_probabilities(scores, offsets, len(docs))
     return _page(docs, policy.propensity(scores, offsets, exam)[docs], shares[docs, np.arange(len(docs))])
 
