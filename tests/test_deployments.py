@@ -192,7 +192,7 @@ def test_the_origin_of_a_log(tmp_path):
     assert origin.paths == (str(file),)
     assert (origin.first, origin.last) == ("2026-03-01T10:00:01Z", "2026-03-09T10:00:02Z")
     assert origin.sources[0].sessions == 9
-    assert len(origin.sources[0].sample.hashes) == 9
+    assert len(origin.sources[0].sample.ids.hashes) == 9
     half = tmp_path / "half.csv"
     half.write_text(
         "\n".join(["session_id,query_id,doc_id,rank,clicked", *(row.rpartition(",")[0] for row in rows[:8])]) + "\n"
@@ -214,13 +214,13 @@ def test_a_sample_of_many_sessions_still_tells_how_many_are_shared(tmp_path):
             kept = {key: [*(map(str, kept[key]) if key == "session_id" else kept[key]), *low[key]] for key in kept}
         pq.write_table(pa.table(kept), tmp_path / f"{name}.parquet")
     one, other = (cr.read_log(tmp_path / f"{name}.parquet", OLD).where_from() for name in ("one", "other"))
-    assert 2000 < len(one.sources[0].sample.hashes) <= 4096
+    assert 2000 < len(one.sources[0].sample.ids.hashes) <= 4096
     assert shared_sessions(one, other) == pytest.approx(0.5, abs=0.04)
-    assert shared_sessions(one.reduced(200), other) == pytest.approx(0.5, abs=0.18)
+    assert shared_sessions(one.reduced(200), other) == pytest.approx(0.5, abs=0.2)
 
 
 def test_session_numbers_that_begin_again_are_not_the_same_sessions(tmp_path):
     for seed in (1, 2):
         write_log(OLD, scores_of(OLD), UniformInsert(3), THETA, tmp_path / f"{seed}.parquet", sessions=3000, seed=seed)
     one, other = (cr.read_log(tmp_path / f"{seed}.parquet", OLD).where_from() for seed in (1, 2))
-    assert shared_sessions(one, other) < 0.3  # five queries only; of many queries hardly any
+    assert shared_sessions(one, other) == 0.0

@@ -78,7 +78,7 @@ def test_every_command_of_the_guide_runs(tmp_path, monkeypatch):
     guide = (ROOT / "docs" / "guide-own-log.md").read_text(encoding="utf-8")
     shown = re.findall(r"```sh\n(.*?)```", guide, flags=re.DOTALL)
     lines = [line for block in shown for line in block.splitlines() if "synthetic:" in line or "inspect" in line]
-    assert len(lines) == sum(block.count("counterrank ") for block in shown) - 1  # one needs a log of two policies
+    assert len(lines) == sum(block.count("counterrank ") for block in shown)
     for line in lines:
         result = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
         assert result.exit_code == 0, (line, result.output)

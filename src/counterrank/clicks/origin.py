@@ -8,13 +8,70 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from counterrank.common.hash_sample import HashSample
+from counterrank.common.hash_sample import EVERYTHING, HashArray, HashSample, pack_hashes, unpack_hashes
 
 if TYPE_CHECKING:
     from counterrank.clicks.counts import ClickCounts
 
 SAMPLE_SIZE = 4096  # sessions of each source that counts keep the hashes of
+
+
+@dataclass(frozen=True, eq=False)
+class SessionSample:
+    """A sample of sessions that is drawn by the hash of their ids, as `HashSample` is.
+
+    Session ids are often numbers that begin again with each log. So sessions with equal ids are the same only if their
+    pages look the same; where most of them do not, none is.
+
+    Attributes:
+        ids: hashes of the session ids in the sample.
+        pages: for each of them, a hash of its query, first document and click there.
+    """
+
+    ids: HashSample
+    pages: HashArray
+
+    @classmethod
+    def of(cls, ids: ArrayLike, pages: ArrayLike, limit: int = EVERYTHING) -> SessionSample:
+        """The sample of these sessions: those with a hash below the limit."""
+        found, first = np.unique(np.asarray(ids, np.uint64), return_index=True)
+        kept = HashSample.of(found, limit)
+        return cls(kept, np.asarray(pages, np.uint64)[first][: len(kept.hashes)])
+
+    def reduced(self, size: int) -> SessionSample:
+        """At most so many sessions, by a smaller limit."""
+        kept = self.ids.reduced(size)
+        return SessionSample(kept, self.pages[: len(kept.hashes)])
+
+    def share_in(self, other: SessionSample) -> float:
+        """The estimated share of these sessions that the other log has too.
+
+        >>> week = SessionSample.of([5, 6, 7, 8], [1, 1, 1, 1])
+        >>> week.share_in(SessionSample.of([5, 7], [1, 1])), week.share_in(SessionSample.of([5, 6, 7, 8], [1, 2, 3, 4]))
+        (0.5, 0.0)
+        """
+        limit = min(self.ids.limit, other.ids.limit)
+        own = HashSample.of(self.ids.hashes, limit).hashes
+        if not len(own) or not len(other.ids.hashes):
+            return 0.0
+        place = np.minimum(np.searchsorted(other.ids.hashes, own), len(other.ids.hashes) - 1)
+        found = other.ids.hashes[place] == own
+        same = found & (other.pages[place] == self.pages[: len(own)])
+        return float(same.mean()) if 2 * same.sum() > found.sum() else 0.0
+
+    def describe(self) -> dict[str, Any]:
+        """The sample as JSON can hold it."""
+        return {**self.ids.describe(), "pages": pack_hashes(self.pages)}
+
+    @classmethod
+    def from_description(cls, content: dict[str, Any]) -> SessionSample:
+        """What `describe` wrote."""
+        ids, pages = HashSample.from_description(content), unpack_hashes(content["pages"])
+        if len(ids.hashes) != len(pages):
+            raise ValueError("sample")
+        return cls(ids, pages)
 
 
 class Source(NamedTuple):
@@ -24,13 +81,13 @@ class Source(NamedTuple):
         policy: its name in the log, "" if it has none.
         sessions: how many there were.
         content: a digest of all counts, so that the same clicks are known again where session ids are gone.
-        sample: of the sessions, by hashes of their id and first document; None where there are no session ids.
+        sample: of the sessions; None where there are no session ids.
     """
 
     policy: str
     sessions: int
     content: str
-    sample: HashSample | None = None
+    sample: SessionSample | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +132,7 @@ class Origin:
     def from_description(cls, content: dict[str, Any]) -> Origin:
         """What `describe` wrote.
 
-        >>> origin = Origin((Source("v1", 10, "abc", HashSample.of([5, 7])),), ("log.csv",))
+        >>> origin = Origin((Source("v1", 10, "abc", SessionSample.of([5, 7], [1, 2])),), ("log.csv",))
         >>> Origin.from_description(origin.describe()).describe() == origin.describe()
         True
         """
@@ -84,7 +141,7 @@ class Origin:
                 str(each["policy"]),
                 int(each["sessions"]),
                 str(each["content"]),
-                None if each["sample"] is None else HashSample.from_description(each["sample"]),
+                None if each["sample"] is None else SessionSample.from_description(each["sample"]),
             )
             for each in content["sources"]
         )
@@ -108,9 +165,9 @@ def join_origins(origins: Sequence[Origin]) -> Origin:
 def shared_sessions(clicks: Origin, earlier: Origin) -> float:
     """The share of the sessions of `clicks` that are among the earlier ones too, as far as can be told.
 
-    Sessions are the same if their hashes are; where there are no session ids, if all counts of their source are.
+    Where there are no session ids, sessions are the same if all counts of their source are.
 
-    >>> monday, week = HashSample.of([5, 7]), HashSample.of([5, 6, 7, 8])
+    >>> monday, week = SessionSample.of([5, 7], [1, 1]), SessionSample.of([5, 6, 7, 8], [1, 1, 1, 1])
     >>> shared_sessions(Origin((Source("", 4, "x", week),)), Origin((Source("", 2, "y", monday),)))
     0.5
     >>> shared_sessions(Origin((Source("", 4, "x"),)), Origin((Source("", 4, "x"),)))

@@ -16,9 +16,8 @@ from counterrank.common.hash_sample import HashSample
 from counterrank.data import RankingData
 from counterrank.data.identity import query_keys
 
-# Sessions of different logs may look the same, where session ids begin again with each: that is a few in a hundred at
-# most, since they would also have to be of one query and begin with one document.
-_SAME_BY_CHANCE = 0.05
+# A few sessions that two logs share change nothing; they are told, not refused.
+_FEW = 0.01
 
 
 class InSampleWarning(UserWarning):
@@ -62,7 +61,7 @@ def check_held_out(
         about = printable(str(getattr(rankers[name], "label", name)))
         used = provenance["clicks"]
         share = shared_sessions(origin, Origin.from_description(used)) if isinstance(used, dict) else 0.0
-        if share >= _SAME_BY_CHANCE:
+        if share >= _FEW:
             if not in_sample:
                 raise CounterrankError(
                     f"clicks: {about} was trained on or stopped by {share:.0%} of these sessions, so this would be an "
@@ -71,8 +70,8 @@ def check_held_out(
             found = True
             continue
         if share:
-            text = f"{about} was trained on or stopped by sessions that look like {share:.2%} of these"
-            warnings.warn(f"{text}; are they held out?", InSampleWarning, stacklevel=3)
+            text = f"{about} was trained on or stopped by {share:.2%} of these sessions"
+            warnings.warn(f"{text}; the others are held out", InSampleWarning, stacklevel=3)
         _warn_of_queries(about, asked, provenance, target)
     return found
 

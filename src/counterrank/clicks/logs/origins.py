@@ -12,8 +12,8 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.logs.columns import Columns
 from counterrank.clicks.logs.engine import Engine
 from counterrank.clicks.logs.matching import Candidates
-from counterrank.clicks.origin import SAMPLE_SIZE, Origin, content_sources
-from counterrank.common.hash_sample import EVERYTHING, HashSample
+from counterrank.clicks.origin import SAMPLE_SIZE, Origin, SessionSample, content_sources
+from counterrank.common.hash_sample import EVERYTHING
 
 
 def with_origins(
@@ -37,28 +37,22 @@ def with_origins(
         sources = content_sources(each)
         if sampled is not None:
             own = sampled["part"] == part
-            policies, hashes = sampled["policy"][own], sampled["hash"][own]
             sources = tuple(
-                source._replace(sample=HashSample.of(hashes[policies == source.policy], limit).reduced(SAMPLE_SIZE))
-                for source in sources
+                source._replace(sample=_of_policy(sampled, own, source.policy, limit)) for source in sources
             )
         found.append(replace(each, origin=Origin(sources, (log,), *dates[part])))
     return found
 
 
 def _sampled(engine: Engine, columns: Columns, known: Candidates | None, limit: int) -> dict[str, Any]:
-    """Part, policy and hash of the sessions whose hash is below the limit.
-
-    Session ids are often numbers that begin again with each log, so the hash is of a session's first document too. md5
-    is what DuckDB and Spark both have.
-    """
-    words = ", ".join(f"cast({name} as string)" for name in ("session_id", "query_id", "doc_id", "clicked"))
+    """Part, policy and hashes of the sessions whose id has a hash below the limit; md5 is what both engines have."""
     policy = "policy" if columns.has("policy") else "'' as policy"
-    below = "" if limit >= EVERYTHING else f" where hash < '{limit:016x}'"
+    below = "" if limit >= EVERYTHING else f" where id < '{limit:016x}'"
+    page = f"concat_ws('|', {', '.join(f'cast({name} as string)' for name in ('query_id', 'doc_id', 'clicked'))})"
     engine.reduce(
         "sampled",
-        f"select query_id, policy, hash from (select query_id, {policy}, "
-        f"substr(md5(concat_ws('|', {words})), 1, 16) as hash from log where rank = 1) as hashed{below}",
+        f"select query_id, policy, id, {_hash(page)} as page from (select query_id, doc_id, "
+        f"clicked, {policy}, {_hash('cast(session_id as string)')} as id from log where rank = 1) as hashed{below}",
         "looking at sessions",
     )
     part, join = "0", ""
@@ -66,13 +60,24 @@ def _sampled(engine: Engine, columns: Columns, known: Candidates | None, limit: 
         known.name_parts("asked")
         part, join = "part", f"join asked on cast(sampled.query_id as {known.query_type}) = asked.query_id"
     found = engine.local.execute(
-        f"select {part} as part, policy, cast('0x' || hash as ubigint) as hash from sampled {join}"
+        f"select {part} as part, policy, cast('0x' || id as ubigint) as id, cast('0x' || page as ubigint) as page "
+        f"from sampled {join}"
     ).fetchnumpy()
     return {
         "part": np.asarray(found["part"], np.int64),
         "policy": np.asarray(found["policy"]).astype(np.str_),
-        "hash": np.asarray(found["hash"], np.uint64),
+        **{name: np.asarray(found[name], np.uint64) for name in ("id", "page")},
     }
+
+
+def _of_policy(sampled: dict[str, Any], part: Any, policy: str, limit: int) -> SessionSample:
+    own = part & (sampled["policy"] == policy)
+    return SessionSample.of(sampled["id"][own], sampled["page"][own], limit).reduced(SAMPLE_SIZE)
+
+
+def _hash(value: str) -> str:
+    """The first 64 bits of a hash of a text, as SQL."""
+    return f"substr(md5({value}), 1, 16)"
 
 
 def _dates(
