@@ -18,7 +18,7 @@ from counterrank.cli.options import (
     Logger,
     Method,
     Metrics,
-    Model,
+    ModelOrScores,
     Noise,
     Part,
     Policy,
@@ -34,12 +34,13 @@ if TYPE_CHECKING:
 
 @reads_logs
 def estimate(
-    model: Model,
+    model: ModelOrScores,
     data: Data,
     clicks: Clicks = None,
     log: Log = None,
     against: Annotated[
-        Path | None, typer.Option(help="Another ranker: the difference is estimated, MODEL minus this one.")
+        Path | None,
+        typer.Option(help="Another ranker, or scores as MODEL: the difference is estimated, MODEL minus this one."),
     ] = None,
     part: Part = "test",
     metrics: Metrics = "dcg@5,arp",

@@ -14,14 +14,14 @@ from counterrank.cli.output import print_json
 def rank(
     model: Model,
     data: Data,
-    out: Annotated[Path, typer.Option(help="The file to write: .parquet for Parquet, anything else is a TREC run.")],
+    out: Annotated[Path, typer.Option(help="The file to write: .parquet, .csv, or a TREC run by any other name.")],
     part: Part = "test",
     depth: Annotated[int | None, typer.Option(help="The most documents to write for a query.")] = None,
     tag: Annotated[str, typer.Option(help="The run's name in a TREC run.")] = "counterrank",
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Rank the documents of each query with a saved ranker.
+    """Rank the documents of each query with a saved ranker; the file serves as scores for --logger and --against.
 
     Example: counterrank rank ranker synthetic:mslr --out run.trec
     """

@@ -42,13 +42,14 @@ class RankingData:
     [0, 1, 0]
     """
 
-    __slots__ = ("_doc_ids", "_features", "_labels", "_offsets", "_query_ids")
+    __slots__ = ("_doc_ids", "_features", "_labels", "_offsets", "_query_ids", "_regrouped")
 
     _features: Float32Array
     _offsets: IntArray
     _labels: Float32Array | None
     _query_ids: NDArray[Any]
     _doc_ids: NDArray[Any]
+    _regrouped: bool
 
     def __init__(
         self,
@@ -89,6 +90,7 @@ class RankingData:
         labels: Float32Array | None,
         query_ids: NDArray[Any],
         doc_ids: NDArray[Any],
+        regrouped: bool = False,
     ) -> None:
         arrays = (
             ("_features", features),
@@ -99,6 +101,7 @@ class RankingData:
         )
         for name, array in arrays:
             object.__setattr__(self, name, None if array is None else _frozen(array))
+        object.__setattr__(self, "_regrouped", regrouped)
 
     @classmethod
     def _trusted(
@@ -108,15 +111,16 @@ class RankingData:
         labels: Float32Array | None,
         query_ids: NDArray[Any],
         doc_ids: NDArray[Any],
+        regrouped: bool = False,
     ) -> RankingData:
         """From arrays that are known to be right (made by this package from checked ones)."""
         data = cls.__new__(cls)
-        data._set(features, offsets, labels, query_ids, doc_ids)
+        data._set(features, offsets, labels, query_ids, doc_ids, regrouped)
         return data
 
     def __reduce__(self) -> tuple[Any, ...]:
         arrays = (self._features, self._offsets, self._labels, self._query_ids, self._doc_ids)
-        return RankingData._trusted, arrays
+        return RankingData._trusted, (*arrays, self._regrouped)
 
     def __copy__(self) -> RankingData:
         return self  # nothing in it can change
@@ -148,6 +152,11 @@ class RankingData:
     def doc_ids(self) -> NDArray[Any]:
         """The id of each document, int64 or strings."""
         return self._doc_ids
+
+    @property
+    def regrouped(self) -> bool:
+        """Whether the rows of the file were brought into another order, because rows of a query stood apart."""
+        return self._regrouped
 
     @property
     def n_queries(self) -> int:
@@ -199,6 +208,7 @@ class RankingData:
             None if self._labels is None else self._labels[rows],
             self._query_ids[index],
             self._doc_ids[rows],
+            self._regrouped,
         )
 
     def normalized(self) -> RankingData:
@@ -209,7 +219,7 @@ class RankingData:
         """
         scaled = np.empty_like(self._features)
         for_queries(_kernels.scale_queries, self._offsets, self._features, scaled)
-        return RankingData._trusted(scaled, self._offsets, self._labels, self._query_ids, self._doc_ids)
+        return self._with_features(scaled)
 
     def widened(self, n_features: int) -> RankingData:
         """The same with columns of zeros behind its own, up to `n_features`; itself if it has that many.
@@ -223,7 +233,12 @@ class RankingData:
             return self
         wide = np.zeros((self.n_docs, n_features), np.float32)
         wide[:, : self.n_features] = self._features
-        return RankingData._trusted(wide, self._offsets, self._labels, self._query_ids, self._doc_ids)
+        return self._with_features(wide)
+
+    def _with_features(self, features: Float32Array) -> RankingData:
+        return RankingData._trusted(
+            features, self._offsets, self._labels, self._query_ids, self._doc_ids, self._regrouped
+        )
 
     def equals(self, other: object) -> bool:
         """Whether the other is ranking data with the same features, offsets, labels and ids.
