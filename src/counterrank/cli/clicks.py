@@ -189,7 +189,8 @@ class ClickSource:
     def say_what_was_read(self) -> None:
         """A line for each log that was read."""
         for report in self.reports:
-            say(f"Read {report.rows:,} rows of {report.name}; used {report.used:,} of them, {report.pages:,} pages.")
+            used = f"used {report.used:,} of them, {report.pages:,} pages"
+            say(f"Read {report.rows:,} rows of {report.name}; {used}{report.left_out()}.")
         self.reports.clear()
 
 

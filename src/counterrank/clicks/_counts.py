@@ -51,6 +51,7 @@ def concat(parts: Sequence[ClickCounts]) -> ClickCounts:
         policy_sessions=_policy_sessions(given, names) if named else None,
         displays=_displays(given),
         unexaminable=_unexaminable(given),
+        unknown_impressions=sum(part.unknown_impressions for part in given),
         examination=first.examination if all(part.examination == first.examination for part in given) else None,
     )
 

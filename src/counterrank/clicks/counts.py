@@ -44,6 +44,8 @@ class ClickCounts:
         displays: the distinct pages with their sessions and clicks; None if they were not kept.
         examination: the curve the clicks were made with, where that is known (they were simulated).
         unexaminable: the documents that no page of the policy lets anyone examine, in order, where that is known.
+        unknown_impressions: how often the log shows, for queries of the data, documents that the data does not have.
+            They are not counted otherwise. A policy ranked them too, so its propensities cannot be computed.
     """
 
     identity: str
@@ -60,6 +62,7 @@ class ClickCounts:
     displays: Displays | None = None
     examination: Examination | None = None
     unexaminable: IntArray | None = None
+    unknown_impressions: int = 0
 
     def __post_init__(self) -> None:
         for each in fields(self):

@@ -23,6 +23,8 @@ class LogOptions:
         click_actions: which events of OpenSearch UBI (their action_name) or metarank (their type) are clicks.
         impressions: each row is a page of its own, session_id is not needed, and query_id is one constant if missing.
         on_error: "fail", or "skip" to drop the pages that have something wrong in them.
+        strict: rows of queries that the data does not have, and of documents that are not candidates of their query,
+            are faults too; else they are counted and left out.
         trust: do not check whether pages are whole and name each document once.
         memory: how much DuckDB may use, such as "500MB"; beyond it, it spills to the folder that TMPDIR names.
         threads: how many DuckDB may use.
@@ -36,6 +38,7 @@ class LogOptions:
     click_actions: Sequence[str] = CLICK_ACTIONS
     impressions: bool = False
     on_error: str = "fail"
+    strict: bool = False
     trust: bool = False
     memory: str = MEMORY
     threads: int | None = None
