@@ -288,8 +288,7 @@ def assert_counts(counts, expected, known, columns, displays):
         shown = counts.displays
         edges = zip(shown.offsets[:-1], shown.offsets[1:], shown.sessions, strict=True)
         pages = {
-            tuple(zip(shown.docs[a:b].tolist(), shown.clicks[a:b].tolist(), strict=True)): int(n)
-            for a, b, n in edges
+            tuple(zip(shown.docs[a:b].tolist(), shown.clicks[a:b].tolist(), strict=True)): int(n) for a, b, n in edges
         }
         assert sum(pages.values()) == counts.n_sessions
         assert int(shown.clicks.sum()) == counts.n_clicks
