@@ -32,6 +32,8 @@ class Expected:
     cells: dict = field(default_factory=dict)  # (query, document, rank, policy, propensity) -> impressions, clicks
     sessions: dict = field(default_factory=dict)  # (query, policy) -> pages
     pages: dict = field(default_factory=dict)  # (query, documents) -> sessions and clicks of each
+    unknown: dict = field(default_factory=dict)  # kind -> rows that are left out and no faults
+    unknown_impressions: dict = field(default_factory=dict)  # query -> rows of documents that are no candidates
     error: str | None = None
 
 
@@ -106,17 +108,19 @@ def page_faults(rows):
     return [kind for kind, there in zip(PAGE_KINDS, found, strict=True) if there]
 
 
-def id_fault(row, data):
+def id_fault(row, data, others):
+    """What is wrong with the ids; `others` are documents of its query that have ranks but are no candidates."""
     if row.query is None or row.doc is None:
         return None
     if row.query not in data:
         return UNKNOWN_QUERY
     if row.doc not in data[row.query]:
         return UNKNOWN_DOCUMENT
-    return TOO_DEEP if row.rank is not None and row.rank > len(data[row.query]) else None
+    most = len(data[row.query]) + len(others[row.query])
+    return TOO_DEEP if row.rank is not None and row.rank > most else None
 
 
-def read(raw, columns, *, base=1, impressions=False, data=None, skip=False, unreadable=0):
+def read(raw, columns, *, base=1, impressions=False, data=None, skip=False, unreadable=0, strict=False, displays=False):
     """What becomes of the rows `raw` (dicts), of which the files have these columns.
 
     Arguments:
@@ -127,6 +131,8 @@ def read(raw, columns, *, base=1, impressions=False, data=None, skip=False, unre
         data: for each query its candidates, all as texts; None to count what was seen.
         skip: whether bad pages are dropped.
         unreadable: how many lines are no rows.
+        strict: whether rows that do not belong to the data are faults.
+        displays: whether pages are kept, so that documents which are no candidates are faults.
     """
     columns = [name for name in columns if not (impressions and name == "session_id")]
     missing = [name for name in NEEDED if name not in columns]
@@ -143,7 +149,13 @@ def read(raw, columns, *, base=1, impressions=False, data=None, skip=False, unre
     of_page = {
         session: [] if impressions or session is None else page_faults(page) for session, page in by_page.items()
     }
-    of_id = {id(row): None if data is None else id_fault(row, data) for row in rows}
+    tolerated = () if strict or data is None else (UNKNOWN_QUERY,) if displays else (UNKNOWN_QUERY, UNKNOWN_DOCUMENT)
+    others = defaultdict(set)
+    for row in rows:
+        if UNKNOWN_DOCUMENT in tolerated and row.doc is not None and row.doc not in data.get(row.query, [row.doc]):
+            others[row.query].add(row.doc)
+    ids = {id(row): None if data is None else id_fault(row, data, others) for row in rows}
+    of_id = {key: None if kind in tolerated else kind for key, kind in ids.items()}
     order = [kind for row in rows for kind in of_row[id(row)]]
     order = [*sorted(set(order), key=_place), *PAGE_KINDS, *ID_KINDS]
     _tell(expected, order, of_row, of_page, of_id, unreadable)
@@ -167,7 +179,14 @@ def read(raw, columns, *, base=1, impressions=False, data=None, skip=False, unre
     if not kept:
         expected.error = "nothing is left"
     for page in kept:
-        _count(expected, page, impressions)
+        for row in page:
+            if ids[id(row)] is not None:
+                expected.unknown[ids[id(row)]] = expected.unknown.get(ids[id(row)], 0) + 1
+            if ids[id(row)] == UNKNOWN_DOCUMENT:
+                expected.unknown_impressions[row.query] = expected.unknown_impressions.get(row.query, 0) + 1
+        _count(expected, page, impressions, {id(row) for row in page if ids[id(row)] is None}, data)
+    if kept and not expected.cells:
+        expected.error = "nothing belongs"
     return expected
 
 
@@ -190,9 +209,13 @@ def _tell(expected, order, of_row, of_page, of_id, unreadable):
             expected.faults.append((kind, "rows", counts[kind]))
 
 
-def _count(expected, page, impressions):
+def _count(expected, page, impressions, known, data):
     query = page[0].query
+    if data is not None and query not in data:
+        return
     for row in page:
+        if id(row) not in known:
+            continue
         key = (query, row.doc, row.rank, row.policy, row.propensity)
         impressions_so_far, clicks = expected.cells.get(key, (0, 0))
         expected.cells[key] = (impressions_so_far + 1, clicks + row.clicked)

@@ -25,7 +25,8 @@ def read_both(path, *parts, displays=False, master="local[2]", **options):
     for name in ("rows", "used", "pages", "dropped", "dropped_pages"):
         assert getattr(a, name) == getattr(b, name), name
     assert [(f.kind, f.unit, f.count) for f in a.faults] == [(f.kind, f.unit, f.count) for f in b.faults]
-    assert a.rows == a.used + sum(a.dropped.values())
+    assert [(f.kind, f.count) for f in a.unknown] == [(f.kind, f.count) for f in b.unknown]
+    assert a.rows == a.used + sum(a.dropped.values()) + a.unknown_queries + a.unknown_documents
     return other
 
 

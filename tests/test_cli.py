@@ -274,13 +274,13 @@ def test_a_stopped_command_leaves_nothing_behind(trained, tmp_path, name):
     """Stopped while it writes: the writing is slowed down so that the signal arrives in its midst."""
     code = (
         "import sys, time, pyarrow.csv as csv; real = csv.write_csv\n"
-        "def slow(table, path, options):\n"
-        "    open(path, 'w').write('half'); print('writing', flush=True); time.sleep(60)\n"
+        "def slow(table, stream, options):\n"
+        "    stream.write(b'half'); print('writing', flush=True); time.sleep(60)\n"
         "csv.write_csv = slow\n"
         "from counterrank.cli import main; sys.argv[1:] = sys.argv[1:]; main()"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", code, "rank", trained, SMALL, "--out", tmp_path / "run.trec"],
+        [sys.executable, "-c", code, "rank", trained, SMALL, "--out", tmp_path / "run.csv"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

@@ -112,7 +112,7 @@ def test_each_fault_by_itself(tmp_path, ending, rows, more, message):
     whole = {name: beside[name] + values for name, values in more.items()}
     path = write(tmp_path / f"log.{ending}", GOOD + rows, **whole)
     with pytest.raises(cr.CounterrankError) as error:
-        read_log(path, DATA)
+        read_log(path, DATA, strict=True)
     told = str(error.value)
     assert told.startswith((f"{path}: 1 ", f"{path}: 2 "))
     for number in (".0", ""):  # Parquet shows a column of ranks with a half in it as fractions
@@ -121,7 +121,7 @@ def test_each_fault_by_itself(tmp_path, ending, rows, more, message):
     assert told.count(" (") == 1 or "beyond 1,000,000" in told  # and nothing else, but that rank is a gap too
     assert told.endswith("; --on-error skip drops the pages with such rows")
     with pytest.warns(UserWarning, match=f"dropped {len(rows)} of {len(GOOD) + len(rows)} rows"):
-        reading = read_reported(path, DATA, options=LogOptions(on_error="skip"))
+        reading = read_reported(path, DATA, options=LogOptions(on_error="skip", strict=True))
     assert cells_of(reading.counts) == [(0, 1, 1, 0), (3, 1, 1, 1), (4, 2, 1, 0)]
     report = reading.report
     assert (report.rows, report.used, report.pages) == (len(GOOD) + len(rows), len(GOOD), 2)
@@ -146,7 +146,7 @@ def test_all_kinds_in_one_line(tmp_path):
     with path.open("a") as file:
         file.write("half a line\n")
     with pytest.raises(cr.CounterrankError) as error:
-        read_log(path, DATA)
+        read_log(path, DATA, strict=True)
     parts = str(error.value).removeprefix(f"{path}: ").split("; ")
     assert [part.partition(" (")[0] for part in parts] == [
         "1 line cannot be read",
@@ -158,7 +158,7 @@ def test_all_kinds_in_one_line(tmp_path):
         "--on-error skip drops the pages with such rows",
     ]
     with pytest.warns(UserWarning, match="dropped 9 of 12 rows, with 5 pages: 1 because they or their page cannot"):
-        reading = read_reported(path, DATA, options=LogOptions(on_error="skip"))
+        reading = read_reported(path, DATA, options=LogOptions(on_error="skip", strict=True))
     assert reading.report.dropped == {
         "cannot be read": 1,
         "have no query_id": 1,

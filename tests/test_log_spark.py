@@ -88,10 +88,15 @@ def test_csv_with_everything_wrong_in_it(local_spark, tmp_path):
     write_csv(tmp_path / "b.tsv.gz", turned, [NAMES[i] for i in order], "\t", "\r\n")
     data = cr.RankingData(np.zeros((8, 1)), [0, 4, 8], None, ["q0", "q1"], [f"d{i}" for i in (1, 2, 3, 4)] * 2)
     other = cr.RankingData(np.zeros((3, 1)), [0, 3], None, ["q2"], ["d1", "d2", "d3"])
-    found = read_both(tmp_path, data, other, on_error="skip", displays=True)
+    found = read_both(tmp_path, data, other, on_error="skip", strict=True, displays=True)
     assert found.report.dropped["cannot be read"] == 6
     assert len(found.report.faults) == 21
     assert all(part.n_sessions for part in found.counts)
+    found = read_both(tmp_path, data, other, on_error="skip", displays=True)
+    assert (len(found.report.faults), found.report.unknown_queries) == (20, 0)  # the page has another fault too
+    found = read_both(tmp_path, data, on_error="skip")
+    assert found.report.unknown_documents == found.counts[0].unknown_impressions > 0
+    assert found.report.unknown_queries > 1
 
 
 @needs_spark
@@ -158,11 +163,32 @@ def test_impressions_and_what_is_wrong_in_them(local_spark, tmp_path):
     columns["doc_id"][7] = "nobody's"
     del columns["session_id"]
     pq.write_table(pa.table(columns), tmp_path / "log.parquet")
-    found = read_both(tmp_path / "log.parquet", ranking(range(5), "x{}"), impressions=True, on_error="skip")
+    fixed = (tmp_path / "log.parquet", ranking(range(5), "x{}"))
+    found = read_both(*fixed, impressions=True, on_error="skip", strict=True)
     assert sum(found.report.dropped.values()) > 2
+    found = read_both(*fixed, impressions=True, on_error="skip")
+    assert (sum(found.report.dropped.values()), found.report.unknown_documents) == (1, 5)
     del columns["query_id"]
     pq.write_table(pa.table(columns), tmp_path / "log.parquet")
     assert read_both(tmp_path / "log.parquet", impressions=True, on_error="skip").counts[0].n_sessions == 199
+
+
+@needs_spark
+def test_time_of_a_log_that_shows_more_than_the_data_has(local_spark, tmp_path):
+    columns = pages(50, seed=4)
+    columns["timestamp"] = pa.array(np.arange(200) * 60, pa.timestamp("s"))
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet")
+    data = cr.RankingData(np.zeros((12, 1)), [0, 6, 12], None, [1, 2], [*range(6), *range(6)])
+    read_both(tmp_path / "log.parquet", data)
+    found = [
+        read_parts(tmp_path / "log.parquet", [data], drift=True, options=LogOptions(engine=engine))
+        for engine in ("duckdb", "spark")
+    ]
+    assert found[0].drift == found[1].drift
+    counts = found[0].counts[0]
+    assert counts.unknown_impressions > 0
+    totals = [sum(period[name] for period in found[0].drift[0]) for name in ("pages", "impressions", "clicks")]
+    assert totals == [counts.n_sessions, counts.n_impressions, counts.n_clicks]
 
 
 @needs_spark

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         make_ranking_data,
         read_fold,
         read_letor,
+        read_scores,
     )
     from counterrank.evaluation import InSampleWarning, IntervalWarning, select
     from counterrank.training import Ranker, fit_from_clicks
@@ -59,6 +60,7 @@ _NAMES = {
     "read_fold": "counterrank.data",
     "read_letor": "counterrank.data",
     "read_log": "counterrank.clicks",
+    "read_scores": "counterrank.data",
     "select": "counterrank.evaluation",
     "Ranker": "counterrank.training",
 }
@@ -89,6 +91,7 @@ __all__ = [
     "read_fold",
     "read_letor",
     "read_log",
+    "read_scores",
     "select",
     "simulation",
     "torch",

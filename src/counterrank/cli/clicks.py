@@ -219,7 +219,8 @@ class ClickSource:
     def say_what_was_read(self) -> None:
         """A line for each log that was read."""
         for report in self.reports:
-            say(f"Read {report.rows:,} rows of {report.name}; used {report.used:,} of them, {report.pages:,} pages.")
+            used = f"used {report.used:,} of them, {report.pages:,} pages"
+            say(f"Read {report.rows:,} rows of {report.name}; {used}{report.left_out()}.")
         self.reports.clear()
 
 
@@ -291,9 +292,7 @@ def load_scored(path: Path, data: RankingData, threads: int | None) -> Scored:
 
 def load_scores(logger: str | Path, data: RankingData, threads: int | None) -> Any:
     """Scores for the documents of the data: of a ranker, from a file, or one of the features (`feature:25`, from 1)."""
-    import numpy as np
-
-    from counterrank import Ranker
+    from counterrank import Ranker, read_scores
     from counterrank.cli.loading import widened
 
     if str(logger).startswith("feature:"):
@@ -303,18 +302,8 @@ def load_scores(logger: str | Path, data: RankingData, threads: int | None) -> A
         ranker = Ranker.load(file)
         ranker.threads = threads
         return ranker.predict(widened(data, ranker, "the data"))
-    try:
-        if file.suffix == ".npy":
-            scores = np.load(file, allow_pickle=False)
-        else:
-            scores = np.loadtxt(file, dtype=np.float64, ndmin=1)
-    except (ValueError, EOFError) as error:
-        raise CounterrankError(f"{logger}: not scores that can be read ({error}); expected one number a line") from None
-    if scores.shape != (data.n_docs,):
-        raise CounterrankError(
-            f"{logger}: scores of shape {scores.shape}; expected one for each of {data.n_docs:,} rows"
-        )
-    return scores
+    with heard():
+        return read_scores(file, data)
 
 
 def _feature(text: str, data: RankingData) -> Any:

@@ -21,7 +21,7 @@ from counterrank.cli.options import (
     Logger,
     Method,
     Metrics,
-    Model,
+    ModelOrScores,
     Noise,
     Part,
     Policy,
@@ -39,12 +39,13 @@ if TYPE_CHECKING:
 
 @reads_logs
 def estimate(
-    model: Model,
+    model: ModelOrScores,
     data: Data,
     clicks: Clicks = None,
     log: Log = None,
     against: Annotated[
-        Path | None, typer.Option(help="Another ranker: the difference is estimated, MODEL minus this one.")
+        Path | None,
+        typer.Option(help="Another ranker, or scores as MODEL: the difference is estimated, MODEL minus this one."),
     ] = None,
     gate: Annotated[
         bool,

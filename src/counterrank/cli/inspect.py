@@ -74,7 +74,7 @@ def inspect(
 def _say_more(loaded: Inspected, part: str, out: Path | None) -> None:
     if loaded.report is not None:
         of = f"the {part} part" if loaded.data is not None or loaded.is_part else "all of it"
-        say(f"Read {loaded.report.rows:,} rows of {loaded.report.name}; this is about {of}.")
+        say(f"Read {loaded.report.rows:,} rows of {loaded.report.name}; this is about {of}{loaded.report.left_out()}.")
     if out is not None:
         say(f"The page is at {out.resolve().as_uri()}.")
     if loaded.data is None:

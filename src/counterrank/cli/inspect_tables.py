@@ -40,7 +40,12 @@ def print_inspection(found: dict[str, Any]) -> None:
 
 def print_read(read: dict[str, Any] | None) -> None:
     """What became of the rows of a log; nothing where all of them are used."""
-    if read is None or not read["faults"]:
+    if read is None:
+        return
+    if read["unknown"]:
+        rows = [(f"{each['unit']} that {each['kind']}", each["count"], each["example"]) for each in read["unknown"]]
+        print_table("Rows that are left out", ("", "count", "example"), rows)
+    if not read["faults"]:
         return
     rows = [(f"{fault['unit']} that {fault['kind']}", fault["count"], fault["example"]) for fault in read["faults"]]
     rows.append(("rows dropped", read["rows_dropped"], f"of {read['rows']:,}, with {read['pages_dropped']:,} pages"))

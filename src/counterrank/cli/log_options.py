@@ -42,6 +42,10 @@ def _of_logs(
     on_error: Annotated[
         str, _option(help="What to do about wrong rows: fail, or skip to drop the pages they are on.")
     ] = "fail",
+    strict: Annotated[
+        bool,
+        _option("--strict", help="Rows of queries or documents that the data does not have are wrong rows too."),
+    ] = False,
     trust: Annotated[
         bool,
         _option(
@@ -68,6 +72,7 @@ def _of_logs(
         impressions=impressions,
         only_policies=tuple(only_policy or ()),
         on_error=on_error,
+        strict=strict,
         trust=trust,
         memory=memory,
         threads=threads,

@@ -18,6 +18,12 @@ Data = Annotated[
     ),
 ]
 Model = Annotated[Path, typer.Argument(help="A folder written by train.")]
+SCORES = (
+    "scores in a file: Parquet or CSV with query_id, doc_id and score, a TREC run, or a plain list (.npy, or text with "
+    "one number a line)"
+)
+ModelOrScores = Annotated[Path, typer.Argument(help=f"A folder written by train, or {SCORES}.")]
+RankedBy = Annotated[Path, typer.Option(help=f"What ranks the pages: a ranker's folder, or {SCORES}.")]
 FeatureNames = Annotated[
     Path | None,
     typer.Option(
@@ -81,7 +87,7 @@ Examination = Annotated[
 Logger = Annotated[
     list[str] | None,
     typer.Option(
-        help="What the policy ranked by: a ranker's folder, scores (.npy, or text with one a line), feature:25, or "
+        help=f"What the policy ranked by: a ranker's folder, {SCORES}, feature:25, or "
         "logging_score of the log. For several policies new=FOLDER and so on."
     ),
 ]

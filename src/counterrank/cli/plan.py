@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counterrank.cli.clicks import load_scores, parse_count
-from counterrank.cli.options import Data, Json, Part, Seed, Threads, Threshold
+from counterrank.cli.options import Data, Json, Part, RankedBy, Seed, Threads, Threshold
 from counterrank.cli.output import heard, print_json, print_table, say
 from counterrank.cli.writing import Force, check_out
 from counterrank.common.errors import CounterrankError
@@ -21,9 +21,7 @@ _TARGETS = {"these-queries": "these queries alone", "queries": "queries like the
 
 def plan(
     data: Data,
-    logger: Annotated[
-        Path, typer.Option(help="What ranks the pages: a ranker's folder, or scores (.npy, or text with one a line).")
-    ],
+    logger: RankedBy,
     examination: Annotated[
         str, typer.Option(help="P(examined | rank): inverse-rank:eta=1, also with k=5, or values such as 1,0.5,0.3.")
     ],
@@ -40,7 +38,8 @@ def plan(
     ] = None,
     sessions: Annotated[str, typer.Option(help="How many pages to plan for, comma-separated.")] = "1e4,1e5,1e6",
     model: Annotated[
-        Path | None, typer.Option(help="The ranker (or scores) that clicks shall judge; the logger if not given.")
+        Path | None,
+        typer.Option(help="The ranker (or scores, as --logger) that clicks shall judge; the logger if not given."),
     ] = None,
     width: Annotated[
         float | None, typer.Option(help="A wanted width of the interval: how many sessions does each policy need?")

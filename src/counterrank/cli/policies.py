@@ -25,6 +25,7 @@ def policy_propensities(
 ) -> FloatArray:
     """P(examined | query, policy) of each document of one part of the data."""
     from counterrank.clicks.policies import several_policies
+    from counterrank.clicks.policies.several import check_all_candidates
 
     kind = source.policies[0].partition(":")[0].strip() if len(source.policies) == 1 else ""
     if kind in (ESTIMATED, FITTED):
@@ -33,6 +34,7 @@ def policy_propensities(
         return _estimated(source, counts) if kind == ESTIMATED else _fitted(source, counts, data[part])
     if not source.policies or not source.loggers:
         raise CounterrankError("--policy, --logger: expected both, or none for logged propensities")
+    check_all_candidates(counts)
     curve = source.curve(counts)
     policy, scores = _known(source, part, data)
     if scores is not None and len(counts.policy_names) > 1:

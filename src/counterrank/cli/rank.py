@@ -15,7 +15,7 @@ from counterrank.cli.writing import Force, check_out
 def rank(
     model: Model,
     data: Data,
-    out: Annotated[Path, typer.Option(help="The file to write: .parquet for Parquet, anything else is a TREC run.")],
+    out: Annotated[Path, typer.Option(help="The file to write: .parquet, .csv, or a TREC run by any other name.")],
     part: Part = "test",
     depth: Annotated[int | None, typer.Option(help="The most documents to write for a query.")] = None,
     tag: Annotated[str, typer.Option(help="The run's name in a TREC run.")] = "counterrank",
@@ -23,7 +23,7 @@ def rank(
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Rank the documents of each query with a saved ranker.
+    """Rank the documents of each query with a saved ranker; the file serves as scores for --logger and --against.
 
     Example: counterrank rank ranker synthetic:mslr --out run.trec
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counterrank.cli.clicks import load_scores, parse_count
-from counterrank.cli.options import Data, Json, Seed, Threads, Threshold
+from counterrank.cli.options import Data, Json, RankedBy, Seed, Threads, Threshold
 from counterrank.cli.output import print_json, print_table, say
 from counterrank.cli.writing import Force, check_out, folder_with
 from counterrank.common.errors import CounterrankError
@@ -24,9 +24,7 @@ MARKER, PARTS = "simulation.json", ("train", "validation", "test", "*.parquet")
 
 def simulate(
     data: Data,
-    logger: Annotated[
-        Path, typer.Option(help="What ranks the pages: a ranker's folder, or scores (.npy, or text with one a line).")
-    ],
+    logger: RankedBy,
     out: Annotated[Path, typer.Option(help="The folder to write to: one folder of clicks for each part of the data.")],
     policy: Annotated[
         str,

@@ -70,6 +70,7 @@ def add_up(parts: Sequence[ClickCounts]) -> ClickCounts:
         policy_sessions=_policy_sessions(given, names) if named else None,
         displays=_displays(given, names),
         unexaminable=_unexaminable(given),
+        unknown_impressions=sum(part.unknown_impressions for part in given),
         examination=first.examination if all(part.examination == first.examination for part in given) else None,
         query_ids=first.query_ids,
         doc_ids=first.doc_ids,

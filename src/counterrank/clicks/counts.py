@@ -48,6 +48,8 @@ class ClickCounts:
         unexaminable: the documents that no page of the policy lets anyone examine, in order, where that is known.
         query_ids, doc_ids: the ids of that data, for `align`; None in folders written by version 0.1.
         origin: the logs it was counted from; None for counts that were made by hand or simulated.
+        unknown_impressions: how often the log shows, for queries of the data, documents that the data does not have.
+            They are not counted otherwise. A policy ranked them too, so its propensities cannot be computed.
     """
 
     identity: str
@@ -67,6 +69,7 @@ class ClickCounts:
     query_ids: NDArray[Any] | None = None
     doc_ids: NDArray[Any] | None = None
     origin: Origin | None = None
+    unknown_impressions: int = 0
 
     def __post_init__(self) -> None:
         for each in fields(self):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.displays import Displays
 from counterrank.clicks.examination import from_description
+from counterrank.clicks.logs.columns import MOST
 from counterrank.clicks.origin import Origin
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
@@ -33,6 +34,7 @@ def save_counts(clicks: ClickCounts, path: PathLike) -> None:
         "displays": clicks.displays is not None,
         "unexaminable": clicks.unexaminable is not None,
         "origin": clicks.where_from().describe(),
+        "unknown_impressions": clicks.unknown_impressions,
     }
     cells: dict[str, Any] = {
         "doc": clicks.docs,
@@ -94,6 +96,7 @@ def load_counts(path: PathLike) -> ClickCounts:
             query_ids=queries.get("query_id"),
             doc_ids=doc_ids,
             origin=None if origin is None else Origin.from_description(origin),
+            unknown_impressions=int(content.get("unknown_impressions", 0)),  # older folders have none
         )
     except CounterrankError:
         raise
@@ -114,9 +117,11 @@ def _read_displays(folder: Path) -> Displays:
 def _check(clicks: ClickCounts, path: PathLike) -> None:
     """What later code relies on: rows inside the data, counts that are none below 0, cells in order."""
     n = clicks.n_docs
+    # documents that are not known have ranks too
+    deepest = n if clicks.knows_candidates and not clicks.unknown_impressions else max(n, MOST)
     columns: list[tuple[str, NDArray[Any], int, int | None]] = [
         ("doc", clicks.docs, 0, n - 1),
-        ("rank", clicks.ranks, 1, n),
+        ("rank", clicks.ranks, 1, deepest),
     ]
     columns += [("impressions", clicks.impressions, 0, None), ("sessions", clicks.sessions, 0, None)]
     if clicks.policies is not None:
@@ -134,8 +139,10 @@ def _check(clicks: ClickCounts, path: PathLike) -> None:
             raise DataError(f"{path}: a {name} outside {low} to {high}; the folder is damaged")
     if (clicks.clicks < 0).any() or (clicks.clicks > clicks.impressions).any():
         raise DataError(f"{path}: a cell has more clicks than impressions, or fewer than 0; the folder is damaged")
-    key = clicks.docs * (n + 1) + clicks.ranks
-    if (np.diff(key) < 0).any():
+    if clicks.unknown_impressions < 0:
+        raise DataError(f"{path}: unknown_impressions below 0; the folder is damaged")
+    docs, ranks = np.diff(clicks.docs), np.diff(clicks.ranks)
+    if ((docs < 0) | ((docs == 0) & (ranks < 0))).any():
         raise DataError(f"{path}: cells are not in the order of document and rank; the folder is damaged")
     logged = clicks.propensities
     if logged is not None and not ((logged >= 0.0) & (logged <= 1.0)).all():

@@ -4,6 +4,7 @@ from counterrank.data.fold import Fold, read_fold
 from counterrank.data.letor import read_letor
 from counterrank.data.parquet import read_parquet, write_parquet
 from counterrank.data.ranking_data import RankingData
+from counterrank.data.scores import read_scores
 from counterrank.data.synthetic import make_fold, make_ranking_data
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "read_fold",
     "read_letor",
     "read_parquet",
+    "read_scores",
     "write_parquet",
 ]

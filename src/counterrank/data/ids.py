@@ -112,23 +112,34 @@ def first_repeat_in_query(
     return None
 
 
-def find_rows(
-    wanted: NDArray[Any], ids: NDArray[Any], queries: IntArray | None = None, offsets: IntArray | None = None
-) -> IntArray:
+def is_regrouped(place: IntArray) -> bool:
+    """Whether `group_rows` moved any row.
+
+    >>> is_regrouped(np.array([0, 2, 1])), is_regrouped(np.array([0, 1, 2]))
+    (True, False)
+    """
+    return bool((np.diff(place) != 1).any())
+
+
+def find_rows(wanted: Any, ids: Any, queries: IntArray | None = None, offsets: IntArray | None = None) -> IntArray:
     """Where each wanted id stands among `ids`, which are unique; -1 where it is not.
 
     With `queries`, each wanted id is looked for among the rows of its own query (ids are unique within queries), and
-    not at all where its query is -1. Numbers and the strings that write them are the same id.
+    not at all where its query is -1. Numbers and the strings that write them are the same id. Ids are numpy or Arrow
+    arrays.
 
     >>> find_rows(np.array([7, 5, 9]), np.array([5, 7])).tolist()
     [1, 0, -1]
     >>> find_rows(np.array(["a", "b"]), np.array(["a", "a"]), np.array([1, 0]), np.array([0, 1, 2])).tolist()
     [1, -1]
     """
-    if wanted.dtype.kind not in "iu" or ids.dtype.kind not in "iu":
-        wanted, ids = wanted.astype(np.str_), ids.astype(np.str_)
-    codes, distinct = encode(ids)
-    found = _among(wanted, distinct)
+    import pyarrow.compute as pc
+
+    looked_up, known = _comparable(wanted, ids)
+    encoded = known.dictionary_encode()
+    codes, distinct = encoded.indices.to_numpy().astype(np.int64), encoded.dictionary
+    places = pc.index_in(looked_up, value_set=distinct).fill_null(-1)
+    found: IntArray = places.to_numpy(zero_copy_only=False).astype(np.int64)
     if queries is None or offsets is None:
         return found
     keys = query_of_rows(offsets) * len(distinct) + codes
@@ -139,10 +150,14 @@ def find_rows(
     return rows
 
 
-def _among(wanted: NDArray[Any], distinct: NDArray[Any]) -> IntArray:
+def _comparable(*columns: Any) -> list[Any]:
+    """Ids as Arrow arrays of one type: int64 where all are whole numbers that fit, else texts."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    places = pc.index_in(pa.array(wanted), value_set=pa.array(distinct))
-    found: IntArray = places.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return found
+    arrays = [column if isinstance(column, pa.Array) else pa.array(column) for column in columns]
+    if all(pa.types.is_integer(array.type) for array in arrays):
+        try:
+            return [array.cast(pa.int64()) for array in arrays]
+        except pa.ArrowInvalid:  # beyond int64
+            pass
+    return [array.cast(pa.large_string()) for array in arrays]

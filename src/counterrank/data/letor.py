@@ -26,7 +26,7 @@ from counterrank.data._letor_bytes import DamagedGzip, FileBytes, read_bytes
 from counterrank.data._letor_kernels import DOC, DOC_END, MAX_FEATURE_ID, QID, QID_END
 from counterrank.data._letor_numbers import Text
 from counterrank.data._tokens import read_ids, same_tokens
-from counterrank.data.ids import first_repeat_in_query, group_rows, place_in_query
+from counterrank.data.ids import first_repeat_in_query, group_rows, is_regrouped, place_in_query
 from counterrank.data.ranking_data import RankingData
 
 _PIECE = 4 << 20  # bytes; small enough that threads end at about the same time
@@ -106,7 +106,8 @@ class _LetorFile:
         first = np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1))
         query_ids = read_ids(self.text, begin[first], end[first])
         doc_ids = self._doc_ids(offsets, rows, query_ids)
-        return RankingData._trusted(features, offsets, labels, query_ids, doc_ids, str(self.path))
+        source, moved = str(self.path), is_regrouped(rows)
+        return RankingData._trusted(features, offsets, labels, query_ids, doc_ids, source, moved)
 
     def _cuts(self) -> list[int]:
         """Where the text is cut into pieces, always behind a line."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from counterrank.common.checks import Float32Array, IntArray
 from counterrank.common.errors import DataError
 from counterrank.common.files import PathLike, atomic_file, existing
-from counterrank.data.ids import encode, first_repeat_in_query, group_rows, query_of
+from counterrank.data.ids import encode, first_repeat_in_query, group_rows, is_regrouped, query_of
 from counterrank.data.ranking_data import RankingData
 
 _GROUP_BYTES = 8 << 20  # of the matrix in one row group: what a writer or reader holds beside the matrix
@@ -122,7 +122,8 @@ class _Reader:
         self._check_unique(doc_ids, query_ids, offsets, rows)
         labels = _placed(self._labels(), rows) if "label" in self.schema.names else None
         # all is checked by here, with the rows of the file at hand
-        return RankingData._trusted(self._features(rows), offsets, labels, query_ids, doc_ids, str(self.path))
+        source, moved = str(self.path), is_regrouped(rows)
+        return RankingData._trusted(self._features(rows), offsets, labels, query_ids, doc_ids, source, moved)
 
     def _check_unique(self, doc_ids: NDArray[Any], query_ids: NDArray[Any], offsets: IntArray, rows: IntArray) -> None:
         repeat = first_repeat_in_query(doc_ids, offsets)

@@ -43,7 +43,7 @@ class RankingData:
     [0, 1, 0]
     """
 
-    __slots__ = ("_doc_ids", "_features", "_labels", "_memory", "_offsets", "_query_ids", "_source")
+    __slots__ = ("_doc_ids", "_features", "_labels", "_memory", "_offsets", "_query_ids", "_regrouped", "_source")
 
     _features: Float32Array
     _offsets: IntArray
@@ -52,6 +52,7 @@ class RankingData:
     _doc_ids: NDArray[Any]
     _source: str | None
     _memory: dict[str, Any]
+    _regrouped: bool
 
     def __init__(
         self,
@@ -93,6 +94,7 @@ class RankingData:
         query_ids: NDArray[Any],
         doc_ids: NDArray[Any],
         source: str | None = None,
+        regrouped: bool = False,
     ) -> None:
         object.__setattr__(self, "_source", source)
         object.__setattr__(self, "_memory", {})
@@ -105,6 +107,7 @@ class RankingData:
         )
         for name, array in arrays:
             object.__setattr__(self, name, None if array is None else _frozen(array))
+        object.__setattr__(self, "_regrouped", regrouped)
 
     @classmethod
     def _trusted(
@@ -115,15 +118,16 @@ class RankingData:
         query_ids: NDArray[Any],
         doc_ids: NDArray[Any],
         source: str | None = None,
+        regrouped: bool = False,
     ) -> RankingData:
         """From arrays that are known to be right (made by this package from checked ones)."""
         data = cls.__new__(cls)
-        data._set(features, offsets, labels, query_ids, doc_ids, source)
+        data._set(features, offsets, labels, query_ids, doc_ids, source, regrouped)
         return data
 
     def __reduce__(self) -> tuple[Any, ...]:
-        parts = (self._features, self._offsets, self._labels, self._query_ids, self._doc_ids, self._source)
-        return RankingData._trusted, parts
+        arrays = (self._features, self._offsets, self._labels, self._query_ids, self._doc_ids)
+        return RankingData._trusted, (*arrays, self._source, self._regrouped)
 
     def __copy__(self) -> RankingData:
         return self  # nothing in it can change
@@ -166,6 +170,11 @@ class RankingData:
         if name not in self._memory:
             self._memory[name] = make(self)
         return self._memory[name]
+
+    @property
+    def regrouped(self) -> bool:
+        """Whether the rows of the file were brought into another order, because rows of a query stood apart."""
+        return self._regrouped
 
     @property
     def n_queries(self) -> int:
@@ -218,6 +227,7 @@ class RankingData:
             self._query_ids[index],
             self._doc_ids[rows],
             self._source,
+            self._regrouped,
         )
         if "query_keys" in self._memory:
             chosen._memory["query_keys"] = self._memory["query_keys"][index]
@@ -231,7 +241,7 @@ class RankingData:
         """
         scaled = np.empty_like(self._features)
         for_queries(_kernels.scale_queries, self._offsets, self._features, scaled)
-        return RankingData._trusted(scaled, self._offsets, self._labels, self._query_ids, self._doc_ids, self._source)
+        return self._with_features(scaled)
 
     def widened(self, n_features: int) -> RankingData:
         """The same with columns of zeros behind its own, up to `n_features`; itself if it has that many.
@@ -245,7 +255,18 @@ class RankingData:
             return self
         wide = np.zeros((self.n_docs, n_features), np.float32)
         wide[:, : self.n_features] = self._features
-        return RankingData._trusted(wide, self._offsets, self._labels, self._query_ids, self._doc_ids, self._source)
+        return self._with_features(wide)
+
+    def _with_features(self, features: Float32Array) -> RankingData:
+        return RankingData._trusted(
+            features,
+            self._offsets,
+            self._labels,
+            self._query_ids,
+            self._doc_ids,
+            self._source,
+            self._regrouped,
+        )
 
     def equals(self, other: object) -> bool:
         """Whether the other is ranking data with the same features, offsets, labels and ids.

@@ -11,7 +11,7 @@ from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination
 from counterrank.clicks.policies.base import as_policy
 from counterrank.clicks.policies.exact import exact_propensity
-from counterrank.clicks.policies.several import check_candidates, mean_over_policies
+from counterrank.clicks.policies.several import check_all_candidates, mean_over_policies
 from counterrank.common.checks import FloatArray, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.estimators.conditions import warn_unless_sometimes_seen
@@ -128,7 +128,7 @@ def _expected(
 def _single(
     clicks: ClickCounts, curves: list[Examination], policy: Any, scores: Any, threads: int | None
 ) -> list[FloatArray]:
-    check_candidates(clicks)
+    check_all_candidates(clicks)
     if len(clicks.policy_names) > 1:
         raise CounterrankError(
             f"policy: one for a log of {len(clicks.policy_names)}, {', '.join(map(repr, clicks.policy_names))}; "

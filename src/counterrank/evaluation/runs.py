@@ -1,4 +1,4 @@
-"""Rankings as files: TREC runs and Parquet."""
+"""Rankings as files: Parquet, CSV and TREC runs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from counterrank.common.checks import check_cutoff, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike, atomic_file
 from counterrank.data import RankingData
+from counterrank.data.scores import COMMA, NUMPY, PARQUET, TEXT, file_format
 
 
 def ranked_rows(scores: ArrayLike, data: RankingData, depth: int | None = None) -> Any:
@@ -40,7 +41,10 @@ def ranked_rows(scores: ArrayLike, data: RankingData, depth: int | None = None) 
 
 
 def write_run(rows: Any, path: PathLike, tag: str = "counterrank") -> None:
-    """Write ranked rows: Parquet where the name ends in .parquet, else a TREC run (query Q0 document rank score tag).
+    """Write ranked rows in the format that the file's name tells, gzipped where it ends in .gz.
+
+    Parquet (.parquet, .pq), CSV (.csv, .tsv), else a TREC run (query Q0 document rank score tag). `read_scores` reads
+    the same scores back from each.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "run.trec"
@@ -55,26 +59,50 @@ def write_run(rows: Any, path: PathLike, tag: str = "counterrank") -> None:
 
     if not tag or len(tag.split()) != 1 or tag != tag.strip():
         raise CounterrankError(f"tag={tag!r}: expected one word without spaces")
+    kind = file_format(path)
+    if kind == NUMPY:
+        raise CounterrankError(f"{path}: .npy holds no ids; expected .parquet, .csv, or another name for a TREC run")
+    lines = _trec_lines(rows, tag) if kind == TEXT else None
     with atomic_file(path) as temporary:
-        if str(path).endswith(".parquet"):
+        if kind == PARQUET:
             pa.parquet.write_table(rows, temporary)
             return
-        n = rows.num_rows
-        columns = [rows["query_id"], pa.repeat("Q0", n), rows["doc_id"], rows["rank"], rows["score"], pa.repeat(tag, n)]
-        table = pa.table([_word(column) for column in columns], names=list("abcdef"))
-        options = pa.csv.WriteOptions(include_header=False, delimiter=" ", quoting_style="none")
-        pa.csv.write_csv(table, temporary, options)
+        packed = "gzip" if str(path).lower().endswith(".gz") else None
+        with pa.output_stream(str(temporary), compression=packed) as stream:
+            if lines is not None:
+                stream.write(lines)
+            else:
+                # quoting "needed" is every text, so that blanks and line ends in ids are kept
+                options = pa.csv.WriteOptions(delimiter="," if kind == COMMA else "\t", quoting_style="needed")
+                pa.csv.write_csv(rows, stream, options)
 
 
-def _word(column: Any) -> Any:
-    """Empty strings and white space would break a TREC run's columns."""
+def _trec_lines(rows: Any, tag: str) -> bytes:
+    """The lines of a TREC run."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type):
-        return column
-    spaced = pc.match_substring_regex(column, r"^$|\s")
+    n = rows.num_rows
+    columns = [rows["query_id"], pa.repeat("Q0", n), rows["doc_id"], rows["rank"], rows["score"], pa.repeat(tag, n)]
+    words = [_word(column) for column in columns]
+    lines = pc.binary_join_element_wise(*words, pa.scalar(" ", pa.large_string()))
+    whole = pa.ListArray.from_arrays(np.array([0, n], np.int32), lines.combine_chunks())
+    text: bytes = pc.binary_join(whole, pa.scalar("\n", pa.large_string()))[0].as_buffer().to_pybytes()
+    return text + b"\n"
+
+
+def _word(column: Any) -> Any:
+    """A column as texts; empty strings and white space would break a TREC run's columns."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = column.cast(pa.large_string())
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        return texts
+    spaced = pc.match_substring_regex(texts, r"^$|[\s\v]")
     if pc.any(spaced).as_py():
-        example = pc.filter(column, spaced)[0].as_py()
-        raise CounterrankError(f"id {example!r}: nothing or white space breaks a TREC run; write .parquet instead")
-    return column
+        example = pc.filter(texts, spaced)[0].as_py()
+        raise CounterrankError(
+            f"id {example!r}: nothing or white space breaks a TREC run; write .parquet or .csv instead"
+        )
+    return texts

@@ -186,6 +186,12 @@ def _read(read: dict[str, Any] | None) -> dict[str, Any]:
     )
     if read["rows_dropped"]:
         words += f" Dropped: {counted(read['rows_dropped'], 'row')}, with {counted(read['pages_dropped'], 'page')}."
+    for name, kind in (
+        ("queries", "a query that is not in the data"),
+        ("documents", "a document that is no candidate"),
+    ):
+        if read.get(f"rows_of_unknown_{name}"):
+            words += f" Left out: {counted(read[f'rows_of_unknown_{name}'], 'row')} with {kind}."
     return {"words": words, "faults": faults}
 
 

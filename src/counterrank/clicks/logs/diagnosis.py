@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from counterrank.clicks.logs import faults as kinds
@@ -17,10 +18,17 @@ _UNKNOWN = (
     "where row is null and query_id is not null and doc_id is not null "
     "group by query_id, doc_id, query is null"
 )
+# How deep the pages of each query can be: documents that are no candidates have ranks too, unless they are faults.
+_LENGTHS = (
+    "create or replace temp table lengths as select query, n + coalesce(more, 0) as n from "
+    "(select query, count(*) as n from candidates group by query) as known left join "
+    "(select query, count(distinct doc_id) as more from matched where row is null and query is not null and {counted} "
+    "group by query) as others using (query)"
+)
 _DEEP = (
     "create or replace temp table deep as select query_id, doc_id, rank, "
-    "cast(sum(impressions) as bigint) as impressions from matched join (select query, count(*) as n from candidates "
-    "group by query) as lengths using (query) where row is not null and rank > n group by query_id, doc_id, rank"
+    "cast(sum(impressions) as bigint) as impressions from matched join lengths using (query) "
+    "where row is not null and rank > n group by query_id, doc_id, rank"
 )
 # kind, table, which of its rows, and what names a cell of it
 _BAD_CELLS = (
@@ -33,9 +41,13 @@ _BAD_CELLS = (
 class Diagnosis:
     """The faults of one log, found on the way from its tables `cells`, `pages` and `matched`."""
 
-    def __init__(self, engine: Engine, columns: Columns, name: str, matched: bool) -> None:
+    def __init__(
+        self, engine: Engine, columns: Columns, name: str, matched: bool, tolerated: Sequence[str] = ()
+    ) -> None:
+        """`tolerated` are kinds of `_BAD_CELLS` that are left out and no faults."""
         self.engine, self.local, self.columns, self.name = engine, engine.local, columns, name
-        self.matched = matched
+        self.matched, self.tolerated = matched, tolerated
+        self.bad_cells = [each for each in _BAD_CELLS if matched and each[0] not in tolerated]
         self.rules = row_rules(columns)
         self.faults: tuple[Fault, ...] = ()
         self._rejected = 0
@@ -78,31 +90,37 @@ class Diagnosis:
                 self._add(kind, "pages", found[0], f"such as session {_short(found[1])}")
 
     def _ids(self) -> None:
+        self.local.execute(_LENGTHS.format(counted=str(kinds.UNKNOWN_DOCUMENT in self.tolerated).lower()))
         self._unknown_tables()
-        for kind, rule in ((kinds.UNKNOWN_QUERY, "whole_query"), (kinds.UNKNOWN_DOCUMENT, "not whole_query")):
-            self._pairs(kind, "unknown", rule)
-        self._pairs(kinds.TOO_DEEP, "deep", "true")
+        found = [self._pairs(kind, table, rule) for kind, table, rule, _ in self.bad_cells]
+        self.faults = (*self.faults, *filter(None, found))
 
     def _unknown_tables(self) -> None:
         self.local.execute(_UNKNOWN)
         self.local.execute(_DEEP)
 
-    def _pairs(self, kind: str, table: str, rule: str) -> None:
+    def left_out(self) -> tuple[Fault, ...]:
+        """What is not in the data and no fault, of the rows that were not dropped."""
+        if not self.matched:
+            return ()
+        self.local.execute(_UNKNOWN)
+        found = [self._pairs(kind, table, rule) for kind, table, rule, _ in _BAD_CELLS if kind in self.tolerated]
+        return tuple(filter(None, found))
+
+    def _pairs(self, kind: str, table: str, rule: str) -> Fault | None:
         found = self.local.execute(
             f"select sum(impressions), count(*), count(distinct query_id) from {table} where {rule}"
         ).fetchone()
         if not found[0]:
-            return
+            return None
         first = self.local.execute(
             f"select query_id, doc_id, rank from {table} where {rule} order by query_id, doc_id limit 1"
         ).fetchone()
-        self._add(
-            kind,
-            "rows",
-            found[0],
+        example = (
             f"{found[1]:,} pairs of {found[2]:,} queries, such as query {_short(first[0])}, "
-            f"document {_short(first[1])}, rank {first[2]}",
+            f"document {_short(first[1])}, rank {first[2]}"
         )
+        return Fault(kind, "rows", int(found[0]), example)
 
     def drop(self) -> tuple[dict[str, int], int]:
         """Take what is wrong out of `log`; dropped rows by the first fault of their page, and dropped pages."""
@@ -129,7 +147,7 @@ class Diagnosis:
         """Where each row is a page: take unknown ids, and ranks that cannot be, out of `cells` and `matched`."""
         self._unknown_tables()
         dropped = {}
-        for kind, table, rule, keys in _BAD_CELLS:
+        for kind, table, rule, keys in self.bad_cells:
             rows = self.local.execute(f"select coalesce(sum(impressions), 0) from {table} where {rule}").fetchone()[0]
             if rows:
                 dropped[kind] = int(rows)
@@ -140,7 +158,7 @@ class Diagnosis:
 
     def _drop_pages(self, numbers: dict[str, int]) -> tuple[dict[int, int], int]:
         parts = ["select session_id, fault from judged where fault is not null and session_id is not null"]
-        for kind, table, rule, keys in _BAD_CELLS if self.matched else ():
+        for kind, table, rule, keys in self.bad_cells:
             self.engine.lend(table)
             same = " and ".join(f"judged.{key} = {table}.{key}" for key in keys)
             parts.append(

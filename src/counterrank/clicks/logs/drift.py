@@ -16,19 +16,32 @@ _WIDTHS = (MINUTE, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 8640
 _MOST_STRETCHES = 60
 
 
-def drift_of_parts(engine: Engine, columns: Columns, known: Candidates | None) -> list[list[dict[str, Any]]]:
-    """Pages, impressions and clicks of each part of the data in stretches of time; rows without a time are left out."""
-    join, keys = "", "minute"
+def drift_of_parts(
+    engine: Engine, columns: Columns, known: Candidates | None, strays: bool = False
+) -> list[list[dict[str, Any]]]:
+    """Pages, impressions and clicks of each part of the data in stretches of time; rows without a time are left out.
+
+    `strays` tells whether the table `unknown` has documents of known queries: these are no impressions.
+    """
+    join, keys, used = "", "minute", "true"
     if known is not None:
         known.name_parts("asked")
         engine.lend("asked")
         join = f"join asked on cast(log.query_id as {known.query_type}) = asked.query_id "
         keys = "part, minute"
+    if strays:
+        engine.local.execute(
+            "create or replace temp table strays as select query_id, doc_id from unknown where not whole_query"
+        )
+        engine.lend("strays")
+        join += "left join strays on log.query_id = strays.query_id and log.doc_id = strays.doc_id "
+        used = "strays.doc_id is null"
     first = "count(*)" if columns.impressions else "count_if(rank = 1)"
     engine.reduce(
         "minutes",
-        f"select {keys}, cast({first} as bigint) as pages, count(*) as impressions, "
-        f"cast(count_if(clicked) as bigint) as clicks from log {join}where minute is not null group by {keys}",
+        f"select {keys}, cast({first} as bigint) as pages, cast(count_if({used}) as bigint) as impressions, "
+        f"cast(count_if(clicked and {used}) as bigint) as clicks from log {join}where minute is not null "
+        f"group by {keys}",
         "looking at time",
     )
     found = engine.local.execute("select * from minutes order by minute").fetchnumpy()

@@ -46,8 +46,12 @@ class Fault:
     example: str
 
     def __str__(self) -> str:
+        return f"{self.counted()} ({self.example})"
+
+    def counted(self) -> str:
+        """How many have it, without the example."""
         unit = self.unit if self.count != 1 else self.unit[:-1]
-        return f"{self.count:,} {unit} {_singular(self.kind) if self.count == 1 else self.kind} ({self.example})"
+        return f"{self.count:,} {unit} {_singular(self.kind) if self.count == 1 else self.kind}"
 
 
 def _singular(kind: str) -> str:
@@ -57,7 +61,7 @@ def _singular(kind: str) -> str:
 
 @dataclass(frozen=True)
 class LogReport:
-    """What became of the rows of a log: `rows` is `used` and all that was `dropped`.
+    """What became of the rows of a log: `rows` is `used`, all that was `dropped` and all that is `unknown`.
 
     Attributes:
         name: of the log.
@@ -67,6 +71,8 @@ class LogReport:
         dropped: how many rows were dropped, by the first fault of their page.
         dropped_pages: how many pages were dropped.
         faults: all that was found.
+        unknown: rows of queries that the data does not have, and of documents that are not candidates of their query;
+            left out, and no faults (unless the log is read with `strict`).
     """
 
     name: str
@@ -76,6 +82,17 @@ class LogReport:
     dropped: dict[str, int] = field(default_factory=dict)
     dropped_pages: int = 0
     faults: tuple[Fault, ...] = ()
+    unknown: tuple[Fault, ...] = ()
+
+    @property
+    def unknown_queries(self) -> int:
+        """How many rows have a query that the data does not have."""
+        return sum(each.count for each in self.unknown if each.kind == UNKNOWN_QUERY)
+
+    @property
+    def unknown_documents(self) -> int:
+        """How many rows have a query of the data and a document that is not among its candidates."""
+        return sum(each.count for each in self.unknown if each.kind == UNKNOWN_DOCUMENT)
 
     def summary(self) -> dict[str, Any]:
         """The same as plain values."""
@@ -87,10 +104,10 @@ class LogReport:
             "rows_dropped": sum(self.dropped.values()),
             "pages_dropped": self.dropped_pages,
             "dropped": dict(self.dropped),
-            "faults": [
-                {"kind": each.kind, "unit": each.unit, "count": each.count, "example": each.example}
-                for each in self.faults
-            ],
+            "faults": [_plain(each) for each in self.faults],
+            "rows_of_unknown_queries": self.unknown_queries,
+            "rows_of_unknown_documents": self.unknown_documents,
+            "unknown": [_plain(each) for each in self.unknown],
         }
 
     def words(self) -> str:
@@ -100,6 +117,25 @@ class LogReport:
             f"{self.name}: dropped {sum(self.dropped.values()):,} of {self.rows:,} rows, with {self.dropped_pages:,} "
             f"pages: {shares}"
         )
+
+    def left_out(self) -> str:
+        """What was left out because the data does not have it, to follow another sentence; empty if nothing was."""
+        return "".join(f"; {each.counted()}" for each in self.unknown)
+
+    def warning(self) -> str | None:
+        """One sentence about documents that the data does not have; None if there are none."""
+        for each in self.unknown:
+            if each.kind == UNKNOWN_DOCUMENT:
+                share = each.count / (self.used + each.count)
+                return (
+                    f"{self.name}: {each}, {share:.2%} of the impressions of queries in the data; they are left out, "
+                    "the rest of their pages is counted"
+                )
+        return None
+
+
+def _plain(fault: Fault) -> dict[str, Any]:
+    return {"kind": fault.kind, "unit": fault.unit, "count": fault.count, "example": fault.example}
 
 
 def row_rules(columns: Columns) -> dict[str, str]:

@@ -28,6 +28,7 @@ class Candidates:
 
     def __init__(self, local: Any, columns: Columns, parts: Sequence[RankingData]) -> None:
         self.local, self.parts = local, parts
+        self.unknown = np.zeros(0, np.int64)  # impressions of unknown documents by query, once they are counted
         self.queries = np.cumsum([0, *(part.n_queries for part in parts)])
         self.rows = np.cumsum([0, *(part.n_docs for part in parts)])
         first = np.concatenate([part.offsets[:-1] + begin for part, begin in zip(parts, self.rows, strict=False)])
@@ -80,6 +81,12 @@ class Candidates:
 
     def counts(self, columns: Columns) -> ClickCounts:
         """The click counts of `matched` and `pages`, of all parts together; what matches nothing is left out."""
+        strays = self.local.execute(
+            "select query, cast(sum(impressions) as bigint) as n from matched "
+            "where row is null and query is not null group by query"
+        ).fetchnumpy()
+        self.unknown = np.zeros(int(self.queries[-1]), np.int64)
+        self.unknown[np.asarray(strays["query"], np.int64)] = np.asarray(strays["n"], np.int64)
         found = _cells(self.local, columns, "row", "from matched where row is not null")
         sessions = self.local.execute(
             f"select query, {_policy(columns, 'pages')} as policy, cast(sum(pages) as bigint) as pages from pages "
@@ -90,7 +97,9 @@ class Candidates:
     def split(self, counts: ClickCounts) -> list[ClickCounts]:
         """The click counts of each part, of those of all together."""
         bounds = zip(pairwise(self.queries.tolist()), pairwise(self.rows.tolist()), strict=True)
-        return [_part(counts, part, *each) for part, each in zip(self.parts, bounds, strict=True)]
+        found = [_part(counts, part, *each) for part, each in zip(self.parts, bounds, strict=True)]
+        unknown = [int(self.unknown[slice(*each)].sum()) for each in pairwise(self.queries.tolist())]
+        return [replace(part, unknown_impressions=n) for part, n in zip(found, unknown, strict=True)]
 
 
 def seen_only(local: Any, columns: Columns) -> ClickCounts:

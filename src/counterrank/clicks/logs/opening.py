@@ -94,7 +94,7 @@ def read_parts(
         raise CounterrankError("displays: there are no pages where each row is one; expected it without impressions")
     with opened(path, chosen) as (engine, log, columns):
         columns = replace(columns, timed=drift and columns.has("timestamp"))
-        reader = Reader(engine, log.name, columns, chosen.on_error, chosen.trust, displays)
+        reader = Reader(engine, log.name, columns, chosen, displays)
         return reader.read(parts)
 
 
@@ -102,16 +102,19 @@ def read_log(path: PathLike, data: RankingData | None = None, *, displays: bool 
     """Count the impressions and clicks of a log.
 
     DuckDB reads it out of core, or a Spark cluster. Whatever is wrong in it is an error that counts it by kind and
-    shows the first; `on_error="skip"` drops the pages concerned and warns.
+    shows the first; `on_error="skip"` drops the pages concerned and warns. Rows of queries that the data does not have
+    are left out. So are rows of documents that are not candidates of their query, with a warning; the rest of their
+    page is counted. `strict=True` makes both of them faults.
 
     Arguments:
         path: Parquet, CSV or JSON Lines, compressed or not, OpenSearch UBI, or events of metarank: a file, a pattern
             such as `logs/*.csv.gz`, or a folder (`policy=new/` in it is a column).
         data: the queries and all their candidates, shown or not. Without it the counts know what was seen and no
             more: enough for `examination.estimate`, not for training.
-        displays: also keep the distinct pages, which `estimators.rerank` needs.
+        displays: also keep the distinct pages, which `estimators.rerank` needs. A page with a document that is not a
+            candidate is then a fault.
         options: those of `LogOptions`: columns, rank_base, format, click_actions, impressions, only_policies, on_error,
-            trust, memory, threads, engine and master.
+            strict, trust, memory, threads, engine and master.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"

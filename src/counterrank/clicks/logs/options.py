@@ -25,6 +25,8 @@ class LogOptions:
         impressions: each row is a page of its own, session_id is not needed, and query_id is one constant if missing.
         only_policies: use the sessions of these policies only, by their names in the column `policy`; all if empty.
         on_error: "fail", or "skip" to drop the pages that have something wrong in them.
+        strict: rows of queries that the data does not have, and of documents that are not candidates of their query,
+            are faults too; else they are counted and left out.
         trust: do not check whether pages are whole and name each document once.
         memory: how much DuckDB may use, such as "500MB"; beyond it, it spills to the folder that TMPDIR names.
         threads: how many DuckDB may use.
@@ -39,6 +41,7 @@ class LogOptions:
     impressions: bool = False
     only_policies: Sequence[str] = ()
     on_error: str = "fail"
+    strict: bool = False
     trust: bool = False
     memory: str = MEMORY
     threads: int | None = None

@@ -14,8 +14,9 @@ from counterrank.clicks.logs.columns import FLOAT, Columns
 from counterrank.clicks.logs.diagnosis import Diagnosis
 from counterrank.clicks.logs.drift import drift_of_parts
 from counterrank.clicks.logs.engine import Engine, doubt_statistics
-from counterrank.clicks.logs.faults import Fault, LogReport
+from counterrank.clicks.logs.faults import UNKNOWN_DOCUMENT, UNKNOWN_QUERY, Fault, LogReport
 from counterrank.clicks.logs.matching import Candidates, seen_only
+from counterrank.clicks.logs.options import LogOptions
 from counterrank.clicks.logs.origins import with_origins
 from counterrank.clicks.logs.pages import distinct_pages
 from counterrank.common.errors import DataError, printable
@@ -44,10 +45,12 @@ class Reading:
 class Reader:
     """One log on one engine; reads it whole."""
 
-    def __init__(self, engine: Engine, name: str, columns: Columns, on_error: str, trust: bool, displays: bool) -> None:
+    def __init__(self, engine: Engine, name: str, columns: Columns, options: LogOptions, displays: bool) -> None:
         self.engine, self.local, self.name, self.columns = engine, engine.local, name, columns
-        self.skip, self.displays = on_error == "skip", displays
-        self.checks_pages = not (trust or columns.impressions)
+        self.skip, self.displays = options.on_error == "skip", displays
+        self.checks_pages = not (options.trust or columns.impressions)
+        # a page that is kept without some of its documents would have wrong ranks
+        self.tolerated = () if options.strict else (UNKNOWN_QUERY,) if displays else (UNKNOWN_QUERY, UNKNOWN_DOCUMENT)
 
     def read(self, parts: Sequence[RankingData]) -> Reading:
         """Count the log against parts of the data, or against nothing but itself."""
@@ -64,7 +67,7 @@ class Reader:
         known = Candidates(self.local, self.columns, parts) if parts else None
         if known is not None:
             known.match()
-        diagnosis = Diagnosis(self.engine, self.columns, self.name, known is not None)
+        diagnosis = Diagnosis(self.engine, self.columns, self.name, known is not None, self.tolerated)
         diagnosis.add_unreadable(rejected, line)
         diagnosis.look(self._odd_rows(), self.checks_pages)
         dropped: dict[str, int] = {}
@@ -72,15 +75,25 @@ class Reader:
         if diagnosis.faults:
             if not self.skip:
                 raise DataError(
-                    f"{self.name}: {_listed(diagnosis.faults)}; --on-error skip drops the pages with such rows"
+                    f"{self.name}: {_listed(diagnosis.faults)}{self._why(diagnosis.faults)}; --on-error skip drops the "
+                    "pages with such rows"
                 )
             dropped, dropped_pages = self._without_bad_pages(diagnosis, known)
         counts = with_origins(self.engine, self.columns, known, self._counts(known), self.name)
         used, pages = (sum(getattr(part, what) for part in counts) for what in ("n_impressions", "n_sessions"))
-        report = LogReport(self.name, rows, used, pages, dropped, dropped_pages, diagnosis.faults)
-        if dropped:
-            warnings.warn(report.words(), stacklevel=4)
-        drift = tuple(drift_of_parts(self.engine, self.columns, known)) if self.columns.timed else None
+        unknown = diagnosis.left_out()
+        report = LogReport(self.name, rows, used, pages, dropped, dropped_pages, diagnosis.faults, unknown)
+        if unknown and not used:
+            raise DataError(
+                f"{self.name}: none of its rows belongs to the ranking data: {_listed(unknown)}; expected query_id and "
+                f"doc_id as in the data, such as query {printable(str(parts[0].query_ids[0]))}, document "
+                f"{printable(str(parts[0].doc_ids[0]))}"
+            )
+        for warning in (report.words() if dropped else None, report.warning()):
+            if warning is not None:
+                warnings.warn(warning, stacklevel=4)
+        strays = bool(report.unknown_documents)
+        drift = tuple(drift_of_parts(self.engine, self.columns, known, strays)) if self.columns.timed else None
         return Reading(tuple(counts), report, drift)
 
     def _check_policies(self) -> None:
@@ -95,6 +108,12 @@ class Reader:
                 names = self.local.execute("select policy from named where policy is not null order by 1").fetchall()
                 there = ", ".join(repr(printable(other)) for (other,) in names) or "none"
                 raise DataError(f"{self.name}: no rows of policy {printable(name)!r}; the log has {there}")
+
+    def _why(self, faults: Sequence[Fault]) -> str:
+        """Why unknown documents are a fault where pages are kept."""
+        if UNKNOWN_QUERY not in self.tolerated or not any(fault.kind == UNKNOWN_DOCUMENT for fault in faults):
+            return ""
+        return "; without these documents the displayed pages that are kept would have wrong ranks"
 
     def _counts(self, known: Candidates | None) -> list[ClickCounts]:
         counts = seen_only(self.local, self.columns) if known is None else known.counts(self.columns)

@@ -16,6 +16,7 @@ from counterrank.clicks.displays import Displays
 from counterrank.clicks.examination import Examination
 from counterrank.clicks.policies import _page_likelihood as likelihood
 from counterrank.clicks.policies.ranked import PlackettLuce
+from counterrank.clicks.policies.several import check_all_candidates
 from counterrank.common.checks import FloatArray, check_cutoff, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries, run_parallel, split_queries, thread_count
@@ -112,6 +113,7 @@ def fit_plackett_luce(
     """
     counts, depth = check_counts(clicks), check_cutoff(k)
     counts.check_data(data)
+    check_all_candidates(counts)
     prior = _check_ridge(ridge)
     pages, short = _check_pages(counts, depth)
     scaled = data.normalized()

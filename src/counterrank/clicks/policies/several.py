@@ -69,7 +69,7 @@ def mean_over_policies(
 
 def check_policies(clicks: ClickCounts, policies: Any) -> dict[str, tuple[Any, FloatArray]]:
     """The policy and the scores of each name in the log, no more and no less."""
-    check_candidates(clicks)
+    check_all_candidates(clicks)
     if clicks.policies is None or clicks.policy_sessions is None:
         raise CounterrankError(
             "clicks: name no policies; expected a log with the column policy (for a log of a single policy use "
@@ -98,4 +98,17 @@ def check_candidates(clicks: ClickCounts) -> None:
         raise CounterrankError(
             "clicks: counted without ranking data, so candidates that were never shown are not known; "
             "expected a log counted with data"
+        )
+
+
+def check_all_candidates(clicks: ClickCounts) -> None:
+    """An error unless the data has all documents that the policy ranked, as far as the log tells."""
+    check_candidates(clicks)
+    if clicks.unknown_impressions:
+        share = clicks.unknown_impressions / (clicks.unknown_impressions + clicks.n_impressions)
+        raise CounterrankError(
+            f"clicks: {clicks.unknown_impressions:,} impressions ({share:.2%}) are of documents that the ranking data "
+            "does not have, so the policy ranked more candidates than are known and its propensities would be wrong; "
+            "expected data with all candidates, or logged propensities, or those estimated from the log "
+            "(--policy estimated, policies.propensity_from_log)"
         )

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination, connected_ranks
 from counterrank.clicks.policies.base import as_policy, components_of, knows_propensity, propensity_of
+from counterrank.clicks.policies.several import check_all_candidates
 from counterrank.common.checks import FloatArray, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
@@ -112,6 +113,8 @@ class _Given:
                 "policy, scores, rho: tell of candidates, which a log counted without ranking data does not know; "
                 "expected a log counted with data"
             )
+        if policy is not None:
+            check_all_candidates(counts)
         if policy is not None and scores is None:
             raise CounterrankError("scores: None; expected what the policy ranked by, one number for each document")
         curve = counts.examination if exam is None else check_examination(exam)

@@ -1,0 +1,320 @@
+"""Scores of documents from files, matched by query and document id."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import warnings
+import zlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.common.checks import FloatArray
+from counterrank.common.errors import DataError, printable
+from counterrank.common.files import PathLike, existing
+from counterrank.data.ids import find_rows, query_of
+from counterrank.data.ranking_data import RankingData
+
+COLUMNS = ("query_id", "doc_id", "score")
+PARQUET, COMMA, TAB, NUMPY, TEXT = "parquet", "csv", "tsv", "npy", "text"
+_ENDINGS = {".parquet": PARQUET, ".pq": PARQUET, ".csv": COMMA, ".tsv": TAB, ".npy": NUMPY}
+_KEYED = "Parquet or CSV with the columns query_id, doc_id and score, or a TREC run"
+_GZIP = b"\x1f\x8b"
+
+
+def file_format(path: PathLike) -> str:
+    """The format that a file's name stands for: Parquet, CSV, TSV, NumPy, or text of some kind.
+
+    >>> file_format("scores.csv.gz"), file_format("run.trec")
+    ('csv', 'text')
+    """
+    return _ENDINGS.get(Path(Path(path).name.lower().removesuffix(".gz")).suffix, TEXT)
+
+
+def read_scores(path: PathLike, data: RankingData) -> FloatArray:
+    """One score for each document of the data, from a file.
+
+    The file is Parquet (.parquet, .pq) or CSV (.csv, .tsv, plain or .gz) with the columns query_id, doc_id and score,
+    or a TREC run (lines `query Q0 document rank score tag`); other columns are ignored. Scores are matched by query and
+    document id; a number and its text are one id. Rows of queries that the data does not have are ignored, so one file
+    serves all parts of a fold. `counterrank rank --out` writes each of these formats.
+
+    A plain list of numbers (.npy, or text with one number a line) is matched by its order. It is refused for data whose
+    rows were regrouped when they were read (`data.regrouped`).
+
+    Arguments:
+        path: the file.
+        data: the documents to score. Each needs exactly one finite score. Documents of a known query that the data does
+            not have are ignored with a warning.
+
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "scores.csv"
+    >>> _ = file.write_text("query_id,doc_id,score\\n7,b,0.5\\n7,a,1e-17\\n8,a,3\\n")
+    >>> read_scores(file, RankingData([[1.0], [2.0]], [0, 2], query_ids=[7], doc_ids=["a", "b"])).tolist()
+    [1e-17, 0.5]
+    """
+    if not isinstance(data, RankingData):
+        raise DataError(f"data: {type(data).__name__}; expected RankingData")
+    file = existing(path, "scores")
+    if file.is_dir():
+        raise DataError(f"{path}: is a folder; expected one file of scores")
+    kind = file_format(file)
+    if kind == PARQUET:
+        return _matched(_parquet(path), data, path)
+    if kind in (COMMA, TAB):
+        return _matched(_csv(path, "," if kind == COMMA else "\t"), data, path)
+    if kind == NUMPY:
+        return _in_order(_numpy(path), data, path)
+    lines = _Lines.of(path)
+    if lines.is_run():
+        return _matched(_trec(lines), data, path)
+    numbers = lines.without_comments()
+    if len(numbers.first().split()) == 1:
+        return _in_order(_numbers(numbers.texts, path, numbers.place, "one number a line"), data, path)
+    raise DataError(
+        f"{path}: {numbers.place(0)} is {_short(numbers.first())}; expected one number a line, or {_KEYED} "
+        "(query Q0 document rank score tag)"
+    )
+
+
+class _Keyed(NamedTuple):
+    """Scores with the ids of their queries and documents, as Arrow arrays; scores that are null are NaN."""
+
+    query_ids: Any
+    doc_ids: Any
+    scores: FloatArray
+
+
+def _matched(given: _Keyed, data: RankingData, path: PathLike) -> FloatArray:
+    """The score of each document of the data."""
+    queries = find_rows(given.query_ids, data.query_ids)
+    rows = find_rows(given.doc_ids, data.doc_ids, queries, data.offsets)
+    if not (queries >= 0).any():
+        example = f", such as {_short(given.query_ids[0])}," if len(queries) else ""
+        raise DataError(
+            f"{path}: none of its {len(rows):,} rows has a query of the data; expected query ids{example} "
+            f"as in the data, such as {_short(data.query_ids[0])}"
+        )
+    counts = np.bincount(rows[rows >= 0], minlength=data.n_docs)
+    if (counts > 1).any():
+        raise DataError(
+            f"{path}: {np.count_nonzero(counts > 1):,} documents have several scores, such as "
+            f"{_document(data, int(np.argmax(counts > 1)))}; expected one score for each document"
+        )
+    stray = np.flatnonzero((queries >= 0) & (rows < 0))
+    unknown = f"{len(stray):,} of its rows have a document that the data does not have in a query that it has"
+    if len(stray):
+        unknown += f", such as query {_short(given.query_ids[stray[0]])}, document {_short(given.doc_ids[stray[0]])}"
+    if not counts.all():
+        missing = int(np.count_nonzero(counts == 0))
+        raise DataError(
+            f"{path}: no score for {missing:,} of the {data.n_docs:,} documents of the data, such as "
+            f"{_document(data, int(np.argmin(counts)))}{'; ' + unknown if len(stray) else ''}; expected a score for "
+            "each document (a run cut by rank --depth is not enough)"
+        )
+    scores = np.empty(data.n_docs)
+    scores[rows[rows >= 0]] = given.scores[rows >= 0]
+    finite = np.isfinite(scores)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise DataError(
+            f"{path}: {np.count_nonzero(~finite):,} documents have a score that is not finite, such as "
+            f"{_document(data, row)} with {scores[row]}; expected finite numbers"
+        )
+    if len(stray):
+        warnings.warn(f"{path}: {unknown}; these scores are not used", stacklevel=3)
+    return scores
+
+
+def _in_order(scores: NDArray[Any], data: RankingData, path: PathLike) -> FloatArray:
+    """A plain list, if its order can be that of the data."""
+    if data.regrouped:
+        raise DataError(
+            f"{path}: a plain list of scores, but the rows of a query stood apart in the data and were regrouped when "
+            f"it was read, so the order of the list tells nothing; expected {_KEYED}"
+        )
+    if scores.shape != (data.n_docs,):
+        raise DataError(
+            f"{path}: scores of shape {scores.shape}; expected one for each of {data.n_docs:,} rows, or {_KEYED}"
+        )
+    if scores.dtype.kind not in "fiu":
+        raise DataError(f"{path}: scores of type {scores.dtype}; expected numbers")
+    found: FloatArray = scores.astype(np.float64)
+    if not np.isfinite(found).all():
+        row = int(np.argmin(np.isfinite(found)))
+        raise DataError(f"{path}: score {row} (from 0) is {found[row]}; expected finite numbers")
+    return found
+
+
+def _parquet(path: PathLike) -> _Keyed:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(Path(path)) as file:
+            _check_names(file.schema_arrow.names, path)
+            table = file.read(columns=list(COLUMNS))
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: not a Parquet file that can be read ({printable(str(error))})") from None
+    kind = table.schema.field("score").type
+    if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+        raise DataError(f"{path}: column 'score' is {kind}; expected numbers")
+    scores = table["score"].cast(pa.float64(), safe=False).to_numpy()
+    return _Keyed(_ids(table, "query_id", path), _ids(table, "doc_id", path), scores)
+
+
+def _ids(table: Any, name: str, path: PathLike) -> Any:
+    """A column of ids, whole numbers or texts."""
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    column = table[name]
+    kind = column.type.value_type if kinds.is_dictionary(column.type) else column.type
+    if not (kinds.is_integer(kind) or kinds.is_string(kind) or kinds.is_large_string(kind)):
+        raise DataError(f"{path}: column {name!r} is {kind}; expected whole numbers or texts")
+    column = column.cast(kind if kinds.is_integer(kind) else pa.large_string())
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy()))
+        raise DataError(f"{path}: column {name!r} is null in row {row}; expected a value")
+    return column.combine_chunks()
+
+
+def _csv(path: PathLike, delimiter: str) -> _Keyed:
+    """Ids are read as texts, so that none of them changes on the way."""
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+
+    content = _content(path)
+    start = content[: 1 << 20].tobytes().decode("utf-8-sig", "replace").splitlines()
+    names = next(csv.reader(start, delimiter=delimiter), []) if start else []
+    _check_names(names, path)
+    try:
+        table = pa_csv.read_csv(
+            pa.py_buffer(content),
+            parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            convert_options=pa_csv.ConvertOptions(
+                column_types=dict.fromkeys(COLUMNS, pa.string()), include_columns=list(COLUMNS)
+            ),
+        )
+    except pa.ArrowException as error:
+        raise DataError(f"{path}: not a CSV file that can be read ({printable(str(error))})") from None
+    scores = _numbers(table["score"], path, lambda i: f"row {i}", "a number in the column 'score'")
+    return _Keyed(_ids(table, "query_id", path), _ids(table, "doc_id", path), scores)
+
+
+def _check_names(names: list[str], path: PathLike) -> None:
+    for name in COLUMNS:
+        if names.count(name) != 1:
+            has = f"{names.count(name)} columns {name!r}" if name in names else f"no column {name!r}"
+            among = ", ".join(_short(each) for each in names[:20])
+            raise DataError(f"{path}: {has} among {among or 'none'}; expected query_id, doc_id and score, each once")
+
+
+def _numpy(path: PathLike) -> NDArray[Any]:
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except (ValueError, EOFError, OSError) as error:
+        raise DataError(f"{path}: not scores that can be read ({printable(str(error))})") from None
+
+
+class _Lines:
+    """The lines of a text that hold something.
+
+    Attributes:
+        path: of the file.
+        texts: the lines as Arrow texts, without white space around them.
+        numbers: the number of each line in the file, from 1.
+    """
+
+    def __init__(self, path: PathLike, texts: Any, numbers: NDArray[np.int64]) -> None:
+        self.path, self.texts, self.numbers = path, texts, numbers
+
+    @classmethod
+    def of(cls, path: PathLike) -> _Lines:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        content = _content(path)
+        ends = pa.py_buffer(np.array([0, len(content)], np.int64))
+        whole = pa.LargeStringArray.from_buffers(1, ends, pa.py_buffer(content))
+        try:
+            whole.validate(full=True)
+        except pa.ArrowInvalid:
+            raise DataError(f"{path}: not UTF-8 text; expected one number a line, or {_KEYED}") from None
+        lines = pc.ascii_trim_whitespace(pc.split_pattern(whole, "\n").flatten())
+        return cls(path, lines, np.arange(1, len(lines) + 1))._taken(pc.not_equal(lines, ""))
+
+    def _taken(self, mask: Any) -> _Lines:
+        if not mask.true_count:
+            raise DataError(f"{self.path}: no scores in it; expected one number a line, or {_KEYED}")
+        return _Lines(self.path, self.texts.filter(mask), self.numbers[mask.to_numpy(zero_copy_only=False)])
+
+    def without_comments(self) -> _Lines:
+        """Without lines that begin with #."""
+        import pyarrow.compute as pc
+
+        return self._taken(pc.invert(pc.starts_with(self.texts, "#")))
+
+    def is_run(self) -> bool:
+        """Whether the first line is one of a TREC run."""
+        words = self.first().encode().split()  # at ASCII white space alone
+        return len(words) == 6 and words[1].upper() == b"Q0"
+
+    def first(self) -> str:
+        text: str = self.texts[0].as_py()
+        return text
+
+    def place(self, i: int) -> str:
+        return f"line {self.numbers[i]}"
+
+
+def _content(path: PathLike) -> NDArray[np.uint8]:
+    """The bytes of a file, unpacked if it is gzip, without a byte order mark."""
+    try:
+        content = Path(path).read_bytes()
+        content = gzip.decompress(content) if content[:2] == _GZIP else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: cannot be read ({printable(str(error))})") from None
+    return np.frombuffer(content, np.uint8, offset=3 if content[:3] == b"\xef\xbb\xbf" else 0)
+
+
+def _trec(lines: _Lines) -> _Keyed:
+    import pyarrow.compute as pc
+
+    fields = pc.ascii_split_whitespace(lines.texts)
+    wrong = pc.list_value_length(fields).to_numpy(zero_copy_only=False) != 6
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise DataError(
+            f"{lines.path}: {lines.place(i)} is {_short(lines.texts[i])}; expected a line of a TREC run: "
+            "query Q0 document rank score tag"
+        )
+    query_ids, doc_ids, scores = (pc.list_element(fields, i) for i in (0, 2, 4))
+    return _Keyed(query_ids, doc_ids, _numbers(scores, lines.path, lines.place, "a number as score"))
+
+
+def _numbers(texts: Any, path: PathLike, place: Any, expected: str) -> FloatArray:
+    """Texts as numbers; `place` names the place of an entry."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    trimmed = pc.ascii_trim_whitespace(texts)
+    try:
+        found: FloatArray = trimmed.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        number = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:nan|inf|infinity))$"
+        i = int(np.argmin(pc.match_substring_regex(trimmed, number).to_numpy(zero_copy_only=False)))
+        raise DataError(f"{path}: {place(i)} has {_short(texts[i])}; expected {expected}") from None
+    return found
+
+
+def _document(data: RankingData, row: int) -> str:
+    return f"query {_short(data.query_ids[query_of(row, data.offsets)])}, document {_short(data.doc_ids[row])}"
+
+
+def _short(value: Any) -> str:
+    words = printable(str(value))
+    return repr(words if len(words) <= 40 else words[:37] + "...") if not words.isdigit() else words
