@@ -224,3 +224,26 @@ def test_session_numbers_that_begin_again_are_not_the_same_sessions(tmp_path):
         write_log(OLD, scores_of(OLD), UniformInsert(3), THETA, tmp_path / f"{seed}.parquet", sessions=3000, seed=seed)
     one, other = (cr.read_log(tmp_path / f"{seed}.parquet", OLD).where_from() for seed in (1, 2))
     assert shared_sessions(one, other) == 0.0
+
+
+def test_one_policy_is_not_fitted_to_the_pages_of_several(tmp_path):
+    from counterrank.clicks.policies import fit_plackett_luce
+
+    counts = cr.read_log(write_parts(tmp_path / "logs"), NEW, displays=True)
+    assert counts.active_policies == ("v1", "v2")
+    with pytest.raises(CounterrankError, match=r"of several policies \('v1', 'v2'\), .*--only-policy v2"):
+        fit_plackett_luce(NEW, counts)
+
+
+def test_display_probabilities_of_several_policies(tmp_path):
+    from counterrank.clicks.logs.beside import read_display_probabilities
+
+    for name in ("v1", "v2"):
+        write_log(OLD, scores_of(OLD), UniformInsert(3), THETA, tmp_path / f"{name}.parquet", sessions=50,
+                  policy_name=name, display_probabilities=True, first_session=50 * (name == "v2"))  # fmt: skip
+    with pytest.raises(
+        DataError, match=r"several policies \('v1', 'v2'\), whose display probabilities cannot be taken"
+    ):
+        read_display_probabilities(tmp_path)
+    found = read_display_probabilities(tmp_path, LogOptions(only_policies=["v2"]))
+    assert found.impressions.sum() == read_display_probabilities(tmp_path / "v2.parquet").impressions.sum()

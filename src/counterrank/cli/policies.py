@@ -41,7 +41,8 @@ def policy_propensities(
         names = ", ".join(counts.policy_names)
         raise CounterrankError(
             f"--policy: one for a log of several ({names}); expected each by its name, such as "
-            f"--policy {counts.policy_names[0]}={source.policies[0]}"
+            f"--policy {counts.policy_names[0]}={source.policies[0]}, or the sessions of one only, --only-policy "
+            f"{counts.policy_names[-1]}"
         )
     known = {"": (policy, scores)} if scores is not None else policy
     for name, (one, own) in known.items():

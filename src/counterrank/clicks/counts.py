@@ -107,6 +107,13 @@ class ClickCounts:
         """Whether it was counted against ranking data, so that documents which were never shown are known too."""
         return not self.identity.startswith(SEEN_ONLY)
 
+    @property
+    def active_policies(self) -> tuple[str, ...]:
+        """The names of the policies that have sessions here; a log of several parts names more."""
+        if self.policy_sessions is None:
+            return ()
+        return tuple(name for i, name in enumerate(self.policy_names) if self.policy_sessions[i].any())
+
     def queries(self) -> IntArray:
         """The query of each cell."""
         found: IntArray = query_of(self.docs, self.offsets)

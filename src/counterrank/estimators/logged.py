@@ -135,18 +135,6 @@ def logged_propensities(
     return _combined(counts, table, mixed, realised, "realised")
 
 
-def names_in_use(clicks: ClickCounts) -> list[str]:
-    """The names of the policies that have sessions.
-
-    >>> one = np.array([1])
-    >>> names_in_use(ClickCounts("", np.array([0, 1]), one, np.array([0]), one, one, one))
-    []
-    """
-    if clicks.policy_sessions is None:
-        return []
-    return [name for i, name in enumerate(clicks.policy_names) if clicks.policy_sessions[i].any()]
-
-
 def logged_range(clicks: ClickCounts) -> tuple[FloatArray, FloatArray]:
     """The smallest and largest mean propensity over sessions that each document may have, given what was logged.
 

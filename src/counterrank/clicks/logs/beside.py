@@ -54,6 +54,7 @@ def read_display_probabilities(path: PathLike, options: LogOptions | None = None
     with opened(path, options or LogOptions()) as (engine, log, columns):
         _need(columns, "display_probability", log.name)
         engine.view("log", columns.normalised(f"{columns.read('display_probability')} as shown"))
+        _refuse_several(engine, columns, log.name)
         keys = "query_id, doc_id, rank, shown"
         counted = (
             f"select {keys}, count(*) as n, cast(count_if(clicked) as bigint) as clicks, count(clicked) as told "
@@ -102,6 +103,19 @@ def read_scores(path: PathLike, parts: Sequence[RankingData], options: LogOption
             "expected the scores of all of them, in a file or as a ranker"
         )
     return np.split(result, known.rows[1:-1])
+
+
+def _refuse_several(engine: Engine, columns: Columns, log: str) -> None:
+    """An error for impressions of several policies: each by its own probability would lose what one cannot show."""
+    if not columns.has("policy"):
+        return
+    engine.reduce("named", "select distinct policy from log where policy is not null", "looking for policies")
+    names = [printable(name) for (name,) in engine.local.execute("select policy from named order by policy").fetchall()]
+    if len(names) > 1:
+        raise DataError(
+            f"{log}: several policies ({', '.join(map(repr, names))}), whose display probabilities cannot be taken "
+            f"together; expected one, as by only_policies=[{names[-1]!r}]"
+        )
 
 
 def _refuse_unreadable(engine: Engine, log: str) -> None:

@@ -114,6 +114,12 @@ def fit_plackett_luce(
     counts, depth = check_counts(clicks), check_cutoff(k)
     counts.check_data(data)
     check_all_candidates(counts)
+    names = counts.active_policies
+    if len(names) > 1:
+        raise CounterrankError(
+            f"clicks: of several policies ({', '.join(map(repr, names))}), to which one cannot be fitted; expected the "
+            f"pages of one (--only-policy {names[-1]}, clicks.only_policies([{names[-1]!r}]))"
+        )
     prior = _check_ridge(ridge)
     pages, short = _check_pages(counts, depth)
     scaled = data.normalized()

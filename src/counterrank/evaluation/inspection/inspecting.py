@@ -16,7 +16,7 @@ from counterrank.clicks.policies.several import check_all_candidates
 from counterrank.common.checks import FloatArray, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
-from counterrank.estimators.logged import Propensities, logged_propensities, names_in_use
+from counterrank.estimators.logged import Propensities, logged_propensities
 from counterrank.estimators.propensities import check_propensities
 from counterrank.evaluation.inspection.advice import advise
 from counterrank.evaluation.inspection.consistency import logged_check, policy_check
@@ -119,7 +119,7 @@ class _Given:
             raise CounterrankError("scores: None; expected what the policy ranked by, one number for each document")
         curve = counts.examination if exam is None else check_examination(exam)
         chosen = None if policy is None else as_policy(policy)
-        names = names_in_use(counts)
+        names = counts.active_policies
         if chosen is not None and rho is None and len(names) > 1:
             raise CounterrankError(
                 f"policy: one for a log of several, {', '.join(map(repr, names))}; expected "
