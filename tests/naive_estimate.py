@@ -198,7 +198,9 @@ def page_width(value, centre, clicks, rho, confidence=0.95):
     terms = [(value[doc] - centre) / propensity for _, doc, _, propensity in each_click(clicks, rho)]
     squares, fourths = sum(x**2 for x in terms), sum(x**4 for x in terms)
     freedom = min(2 * squares**2 / fourths if fourths else np.inf, sum(variances) ** 2 / known if known else np.inf)
-    return float(_student(confidence, np.array(freedom))) * np.sqrt(sum(variances))
+    return float(_student(confidence, np.array(freedom))) * np.sqrt(
+        max(sum(variances), 0.0)
+    )  # rounding may leave less than nothing
 
 
 def from_pages(data, pages, sessions=None):

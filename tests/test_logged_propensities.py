@@ -112,6 +112,16 @@ def test_realised_exposure_has_its_exact_expectation(share):
     assert largest_z(weights * both, spread(log.sessions) * CLICKED * both) > FAR
 
 
+def test_intervals_from_realised_exposure_are_doubted_where_documents_are_missing():
+    log = unremembered(log_of(0.1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sparse = evaluation.estimate(SCORES, DATA, log, exam=THETA)["dcg@5"]
+        full = evaluation.estimate(SCORES, DATA, unremembered(log_of(0.9, sessions=200)), exam=THETA)["dcg@5"]
+    assert any("were on no page and are missing" in doubt for doubt in sparse.doubts)
+    assert not any("were on no page" in doubt for doubt in full.doubts)
+
+
 def test_queries_of_one_policy_each_keep_their_logged_propensities():
     odd = np.arange(COPIES) % 2
     parts = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from counterrank.estimators.propensities import (
 SAME = 1e-4
 
 _SURELY_SHOWN = 10.0  # examinations that make a document one that is shown anyway
-_UNSEEN = 0.01  # share of candidates on no page from which on it is told
+UNSHOWN = 0.01  # share of candidates on no page from which on it is told
 
 BoolArray = NDArray[np.bool_]
 
@@ -41,11 +41,13 @@ class Propensities:
         by_cell: the propensity that clicks in each cell of the counts are divided by.
         source: "given"; "logged", those of one policy; "mean", over the sessions of several policies, from the
             propensities that each logged; or "realised", how often the documents were shown.
+        unshown: of the candidates whose propensity is "realised", the share that was on no page.
     """
 
     by_document: FloatArray
     by_cell: FloatArray
     source: str
+    unshown: float = 0.0
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self.by_document, dtype=dtype, copy=copy)
@@ -131,8 +133,8 @@ def logged_propensities(
     times = examined_times(curve, counts)
     asked = np.maximum(counts.sessions, 1)[table.query_of_docs]
     realised = np.where(counts.by_document(counts.impressions) > 0.0, np.minimum(times / asked, 1.0), np.nan)
-    _warn_of_unseen(counts, mixed)
-    return _combined(counts, table, mixed, realised, "realised")
+    unshown = _warn_of_unshown(counts, mixed)
+    return replace(_combined(counts, table, mixed, realised, "realised"), unshown=unshown)
 
 
 def logged_range(clicks: ClickCounts) -> tuple[FloatArray, FloatArray]:
@@ -249,10 +251,11 @@ def _warn_if_apart(clicks: ClickCounts, table: _Table, curve: Examination) -> No
     warn_if_apart(float(times.reshape(expected.shape)[sure].sum()), float(expected[sure].sum()))
 
 
-def _warn_of_unseen(clicks: ClickCounts, mixed: BoolArray) -> None:
+def _warn_of_unshown(clicks: ClickCounts, mixed: BoolArray) -> float:
+    """The share of the candidates that were on no page, and a warning where it matters."""
     unseen = int(np.count_nonzero(mixed & (clicks.by_document(clicks.impressions) == 0.0)))
     candidates = int(np.count_nonzero(mixed))
-    if unseen > _UNSEEN * candidates:
+    if unseen > UNSHOWN * candidates:
         warnings.warn(
             f"propensities: several policies in one log, so how often documents were shown is taken for their "
             f"propensity; {unseen:,} of {candidates:,} candidates ({unseen / candidates:.1%}) were on no page and keep "
@@ -261,6 +264,7 @@ def _warn_of_unseen(clicks: ClickCounts, mixed: BoolArray) -> None:
             CoverageWarning,
             stacklevel=5,
         )
+    return unseen / max(candidates, 1)
 
 
 def _refusal(clicks: ClickCounts, table: _Table, several: BoolArray, unknown: BoolArray) -> str:

@@ -41,6 +41,7 @@ class WeighedClicks:
         effective_sample_size: Kish's, of the weights of the clicks.
         largest_share: of the sum of the weights, the largest that one click holds.
         threads: how many to use.
+        unshown: of the candidates whose propensity is realised exposure, the share that was on no page.
     """
 
     offsets: IntArray
@@ -55,6 +56,7 @@ class WeighedClicks:
     effective_sample_size: float
     largest_share: float
     threads: int | None
+    unshown: float = 0.0
 
     @property
     def method(self) -> str:
@@ -121,6 +123,7 @@ def weigh_clicks(
         effective_sample_size=effective,
         largest_share=largest,
         threads=threads,
+        unshown=found.unshown,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from counterrank.common.checks import FloatArray
+from counterrank.estimators.logged import UNSHOWN
 from counterrank.evaluation.click_evidence import WeighedClicks, query_sums
 from counterrank.evaluation.click_variance import click_variance, worst_factor
 from counterrank.evaluation.intervals import Asked, Ratios, expected_clicks, over_clicks, over_queries
@@ -185,6 +186,14 @@ def _doubts(
 
 def _doubts_of_all(weighed: WeighedClicks, asked: Asked) -> list[str]:
     """What speaks against every interval."""
+    unshown = []
+    if weighed.unshown > UNSHOWN:
+        unshown = [f"{weighed.unshown:.1%} of the candidates of several policies were on no page and are missing"]
+    return unshown + _doubts_of_size(weighed, asked)
+
+
+def _doubts_of_size(weighed: WeighedClicks, asked: Asked) -> list[str]:
+    """Whether there are enough queries, or sessions of each, for every interval."""
     n_queries = int(np.count_nonzero(weighed.sessions))
     if asked.target == "queries":
         if n_queries < FEWEST_QUERIES:
