@@ -15,6 +15,7 @@ from counterrank.clicks.origin import shared_sessions
 from counterrank.clicks.policies import Deterministic, UniformInsert
 from counterrank.clicks.simulation import simulate, write_log
 from counterrank.common.errors import CounterrankError, DataError
+from tests.command import as_json, attempt, invoke
 
 THETA = [1.0, 0.5, 0.25]
 RNG = np.random.default_rng(0)
@@ -247,3 +248,76 @@ def test_display_probabilities_of_several_policies(tmp_path):
         read_display_probabilities(tmp_path)
     found = read_display_probabilities(tmp_path, LogOptions(only_policies=["v2"]))
     assert found.impressions.sum() == read_display_probabilities(tmp_path / "v2.parquet").impressions.sum()
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory):
+    """Logs of v1 and v2 on a fold, and their counts, written with the command."""
+    path = tmp_path_factory.mktemp("deployed")
+    data = "synthetic:mslr:queries=60"
+    invoke("train", data, "--share", "0.1", "--max-epochs", "2", "--validation", "none", "--out", path / "production")
+    for name, policy, first in (("v1", "deterministic:k=5", 0), ("v2", "uniform-insert:k=5", 100_000)):
+        invoke(
+            "simulate", data, "--logger", path / "production", "--policy", policy, "--sessions", "20000", "--held-out",
+            "0.5", "--log", "--policy-name", name, "--first-session", first, "--out", path / "logs" / name,
+        )  # fmt: skip
+        invoke("aggregate", path / "logs" / name, "--data", data, "--displays", "--out", path / "counts" / name)
+    return path
+
+
+def test_the_command_on_logs_of_two_policies(deployed):
+    data, log = "synthetic:mslr:queries=60", ("--log", f"{deployed}/logs/*/*.parquet")
+    counts = ("--clicks", deployed / "counts" / "v1", "--clicks", deployed / "counts" / "v2")
+    small = ("--k", "5", "--max-epochs", "2", "--out", deployed / "ranker", "--force")
+    for clicks in (log, counts):
+        for command in (
+            ("train", data, *clicks, *small),
+            ("estimate", deployed / "production", data, *clicks),
+            ("select", data, deployed / "production", *clicks),
+            ("train", data, *clicks, "--estimator", "auto", *small),
+        ):
+            with pytest.raises(CounterrankError, match=r"several policies \('v1', 'v2'\).*--only-policy v2"):
+                attempt(*command)
+    shown = as_json("inspect", log[1], "--data", data)
+    finding = next(each for each in shown["verdict"] if each["about"] == "policy-aware")
+    assert finding["level"] == "bad"
+    assert "several policies ('v1', 'v2')" in finding["text"]
+
+    ranked = ("--logger", deployed / "production", "--examination", "inverse-rank:eta=1")
+    named = ("--policy", "v1=deterministic:k=5", "--policy", "v2=uniform-insert:k=5", *ranked)
+    for options in (named, ("--examination", "inverse-rank:eta=1"), ("--only-policy", "v2")):
+        found = [
+            as_json("estimate", deployed / "production", data, *clicks, *options)["estimates"]["dcg@5"]
+            for clicks in (log, counts)
+        ]
+        assert found[0] == found[1]
+        invoke("train", data, *counts, *options, *small)
+        invoke("select", data, deployed / "production", *counts, *options)
+    assert found[0]["n_sessions"] == 10_000  # those of v2 on the test part
+    assert as_json("inspect", deployed / "counts" / "v2", "--only-policy", "v2")["overview"]["policies"] == ["v2"]
+    message = "how often each document was shown is taken for its propensity"
+    assert message in invoke("estimate", deployed / "production", data, *counts, "--examination", "inverse-rank").stderr
+    with pytest.raises(CounterrankError, match=r"--policy: one for a log of several \(v1, v2\).*--only-policy v2"):
+        attempt(
+            "estimate", deployed / "production", data, *counts, "--policy", "uniform-insert:k=5", "--logger",
+            deployed / "production", "--examination", "inverse-rank:eta=1",
+        )  # fmt: skip
+    with pytest.raises(CounterrankError, match=r"--only-policy v3: .* has no such policy; expected some of 'v1', 'v2'"):
+        attempt("estimate", deployed / "production", data, *counts, "--only-policy", "v3")
+
+
+def test_the_command_on_data_that_grew(tmp_path):
+    OLD.save(tmp_path / "old.parquet")
+    NEW.save(tmp_path / "new.parquet")
+    logs = write_parts(tmp_path / "logs")
+    for name, data in (("v1", "old"), ("v2", "new")):
+        given = ("--data", tmp_path / f"{data}.parquet", "--out", tmp_path / name)
+        invoke("aggregate", logs / f"{name}.parquet", *given)
+    both = ("--clicks", tmp_path / "v1", "--clicks", tmp_path / "v2", "--examination", "1,0.5,0.25")
+    np.save(tmp_path / "scores.npy", scores_of(NEW))
+    asked = ("estimate", tmp_path / "scores.npy", tmp_path / "new.parquet", "--part", "train")
+    with pytest.raises(CounterrankError, match=r"--align where the data has grown\): counted against other data"):
+        attempt(*asked, *both)
+    aligned = as_json(*asked, *both, "--align")["estimates"]
+    whole = as_json(*asked, "--log", logs, "--examination", "1,0.5,0.25")["estimates"]
+    assert aligned == whole

@@ -107,20 +107,39 @@ class ClickSource:
     def kept(self, part: str, data: RankingData | None) -> ClickCounts | None:
         """The click counts of one part in all folders together; None if no folder has any."""
         from counterrank import ClickCounts
+
+        folders = [folder for path in self.clicks if (folder := counts_folder(path, part)) is not None]
+        loaded = self._of_policies([ClickCounts.load(folder) for folder in folders])
+        found = []
+        for folder, counts in zip(folders, loaded, strict=True):
+            if counts is not None:
+                found.append(counts if data is None else self._aligned(counts, data, folder))
+        return ClickCounts.concat(found) if len(found) > 1 else found[0] if found else None
+
+    def _of_policies(self, loaded: list[ClickCounts]) -> list[ClickCounts | None]:
+        """Each of the counts with the policies that were asked for; None where it has none of them."""
+        wanted = () if self.reading is None else self.reading.only_policies
+        if not wanted or not loaded:
+            return list(loaded)
+        known = list(dict.fromkeys(name for counts in loaded for name in counts.policy_names))
+        for name in wanted:
+            if name not in known:
+                there = ", ".join(map(repr, known)) or "none"
+                raise CounterrankError(
+                    f"--only-policy {name}: {self.name} has no such policy; expected some of {there}"
+                )
+        own = [[name for name in wanted if name in counts.policy_names] for counts in loaded]
+        return [counts.only_policies(names) if names else None for counts, names in zip(loaded, own, strict=True)]
+
+    def _aligned(self, counts: ClickCounts, data: RankingData, folder: Path) -> ClickCounts:
+        """The counts for this data: of this data, or mapped onto it where that was asked for."""
         from counterrank.data.identity import identity
 
-        found = []
-        for folder in filter(None, (counts_folder(path, part) for path in self.clicks)):
-            counts = ClickCounts.load(folder)
-            if self.reading is not None and self.reading.only_policies:
-                counts = counts.only_policies(self.reading.only_policies)
-            if data is not None and self.align and counts.knows_candidates and counts.identity != identity(data):
-                counts = counts.align(data)
-                say(f"Note: {folder}: mapped onto the data by the ids of queries and documents.")
-            elif data is not None:
-                counts.check_data(data, f"{folder} (--align where the data has grown)")
-            found.append(counts)
-        return ClickCounts.concat(found) if len(found) > 1 else found[0] if found else None
+        if not self.align or not counts.knows_candidates or counts.identity == identity(data):
+            counts.check_data(data, f"{folder} (--align where the data has grown)")
+            return counts
+        say(f"Note: {folder}: mapped onto the data by the ids of queries and documents.")
+        return counts.align(data)
 
     def _count(self, path: str, data: Mapping[str, RankingData], displays: bool) -> None:
         from counterrank.clicks.logs import read_parts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,8 @@ def load_counts(path: PathLike) -> ClickCounts:
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path}: lacks or misuses {error}; the folder is damaged") from None
     _check(clicks, path)
-    return clicks
+    found = clicks.where_from()
+    return clicks if found.paths else replace(clicks, origin=replace(found, paths=(str(path),)))
 
 
 def _read_displays(folder: Path) -> Displays:
