@@ -201,13 +201,15 @@ def test_doubly_robust_estimates(place):
     assert against["estimates"]["dcg@5"]["method"] == "dr"
     assert "doubly robust" in invoke("estimate", place / "aware", *arguments).stdout
     rankers = (place / "production", place / "aware")
-    chosen = as_json("select", DATA, *rankers, "--clicks", place / "clicks", "--method", "dr")
+    chosen = as_json("select", DATA, *rankers, "--clicks", place / "clicks", "--method", "dr", "--part", "test")
     assert [row["estimate"]["method"] for row in chosen["rankers"]] == ["dr", "dr"]
 
 
 def test_select_among_rankers(place, tmp_path):
     rankers = (place / "production", place / "aware")
-    found = as_json("select", DATA, *rankers, "--clicks", place / "clicks", "--out", tmp_path / "best")
+    found = as_json(
+        "select", DATA, *rankers, "--clicks", place / "clicks", "--part", "test", "--out", tmp_path / "best"
+    )
     assert found["best"] in map(str, rankers)
     shares = [row["chosen_in_resamples"] for row in found["rankers"]]
     assert sum(shares) == pytest.approx(1.0)
@@ -257,7 +259,7 @@ def test_inspect_with_a_policy_tells_its_coverage(place):
 def test_tables_for_people(place):
     assert "By rank" in invoke("inspect", place / "clicks").stdout
     assert "self-normalised" in invoke("estimate", place / "aware", DATA, "--clicks", place / "clicks").stdout
-    assert "chosen" in invoke("select", DATA, place / "aware", "--clicks", place / "clicks").stdout
+    assert "chosen" in invoke("select", DATA, place / "aware", "--clicks", place / "clicks", "--part", "test").stdout
 
 
 def test_a_warning_where_an_estimator_is_biased(place, tmp_path):

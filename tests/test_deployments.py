@@ -11,7 +11,7 @@ import counterrank as cr
 from counterrank import estimators
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.logs.options import LogOptions
-from counterrank.clicks.origin import shared_sessions
+from counterrank.clicks.origin import shared_sessions, too_few_to_tell
 from counterrank.clicks.policies import Deterministic, UniformInsert
 from counterrank.clicks.simulation import simulate, write_log
 from counterrank.common.errors import CounterrankError, DataError
@@ -82,6 +82,30 @@ def test_aligned_counts_put_together_are_those_of_one_log(tmp_path, displays):
     loaded = ClickCounts.load(tmp_path / "kept")
     same(loaded, whole)
     assert loaded.where_from().describe() == together.where_from().describe()
+
+
+def test_the_same_sessions_are_not_counted_twice(tmp_path):
+    logs = write_parts(tmp_path / "logs")
+    counts = cr.read_log(logs / "v1.parquet", OLD)
+    with pytest.raises(CounterrankError, match="clicks 1: 100% of its sessions are in the others too"):
+        ClickCounts.concat([counts, counts])
+    half = pq.read_table(logs / "v1.parquet").filter(pa.compute.field("session_id") < 200)
+    pq.write_table(half, tmp_path / "half.parquet")
+    with pytest.raises(CounterrankError, match="clicks 1: 50% of its sessions"):
+        ClickCounts.concat([cr.read_log(tmp_path / "half.parquet", OLD), counts])
+
+
+def test_counts_that_left_documents_out_are_not_aligned(tmp_path):
+    """The catalogue was refreshed after the log: its new documents would come back as never shown."""
+    logs = write_parts(tmp_path / "logs")
+    fewer = make_data([7, 3, 1, 0, 4, 2, 9], lambda q: range(7 + q))
+    with pytest.warns(UserWarning, match="documents that are not"):
+        counts = cr.read_log(logs / "v2.parquet", fewer)
+    assert counts.unknown_impressions > 0
+    with pytest.raises(CounterrankError, match=r"leave out [\d,]+ impressions .*count the log again"):
+        counts.align(NEW)
+    with pytest.warns(UserWarning, match="impressions are of documents that the data does not have"):
+        estimators.policy_aware(counts, np.full(fewer.n_docs, 0.01))
 
 
 def test_align_onto_the_same_data_changes_nothing(tmp_path):
@@ -204,7 +228,7 @@ def test_the_origin_of_a_log(tmp_path):
 
 
 def test_a_sample_of_many_sessions_still_tells_how_many_are_shared(tmp_path):
-    """40,000 sessions, half of them the same: of about 4,000 in the sample half are, with a standard error of 0.008."""
+    """40,000 sessions, half of them the same: of about 16,000 in the sample half are, standard error 0.004."""
     for name, first in (("one", 0), ("other", 20_000)):
         write_log(OLD, scores_of(OLD), UniformInsert(2), THETA, tmp_path / f"{name}.parquet", sessions=40_000, seed=3)
         table = pq.read_table(tmp_path / f"{name}.parquet")
@@ -212,12 +236,15 @@ def test_a_sample_of_many_sessions_still_tells_how_many_are_shared(tmp_path):
         if first:  # new sessions in the place of those left out
             low = table.filter(pa.compute.less(table["session_id"], first)).to_pydict()
             low["session_id"] = [f"new {i}" for i in low["session_id"]]
+            low["clicked"] = [not each for each in low["clicked"]]
             kept = {key: [*(map(str, kept[key]) if key == "session_id" else kept[key]), *low[key]] for key in kept}
         pq.write_table(pa.table(kept), tmp_path / f"{name}.parquet")
     one, other = (cr.read_log(tmp_path / f"{name}.parquet", OLD).where_from() for name in ("one", "other"))
-    assert 2000 < len(one.sources[0].sample.ids.hashes) <= 4096
+    assert 8000 < len(one.sources[0].sample.ids.hashes) <= 16384
     assert shared_sessions(one, other) == pytest.approx(0.5, abs=0.04)
     assert shared_sessions(one.reduced(200), other) == pytest.approx(0.5, abs=0.2)
+    assert too_few_to_tell(one.reduced(4), other)
+    assert not too_few_to_tell(one, other)
 
 
 def test_session_numbers_that_begin_again_are_not_the_same_sessions(tmp_path):

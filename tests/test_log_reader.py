@@ -88,7 +88,8 @@ def test_a_document_with_two_logged_propensities_has_two_cells(tmp_path):
     counts = read_log(write(tmp_path / "log.parquet", rows, propensity=[0.5, 0.25, 0.5]), DATA)
     assert counts.propensities.tolist() == [0.25, 0.5]
     assert counts.impressions.tolist() == [1, 2]
-    assert cr.estimators.policy_aware(counts)[0] == 1 / 0.25 + 1 / 0.5
+    with pytest.raises(cr.CounterrankError, match=r"document x of query b was logged with propensities 0.25 and 0.5"):
+        cr.estimators.policy_aware(counts)
 
 
 REFUSED = {

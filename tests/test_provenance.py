@@ -295,7 +295,7 @@ def test_the_command_explains_where_a_ranker_comes_from(folder):
     assert "30,000 sessions" in shown
     found = as_json("explain", folder / "ranker")["provenance"]
     assert found["command"].startswith("counterrank")
-    assert found["estimator"] == {"name": "policy-aware", "clip": None}
+    assert found["estimator"] == {"name": "policy-aware", "propensities": "logged", "clip": None}
     assert found["clicks"]["paths"] == [str(folder / "clicks" / part) for part in ("train", "validation")]
     labels = as_json("explain", folder / "production")["provenance"]
     assert (labels["clicks"], labels["estimator"]["name"]) == (None, "full-information")

@@ -58,6 +58,7 @@ class ClickSource:
     reports: list[LogReport] = field(default_factory=list)
     with_drift: bool = False
     drift: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    propensity_source: str | None = None  # of the propensities that were used last
     _read: dict[tuple[str, bool], ClickCounts] = field(default_factory=dict)
 
     @property
@@ -79,10 +80,14 @@ class ClickSource:
         """The clicks of one part of the data."""
         found = self.find(part, data, displays)
         if found is None:
-            raise CounterrankError(
-                f"{self.name}: no clicks of the {part} part in it; --part, where there is one, chooses another"
-            )
+            raise CounterrankError(f"{self.name}: no clicks of the {part} part in it{self._other_parts()}")
         return found
+
+    def _other_parts(self) -> str:
+        """Which parts have clicks, as far as that can be told."""
+        folders = [path for path in self.clicks if not (path / WHOLE).is_file()]
+        there = [name for name in PARTS if any((folder / name / WHOLE).is_file() for folder in folders)]
+        return f"; it has those of {', '.join(there)} (--part {there[0]})" if there else "; --part may choose another"
 
     def find(self, part: str, data: Mapping[str, RankingData], displays: bool = False) -> ClickCounts | None:
         """The clicks of one part; None if it has none. A log of all parts is read once."""
@@ -223,17 +228,29 @@ class ClickSource:
                 )
             with heard():
                 found = logged_propensities(counts, None if self.examination is None else self.curve(counts))
+            self.propensity_source = found.source
             if found.source in _COMBINED:
                 names = ", ".join(counts.policy_names) or "without names"
                 say(f"Note: several policies in this log ({names}): {_COMBINED[found.source]}.")
             return found
-        return policy_propensities(self, counts, part, data)
+        known = policy_propensities(self, counts, part, data)
+        self.propensity_source = getattr(known, "source", "policy")
+        return known
 
     def said_again(self) -> str:
         """The options that name the policy and the curve, for a command to go on with."""
         named = [("--policy", each) for each in self.policies] + [("--logger", each) for each in self.loggers]
         named += [("--examination", self.examination)] if self.examination is not None else []
-        return "".join(f" {option} {quote(value)}" for option, value in named)
+        options = self.reading
+        if options is not None:
+            named += [("--only-policy", name) for name in options.only_policies]
+            renamed = ",".join(f"{ours}={theirs}" for ours, theirs in options.columns.items())
+            named += [("--map", renamed)] if renamed else []
+            named += [("--rank-base", str(options.rank_base))] if options.rank_base != 1 else []
+            named += [("--format", options.format)] if options.format != "auto" else []
+            named += [("--on-error", options.on_error)] if options.on_error != "fail" else []
+        flags = " --align" if self.align else ""
+        return "".join(f" {option} {quote(value)}" for option, value in named) + flags
 
     def say_what_was_read(self) -> None:
         """A line for each log that was read."""
@@ -275,7 +292,10 @@ def counts_folder(path: Path, part: str) -> Path | None:
     if (inside / WHOLE).is_file():
         return inside
     if not any((folder / name / WHOLE).is_file() for name in ("train", "validation", "test")):
-        raise CounterrankError(f"{path}: no click counts in it; expected a folder written by counterrank simulate")
+        raise CounterrankError(
+            f"{path}: no click counts in it; expected a folder written by counterrank simulate or aggregate (--log for "
+            "a log)"
+        )
     return None
 
 
@@ -304,7 +324,7 @@ def load_scored(path: Path, data: RankingData, threads: int | None) -> Scored:
 
     scores = load_scores(path, data, threads)
     provenance = Ranker.load(path).provenance_ if path.is_dir() else {}
-    if path.is_dir() and not provenance:
+    if not provenance:
         say(f"Note: {path} does not record what it was trained on; make sure that these clicks are held out.")
     return Scored(str(path), scores, provenance)
 

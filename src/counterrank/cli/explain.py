@@ -112,7 +112,8 @@ def _clicks(found: dict[str, Any] | str | None) -> str:
         parts.append(f"policies {', '.join(found['policies'])}")
     if found["first"] is not None:
         parts.append(f"{found['first']} to {found['last']}")
-    parts.append(f"content {', '.join(source['content'] for source in found['sources'])}")
+    contents = [f"{source['policy']} {source['content']}".strip() for source in found["sources"]]
+    parts.append(f"content {', '.join(contents)}")
     return "; ".join(parts)
 
 

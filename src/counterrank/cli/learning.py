@@ -52,16 +52,17 @@ def from_clicks(
         about["validation_clicks"] = other.n_clicks
     else:
         say("Note: no clicks of a validation part, so training runs all epochs and keeps the last model.")
+    named = {"name": estimator, "propensities": source.propensity_source}
     if clip == "auto":
         if validation is None:
             raise CounterrankError("clip='auto': judged by clicks of a validation part, and there are none")
         best = fit_best_clip(ranker, training, weigh, grid, validation=validation, clicks=used)
         tried = ", ".join(f"{trial.clip or 'none'}: {trial.validation}" for trial in best.trials)
-        best.ranker.provenance_["estimator"] = {"name": estimator, "clip": best.clip, "clips_tried": tried}
+        best.ranker.provenance_["estimator"] = {**named, "clip": best.clip, "clips_tried": tried}
         return best.ranker, {**about, "clip": best.clip, "clips_tried": tried}
     cap = parse_clip(clip)
     ranker.fit(training, weigh(clip=cap), validation=validation, clicks=used)
-    ranker.provenance_["estimator"] = {"name": estimator, "clip": cap}
+    ranker.provenance_["estimator"] = {**named, "clip": cap}
     return ranker, {**about, "clip": cap}
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from counterrank import ClickCounts, RankingData
     from counterrank.cli.clicks import ClickSource
     from counterrank.common.checks import FloatArray
+    from counterrank.estimators import Propensities
 
 ESTIMATED, FITTED = "estimated", "fitted-plackett-luce"
 LOGGED_SCORES = "logging_score"
@@ -22,10 +23,10 @@ _STRAY = 0.001  # share of impressions that rounding of scores may put elsewhere
 
 def policy_propensities(
     source: ClickSource, counts: ClickCounts, part: str, data: Mapping[str, RankingData]
-) -> FloatArray:
+) -> FloatArray | Propensities:
     """P(examined | query, policy) of each document of one part of the data."""
     from counterrank.clicks.policies import several_policies
-    from counterrank.clicks.policies.several import check_all_candidates
+    from counterrank.clicks.policies.several import check_all_candidates, refuse_contradictions
 
     kind = source.policies[0].partition(":")[0].strip() if len(source.policies) == 1 else ""
     if kind in (ESTIMATED, FITTED):
@@ -36,6 +37,7 @@ def policy_propensities(
         raise CounterrankError("--policy, --logger: expected both, or none for logged propensities")
     check_all_candidates(counts)
     curve = source.curve(counts)
+    refuse_contradictions(counts)
     policy, scores = _known(source, part, data)
     if scores is not None and len(counts.policy_names) > 1:
         names = ", ".join(counts.policy_names)
@@ -44,14 +46,19 @@ def policy_propensities(
             f"--policy {counts.policy_names[0]}={source.policies[0]}, or the sessions of one only, --only-policy "
             f"{counts.policy_names[-1]}"
         )
-    known = {"": (policy, scores)} if scores is not None else policy
-    for name, (one, own) in known.items():
-        if not name or name in counts.policy_names:  # of others it is told below
-            _check_against_log(counts.only_policies([name]) if name else counts, one, own, name or source.policies[0])
+    _check_all(source, counts, policy, scores)
     if scores is None:
         return several_policies(counts, policy, curve, threads=source.threads)
     rho: FloatArray = policy.propensity(scores, data[part].offsets, curve, threads=source.threads)
     return rho
+
+
+def _check_all(source: ClickSource, counts: ClickCounts, policy: Any, scores: Any) -> None:
+    """Each policy that was named against its own pages."""
+    known = {"": (policy, scores)} if scores is not None else policy
+    for name, (one, own) in known.items():
+        if not name or name in counts.policy_names:  # of others it is told where they are used
+            _check_against_log(counts.only_policies([name]) if name else counts, one, own, name or source.policies[0])
 
 
 def _check_against_log(counts: ClickCounts, policy: Any, scores: Any, name: str) -> None:
@@ -81,6 +88,7 @@ def affine_weigher(
     source: ClickSource, counts: ClickCounts, part: str, data: Mapping[str, RankingData]
 ) -> Callable[..., Any]:
     """From `clip=` to weights for clicks that follow alpha and beta; without a policy, by what the log shows."""
+    from counterrank.clicks.policies.several import check_all_candidates
     from counterrank.estimators import affine
 
     alpha, beta = trust_curves(source)
@@ -88,7 +96,10 @@ def affine_weigher(
         return partial(affine, counts, alpha, beta, threads=source.threads)
     if not source.loggers:
         raise CounterrankError("--policy, --logger: expected both, or none to go by what the log shows")
+    check_all_candidates(counts)
     policy, scores = _known(source, part, data)
+    if scores is None or len(counts.active_policies) < 2:  # else affine says what is missing
+        _check_all(source, counts, policy, scores)
     return partial(affine, counts, alpha, beta, policy, scores, threads=source.threads)
 
 
@@ -167,9 +178,13 @@ def single(texts: list[str]) -> str:
     return texts[0]
 
 
-def _estimated(source: ClickSource, counts: ClickCounts) -> FloatArray:
+def _estimated(source: ClickSource, counts: ClickCounts) -> Propensities:
     """Display frequencies of the log: `estimated`, or `estimated:smoothing=auto`."""
+    import numpy as np
+
     from counterrank.clicks.policies import propensity_from_log
+    from counterrank.data.ids import query_of
+    from counterrank.estimators import Propensities
 
     smoothing: Any = _settings(source.policies[0], ("smoothing",)).get("smoothing", "0")
     smoothing = smoothing if smoothing == "auto" else _number(smoothing, "smoothing")
@@ -178,7 +193,10 @@ def _estimated(source: ClickSource, counts: ClickCounts) -> FloatArray:
         f"Propensities estimated from {counts.n_sessions:,} pages; {found.never_shown:,} of {counts.n_docs:,} "
         "candidates were never shown."
     )
-    return found.propensities
+    unshown = np.flatnonzero(counts.by_document(counts.impressions) == 0.0)
+    missing = unshown[counts.sessions[query_of(unshown, counts.offsets)] > 0]
+    rho = found.propensities
+    return Propensities(rho, rho[counts.docs], "realised" if smoothing == 0.0 else "estimated", missing)
 
 
 def _fitted(source: ClickSource, counts: ClickCounts, data: RankingData) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
@@ -11,7 +12,7 @@ import numpy as np
 
 from counterrank.clicks._cells import merge_cells
 from counterrank.clicks.displays import Displays, join_pages, merge_pages, take_pages
-from counterrank.clicks.origin import Origin, content_sources, join_origins
+from counterrank.clicks.origin import FEW_SHARED, Origin, content_sources, join_origins, shared_sessions
 from counterrank.common.checks import IntArray
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
@@ -25,7 +26,19 @@ if TYPE_CHECKING:
 def concat(parts: Sequence[ClickCounts]) -> ClickCounts:
     """See `ClickCounts.concat`."""
     found = add_up(parts)
-    return replace(found, origin=join_origins([origin_of(part) for part in parts]))
+    origins = [origin_of(part) for part in parts]
+    for i, origin in enumerate(origins[1:], 1):
+        before = join_origins(origins[:i])
+        share = shared_sessions(origin, before, by_content=False)
+        if share >= FEW_SHARED:
+            raise CounterrankError(
+                f"clicks {i}: {share:.0%} of its sessions are in the others too and would be counted twice; expected "
+                "logs without common sessions"
+            )
+        if shared_sessions(origin, before):
+            text = "has sessions that are in the others too" if share else "has the same counts as one of the others"
+            warnings.warn(f"clicks {i}: {text}; are they counted twice?", stacklevel=3)
+    return replace(found, origin=join_origins(origins))
 
 
 def origin_of(clicks: ClickCounts) -> Origin:
@@ -83,7 +96,13 @@ def align(clicks: ClickCounts, data: RankingData) -> ClickCounts:
         raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
     if clicks.query_ids is None or clicks.doc_ids is None:
         raise CounterrankError(
-            "clicks: hold no ids of queries and documents (counted by version 0.1); count the log again to align them"
+            "clicks: hold no ids of queries and documents (counted by an earlier version); count the log again to "
+            "align them"
+        )
+    if clicks.unknown_impressions:
+        raise CounterrankError(
+            f"clicks: leave out {clicks.unknown_impressions:,} impressions of documents that their data did not have, "
+            "and other data may; count the log again with it"
         )
     queries = find_rows(clicks.query_ids, data.query_ids)
     missing = (queries < 0) & (clicks.sessions > 0)
@@ -214,8 +233,8 @@ def _pages_of_policies(pages: Displays | None, number: IntArray) -> Displays | N
         return None
     if pages.policies is None:
         raise CounterrankError(
-            "only_policies: the displayed pages were kept without the policy that showed them (by version 0.1); count "
-            "the log again"
+            "only_policies: the displayed pages were kept without the policy that showed them (by an earlier version); "
+            "count the log again"
         )
     kept = take_pages(pages, np.flatnonzero(number[pages.policies] >= 0))
     return replace(kept, policies=number[pages.policies[number[pages.policies] >= 0]])

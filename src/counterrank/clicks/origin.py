@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from counterrank.common.hash_sample import EVERYTHING, HashArray, HashSample, pack_hashes, unpack_hashes
+from counterrank.common.hash_sample import EVERYTHING, HashSample
 
 if TYPE_CHECKING:
     from counterrank.clicks.counts import ClickCounts
 
-SAMPLE_SIZE = 4096  # sessions of each source that counts keep the hashes of
+SAMPLE_SIZE = 16384  # sessions of each source that counts keep the hashes of
+FEW_SHARED = 0.01  # share of common sessions up to which two logs are told apart, with a warning
+_MOSTLY = 0.9  # of sessions with equal ids, those whose pages are equal if they are the same sessions
+_FEWEST_COMPARED = 5  # sessions in a sample from which on it tells whether a log is among another's
+_FEWEST = 100  # sessions of a source that are known again by their counts alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,22 +28,23 @@ class SessionSample:
     """A sample of sessions that is drawn by the hash of their ids, as `HashSample` is.
 
     Session ids are often numbers that begin again with each log. So sessions with equal ids are the same only if their
-    pages look the same; where most of them do not, none is.
+    pages look the same; where not nearly all of them do, none is.
 
     Attributes:
         ids: hashes of the session ids in the sample.
-        pages: for each of them, a hash of its query, first document and click there.
+        pages: for each of them, 8 bits of a hash of its query, first document and click there.
     """
 
     ids: HashSample
-    pages: HashArray
+    pages: NDArray[np.uint8]
 
     @classmethod
     def of(cls, ids: ArrayLike, pages: ArrayLike, limit: int = EVERYTHING) -> SessionSample:
         """The sample of these sessions: those with a hash below the limit."""
         found, first = np.unique(np.asarray(ids, np.uint64), return_index=True)
         kept = HashSample.of(found, limit)
-        return cls(kept, np.asarray(pages, np.uint64)[first][: len(kept.hashes)])
+        marks = (np.asarray(pages, np.uint64)[first] & np.uint64(255)).astype(np.uint8)
+        return cls(kept, marks[: len(kept.hashes)])
 
     def reduced(self, size: int) -> SessionSample:
         """At most so many sessions, by a smaller limit."""
@@ -59,16 +65,21 @@ class SessionSample:
         place = np.minimum(np.searchsorted(other.ids.hashes, own), len(other.ids.hashes) - 1)
         found = other.ids.hashes[place] == own
         same = found & (other.pages[place] == self.pages[: len(own)])
-        return float(same.mean()) if 2 * same.sum() > found.sum() else 0.0
+        return float(same.mean()) if same.sum() > _MOSTLY * found.sum() else 0.0
+
+    def comparable(self, other: SessionSample) -> int:
+        """How many of these sessions would be found in the other log, were they in it."""
+        return len(HashSample.of(self.ids.hashes, min(self.ids.limit, other.ids.limit)).hashes)
 
     def describe(self) -> dict[str, Any]:
         """The sample as JSON can hold it."""
-        return {**self.ids.describe(), "pages": pack_hashes(self.pages)}
+        return {**self.ids.describe(), "pages": base64.b64encode(self.pages.tobytes()).decode("ascii")}
 
     @classmethod
     def from_description(cls, content: dict[str, Any]) -> SessionSample:
         """What `describe` wrote."""
-        ids, pages = HashSample.from_description(content), unpack_hashes(content["pages"])
+        ids = HashSample.from_description(content)
+        pages = np.frombuffer(base64.b64decode(str(content["pages"]).encode("ascii"), validate=True), np.uint8)
         if len(ids.hashes) != len(pages):
             raise ValueError("sample")
         return cls(ids, pages)
@@ -106,8 +117,8 @@ class Origin:
     last: str | None = None
 
     def reduced(self, size: int) -> Origin:
-        """The same with smaller samples, so many sessions of all sources together."""
-        each = max(1, size // max(len(self.sources), 1))
+        """The same with smaller samples: so many sessions of all sources together, but a quarter of that of each."""
+        each = max(size // 4, size // max(len(self.sources), 1))
         kept = [source._replace(sample=source.sample and source.sample.reduced(each)) for source in self.sources]
         return replace(self, sources=tuple(kept))
 
@@ -162,27 +173,38 @@ def join_origins(origins: Sequence[Origin]) -> Origin:
     )
 
 
-def shared_sessions(clicks: Origin, earlier: Origin) -> float:
+def shared_sessions(clicks: Origin, earlier: Origin, by_content: bool = True) -> float:
     """The share of the sessions of `clicks` that are among the earlier ones too, as far as can be told.
 
-    Where there are no session ids, sessions are the same if all counts of their source are.
+    By session ids; `by_content` also if all counts of a source are the same, and there are a hundred sessions.
 
     >>> monday, week = SessionSample.of([5, 7], [1, 1]), SessionSample.of([5, 6, 7, 8], [1, 1, 1, 1])
     >>> shared_sessions(Origin((Source("", 4, "x", week),)), Origin((Source("", 2, "y", monday),)))
     0.5
-    >>> shared_sessions(Origin((Source("", 4, "x"),)), Origin((Source("", 4, "x"),)))
+    >>> shared_sessions(Origin((Source("", 400, "x"),)), Origin((Source("", 400, "x"),)))
     1.0
     """
     total = sum(source.sessions for source in clicks.sources)
-    shared = sum(min(sum(_shared(own, each) for each in earlier.sources), 1.0) * own.sessions for own in clicks.sources)
+    shared = 0.0
+    for own in clicks.sources:
+        shared += min(sum(_shared(own, each, by_content) for each in earlier.sources), 1.0) * own.sessions
     return shared / total if total else 0.0
 
 
-def _shared(own: Source, other: Source) -> float:
+def _shared(own: Source, other: Source, by_content: bool) -> float:
     """The share of the sessions of one source that the other has too."""
+    if by_content and own.content == other.content and own.sessions >= _FEWEST:
+        return 1.0
     if own.sample is None or other.sample is None:
-        return float(own.content == other.content)
+        return 0.0
     return own.sample.share_in(other.sample)
+
+
+def too_few_to_tell(clicks: Origin, earlier: Origin) -> bool:
+    """Whether the samples are too small to tell if the sessions of `clicks` are among the earlier ones."""
+    pairs = [(own.sample, each.sample) for own in clicks.sources for each in earlier.sources]
+    comparable = [own.comparable(other) for own, other in pairs if own is not None and other is not None]
+    return bool(comparable) and max(comparable) < _FEWEST_COMPARED
 
 
 def content_sources(clicks: ClickCounts) -> tuple[Source, ...]:

@@ -62,11 +62,26 @@ def hash_ids(ids: NDArray[Any]) -> HashArray:
     >>> bool(hash_ids(np.array(["a"]))[0] == hash_ids(np.array(["a", "longer"]))[0])
     True
     """
-    words = np.ascontiguousarray(ids if ids.dtype.kind == "U" else ids.astype(np.int64))
-    letters = words.view(np.uint32).reshape(len(ids), ids.dtype.itemsize // 4)
+    words = np.ascontiguousarray(_as_numbers(ids))
+    letters = words.view(np.uint32).reshape(len(ids), words.dtype.itemsize // 4)
     found: HashArray = np.empty(len(ids), np.uint64)
     for_range(_kernels.hash_texts, len(ids), letters, found)
     return found
+
+
+def _as_numbers(ids: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers where all ids are, also as texts: a number and its text are one id.
+
+    >>> _as_numbers(np.array(["7", "12"])).tolist(), _as_numbers(np.array(["7", "07"])).tolist()
+    ([7, 12], ['7', '07'])
+    """
+    if ids.dtype.kind != "U":
+        return ids.astype(np.int64)
+    try:
+        numbers = ids.astype(np.int64)
+    except (ValueError, OverflowError):
+        return ids
+    return numbers if (numbers.astype(ids.dtype) == ids).all() else ids
 
 
 def digest_of(offsets: NDArray[np.int64], *columns: NDArray[Any]) -> str:

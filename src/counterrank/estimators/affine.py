@@ -11,7 +11,7 @@ from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination
 from counterrank.clicks.policies.base import as_policy
 from counterrank.clicks.policies.exact import exact_propensity
-from counterrank.clicks.policies.several import check_all_candidates, mean_over_policies
+from counterrank.clicks.policies.several import check_all_candidates, mean_over_policies, refuse_contradictions
 from counterrank.common.checks import FloatArray, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.estimators.conditions import warn_unless_sometimes_seen
@@ -134,6 +134,7 @@ def _single(
             f"policy: one for a log of {len(clicks.policy_names)}, {', '.join(map(repr, clicks.policy_names))}; "
             "expected {name: (policy, scores)}"
         )
+    refuse_contradictions(clicks)
     if scores is None:
         raise CounterrankError("scores: None; expected what the policy ranked by, one number per document")
     given = check_vector(scores, clicks.n_docs, "scores")

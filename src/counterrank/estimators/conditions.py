@@ -12,10 +12,13 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CoverageWarning
-from counterrank.estimators.logged import SAME, logged_range
+from counterrank.estimators.logged import logged_range
 from counterrank.estimators.propensities import examined
 
 BoolArray = NDArray[np.bool_]
+
+# rho may be computed with an estimated curve, where the log has the propensities of the true one
+_APART = 0.1
 
 # the frames from `_warn` up to whoever called the estimator
 _CALLER = 4
@@ -58,7 +61,7 @@ def warn_if_contradicted(clicks: ClickCounts, rho: FloatArray, name: str) -> Non
         return
     low, high = logged_range(clicks)
     low, high, given = low[clicks.docs], high[clicks.docs], rho[clicks.docs]
-    off = (given < low * (1.0 - SAME)) | (given > high * (1.0 + SAME))
+    off = (given < low * (1.0 - _APART)) | (given > high * (1.0 + _APART))
     if off.any():
         text = (
             f"{name}: rho differs from the propensities logged with the clicks for {off.mean():.0%} of what was shown"

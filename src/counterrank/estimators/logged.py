@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.common.checks import FloatArray
+from counterrank.clicks.policies.several import SAME, LoggedTable, document_name
+from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError, CoverageWarning
-from counterrank.data.ids import query_of_rows
 from counterrank.estimators.propensities import (
     MOST_APART,
+    SMALLEST,
     check_propensities,
     examined,
     examined_times,
@@ -23,10 +24,9 @@ from counterrank.estimators.propensities import (
     warn_if_apart,
 )
 
-# propensities of one document that differ by more come from different policies; float32 keeps seven digits
-SAME = 1e-4
-
 _SURELY_SHOWN = 10.0  # examinations that make a document one that is shown anyway
+_AGAIN = 300  # repeated sessions in which a policy that shows another page once in a hundred would have done so
+_VARIED = 0.001  # of them, those of queries whose pages vary, up to which a policy counts as fixed: errors of logging
 UNSHOWN = 0.01  # share of candidates on no page from which on it is told
 
 BoolArray = NDArray[np.bool_]
@@ -41,13 +41,14 @@ class Propensities:
         by_cell: the propensity that clicks in each cell of the counts are divided by.
         source: "given"; "logged", those of one policy; "mean", over the sessions of several policies, from the
             propensities that each logged; or "realised", how often the documents were shown.
-        unshown: of the candidates whose propensity is "realised", the share that was on no page.
+        missing: the documents of queries that were asked that clicks cannot speak for, as far as is known: they have
+            propensity 0, or realised exposure was taken and they were never shown, or pages never varied.
     """
 
     by_document: FloatArray
     by_cell: FloatArray
     source: str
-    unshown: float = 0.0
+    missing: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self.by_document, dtype=dtype, copy=copy)
@@ -68,7 +69,15 @@ def propensities_of(
     if rho is None:
         return logged_propensities(clicks, exam, all_shown=all_shown)
     given = check_propensities(rho, clicks)
-    return Propensities(given, given[clicks.docs], "given")
+    if clicks.unknown_impressions:
+        text = (
+            f"rho: {clicks.unknown_impressions:,} impressions of the log are of documents that the data does not have"
+        )
+        warnings.warn(f"{text}; propensities that were computed from a policy are then wrong", stacklevel=4)
+    if clicks.propensities is not None and LoggedTable.of(clicks).contradicted().any():
+        text = "rho: documents were logged with several propensities under one name, so the log holds several policies"
+        warnings.warn(f"{text}; rho must be the mean over the sessions of all of them", stacklevel=4)
+    return Propensities(given, given[clicks.docs], "given", _asked(clicks, given < SMALLEST))
 
 
 def logged_propensities(
@@ -112,14 +121,17 @@ def logged_propensities(
             "rho: None, and the clicks hold no logged propensities; pass rho=policy.propensity(scores, offsets, exam)"
         )
     curve = counts.examination if exam is None else check_examination(exam)
-    table = _Table.of(counts)
-    unnamed = np.logical_or.reduceat(table.contradicted().any(axis=1), counts.offsets[:-1])
+    table = LoggedTable.of(counts)
+    # where one document contradicts a name, others of that name may too without having been seen twice
+    unnamed = (table.sessions[table.contradicted().any(axis=0)] > 0.0).any(axis=0)
     several = unnamed | (np.count_nonzero(table.sessions > 0.0, axis=0) > 1)
+    _warn_of_excess(counts, table, curve, ~several)
     if not several.any():
-        _warn_of_excess(counts, table, curve)
         if exam is not None and curve is not None:
             _warn_if_apart(counts, table, curve)
-        return Propensities(_hidden(counts, table.single()), counts.propensities, "logged")
+        by_document = _hidden(counts, table.single())
+        missing = np.union1d(_asked(counts, by_document == 0.0), _never_varied(counts))
+        return Propensities(by_document, counts.propensities, "logged", missing)
     mixed = several[table.query_of_docs]
     mean = table.mean()
     needed = mixed & (counts.by_document(counts.impressions if all_shown else counts.clicks) > 0.0)
@@ -133,8 +145,8 @@ def logged_propensities(
     times = examined_times(curve, counts)
     asked = np.maximum(counts.sessions, 1)[table.query_of_docs]
     realised = np.where(counts.by_document(counts.impressions) > 0.0, np.minimum(times / asked, 1.0), np.nan)
-    unshown = _warn_of_unshown(counts, mixed)
-    return replace(_combined(counts, table, mixed, realised, "realised"), unshown=unshown)
+    missing = _warn_of_unshown(counts, mixed)
+    return replace(_combined(counts, table, mixed, realised, "realised"), missing=missing)
 
 
 def logged_range(clicks: ClickCounts) -> tuple[FloatArray, FloatArray]:
@@ -148,7 +160,7 @@ def logged_range(clicks: ClickCounts) -> tuple[FloatArray, FloatArray]:
     >>> [end.tolist() for end in logged_range(counts)]
     [[0.5], [0.5]]
     """
-    table = _Table.of(clicks)
+    table = LoggedTable.of(clicks)
     shares = table.shares()
     mixed = table.contradicted().any(axis=1)
     low = np.where(mixed, 0.0, (shares * np.nan_to_num(table.low)).sum(axis=1))
@@ -156,66 +168,44 @@ def logged_range(clicks: ClickCounts) -> tuple[FloatArray, FloatArray]:
     return low, high
 
 
-class _Table(NamedTuple):
-    """The propensities of each document under each policy.
+def _asked(clicks: ClickCounts, chosen: BoolArray) -> IntArray:
+    """The chosen documents of queries that were asked."""
+    return np.flatnonzero(chosen & np.repeat(clicks.sessions > 0, np.diff(clicks.offsets)))
 
-    Attributes:
-        low, high: the smallest and largest that were logged, (n_docs, n_policies); nan where it was never shown.
-        sessions: of each query under each policy, (n_policies, n_queries).
-        query_of_docs: the query of each document.
+
+def _never_varied(clicks: ClickCounts) -> IntArray:
+    """Documents that were never shown, in a log in which pages of a query never vary; with a warning.
+
+    Of simulated clicks it is known which documents cannot be shown.
     """
-
-    low: FloatArray
-    high: FloatArray
-    sessions: FloatArray
-    query_of_docs: Any
-
-    @classmethod
-    def of(cls, clicks: ClickCounts) -> _Table:
-        assert clicks.propensities is not None
-        named = clicks.policies is not None and clicks.policy_sessions is not None
-        n = len(clicks.policy_names) if named else 1
-        place = clicks.docs if clicks.policies is None or n == 1 else clicks.docs * n + clicks.policies
-        low, high = np.full(clicks.n_docs * n, np.inf), np.full(clicks.n_docs * n, -np.inf)
-        np.minimum.at(low, place, clicks.propensities)
-        np.maximum.at(high, place, clicks.propensities)
-        unknown = low > high
-        low[unknown] = high[unknown] = np.nan
-        sessions = clicks.policy_sessions if named else clicks.sessions[None]
-        owner = query_of_rows(clicks.offsets)
-        return cls(low.reshape(-1, n), high.reshape(-1, n), np.asarray(sessions, np.float64), owner)
-
-    def contradicted(self) -> BoolArray:
-        """Where a document has several propensities under one policy."""
-        with np.errstate(invalid="ignore"):
-            return np.asarray(self.high > self.low * (1.0 + SAME))
-
-    def shares(self) -> FloatArray:
-        """Of the sessions of each document's query, those of each policy, (n_docs, n_policies)."""
-        total = np.maximum(self.sessions.sum(axis=0), 1.0)
-        shares: FloatArray = (self.sessions / total).T[self.query_of_docs]
-        return shares
-
-    def single(self) -> FloatArray:
-        """The propensity of each document, where each query has one policy; nan of those never shown."""
-        return np.asarray(np.fmax.reduce(self.high, axis=1))
-
-    def mean(self) -> FloatArray:
-        """The mean over sessions; nan where a policy that answered the query never showed the document."""
-        shares = self.shares()
-        found = np.where(shares > 0.0, shares * self.high, 0.0).sum(axis=1)
-        return np.asarray(np.where(shares.sum(axis=1) > 0.0, np.minimum(found, 1.0), np.nan))
+    again = np.maximum(clicks.sessions - 1, 0)
+    if clicks.unexaminable is not None or again.sum() < _AGAIN:
+        return np.empty(0, np.int64)
+    shown = clicks.by_document(clicks.impressions)
+    asked = np.repeat(clicks.sessions, np.diff(clicks.offsets))
+    varied = np.logical_or.reduceat((shown > 0.0) & (shown < asked), clicks.offsets[:-1])
+    unshown = _asked(clicks, shown == 0.0)
+    if again[varied].sum() > _VARIED * again.sum() or len(unshown) <= UNSHOWN * clicks.n_docs:
+        return np.empty(0, np.int64)
+    warnings.warn(
+        f"propensities: pages of one query showed the same documents in all of {again.sum():,} repeated sessions, so "
+        f"the policy seems to have no randomness: {len(unshown):,} of {clicks.n_docs:,} candidates were never shown, "
+        "and no click can speak for them (eq:awarecond)",
+        CoverageWarning,
+        stacklevel=5,
+    )
+    return unshown
 
 
-def _warn_of_excess(clicks: ClickCounts, table: _Table, curve: Examination | None) -> None:
-    """Warn if propensities of a query sum to more than a page holds, as those of one policy cannot."""
+def _warn_of_excess(clicks: ClickCounts, table: LoggedTable, curve: Examination | None, queries: BoolArray) -> None:
+    """Warn if propensities of one of these queries sum to more than a page holds, as those of one policy cannot."""
     deepest = int(clicks.ranks.max(initial=1))
     theta = np.ones(deepest) if curve is None else curve.curve(deepest)
     room = np.cumsum(theta)[np.minimum(np.diff(clicks.offsets), deepest) - 1]
     held = np.add.reduceat(np.nan_to_num(table.high), clicks.offsets[:-1], axis=0)
     # a curve that was estimated is not quite that of the propensities
     most = room[:, None] * (1.0 + (SAME if curve is None else MOST_APART))
-    over = int(np.count_nonzero((held > most).any(axis=1)))
+    over = int(np.count_nonzero((held > most).any(axis=1) & queries))
     if over:
         warnings.warn(
             f"propensities: those of {over:,} of {np.count_nonzero(clicks.sessions):,} queries sum to more than one "
@@ -225,7 +215,9 @@ def _warn_of_excess(clicks: ClickCounts, table: _Table, curve: Examination | Non
         )
 
 
-def _combined(clicks: ClickCounts, table: _Table, mixed: BoolArray, values: FloatArray, source: str) -> Propensities:
+def _combined(
+    clicks: ClickCounts, table: LoggedTable, mixed: BoolArray, values: FloatArray, source: str
+) -> Propensities:
     """Of queries with several policies the combined propensities, of others those that were logged."""
     assert clicks.propensities is not None
     by_document = np.where(mixed, values, table.single())
@@ -241,7 +233,7 @@ def _hidden(clicks: ClickCounts, by_document: FloatArray) -> FloatArray:
     return by_document
 
 
-def _warn_if_apart(clicks: ClickCounts, table: _Table, curve: Examination) -> None:
+def _warn_if_apart(clicks: ClickCounts, table: LoggedTable, curve: Examination) -> None:
     """Warn if the curve is not that of the propensities, by documents that had to be shown: others were by luck."""
     n = table.high.shape[1]
     place = clicks.docs if clicks.policies is None or n == 1 else clicks.docs * n + clicks.policies
@@ -251,10 +243,10 @@ def _warn_if_apart(clicks: ClickCounts, table: _Table, curve: Examination) -> No
     warn_if_apart(float(times.reshape(expected.shape)[sure].sum()), float(expected[sure].sum()))
 
 
-def _warn_of_unshown(clicks: ClickCounts, mixed: BoolArray) -> float:
-    """The share of the candidates that were on no page, and a warning where it matters."""
-    unseen = int(np.count_nonzero(mixed & (clicks.by_document(clicks.impressions) == 0.0)))
-    candidates = int(np.count_nonzero(mixed))
+def _warn_of_unshown(clicks: ClickCounts, mixed: BoolArray) -> IntArray:
+    """The candidates that were on no page, with a warning where they matter."""
+    missing = np.flatnonzero(mixed & (clicks.by_document(clicks.impressions) == 0.0))
+    unseen, candidates = len(missing), int(np.count_nonzero(mixed))
     if unseen > UNSHOWN * candidates:
         warnings.warn(
             f"propensities: several policies in one log, so how often documents were shown is taken for their "
@@ -264,20 +256,21 @@ def _warn_of_unshown(clicks: ClickCounts, mixed: BoolArray) -> float:
             CoverageWarning,
             stacklevel=5,
         )
-    return unseen / max(candidates, 1)
+    return missing
 
 
-def _refusal(clicks: ClickCounts, table: _Table, several: BoolArray, unknown: BoolArray) -> str:
+def _refusal(clicks: ClickCounts, table: LoggedTable, several: BoolArray, unknown: BoolArray) -> str:
     """Why the propensities in the log cannot be used, and what to do about it."""
     names = [name for name, own in zip(clicks.policy_names, table.sessions, strict=False) if own[several].any()]
     contradicted = table.contradicted()
-    sound = [name for i, name in enumerate(clicks.policy_names) if not contradicted[:, i].any()]
+    shown = np.count_nonzero(~np.isnan(table.high), axis=0)
+    sound = [i for i in range(len(clicks.policy_names)) if not contradicted[:, i].any()]
+    best = clicks.policy_names[max(sound, key=lambda i: shown[i])] if sound else ""  # that with the widest coverage
     if contradicted.any():
         doc, policy = np.argwhere(contradicted)[0]
-        query = int(table.query_of_docs[doc])
         under = f"under {clicks.policy_names[policy]!r}" if clicks.policy_names else "without a name of the policy"
         why = (
-            f"document {doc - clicks.offsets[query]} of query {query} was logged with propensities "
+            f"{document_name(clicks, int(doc))} was logged with propensities "
             f"{table.low[doc, policy]:.4g} and {table.high[doc, policy]:.4g} {under}, so the log holds several policies"
         )
         remedy = "give each policy a name of its own in the column policy and specify them all"
@@ -287,7 +280,7 @@ def _refusal(clicks: ClickCounts, table: _Table, several: BoolArray, unknown: Bo
         why = f"the log holds several policies ({', '.join(map(repr, names))}), and {number} an unknown propensity "
         why += "under one that never showed them"
         remedy = "specify every policy"
-    only = f", or use the sessions of some policies only (--only-policy {sound[-1]}, only_policies=)" if sound else ""
+    only = f", or use the sessions of some policies only (--only-policy {best}, only_policies=)" if sound else ""
     return (
         f"propensities: {why}; dividing each click by its own would be biased: {remedy} (--policy NAME=..., "
         f"rho=policies.several_policies(...)), give the examination curve (--examination, exam=){only}"

@@ -32,8 +32,7 @@ class WeighedClicks:
         offsets: of the data.
         sessions: of each query.
         cells: the clicked ones; doubly robust, those shown.
-        pages: whole pages; None if they were not kept, or a document was logged with several propensities.
-        pages_kept: whether the log holds pages at all.
+        pages: whole pages; None if they were not kept.
         rho: the propensity of each document; None if only those of clicks are known.
         relevance: what the model says of each document; None if there is none (ips).
         unseen: the documents known to have no chance to be examined.
@@ -41,14 +40,14 @@ class WeighedClicks:
         effective_sample_size: Kish's, of the weights of the clicks.
         largest_share: of the sum of the weights, the largest that one click holds.
         threads: how many to use.
-        unshown: of the candidates whose propensity is realised exposure, the share that was on no page.
+        missing: the documents that no click can speak for; with a model it speaks for them.
+        source: where the propensities come from, see `Propensities`.
     """
 
     offsets: IntArray
     sessions: IntArray
     cells: Cells
     pages: Pages | None
-    pages_kept: bool
     rho: FloatArray | None
     relevance: FloatArray | None
     unseen: IntArray
@@ -56,7 +55,8 @@ class WeighedClicks:
     effective_sample_size: float
     largest_share: float
     threads: int | None
-    unshown: float = 0.0
+    missing: IntArray
+    source: str
 
     @property
     def method(self) -> str:
@@ -115,7 +115,6 @@ def weigh_clicks(
         sessions=counts.sessions,
         cells=cells,
         pages=_weighed_pages(counts, cells, model),
-        pages_kept=counts.displays is not None,
         rho=given,
         relevance=None if model is None else model.relevance,
         unseen=np.flatnonzero(chances < SMALLEST),
@@ -123,7 +122,8 @@ def weigh_clicks(
         effective_sample_size=effective,
         largest_share=largest,
         threads=threads,
-        unshown=found.unshown,
+        missing=found.missing if model is None else np.empty(0, np.int64),
+        source=found.source,
     )
 
 
@@ -174,12 +174,12 @@ def concentration(numbers: ArrayLike, weights: ArrayLike) -> tuple[float, float]
 
 
 def _weighed_pages(counts: ClickCounts, cells: Cells, model: Foreseen | None) -> Pages | None:
-    """The pages that were kept, where each document has one propensity: a page does not say which was logged for it."""
+    """The pages that were kept; each document has one propensity, but for rounding."""
     pages = counts.displays
+    if pages is None:
+        return None
     inverse = np.zeros(counts.n_docs)
     inverse[cells.docs] = cells.inverse
-    if pages is None or (inverse[cells.docs] != cells.inverse).any():
-        return None
     sums = pages.clicks.astype(np.float64)
     if model is not None:
         sums -= np.repeat(pages.sessions, np.diff(pages.offsets)) * model.chances(pages.docs, pages.ranks())

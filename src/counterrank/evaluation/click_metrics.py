@@ -23,6 +23,8 @@ from counterrank.evaluation.intervals import Asked
 from counterrank.evaluation.judgement import Estimate, flagged, judge
 from counterrank.evaluation.metrics import higher_is_better, metric_names
 
+MOST_MISSING = 0.05  # of a difference, on documents that no click can speak for, up to which a verdict is given
+
 
 def estimate(
     scores: Any,
@@ -86,7 +88,9 @@ def estimate(
         relevance: for "dr", R = P(click | examined) of each document, from 0 to 1: an array, or what `fit_relevance`
             gives. Clicks on a query must not have told its own R, else the estimate is biased. None to fit it here by
             `fit_relevance`, which sees to that.
-        exam: for "dr", P(examined | rank), the curve that rho was made with; None for what simulated clicks remember.
+        exam: for "dr" and for logs of several policies, P(examined | rank), the curve that rho was made with; None for
+            what simulated clicks remember.
+        in_sample: whether clicks that the ranker was trained on, or stopped by, are in order; the result then says so.
 
     Returns:
         an `Estimate` for each metric. An `IntervalWarning` says which intervals lie outside the range where they were
@@ -221,7 +225,8 @@ def verdict(
 
     The interval is that of the gain: per session (`ips`) for DCG and precision; self-normalised for ARP, where the gain
     is minus the difference. A margin above 0 asks for a gain of at least so much, one below 0 for no loss of more
-    (non-inferiority). Without an interval it is undecided.
+    (non-inferiority). Without an interval it is undecided, and so it is where more than 5 % of the difference is on
+    documents that no click can speak for, since they were never shown or cannot be (`Estimate.missing`).
 
     Arguments:
         difference: of one metric, from `compare`.
@@ -247,14 +252,17 @@ def verdict(
     kind, sign = ("per session", 1.0) if higher else ("self-normalised", -1.0)
     lower, upper = (None, None) if interval is None else sorted(sign * bound + 0.0 for bound in interval)
     decision = "undecided"
-    if lower is not None and upper is not None and not lower <= 0.0 <= upper:
+    blind = difference.missing > MOST_MISSING
+    if lower is not None and upper is not None and not lower <= 0.0 <= upper and not blind:
         decision = "better" if lower > 0.0 else "worse"
     about = {"queries": "queries like these", "these-queries": "these queries"}[difference.target]
     gap = _difference_in_words(difference, value, interval, sign * limit)
     lead = _decision_in_words(decision, lower, upper, limit, names)
+    if blind:
+        lead += f" ({100.0 * difference.missing:.2g} % of the difference is on documents that no click can speak for)"
     return Verdict(
         decision=decision,
-        passes=lower is not None and lower > limit,
+        passes=lower is not None and lower > limit and not blind,
         metric=difference.metric,
         estimate=None if value is None else sign * value + 0.0,
         lower=lower,

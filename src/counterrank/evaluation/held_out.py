@@ -10,14 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts
-from counterrank.clicks.origin import Origin, shared_sessions
+from counterrank.clicks.origin import FEW_SHARED, Origin, shared_sessions, too_few_to_tell
 from counterrank.common.errors import CounterrankError, printable
 from counterrank.common.hash_sample import HashSample
 from counterrank.data import RankingData
 from counterrank.data.identity import query_keys
-
-# A few sessions that two logs share change nothing; they are told, not refused.
-_FEW = 0.01
 
 
 class InSampleWarning(UserWarning):
@@ -60,8 +57,9 @@ def check_held_out(
     for name, provenance in told:
         about = printable(str(getattr(rankers[name], "label", name)))
         used = provenance["clicks"]
-        share = shared_sessions(origin, Origin.from_description(used)) if isinstance(used, dict) else 0.0
-        if share >= _FEW:
+        earlier = Origin.from_description(used) if isinstance(used, dict) else Origin()
+        share = shared_sessions(origin, earlier)
+        if share >= FEW_SHARED:
             if not in_sample:
                 raise CounterrankError(
                     f"clicks: {about} was trained on or stopped by {share:.0%} of these sessions, so this would be an "
@@ -72,11 +70,11 @@ def check_held_out(
         if share:
             text = f"{about} was trained on or stopped by {share:.2%} of these sessions"
             warnings.warn(f"{text}; the others are held out", InSampleWarning, stacklevel=3)
-        _warn_of_queries(about, asked, provenance, target)
+        _warn_of_queries(about, asked, provenance, target, too_few_to_tell(origin, earlier))
     return found
 
 
-def _warn_of_queries(name: str, asked: HashSample, provenance: Mapping[str, Any], target: str) -> None:
+def _warn_of_queries(name: str, asked: HashSample, provenance: Mapping[str, Any], target: str, too_few: bool) -> None:
     """Warn of queries that were trained on, where that matters."""
     parts = [provenance[part] for part in ("data", "validation") if provenance[part] is not None]
     share = sum(asked.share_in(HashSample.from_description(part["query_keys"])) for part in parts)
@@ -85,6 +83,9 @@ def _warn_of_queries(name: str, asked: HashSample, provenance: Mapping[str, Any]
     if isinstance(provenance["clicks"], str):
         text = f"{name} was trained on {min(share, 1.0):.0%} of these queries, and does not say on which clicks"
         warnings.warn(f"{text}; are these held out?", InSampleWarning, stacklevel=4)
+    elif too_few:
+        text = f"{name} was trained on {min(share, 1.0):.0%} of these queries, and these sessions are too few to tell"
+        warnings.warn(f"{text} whether it was trained on them", InSampleWarning, stacklevel=4)
     elif target == "queries":
         text = (
             f"{name} was trained on or stopped by {min(share, 1.0):.0%} of these queries, with other clicks: the result"

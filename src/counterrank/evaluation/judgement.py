@@ -55,6 +55,8 @@ class Estimate:
         doubts: why the intervals may not hold that often; empty inside the range where they were shown to.
         method: "ips", or "dr" where omega is doubly robust; `ips` is then the doubly robust value per session.
         in_sample: whether the ranker was trained on these clicks, or stopped by them.
+        propensities: where they come from: "given", "logged", or of several policies "mean" or "realised".
+        missing: the share of the metric, by sum(sessions * |lambda|), of documents that no click can speak for.
         is_difference: whether it is the difference of two rankings, from `compare`.
     """
 
@@ -73,6 +75,8 @@ class Estimate:
     doubts: tuple[str, ...]
     method: str = "ips"
     in_sample: bool = False
+    propensities: str = "given"
+    missing: float = 0.0
     is_difference: bool = False
 
     @property
@@ -111,7 +115,9 @@ def judge(weighed: WeighedClicks, values: FloatArray, names: Sequence[str], aske
         for m, own in enumerate(_doubts(weighed, values, names, asked, kind, below, centre)):
             doubts[m] += [doubt for doubt in own if _has(kind, names[m]) and doubt not in doubts[m]]
     _warn(names, asked, doubts)
-    return [_collected(weighed, name, m, asked, ratios, doubts[m]) for m, name in enumerate(names)]
+    missing = missing_shares(weighed, values)
+    found_all = [_collected(weighed, name, m, asked, ratios, doubts[m]) for m, name in enumerate(names)]
+    return [replace(each, missing=float(missing[m])) for m, each in enumerate(found_all)]
 
 
 def flagged(estimates: Sequence[Estimate], in_sample: bool) -> list[Estimate]:
@@ -145,6 +151,7 @@ def _collected(
         n_clicks=int(weighed.cells.clicks.sum()),
         doubts=tuple(doubts),
         method=weighed.method,
+        propensities=weighed.source,
     )
 
 
@@ -168,9 +175,13 @@ def _doubts(
     few_for_arp = asked.target == "queries" and FEWEST_QUERIES <= n_queries < FEWEST_QUERIES_OF_ARP
     pages = _page_doubts(weighed, values, asked, word, centres)
     unseen = _predicted_shares(weighed, values, centres)
+    missing = missing_shares(weighed, values)
     found = []
     for m, name in enumerate(names):
         own = common + pages[m]
+        if missing[m] > UNSHOWN:
+            cause = "documents that were never shown, or cannot be"
+            own.append(f"{word} misses {100 * missing[m]:.2g} % of what it is made of: {cause}")
         if unseen[m] > MOST_PREDICTED:
             share = f"to {100 * unseen[m]:.2g} % for documents with a propensity of 0, which no click can correct"
             own.append(f"{word} is predicted {share}, expected at most {100 * MOST_PREDICTED:g} %")
@@ -186,14 +197,6 @@ def _doubts(
 
 def _doubts_of_all(weighed: WeighedClicks, asked: Asked) -> list[str]:
     """What speaks against every interval."""
-    unshown = []
-    if weighed.unshown > UNSHOWN:
-        unshown = [f"{weighed.unshown:.1%} of the candidates of several policies were on no page and are missing"]
-    return unshown + _doubts_of_size(weighed, asked)
-
-
-def _doubts_of_size(weighed: WeighedClicks, asked: Asked) -> list[str]:
-    """Whether there are enough queries, or sessions of each, for every interval."""
     n_queries = int(np.count_nonzero(weighed.sessions))
     if asked.target == "queries":
         if n_queries < FEWEST_QUERIES:
@@ -222,8 +225,6 @@ def _page_doubts(
         few = f"{word} hangs on queries with few sessions,"
         return [[f"{few} {by:.2g} {text}"] if by < LEAST_FREEDOM else [] for by in freedom]
     cure = "keep pages with displays=True"
-    if weighed.pages_kept:
-        cure = "pass rho, since some documents were logged with several propensities"
     factors = worst_factor(weighed, values, centres)
     text = f"times too narrow, or too wide, since counts do not tell what was shown together; {cure}"
     return [[f"{word} may be up to {by:.1f} {text}"] if by > MOST_TOO_NARROW else [] for by in factors.tolist()]
@@ -256,6 +257,16 @@ def _predicted_shares(weighed: WeighedClicks, values: FloatArray, centres: Float
     total = np.array([weights @ np.abs(column - centre) for column, centre in zip(values.T, centres, strict=True)])
     part = weights[unseen] @ np.abs(values[unseen] - centres)
     return np.asarray(np.divide(part, total, out=np.zeros(len(centres)), where=total > 0.0))
+
+
+def missing_shares(weighed: WeighedClicks, values: FloatArray) -> FloatArray:
+    """For each column, of sum(sessions * |lambda|) the share of documents that no click can speak for."""
+    if not len(weighed.missing):
+        return np.zeros(values.shape[1])
+    sessions, sizes = np.repeat(weighed.sessions, np.diff(weighed.offsets)), np.abs(values)
+    total = np.asarray(sessions @ sizes, np.float64)
+    part = sessions[weighed.missing] @ sizes[weighed.missing]
+    return np.asarray(np.divide(part, total, out=np.zeros(len(total)), where=total > 0.0))
 
 
 def _warn(names: Sequence[str], asked: Asked, doubts: list[list[str]]) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from counterrank.training.ranker import Ranker
 
 WEIGHTS_GIVEN = "weights given"
-_SAMPLE = 1024  # hashes of queries, and of sessions, that a ranker keeps
+_QUERIES, _SESSIONS = 4096, 16384  # of which a ranker keeps hashes
 
 
 def provenance(
@@ -59,7 +59,7 @@ def describe_data(data: RankingData) -> dict[str, Any]:
         "identity": identity(data),
         "queries": data.n_queries,
         "documents": data.n_docs,
-        "query_keys": HashSample.of(query_keys(data)).reduced(_SAMPLE).describe(),
+        "query_keys": HashSample.of(query_keys(data)).reduced(_QUERIES).describe(),
     }
 
 
@@ -70,12 +70,12 @@ def describe_clicks(clicks: Sequence[ClickCounts]) -> dict[str, Any]:
         "sessions": sum(counts.n_sessions for counts in clicks),
         "clicks": sum(counts.n_clicks for counts in clicks),
         "policies": list(policies),
-        **join_origins([counts.where_from() for counts in clicks]).reduced(_SAMPLE).describe(),
+        **join_origins([counts.where_from() for counts in clicks]).reduced(_SESSIONS).describe(),
     }
 
 
-def check_clicks(clicks: Any) -> list[ClickCounts] | None:
-    """The clicks that weights come from: one `ClickCounts` or several.
+def check_clicks(clicks: Any, parts: Sequence[RankingData] | None = None) -> list[ClickCounts] | None:
+    """The clicks that weights come from: one `ClickCounts` or several, each of one of these parts of the data.
 
     >>> check_clicks(None) is None
     True
@@ -85,4 +85,11 @@ def check_clicks(clicks: Any) -> list[ClickCounts] | None:
     given = clicks if isinstance(clicks, list | tuple) else [clicks]
     if not given:
         raise CounterrankError("clicks: an empty list; expected the ClickCounts that the weights come from, or None")
-    return [check_counts(each) for each in given]
+    counts = [check_counts(each) for each in given]
+    known = None if parts is None else {identity(part) for part in parts}
+    for i, each in enumerate(counts):
+        if known is not None and each.identity not in known:
+            raise CounterrankError(
+                f"clicks: number {i} is of other data; expected the clicks that the weights come from"
+            )
+    return counts

@@ -140,7 +140,7 @@ class Ranker:
 
         Data in which no feature varies within any query is an error, whatever the model.
         """
-        settings, used = self._settings(), check_clicks(clicks)
+        settings, is_matrix = self._settings(), not isinstance(data, RankingData)
         loss = self._named_loss()
         if not isinstance(data, RankingData):
             data, validation = plain_data(data, validation, qid, group)
@@ -157,6 +157,8 @@ class Ranker:
             self.metric or loss.metric(self.k),
             settings,
         )
+        parts = [data] if task.validation is None else [data, task.validation[0]]
+        used = check_clicks(clicks, None if is_matrix else parts)
         rank_values(task.metric, 1)  # complains of an unknown metric, also where nothing is watched
         constant = check_varying(data, settings.threads)
         learned = learn(task, self.model)
@@ -170,7 +172,7 @@ class Ranker:
         self.n_features_ = data.n_features
         self.constant_features_: IntArray | None = constant
         self._importances = None if learned.importances is None else shares(learned.importances)
-        self.provenance_ = provenance(self, data, None if task.validation is None else task.validation[0], used)
+        self.provenance_ = provenance(self, data, parts[1] if len(parts) > 1 else None, used)
         return self
 
     def predict(

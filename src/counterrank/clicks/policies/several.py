@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.policies.base import as_policy
 from counterrank.clicks.policies.exact import exact_propensity
 from counterrank.common.checks import FloatArray, check_vector
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, printable
+from counterrank.data.ids import query_of, query_of_rows
+
+# propensities of one document that differ by more come from different policies; float32 keeps seven digits
+SAME = 1e-4
+
+BoolArray = NDArray[np.bool_]
 
 
 def several_policies(
@@ -77,6 +83,7 @@ def check_policies(clicks: ClickCounts, policies: Any) -> dict[str, tuple[Any, F
         )
     if not isinstance(policies, Mapping):
         raise CounterrankError(f"policies: {type(policies).__name__}; expected {{name: (policy, scores)}}")
+    refuse_contradictions(clicks)
     in_log = ", ".join(map(repr, clicks.policy_names))
     for name in clicks.policy_names:
         if name not in policies:
@@ -90,6 +97,91 @@ def check_policies(clicks: ClickCounts, policies: Any) -> dict[str, tuple[Any, F
             raise CounterrankError(f"policies[{name!r}]: {pair!r:.60}; expected a pair (policy, scores)")
         found[name] = as_policy(pair[0]), check_vector(pair[1], clicks.n_docs, f"scores of policy {name!r}")
     return found
+
+
+class LoggedTable(NamedTuple):
+    """The propensities of each document under each policy.
+
+    Attributes:
+        low, high: the smallest and largest that were logged, (n_docs, n_policies); nan where it was never shown.
+        sessions: of each query under each policy, (n_policies, n_queries).
+        query_of_docs: the query of each document.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    sessions: FloatArray
+    query_of_docs: Any
+
+    @classmethod
+    def of(cls, clicks: ClickCounts) -> LoggedTable:
+        """The propensities of a log that has some."""
+        assert clicks.propensities is not None
+        named = clicks.policies is not None and clicks.policy_sessions is not None
+        n = len(clicks.policy_names) if named else 1
+        place = clicks.docs if clicks.policies is None or n == 1 else clicks.docs * n + clicks.policies
+        low, high = np.full(clicks.n_docs * n, np.inf), np.full(clicks.n_docs * n, -np.inf)
+        np.minimum.at(low, place, clicks.propensities)
+        np.maximum.at(high, place, clicks.propensities)
+        unknown = low > high
+        low[unknown] = high[unknown] = np.nan
+        sessions = clicks.policy_sessions if named else clicks.sessions[None]
+        owner = query_of_rows(clicks.offsets)
+        return cls(low.reshape(-1, n), high.reshape(-1, n), np.asarray(sessions, np.float64), owner)
+
+    def contradicted(self) -> BoolArray:
+        """Where a document has several propensities under one policy."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.high > self.low * (1.0 + SAME))
+
+    def shares(self) -> FloatArray:
+        """Of the sessions of each document's query, those of each policy, (n_docs, n_policies)."""
+        total = np.maximum(self.sessions.sum(axis=0), 1.0)
+        shares: FloatArray = (self.sessions / total).T[self.query_of_docs]
+        return shares
+
+    def single(self) -> FloatArray:
+        """The propensity of each document, where each query has one policy; nan of those never shown."""
+        return np.asarray(np.fmax.reduce(self.high, axis=1))
+
+    def mean(self) -> FloatArray:
+        """The mean over sessions; nan where a policy that answered the query never showed the document."""
+        shares = self.shares()
+        found = np.where(shares > 0.0, shares * self.high, 0.0).sum(axis=1)
+        return np.asarray(np.where(shares.sum(axis=1) > 0.0, np.minimum(found, 1.0), np.nan))
+
+
+def refuse_contradictions(clicks: ClickCounts) -> None:
+    """An error where one policy is said to have made pages that several made, by the propensities in the log.
+
+    >>> one = np.array([1])
+    >>> refuse_contradictions(ClickCounts("", np.array([0, 1]), one, np.array([0]), one, one, one))
+    """
+    if clicks.propensities is None:
+        return
+    found = LoggedTable.of(clicks)
+    contradicted = np.argwhere(found.contradicted())
+    if len(contradicted):
+        doc, policy = contradicted[0]
+        under = f" under {clicks.policy_names[policy]!r}" if clicks.policy_names else ""
+        raise CounterrankError(
+            f"clicks: {document_name(clicks, int(doc))} was logged with propensities {found.low[doc, policy]:.4g} and "
+            f"{found.high[doc, policy]:.4g}{under}, so these are pages of several policies and not of one; expected a "
+            "name for each in the column policy"
+        )
+
+
+def document_name(clicks: ClickCounts, row: int) -> str:
+    """A document in words, by ids where they are known, else by places from 0.
+
+    >>> one = np.array([1])
+    >>> document_name(ClickCounts("", np.array([0, 1]), one, np.array([0]), one, one, one), 0)
+    'document 0 of query 0'
+    """
+    query = int(query_of(row, clicks.offsets))
+    if clicks.doc_ids is None or clicks.query_ids is None:
+        return f"document {row - clicks.offsets[query]} of query {query}"
+    return f"document {printable(str(clicks.doc_ids[row]))} of query {printable(str(clicks.query_ids[query]))}"
 
 
 def check_candidates(clicks: ClickCounts) -> None:

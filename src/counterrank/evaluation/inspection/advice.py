@@ -18,6 +18,12 @@ def advise(found: Inspection) -> tuple[str, ...]:
 def _propensities(found: Inspection) -> str:
     if found.weights is not None:
         return ""
+    if found.known.refused is not None:
+        return (
+            "Specify every policy of the log (--policy NAME=..., with --logger), give the examination curve "
+            "(--examination), or use the sessions of a policy that may show every candidate (--only-policy). Log each "
+            "policy under a name of its own."
+        )
     text = (
         "Log a propensity with each document that is shown (policy.display gives it), or name what made the pages: "
         "--policy, --logger and --examination."

@@ -9,8 +9,9 @@ import numpy as np
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.clicks.policies.base import propensity_of
+from counterrank.clicks.policies.several import SAME
 from counterrank.common.checks import FloatArray, IntArray
-from counterrank.estimators.logged import SAME, logged_range
+from counterrank.estimators.logged import logged_range
 from counterrank.evaluation.inspection.coverage import rank_bins, ranks_of
 from counterrank.evaluation.inspection.proportions import bernstein
 from counterrank.evaluation.inspection.ranks import Seen
