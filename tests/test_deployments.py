@@ -99,7 +99,7 @@ def test_counts_that_left_documents_out_are_not_aligned(tmp_path):
     """The catalogue was refreshed after the log: its new documents would come back as never shown."""
     logs = write_parts(tmp_path / "logs")
     fewer = make_data([7, 3, 1, 0, 4, 2, 9], lambda q: range(7 + q))
-    with pytest.warns(UserWarning, match="documents that are not"):
+    with pytest.warns(UserWarning, match="a document that is not among the candidates"):
         counts = cr.read_log(logs / "v2.parquet", fewer)
     assert counts.unknown_impressions > 0
     with pytest.raises(CounterrankError, match=r"leave out [\d,]+ impressions .*count the log again"):

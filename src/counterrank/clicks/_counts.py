@@ -12,7 +12,14 @@ import numpy as np
 
 from counterrank.clicks._cells import merge_cells
 from counterrank.clicks.displays import Displays, join_pages, merge_pages, take_pages
-from counterrank.clicks.origin import FEW_SHARED, Origin, content_sources, join_origins, shared_sessions
+from counterrank.clicks.origin import (
+    FEW_SHARED,
+    FEWEST_SESSIONS,
+    Origin,
+    content_sources,
+    join_origins,
+    shared_sessions,
+)
 from counterrank.common.checks import IntArray
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
@@ -30,7 +37,7 @@ def concat(parts: Sequence[ClickCounts]) -> ClickCounts:
     for i, origin in enumerate(origins[1:], 1):
         before = join_origins(origins[:i])
         share = shared_sessions(origin, before, by_content=False)
-        if share >= FEW_SHARED:
+        if share >= FEW_SHARED and parts[i].n_sessions >= FEWEST_SESSIONS:
             raise CounterrankError(
                 f"clicks {i}: {share:.0%} of its sessions are in the others too and would be counted twice; expected "
                 "logs without common sessions"

@@ -20,7 +20,7 @@ SAMPLE_SIZE = 16384  # sessions of each source that counts keep the hashes of
 FEW_SHARED = 0.01  # share of common sessions up to which two logs are told apart, with a warning
 _MOSTLY = 0.9  # of sessions with equal ids, those whose pages are equal if they are the same sessions
 _FEWEST_COMPARED = 5  # sessions in a sample from which on it tells whether a log is among another's
-_FEWEST = 100  # sessions of a source that are known again by their counts alone
+FEWEST_SESSIONS = 100  # by which logs are known again
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +193,7 @@ def shared_sessions(clicks: Origin, earlier: Origin, by_content: bool = True) ->
 
 def _shared(own: Source, other: Source, by_content: bool) -> float:
     """The share of the sessions of one source that the other has too."""
-    if by_content and own.content == other.content and own.sessions >= _FEWEST:
+    if by_content and own.content == other.content and own.sessions >= FEWEST_SESSIONS:
         return 1.0
     if own.sample is None or other.sample is None:
         return 0.0
