@@ -83,6 +83,70 @@ def test_it_is_saved_and_loaded(tmp_path):
         evaluation.estimate(old, FOLD.train, TRAIN)  # nothing is known, so nothing can be refused
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda found: found.pop("data"),
+        lambda found: found["data"].pop("query_keys"),
+        lambda found: found["data"]["query_keys"].update(hashes="?"),
+        lambda found: found["clicks"]["sources"][0].pop("content"),
+        lambda found: found["clicks"].update(sources=7),
+        lambda found: found.update(clicks="elsewhere"),
+    ],
+)
+def test_a_damaged_provenance_is_told(tmp_path, damage):
+    RANKER.save(tmp_path / "ranker")
+    content = json.loads((tmp_path / "ranker" / "model.json").read_text())
+    damage(content["provenance"])
+    (tmp_path / "ranker" / "model.json").write_text(json.dumps(content))
+    with pytest.raises(CounterrankError, match=r"model.json lacks or misuses .*; the file is damaged"):
+        cr.Ranker.load(tmp_path / "ranker")
+
+
+def test_clicks_of_other_data_are_refused():
+    weights = estimators.policy_aware(TRAIN)
+    with pytest.raises(CounterrankError, match="clicks: number 1 is of other data"):
+        cr.Ranker(max_epochs=1, learning_rate=1.0).fit(FOLD.train, weights, clicks=[TRAIN, TEST])
+
+
+def test_numbers_and_their_texts_are_one_id():
+    data = cr.make_ranking_data("mslr", 5, seed=3)
+    texts = cr.RankingData(
+        data.features, data.offsets, query_ids=data.query_ids.astype(str), doc_ids=data.doc_ids.astype(str)
+    )
+    assert query_keys(texts).tolist() == query_keys(data).tolist()
+
+
+def test_few_sessions_of_a_large_log(tmp_path):
+    """200 of 60,000 sessions: about 55 of them are in the sample, so that they are known again."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    data = FOLD.train
+    write_log(data, data.features[:, 0], POLICY, EXAM, tmp_path / "log.parquet", sessions=60_000, seed=1)
+    counts = cr.read_log(tmp_path / "log.parquet", data)
+    ranker = cr.Ranker(k=5, max_epochs=1, learning_rate=1.0)
+    ranker.fit(data, estimators.policy_aware(counts), clicks=counts)
+    pq.write_table(
+        pq.read_table(tmp_path / "log.parquet").filter(pc.field("session_id") < 200), tmp_path / "few.parquet"
+    )
+    with pytest.raises(CounterrankError, match="100% of these sessions"):
+        evaluation.estimate(ranker, data, cr.read_log(tmp_path / "few.parquet", data))
+
+
+def test_two_queries_and_session_numbers_that_begin_again(tmp_path):
+    relevant = np.add.reduceat(FOLD.train.labels >= 3, FOLD.train.offsets[:-1]) > 0
+    data = FOLD.train.subset(np.flatnonzero(relevant)[:2])
+    logs = []
+    for seed in (1, 2):
+        file = tmp_path / f"{seed}.parquet"
+        write_log(data, data.features[:, 0], ReplaceLast(5), EXAM, file, sessions=2000, seed=seed)
+        logs.append(cr.read_log(file, data))
+    ranker = cr.Ranker(k=5, max_epochs=1, learning_rate=1.0)
+    ranker.fit(data, estimators.policy_aware(logs[0]), clicks=logs[0])
+    quiet(evaluation.estimate, ranker, data, logs[1], target="these-queries")
+
+
 def test_only_weights():
     assert trained(clicks=None).provenance_["clicks"] == "weights given"
     ranker = cr.Ranker(max_epochs=1, learning_rate=1.0, seed=np.random.default_rng(0))

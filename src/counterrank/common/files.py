@@ -159,11 +159,11 @@ def check_folder(path: PathLike, marker: str, parts: Sequence[str] = ("*",)) -> 
     >>> check_folder(os.curdir, "model.json")
     Traceback (most recent call last):
     ...
-    counterrank.common.errors.CounterrankError: .: exists and is not a folder with model.json; it is left untouched
+    counterrank.common.errors.CounterrankError: .: exists and is not a folder with a model.json; it is left untouched
     """
     target = Path(path).resolve()
     if target.exists() and not (target / marker).is_file() and not is_empty_folder(target):
-        raise CounterrankError(f"{path}: exists and is not a folder with {marker}; it is left untouched")
+        raise CounterrankError(f"{path}: exists and is not a folder with a {marker}; it is left untouched")
     for inside in target.iterdir() if target.is_dir() else ():
         if inside.name != marker and not any(fnmatch(inside.name, part) for part in parts):
             raise CounterrankError(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.origin import join_origins
+from counterrank.clicks.origin import Origin, join_origins
 from counterrank.common.errors import CounterrankError
 from counterrank.common.hash_sample import HashSample
 from counterrank.common.version import installed_version
@@ -93,3 +93,21 @@ def check_clicks(clicks: Any, parts: Sequence[RankingData] | None = None) -> lis
                 f"clicks: number {i} is of other data; expected the clicks that the weights come from"
             )
     return counts
+
+
+def read_provenance(content: Any) -> dict[str, Any]:
+    """What a saved ranker says of its provenance, if it can be understood; {} of one that says nothing.
+
+    >>> read_provenance({})
+    {}
+    """
+    found = dict(content)
+    if found:
+        for name in ("data", "validation"):
+            if found[name] is not None:
+                HashSample.from_description(found[name]["query_keys"])
+        if isinstance(found["clicks"], dict):
+            Origin.from_description(found["clicks"])
+        elif found["clicks"] not in (None, WEIGHTS_GIVEN):
+            raise ValueError("clicks")
+    return found

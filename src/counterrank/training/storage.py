@@ -19,6 +19,7 @@ from counterrank.models.neural import NeuralModel
 from counterrank.models.scaling import NORMALIZE, Scaler
 from counterrank.models.trees import TreesModel
 from counterrank.training.kinds import KINDS, kind_of
+from counterrank.training.provenance import read_provenance
 
 if TYPE_CHECKING:
     from counterrank.training.ranker import Ranker
@@ -90,7 +91,7 @@ def load_ranker(path: PathLike, module: Any = None) -> Ranker:
         ranker.best_epoch_ = int(content["best_epoch"])
         ranker.constant_features_ = _columns(content.get("constant_features"), n_features, path)
         ranker.history_ = [dict(row) for row in list(content["history"])]
-        ranker.provenance_ = dict(content.get("provenance", {}))  # version 0.1 recorded none
+        ranker.provenance_ = read_provenance(content.get("provenance", {}))  # version 0.1 recorded none
     except (MissingExtraError, ModelError):
         raise
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:

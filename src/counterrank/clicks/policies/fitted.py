@@ -116,9 +116,10 @@ def fit_plackett_luce(
     check_all_candidates(counts)
     names = counts.active_policies
     if len(names) > 1:
-        raise CounterrankError(
-            f"clicks: of several policies ({', '.join(map(repr, names))}), to which one cannot be fitted; expected the "
-            f"pages of one (--only-policy {names[-1]}, clicks.only_policies([{names[-1]!r}]))"
+        warnings.warn(
+            f"clicks: of several policies ({', '.join(map(repr, names))}), to which one is fitted; its propensities may "
+            f"be wrong (--only-policy {names[-1]}, clicks.only_policies([{names[-1]!r}]) keeps the pages of one)",
+            stacklevel=2,
         )
     prior = _check_ridge(ridge)
     pages, short = _check_pages(counts, depth)
