@@ -117,8 +117,8 @@ def fit_plackett_luce(
     names = counts.active_policies
     if len(names) > 1:
         warnings.warn(
-            f"clicks: of several policies ({', '.join(map(repr, names))}), to which one is fitted; its propensities may "
-            f"be wrong (--only-policy {names[-1]}, clicks.only_policies([{names[-1]!r}]) keeps the pages of one)",
+            f"clicks: of several policies ({', '.join(map(repr, names))}), to which one is fitted; its propensities "
+            f"may be wrong (--only-policy {names[-1]}, clicks.only_policies([{names[-1]!r}]) keeps the pages of one)",
             stacklevel=2,
         )
     prior = _check_ridge(ridge)
