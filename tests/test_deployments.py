@@ -249,14 +249,14 @@ def test_a_sample_of_many_sessions_still_tells_how_many_are_shared(tmp_path):
     assert not too_few_to_tell(one, other)
 
 
-@pytest.mark.parametrize("name", ["{}", "s-{}", "0{}", "-{}"])
+@pytest.mark.parametrize("name", ["{}", "s-{}", "0{}", "-1{}"])
 def test_numbers_and_their_texts_are_one_session(tmp_path, name):
     """40,000 sessions, so that not all are in the sample; as numbers, if they are, and as texts in CSV."""
     write_log(OLD, scores_of(OLD), UniformInsert(2), THETA, tmp_path / "log.parquet", sessions=40_000, seed=3)
     table = pq.read_table(tmp_path / "log.parquet")
     ids = [name.format(i) for i in table["session_id"].to_pylist()]
     pa.csv.write_csv(table.set_column(0, "session_id", pa.array(ids)), tmp_path / "log.csv")
-    numbers = [int(i) for i in ids] if name in ("{}", "-{}") else ids
+    numbers = [int(i) for i in ids] if name in ("{}", "-1{}") else ids
     pq.write_table(table.set_column(0, "session_id", pa.array(numbers)), tmp_path / "log.parquet")
     one, other = (cr.read_log(tmp_path / f"log.{kind}", OLD).where_from() for kind in ("parquet", "csv"))
     assert shared_sessions(one, other, by_content=False) == 1.0
