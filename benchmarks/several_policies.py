@@ -49,9 +49,8 @@ def main() -> None:
     data, new = fold.test, best.predict(fold.test)
     clicked = np.where(data.labels >= 3, 1.0, 0.1)
     truth = float((clicked * (value(new, data) - value(old, data))).sum() / data.n_queries)
-    print(
-        f"{data.n_queries} queries, {given.sessions:,} sessions, {given.logs} logs; true difference {truth:.4f} a session"
-    )
+    size = f"{data.n_queries} queries, {given.sessions:,} sessions, {given.logs} logs"
+    print(f"{size}; true difference {truth:.4f} a session")
     print("| sessions under v2 | own propensity (biased) | every policy named | realised exposure | v2 only |")
     print("|---|---|---|---|---|")
     for share in (0.1, 0.3, 0.5, 0.7, 0.9):
