@@ -36,13 +36,17 @@ def ubi_rows(documents, click_actions=("click",), first_rank=1):
     typed = {session: (names - {None}) or {session} for session, names in typed.items()}
     impressions = [each for each in events if each["action_name"].lower() == "impression"]
     shown, seen = [], set()
+    keys = []
+    own = {}  # of impressions that are told again, the query that one of them tells
     for each in impressions:
         attributes = each["event_attributes"]
         rank = attributes["position"].get("ordinal")
-        key = (told(each.get("query_id")), told(attributes["object"].get("object_id")), told(rank))
+        keys.append((told(each.get("query_id")), told(attributes["object"].get("object_id")), told(rank)))
+        own[keys[-1]] = own.get(keys[-1]) or same_query(each.get("user_query"))
+    for key in keys:
         if None in key or key not in seen:
             seen.add(key)
-            for query in typed.get(key[0], {same_query(each.get("user_query"))}):
+            for query in typed.get(key[0], {own[key]}):
                 shown.append((key[0], query, key[1], key[2]))
     if not impressions:
         for each in queries:
