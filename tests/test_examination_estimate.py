@@ -350,3 +350,13 @@ def test_a_real_log():
     # good documents stand at rank 2, so that its click rate is nearly that of rank 1; examined it is far less
     assert rates[1] / rates[0] > 0.95
     assert pairs.intervals[1, 1] < 0.85
+
+
+def test_a_curve_far_above_1_is_warned_about(tmp_path):
+    file = tmp_path / "curve.json"
+    for values, warns in (([1, 2], True), ([1, 1.01, 0.5], False)):
+        file.write_text(json.dumps({"format": "counterrank-examination", "version": 1, "values": values}))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert examination.load(file).curve(2).max() == 1.0
+        assert [each.category for each in caught] == [ExaminationWarning] * warns

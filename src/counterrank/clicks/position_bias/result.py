@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,10 @@ import numpy as np
 
 from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, IntArray
-from counterrank.common.errors import DataError
+from counterrank.common.errors import DataError, ExaminationWarning
 from counterrank.common.files import PathLike, atomic_file, existing
 
+_MOST = 1.05  # chance may bring an estimate a little above 1, not further
 _FORMAT, _VERSION = "counterrank-examination", 1
 
 
@@ -91,4 +93,8 @@ def load_examination(path: PathLike) -> Examination:
     values = content.get("values")
     if not isinstance(values, list) or not all(type(value) in (int, float) and value >= 0.0 for value in values):
         raise DataError(f"{path}: values are not a list of numbers of at least 0; {expected}")
+    if max(values, default=0.0) > _MOST:
+        rank = int(np.argmax(values)) + 1
+        text = f"{path}: {values[rank - 1]:g} at rank {rank}, more than at rank 1, is taken for 1"
+        warnings.warn(f"{text}; is the estimate to be trusted?", ExaminationWarning, stacklevel=2)
     return Examination(np.clip(values, 0.0, 1.0))
