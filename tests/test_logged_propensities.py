@@ -118,10 +118,10 @@ def test_intervals_from_realised_exposure_are_doubted_where_documents_are_missin
         warnings.simplefilter("ignore")
         sparse = evaluation.estimate(SCORES, DATA, log, exam=THETA)["dcg@5"]
         full = evaluation.estimate(SCORES, DATA, unremembered(log_of(0.9, sessions=200)), exam=THETA)["dcg@5"]
-    assert any("of what it is made of: documents that were never shown" in doubt for doubt in sparse.doubts)
+    assert any("on documents that the clicks do not cover" in doubt for doubt in sparse.doubts)
     assert sparse.propensities == full.propensities == "realised"
-    assert sparse.missing > 0.05
-    assert full.missing == 0.0
+    assert sparse.uncovered > 0.05
+    assert full.uncovered == 0.0
 
 
 def test_a_verdict_needs_the_documents_it_is_about():
@@ -131,21 +131,21 @@ def test_a_verdict_needs_the_documents_it_is_about():
     options = {"metrics": ["dcg"], "target": "these-queries"}
     with pytest.warns(CoverageWarning, match="showed the same documents in all of .* repeated sessions"):
         blind = evaluation.compare(UP, SCORES, DATA, log, **options)["dcg"]
-    assert blind.missing > 0.5
+    assert blind.uncovered > 0.5
     found = evaluation.verdict(blind)
     assert blind.ips_interval[1] < 0.0
     assert (found.decision, found.passes, found.exit_code) == ("undecided", False, 3)
-    assert "of the difference is on documents that no click can speak for" in found.sentence
+    assert "of the difference is on documents that the clicks do not cover" in found.sentence
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         seen = evaluation.compare(swapped, SCORES, DATA, log, **options)["dcg"]
         given = evaluation.compare(UP, SCORES, DATA, log, FIXED.propensity(SCORES, OFFSETS, THETA), **options)["dcg"]
         random = unremembered(log_of(0.5, sessions=50)).only_policies(["v2"])
         covered = evaluation.compare(UP, SCORES, DATA, random, **options)["dcg"]
-    assert seen.missing == 0.0
+    assert seen.uncovered == 0.0
     assert evaluation.verdict(seen).decision == "better"  # the second document is relevant, the first is not
-    assert given.missing == pytest.approx(blind.missing)
-    assert covered.missing == 0.0
+    assert given.uncovered == pytest.approx(blind.uncovered)
+    assert covered.uncovered == 0.0
 
 
 def test_a_contradiction_in_one_query_concerns_all_of_that_name():

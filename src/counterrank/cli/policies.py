@@ -194,9 +194,9 @@ def _estimated(source: ClickSource, counts: ClickCounts) -> Propensities:
         "candidates were never shown."
     )
     unshown = np.flatnonzero(counts.by_document(counts.impressions) == 0.0)
-    missing = unshown[counts.sessions[query_of(unshown, counts.offsets)] > 0]
+    uncovered = unshown[counts.sessions[query_of(unshown, counts.offsets)] > 0]
     rho = found.propensities
-    return Propensities(rho, rho[counts.docs], "realised" if smoothing == 0.0 else "estimated", missing)
+    return Propensities(rho, rho[counts.docs], "realised" if smoothing == 0.0 else "estimated", uncovered)
 
 
 def _fitted(source: ClickSource, counts: ClickCounts, data: RankingData) -> FloatArray:

@@ -57,8 +57,8 @@ class HashSample:
 
     def describe(self) -> dict[str, Any]:
         """The sample as JSON can hold it."""
-        # a text: JSON readers may round numbers of 64 bits
-        return {"limit": str(self.limit), "hashes": pack_hashes(self.hashes)}
+        packed = base64.b64encode(self.hashes.astype("<u8").tobytes()).decode("ascii")
+        return {"limit": str(self.limit), "hashes": packed}  # a text: JSON readers may round numbers of 64 bits
 
     @classmethod
     def from_description(cls, content: dict[str, Any]) -> HashSample:
@@ -67,26 +67,8 @@ class HashSample:
         >>> HashSample.from_description(HashSample.of([5, 7]).describe()).hashes.tolist()
         [5, 7]
         """
-        return cls.of(unpack_hashes(content["hashes"]), int(content["limit"]))
-
-
-def pack_hashes(hashes: HashArray) -> str:
-    """Hashes as a text.
-
-    >>> unpack_hashes(pack_hashes(np.array([5, 2**63], np.uint64))).tolist()
-    [5, 9223372036854775808]
-    """
-    return base64.b64encode(hashes.astype("<u8").tobytes()).decode("ascii")
-
-
-def unpack_hashes(text: Any) -> HashArray:
-    """What `pack_hashes` wrote.
-
-    >>> unpack_hashes("").tolist()
-    []
-    """
-    packed = base64.b64decode(str(text).encode("ascii"), validate=True)
-    return np.frombuffer(packed, "<u8").astype(np.uint64)
+        packed = base64.b64decode(str(content["hashes"]).encode("ascii"), validate=True)
+        return cls.of(np.frombuffer(packed, "<u8"), int(content["limit"]))
 
 
 def _below(hashes: HashArray, limit: int) -> HashArray:

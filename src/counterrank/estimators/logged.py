@@ -41,14 +41,14 @@ class Propensities:
         by_cell: the propensity that clicks in each cell of the counts are divided by.
         source: "given"; "logged", those of one policy; "mean", over the sessions of several policies, from the
             propensities that each logged; or "realised", how often the documents were shown.
-        missing: the documents of queries that were asked that clicks cannot speak for, as far as is known: they have
-            propensity 0, or realised exposure was taken and they were never shown, or pages never varied.
+        uncovered: the documents, of queries that were asked, that these clicks do not cover: they have propensity 0, or
+            were never shown while realised exposure is used or pages never vary.
     """
 
     by_document: FloatArray
     by_cell: FloatArray
     source: str
-    missing: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    uncovered: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self.by_document, dtype=dtype, copy=copy)
@@ -100,8 +100,8 @@ def logged_propensities(
     probability that it was shown at least once. A `CoverageWarning` tells how many were not. Without either it is an
     error.
 
-    Several policies are told by their names, and by several propensities of one document under one name (as of a ranker
-    that was trained again). Propensities of one query that sum to more than a page can hold are warned about.
+    Several policies are detected by their names, and by contradicting propensities of one document under one name (a
+    ranker that was trained again). Propensities of one query that sum to more than a page can hold are warned about.
 
     Arguments:
         clicks: what was shown and clicked, with logged propensities.
@@ -130,8 +130,8 @@ def logged_propensities(
         if exam is not None and curve is not None:
             _warn_if_apart(counts, table, curve)
         by_document = _hidden(counts, table.single())
-        missing = np.union1d(_asked(counts, by_document == 0.0), _never_varied(counts))
-        return Propensities(by_document, counts.propensities, "logged", missing)
+        uncovered = np.union1d(_asked(counts, by_document == 0.0), _never_varied(counts))
+        return Propensities(by_document, counts.propensities, "logged", uncovered)
     mixed = several[table.query_of_docs]
     mean = table.mean()
     needed = mixed & (counts.by_document(counts.impressions if all_shown else counts.clicks) > 0.0)
@@ -145,8 +145,8 @@ def logged_propensities(
     times = examined_times(curve, counts)
     asked = np.maximum(counts.sessions, 1)[table.query_of_docs]
     realised = np.where(counts.by_document(counts.impressions) > 0.0, np.minimum(times / asked, 1.0), np.nan)
-    missing = _warn_of_unshown(counts, mixed)
-    return replace(_combined(counts, table, mixed, realised, "realised"), missing=missing)
+    uncovered = _warn_of_unshown(counts, mixed)
+    return replace(_combined(counts, table, mixed, realised, "realised"), uncovered=uncovered)
 
 
 def logged_range(clicks: ClickCounts) -> tuple[FloatArray, FloatArray]:
@@ -190,7 +190,7 @@ def _never_varied(clicks: ClickCounts) -> IntArray:
     warnings.warn(
         f"propensities: pages of one query showed the same documents in all of {again.sum():,} repeated sessions, so "
         f"the policy seems to have no randomness: {len(unshown):,} of {clicks.n_docs:,} candidates were never shown, "
-        "and no click can speak for them (eq:awarecond)",
+        "and are not covered (eq:awarecond)",
         CoverageWarning,
         stacklevel=5,
     )
@@ -245,8 +245,8 @@ def _warn_if_apart(clicks: ClickCounts, table: LoggedTable, curve: Examination) 
 
 def _warn_of_unshown(clicks: ClickCounts, mixed: BoolArray) -> IntArray:
     """The candidates that were on no page, with a warning where they matter."""
-    missing = np.flatnonzero(mixed & (clicks.by_document(clicks.impressions) == 0.0))
-    unseen, candidates = len(missing), int(np.count_nonzero(mixed))
+    unshown = np.flatnonzero(mixed & (clicks.by_document(clicks.impressions) == 0.0))
+    unseen, candidates = len(unshown), int(np.count_nonzero(mixed))
     if unseen > UNSHOWN * candidates:
         warnings.warn(
             f"propensities: several policies in one log, so how often documents were shown is taken for their "
@@ -256,7 +256,7 @@ def _warn_of_unshown(clicks: ClickCounts, mixed: BoolArray) -> IntArray:
             CoverageWarning,
             stacklevel=5,
         )
-    return missing
+    return unshown
 
 
 def _refusal(clicks: ClickCounts, table: LoggedTable, several: BoolArray, unknown: BoolArray) -> str:

@@ -40,7 +40,7 @@ class WeighedClicks:
         effective_sample_size: Kish's, of the weights of the clicks.
         largest_share: of the sum of the weights, the largest that one click holds.
         threads: how many to use.
-        missing: the documents that no click can speak for; with a model it speaks for them.
+        uncovered: the documents that the clicks do not cover; none with a model of relevance, which predicts them.
         source: where the propensities come from, see `Propensities`.
     """
 
@@ -55,7 +55,7 @@ class WeighedClicks:
     effective_sample_size: float
     largest_share: float
     threads: int | None
-    missing: IntArray
+    uncovered: IntArray
     source: str
 
     @property
@@ -122,7 +122,7 @@ def weigh_clicks(
         effective_sample_size=effective,
         largest_share=largest,
         threads=threads,
-        missing=found.missing if model is None else np.empty(0, np.int64),
+        uncovered=found.uncovered if model is None else np.empty(0, np.int64),
         source=found.source,
     )
 

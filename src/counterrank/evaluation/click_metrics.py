@@ -23,7 +23,7 @@ from counterrank.evaluation.intervals import Asked
 from counterrank.evaluation.judgement import Estimate, flagged, judge
 from counterrank.evaluation.metrics import higher_is_better, metric_names
 
-MOST_MISSING = 0.05  # of a difference, on documents that no click can speak for, up to which a verdict is given
+MOST_UNCOVERED = 0.05  # share of a difference on uncovered documents above which there is no verdict
 
 
 def estimate(
@@ -226,7 +226,7 @@ def verdict(
     The interval is that of the gain: per session (`ips`) for DCG and precision; self-normalised for ARP, where the gain
     is minus the difference. A margin above 0 asks for a gain of at least so much, one below 0 for no loss of more
     (non-inferiority). Without an interval it is undecided, and so it is where more than 5 % of the difference is on
-    documents that no click can speak for, since they were never shown or cannot be (`Estimate.missing`).
+    documents that the clicks do not cover (`Estimate.uncovered`).
 
     Arguments:
         difference: of one metric, from `compare`.
@@ -252,14 +252,16 @@ def verdict(
     kind, sign = ("per session", 1.0) if higher else ("self-normalised", -1.0)
     lower, upper = (None, None) if interval is None else sorted(sign * bound + 0.0 for bound in interval)
     decision = "undecided"
-    blind = difference.missing > MOST_MISSING
+    blind = difference.uncovered > MOST_UNCOVERED
     if lower is not None and upper is not None and not lower <= 0.0 <= upper and not blind:
         decision = "better" if lower > 0.0 else "worse"
     about = {"queries": "queries like these", "these-queries": "these queries"}[difference.target]
     gap = _difference_in_words(difference, value, interval, sign * limit)
     lead = _decision_in_words(decision, lower, upper, limit, names)
     if blind:
-        lead += f" ({100.0 * difference.missing:.2g} % of the difference is on documents that no click can speak for)"
+        lead += (
+            f" ({100.0 * difference.uncovered:.2g} % of the difference is on documents that the clicks do not cover)"
+        )
     return Verdict(
         decision=decision,
         passes=lower is not None and lower > limit and not blind,

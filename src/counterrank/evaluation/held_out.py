@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.origin import FEW_SHARED, Origin, shared_sessions, too_few_to_tell
@@ -21,14 +20,13 @@ class InSampleWarning(UserWarning):
     """An estimate from clicks on queries that the ranker was trained on, or from some of its own clicks."""
 
 
-def scores_of(given: Any, data: RankingData, name: str = "scores") -> ArrayLike:
+def scores_of(given: Any, data: RankingData, name: str = "scores") -> Any:
     """Scores as they are, or those that a ranker predicts."""
     if callable(getattr(given, "predict", None)) and not isinstance(given, type):
-        found: ArrayLike = given.predict(data)
-        return found
+        return given.predict(data)
     if isinstance(given, str | bytes | Mapping) or given is None:
         raise CounterrankError(f"{name}: {type(given).__name__}; expected a ranker, or one number per document")
-    return given  # type: ignore[no-any-return]
+    return given
 
 
 def check_held_out(

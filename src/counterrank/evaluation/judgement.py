@@ -56,7 +56,7 @@ class Estimate:
         method: "ips", or "dr" where omega is doubly robust; `ips` is then the doubly robust value per session.
         in_sample: whether the ranker was trained on these clicks, or stopped by them.
         propensities: where they come from: "given", "logged", or of several policies "mean" or "realised".
-        missing: the share of the metric, by sum(sessions * |lambda|), of documents that no click can speak for.
+        uncovered: the share of the metric, by sum(sessions * |lambda|), on documents that the clicks do not cover.
         is_difference: whether it is the difference of two rankings, from `compare`.
     """
 
@@ -76,7 +76,7 @@ class Estimate:
     method: str = "ips"
     in_sample: bool = False
     propensities: str = "given"
-    missing: float = 0.0
+    uncovered: float = 0.0
     is_difference: bool = False
 
     @property
@@ -109,15 +109,15 @@ def judge(weighed: WeighedClicks, values: FloatArray, names: Sequence[str], aske
             for below, centre in zip(belows, centres, strict=True)
         ]
     ratios = dict(zip(kinds, found, strict=True))
-    doubts: list[list[str]] = [[] for _ in names]
+    uncovered = _uncovered_shares(weighed, values).tolist()
+    text = "% of it are on documents that the clicks do not cover"
+    doubts = [[f"{100 * share:.2g} {text}"] if share > UNSHOWN else [] for share in uncovered]
     for kind, centre in zip(kinds, centres, strict=True):
         below = float(kinds[kind].sum())
         for m, own in enumerate(_doubts(weighed, values, names, asked, kind, below, centre)):
             doubts[m] += [doubt for doubt in own if _has(kind, names[m]) and doubt not in doubts[m]]
     _warn(names, asked, doubts)
-    missing = missing_shares(weighed, values)
-    found_all = [_collected(weighed, name, m, asked, ratios, doubts[m]) for m, name in enumerate(names)]
-    return [replace(each, missing=float(missing[m])) for m, each in enumerate(found_all)]
+    return [_collected(weighed, name, m, asked, ratios, doubts[m], uncovered[m]) for m, name in enumerate(names)]
 
 
 def flagged(estimates: Sequence[Estimate], in_sample: bool) -> list[Estimate]:
@@ -129,7 +129,13 @@ def flagged(estimates: Sequence[Estimate], in_sample: bool) -> list[Estimate]:
 
 
 def _collected(
-    weighed: WeighedClicks, name: str, m: int, asked: Asked, ratios: dict[str, Ratios], doubts: list[str]
+    weighed: WeighedClicks,
+    name: str,
+    m: int,
+    asked: Asked,
+    ratios: dict[str, Ratios],
+    doubts: list[str],
+    uncovered: float,
 ) -> Estimate:
     pairs: dict[str, tuple[float | None, Interval | None]] = {"ips": (None, None), "self_normalized": (None, None)}
     for kind, ratio in ratios.items():
@@ -152,6 +158,7 @@ def _collected(
         doubts=tuple(doubts),
         method=weighed.method,
         propensities=weighed.source,
+        uncovered=uncovered,
     )
 
 
@@ -175,13 +182,9 @@ def _doubts(
     few_for_arp = asked.target == "queries" and FEWEST_QUERIES <= n_queries < FEWEST_QUERIES_OF_ARP
     pages = _page_doubts(weighed, values, asked, word, centres)
     unseen = _predicted_shares(weighed, values, centres)
-    missing = missing_shares(weighed, values)
     found = []
     for m, name in enumerate(names):
         own = common + pages[m]
-        if missing[m] > UNSHOWN:
-            cause = "documents that were never shown, or cannot be"
-            own.append(f"{word} misses {100 * missing[m]:.2g} % of what it is made of: {cause}")
         if unseen[m] > MOST_PREDICTED:
             share = f"to {100 * unseen[m]:.2g} % for documents with a propensity of 0, which no click can correct"
             own.append(f"{word} is predicted {share}, expected at most {100 * MOST_PREDICTED:g} %")
@@ -259,13 +262,13 @@ def _predicted_shares(weighed: WeighedClicks, values: FloatArray, centres: Float
     return np.asarray(np.divide(part, total, out=np.zeros(len(centres)), where=total > 0.0))
 
 
-def missing_shares(weighed: WeighedClicks, values: FloatArray) -> FloatArray:
-    """For each column, of sum(sessions * |lambda|) the share of documents that no click can speak for."""
-    if not len(weighed.missing):
+def _uncovered_shares(weighed: WeighedClicks, values: FloatArray) -> FloatArray:
+    """For each column, of sum(sessions * |lambda|) the share of documents that the clicks do not cover."""
+    if not len(weighed.uncovered):
         return np.zeros(values.shape[1])
     sessions, sizes = np.repeat(weighed.sessions, np.diff(weighed.offsets)), np.abs(values)
     total = np.asarray(sessions @ sizes, np.float64)
-    part = sessions[weighed.missing] @ sizes[weighed.missing]
+    part = sessions[weighed.uncovered] @ sizes[weighed.uncovered]
     return np.asarray(np.divide(part, total, out=np.zeros(len(total)), where=total > 0.0))
 
 
