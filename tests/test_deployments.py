@@ -366,4 +366,6 @@ def test_the_command_on_data_that_grew(tmp_path):
         attempt(*asked, *both)
     aligned = as_json(*asked, *both, "--align")["estimates"]
     whole = as_json(*asked, "--log", logs, "--examination", "1,0.5,0.25")["estimates"]
+    with pytest.raises(CounterrankError, match=r"--align: maps click counts .*; expected --clicks with it"):
+        attempt(*asked, "--log", logs, "--align")
     assert aligned == whole

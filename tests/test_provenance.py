@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import counterrank as cr
 from counterrank import estimators, evaluation
 from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.origin import Origin
 from counterrank.clicks.policies import ReplaceLast, UniformInsert
 from counterrank.clicks.simulation import simulate, write_log
 from counterrank.common.errors import CounterrankError
@@ -132,6 +133,30 @@ def test_few_sessions_of_a_large_log(tmp_path):
     )
     with pytest.raises(CounterrankError, match="100% of these sessions"):
         evaluation.estimate(ranker, data, cr.read_log(tmp_path / "few.parquet", data))
+
+
+def test_a_few_shared_sessions_are_told(tmp_path):
+    """10 of 3,000 sessions: a warning, and no refusal."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    data = FOLD.train
+    for name, first, seed in (("one", 0, 1), ("other", 10_000, 2)):
+        file = tmp_path / f"{name}.parquet"
+        write_log(data, data.features[:, 0], POLICY, EXAM, file, sessions=2990, seed=seed, first_session=first)
+    one, other = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("one", "other"))
+    pq.write_table(pa.concat_tables([other, one.filter(pc.field("session_id") < 10)]), tmp_path / "both.parquet")
+    counts = cr.read_log(tmp_path / "one.parquet", data)
+    ranker = cr.Ranker(k=5, max_epochs=1, learning_rate=1.0)
+    ranker.fit(data, estimators.policy_aware(counts), clicks=counts)
+    with pytest.warns(InSampleWarning, match=r"stopped by 0.33% of these sessions; the others are held out"):
+        evaluation.estimate(ranker, data, cr.read_log(tmp_path / "both.parquet", data), target="these-queries")
+    # a ranker that remembers a few of its sessions only cannot tell
+    used = ranker.provenance_["clicks"]
+    used |= Origin.from_description(used).reduced(4).describe()
+    with pytest.warns(InSampleWarning, match="these sessions are too few to tell whether it was trained on them"):
+        evaluation.estimate(ranker, data, cr.read_log(tmp_path / "other.parquet", data), target="these-queries")
 
 
 def test_two_queries_and_session_numbers_that_begin_again(tmp_path):
@@ -272,7 +297,7 @@ def test_policies_are_told_apart():
         ),
         (lambda: trained(clicks=[]), "clicks: an empty list"),
         (lambda: trained(clicks="log"), "clicks: str; expected ClickCounts"),
-        (lambda: evaluation.estimate("ranker", FOLD.test, TEST), "scores: str; expected a ranker, or one number"),
+        (lambda: evaluation.estimate("ranker", FOLD.test, TEST), "scores: str; expected a ranker"),
     ],
 )
 def test_bad_input(call, message):

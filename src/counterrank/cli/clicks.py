@@ -93,6 +93,8 @@ class ClickSource:
         """The clicks of one part; None if it has none. A log of all parts is read once."""
         if bool(self.clicks) == (self.log is not None):
             raise CounterrankError("--clicks, --log: expected one of the two")
+        if self.align and not self.clicks:
+            raise CounterrankError("--align: maps click counts onto data that has grown; expected --clicks with it")
         if self.clicks:
             return self.kept(part, data[part])
         if (Path(str(self.log)) / WHOLE).is_file() or (Path(str(self.log)) / part / WHOLE).is_file():
@@ -320,29 +322,30 @@ class Scored:
 
 def load_scored(path: Path, data: RankingData, threads: int | None) -> Scored:
     """The scores of a ranker or a file, to be judged by clicks."""
-    from counterrank import Ranker
-
-    scores = load_scores(path, data, threads)
-    provenance = Ranker.load(path).provenance_ if path.is_dir() else {}
-    if not provenance:
+    found = _scored(path, data, threads)
+    if not found.provenance_:
         say(f"Note: {path} does not record what it was trained on; make sure that these clicks are held out.")
-    return Scored(str(path), scores, provenance)
+    return found
 
 
 def load_scores(logger: str | Path, data: RankingData, threads: int | None) -> Any:
     """Scores for the documents of the data: of a ranker, from a file, or one of the features (`feature:25`, from 1)."""
+    if str(logger).startswith("feature:"):
+        return _feature(str(logger), data)
+    return _scored(logger, data, threads).scores
+
+
+def _scored(path: str | Path, data: RankingData, threads: int | None) -> Scored:
     from counterrank import Ranker, read_scores
     from counterrank.cli.loading import widened
 
-    if str(logger).startswith("feature:"):
-        return _feature(str(logger), data)
-    file = existing(logger, "ranker or scores")
+    file = existing(path, "ranker or scores")
     if file.is_dir():
         ranker = Ranker.load(file)
         ranker.threads = threads
-        return ranker.predict(widened(data, ranker, "the data"))
+        return Scored(str(path), ranker.predict(widened(data, ranker, "the data")), ranker.provenance_)
     with heard():
-        return read_scores(file, data)
+        return Scored(str(path), read_scores(file, data), {})
 
 
 def _feature(text: str, data: RankingData) -> Any:

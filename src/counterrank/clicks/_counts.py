@@ -15,8 +15,6 @@ from counterrank.clicks.displays import Displays, join_pages, merge_pages, take_
 from counterrank.clicks.origin import (
     FEW_SHARED,
     FEWEST_SESSIONS,
-    Origin,
-    content_sources,
     join_origins,
     shared_sessions,
 )
@@ -24,7 +22,7 @@ from counterrank.common.checks import IntArray
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
 from counterrank.data.identity import identity
-from counterrank.data.ids import find_rows, query_of, query_of_rows
+from counterrank.data.ids import find_rows, query_of_rows
 
 if TYPE_CHECKING:
     from counterrank.clicks.counts import ClickCounts
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 def concat(parts: Sequence[ClickCounts]) -> ClickCounts:
     """See `ClickCounts.concat`."""
     found = add_up(parts)
-    origins = [origin_of(part) for part in parts]
+    origins = [part.where_from() for part in parts]
     for i, origin in enumerate(origins[1:], 1):
         before = join_origins(origins[:i])
         share = shared_sessions(origin, before, by_content=False)
@@ -46,11 +44,6 @@ def concat(parts: Sequence[ClickCounts]) -> ClickCounts:
             text = "has sessions that are in the others too" if share else "has the same counts as one of the others"
             warnings.warn(f"clicks {i}: {text}; are they counted twice?", stacklevel=3)
     return replace(found, origin=join_origins(origins))
-
-
-def origin_of(clicks: ClickCounts) -> Origin:
-    """See `ClickCounts.where_from`."""
-    return Origin(content_sources(clicks)) if clicks.origin is None else clicks.origin
 
 
 def add_up(parts: Sequence[ClickCounts]) -> ClickCounts:
@@ -118,20 +111,17 @@ def align(clicks: ClickCounts, data: RankingData) -> ClickCounts:
             f"data: lacks {np.count_nonzero(missing):,} of the queries that were asked, such as "
             f"{clicks.query_ids[np.argmax(missing)]!s}; expected data with all of them"
         )
-    used = np.unique(np.concatenate((clicks.docs, _rows_of(clicks.unexaminable))))
-    owners = query_of(used, clicks.offsets)
-    rows = np.full(clicks.n_docs, -1)
-    rows[used] = find_rows(clicks.doc_ids[used], data.doc_ids, queries[owners], data.offsets)
+    owners = query_of_rows(clicks.offsets)
+    rows = find_rows(clicks.doc_ids, data.doc_ids, queries[owners], data.offsets)
     missing = rows[clicks.docs] < 0
     if missing.any():
         doc = clicks.docs[np.argmax(missing)]
         raise CounterrankError(
             f"data: lacks {len(np.unique(clicks.docs[missing])):,} of the documents that were shown, such as "
-            f"{clicks.doc_ids[doc]!s} of query {clicks.query_ids[query_of(doc, clicks.offsets)]!s}; expected data with "
-            "all of them"
+            f"{clicks.doc_ids[doc]!s} of query {clicks.query_ids[owners[doc]]!s}; expected data with all of them"
         )
     known = np.flatnonzero(queries >= 0)
-    docs = rows[clicks.docs]
+    docs, pages = rows[clicks.docs], clicks.displays
     order = np.lexsort(
         [column for column in (clicks.propensities, clicks.policies) if column is not None] + [clicks.ranks, docs]
     )
@@ -153,34 +143,20 @@ def align(clicks: ClickCounts, data: RankingData) -> ClickCounts:
         propensities=None if clicks.propensities is None else clicks.propensities[order],
         policies=None if clicks.policies is None else clicks.policies[order],
         policy_sessions=None if clicks.policy_sessions is None else by_query(clicks.policy_sessions),
-        displays=None if clicks.displays is None else _moved_pages(clicks.displays, rows, data),
-        unexaminable=_moved_unexaminable(clicks, rows, queries, data),
+        displays=None if pages is None else merge_pages(data.offsets, replace(pages, docs=rows[pages.docs])),
+        unexaminable=None if clicks.unexaminable is None else _unexaminable_now(clicks.unexaminable, rows, data),
         query_ids=data.query_ids,
         doc_ids=data.doc_ids,
-        origin=origin_of(clicks),
+        origin=clicks.where_from(),
     )
 
 
-def _rows_of(rows: IntArray | None) -> IntArray:
-    return np.empty(0, np.int64) if rows is None else rows
-
-
-def _moved_pages(pages: Displays, rows: IntArray, data: RankingData) -> Displays:
-    return merge_pages(data.offsets, replace(pages, docs=rows[pages.docs]))
-
-
-def _moved_unexaminable(clicks: ClickCounts, rows: IntArray, queries: IntArray, data: RankingData) -> IntArray | None:
-    """Documents that could not be examined, those among them that were no candidates yet."""
-    if clicks.unexaminable is None or clicks.doc_ids is None:
-        return None
-    own = np.flatnonzero(queries[query_of_rows(clicks.offsets)] >= 0)
-    owners = queries[query_of(own, clicks.offsets)]
-    candidates = find_rows(clicks.doc_ids[own], data.doc_ids, owners, data.offsets)
-    new = np.ones(data.n_docs, np.bool_)
-    new[candidates[candidates >= 0]] = False
-    hidden = rows[clicks.unexaminable]
-    new[hidden[hidden >= 0]] = True
-    return np.flatnonzero(new)
+def _unexaminable_now(before: IntArray, rows: IntArray, data: RankingData) -> IntArray:
+    """Documents that could not be examined: those of before, and those that were no candidates yet."""
+    hidden = np.ones(data.n_docs, np.bool_)
+    hidden[rows[rows >= 0]] = False
+    hidden[rows[before][rows[before] >= 0]] = True
+    return np.flatnonzero(hidden)
 
 
 def only_policies(clicks: ClickCounts, names: Sequence[str]) -> ClickCounts:
@@ -216,7 +192,7 @@ def only_policies(clicks: ClickCounts, names: Sequence[str]) -> ClickCounts:
         policy_sessions=sessions,
         displays=clicks.displays if everything else _pages_of_policies(clicks.displays, number),
         unexaminable=clicks.unexaminable if everything else None,  # of all policies together
-        origin=origin_of(clicks).of_policies(chosen),
+        origin=clicks.where_from().of_policies(chosen),
     )
 
 

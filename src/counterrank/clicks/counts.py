@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from counterrank.clicks import _counts
 from counterrank.clicks.displays import Displays
 from counterrank.clicks.examination import Examination
-from counterrank.clicks.origin import Origin
+from counterrank.clicks.origin import Origin, content_sources
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike
@@ -145,7 +145,7 @@ class ClickCounts:
 
     def where_from(self) -> Origin:
         """The logs it was counted from; of counts without any, their content."""
-        return _counts.origin_of(self)
+        return Origin(content_sources(self)) if self.origin is None else self.origin
 
     def align(self, data: RankingData) -> ClickCounts:
         """The same counts for other data, by the ids of queries and documents.

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies.several import SAME, LoggedTable, document_name
+from counterrank.clicks.policies.several import SAME, LoggedTable
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError, CoverageWarning
 from counterrank.estimators.propensities import (
@@ -235,9 +235,8 @@ def _hidden(clicks: ClickCounts, by_document: FloatArray) -> FloatArray:
 
 def _warn_if_apart(clicks: ClickCounts, table: LoggedTable, curve: Examination) -> None:
     """Warn if the curve is not that of the propensities, by documents that had to be shown: others were by luck."""
-    n = table.high.shape[1]
-    place = clicks.docs if clicks.policies is None or n == 1 else clicks.docs * n + clicks.policies
-    times = np.bincount(place, clicks.impressions * examined(curve, clicks.ranks), minlength=clicks.n_docs * n)
+    seen = clicks.impressions * examined(curve, clicks.ranks)
+    times = np.bincount(table.cells(clicks), seen, minlength=table.high.size)
     expected = np.nan_to_num(table.high) * table.sessions.T[table.query_of_docs]
     sure = expected >= _SURELY_SHOWN
     warn_if_apart(float(times.reshape(expected.shape)[sure].sum()), float(expected[sure].sum()))
@@ -267,12 +266,7 @@ def _refusal(clicks: ClickCounts, table: LoggedTable, several: BoolArray, unknow
     sound = [i for i in range(len(clicks.policy_names)) if not contradicted[:, i].any()]
     best = clicks.policy_names[max(sound, key=lambda i: shown[i])] if sound else ""  # that with the widest coverage
     if contradicted.any():
-        doc, policy = np.argwhere(contradicted)[0]
-        under = f"under {clicks.policy_names[policy]!r}" if clicks.policy_names else "without a name of the policy"
-        why = (
-            f"{document_name(clicks, int(doc))} was logged with propensities "
-            f"{table.low[doc, policy]:.4g} and {table.high[doc, policy]:.4g} {under}, so the log holds several policies"
-        )
+        why = f"{table.contradiction(clicks)}, so the log holds several policies"
         remedy = "give each policy a name of its own in the column policy and specify them all"
     else:
         n = np.count_nonzero(unknown)

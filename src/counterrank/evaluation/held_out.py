@@ -24,8 +24,12 @@ def scores_of(given: Any, data: RankingData, name: str = "scores") -> Any:
     """Scores as they are, or those that a ranker predicts."""
     if callable(getattr(given, "predict", None)) and not isinstance(given, type):
         return given.predict(data)
-    if isinstance(given, str | bytes | Mapping) or given is None:
-        raise CounterrankError(f"{name}: {type(given).__name__}; expected a ranker, or one number per document")
+    if isinstance(given, str | bytes | Mapping | type) or not (
+        hasattr(given, "__len__") or hasattr(given, "__array__")
+    ):
+        raise CounterrankError(
+            f"{name}: {type(given).__name__}; expected a ranker (an object with predict), or one score per document"
+        )
     return given
 
 

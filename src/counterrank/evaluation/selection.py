@@ -17,7 +17,7 @@ from counterrank.data import RankingData
 from counterrank.estimators.logged import Propensities
 from counterrank.evaluation.click_evidence import QuerySums, document_values, query_sums, weigh_clicks
 from counterrank.evaluation.foreseen import Method
-from counterrank.evaluation.held_out import check_held_out
+from counterrank.evaluation.held_out import check_held_out, scores_of
 from counterrank.evaluation.intervals import Asked, resampled_queries
 from counterrank.evaluation.judgement import Estimate, flagged, judge
 from counterrank.evaluation.metrics import higher_is_better
@@ -128,16 +128,7 @@ def _all_scores(rankers: Any, data: RankingData) -> list[ArrayLike]:
         raise CounterrankError(f"rankers: {type(rankers).__name__}; {expected}")
     if not len(rankers):
         raise CounterrankError(f"rankers: the list is empty; {expected}, at least one")
-    scores = []
-    for i in range(len(rankers)):
-        ranker = rankers[i]
-        if callable(getattr(ranker, "predict", None)) and not isinstance(ranker, type):
-            scores.append(ranker.predict(data))
-        elif isinstance(ranker, np.ndarray | list | tuple):
-            scores.append(ranker)
-        else:
-            raise CounterrankError(f"rankers: number {i} is {type(ranker).__name__}; {expected}")
-    return scores
+    return [scores_of(rankers[i], data, f"rankers: number {i}") for i in range(len(rankers))]
 
 
 def _choices(sums: FloatArray, higher: bool) -> IntArray:

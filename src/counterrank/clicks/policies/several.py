@@ -12,7 +12,7 @@ from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.policies.base import as_policy
 from counterrank.clicks.policies.exact import exact_propensity
-from counterrank.common.checks import FloatArray, check_vector
+from counterrank.common.checks import FloatArray, IntArray, check_vector
 from counterrank.common.errors import CounterrankError, printable
 from counterrank.data.ids import query_of, query_of_rows
 
@@ -117,15 +117,13 @@ class LoggedTable(NamedTuple):
     def of(cls, clicks: ClickCounts) -> LoggedTable:
         """The propensities of a log that has some."""
         assert clicks.propensities is not None
-        named = clicks.policies is not None and clicks.policy_sessions is not None
-        n = len(clicks.policy_names) if named else 1
-        place = clicks.docs if clicks.policies is None or n == 1 else clicks.docs * n + clicks.policies
+        n, place = max(len(clicks.policy_names), 1), cls.cells(clicks)
         low, high = np.full(clicks.n_docs * n, np.inf), np.full(clicks.n_docs * n, -np.inf)
         np.minimum.at(low, place, clicks.propensities)
         np.maximum.at(high, place, clicks.propensities)
         unknown = low > high
         low[unknown] = high[unknown] = np.nan
-        sessions = clicks.policy_sessions if named else clicks.sessions[None]
+        sessions = clicks.sessions[None] if clicks.policy_sessions is None else clicks.policy_sessions
         owner = query_of_rows(clicks.offsets)
         return cls(low.reshape(-1, n), high.reshape(-1, n), np.asarray(sessions, np.float64), owner)
 
@@ -133,6 +131,22 @@ class LoggedTable(NamedTuple):
         """Where a document has several propensities under one policy."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self.high > self.low * (1.0 + SAME))
+
+    def contradiction(self, clicks: ClickCounts) -> str:
+        """The first document with several propensities under one policy, in words; "" where there is none."""
+        found = np.argwhere(self.contradicted())
+        if not len(found):
+            return ""
+        doc, policy = found[0]
+        under = f"under {clicks.policy_names[policy]!r}" if clicks.policy_names else "without a name of the policy"
+        low, high = self.low[doc, policy], self.high[doc, policy]
+        return f"{document_name(clicks, int(doc))} was logged with propensities {low:.4g} and {high:.4g} {under}"
+
+    @staticmethod
+    def cells(clicks: ClickCounts) -> IntArray:
+        """The place of each cell of the counts in the table, row by row."""
+        n = max(len(clicks.policy_names), 1)
+        return clicks.docs if clicks.policies is None else clicks.docs * n + clicks.policies
 
     def shares(self) -> FloatArray:
         """Of the sessions of each document's query, those of each policy, (n_docs, n_policies)."""
@@ -157,17 +171,11 @@ def refuse_contradictions(clicks: ClickCounts) -> None:
     >>> one = np.array([1])
     >>> refuse_contradictions(ClickCounts("", np.array([0, 1]), one, np.array([0]), one, one, one))
     """
-    if clicks.propensities is None:
-        return
-    found = LoggedTable.of(clicks)
-    contradicted = np.argwhere(found.contradicted())
-    if len(contradicted):
-        doc, policy = contradicted[0]
-        under = f" under {clicks.policy_names[policy]!r}" if clicks.policy_names else ""
+    found = "" if clicks.propensities is None else LoggedTable.of(clicks).contradiction(clicks)
+    if found:
         raise CounterrankError(
-            f"clicks: {document_name(clicks, int(doc))} was logged with propensities {found.low[doc, policy]:.4g} and "
-            f"{found.high[doc, policy]:.4g}{under}, so these are pages of several policies and not of one; expected a "
-            "name for each in the column policy"
+            f"clicks: {found}, so these are pages of several policies and not of one; expected a name for each in the "
+            "column policy"
         )
 
 
