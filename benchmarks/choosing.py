@@ -28,7 +28,7 @@ from counterrank import Fold, Ranker, make_fold, read_fold
 from counterrank.clicks import policies, simulation
 from counterrank.clicks.examination import inverse_rank
 from counterrank.estimators import full_information
-from counterrank.estimators.named import weigher
+from counterrank.estimators.registry import weigher
 from counterrank.evaluation import evaluate
 from counterrank.experiments.production import train_production
 from counterrank.losses import LOSSES

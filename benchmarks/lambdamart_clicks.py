@@ -37,7 +37,7 @@ from counterrank.clicks.simulation import simulate
 from counterrank.common.errors import CoverageWarning
 from counterrank.data import Fold, RankingData
 from counterrank.estimators import full_information, policy_aware
-from counterrank.estimators.named import weigher
+from counterrank.estimators.registry import weigher
 from counterrank.evaluation import evaluate, weighted_metric
 from counterrank.experiments.production import train_production
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterrank.clicks._pages import offsets_of
 from counterrank.clicks.counts import ClickCounts
-from counterrank.clicks.displays import Displays
+from counterrank.clicks.displays import Displays, offsets_of
 from counterrank.common.checks import IntArray
 from counterrank.common.errors import CounterrankError
 

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 import numpy as np
-from tests import naive
+from tests.reference import losses as naive
 
 from benchmarks.timing import at_least, median_seconds, row
 from counterrank import losses

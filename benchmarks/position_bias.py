@@ -22,10 +22,7 @@ from typing import Any
 import numpy as np
 
 from counterrank import RankingData, examination, policies, simulation
-from counterrank.clicks.position_bias.all_pairs import all_pairs
-from counterrank.clicks.position_bias.compared import compared
-from counterrank.clicks.position_bias.doubts import rare_share
-from counterrank.clicks.position_bias.em import em
+from counterrank.clicks.position_bias import all_pairs, compared, em, rare_share
 from counterrank.common.errors import CounterrankError
 
 K = 10

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from tests import naive_relevance
+from tests.reference import relevance as naive_relevance
 
 from benchmarks.timing import at_least, at_most, median_seconds, row
 from counterrank import ClickCounts, estimators, examination, policies, simulation

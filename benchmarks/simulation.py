@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.timing import at_least, at_most, best_seconds, row
 from counterrank import RankingData, examination, policies, simulation
-from counterrank.clicks._simulation import click_probability
+from counterrank.clicks.simulation_kernels import click_probability
 from counterrank.clicks.users import Users
 from counterrank.common.jit import exact_kernel
 from counterrank.common.random import below, start_stream, uniform

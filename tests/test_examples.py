@@ -17,7 +17,7 @@ def load(name):
 
 @pytest.fixture(scope="module")
 def attention():
-    pytest.importorskip("torch").set_num_threads(1)  # as in `tests.naive_network`
+    pytest.importorskip("torch").set_num_threads(1)  # as in `tests.reference.network`
     return load("listwise_attention")
 
 

@@ -19,7 +19,7 @@ from counterrank.common.files import atomic_folder
 
 if TYPE_CHECKING:
     from counterrank import ClickCounts
-    from counterrank.clicks.logs.options import LogOptions
+    from counterrank.clicks.logs.columns import LogOptions
 
 MARKER, FOLDERS = "aggregation.json", ("train", "validation", "test")
 

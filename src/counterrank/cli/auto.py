@@ -13,8 +13,7 @@ from counterrank.common.errors import CounterrankError
 if TYPE_CHECKING:
     from counterrank import ClickCounts, Ranker, RankingData
     from counterrank.cli.clicks import ClickSource
-    from counterrank.training.from_clicks import FromClicks
-    from counterrank.training.reasons import Tried
+    from counterrank.training.from_clicks import FromClicks, Tried
 
 ESTIMATORS = ("auto", "direct", "doubly-robust", "shrinkage")
 _RELEVANCE_MODELS = ("ridge", "lightgbm", "mlp")
@@ -41,7 +40,7 @@ class Choices:
                 raise CounterrankError(f"--{name}: expected one of the estimators {', '.join(ESTIMATORS)} with it")
         if estimator not in ESTIMATORS:
             return
-        from counterrank.training.candidates import candidates
+        from counterrank.training.cross_fit import candidates
 
         if self.folds is not None and self.folds < 2:
             raise CounterrankError(f"--folds {self.folds}: expected at least 2")

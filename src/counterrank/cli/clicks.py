@@ -15,8 +15,8 @@ from counterrank.common.files import existing
 if TYPE_CHECKING:
     from counterrank import ClickCounts, RankingData
     from counterrank.clicks.examination import Examination
+    from counterrank.clicks.logs.columns import LogOptions
     from counterrank.clicks.logs.faults import LogReport
-    from counterrank.clicks.logs.options import LogOptions
     from counterrank.common.checks import FloatArray
     from counterrank.estimators import Propensities
 
@@ -174,7 +174,7 @@ class ClickSource:
 
     def has_files_for_parts(self) -> bool:
         """Whether each part of the data has a file of its own, rather than one log for all."""
-        from counterrank.clicks.logs.files import format_of
+        from counterrank.clicks.logs.log_files import format_of
 
         named = any(self.file_of(part) is not None for part in PARTS)
         beside = sorted(Path(str(self.log)).iterdir()) if named else []
@@ -194,7 +194,7 @@ class ClickSource:
     ) -> tuple[Callable[..., Any], Any]:
         """From `clip=` to what to learn from, and the clips to choose from."""
         from counterrank.cli.policies import affine_weigher
-        from counterrank.estimators.named import clips_for, weigher
+        from counterrank.estimators.registry import clips_for, weigher
 
         if estimator == "affine":
             return affine_weigher(self, counts, part, data), [None]

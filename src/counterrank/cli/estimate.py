@@ -33,7 +33,7 @@ from counterrank.cli.output import heard, print_json, print_table
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
-    from counterrank.clicks.logs.options import LogOptions
+    from counterrank.clicks.logs.columns import LogOptions
     from counterrank.evaluation import Estimate
 
 

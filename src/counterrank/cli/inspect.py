@@ -17,7 +17,7 @@ from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
     from counterrank import ClickCounts
-    from counterrank.clicks.logs.options import LogOptions
+    from counterrank.clicks.logs.columns import LogOptions
     from counterrank.evaluation.inspection import Inspection
 
 

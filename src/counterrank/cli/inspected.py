@@ -13,8 +13,8 @@ from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
     from counterrank import ClickCounts, RankingData
+    from counterrank.clicks.logs.columns import LogOptions
     from counterrank.clicks.logs.faults import LogReport
-    from counterrank.clicks.logs.options import LogOptions
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 if TYPE_CHECKING:
-    from counterrank.clicks.logs.options import LogOptions
+    from counterrank.clicks.logs.columns import LogOptions
 
 _PANEL = "How a log is read"
 
@@ -61,8 +61,7 @@ def _of_logs(
     master: Annotated[str | None, _option(help="local[*], spark://HOST:PORT or sc://HOST:PORT.")] = None,
     threads: int | None = None,
 ) -> LogOptions:
-    from counterrank.clicks.logs.columns import parse_map
-    from counterrank.clicks.logs.options import LogOptions
+    from counterrank.clicks.logs.columns import LogOptions, parse_map
 
     return LogOptions(
         columns=parse_map(map),

@@ -69,9 +69,8 @@ def plan(
 
     Example: counterrank plan synthetic:mslr --logger production --examination inverse-rank:eta=1 --page 5 --width 0.01
     """
-    from counterrank.clicks.click_models import ClickModel
-    from counterrank.clicks.policies.named import parse_examination
-    from counterrank.clicks.policies.ranges import FAMILIES, parse_policies, score_spread
+    from counterrank.clicks.policies.named import FAMILIES, parse_examination, parse_policies, score_spread
+    from counterrank.clicks.users import ClickModel
     from counterrank.data.sources import choose_part, open_data
     from counterrank.evaluation import advise_logging, plan_logging
 

@@ -64,9 +64,9 @@ def _check_all(source: ClickSource, counts: ClickCounts, policy: Any, scores: An
 def _check_against_log(counts: ClickCounts, policy: Any, scores: Any, name: str) -> None:
     """An error where the log shows what a policy cannot show, a warning where it does so more or less often."""
     from counterrank.clicks.policies.base import knows_propensity
-    from counterrank.evaluation.inspection.consistency import policy_check
-    from counterrank.evaluation.inspection.ranks import Seen
-    from counterrank.evaluation.inspection.samples import QuerySample
+    from counterrank.evaluation.inspection.click_tables import Seen
+    from counterrank.evaluation.inspection.coverage import policy_check
+    from counterrank.evaluation.inspection.findings import QuerySample
 
     if not counts.n_sessions or not knows_propensity(policy):
         return
@@ -128,7 +128,7 @@ def scores_of(source: ClickSource, logger: str, part: str, data: Mapping[str, Ra
     """What a policy ranked by: a ranker, a file, a feature, or the scores that stand in the log."""
     if logger != LOGGED_SCORES:
         return load_scores(logger, data[part], source.threads)
-    from counterrank.clicks.logs.beside import read_scores
+    from counterrank.clicks.logs.policy_columns import read_scores
 
     if source.log is None:
         raise CounterrankError(f"--logger {LOGGED_SCORES}: a column of a log; expected --log too")

@@ -28,7 +28,7 @@ def rank(
     Example: counterrank rank ranker synthetic:mslr --out run.trec
     """
     from counterrank.cli.loading import load_model_and_data
-    from counterrank.evaluation.runs import ranked_rows, write_run
+    from counterrank.evaluation.run_files import ranked_rows, write_run
 
     check_out(out, force, (model, data))
     ranker, chosen = load_model_and_data(model, data, part, threads)

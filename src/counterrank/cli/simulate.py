@@ -69,8 +69,8 @@ def simulate(
 
     Example: counterrank simulate synthetic:mslr --logger production --policy replace-last:k=5 --clicks 1e6 --out clicks
     """
-    from counterrank.clicks.click_models import ClickModel, trust_bias
     from counterrank.clicks.policies.named import parse_examination, parse_policy
+    from counterrank.clicks.users import ClickModel, trust_bias
     from counterrank.data.sources import open_data
 
     check_out(out, force, (data, logger, examination), folder_with(MARKER, PARTS))

@@ -44,7 +44,7 @@ from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
     from counterrank import Ranker, RankingData
-    from counterrank.clicks.logs.options import LogOptions
+    from counterrank.clicks.logs.columns import LogOptions
     from counterrank.training import FromClicks
 
 

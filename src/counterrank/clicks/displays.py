@@ -4,19 +4,120 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
-from counterrank.clicks._pages import add_places, gather, number_pages, offsets_of
 from counterrank.common.checks import IntArray
+from counterrank.common.jit import Array, exact_kernel
 from counterrank.data.ids import place_in_query, query_of
+
+# Kernels that find equal pages among many.
+
+
+_PRIME, _BASIS = np.uint64(0x100000001B3), np.uint64(0xCBF29CE484222325)
+_SHIFT = np.uint64(29)
+
+
+@exact_kernel
+def _hash(docs: Array) -> np.uint64:
+    mixed = _BASIS
+    for doc in docs:
+        mixed = (mixed ^ np.uint64(doc)) * _PRIME
+        mixed ^= mixed >> _SHIFT
+    return mixed
+
+
+@exact_kernel
+def _same(a: Array, b: Array) -> bool:
+    if len(a) != len(b):
+        return False
+    different = 0
+    for i in range(len(a)):
+        different += a[i] != b[i]
+    return different == 0
+
+
+@exact_kernel
+def number_pages(owner: Array, offsets: Array, docs: Array, group: Array, chosen: Array) -> Any:
+    """Give equal pages one number; returns how many numbers there are.
+
+    Arguments:
+        owner: the query of each page, never decreasing.
+        offsets, docs: the pages.
+        group: gets the number of each page; numbers of an earlier query come first.
+        chosen: gets, for each number, one of its pages; as long as `owner`.
+    """
+    n_groups = np.int64(0)
+    begin = np.int64(0)
+    while begin < len(owner):
+        end = begin + 1
+        while end < len(owner) and owner[end] == owner[begin]:
+            end += 1
+        size = 2
+        while size < 2 * (end - begin):
+            size *= 2
+        slots = np.full(size, -1)  # a table of the query's groups, found by the hash of their page
+        for page in range(begin, end):
+            here = docs[offsets[page] : offsets[page + 1]]
+            slot = np.int64(_hash(here) & np.uint64(size - 1))
+            while slots[slot] >= 0:
+                other = chosen[slots[slot]]
+                if _same(here, docs[offsets[other] : offsets[other + 1]]):
+                    break
+                slot = (slot + 1) % size
+            if slots[slot] < 0:
+                slots[slot] = n_groups
+                chosen[n_groups] = page
+                n_groups += 1
+            group[page] = slots[slot]
+        begin = end
+    return n_groups
+
+
+@exact_kernel
+def add_places(group: Array, offsets: Array, values: Array, out_offsets: Array, out: Array) -> None:
+    """Add the numbers on each page's places to those of its group; places of equal pages correspond."""
+    for page in range(len(group)):
+        target = out_offsets[group[page]]
+        for i in range(offsets[page + 1] - offsets[page]):
+            out[target + i] += values[offsets[page] + i]
+
+
+@exact_kernel
+def sort_places(offsets: Array, docs: Array, values: Array) -> None:
+    """Put the places of each page in the order of their documents, with their values."""
+    for page in range(len(offsets) - 1):
+        for i in range(offsets[page] + 1, offsets[page + 1]):
+            doc, value = docs[i], values[i]
+            j = i
+            while j > offsets[page] and docs[j - 1] > doc:
+                docs[j], values[j] = docs[j - 1], values[j - 1]
+                j -= 1
+            docs[j], values[j] = doc, value
+
+
+@exact_kernel
+def gather(offsets: Array, values: Array, pages: Array, out_offsets: Array, out: Array) -> None:
+    """The places of the chosen pages, one page behind the other."""
+    for i in range(len(pages)):
+        begin = offsets[pages[i]]
+        for j in range(offsets[pages[i] + 1] - begin):
+            out[out_offsets[i] + j] = values[begin + j]
+
+
+def offsets_of(lengths: IntArray) -> IntArray:
+    """Offsets of pages of these lengths."""
+    result = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=result[1:])
+    return result
 
 
 @dataclass(frozen=True, eq=False)
 class Displays:
     """Pages in the order of their queries; a page is the documents at ranks 1, 2, ... of one query.
 
-    Two pages with the same documents in another order are two pages; `counterrank.estimators.rerank` takes them
+    Two pages with the same documents in another order are two pages; `counterrank.estimators.views` takes them
     together as one displayed set.
 
     Attributes:
@@ -107,3 +208,60 @@ def take_pages(pages: Displays, chosen: IntArray) -> Displays:
     gather(pages.offsets, pages.clicks, chosen, offsets, clicks)
     policies = None if pages.policies is None else pages.policies[chosen]
     return Displays(offsets, docs, pages.sessions[chosen], clicks, policies)
+
+
+# Kernels on cells: (document, rank, policy, propensity) with impressions and clicks, in that order.
+
+
+@exact_kernel
+def _compare(a: Any, i: int, b: Any, j: int) -> int:
+    """-1, 0 or 1 as cell `i` of `a` comes before, is, or comes after cell `j` of `b`."""
+    if a[0][i] != b[0][j]:
+        return -1 if a[0][i] < b[0][j] else 1
+    if a[1][i] != b[1][j]:
+        return -1 if a[1][i] < b[1][j] else 1
+    if a[2][i] != b[2][j]:
+        return -1 if a[2][i] < b[2][j] else 1
+    if a[3][i] != b[3][j]:
+        return -1 if a[3][i] < b[3][j] else 1
+    return 0
+
+
+@exact_kernel
+def merge_cells(a: Any, b: Any) -> Any:
+    """Two sorted lists of cells as one; cells in both are added up.
+
+    Each is (docs, ranks, policies, propensities, impressions, clicks).
+    """
+    most = len(a[0]) + len(b[0])
+    ints = np.empty((5, most), np.int64)
+    reals = np.empty(most)
+    n = i = j = 0
+    while i < len(a[0]) or j < len(b[0]):
+        if i == len(a[0]):
+            side = 1
+        elif j == len(b[0]):
+            side = -1
+        else:
+            side = _compare(a, i, b, j)
+        impressions = clicks = 0
+        if side <= 0:
+            ints[0, n], ints[1, n], ints[2, n], reals[n] = a[0][i], a[1][i], a[2][i], a[3][i]
+            impressions += a[4][i]
+            clicks += a[5][i]
+            i += 1
+        if side >= 0:
+            ints[0, n], ints[1, n], ints[2, n], reals[n] = b[0][j], b[1][j], b[2][j], b[3][j]
+            impressions += b[4][j]
+            clicks += b[5][j]
+            j += 1
+        ints[3, n], ints[4, n] = impressions, clicks
+        n += 1
+    return (
+        ints[0, :n].copy(),
+        ints[1, :n].copy(),
+        ints[2, :n].copy(),
+        reals[:n].copy(),
+        ints[3, :n].copy(),
+        ints[4, :n].copy(),
+    )

@@ -13,7 +13,7 @@ from counterrank.common.files import PathLike
 
 if TYPE_CHECKING:
     from counterrank.clicks.counts import ClickCounts
-    from counterrank.clicks.position_bias.result import EstimatedExamination
+    from counterrank.clicks.position_bias import EstimatedExamination
     from counterrank.data import RankingData
 
 
@@ -119,7 +119,7 @@ def estimate(
 
     Documents seen at several ranks tell position from relevance. Under the position-based model above, with ranks that
     do not depend on what the single session finds relevant, "all-pairs" is consistent with any number of impressions
-    of each document; see `counterrank.clicks.position_bias.all_pairs` for its formula, `.em` and `.regression` for the
+    of each document; see `counterrank.clicks.position_bias` for its formula, `.em` and `.regression` for the
     others, and docs/position-bias.md for when to use which. Nothing is drawn at random.
 
     Arguments:
@@ -143,7 +143,7 @@ def estimate(
     >>> estimate(log).values.round(2).tolist()
     [1.0, 0.5, 0.33]
     """
-    from counterrank.clicks.position_bias.estimate import estimate_examination
+    from counterrank.clicks.position_bias import estimate_examination
 
     return estimate_examination(clicks, method, k, data, target, confidence)
 
@@ -162,7 +162,7 @@ def connected_ranks(clicks: ClickCounts) -> list[list[int]]:
     >>> connected_ranks(simulation.simulate(data, [4.0, 3.0, 2.0, 1.0], *shown, sessions=1000))
     [[1], [2], [3]]
     """
-    from counterrank.clicks.position_bias.estimate import connected
+    from counterrank.clicks.position_bias import connected
 
     return connected(clicks)
 
@@ -175,7 +175,7 @@ def load(path: PathLike) -> Examination:
     ...
     counterrank.common.errors.MissingFileError: no/such/curve.json: no such examination curve (file or folder not found)
     """
-    from counterrank.clicks.position_bias.result import load_examination
+    from counterrank.clicks.position_bias import load_examination
 
     return load_examination(path)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from counterrank.common.hash_sample import HashArray
 from counterrank.common.parallel import for_queries, for_range
 from counterrank.common.random import mixed
-from counterrank.data import _kernels
+from counterrank.data import feature_kernels as _kernels
 from counterrank.data.ranking_data import RankingData
 
 

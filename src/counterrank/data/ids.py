@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterrank.common.checks import IntArray, as_array
 from counterrank.common.errors import DataError
 from counterrank.common.parallel import for_queries
-from counterrank.data import _kernels
+from counterrank.data import feature_kernels as _kernels
 
 
 def check_ids(ids: ArrayLike, n: int, name: str) -> NDArray[Any]:

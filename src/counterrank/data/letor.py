@@ -6,28 +6,188 @@ of features, so that the row of every line is known; the second parses straight 
 
 from __future__ import annotations
 
+import mmap
 import os
 import warnings
+import zlib
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.common.checks import Float32Array, IntArray
 from counterrank.common.errors import CounterrankError, LetorError
-from counterrank.common.files import PathLike
+from counterrank.common.files import PathLike, existing
+from counterrank.common.jit import Array
 from counterrank.common.parallel import run_parallel, thread_count
 from counterrank.common.progress import progress
-from counterrank.data import _letor_kernels as kernels
-from counterrank.data._letor_bytes import DamagedGzip, FileBytes, read_bytes
-from counterrank.data._letor_kernels import DOC, DOC_END, MAX_FEATURE_ID, QID, QID_END
-from counterrank.data._letor_numbers import Text
-from counterrank.data._tokens import read_ids, same_tokens
+from counterrank.data import letor_kernels as kernels
 from counterrank.data.ids import first_repeat_in_query, group_rows, is_regrouped, place_in_query
+from counterrank.data.letor_kernels import DOC, DOC_END, MAX_FEATURE_ID, QID, QID_END, Text, byte_kernel
 from counterrank.data.ranking_data import RankingData
+
+# The bytes of a text file, plain or gzip, as one read-only array.
+
+
+_BLOCK = 1 << 20  # bytes of the file at a time
+_MOST = 16 << 20  # bytes unpacked at a time
+_GZIP = b"\x1f\x8b"
+
+
+class FileBytes:
+    """The bytes of a file as a read-only array: its own pages, mapped into memory, or a buffer."""
+
+    def __init__(self, source: mmap.mmap | bytearray) -> None:
+        self.array: NDArray[np.uint8] = np.frombuffer(source, np.uint8)
+        self.array.flags.writeable = False  # one kind of array for the kernels, whatever the source
+        self._pages = source if isinstance(source, mmap.mmap) else None
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def release(self, start: int, end: int) -> None:
+        """Tell the system that the bytes in `start:end` need not stay in memory; they may still be read again."""
+        if self._pages is None or not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        first, last = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
+        if first < last:
+            self._pages.madvise(mmap.MADV_DONTNEED, first, last - first)
+
+
+class DamagedGzip(Exception):
+    """Gzip data that ends early or does not fit its checksum, with what could be unpacked."""
+
+    def __init__(self, fault: str, text: FileBytes) -> None:
+        super().__init__(fault)
+        self.text = text
+
+
+def read_bytes(path: PathLike) -> FileBytes:
+    """All bytes of a file, unpacked if it is gzip (judged by its first bytes, not its name)."""
+    found = existing(path, "LETOR file")
+    if found.is_dir():
+        raise LetorError(f"{path}: is a folder; expected a LETOR file (read_fold reads a folder)")
+    try:
+        with found.open("rb") as file:
+            start = file.peek(2)[:2]
+            if start == _GZIP:
+                return _unpacked(file, found)
+            if found.is_file() and start:
+                return FileBytes(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            return FileBytes(bytearray(file.read()))
+    except OSError as error:
+        raise LetorError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def _unpacked(file: BinaryIO, path: Path) -> FileBytes:
+    # a bytearray grows in place, without a second copy of what it holds
+    text = bytearray()
+    unpacker = zlib.decompressobj(wbits=31)
+    with progress(f"unpacking {path.name}", total=path.stat().st_size) as advance:
+        while block := file.read(_BLOCK):
+            advance(len(block))
+            while block:
+                if unpacker.eof:  # another member may follow, or zeros that pad the file
+                    block = block.lstrip(b"\0")
+                    if not block:
+                        break
+                    unpacker = zlib.decompressobj(wbits=31)
+                try:
+                    text += unpacker.decompress(block, _MOST)
+                except zlib.error as error:
+                    raise DamagedGzip(f"gzip data is damaged ({error})", FileBytes(text)) from error
+                block = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
+    if not unpacker.eof:
+        raise DamagedGzip("gzip data ends early", FileBytes(text))
+    return FileBytes(text)
+
+
+# Ids written in a text, given by where each begins and ends.
+
+
+def same_tokens(text: Array, begin: IntArray, end: IntArray) -> IntArray:
+    """A number for each token, counted from 0 in order of first appearance; equal tokens share one.
+
+    >>> text = np.frombuffer(b"b a b", np.uint8)
+    >>> same_tokens(text, np.array([0, 2, 4]), np.array([1, 3, 5])).tolist()
+    [0, 1, 0]
+    """
+    starts = _run_starts(text, begin, end)  # lines of one query mostly follow each other
+    runs = _as_arrow(text, begin[starts], end[starts]).dictionary_encode()
+    codes: IntArray = runs.indices.to_numpy().astype(np.int64)[np.cumsum(starts) - 1]
+    return codes
+
+
+def read_ids(text: Array, begin: IntArray, end: IntArray) -> NDArray[Any]:
+    """The tokens as int64 if all are whole numbers spelled in the usual way, else as strings.
+
+    >>> text = np.frombuffer(b"7 -12 007", np.uint8)
+    >>> read_ids(text, np.array([0, 2]), np.array([1, 5])), read_ids(text, np.array([0, 6]), np.array([1, 9]))
+    (array([  7, -12]), array(['7', '007'], dtype='<U3'))
+    """
+    numbers = np.empty(len(begin), np.int64)
+    if _whole_numbers(text, begin, end, numbers):
+        return numbers
+    return np.asarray(_as_arrow(text, begin, end).to_numpy(zero_copy_only=False).astype(np.str_))
+
+
+def _as_arrow(text: Array, begin: IntArray, end: IntArray) -> Any:
+    import pyarrow as pa
+
+    bounds = np.concatenate(([0], np.cumsum(end - begin)))
+    joined = np.empty(bounds[-1], np.uint8)
+    _gather(text, begin, bounds, joined)
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(joined)]
+    return pa.Array.from_buffers(pa.large_string(), len(begin), buffers)
+
+
+@byte_kernel
+def _run_starts(text: Array, begin: Array, end: Array) -> Array:
+    """For each token whether it differs from the one before."""
+    starts = np.ones(len(begin), np.bool_)
+    for i in range(1, len(begin)):
+        n = end[i] - begin[i]
+        if n == end[i - 1] - begin[i - 1]:
+            j = 0
+            while j < n and text[begin[i] + j] == text[begin[i - 1] + j]:
+                j += 1
+            starts[i] = j < n
+    return starts
+
+
+@byte_kernel
+def _gather(text: Array, begin: Array, bounds: Array, joined: Array) -> None:
+    """Copy the tokens one behind the other, each to its bounds."""
+    for i in range(len(begin)):
+        for j in range(bounds[i + 1] - bounds[i]):
+            joined[bounds[i] + j] = text[begin[i] + j]
+
+
+@byte_kernel
+def _whole_numbers(text: Array, begin: Array, end: Array, out: Array) -> bool:
+    """The tokens as int64, if each is spelled as Python would print it; False at the first that is not."""
+    largest = np.uint64(2**63 - 1)
+    for i in range(len(begin)):
+        place, stop = begin[i], end[i]
+        negative = place < stop and text[place] == 45
+        place += negative
+        n = stop - place
+        if n < 1 or n > 19 or (text[place] == 48 and (n > 1 or negative)):
+            return False
+        value = np.uint64(0)
+        while place < stop:
+            if not 48 <= text[place] <= 57:
+                return False
+            value = np.uint64(10) * value + np.uint64(text[place] - 48)
+            place += 1
+        if value > largest:
+            return False
+        out[i] = -np.int64(value) if negative else np.int64(value)
+    return True
+
 
 _PIECE = 4 << 20  # bytes; small enough that threads end at about the same time
 _EXAMPLE = "2 qid:10 1:0.5 2:3 #docid = 7"

@@ -8,19 +8,70 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.common.checks import Float32Array, IntArray, check_offsets
-from counterrank.common.errors import DataError
+from counterrank.common.checks import Float32Array, IntArray, as_array, check_offsets, check_vector
+from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.files import PathLike
 from counterrank.common.parallel import for_queries
-from counterrank.data import _kernels
-from counterrank.data._ranking_checks import (
-    as_labels,
-    as_matrix,
-    check_finite,
-    check_unique_documents,
-    check_unique_queries,
-)
-from counterrank.data.ids import check_ids, place_in_query
+from counterrank.data import feature_kernels as _kernels
+from counterrank.data.ids import check_ids, first_repeat_in_query, place_in_query
+
+# What `RankingData` asks of its arguments.
+
+
+def as_matrix(features: ArrayLike) -> Float32Array:
+    """Features as a C-ordered float32 matrix with at least one column."""
+    given = as_array(features, "features")
+    if given.ndim != 2 or given.shape[1] < 1:
+        raise DataError(f"features: shape {given.shape}; expected (documents, features) with at least one feature")
+    if not np.issubdtype(given.dtype, np.number) or np.iscomplexobj(given):
+        raise DataError(f"features: type {given.dtype}; expected real numbers")
+    with np.errstate(over="ignore"):  # what overflows float32 is found by the check for finite values
+        matrix = np.ascontiguousarray(given, dtype=np.float32)
+    # what the caller could still change is copied, or the checks would mean nothing
+    return matrix.copy() if matrix.flags.writeable and np.may_share_memory(matrix, given) else matrix
+
+
+def as_labels(labels: ArrayLike, n_docs: int) -> Float32Array:
+    """Labels as finite float32, one per document."""
+    values = check_vector(labels, n_docs, "labels")
+    with np.errstate(over="ignore"):
+        small = values.astype(np.float32)
+    if not np.isfinite(small).all():
+        row = int(np.argmin(np.isfinite(small)))
+        raise DataError(f"labels: entry {row} is {values[row]}; expected numbers that fit float32")
+    return small
+
+
+def check_finite(features: Float32Array, offsets: IntArray) -> None:
+    """An error that names the first value that is not finite."""
+    for row in for_queries(_kernels.first_bad_row, offsets, features):
+        if row >= 0:
+            column = int(np.flatnonzero(~np.isfinite(features[row]))[0])
+            query = int(np.searchsorted(offsets, row, side="right")) - 1
+            raise DataError(
+                f"features: document {row - offsets[query]} of query {query} (row {row}) has "
+                f"{features[row, column]} in column {column}; expected finite float32 numbers"
+            )
+
+
+def check_unique_queries(query_ids: NDArray[Any]) -> None:
+    """An error that names the two queries that share an id."""
+    values, counts = np.unique(query_ids, return_counts=True)
+    if len(values) < len(query_ids):
+        again = values[counts > 1][0]
+        places = np.flatnonzero(query_ids == again)[:2].tolist()
+        raise DataError(f"query_ids: {again!s} stands for queries {places[0]} and {places[1]}; expected unique ids")
+
+
+def check_unique_documents(doc_ids: NDArray[Any], query_ids: NDArray[Any], offsets: IntArray) -> None:
+    """An error that names the two rows of a query that share an id."""
+    found = first_repeat_in_query(doc_ids, offsets)
+    if found is not None:
+        query, first, second = found
+        raise DataError(
+            f"doc_ids: document {doc_ids[first]!s} occurs twice in query {query_ids[query]!s} "
+            f"(rows {first} and {second}); expected each document once per query"
+        )
 
 
 class RankingData:
@@ -346,3 +397,52 @@ def _describe_labels(labels: Float32Array) -> str:
         return f"{values[0]:g} to {values[-1]:g}"
     shares = [f"{value:g}: {share:.1%}" for value, share in zip(values, counts / len(labels), strict=True)]
     return ", ".join(shares).replace("%", " %")
+
+
+# Plain arrays with a query for each row, as scikit-learn and its relatives pass them.
+
+
+def from_arrays(
+    features: ArrayLike, qid: ArrayLike | None = None, group: ArrayLike | None = None, name: str = "X"
+) -> RankingData:
+    """Ranking data of a matrix and either the query of each row (`qid`) or the number of rows of each query (`group`).
+
+    The rows of a query must follow each other. `name` is what an error calls the matrix.
+
+    >>> from_arrays([[1.0], [2.0], [3.0]], qid=[7, 7, 9]).offsets.tolist()
+    [0, 2, 3]
+    >>> from_arrays([[1.0], [2.0], [3.0]], group=[1, 2]).offsets.tolist()
+    [0, 1, 3]
+    """
+    matrix = as_array(features, name)
+    if matrix.ndim != 2:
+        raise DataError(f"{name}: shape {matrix.shape}; expected one row per document and one column per feature")
+    if qid is not None and group is None:
+        ids, offsets = _runs(as_array(qid, "qid"), len(matrix))
+        return RankingData(matrix, offsets, query_ids=ids)
+    if group is None or qid is not None:
+        raise CounterrankError(f"qid, group: expected one of them beside the array {name}, to tell its queries apart")
+    sizes = as_array(group, "group")
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or not len(sizes) or sizes.min() < 1:
+        raise CounterrankError("group: expected the number of rows of each query, whole numbers of at least 1")
+    if sizes.sum() != len(matrix):
+        raise CounterrankError(f"group: {int(sizes.sum())} rows in all; expected {len(matrix)}, as {name} has")
+    return RankingData(matrix, np.concatenate(([0], np.cumsum(sizes))))
+
+
+def _runs(qid: NDArray[Any], n: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The queries in the order they come in, and where each begins."""
+    if qid.shape != (n,):
+        raise CounterrankError(f"qid: shape {qid.shape}; expected ({n},), the query of each row")
+    if qid.dtype.kind == "O":
+        qid = qid.astype(str)
+    starts = np.flatnonzero(np.concatenate(([True], qid[1:] != qid[:-1])))
+    ids = qid[starts]
+    seen, first = np.unique(ids, return_index=True)
+    if len(seen) < len(ids):
+        again = int(np.setdiff1d(np.arange(len(ids)), first)[0])
+        raise CounterrankError(
+            f"qid: row {int(starts[again])} takes up query {ids[again]!s} again; expected the rows of a query together "
+            "(sort by qid)"
+        )
+    return ids, np.append(starts, n)

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination
 from counterrank.common.errors import CounterrankError
-from counterrank.estimators.logged import Propensities, propensities_of
-from counterrank.estimators.propensities import capped_inverse, examined
+from counterrank.estimators.propensities import Propensities, capped_inverse, examined, propensities_of
 
 # inverse propensities within this factor of each other are equal but for rounding
 _ALIKE = 1.0 + 1e-9

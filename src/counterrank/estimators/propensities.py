@@ -1,18 +1,23 @@
-"""Capped inverse propensities of clicks: what each click counts."""
+"""Propensities as a log has them, of one policy or of several: the one place where they are read and combined."""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from counterrank.clicks.counts import ClickCounts
-from counterrank.clicks.examination import Examination
+from counterrank.clicks.counts import ClickCounts, check_counts
+from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.policies.several import SAME, LoggedTable
 from counterrank.common.checks import FloatArray, IntArray, check_vector
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, CoverageWarning
 from counterrank.data.ids import query_of
+
+# Capped inverse propensities of clicks: what each click counts.
+
 
 # A click that had a smaller chance than this did not happen; without the line, sums of 1 / propensity could overflow.
 SMALLEST = 1e-200
@@ -129,3 +134,260 @@ def _some(n: int, what: str) -> str:
 def _place(offsets: IntArray, row: int) -> str:
     query = int(query_of(row, offsets))
     return f"document {row - offsets[query]} of query {query}"
+
+
+_SURELY_SHOWN = 10.0  # examinations that make a document one that is shown anyway
+_AGAIN = 300  # repeated sessions in which a policy that shows another page once in a hundred would have done so
+_VARIED = 0.001  # of them, those of queries whose pages vary, up to which a policy counts as fixed: errors of logging
+UNSHOWN = 0.01  # share of candidates on no page from which on it is told
+
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Propensities:
+    """P(examined) of each document in a session of its query; usable wherever an array of propensities is.
+
+    Attributes:
+        by_document: one per document of the data; nan where the log does not tell.
+        by_cell: the propensity that clicks in each cell of the counts are divided by.
+        source: "given"; "logged", those of one policy; "mean", over the sessions of several policies, from the
+            propensities that each logged; or "realised", how often the documents were shown.
+        uncovered: the documents, of queries that were asked, that these clicks do not cover: they have propensity 0, or
+            were never shown while realised exposure is used or pages never vary.
+    """
+
+    by_document: FloatArray
+    by_cell: FloatArray
+    source: str
+    uncovered: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self.by_document, dtype=dtype, copy=copy)
+
+    def chances(self) -> FloatArray:
+        """P(examined) of each document, 1 where that is not known: nothing then speaks against it."""
+        return np.where(np.isnan(self.by_document), 1.0, self.by_document)
+
+
+def propensities_of(
+    clicks: ClickCounts, rho: ArrayLike | Propensities | None, exam: Any = None, *, all_shown: bool = False
+) -> Propensities:
+    """What to divide clicks by: `rho` as it was given, else what the log has, see `logged_propensities`."""
+    if isinstance(rho, Propensities) and len(rho.by_cell) == len(clicks.docs):
+        if rho.source != "mean" or not all_shown:
+            return rho
+        rho = None  # a mean may be known of clicked documents alone
+    if rho is None:
+        return logged_propensities(clicks, exam, all_shown=all_shown)
+    given = check_propensities(rho, clicks)
+    if clicks.unknown_impressions:
+        text = (
+            f"rho: {clicks.unknown_impressions:,} impressions of the log are of documents that the data does not have"
+        )
+        warnings.warn(f"{text}; propensities that were computed from a policy are then wrong", stacklevel=4)
+    if clicks.propensities is not None and LoggedTable.of(clicks).contradicted().any():
+        text = "rho: documents were logged with several propensities under one name, so the log holds several policies"
+        warnings.warn(f"{text}; rho must be the mean over the sessions of all of them", stacklevel=4)
+    return Propensities(given, given[clicks.docs], "given", _asked(clicks, given < SMALLEST))
+
+
+def logged_propensities(
+    clicks: ClickCounts, exam: ArrayLike | Examination | None = None, *, all_shown: bool = False
+) -> Propensities:
+    """P(examined) of each document over all sessions of its query, from the propensities in the log.
+
+    Of one policy these are the propensities themselves. Where several policies answered a query, a click has to be
+    divided by the mean over all sessions of the query (Oosterhuis and de Rijke, WSDM 2021),
+
+        rho(d) = sum over policies p of sessions_p(q) / sessions(q) * rho_p(d),
+
+    and not by the propensity of its own policy: where one of them cannot show d, its sessions would be lost. It takes
+    the propensity of each clicked document under each policy. One that a policy never showed is not known: it is not
+    0. Then `exam` tells how often each document was examined,
+
+        rho(d) = sum over ranks j of theta_j impressions(d, j) / sessions(q),
+
+    which is right for documents that were shown: the expected weight of a document is its relevance times the
+    probability that it was shown at least once. A `CoverageWarning` tells how many were not. Without either it is an
+    error.
+
+    Several policies are detected by their names, and by contradicting propensities of one document under one name (a
+    ranker that was trained again). Propensities of one query that sum to more than a page can hold are warned about.
+
+    Arguments:
+        clicks: what was shown and clicked, with logged propensities.
+        exam: how likely each rank is examined; None for the curve that simulated clicks remember.
+        all_shown: whether the propensities of all documents that were shown are needed, clicked or not.
+
+    >>> docs, ranks, shown, clicked = np.array([[0, 0, 1], [1, 1, 1], [70, 20, 10], [7, 2, 1]])
+    >>> clicks = ClickCounts("", np.array([0, 2]), np.array([100]), docs, ranks, shown, clicked,
+    ...                      propensities=np.array([1.0, 0.6, 0.4]), policies=np.array([0, 1, 1]),
+    ...                      policy_names=("old", "new"), policy_sessions=np.array([[70], [30]]))
+    >>> logged_propensities(clicks, exam=[1.0]).by_document.tolist()  # old never showed the second document
+    [0.9, 0.1]
+    """
+    counts = check_counts(clicks)
+    if counts.propensities is None:
+        raise CounterrankError(
+            "rho: None, and the clicks hold no logged propensities; pass rho=policy.propensity(scores, offsets, exam)"
+        )
+    curve = counts.examination if exam is None else check_examination(exam)
+    table = LoggedTable.of(counts)
+    # where one document contradicts a name, others of that name may too without having been seen twice
+    unnamed = (table.sessions[table.contradicted().any(axis=0)] > 0.0).any(axis=0)
+    several = unnamed | (np.count_nonzero(table.sessions > 0.0, axis=0) > 1)
+    _warn_of_excess(counts, table, curve, ~several)
+    if not several.any():
+        if exam is not None and curve is not None:
+            _warn_if_apart(counts, table, curve)
+        by_document = _hidden(counts, table.single())
+        uncovered = np.union1d(_asked(counts, by_document == 0.0), _never_varied(counts))
+        return Propensities(by_document, counts.propensities, "logged", uncovered)
+    mixed = several[table.query_of_docs]
+    mean = table.mean()
+    needed = mixed & (counts.by_document(counts.impressions if all_shown else counts.clicks) > 0.0)
+    if not unnamed.any() and not np.isnan(mean[needed]).any():
+        return _combined(counts, table, mixed, mean, "mean")
+    if curve is None:
+        raise CounterrankError(_refusal(counts, table, several, needed & np.isnan(mean)))
+    refuse_unseen(curve, None, counts)
+    if not unnamed.any():
+        _warn_if_apart(counts, table, curve)
+    times = examined_times(curve, counts)
+    asked = np.maximum(counts.sessions, 1)[table.query_of_docs]
+    realised = np.where(counts.by_document(counts.impressions) > 0.0, np.minimum(times / asked, 1.0), np.nan)
+    uncovered = _warn_of_unshown(counts, mixed)
+    return replace(_combined(counts, table, mixed, realised, "realised"), uncovered=uncovered)
+
+
+def logged_range(clicks: ClickCounts) -> tuple[FloatArray, FloatArray]:
+    """The smallest and largest mean propensity over sessions that each document may have, given what was logged.
+
+    A policy that never showed a document may have any propensity for it. Where pages of several policies go under one
+    name, the largest is that of the policy that shows the document most.
+
+    >>> one = np.array([1])
+    >>> counts = ClickCounts("", np.array([0, 1]), one, np.array([0]), one, one, one, propensities=np.array([0.5]))
+    >>> [end.tolist() for end in logged_range(counts)]
+    [[0.5], [0.5]]
+    """
+    table = LoggedTable.of(clicks)
+    shares = table.shares()
+    mixed = table.contradicted().any(axis=1)
+    low = np.where(mixed, 0.0, (shares * np.nan_to_num(table.low)).sum(axis=1))
+    high = (shares * np.where(np.isnan(table.high), 1.0, table.high)).sum(axis=1)
+    return low, high
+
+
+def _asked(clicks: ClickCounts, chosen: BoolArray) -> IntArray:
+    """The chosen documents of queries that were asked."""
+    return np.flatnonzero(chosen & np.repeat(clicks.sessions > 0, np.diff(clicks.offsets)))
+
+
+def _never_varied(clicks: ClickCounts) -> IntArray:
+    """Documents that were never shown, in a log in which pages of a query never vary; with a warning.
+
+    Of simulated clicks it is known which documents cannot be shown.
+    """
+    again = np.maximum(clicks.sessions - 1, 0)
+    if clicks.unexaminable is not None or again.sum() < _AGAIN:
+        return np.empty(0, np.int64)
+    shown = clicks.by_document(clicks.impressions)
+    asked = np.repeat(clicks.sessions, np.diff(clicks.offsets))
+    varied = np.logical_or.reduceat((shown > 0.0) & (shown < asked), clicks.offsets[:-1])
+    unshown = _asked(clicks, shown == 0.0)
+    if again[varied].sum() > _VARIED * again.sum() or len(unshown) <= UNSHOWN * clicks.n_docs:
+        return np.empty(0, np.int64)
+    warnings.warn(
+        f"propensities: pages of one query showed the same documents in all of {again.sum():,} repeated sessions, so "
+        f"the policy seems to have no randomness: {len(unshown):,} of {clicks.n_docs:,} candidates were never shown, "
+        "and are not covered (eq:awarecond)",
+        CoverageWarning,
+        stacklevel=5,
+    )
+    return unshown
+
+
+def _warn_of_excess(clicks: ClickCounts, table: LoggedTable, curve: Examination | None, queries: BoolArray) -> None:
+    """Warn if propensities of one of these queries sum to more than a page holds, as those of one policy cannot."""
+    deepest = int(clicks.ranks.max(initial=1))
+    theta = np.ones(deepest) if curve is None else curve.curve(deepest)
+    room = np.cumsum(theta)[np.minimum(np.diff(clicks.offsets), deepest) - 1]
+    held = np.add.reduceat(np.nan_to_num(table.high), clicks.offsets[:-1], axis=0)
+    # a curve that was estimated is not quite that of the propensities
+    most = room[:, None] * (1.0 + (SAME if curve is None else MOST_APART))
+    over = int(np.count_nonzero((held > most).any(axis=1) & queries))
+    if over:
+        warnings.warn(
+            f"propensities: those of {over:,} of {np.count_nonzero(clicks.sessions):,} queries sum to more than one "
+            "page can hold under one policy, so they may come from several, and weights may be biased; give each "
+            "policy a name of its own in the column policy",
+            stacklevel=5,
+        )
+
+
+def _combined(
+    clicks: ClickCounts, table: LoggedTable, mixed: BoolArray, values: FloatArray, source: str
+) -> Propensities:
+    """Of queries with several policies the combined propensities, of others those that were logged."""
+    assert clicks.propensities is not None
+    by_document = np.where(mixed, values, table.single())
+    by_cell = np.where(mixed[clicks.docs], by_document[clicks.docs], clicks.propensities)
+    return Propensities(_hidden(clicks, by_document), by_cell, source)
+
+
+def _hidden(clicks: ClickCounts, by_document: FloatArray) -> FloatArray:
+    """0 for documents that were never shown and of which simulated clicks remember that they could not be."""
+    if clicks.unexaminable is not None:
+        unseen = clicks.unexaminable[np.isnan(by_document[clicks.unexaminable])]
+        by_document[unseen] = 0.0
+    return by_document
+
+
+def _warn_if_apart(clicks: ClickCounts, table: LoggedTable, curve: Examination) -> None:
+    """Warn if the curve is not that of the propensities, by documents that had to be shown: others were by luck."""
+    seen = clicks.impressions * examined(curve, clicks.ranks)
+    times = np.bincount(table.cells(clicks), seen, minlength=table.high.size)
+    expected = np.nan_to_num(table.high) * table.sessions.T[table.query_of_docs]
+    sure = expected >= _SURELY_SHOWN
+    warn_if_apart(float(times.reshape(expected.shape)[sure].sum()), float(expected[sure].sum()))
+
+
+def _warn_of_unshown(clicks: ClickCounts, mixed: BoolArray) -> IntArray:
+    """The candidates that were on no page, with a warning where they matter."""
+    unshown = np.flatnonzero(mixed & (clicks.by_document(clicks.impressions) == 0.0))
+    unseen, candidates = len(unshown), int(np.count_nonzero(mixed))
+    if unseen > UNSHOWN * candidates:
+        warnings.warn(
+            f"propensities: several policies in one log, so how often documents were shown is taken for their "
+            f"propensity; {unseen:,} of {candidates:,} candidates ({unseen / candidates:.1%}) were on no page and keep "
+            "weight 0 (the expected weight of a document is its relevance times P(shown at least once)); name each "
+            "policy to correct for it",
+            CoverageWarning,
+            stacklevel=5,
+        )
+    return unshown
+
+
+def _refusal(clicks: ClickCounts, table: LoggedTable, several: BoolArray, unknown: BoolArray) -> str:
+    """Why the propensities in the log cannot be used, and what to do about it."""
+    names = [name for name, own in zip(clicks.policy_names, table.sessions, strict=False) if own[several].any()]
+    contradicted = table.contradicted()
+    shown = np.count_nonzero(~np.isnan(table.high), axis=0)
+    sound = [i for i in range(len(clicks.policy_names)) if not contradicted[:, i].any()]
+    best = clicks.policy_names[max(sound, key=lambda i: shown[i])] if sound else ""  # that with the widest coverage
+    if contradicted.any():
+        why = f"{table.contradiction(clicks)}, so the log holds several policies"
+        remedy = "give each policy a name of its own in the column policy and specify them all"
+    else:
+        n = np.count_nonzero(unknown)
+        number = "1 document has" if n == 1 else f"{n:,} documents have"
+        why = f"the log holds several policies ({', '.join(map(repr, names))}), and {number} an unknown propensity "
+        why += "under one that never showed them"
+        remedy = "specify every policy"
+    only = f", or use the sessions of some policies only (--only-policy {best}, only_policies=)" if sound else ""
+    return (
+        f"propensities: {why}; dividing each click by its own would be biased: {remedy} (--policy NAME=..., "
+        f"rho=policies.several_policies(...)), give the examination curve (--examination, exam=){only}"
+    )

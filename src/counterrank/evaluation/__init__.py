@@ -10,13 +10,18 @@ from counterrank.evaluation.held_out import InSampleWarning
 from counterrank.evaluation.inspection import Inspection, inspect_clicks
 from counterrank.evaluation.judgement import Estimate, IntervalWarning
 from counterrank.evaluation.label_metrics import evaluate, evaluate_queries
-from counterrank.evaluation.logging_plan import LoggingPlan
-from counterrank.evaluation.metrics import higher_is_better, parse_metric, rank_values
-from counterrank.evaluation.planning import plan_logging
+from counterrank.evaluation.metrics import (
+    higher_is_better,
+    parse_metric,
+    prefix_sums,
+    rank_values,
+    weighted_metric,
+    weighted_queries,
+)
+from counterrank.evaluation.planning import LoggingPlan, plan_logging
 from counterrank.evaluation.planning_advice import advise_logging
-from counterrank.evaluation.runs import ranked_rows, write_run
+from counterrank.evaluation.run_files import ranked_rows, write_run
 from counterrank.evaluation.selection import Selection, select
-from counterrank.evaluation.weighted import prefix_sums, weighted_metric, weighted_queries
 
 __all__ = [
     "ClickRate",

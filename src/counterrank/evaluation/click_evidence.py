@@ -4,24 +4,117 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
+from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, IntArray, check_choice, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
-from counterrank.estimators.conditions import warn_if_contradicted, warn_unless_sometimes_seen
-from counterrank.estimators.logged import Propensities, propensities_of
-from counterrank.estimators.propensities import SMALLEST, capped_inverse
-from counterrank.evaluation import _click_kernels
-from counterrank.evaluation._click_kernels import Cells, Pages
-from counterrank.evaluation.foreseen import METHODS, Foreseen, Method, foresee
-from counterrank.evaluation.metrics import rank_values
-from counterrank.evaluation.weighted import prefix_sums
+from counterrank.data.ids import query_of
+from counterrank.estimators.propensities import (
+    SMALLEST,
+    Propensities,
+    capped_inverse,
+    examined,
+    examined_times,
+    propensities_of,
+    refuse_unseen,
+    warn_if_apart,
+)
+from counterrank.estimators.relevance import check_relevance, fit_relevance
+from counterrank.estimators.weights import check_curve, warn_if_contradicted, warn_unless_sometimes_seen
+from counterrank.evaluation import click_kernels as _click_kernels
+from counterrank.evaluation.click_kernels import Cells, Pages
+from counterrank.evaluation.metrics import prefix_sums, rank_values
+
+# What a model of relevance foresees of the clicks of a log; doubly robust estimates start from it.
+
+
+METHODS = ("ips", "dr")
+
+
+class Method(NamedTuple):
+    """How to estimate, as a caller said it.
+
+    Attributes:
+        name: "ips" or "dr".
+        relevance: R of each document, for "dr"; None to fit it.
+        exam: how likely each rank is examined, for "dr" and for logs of several policies; None for what the clicks
+            remember.
+    """
+
+    name: Any = "ips"
+    relevance: Any = None
+    exam: Any = None
+
+
+class Foreseen(NamedTuple):
+    """The clicks that a model foresees.
+
+    Attributes:
+        relevance: R, P(click | examined) of each document.
+        exam: P(examined | rank).
+    """
+
+    relevance: FloatArray
+    exam: Examination
+
+    def chances(self, docs: IntArray, ranks: IntArray) -> FloatArray:
+        """P(click) of documents shown at these ranks, from 1."""
+        return np.asarray(examined(self.exam, ranks) * self.relevance[docs])
+
+
+def foresee(method: Method, data: RankingData, clicks: ClickCounts, rho: FloatArray | None) -> Foreseen | None:
+    """The model that the method asks for, fitted where none was given; None for "ips".
+
+    Arguments:
+        method: what was asked for.
+        data: what the clicks were counted against.
+        clicks: of that data.
+        rho: checked propensities; None where those logged with the clicks are used.
+    """
+    if method.name == "ips":
+        if method.relevance is not None:
+            raise CounterrankError("relevance: given, but method='ips' has no use for it; expected method='dr'")
+        return None
+    exam = _check_exam(method.exam, clicks)
+    if method.relevance is None:
+        return Foreseen(fit_relevance(data, clicks, rho, exam=exam).values, exam)
+    if rho is not None:
+        expected = np.repeat(clicks.sessions, np.diff(clicks.offsets)) * rho
+        warn_if_apart(float(examined_times(exam, clicks).sum()), float(expected.sum()))
+    relevance = check_relevance(method.relevance, clicks.n_docs)
+    outside = (relevance < 0.0) | (relevance > 1.0)
+    if outside.any():
+        doc = int(np.argmax(outside))
+        query = int(query_of(doc, clicks.offsets))
+        raise CounterrankError(
+            f"relevance: {relevance[doc]:g} for document {doc - clicks.offsets[query]} of query {query}; expected "
+            "P(click | examined), from 0 to 1"
+        )
+    return Foreseen(relevance, exam)
+
+
+def _check_exam(exam: Any, clicks: ClickCounts) -> Examination:
+    """The curve that was given or remembered, if it explains the clicks."""
+    if exam is None:
+        exam = clicks.examination
+    if exam is None:
+        raise CounterrankError(
+            "exam: None, and the clicks do not remember with what curve they were made; method='dr' needs to know how "
+            "likely each rank is examined, exam=[1, 0.5, ...] or an Examination: with n * rho in place of what was "
+            "shown it would be method='ips' again"
+        )
+    curve = check_curve(exam, "exam")
+    if curve is None:
+        raise CounterrankError("exam: 0 at every rank, so nothing is ever seen; expected one above 0")
+    refuse_unseen(curve, None, clicks)
+    return curve
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,3 +341,82 @@ def _check_noise(noise: Any, rho: FloatArray | None, model: Foreseen | None) -> 
             "been; pass rho=policy.propensity(scores, offsets, exam)"
         )
     return e0, e1
+
+
+# The variance of a sum over clicks, the sessions of each query held fixed; and how much of it counts cannot tell.
+
+
+class Spread(NamedTuple):
+    """The variance of a sum for each column, and its degrees of freedom as far as numbers of sessions limit them."""
+
+    variance: FloatArray
+    freedom: FloatArray
+
+
+def click_variance(weighed: WeighedClicks, values: FloatArray, centres: FloatArray) -> Spread:
+    """Of the sum over all sessions of Y = sum over the page of surprise * (value - centre) / rho, for each column.
+
+    A surprise is a click, less what the model foresaw of it if there is one.
+
+    The sum over queries of n times the sample variance of Y over the n sessions of the query. Where pages were kept, Y
+    is that of the whole page; else the ranks of a page are taken as independent. Queries with a single session have no
+    variance of their own and are taken together as if they were one query: what lies between them counts too, so that
+    it is too large rather than too small (collapsed strata; Cochran, Sampling Techniques, 5A.12).
+    """
+    if weighed.pages is not None:
+        return _of_pages(weighed, values, centres)
+    variances = np.zeros((len(weighed.sessions), len(centres)))
+    given = weighed.offsets, weighed.cells, weighed.sessions, values, centres, variances
+    for_queries(_click_kernels.session_variances, *given, threads=weighed.threads)
+    total = variances.sum(axis=0) + _single_sessions(weighed, values, centres)
+    return Spread(np.maximum(total, 0.0), np.full(len(centres), np.inf))  # a variance of 0 may round to less
+
+
+def _of_pages(weighed: WeighedClicks, values: FloatArray, centres: FloatArray) -> Spread:
+    """Degrees of freedom by Welch and Satterthwaite: variance^2 / sum over queries of own variance^2 / (n - 1)."""
+    moments = np.empty((len(weighed.sessions), len(centres), 2))
+    given = weighed.offsets, weighed.pages, values, centres, moments
+    for_queries(_click_kernels.page_moments, *given, threads=weighed.threads)
+    several, single = weighed.sessions > 1, weighed.sessions == 1
+    together = moments[single].sum(axis=0)[None]
+    n = np.append(weighed.sessions[several], np.count_nonzero(single))[:, None]
+    own = _scaled(np.concatenate([moments[several], together]), n)
+    total, squares = own.sum(axis=0), (own**2 / np.maximum(n - 1, 1)).sum(axis=0)
+    return Spread(total, np.divide(total**2, squares, out=np.full(len(total), np.inf), where=squares > 0.0))
+
+
+def _scaled(moments: FloatArray, n: IntArray) -> FloatArray:
+    """n times the sample variance of n numbers, from their sum of squares and their sum; of one number its square."""
+    squares, sums = moments[..., 0], moments[..., 1]
+    return np.where(n > 1, np.maximum(squares - sums**2 / np.maximum(n, 1), 0.0) * n / np.maximum(n - 1, 1), squares)
+
+
+def _single_sessions(weighed: WeighedClicks, values: FloatArray, centres: FloatArray) -> FloatArray:
+    """The variance of queries with one session each, by rank over all of them."""
+    cells = weighed.cells
+    owner = np.repeat(np.arange(len(weighed.sessions)), np.diff(cells.bounds))
+    chosen = np.flatnonzero(weighed.sessions[owner] == 1)
+    n = int(np.count_nonzero(weighed.sessions == 1))
+    terms = (values[cells.docs[chosen]] - centres) * cells.inverse[chosen, None]
+    terms *= cells.sums[chosen, None]  # shown once each
+    squares: FloatArray = (terms**2).sum(axis=0)
+    if n < 2 or not len(chosen):
+        return squares
+    by_rank = np.stack([np.bincount(cells.ranks[chosen], weights=column) for column in terms.T])
+    return np.asarray(np.maximum(squares - (by_rank**2).sum(axis=1) / n, 0.0) * n / (n - 1))
+
+
+def worst_factor(weighed: WeighedClicks, values: FloatArray, centres: FloatArray) -> FloatArray:
+    """How many times too narrow intervals may be, at worst, since the ranks of a page were taken as independent.
+
+    Which documents a page holds may tie its ranks together, so of the variance of each rank only the part between
+    documents can matter. At worst these parts are perfectly correlated. 1 where pages were kept, or at most one rank of
+    each query varies.
+    """
+    if weighed.pages is not None:
+        return np.ones(len(centres))
+    more = np.zeros((len(weighed.sessions), len(centres)))
+    given = weighed.offsets, weighed.cells, weighed.sessions, values, centres, more
+    for_queries(_click_kernels.tied_ranks, *given, threads=weighed.threads)
+    total = click_variance(weighed, values, centres).variance
+    return np.asarray(np.sqrt(1.0 + np.divide(more.sum(axis=0), total, out=np.zeros(len(centres)), where=total > 0.0)))

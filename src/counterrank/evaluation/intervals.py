@@ -17,9 +17,8 @@ from counterrank.common.checks import FloatArray, check_choice
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries, run_parallel, thread_count
 from counterrank.common.random import seed_key
-from counterrank.evaluation import _click_kernels
-from counterrank.evaluation.click_evidence import WeighedClicks
-from counterrank.evaluation.click_variance import click_variance
+from counterrank.evaluation import click_kernels as _click_kernels
+from counterrank.evaluation.click_evidence import WeighedClicks, click_variance
 
 TARGETS = ("queries", "these-queries")
 

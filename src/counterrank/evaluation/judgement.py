@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from counterrank.common.checks import FloatArray
-from counterrank.estimators.logged import UNSHOWN
-from counterrank.evaluation.click_evidence import WeighedClicks, query_sums
-from counterrank.evaluation.click_variance import click_variance, worst_factor
+from counterrank.estimators.propensities import UNSHOWN
+from counterrank.evaluation.click_evidence import WeighedClicks, click_variance, query_sums, worst_factor
 from counterrank.evaluation.intervals import Asked, Ratios, expected_clicks, over_clicks, over_queries
 from counterrank.evaluation.metrics import parse_metric
 

@@ -13,9 +13,8 @@ from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
 from counterrank.data.labels import check_gain_labels, check_labels, check_threshold, relevant_documents
-from counterrank.evaluation import _kernels
-from counterrank.evaluation.metrics import discounts, metric_names, parse_metric
-from counterrank.evaluation.weighted import prefix_sums
+from counterrank.evaluation import metric_kernels as _kernels
+from counterrank.evaluation.metrics import discounts, metric_names, parse_metric, prefix_sums
 
 _GAINS = 2.0 ** np.arange(16) - 1.0  # of the whole labels that occur in practice
 

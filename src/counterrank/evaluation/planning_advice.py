@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from counterrank.common.errors import CounterrankError
 from counterrank.evaluation.judgement import LEAST_SAMPLE_SIZE
-from counterrank.evaluation.logging_plan import Expected, LoggingPlan
+from counterrank.evaluation.planning import Expected, LoggingPlan
 
 _ALL = 1.0 - 1e-12
 _SAME = 1.05  # costs closer than this count as equal

@@ -14,9 +14,8 @@ from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
-from counterrank.estimators.logged import Propensities
-from counterrank.evaluation.click_evidence import QuerySums, document_values, query_sums, weigh_clicks
-from counterrank.evaluation.foreseen import Method
+from counterrank.estimators.propensities import Propensities
+from counterrank.evaluation.click_evidence import Method, QuerySums, document_values, query_sums, weigh_clicks
 from counterrank.evaluation.held_out import check_held_out, scores_of
 from counterrank.evaluation.intervals import Asked, resampled_queries
 from counterrank.evaluation.judgement import Estimate, flagged, judge

@@ -17,7 +17,7 @@ from counterrank.common.checks import check_choice
 from counterrank.common.errors import CoverageWarning, DataError
 from counterrank.data import Fold, RankingData
 from counterrank.estimators import full_information
-from counterrank.estimators.named import ESTIMATORS, weigher
+from counterrank.estimators.registry import ESTIMATORS, weigher
 from counterrank.evaluation import evaluate
 from counterrank.experiments.production import train_production
 from counterrank.training import Ranker

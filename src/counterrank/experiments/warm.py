@@ -12,17 +12,17 @@ from functools import partial
 
 import numpy as np
 
-from counterrank.clicks._simulation import simulate_queries
 from counterrank.clicks.examination import inverse_rank
 from counterrank.clicks.policies import ReplaceLast
 from counterrank.clicks.simulation import simulate
+from counterrank.clicks.simulation_kernels import simulate_queries
 from counterrank.common.warm import is_missing, leave_with_parent, run_apart
 from counterrank.data import RankingData, make_fold
-from counterrank.data._synthetic_mslr import fill_mslr
-from counterrank.data._synthetic_yahoo import fill_yahoo
+from counterrank.data.synthetic_mslr import fill_mslr
+from counterrank.data.synthetic_yahoo import fill_yahoo
 from counterrank.estimators import full_information
 from counterrank.evaluation import evaluate
-from counterrank.evaluation._kernels import label_queries
+from counterrank.evaluation.metric_kernels import label_queries
 from counterrank.training import Ranker
 from counterrank.training._sgd import sgd_epoch
 

@@ -4,7 +4,7 @@ A file says what `predict` says, or is not written: what a target cannot hold fa
 tells what to train instead.
 """
 
-from counterrank.export.names import Names, feature_names
-from counterrank.export.writing import TARGETS, TREE_FORMATS, Exported, write
+from counterrank.export.exporting import TARGETS, TREE_FORMATS, Exported, write
+from counterrank.export.feature_names import Names, feature_names
 
 __all__ = ["TARGETS", "TREE_FORMATS", "Exported", "Names", "feature_names", "write"]

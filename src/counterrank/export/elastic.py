@@ -15,8 +15,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from counterrank.export.forest import Forest, Leaf, Node
-from counterrank.export.numbers import decimal, next_number, standard_numbers
+from counterrank.export.forest import Forest, Leaf, Node, decimal, next_number, standard_numbers
 from counterrank.models.linear import LinearModel
 
 

@@ -13,9 +13,56 @@ from typing import Any
 
 import numpy as np
 
+from counterrank.common.checks import FloatArray
 from counterrank.common.errors import ExportError
-from counterrank.export.thresholds import LARGEST, last_left
-from counterrank.models.scaling import Scaler
+from counterrank.common.jit import Array
+from counterrank.models.base import Scaler
+
+# Where a split parts raw float32 values: the largest value that goes left.
+#
+# LightGBM compares in double: a scaled feature s goes left of the threshold t when s <= t, after every |s| up to 1e-35
+# was taken for zero. Targets compare raw features in float32. Whether a value goes left never turns back to no as the
+# value falls, so one float32 number tells all of it: the last one that goes left. It is looked for among all float32
+# numbers, by the very comparison LightGBM makes, and is exact by construction.
+
+
+# LightGBM's kZeroThreshold, a float32 number
+ZERO = float(np.float32(1e-35))
+LARGEST = float(np.finfo(np.float32).max)
+_TOP = int(np.float32(LARGEST).view(np.int32))  # the place of the largest number, counted from zero
+
+
+def last_left(thresholds: FloatArray, low: FloatArray, inverse: FloatArray) -> FloatArray:
+    """The largest raw float32 value x whose scaled value float32((x - low) * inverse) goes left of each threshold.
+
+    -inf where none goes left. Raw values are finite, so the largest float32 number means that all go left.
+
+    >>> one = np.ones(4)
+    >>> last_left(np.array([0.5, 0.1, 0.0, -1e300]), 0 * one, one).tolist()
+    [0.5, 0.09999999403953552, 1.0000000180025095e-35, -inf]
+    >>> last_left(np.array([1.0]), np.array([10.0]), np.array([0.5])).tolist()
+    [12.0]
+    """
+    below = np.full(len(thresholds), -_TOP - 1)  # goes left, or lies before all numbers
+    above = np.full(len(thresholds), _TOP + 1)  # goes right, or lies after all numbers
+    while np.any(above - below > 1):
+        middle = np.clip((below + above) // 2, -_TOP, _TOP)
+        left = _goes_left(_number_at(middle), thresholds, low, inverse)
+        below, above = np.where(left, middle, below), np.where(left, above, middle)
+    return np.where(below < -_TOP, -np.inf, _number_at(np.maximum(below, -_TOP)).astype(np.float64))
+
+
+def _goes_left(raw: Array, thresholds: FloatArray, low: FloatArray, inverse: FloatArray) -> Array:
+    with np.errstate(over="ignore"):
+        scaled = ((raw.astype(np.float64) - low) * inverse).astype(np.float32).astype(np.float64)
+    left: Array = np.where(np.abs(scaled) <= ZERO, 0.0, scaled) <= thresholds
+    return left
+
+
+def _number_at(place: Array) -> Array:
+    """The float32 number at a place in the order of all of them, with 0 at 0."""
+    numbers = np.abs(place).astype(np.int32).view(np.float32)
+    return np.where(place < 0, -numbers, numbers)
 
 
 @dataclass(frozen=True)
@@ -118,3 +165,85 @@ def _node(node: dict[str, Any], thresholds: Iterator[float]) -> Node:
     if threshold == LARGEST:
         return left
     return right if threshold == -np.inf else Split(node["split_feature"], threshold, left, right)
+
+
+# Numbers for targets that compute in float32: neighbours, texts, and scales.
+
+
+def next_number(value: float) -> float:
+    """The next larger float32 number, with which "x < next" says what "x <= value" says.
+
+    >>> next_number(1.0) == 1.0 + 2.0**-23
+    True
+    """
+    return float(np.nextafter(np.float32(value), np.float32(np.inf)))
+
+
+def decimal(value: float) -> str:
+    """A short text that both a float32 parser and a double parser followed by a cast turn into float32(value).
+
+    >>> decimal(0.1), decimal(float(np.float32(1e-35)))
+    ('0.1', '1e-35')
+    """
+    number = np.float32(value)
+    short = str(number)
+    return short if np.float32(float(short)) == number else repr(float(number))
+
+
+def standard_numbers(mean: float, inverse: float, feature: int) -> tuple[float, float]:
+    """Mean and deviation as float32 numbers, which the targets hold; an error where they are none.
+
+    >>> standard_numbers(0.5, 4.0, feature=0)
+    (0.5, 0.25)
+    """
+    with np.errstate(over="ignore"):
+        numbers = np.float32(mean), np.float32(1.0 / inverse)
+    if not np.isfinite(numbers).all() or numbers[1] <= 0.0:
+        raise ExportError(
+            f"feature {feature + 1}: a mean of {mean:g} and a deviation of {1.0 / inverse:g} do not fit into float32, "
+            "in which the target computes; scale the feature before training"
+        )
+    return float(decimal(float(numbers[0]))), float(decimal(float(numbers[1])))
+
+
+# The layers of a plain network, read from its torch module.
+
+
+@dataclass(frozen=True)
+class Layer:
+    """x -> weights x + bias, followed by max(0, .) where `relu`; one row of weights for each output."""
+
+    weights: FloatArray
+    bias: FloatArray
+    relu: bool
+
+
+def layers_of(module: Any) -> list[Layer]:
+    """The layers of an `nn.Sequential` of `Linear`, `ReLU` and `Dropout` in double, which `Ranker(model="mlp")` makes.
+
+    Any other module does what only its author knows, and is refused.
+    """
+    from torch import float64, nn
+
+    layers: list[Layer] = []
+    for part in module if type(module) is nn.Sequential else [module]:
+        # exact types, since a class of its own may do as it likes with its parameters
+        if type(part) is nn.Linear and part.weight.dtype == float64:
+            weights = _numbers(part.weight)
+            bias = np.zeros(len(weights)) if part.bias is None else _numbers(part.bias)
+            layers.append(Layer(weights, bias, relu=False))
+        elif type(part) is nn.ReLU and layers:
+            layers[-1] = Layer(layers[-1].weights, layers[-1].bias, relu=True)
+        elif type(part) is not nn.Dropout:  # which does nothing once training is over
+            raise ExportError(
+                f"model: {type(module).__name__} is a module of your own; export ranker.model_.module with torch.onnx, "
+                "and scale features before it as ranker.model_.scaler does, or train mlp"
+            )
+    if not layers or len(layers[-1].weights) != 1:
+        raise ExportError("model: the network does not end in one score a document, so it cannot be exported")
+    return layers
+
+
+def _numbers(tensor: Any) -> FloatArray:
+    numbers: FloatArray = tensor.detach().cpu().numpy()
+    return numbers

@@ -1,9 +1,8 @@
 """Models that turn features into scores, and how they are stored."""
 
-from counterrank.models.base import Model
+from counterrank.models.base import Model, Scaler
 from counterrank.models.linear import LinearModel
 from counterrank.models.neural import NeuralModel
-from counterrank.models.scaling import Scaler
 from counterrank.models.trees import TreesModel
 
 __all__ = ["LinearModel", "Model", "NeuralModel", "Scaler", "TreesModel"]

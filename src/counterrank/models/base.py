@@ -2,12 +2,91 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from counterrank.common.checks import FloatArray
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.common.checks import Float32Array, FloatArray
+from counterrank.common.errors import ModelError
+from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
-from counterrank.models.scaling import Scaler
+from counterrank.data.feature_kernels import query_scales, scale_queries
+from counterrank.models.linear_kernels import column_sums, scale_rows
+
+# How raw features become what a model sees; part of the model, so that `predict` takes raw data.
+
+
+NORMALIZE = ("query", "standard", "none")
+
+
+@dataclass(frozen=True)
+class Scales:
+    """x' = (x - low) * inverse: one row for each query of a data set, or one that all queries share."""
+
+    low: FloatArray
+    inverse: FloatArray
+    shared: bool
+
+
+@dataclass(frozen=True)
+class Scaler:
+    """A way to scale: "query" looks at each query by itself, "standard" keeps what it saw in training.
+
+    >>> data = RankingData([[1.0], [3.0]], [0, 2])
+    >>> Scaler.learn("query", data).scales(data).inverse.tolist()
+    [[0.5]]
+    """
+
+    kind: str
+    low: FloatArray
+    inverse: FloatArray
+
+    @classmethod
+    def learn(cls, kind: str, data: RankingData, threads: int | None = None) -> Scaler:
+        """What the training data tells: mean and deviation for "standard", nothing for the others."""
+        if kind != "standard":
+            return cls(kind, np.zeros(data.n_features), np.ones(data.n_features))
+        mean = _mean(data, np.zeros(data.n_features), 1, threads)
+        deviation = np.sqrt(_mean(data, mean, 2, threads))
+        # a constant column has a deviation of nothing but rounding
+        constant = deviation <= 1e-7 * np.abs(mean)
+        return cls(kind, mean, np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, deviation)))
+
+    def scales(self, data: RankingData, threads: int | None = None) -> Scales:
+        """The numbers to scale this data set with."""
+        if self.kind != "query":
+            return Scales(self.low[None, :], self.inverse[None, :], True)
+        low = np.empty((data.n_queries, data.n_features))
+        inverse = np.empty((data.n_queries, data.n_features))
+        for_queries(query_scales, data.offsets, data.features, low, inverse, threads=threads)
+        return Scales(low, inverse, False)
+
+    def apply(self, data: RankingData, threads: int | None = None) -> Float32Array:
+        """The scaled features as a matrix of their own; those of the data themselves where nothing is to be done.
+
+        >>> data = RankingData([[1.0], [3.0], [2.0]], [0, 3])
+        >>> Scaler.learn("query", data).apply(data).tolist()
+        [[0.0], [1.0], [0.5]]
+        """
+        if self.kind == "none":
+            return data.features
+        scaled: Float32Array = np.empty_like(data.features)
+        if self.kind == "query":
+            for_queries(scale_queries, data.offsets, data.features, scaled, threads=threads)
+        else:
+            for_queries(scale_rows, data.offsets, data.features, self.low, self.inverse, scaled, threads=threads)
+        return scaled
+
+
+def _mean(data: RankingData, center: FloatArray, power: int, threads: int | None) -> FloatArray:
+    sums = np.empty((data.n_queries, data.n_features))
+    for_queries(column_sums, data.offsets, data.features, center, power, sums, threads=threads)
+    mean: FloatArray = sums.sum(axis=0) / data.n_docs
+    return mean
 
 
 class Model(Protocol):
@@ -29,3 +108,39 @@ class Model(Protocol):
 
     def write(self, folder: Path) -> dict[str, Any]:
         """Write whatever else makes up the model; returns what to remember about it, as JSON knows it."""
+
+
+# Arrays of a saved model: plain numpy files that are looked at before they are believed.
+
+
+def read_array(
+    folder: Path, name: Any, shape: tuple[int, ...], dtype: Any = np.float64, finite: bool = True
+) -> NDArray[Any]:
+    """The array in the file of this name, if it lies in the folder and has this shape, this type and finite entries.
+
+    With `finite=False` entries may be anything.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/low.npy", np.zeros(2))
+    ...     read_array(Path(folder), "low.npy", (2,)).tolist()
+    [0.0, 0.0]
+    """
+    if os.path.basename(name) != name:
+        raise ModelError(f"{folder}: array file {name!r} is outside the folder")
+    file = folder / name
+    if not file.is_file():
+        raise ModelError(f"{file}: missing; the ranker is incomplete")
+    try:
+        # a view of the file: a damaged header cannot ask for more memory than the file has, nor for pickled objects
+        array: NDArray[Any] = np.array(np.lib.format.open_memmap(file, mode="r"))
+    except Exception as error:  # numpy raises many kinds for damaged headers
+        raise ModelError(f"{file}: not a plain numpy array ({error})") from None
+    if array.shape != shape or array.dtype != dtype:
+        raise ModelError(
+            f"{file}: {array.dtype} of shape {array.shape}; expected {np.dtype(dtype)} of shape {tuple(shape)}"
+        )
+    if finite and not np.isfinite(array).all():
+        place = int(np.argmin(np.isfinite(array).ravel()))
+        raise ModelError(f"{file}: entry {place} is not finite; the file is damaged")
+    return array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +12,155 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.checks import Float32Array, FloatArray, IntArray
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, ModelError
 from counterrank.common.extras import require
 from counterrank.data import RankingData
-from counterrank.models.network import NetworkShape
-from counterrank.models.scaling import Scaler
-from counterrank.models.tensors import put_tensors, read_tensors, write_tensors
+from counterrank.models.base import Scaler, read_array
+
+# The network behind `Ranker(model="mlp")`: layers of rectified units between features and one score.
+
+
+@dataclass(frozen=True)
+class NetworkShape:
+    """What has to be known to build the network.
+
+    Attributes:
+        hidden: how many units each hidden layer has; without any the network is linear.
+        dropout: the share of units left out in each step of training.
+    """
+
+    hidden: tuple[int, ...] = (64,)
+    dropout: float = 0.1
+
+    @classmethod
+    def check(cls, hidden: Any, dropout: Any) -> NetworkShape:
+        """A shape that can be built, or an error.
+
+        >>> NetworkShape.check([64], 0).hidden
+        (64,)
+        """
+        hidden = hidden.tolist() if isinstance(hidden, np.ndarray) else hidden
+        if not isinstance(hidden, Sequence) or isinstance(hidden, str) or not all(map(_is_size, hidden)):
+            raise CounterrankError(f"hidden={hidden!r}: expected sizes of layers, such as [128, 64]")
+        if isinstance(dropout, bool) or not isinstance(dropout, int | float | np.floating) or not 0.0 <= dropout < 1.0:
+            raise CounterrankError(f"dropout={dropout!r}: expected a number from 0 to below 1")
+        return cls(tuple(map(int, hidden)), float(dropout))
+
+    def build(self, n_features: int) -> Any:
+        """A `torch.nn.Sequential` of Linear, ReLU and Dropout for each hidden layer, and a last Linear to one score.
+
+        >>> [type(layer).__name__ for layer in NetworkShape((8,)).build(3)]
+        ['Linear', 'ReLU', 'Dropout', 'Linear']
+        """
+        require("torch", "torch", "a neural ranker")
+        from torch import nn
+
+        layers: list[Any] = []
+        width = n_features
+        for size in self.hidden:
+            layers += [nn.Linear(width, size), nn.ReLU(), nn.Dropout(self.dropout)]
+            width = size
+        return nn.Sequential(*layers, nn.Linear(width, 1))
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
+
+
+# The tensors of a torch module as plain numpy files, and back; nothing is pickled, nothing a file names is imported.
+#
+# `model.json` lists name, file, shape and type of each. What is read goes into a module that is there already, and only
+# if names, shapes and types are those of the module.
+
+
+# how numpy holds each type; it knows no bfloat16, whose bits are kept as whole numbers
+_STORED = {
+    **{name: name for name in ("float64", "float32", "float16", "complex64", "complex128", "bool", "uint8")},
+    **{name: name for name in ("int8", "int16", "int32", "int64")},
+    "bfloat16": "int16",
+}
+
+
+def write_tensors(folder: Path, state: dict[str, Any]) -> list[dict[str, Any]]:
+    """One file for each tensor of a module's state; returns what to remember about them."""
+    import torch
+
+    listed = []
+    for number, (name, tensor) in enumerate(state.items()):
+        if not isinstance(tensor, torch.Tensor):
+            raise ModelError(f"model: {name!r} of its state is no tensor; only tensors can be saved")
+        kind = _type_name(tensor)
+        if kind not in _STORED or tensor.layout != torch.strided:
+            raise ModelError(f"model: {name!r} is {kind} ({tensor.layout}), which cannot be saved")
+        plain = tensor.detach().cpu().contiguous()
+        if kind == "bfloat16":
+            plain = plain.view(torch.int16)
+        file = f"tensor-{number:04d}.npy"
+        np.save(folder / file, plain.numpy(force=True), allow_pickle=False)
+        listed.append({"name": name, "file": file, "shape": list(tensor.shape), "dtype": kind})
+    return listed
+
+
+def read_tensors(folder: Path, listed: Any, module: Any) -> dict[str, Any]:
+    """The tensors that `write_tensors` listed, as far as they fit the module."""
+    state = module.state_dict()
+    if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
+        raise ModelError(f"{folder}: 'tensors' in model.json; expected a list of names, files, shapes and types")
+    by_name = {entry["name"]: entry for entry in listed}
+    _check_names(folder, [entry["name"] for entry in listed], list(state))
+    learned = {name for name, _ in module.named_parameters(remove_duplicate=False)}
+    return {name: _read_tensor(folder, by_name[name], state[name], name in learned) for name in state}
+
+
+def put_tensors(module: Any, tensors: dict[str, Any], folder: Path) -> Any:
+    """The module with these tensors as its state; on the meta device they become its own."""
+    is_empty = any(tensor.is_meta for tensor in module.state_dict().values())
+    try:
+        module.load_state_dict(tensors, strict=True, assign=is_empty)
+    except Exception as error:  # whatever a module of the user's own raises
+        raise ModelError(f"{folder}: {type(module).__name__} does not take the saved tensors ({error})") from None
+    return module
+
+
+def _check_names(folder: Path, saved: list[Any], wanted: list[str]) -> None:
+    if len(set(map(str, saved))) < len(saved):
+        raise ModelError(f"{folder}: a tensor is listed twice in model.json; the file is damaged")
+    for these, others, what in ((wanted, saved, "is not among those saved"), (saved, wanted, "is not in the module")):
+        lacking = [name for name in these if name not in others]
+        if lacking:
+            more = f" (and {len(lacking) - 1} others)" if len(lacking) > 1 else ""
+            raise ModelError(f"{folder}: tensor {lacking[0]!r} {what}{more}; expected a module like the one saved")
+
+
+def _read_tensor(folder: Path, entry: dict[str, Any], wanted: Any, is_learned: bool) -> Any:
+    import torch
+
+    if isinstance(wanted, torch.nn.parameter.UninitializedTensorMixin):
+        raise ModelError(
+            f"{folder}: tensor {entry['name']!r} of the module has no size yet; expected a module whose lazy layers "
+            "have seen features once"
+        )
+    name, kind, shape = entry["name"], _type_name(wanted), tuple(wanted.shape)
+    if entry["dtype"] != kind or entry["shape"] != list(shape):
+        raise ModelError(
+            f"{folder}: tensor {name!r} is {entry['dtype']} of shape {tuple(entry['shape'])}; "
+            f"the module's is {kind} of shape {shape}"
+        )
+    array = read_array(folder, entry["file"], shape, _STORED[kind], finite=False)
+    tensor = torch.from_numpy(array)
+    if kind == "bfloat16":
+        tensor = tensor.view(torch.bfloat16)
+    # a mask may hold infinities, what was learned may not
+    fault = tensor.isnan() | tensor.isinf() if is_learned else tensor.isnan()
+    if fault.any():
+        place = int(fault.reshape(-1).int().argmax())
+        raise ModelError(f"{folder / entry['file']}: tensor {name!r}, entry {place} is not finite; the file is damaged")
+    return tensor
+
+
+def _type_name(tensor: Any) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
 
 # documents that are scored at once, but never less than a query
 _AT_ONCE = 8192

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from counterrank.common.files import PathLike, atomic_file
-from counterrank.evaluation.inspection.words import percent as short_percent
+from counterrank.evaluation.inspection.findings import percent as short_percent
 from counterrank.report.inspection_charts import inspection_specs
 from counterrank.report.names import counted, number, percent
 from counterrank.report.render import render

@@ -16,7 +16,7 @@ import numpy as np
 from counterrank.common.flags import await_flag, publish
 from counterrank.common.jit import Array, kernel
 from counterrank.losses._query import query_loss, scratch
-from counterrank.models._linear import gradient_of_rows, scaled_coefficients, score_rows
+from counterrank.models.linear_kernels import gradient_of_rows, scaled_coefficients, score_rows
 
 
 @kernel

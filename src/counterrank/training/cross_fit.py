@@ -5,21 +5,155 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from counterrank.common.checks import FloatArray, IntArray, make_generator
+from counterrank.clicks.counts import check_counts
+from counterrank.common.checks import FloatArray, IntArray, check_choice, make_generator
 from counterrank.common.errors import ConstantFeaturesError, CounterrankError, NothingToLearnError
 from counterrank.common.parallel import thread_count
 from counterrank.common.progress import progress, watched
 from counterrank.data import RankingData
-from counterrank.estimators.relevance import SATURATION, Relevance, relevance_of
-from counterrank.estimators.shrinkage import most_likely, shrunk
-from counterrank.training.candidates import Candidate
-from counterrank.training.evidence import check_evidence, check_varying, score_judge
-from counterrank.training.pool import Pool
-from counterrank.training.ranker import Ranker
+from counterrank.estimators.model_assisted import check_strength, check_tau, corrected, most_likely, shrunk
+from counterrank.estimators.propensities import SMALLEST, check_clip
+from counterrank.estimators.relevance import SATURATION, Examinations, Relevance, examinations, relevance_of
+from counterrank.models.base import Scaler
+from counterrank.models.linear import LinearModel, linear_importances
+from counterrank.training.problem import check_data, check_evidence, check_varying, constant_features, score_judge
+from counterrank.training.ranker import Ranker, shares
+
+# The ways to weigh clicks that `fit_from_clicks` knows, each with its settings.
+
+
+FROM_CLICKS = ("auto", "policy-aware", "direct", "doubly-robust", "shrinkage")
+
+# What auto tries. Strengths are multiples of the most likely one: learning to rank forgives a bias that the documents
+# of a query share, and wants less noise than the estimate that is best for each document alone.
+_MULTIPLES = (1.0, 3.0, 10.0)
+_TAUS = (0.03, 0.01)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An estimator and its settings.
+
+    Attributes:
+        estimator: one of `FROM_CLICKS` but "auto".
+        tau: of doubly-robust.
+        strength: of shrinkage, in examinations; None for `multiple` times the most likely one.
+        multiple: see `strength`.
+        clip: of policy-aware; infinity for none.
+    """
+
+    estimator: str
+    tau: float = 0.0
+    strength: float | None = None
+    multiple: float = 1.0
+    clip: float = np.inf
+
+    def weigh(self, seen: Examinations, relevance: FloatArray, likely: float) -> FloatArray:
+        """Weights of documents, with their predicted relevance and the most likely strength of the prediction."""
+        if self.estimator == "direct":
+            return seen.sessions * relevance
+        if self.estimator == "doubly-robust":
+            return corrected(seen, relevance, self.tau)
+        if self.estimator == "shrinkage":
+            return shrunk(seen, relevance, self.strength_at(likely))
+        inverse = np.zeros(len(seen.rho))
+        np.divide(1.0, seen.rho, out=inverse, where=seen.rho >= SMALLEST)
+        return seen.clicks * np.minimum(inverse, self.clip)
+
+    def strength_at(self, likely: float) -> float:
+        """The strength of the prediction, where this is the most likely one."""
+        return self.multiple * likely if self.strength is None else self.strength
+
+    def settings(self, likely: float) -> dict[str, float]:
+        """What the estimator was used with, by the name of its argument."""
+        if self.estimator == "doubly-robust":
+            return {"tau": self.tau}
+        if self.estimator == "shrinkage":
+            return {"strength": self.strength_at(likely)}
+        return {"clip": self.clip} if self.estimator == "policy-aware" and self.clip < np.inf else {}
+
+
+def candidates(estimator: Any, tau: Any, strength: Any, clip: Any) -> list[Candidate]:
+    """What to try: all for "auto", else the one that was named. A setting that is given is the only one tried.
+
+    >>> [candidate.tau for candidate in candidates("doubly-robust", None, None, None)]
+    [0.03]
+    >>> len(candidates("auto", None, None, None)), len(candidates("auto", 0.1, None, None))
+    (7, 6)
+    """
+    name = check_choice(estimator, FROM_CLICKS, "estimator")
+    for setting, value, owner in (
+        ("tau", tau, "doubly-robust"),
+        ("strength", strength, "shrinkage"),
+        ("clip", clip, "policy-aware"),
+    ):
+        if value is not None and name not in ("auto", owner):
+            raise CounterrankError(f"{setting}={value!r}: goes with {owner}; expected none with {name}")
+    taus = _TAUS if tau is None else (check_tau(tau),)
+    aware = Candidate("policy-aware", clip=check_clip(clip))
+    fixed = None if strength is None else check_strength(strength)
+    if name == "auto":
+        shrinking = [Candidate("shrinkage", multiple=multiple) for multiple in _MULTIPLES]
+        if fixed is not None:
+            shrinking = [Candidate("shrinkage", strength=fixed)]
+        return [*shrinking, Candidate("direct"), *(Candidate("doubly-robust", tau=each) for each in taus), aware]
+    chosen = {
+        "direct": Candidate("direct"),
+        "doubly-robust": Candidate("doubly-robust", tau=taus[0]),
+        "shrinkage": Candidate("shrinkage", strength=fixed),
+        "policy-aware": aware,
+    }
+    return [chosen[name]]
+
+
+# All clicks there are to learn from, of one part of the data or of several, and how to deal them into folds.
+
+
+class Pool(NamedTuple):
+    """Queries that were asked, and what happened to each of their documents."""
+
+    data: RankingData
+    seen: Examinations
+
+    def part(self, queries: IntArray) -> Pool:
+        """Some of the queries, by their numbers in rising order."""
+        chosen = np.zeros(self.data.n_queries, np.bool_)
+        chosen[queries] = True
+        rows = np.repeat(chosen, self.data.lengths)
+        return Pool(self.data.subset(queries), Examinations(*(values[rows] for values in self.seen)))
+
+
+def examine(data: Any, clicks: Any, rho: Any, exam: Any, beta: Any, name: str = "clicks") -> Pool:
+    """What happened to the documents of one part of the data."""
+    counts = check_counts(clicks, name)
+    counts.check_data(check_data(data, "data"), name)
+    return Pool(data, examinations(counts, rho, exam, beta))
+
+
+def join(pools: Sequence[Pool]) -> Pool:
+    """The queries of all that were asked at all; the others tell nothing, and would make folds uneven."""
+    asked = [_asked(pool) for pool in pools]
+    if len(asked) == 1:
+        return asked[0]
+    widths = {pool.data.n_features for pool in asked}
+    if len(widths) > 1:
+        raise CounterrankError(f"validation: {max(widths)} features beside {min(widths)}; expected as many as in data")
+    lengths = np.concatenate([pool.data.lengths for pool in asked])
+    data = RankingData(
+        np.concatenate([pool.data.features for pool in asked]), np.concatenate(([0], np.cumsum(lengths)))
+    )
+    columns = zip(*(pool.seen for pool in asked), strict=True)
+    return Pool(data, Examinations(*(np.concatenate(column) for column in columns)))
+
+
+def _asked(pool: Pool) -> Pool:
+    asked = np.flatnonzero(np.add.reduceat(pool.seen.times, pool.data.offsets[:-1]) > 0.0)
+    return pool if len(asked) == pool.data.n_queries else pool.part(asked)
+
 
 INNER_FOLDS = 5  # of the model of relevance, among the queries that are learned from
 
@@ -136,3 +270,139 @@ def _deal(data: RankingData, folds: int, generator: np.random.Generator) -> IntA
     numbers: IntArray = np.empty(data.n_queries, np.int64)
     numbers[generator.permutation(data.n_queries)] = np.arange(data.n_queries) % n
     return numbers
+
+
+# Which candidates to keep: those that the held-out clicks cannot tell from the best.
+
+
+# a candidate that is behind the best by more standard errors is left out of the average
+_APART = 2.0
+# what stays one model needs more than luck to leave the usual choice
+_SURELY = 1.0
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a candidate did on held-out clicks.
+
+    Attributes:
+        value: its metric, in its natural sign; None if it could not be learned.
+        behind: how far it is behind the best, 0 or more.
+        error: the standard error of that, over queries.
+        kept: whether the ranker is made of it.
+    """
+
+    value: float | None
+    behind: float
+    error: float
+    kept: bool
+
+
+def standings(parts: Sequence[FloatArray | None], sign: float) -> list[Standing]:
+    """Compare by paired differences over queries; kept is who is not clearly behind.
+
+    >>> good, close, bad = np.array([[3.0, 1.0, 2.0], [1.0, 3.0, 1.5], [0.0, 0.1, 0.3]])
+    >>> [each.kept for each in standings([good, close, bad, None], 1.0)]
+    [True, True, False, False]
+    """
+    values = [-np.inf if part is None else float(part.sum()) for part in parts]
+    best = parts[int(np.argmax(values))]
+    assert best is not None
+    found = []
+    for part, value in zip(parts, values, strict=True):
+        if part is None:
+            found.append(Standing(None, np.inf, 0.0, False))
+            continue
+        behind, error = difference(best, part)
+        found.append(Standing(sign * value, behind, error, behind <= _APART * error))
+    return found
+
+
+def one_of(parts: Sequence[FloatArray | None], usual: int) -> int:
+    """The number of the only one to keep: the usual one unless another is better by more than luck.
+
+    >>> usual, better = np.array([[1.0, 1.0, 1.2], [1.5, 1.6, 1.6]])
+    >>> one_of([usual, better], 0), one_of([usual, usual + [0.1, -0.1, 0.0]], 0)
+    (1, 0)
+    """
+    values = [-np.inf if part is None else float(part.sum()) for part in parts]
+    old = parts[usual]
+    if old is None:
+        return int(np.argmax(values))
+    for number in np.argsort(values)[::-1].tolist():
+        part = parts[number]
+        if part is not None:
+            ahead, error = difference(part, old)
+            if ahead > _SURELY * error:
+                return int(number)
+    return usual
+
+
+def difference(one: FloatArray, other: FloatArray) -> tuple[float, float]:
+    """How much better one is than the other, and the standard error of that."""
+    each = one - other
+    n = len(each)
+    return float(each.sum()), float(np.sqrt(n * each.var(ddof=1))) if n > 1 else 0.0
+
+
+# One linear ranker of many: the mean of their directions.
+
+
+def mean_ranker(groups: Sequence[Sequence[Ranker]], data: RankingData) -> Ranker:
+    """The mean over groups of the mean direction of each group's coefficients.
+
+    Scores may be multiplied by any positive number without changing a ranking, so each coefficient vector is taken by
+    its direction. What some rankers learned from the noise of their part of the clicks cancels in the mean. History,
+    step size and best epoch are told of the first group.
+
+    >>> data = RankingData([[0.0, 1.0], [1.0, 0.0]], [0, 2])
+    >>> rankers = [Ranker("arp-hinge", max_epochs=n).fit(data, [0.0, 1.0]) for n in (1, 3)]
+    >>> mean_ranker([rankers], data).predict(data).argsort().tolist()
+    [0, 1]
+    """
+    first = groups[0][0]
+    threads = thread_count(first.threads)
+    scaler = Scaler.learn(cast(LinearModel, first.model_).scaler.kind, data, threads)
+    mean = np.mean([_direction(np.mean([_coefficients(one, scaler) for one in group], axis=0)) for group in groups], 0)
+    result = copy.copy(first)
+    result.model_ = LinearModel(mean, scaler)
+    result._importances = shares(linear_importances(data, mean, scaler.scales(data, threads), threads))
+    result.constant_features_ = constant_features(data, threads)
+    result.learning_rate_ = float(np.median([one.learning_rate_ for one in groups[0]]))
+    result.best_epoch_ = int(np.median([one.best_epoch_ for one in groups[0]]))
+    result.history_ = mean_history(groups[0])
+    return result
+
+
+def mean_history(rankers: Sequence[Ranker]) -> list[dict[str, Any]]:
+    """Epoch by epoch the mean of the rankers that got so far, and the seconds of all."""
+    longest = max(len(one.history_) for one in rankers)
+    found = []
+    for epoch in range(longest):
+        rows = [one.history_[epoch] for one in rankers if epoch < len(one.history_)]
+        seen = [row["validation"] for row in rows if row["validation"] is not None]
+        found.append(
+            {
+                "epoch": epoch + 1,
+                "loss": float(np.mean([row["loss"] for row in rows])),
+                "validation": float(np.mean(seen)) if seen else None,
+                "seconds": float(sum(row["seconds"] for row in rows)),
+            }
+        )
+    return found
+
+
+def _coefficients(ranker: Ranker, scaler: Scaler) -> FloatArray:
+    """The direction of a ranker's coefficients, for features scaled as by `scaler`.
+
+    A fold has its own means and deviations. Means do not change a ranking; deviations are brought into line with those
+    of all queries, among which a feature varies that varies in some fold.
+    """
+    model = cast(LinearModel, ranker.model_)
+    ratio = np.divide(model.scaler.inverse, scaler.inverse, out=np.zeros(model.n_features), where=scaler.inverse > 0.0)
+    return _direction(model.coefficients * ratio)
+
+
+def _direction(coefficients: FloatArray) -> FloatArray:
+    length = float(np.linalg.norm(coefficients))
+    return coefficients / length if length > 0.0 else coefficients

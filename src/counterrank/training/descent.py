@@ -10,12 +10,59 @@ from functools import partial
 import numpy as np
 
 from counterrank.common.checks import FloatArray, IntArray
+from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import run_parallel
-from counterrank.training.problem import LinearProblem
-from counterrank.training.watch import Watch
+from counterrank.common.progress import progress
+from counterrank.common.ranking import longest_query
+from counterrank.models.base import Scaler
+from counterrank.models.linear import LinearModel, linear_importances
+from counterrank.training.problem import Judge, Learned, LinearProblem, Task, make_judge
 
-# From coefficients and a number of threads to each query's part in the metric; larger is better, the sum is the metric.
-Judge = Callable[[FloatArray, int], FloatArray]
+# Early stopping: which epoch's model to keep, and when to give up.
+
+
+@dataclass
+class Watch:
+    """Sees the validation metric of each epoch; without any, the last epoch is the one to keep.
+
+    Attributes:
+        patience: how many epochs without improvement are enough.
+        tolerance: how much better the metric must become to count as improvement.
+        best_epoch: the epoch whose model is to be kept so far; 0 before there is one.
+        parts: each query's part in the metric of that model, larger is better; None without validation data.
+
+    >>> watch = Watch(patience=2)
+    >>> [watch.see(epoch, np.array([value])) for epoch, value in [(1, 0.3), (2, 0.5), (3, 0.4)]]
+    [True, True, False]
+    >>> watch.best_epoch, watch.is_overdue(3), watch.is_overdue(4)
+    (2, False, True)
+    """
+
+    patience: int
+    tolerance: float = 0.0
+    best_epoch: int = 0
+    parts: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        self._improved = (0, -np.inf)  # the last epoch that counts as improvement, and its metric
+
+    def see(self, epoch: int, parts: FloatArray | None) -> bool:
+        """Take note of an epoch; whether its model is the one to keep so far."""
+        if parts is None:
+            self.best_epoch = epoch
+            return True
+        value = float(parts.sum())
+        is_best = self.parts is None or value > self.parts.sum()
+        if is_best:
+            self.best_epoch, self.parts = epoch, parts
+        if value > self._improved[1] + self.tolerance:
+            self._improved = epoch, value
+        return bool(is_best)
+
+    def is_overdue(self, epoch: int) -> bool:
+        """Whether validation data has seen nothing better for too long."""
+        return self.parts is not None and epoch - self._improved[0] >= self.patience
+
 
 # The step sizes a race starts with and how far it may go beyond, in half powers of ten around the natural step.
 _POWERS = range(-2, 8)
@@ -203,3 +250,44 @@ def _advance_all(runs: list[Run], until: int, threads: int, on_epoch: Callable[[
         runs[0].advance(until, threads, on_epoch)
         return
     run_parallel([partial(run.advance, until, 1, on_epoch) for run in runs], threads)
+
+
+# How a linear model is learned: gradient descent, with a race for the step size where none is given.
+
+
+def learn_linear(task: Task) -> Learned:
+    """Learn the coefficients of a linear model."""
+    data, settings = task.data, task.settings
+    if settings.params:
+        raise CounterrankError(f"params: {', '.join(map(str, settings.params))}; a linear model has none, leave it out")
+    schedule = Schedule(
+        settings.max_epochs, settings.patience, settings.batch_queries, settings.entropy, settings.threads,
+        settings.tolerance,
+    )  # fmt: skip
+    spec = task.loss.spec(task.k, longest_query(data.offsets))
+    scaler = Scaler.learn(settings.normalize, data, settings.threads)
+    scales = scaler.scales(data, settings.threads)
+    problem = LinearProblem.make(data, task.evidence.weights, scales, spec, task.evidence.sets)
+    on_training = make_judge(task.metric, data, task.evidence, scales)
+    on_validation = None
+    if task.validation is not None:
+        other, judged_by = task.validation
+        on_validation = make_judge(task.metric, other, judged_by, scaler.scales(other, settings.threads))
+
+    def make_run(step: float) -> Run:
+        return Run(problem, schedule, step, on_training, on_validation)
+
+    step = settings.learning_rate
+    total = race_epochs(schedule.max_epochs) if step is None else schedule.max_epochs
+    with progress(f"training {task.loss.name}", total) as advance:
+        if step is None:
+            run = race(make_run, natural_step(problem), schedule, advance)
+        else:
+            run = make_run(step)
+            run.advance(schedule.max_epochs, schedule.threads, advance)
+    if run.failed:
+        raise CounterrankError(
+            f"learning_rate={'auto' if step is None else step}: training diverged; use a smaller one or 'auto'"
+        )
+    importances = linear_importances(data, run.kept, scales, settings.threads)
+    return Learned(LinearModel(run.kept, scaler), run.history, run.best_epoch, run.step, importances)

@@ -8,8 +8,8 @@ from typing import Any
 
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError
-from counterrank.training.linear import learn_linear
-from counterrank.training.task import Learned, Task
+from counterrank.training.descent import learn_linear
+from counterrank.training.problem import Learned, Task
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,6 @@ def learn(task: Task, model: Any) -> Learned:
         from counterrank.training.boosting import learn_trees
 
         return learn_trees(task)
-    from counterrank.training.neural import learn_network
+    from counterrank.training.network_training import learn_network
 
     return learn_network(task, None if kind.name == "mlp" else model)

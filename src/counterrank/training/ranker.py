@@ -19,18 +19,18 @@ from counterrank.data import RankingData
 from counterrank.estimators.views import Views
 from counterrank.evaluation import higher_is_better, rank_values
 from counterrank.losses import NamedLoss, named_loss
-from counterrank.models.base import Model
-from counterrank.models.scaling import NORMALIZE
-from counterrank.training.evidence import (
+from counterrank.models.base import NORMALIZE, Model
+from counterrank.training.kinds import kind_of, learn
+from counterrank.training.problem import (
+    Settings,
+    Task,
     check_evidence,
     check_validation,
     check_varying,
     plain_data,
     prediction_data,
 )
-from counterrank.training.kinds import kind_of, learn
 from counterrank.training.provenance import check_clicks, provenance
-from counterrank.training.task import Settings, Task
 
 
 class Ranker:

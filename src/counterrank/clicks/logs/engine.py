@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from counterrank.clicks.logs.columns import BOOL, EMPTY, FLOAT, TEXT, TIME, WHOLE
+from counterrank.clicks.logs.log_files import Header, LogFiles, check_apart, csv_headers
 from counterrank.common.errors import DataError, printable
 from counterrank.common.progress import progress
 
@@ -170,3 +173,205 @@ def one_line(error: BaseException) -> str:
     """
     words = printable(re.split(r"\n(?:LINE 1:|Possible |\n)", str(error))[0])
     return words if len(words) <= 300 else words[:300] + " ..."
+
+
+# Click logs counted by DuckDB, on this machine and within a limit of memory.
+
+
+# What Spark has and DuckDB calls otherwise, so that one text serves both.
+_MACROS = (
+    "create temp macro bit_at(place) as (cast(1 as bigint) << cast(place as bigint))",
+    "create temp macro xxhash64(value) as hash(value)",
+    "create temp macro pmod(value, divisor) as (value % divisor)",
+    "create temp macro unix_seconds(moment) as cast(floor(epoch(cast(moment as timestamp))) as bigint)",
+    "create temp macro number_in(value) as "
+    "(case when not contains(cast(value as string), '_') and not contains(cast(value as string), '+-') "
+    "then try_cast(value as double) end)",
+)
+_KINDS = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), WHOLE),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), FLOAT),
+    **dict.fromkeys(("VARCHAR", "UUID", "UBIGINT", "HUGEINT", "UHUGEINT"), TEXT),
+    "BOOLEAN": BOOL,
+    **dict.fromkeys(("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS"), TIME),
+    "TIMESTAMP_NS": TIME,
+    '"NULL"': EMPTY,
+    "NULL": EMPTY,
+}
+
+
+def kind_of(type_name: str) -> str:
+    """What a column of a DuckDB type holds; the type itself where it is none of these.
+
+    >>> kind_of("BIGINT"), kind_of("ENUM('a', 'b')"), kind_of("VARCHAR[]")
+    ('whole', 'text', 'VARCHAR[]')
+    """
+    if type_name.startswith("ENUM(") and not type_name.endswith("]"):
+        return TEXT
+    if type_name.startswith("DECIMAL(") and not type_name.endswith("]"):
+        return FLOAT
+    return _KINDS.get(type_name, type_name)
+
+
+class DuckDBEngine:
+    """DuckDB reads the files itself; local tables and the log share one connection."""
+
+    def __init__(self, log: LogFiles, local: Any) -> None:
+        self.log, self.local = log, local
+        self.put_aside = 0, ""  # what was not read on the way from events to a plain log
+        for macro in _MACROS:
+            local.execute(macro)
+
+    def open(self, log: LogFiles, folder: Path) -> None:
+        """Make `raw` of the files, which are those of the log or were made of them; a folder for a link to them."""
+        import duckdb
+
+        sql = files_as_sql(without_keys_above(log, folder), self.local)
+        try:
+            self.local.execute(f"create view raw as {sql}")
+            self._found = self.local.execute("describe raw").fetchall()
+        except duckdb.OutOfMemoryException:
+            raise
+        except duckdb.Error as error:
+            raise DataError(f"{self.log.name}: {_unreadable(self.log.format)} ({one_line(error)})") from None
+
+    def types(self) -> dict[str, str]:
+        """For each column of `raw` the name of its type."""
+        return {name: kind for name, kind, *_ in self._found}
+
+    def columns(self) -> dict[str, tuple[str, str]]:
+        """For each column of `raw` its quoted name, and what it holds."""
+        return {name: (name_of(name), kind_of(kind)) for name, kind in self.types().items()}
+
+    def view(self, name: str, sql: str) -> None:
+        """Give a query over the log a name."""
+        self.local.execute(f"create or replace view {name} as {sql}")
+
+    def reduce(self, name: str, sql: str, what: str) -> None:
+        """Run a query over the log; its result becomes the table `name`."""
+        run(self.local, f"create or replace temp table {name} as {sql}", what, self.log.name)
+
+    def lend(self, name: str) -> None:
+        """Nothing to do: the log and the table are in one place."""
+
+    def in_order(self, column: str) -> str:
+        """A list of a column by rank."""
+        return f"list({column} order by rank)"
+
+    def text(self, value: str) -> str:
+        """A text as SQL writes it."""
+        return text(value)
+
+    def rejected(self) -> tuple[int, str]:
+        """How many lines of the files the first pass could not read, and one of them."""
+        if self.log.format != "csv":
+            return self.put_aside
+        found = self.local.execute(
+            "select count(*), min_by(csv_line, line) from (select any_value(csv_line) as csv_line, file_id, line "
+            "from reject_errors where scan_id = (select min(scan_id) from reject_errors) group by file_id, line)"
+        ).fetchone()
+        return int(found[0]), str(found[1])
+
+
+def files_as_sql(log: LogFiles, local: Any) -> str:
+    """The query that reads the files of a log, whatever their names hold; a connection to look into them with."""
+    hive = f"hive_partitioning = {str(log.keyed).lower()}, hive_types_autocast = false"
+    if log.format == "parquet":
+        _check_schemas(log)
+        return f"select * from read_parquet({file_list(log.files)}, union_by_name = true, {hive})"
+    if log.format == "csv":
+        return " union all by name ".join(_csv_as_sql(header, files, hive) for header, files in csv_headers(log))
+    fields = ", ".join(f"{text(name)}: 'VARCHAR'" for name in _json_fields(log, local))
+    return (
+        f"select * from read_json({file_list(log.files)}, format = 'newline_delimited', columns = {{{fields}}}, "
+        f"ignore_errors = true, {hive})"
+    )
+
+
+def without_keys_above(log: LogFiles, folder: Path) -> LogFiles:
+    """The same log by paths in which nothing but folders inside its root look like columns, as DuckDB reads all alike.
+
+    Arguments:
+        log: the log.
+        folder: where a link to the root may be put.
+    """
+    if not log.keyed or log.root is None or "=" not in str(log.root.absolute()):
+        return log
+    link = folder / "log"
+    link.symlink_to(log.root.absolute(), target_is_directory=True)
+    return replace(log, files=tuple(link / file.relative_to(log.root) for file in log.files), root=link)
+
+
+def _check_schemas(log: LogFiles) -> None:
+    """All files are Parquet, and no two columns of one have the same name, of which DuckDB would choose one."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for file in log.files:
+        place = printable(str(file))
+        try:
+            names = pq.read_schema(file.absolute()).names
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(f"{place}: {_unreadable(log.format)} ({one_line(error)})") from None
+        check_apart(names, place)
+
+
+def _csv_as_sql(header: Header, files: Sequence[Path], more: str) -> str:
+    """Everything as text, and lines of another length put aside: nothing depends on what the first lines look like.
+
+    Every query reads every column: DuckDB puts lines that are not UTF-8 aside by the columns that are asked for, and
+    all passes must see the same rows.
+    """
+    fields = ", ".join(f"{text(name)}: 'VARCHAR'" for name in header.names)
+    every = ", ".join(name_of(name) for name in header.names)
+    return (
+        f"select * from (select * from read_csv({file_list(files)}, auto_detect = false, header = true, "
+        f"delim = {text(header.delimiter)}, quote = '\"', "
+        f"escape = '\"', columns = {{{fields}}}, store_rejects = true, rejects_limit = 0, {more})"
+        f") where length(concat({every})) >= 0"
+    )
+
+
+def _json_fields(log: LogFiles, local: Any) -> list[str]:
+    """All fields of all lines: one that is found in the last line only is not passed over."""
+    import duckdb
+
+    try:
+        found = local.execute(
+            "select distinct unnest(json_keys(json)) as name from read_json_objects("
+            f"{file_list(log.files)}, format = 'newline_delimited', ignore_errors = true) "
+            "where json_type(json) = 'OBJECT' order by name"
+        ).fetchall()
+    except duckdb.Error as error:
+        raise DataError(f"{log.name}: {_unreadable(log.format)} ({one_line(error)})") from None
+    if not found:
+        raise DataError(f"{log.name}: no rows; expected a JSON object in each line")
+    names = [name for (name,) in found]
+    check_apart(names, log.name)
+    return names
+
+
+def file_list(files: Sequence[Path]) -> str:
+    """Names of files as SQL writes them; nothing in a name ends it or makes it a pattern."""
+    return "[" + ", ".join(text(_as_pattern(file)) for file in files) + "]"
+
+
+def _as_pattern(file: Path) -> str:
+    """A name with a star is a name, not a pattern, and one that begins with ~ is not at home."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(file.absolute()))
+
+
+def _unreadable(format: str) -> str:
+    wanted = {"parquet": "Parquet", "csv": "CSV with a header"}.get(format, "JSON Lines")
+    return f"not {wanted} that can be read"
+
+
+@contextmanager
+def duckdb_engine(log: LogFiles, memory: str, threads: int | None, spill: Path) -> Iterator[DuckDBEngine]:
+    """An engine for as long as the log is read."""
+    local = connect(memory, threads, spill)
+    try:
+        with told(log.name):
+            yield DuckDBEngine(log, local)
+    finally:
+        local.close()

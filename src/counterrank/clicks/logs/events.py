@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from counterrank.clicks.logs.duckdb_engine import file_list
-from counterrank.clicks.logs.engine import one_line, run, text
-from counterrank.clicks.logs.files import LogFiles, format_of
-from counterrank.clicks.logs.recognition import layout
-from counterrank.common.errors import DataError
+from counterrank.clicks.logs.columns import CLICK_ACTIONS, LogOptions
+from counterrank.clicks.logs.engine import file_list, one_line, run, text
+from counterrank.clicks.logs.log_files import EVENTS, LogFiles, format_of, layout
+from counterrank.common.errors import CounterrankError, DataError
 
 _LARGEST = 1 << 24  # bytes of one JSON value; DuckDB sets aside twice as many for each thread
 
@@ -200,3 +199,196 @@ def asked(local: Any, sql: str, name: str) -> Any:
         return local.execute(sql).fetchone()[0]
     except duckdb.Error as error:
         raise DataError(f"{name}: cannot be read ({one_line(error)})") from None
+
+
+# OpenSearch User Behavior Insights: the indexes `ubi_queries` and `ubi_events`.
+#
+# Their schema is that of the UBI specification 1.0 to 1.3 (https://github.com/o19s/ubi). What it calls query_id is one
+# search and so one page here; the query is what the user typed. docs/log-formats.md tells what is read from where.
+
+
+_ATTRIBUTES = "$.event_attributes"
+
+
+class Ubi:
+    """How events and queries of UBI are understood."""
+
+    def records(self) -> str:
+        """A row for each search, event and line that is neither."""
+        found = fields(
+            action=["$.action_name"],
+            session=["$.query_id"],
+            query=["$.user_query"],
+            timestamp=["$.timestamp"],
+            doc=[f"{_ATTRIBUTES}.object.object_id", '$."event_attributes.object.object_id"'],
+            # as in the specification; as in its first versions; flattened; as found in applications, and as the
+            # generator of sample data in the plugin's repository writes it
+            rank=[
+                f"{_ATTRIBUTES}.position.ordinal.index",
+                f"{_ATTRIBUTES}.position.ordinal",
+                '$."event_attributes.position.ordinal"',
+                f"{_ATTRIBUTES}.object.position.ordinal",
+                f"{_ATTRIBUTES}.rank",
+            ],
+            hits=[
+                "$.query_response_hit_ids",
+                "$.query_response_object_ids",
+                "$.query_response_objects_ids",
+                "$.query_response.query_response_hit_ids",
+                "$.query_response.query_response_object_ids",
+            ],
+            more=["$.query_response_id", "$.query_attributes", "$.object_id_field", "$.client_id"],
+            attributes=[_ATTRIBUTES],
+            bulk=["$.index", "$.create", "$.update", "$.delete"],
+        )
+        kind = (
+            "case when action is not null then 'event' "
+            "when attributes is null and coalesce(query, hits) is not null then 'query' "
+            "when attributes is null and session is not null and more is not null then 'query' "
+            "when bulk is not null and session is null then 'bulk' end"
+        )
+        listed = (
+            "case when left(hits, 1) = '[' then json_extract_string(try_cast(hits as json), '$[*]') else [hits] end"
+        )
+        return (
+            "select kind, lower(trim(action)) as action, nullif(session, '') as session, nullif(doc, '') as doc, rank, "
+            f"{same_query('query')} as query, case when kind = 'query' and hits is not null then {listed} end as hits, "
+            f"{time_of('timestamp')} as timestamp, case when kind is null then {line_of()} end as line "
+            f"from (select *, {kind} as kind from ({found}) as found) as known"
+        )
+
+    def shown(self, records: str, local: Any, name: str, first_rank: int) -> str:
+        """What impressions tell, or the lists of what searches returned if there are no impressions."""
+        typed = (
+            "select session, unnest(coalesce(list(distinct query) filter (where query is not null), [session])) "
+            f"as query from {records} where kind = 'query' and session is not null group by session"
+        )
+        if asked(local, f"select count_if(kind = 'event' and action = 'impression') from {records}", name):
+            pages = _by_impressions(records)
+        elif asked(local, f"select count_if(kind = 'query' and hits is not null) from {records}", name):
+            pages = _by_lists(records, first_rank)
+        else:
+            raise DataError(
+                f"{name}: nothing tells what was shown; expected events with action_name 'impression', or "
+                "query_response_hit_ids in the queries"
+            )
+        return (
+            "select pages.session, coalesce(typed.query, pages.query) as query, doc, rank, timestamp "
+            f"from ({pages}) as pages left join ({typed}) as typed on pages.session = typed.session"
+        )
+
+    def clicked(self) -> str:
+        """Events; the queries have no action."""
+        return "kind = 'event'"
+
+    def others(self) -> str:
+        """Impressions are no clicks."""
+        return "action = 'impression'"
+
+
+def _by_impressions(records: str) -> str:
+    """An impression that is told again, as scrolling back does, is one; those that lack something stay apart."""
+    return (
+        "select session, query, doc, rank, timestamp from (select session, any_value(query) as query, doc, rank, "
+        "min(timestamp) as timestamp, unnest(range(case when session is null or doc is null or rank is null "
+        f"then count(*) else 1 end)) as copy from {records} where kind = 'event' and action = 'impression' "
+        "group by session, doc, rank) as told"
+    )
+
+
+def _by_lists(records: str, first_rank: int) -> str:
+    """The same list told again for the same search is one."""
+    return (
+        "select session, query, unnest(hits) as doc, "
+        f"cast(unnest(range(len(hits))) + {first_rank} as varchar) as rank, timestamp from ("
+        f"select session, any_value(query) as query, hits, min(timestamp) as timestamp from {records} "
+        "where kind = 'query' and hits is not null group by session, hits) as told"
+    )
+
+
+# Events of metarank: rankings, with the items in the order they were shown, and interactions with them.
+#
+# Their schema is doc/event-schema.md of https://github.com/metarank/metarank. docs/log-formats.md tells what is read
+# from where.
+
+
+_QUERY_FIELD = "query"
+
+
+class Metarank:
+    """How events of metarank are understood."""
+
+    def records(self) -> str:
+        """A row for each event and for each line that is none."""
+        found = fields(
+            event=["$.event"],
+            id=["$.id"],
+            ranking=["$.ranking"],
+            action=["$.type"],
+            item=["$.item"],
+            timestamp=["$.timestamp"],
+            fields=["$.fields"],
+            items=["$.items"],
+        )
+        kind = (
+            "case when event = 'ranking' and left(items, 1) = '[' then 'ranking' when event = 'interaction' then "
+            "'interaction' when event in ('item', 'user', 'metadata') then 'metadata' end"
+        )
+        query = (
+            "json_extract_string(list_filter(json_extract(try_cast(fields as json), '$[*]'), "
+            f"lambda field: json_extract_string(field, '$.name') = '{_QUERY_FIELD}')[1], '$.value')"
+        )
+        item = (
+            "case when json_type(item) = 'OBJECT' then json_extract_string(item, '$.id') "
+            "else json_extract_string(item, '$') end"
+        )
+        shown = f"list_transform(json_extract(try_cast(items as json), '$[*]'), lambda item: {item})"
+        return (
+            "select kind, lower(trim(action)) as action, "
+            "nullif(case when kind = 'ranking' then id else ranking end, '') as session, "
+            f"case when kind = 'ranking' then coalesce({same_query(query)}, nullif(id, '')) end as query, "
+            f"nullif(item, '') as doc, case when kind = 'ranking' then {shown} end as items, "
+            f"{time_of('timestamp')} as timestamp, case when kind is null then {line_of()} end as line "
+            f"from (select *, {kind} as kind from ({found}) as found) as known"
+        )
+
+    def shown(self, records: str, local: Any, name: str, first_rank: int) -> str:
+        """The items of each ranking; a ranking that is told twice shows each of them twice, which is a fault."""
+        if not asked(local, f"select count_if(kind = 'ranking') from {records}", name):
+            raise DataError(f"{name}: nothing tells what was shown; expected events of kind 'ranking' with items")
+        return (
+            "select session, query, nullif(unnest(items), '') as doc, "
+            f"cast(unnest(range(len(items))) + {first_rank} as varchar) as rank, timestamp "
+            f"from {records} where kind = 'ranking'"
+        )
+
+    def clicked(self) -> str:
+        """Interactions; their type is the action."""
+        return "kind = 'interaction'"
+
+    def others(self) -> str:
+        """Any interaction may be a click."""
+        return "false"
+
+
+# Logs of events as plain logs, whichever format they are in.
+
+
+def plain_log(log: LogFiles, local: Any, folder: Path, options: LogOptions) -> Plain | None:
+    """Events of OpenSearch UBI or metarank as a plain log in Parquet, which any engine can read; None if it is plain.
+
+    Arguments:
+        log: the files.
+        local: a DuckDB connection; it does the work, within its limit of memory.
+        folder: for the result.
+        options: how to read them.
+    """
+    if log.format in EVENTS:
+        reader = Ubi() if log.format == "ubi" else Metarank()
+        return as_plain(log, local, folder, reader, options.rank_base, options.click_actions)
+    if tuple(options.click_actions) != CLICK_ACTIONS:
+        raise CounterrankError(
+            f"click_actions={options.click_actions!r}: {log.name} is {log.format}; expected it only with "
+            f"{' or '.join(EVENTS)}"
+        )
+    return None

@@ -9,9 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from counterrank.clicks.logs.duckdb_engine import DuckDBEngine, kind_of
-from counterrank.clicks.logs.engine import connect, one_line, told
-from counterrank.clicks.logs.files import LogFiles
+from counterrank.clicks.logs.engine import DuckDBEngine, connect, kind_of, one_line, told
+from counterrank.clicks.logs.log_files import LogFiles
 from counterrank.clicks.logs.spark_files import parquet_rows
 from counterrank.clicks.logs.spark_lines import csv_rows, json_rows
 from counterrank.clicks.logs.spark_session import spark_session

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from counterrank.clicks.logs.columns import EMPTY
-from counterrank.clicks.logs.duckdb_engine import file_list, kind_of
-from counterrank.clicks.logs.files import LogFiles
+from counterrank.clicks.logs.engine import file_list, kind_of
+from counterrank.clicks.logs.log_files import LogFiles
 from counterrank.clicks.logs.spark_sql import name_of
 from counterrank.common.errors import DataError
 

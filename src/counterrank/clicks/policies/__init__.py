@@ -8,15 +8,21 @@
 """
 
 from counterrank.clicks.policies.base import Page, Policy
-from counterrank.clicks.policies.covered import Coverage, coverage
-from counterrank.clicks.policies.estimated import EstimatedPropensity, estimate_propensity
-from counterrank.clicks.policies.explicit import Explicit, ExplicitQueries
 from counterrank.clicks.policies.fitted import FittedPlackettLuce, fit_plackett_luce
 from counterrank.clicks.policies.from_log import LogPropensity, propensity_from_log
-from counterrank.clicks.policies.mixed import Mixture
 from counterrank.clicks.policies.named import parse_policy
-from counterrank.clicks.policies.ranked import Deterministic, EpsilonGreedy, PlackettLuce, ReplaceLast, UniformInsert
+from counterrank.clicks.policies.propensity import Coverage, EstimatedPropensity, coverage, estimate_propensity
 from counterrank.clicks.policies.several import several_policies
+from counterrank.clicks.policies.standard import (
+    Deterministic,
+    EpsilonGreedy,
+    Explicit,
+    ExplicitQueries,
+    Mixture,
+    PlackettLuce,
+    ReplaceLast,
+    UniformInsert,
+)
 
 __all__ = [
     "Coverage",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.examination import Examination
-from counterrank.clicks.policies import _plan
+from counterrank.clicks.policies import page_kernels as _plan
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
 
@@ -86,7 +86,7 @@ class Policy:
         >>> ReplaceLast(k=2).propensity([3.0, 2.0, 1.0], [0, 3], inverse_rank(k=2))
         array([1.  , 0.25, 0.25])
         """
-        from counterrank.clicks.policies.exact import exact_propensity
+        from counterrank.clicks.policies.propensity import exact_propensity
 
         return (
             estimated_with_warning(self, scores, offsets, exam)
@@ -103,7 +103,7 @@ class Policy:
         >>> ReplaceLast(k=2).rank_probabilities([3.0, 2.0, 1.0], [0, 3], k=2).tolist()
         [[1.0, 0.0], [0.0, 0.5], [0.0, 0.5]]
         """
-        from counterrank.clicks.policies.exact import rank_probabilities
+        from counterrank.clicks.policies.propensity import rank_probabilities
 
         return rank_probabilities(self, scores, offsets, k, threads)
 
@@ -128,7 +128,7 @@ class Policy:
 
     def coverage(self, scores: ArrayLike, offsets: ArrayLike, exam: Examination) -> Any:
         """What this policy lets users see, see `counterrank.policies.coverage`."""
-        from counterrank.clicks.policies.covered import coverage
+        from counterrank.clicks.policies.propensity import coverage
 
         return coverage(self, scores, offsets, exam)
 
@@ -175,7 +175,7 @@ def estimated_with_warning(policy: Any, scores: ArrayLike, offsets: ArrayLike, e
     ...     estimated_with_warning(Deterministic(k=1), [1.0, 2.0], [0, 2], inverse_rank())
     array([0., 1.])
     """
-    from counterrank.clicks.policies.estimated import estimate_propensity
+    from counterrank.clicks.policies.propensity import estimate_propensity
 
     estimate = estimate_propensity(policy, scores, offsets, exam)
     unseen = int((estimate.propensities == 0.0).sum())
@@ -196,7 +196,7 @@ def as_policy(policy: Any) -> Any:
     ...
     counterrank.common.errors.CounterrankError: policy: int; expected a policy, such as policies.ReplaceLast(k=5)
     """
-    from counterrank.clicks.policies.explicit import ExplicitQueries
+    from counterrank.clicks.policies.standard import ExplicitQueries
 
     if isinstance(policy, dict):
         return ExplicitQueries(policy)

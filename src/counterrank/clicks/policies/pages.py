@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.clicks._pages import offsets_of
-from counterrank.clicks.policies import _plan, _sessions
+from counterrank.clicks.displays import offsets_of
+from counterrank.clicks.policies import page_kernels as _plan
+from counterrank.clicks.policies import page_kernels as _sessions
 from counterrank.clicks.policies.base import Component, Table, as_policy, components_of
 from counterrank.common.checks import IntArray, as_array, check_offsets, check_vector
 from counterrank.common.errors import CounterrankError

@@ -16,18 +16,18 @@ from counterrank.clicks.policies.several import check_all_candidates
 from counterrank.common.checks import FloatArray, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
-from counterrank.estimators.logged import Propensities, logged_propensities
-from counterrank.estimators.propensities import check_propensities
-from counterrank.evaluation.inspection.advice import advise
-from counterrank.evaluation.inspection.consistency import logged_check, policy_check
-from counterrank.evaluation.inspection.coverage import coverage_table
-from counterrank.evaluation.inspection.drift import drift_table
-from counterrank.evaluation.inspection.found import Inspection, Known
-from counterrank.evaluation.inspection.ranks import Seen, page_evidence, rank_table, sessions_table
-from counterrank.evaluation.inspection.remedies import Expected, remedies
-from counterrank.evaluation.inspection.samples import QuerySample
-from counterrank.evaluation.inspection.verdict import judge
-from counterrank.evaluation.inspection.weights import weight_table
+from counterrank.estimators.propensities import Propensities, check_propensities, logged_propensities
+from counterrank.evaluation.inspection.click_tables import (
+    Seen,
+    drift_table,
+    page_evidence,
+    rank_table,
+    sessions_table,
+    weight_table,
+)
+from counterrank.evaluation.inspection.coverage import Expected, coverage_table, logged_check, policy_check, remedies
+from counterrank.evaluation.inspection.findings import Inspection, Known, QuerySample
+from counterrank.evaluation.inspection.verdict import advise, judge
 
 TARGET_SIZE = 10_000
 

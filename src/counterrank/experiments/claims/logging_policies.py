@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from counterrank.clicks.policies.covered import can_show_all
 from counterrank.clicks.policies.named import parse_policy
+from counterrank.clicks.policies.propensity import can_show_all
 from counterrank.common.checks import FloatArray
 from counterrank.experiments.claims.checks import Check, Rule, at_least, at_most
 from counterrank.experiments.claims.click_numbers import many_clicks, needed_clicks, too_few

@@ -8,7 +8,7 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.common.errors import CounterrankError
 from counterrank.estimators import clip_schedule
-from counterrank.estimators.named import clips_for
+from counterrank.estimators.registry import clips_for
 
 
 def check_clip_rule(rule: Any) -> str:

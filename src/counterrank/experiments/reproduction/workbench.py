@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.clicks.click_models import ClickModel
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination, inverse_rank
 from counterrank.clicks.policies import Deterministic
 from counterrank.clicks.policies.named import parse_policy
 from counterrank.clicks.simulation import simulate
+from counterrank.clicks.users import ClickModel
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CoverageWarning, DataError, NothingToLearnError
 from counterrank.data import Fold, RankingData
 from counterrank.data.labels import relevant_documents
 from counterrank.estimators import full_information
-from counterrank.estimators.named import weigher
+from counterrank.estimators.registry import weigher
 from counterrank.evaluation import evaluate
 from counterrank.experiments.production import train_production
 from counterrank.experiments.reproduction.cells import Cell, Logger, Traffic

@@ -1,0 +1,364 @@
+"""Kernels that know what pages a policy shows.
+
+A policy is a mixture of components. All but Plackett-Luce have pages that can be counted: page `number` of component
+`c` for a query of `n` documents, with `m` documents outside the head that stays.
+
+    LAST      the top k-1, then tail document `number` (0 is the k-th); the first one also when nothing is replaced
+    INSERT    tail document `number // k` at rank `number % k + 1`, the top k-1 around it
+    LISTED    the listed page `number`
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.random import below, start_stream, uniform
+from counterrank.common.ranking import longest_of, rank_order
+
+LAST, INSERT, LISTED, PLACKETT_LUCE = 0, 1, 2, 3
+NO_CUTOFF = 2**31  # longer than any query
+
+
+class Plan(NamedTuple):
+    """What kernels need to know of a policy and the scores it ranks by."""
+
+    kinds: Array  # of each component
+    ks: Array  # its cutoff, NO_CUTOFF for none
+    values: Array  # epsilon of LAST, temperature of PLACKETT_LUCE
+    shares: Array  # how likely it is chosen
+    tables: Array  # of LISTED: its table of pages, else -1
+    scores: Array  # of the documents
+    order: Array  # places by rank, query after query; empty if no component needs it
+    first_page: Array  # of table t and query q: at t * n_queries + q; where its pages begin
+    page_offsets: Array  # where each listed page begins
+    page_places: Array  # its documents, as places in the query
+    page_probabilities: Array  # its probability
+
+
+@exact_kernel
+def rank_queries(first: int, last: int, offsets: Array, scores: Array, out: Array) -> None:
+    """The places of the documents of each query by rank."""
+    longest = longest_of(first, last, offsets)
+    keys, spare = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    for q in range(first, last):
+        own = slice(offsets[q], offsets[q + 1])
+        rank_order(scores[own], out[own], keys, spare)
+
+
+@exact_kernel
+def head_and_tail(kind: int, k: int, n: int) -> tuple[int, int]:
+    """How long the page is, and how many documents its changing place is filled from."""
+    length = min(k, n)
+    if kind == INSERT and n < k:
+        return length, 1
+    return length, n - length + 1
+
+
+@exact_kernel
+def listed_pages(plan: Any, c: int, q: int, n_queries: int) -> tuple[int, int]:
+    """Where the listed pages of a query begin and end."""
+    at = plan.tables[c] * n_queries + q
+    return plan.first_page[at], plan.first_page[at + 1]
+
+
+@exact_kernel
+def listed_places(plan: Any, at: int) -> Any:
+    """The places of listed page number `at` of all."""
+    return plan.page_places[plan.page_offsets[at] : plan.page_offsets[at + 1]]
+
+
+@exact_kernel
+def count_pages(plan: Any, c: int, q: int, n: int, n_queries: int) -> Any:
+    """How many pages component `c` can show."""
+    kind = plan.kinds[c]
+    if kind == LISTED:
+        begin, end = listed_pages(plan, c, q, n_queries)
+        return end - begin
+    length, m = head_and_tail(kind, plan.ks[c], n)
+    return m * length if kind == INSERT and n >= plan.ks[c] else m
+
+
+@exact_kernel
+def draw_ranked(kind: int, epsilon: float, n_pages: int, state: Array) -> int:
+    """The number of one page drawn from a component that goes by rank."""
+    if kind == LAST and (n_pages == 1 or uniform(state) >= epsilon):
+        return 0
+    return below(state, n_pages)
+
+
+@exact_kernel
+def draw_listed(probabilities: Array, state: Array) -> int:
+    """The number of one of several things, drawn by their probabilities."""
+    left = uniform(state)
+    for number in range(len(probabilities) - 1):
+        left -= probabilities[number]
+        if left < 0.0:
+            return number
+    return len(probabilities) - 1
+
+
+@exact_kernel
+def page_length(plan: Any, c: int, q: int, n: int, number: int, n_queries: int) -> Any:
+    """How many documents page `number` has; of Plackett-Luce every page."""
+    if plan.kinds[c] == LISTED:
+        page = listed_pages(plan, c, q, n_queries)[0] + number
+        return plan.page_offsets[page + 1] - plan.page_offsets[page]
+    return min(plan.ks[c], n)
+
+
+@exact_kernel
+def fill_ranked(kind: int, k: int, number: int, order: Array, page: Array) -> int:
+    """Write the places of page `number` of a component that goes by rank; returns how many.
+
+    Takes the few numbers it needs: handing over a whole plan costs more than filling a page.
+    """
+    n = len(order)
+    length = min(k, n)
+    if kind == LAST or n < k:
+        for i in range(length - 1):
+            page[i] = order[i]
+        page[length - 1] = order[length - 1 + number]
+        return length
+    slot, drawn = number % length, number // length
+    for i in range(slot):
+        page[i] = order[i]
+    page[slot] = order[length - 1 + drawn]
+    for i in range(slot + 1, length):
+        page[i] = order[i - 1]
+    return length
+
+
+@exact_kernel
+def fill_listed(places: Array, page: Array) -> int:
+    """Write the places of a listed page; returns how many."""
+    for i in range(len(places)):
+        page[i] = places[i]
+    return len(places)
+
+
+@exact_kernel
+def propensity_at(kind: int, k: int, epsilon: float, n: int, rank: int, theta: Array, mean: float) -> Any:
+    """P(examined) of the document that the scores put on `rank`, for LAST and INSERT.
+
+    `theta` holds the examination of ranks 1 to at least min(k, n), and `mean` its mean over the page.
+    """
+    length, m = head_and_tail(kind, k, n)
+    if kind == LAST or n < k:
+        if rank < length:
+            return theta[rank - 1]
+        share = epsilon / m + (1.0 - epsilon if rank == length else 0.0)
+        return share * theta[length - 1] if kind == LAST else theta[rank - 1]
+    if rank < length:
+        return (length - rank) / length * theta[rank - 1] + rank / length * theta[rank]
+    return mean / m
+
+
+@exact_kernel
+def probability_at(kind: int, k: int, epsilon: float, n: int, old_rank: int, rank: int) -> float:
+    """P(the document that the scores put on `old_rank` is shown on `rank`), for LAST and INSERT."""
+    length, m = head_and_tail(kind, k, n)
+    if rank > length:
+        return 0.0
+    if kind == INSERT and n < k:
+        return 1.0 if rank == old_rank else 0.0
+    if kind == LAST:
+        if old_rank < length:
+            return 1.0 if rank == old_rank else 0.0
+        share = epsilon / m + (1.0 - epsilon if old_rank == length else 0.0)
+        return share if rank == length else 0.0
+    if old_rank >= length:
+        return 1.0 / (m * length)
+    if rank == old_rank:
+        return (length - old_rank) / length
+    return old_rank / length if rank == old_rank + 1 else 0.0
+
+
+@exact_kernel
+def add_propensities(
+    first: int, last: int, offsets: Array, plan: Any, c: int, theta: Array, n_queries: int, out: Array
+) -> None:
+    """Add share * P(examined | query, component `c`), eq:expexam, to `out`; not for Plackett-Luce."""
+    kind, k, value, share = plan.kinds[c], plan.ks[c], plan.values[c], plan.shares[c]
+    for q in range(first, last):
+        begin, n = offsets[q], offsets[q + 1] - offsets[q]
+        if kind == LISTED:
+            first_page, last_page = listed_pages(plan, c, q, n_queries)
+            for page in range(first_page, last_page):
+                start = plan.page_offsets[page]
+                for i in range(start, plan.page_offsets[page + 1]):
+                    out[begin + plan.page_places[i]] += share * plan.page_probabilities[page] * theta[i - start]
+            continue
+        length = min(k, n)
+        mean = 0.0
+        for rank in range(length):
+            mean += theta[rank] / length
+        for rank in range(1, n + 1):
+            place = plan.order[begin + rank - 1]
+            out[begin + place] += share * propensity_at(kind, k, value, n, rank, theta, mean)
+
+
+@exact_kernel
+def draw_component(shares: Array, state: Array) -> int:
+    """The number of a component, drawn by shares; of a single one without drawing."""
+    return 0 if len(shares) == 1 else draw_listed(shares, state)
+
+
+@exact_kernel
+def _set_leaf(tree: Array, size: int, place: int, weight: float) -> None:
+    node = size + place
+    tree[node] = weight
+    node >>= 1
+    while node:
+        tree[node] = tree[2 * node] + tree[2 * node + 1]
+        node >>= 1
+
+
+@exact_kernel
+def _tree_size(n: int) -> int:
+    size = 1
+    while size < n:
+        size *= 2
+    return size
+
+
+@exact_kernel
+def plant(logits: Array, temperature: float, taken: Array, n_taken: int, tree: Array) -> None:
+    """Fill a tree of sums with e**((logit - largest) / temperature); documents already taken weigh 0.
+
+    Leaf `i` stands at size + i, node `j` holds the sum of nodes 2j and 2j + 1, node 1 that of all.
+    """
+    n = len(logits)
+    size = _tree_size(n)
+    for i in range(size):
+        tree[size + i] = 1.0 if i < n else 0.0
+    for i in range(n_taken):
+        tree[size + taken[i]] = 0.0
+    largest = -np.inf
+    for i in range(n):
+        if tree[size + i] > 0.0 and logits[i] > largest:
+            largest = logits[i]
+    for i in range(n):
+        if tree[size + i] > 0.0:
+            tree[size + i] = math.exp((logits[i] - largest) / temperature)
+    for node in range(size - 1, 0, -1):
+        tree[node] = tree[2 * node] + tree[2 * node + 1]
+
+
+@exact_kernel
+def draw_plackett_luce(
+    logits: Array, temperature: float, length: int, tree: Array, state: Array, page: Array, weights: Array
+) -> None:
+    """Draw `length` places without replacement from a planted tree, and leave it as it was; `weights` is scratch.
+
+    Drawn leaves become 0 and sums are formed anew from below, so that no small weight drowns. Where what is left
+    weighs next to nothing (scores hundreds apart) the tree is planted anew for the rest.
+    """
+    size = _tree_size(len(logits))
+    replanted = False
+    for i in range(length):
+        if i and tree[1] < 1e-200:
+            plant(logits, temperature, page, i, tree)
+            replanted = True
+        left = uniform(state) * tree[1]
+        node = 1
+        while node < size:
+            node *= 2
+            # a right side that weighs nothing is never entered, whatever rounding left over
+            if left >= tree[node] and tree[node + 1] > 0.0:
+                left -= tree[node]
+                node += 1
+        page[i], weights[i] = node - size, tree[node]
+        if i + 1 < length:
+            _set_leaf(tree, size, page[i], 0.0)
+    if replanted:
+        plant(logits, temperature, page, 0, tree)
+    else:
+        for i in range(length - 1):
+            _set_leaf(tree, size, page[i], weights[i])
+
+
+# Kernels that draw one page for each of many sessions, each session from a stream of its own.
+
+
+# the streams of Plackett-Luce pages are apart from those that choose components
+_OTHER = np.uint64(0x5851F42D4C957F2D)
+
+
+@exact_kernel
+def choose_pages(
+    first: int, last: int, queries: Array, offsets: Array, plan: Any, key: np.uint64, begin: int, chosen: Array
+) -> None:
+    """For sessions `first:last` the component, the number of the page and its length, rows of `chosen`.
+
+    Session `i` draws from stream `begin + i` of the key. Components that kernels do not know get length 0.
+    """
+    state = np.empty(1, np.uint64)
+    n_queries = len(offsets) - 1
+    for i in range(first, last):
+        start_stream(state, key, begin + i)
+        q = queries[i]
+        n = offsets[q + 1] - offsets[q]
+        c = draw_component(plan.shares, state)
+        number, length = -1, 0
+        if plan.kinds[c] >= 0:
+            if plan.kinds[c] == LISTED:
+                first_page, last_page = listed_pages(plan, c, q, n_queries)
+                number = draw_listed(plan.page_probabilities[first_page:last_page], state)
+            elif plan.kinds[c] != PLACKETT_LUCE:
+                number = draw_ranked(plan.kinds[c], plan.values[c], count_pages(plan, c, q, n, n_queries), state)
+            length = page_length(plan, c, q, n, number, n_queries)
+        chosen[0, i], chosen[1, i], chosen[2, i] = c, number, length
+
+
+@exact_kernel
+def fill_pages(
+    first: int,
+    last: int,
+    turn: Array,
+    queries: Array,
+    offsets: Array,
+    plan: Any,
+    key: np.uint64,
+    begin: int,
+    chosen: Array,
+    draws: bool | None,
+    page_offsets: Array,
+    docs: Array,
+) -> None:
+    """Write the pages of the sessions `turn[first:last]`, as rows of the data.
+
+    `draws` is None where no component is Plackett-Luce; numba then leaves out what is for it.
+    """
+    n_queries = len(offsets) - 1
+    state = np.empty(1, np.uint64)
+    nothing = np.empty(0, np.int64)
+    longest = longest_of(0, n_queries, offsets)
+    tree, weights = np.empty(4 * longest), np.empty(longest)
+    planted = np.int64(-1)
+    component = np.int64(-1)
+    for t in range(first, last):
+        i = turn[t]
+        q, c, number = queries[i], chosen[0, i], chosen[1, i]
+        kind = plan.kinds[c]
+        if kind < 0:
+            continue
+        row = offsets[q]
+        page = docs[page_offsets[i] : page_offsets[i + 1]]
+        if draws is not None and kind == PLACKETT_LUCE:
+            logits = plan.scores[row : offsets[q + 1]]
+            if planted != q or component != c:
+                plant(logits, plan.values[c], nothing, 0, tree)
+                planted, component = q, c
+            start_stream(state, key ^ _OTHER, begin + i)
+            draw_plackett_luce(logits, plan.values[c], len(page), tree, state, page, weights)
+        elif kind == LISTED:
+            at = listed_pages(plan, c, q, n_queries)[0] + number
+            fill_listed(listed_places(plan, at), page)
+        else:
+            fill_ranked(kind, plan.ks[c], number, plan.order[row : offsets[q + 1]], page)
+        for j in range(len(page)):
+            page[j] += row

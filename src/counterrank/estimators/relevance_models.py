@@ -1,0 +1,466 @@
+"""Models that relevance can be learned with, and how each fold of queries gets one that saw the other folds only."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from counterrank.common.checks import Float32Array, FloatArray, IntArray
+from counterrank.common.errors import CounterrankError
+from counterrank.common.extras import require
+from counterrank.common.parallel import thread_count
+from counterrank.estimators.folds import Folds
+
+# A small network of click rates: one hidden layer, learned by torch, used without it.
+
+
+_HIDDEN, _BATCH, _LEARNING_RATE = 32, 512, 3e-3
+_MOST_EPOCHS, _NETWORK_PATIENCE, _UNTOLD_EPOCHS = 40, 5, 5
+_BATCH_ROWS = 1 << 15  # predicted at once
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """max(0, x A + a) b + c."""
+
+    inner: Float32Array  # A, (features, hidden)
+    inner_bias: Float32Array  # a
+    outer: Float32Array  # b, (hidden, 1)
+    outer_bias: Float32Array  # c, (1,)
+    epochs: int
+
+    @property
+    def about(self) -> str:
+        """The model in words."""
+        return f"network with a hidden layer of {len(self.outer)}, {self.epochs} epochs"
+
+    def predict(self, features: Float32Array) -> FloatArray:
+        """A click rate for each row."""
+        values = np.empty(len(features))
+        for begin in range(0, len(features), _BATCH_ROWS):
+            rows = slice(begin, begin + _BATCH_ROWS)
+            hidden = np.maximum(features[rows] @ self.inner + self.inner_bias, 0.0)
+            values[rows] = (hidden @ self.outer + self.outer_bias)[:, 0]
+        return values
+
+
+def train(
+    evidence: Any, rows: IntArray, held_out: IntArray | None, rounds: int | None, seed: int
+) -> tuple[Network, int]:
+    """A network from these rows: for a given number of epochs, or as many as do best on rows held out.
+
+    Arguments:
+        evidence: features, targets and weights, see `regressors.Evidence`.
+        rows: to learn from.
+        held_out: rows to stop by, or None.
+        rounds: without rows to stop by the number of epochs; None where nothing could be held out.
+        seed: of the first coefficients and the order of rows.
+    """
+    require("torch", "torch", "a relevance model that is a network")
+    import torch
+
+    generator = np.random.default_rng(seed)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # steps are small, and the result is to be the same on every machine
+    try:
+        return _train(evidence, rows, held_out, rounds, generator)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _train(
+    evidence: Any, rows: IntArray, held_out: IntArray | None, rounds: int | None, generator: np.random.Generator
+) -> tuple[Network, int]:
+    import torch
+
+    weights = (evidence.weights / evidence.weights[rows].mean()).astype(np.float32)
+    targets = evidence.targets.astype(np.float32)
+    tensors = [torch.from_numpy(array).requires_grad_() for array in _start(evidence, rows, generator)]
+    optimizer = torch.optim.Adam(tensors, lr=_LEARNING_RATE)
+    last = _MOST_EPOCHS if held_out is not None else rounds or _UNTOLD_EPOCHS
+    best, kept, least = last, None, np.inf
+    for epoch in range(1, last + 1):
+        order = generator.permutation(rows)
+        for begin in range(0, len(order), _BATCH):
+            part = order[begin : begin + _BATCH]
+            x, y, w = (torch.from_numpy(array[part]) for array in (evidence.features, targets, weights))
+            inner, inner_bias, outer, outer_bias = tensors
+            off = (torch.relu(x @ inner + inner_bias) @ outer + outer_bias)[:, 0] - y
+            optimizer.zero_grad()
+            (w * off * off).mean().backward()
+            optimizer.step()
+        if held_out is None:
+            continue
+        now = _network(tensors, epoch)
+        error = float(weights[held_out] @ (now.predict(evidence.features[held_out]) - targets[held_out]) ** 2)
+        if error < least:
+            best, kept, least = epoch, now, error
+        elif epoch >= best + _NETWORK_PATIENCE:
+            break
+    return kept or _network(tensors, best), best
+
+
+def _start(evidence: Any, rows: IntArray, generator: np.random.Generator) -> list[Float32Array]:
+    """Coefficients to begin with: the mean rate for all, and small slopes."""
+    width = evidence.features.shape[1]
+    mean = np.average(evidence.targets[rows], weights=evidence.weights[rows])
+    inner = generator.normal(0.0, np.sqrt(2.0 / max(width, 1)), (width, _HIDDEN))
+    outer = generator.normal(0.0, 0.1 / np.sqrt(_HIDDEN), (_HIDDEN, 1))
+    return [np.asarray(array, np.float32) for array in (inner, np.zeros(_HIDDEN), outer, [mean])]
+
+
+def _network(tensors: list[Any], epochs: int) -> Network:
+    inner, inner_bias, outer, outer_bias = (tensor.detach().numpy().copy() for tensor in tensors)
+    return Network(inner, inner_bias, outer, outer_bias, epochs)
+
+
+# Ridge regression of weighted rows by parts: all fits from one pass over the features.
+
+
+# of the mean square of a centred feature
+PENALTIES = np.geomspace(1e-4, 1e3, 15)
+
+_BLOCK_ROWS = 1 << 12  # at once, so that they stay in the cache
+
+
+class Moments(NamedTuple):
+    """Sums over the rows of each part, the last column being 1: all that a squared error needs."""
+
+    products: FloatArray  # (parts, n + 1, n + 1), of weight * x x'
+    targets: FloatArray  # (parts, n + 1), of weight * x y
+    squares: FloatArray  # (parts,), of weight * y^2
+
+
+def moments(features: Float32Array, targets: FloatArray, weights: FloatArray, parts: IntArray, n: int) -> Moments:
+    """The moments of the rows of each of n parts; rows without weight tell nothing."""
+    width = features.shape[1] + 1
+    found = Moments(np.zeros((n, width, width)), np.zeros((n, width)), np.zeros(n))
+    block = np.ones((_BLOCK_ROWS, width))
+    told = np.flatnonzero(weights > 0.0)
+    order = told[np.argsort(parts[told], kind="stable")]
+    ends = np.searchsorted(parts[order], np.arange(n + 1))
+    for part in range(n):
+        for begin in range(ends[part], ends[part + 1], _BLOCK_ROWS):
+            rows = order[begin : min(begin + _BLOCK_ROWS, ends[part + 1])]
+            x, root = block[: len(rows)], np.sqrt(weights[rows])
+            x[:, :-1] = features[rows]
+            x[:, -1] = 1.0
+            x *= root[:, None]  # half the work of a product with the weights between: x'x is symmetric
+            y = root * targets[rows]
+            found.products[part] += x.T @ x
+            found.targets[part] += y @ x
+            found.squares[part] += y @ y
+    return found
+
+
+class Fits:
+    """Fits with all penalties, each made once: to hold out j where i is left out is the same as the reverse."""
+
+    def __init__(self, own: Moments) -> None:
+        self._own = own
+        self._known: dict[tuple[int, ...], FloatArray] = {}
+
+    def on(self, parts: IntArray) -> FloatArray:
+        """Coefficients, the intercept last, from the rows of these parts; a row for each of `PENALTIES`."""
+        key = tuple(parts.tolist())
+        if key not in self._known:
+            self._known[key] = _fits(self._own, parts)
+        return self._known[key]
+
+    def best(self, parts: IntArray) -> int:
+        """The number of the penalty with the least error on each of these parts, fitted on the others.
+
+        Of a single part the largest penalty.
+        """
+        told = parts[self._own.products[parts, -1, -1] > 0.0]
+        if len(told) < 2:
+            return len(PENALTIES) - 1
+        return int(np.argmin(sum(errors(self._own, part, self.on(told[told != part])) for part in told)))
+
+
+def _fits(own: Moments, parts: IntArray) -> FloatArray:
+    products, targets = own.products[parts].sum(axis=0), own.targets[parts].sum(axis=0)
+    total = products[-1, -1]
+    if not total > 0.0:
+        return np.zeros((len(PENALTIES), len(targets)))
+    means, mean = products[-1, :-1] / total, targets[-1] / total
+    centred = products[:-1, :-1] - total * np.outer(means, means)
+    scale = np.trace(centred) / max(len(means), 1)
+    wanted = targets[:-1] - total * mean * means
+    slopes = np.empty((len(PENALTIES), len(means)))
+    for i, penalty in enumerate(PENALTIES):
+        penalised = centred.copy()
+        penalised[np.diag_indices_from(penalised)] += penalty * scale + 1e-12 * total
+        slopes[i] = np.linalg.solve(penalised, wanted)
+    return np.column_stack((slopes, mean - slopes @ means))
+
+
+def errors(own: Moments, part: int, coefficients: FloatArray) -> FloatArray:
+    """The sum of weighted squared errors over the rows of a part, for each row of coefficients."""
+    quadratic = ((coefficients @ own.products[part]) * coefficients).sum(axis=1)
+    return np.asarray(own.squares[part] - 2.0 * coefficients @ own.targets[part] + quadratic)
+
+
+def linear(features: Float32Array, coefficients: FloatArray, which: IntArray) -> FloatArray:
+    """The value of each row by the row of `coefficients` that `which` names for it."""
+    values = np.empty(len(features))
+    for begin in range(0, len(features), _BLOCK_ROWS):
+        rows = slice(begin, begin + _BLOCK_ROWS)
+        all_values = features[rows] @ coefficients[:, :-1].T + coefficients[:, -1]
+        values[rows] = np.take_along_axis(all_values, which[rows, None], axis=1)[:, 0]
+    return values
+
+
+MODELS = ("ridge", "lightgbm", "mlp")
+
+_ROWS = 1 << 17  # predicted at once
+
+
+class Evidence(NamedTuple):
+    """What there is to learn from, one row for each document.
+
+    Attributes:
+        features: query-normalised.
+        targets: click rates once examined.
+        weights: what the rows count, 0 for those that tell nothing.
+        parts: the part of each row, see `Folds`.
+        folds: of the queries.
+    """
+
+    features: Float32Array
+    targets: FloatArray
+    weights: FloatArray
+    parts: IntArray
+    folds: Folds
+
+    def rows(self, parts: IntArray) -> IntArray:
+        """The rows of these parts that tell something."""
+        return np.flatnonzero(np.isin(self.parts, parts) & (self.weights > 0.0))
+
+
+class Fitted(Protocol):
+    """A model that has been learned; `about` says in words what it is."""
+
+    @property
+    def about(self) -> str:
+        """The model in words."""
+
+    def predict(self, features: Float32Array) -> FloatArray:
+        """A click rate for each row, which need not lie between 0 and 1."""
+
+
+# From all evidence and the numbers of the parts to learn from to a model.
+Learner = Callable[[Evidence, IntArray], Fitted]
+
+
+@dataclass(frozen=True, eq=False)
+class Ridge:
+    """A linear model.
+
+    Attributes:
+        coefficients: of query-normalised features; the intercept last.
+        penalty: of squared coefficients, in mean squares of a centred feature.
+    """
+
+    coefficients: FloatArray
+    penalty: float
+
+    @property
+    def about(self) -> str:
+        """The model in words."""
+        return f"ridge regression on {len(self.coefficients) - 1} features, penalty {self.penalty:.3g}"
+
+    def predict(self, features: Float32Array) -> FloatArray:
+        """A click rate for each row."""
+        return linear(features, self.coefficients[None, :], np.zeros(len(features), np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Plugged:
+    """A copy of a regressor that was handed in, learned."""
+
+    regressor: Any
+
+    @property
+    def about(self) -> str:
+        """The model in words."""
+        return f"{type(self.regressor).__name__} as given"
+
+    def predict(self, features: Float32Array) -> FloatArray:
+        """A click rate for each row, if the regressor gives that."""
+        name = type(self.regressor).__name__
+        found = np.asarray(self.regressor.predict(features))
+        if found.shape not in ((len(features),), (len(features), 1)) or found.dtype.kind not in "biuf":
+            raise CounterrankError(
+                f"model: {name} predicts {found.dtype} of shape {found.shape} for {len(features)} documents; expected "
+                "one number each"
+            )
+        if not np.isfinite(found).all():
+            raise CounterrankError(f"model: {name} predicts numbers that are not finite; expected click rates")
+        return found.reshape(-1).astype(np.float64)
+
+
+def cross_fit(model: Any, evidence: Evidence, generator: np.random.Generator) -> tuple[FloatArray, Fitted]:
+    """For each row the prediction of a model that saw other folds only, and a model that saw all.
+
+    Arguments:
+        model: a name of `MODELS`, or a regressor, as `check_model` passed it.
+        evidence: what to learn from.
+        generator: for models that are learned with chance.
+    """
+    if isinstance(model, str) and model == "ridge":
+        return _cross_fit_ridge(evidence)
+    learn = _learner(model, int(generator.integers(2**31)))
+    folds, values = evidence.folds, np.empty(len(evidence.targets))
+    for fold in range(folds.n):
+        fitted = learn(evidence, folds.others(fold))
+        mine = np.flatnonzero(evidence.parts % folds.n == fold)
+        for begin in range(0, len(mine), _ROWS):
+            rows = mine[begin : begin + _ROWS]
+            values[rows] = fitted.predict(evidence.features[rows])
+    return values, learn(evidence, np.arange(folds.n_parts))
+
+
+def check_model(model: Any) -> Any:
+    """A name of `MODELS`, or an object that can be fitted and predicts."""
+    if isinstance(model, str) and model in MODELS:
+        return model
+    methods = [getattr(model, name, None) for name in ("fit", "predict")]
+    if isinstance(model, str) or inspect.isclass(model) or not all(map(callable, methods)):
+        raise CounterrankError(
+            f"model={model!r}: expected {', '.join(map(repr, MODELS))}, or a regressor with fit(X, y, sample_weight) "
+            "and predict(X)"
+        )
+    if not _takes_weights(methods[0]):
+        raise CounterrankError(
+            f"model: fit of {type(model).__name__} takes no sample_weight; expected a regressor with fit(X, y, "
+            "sample_weight) and predict(X)"
+        )
+    return model
+
+
+def _takes_weights(fit: Any) -> bool:
+    try:
+        parameters = inspect.signature(fit).parameters.values()
+    except (TypeError, ValueError):  # compiled, and does not tell
+        return True
+    return any(each.name == "sample_weight" or each.kind is each.VAR_KEYWORD for each in parameters)
+
+
+def _cross_fit_ridge(evidence: Evidence) -> tuple[FloatArray, Fitted]:
+    folds = evidence.folds
+    fits = Fits(moments(evidence.features, evidence.targets, evidence.weights, evidence.parts, folds.n_parts))
+
+    def fit(parts: IntArray) -> Ridge:
+        best = fits.best(parts)
+        return Ridge(fits.on(parts)[best], float(PENALTIES[best]))
+
+    by_fold = np.stack([fit(folds.others(fold)).coefficients for fold in range(folds.n)])
+    return linear(evidence.features, by_fold, evidence.parts % folds.n), fit(np.arange(folds.n_parts))
+
+
+def _learner(model: Any, seed: int) -> Learner:
+    """How a model of that name is learned; where the number of rounds is to be chosen, by a part that is held out."""
+    if not isinstance(model, str):
+        return lambda evidence, parts: _plug_in(model, evidence, evidence.rows(parts))
+    if model == "lightgbm":
+        grow_trees = grow
+
+        return lambda evidence, parts: _in_rounds(grow_trees, evidence, parts, seed)
+
+    return lambda evidence, parts: _in_rounds(train, evidence, parts, seed)
+
+
+def _plug_in(model: Any, evidence: Evidence, rows: IntArray) -> Plugged:
+    try:
+        copy = deepcopy(model)
+    except Exception as error:  # whatever a regressor of the user's own raises
+        raise CounterrankError(f"model: {type(model).__name__} cannot be copied ({error})") from None
+    copy.fit(evidence.features[rows], evidence.targets[rows], sample_weight=evidence.weights[rows])
+    return Plugged(copy)
+
+
+def _in_rounds(grow: Callable[..., Any], evidence: Evidence, parts: IntArray, seed: int) -> Fitted:
+    """Learn until the error on a part that is held out no longer falls, then from all for as many rounds.
+
+    `grow(evidence, rows, held out rows or None, rounds or None, seed)` gives a model and its number of rounds.
+    """
+    rows = evidence.rows(parts)
+    told = np.unique(evidence.parts[rows])
+    rounds = None
+    if len(told) > 1:
+        apart = evidence.parts[rows] == told[0]
+        _, rounds = grow(evidence, rows[~apart], rows[apart], None, seed)
+    fitted: Fitted = grow(evidence, rows, None, rounds, seed)[0]
+    return fitted
+
+
+# Boosted regression trees of click rates, grown by LightGBM.
+
+
+# small trees, many queries: a model of relevance has to generalise, not to remember
+_PARAMS = {
+    "objective": "regression",
+    "metric": "l2",
+    "learning_rate": 0.1,
+    "num_leaves": 15,
+    "min_data_in_leaf": 50,
+    "verbosity": -1,
+    "deterministic": True,
+    "force_row_wise": True,
+}
+_VALUES_A_THREAD = 1 << 24
+_MOST_ROUNDS, _PATIENCE, _UNTOLD_ROUNDS = 300, 20, 20
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """A LightGBM booster."""
+
+    booster: Any
+    rounds: int
+
+    @property
+    def about(self) -> str:
+        """The model in words."""
+        return f"{self.rounds} regression tree{'' if self.rounds == 1 else 's'} of LightGBM"
+
+    def predict(self, features: Float32Array) -> FloatArray:
+        """A click rate for each row."""
+        return np.asarray(self.booster.predict(features), np.float64)
+
+
+def grow(evidence: Any, rows: IntArray, held_out: IntArray | None, rounds: int | None, seed: int) -> tuple[Trees, int]:
+    """Trees from these rows: a given number, or as many as do best on rows held out.
+
+    Arguments:
+        evidence: features, targets and weights, see `regressors.Evidence`.
+        rows: to learn from.
+        held_out: rows to stop by, or None.
+        rounds: without rows to stop by the number of trees; None where nothing could be held out.
+        seed: LightGBM's.
+    """
+    require("lightgbm", "lightgbm", "a relevance model of boosted trees")
+    import lightgbm
+
+    # LightGBM's threads spin while they wait: with little to do for each, that costs more than they save
+    threads = max(1, min(thread_count(), len(rows) * evidence.features.shape[1] // _VALUES_A_THREAD))
+    params = {**_PARAMS, "seed": seed, "num_threads": threads}
+
+    def dataset(part: IntArray, reference: Any = None) -> Any:
+        features, targets, weights = (evidence.features[part], evidence.targets[part], evidence.weights[part])
+        return lightgbm.Dataset(features, targets, weight=weights, reference=reference, params=params)
+
+    data = dataset(rows)
+    if held_out is None:
+        rounds = rounds or _UNTOLD_ROUNDS
+        return Trees(lightgbm.train(params, data, rounds), rounds), rounds
+    stop = lightgbm.early_stopping(_PATIENCE, verbose=False)
+    booster = lightgbm.train(params, data, _MOST_ROUNDS, [dataset(held_out, data)], callbacks=[stop])
+    best = max(int(booster.best_iteration), 1)
+    return Trees(booster, best), best

@@ -1,0 +1,397 @@
+"""The policy-aware estimator: corrects for how likely the policy brings a document before a user's eyes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterrank.clicks.counts import ClickCounts, check_counts
+from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.policies.base import as_policy
+from counterrank.clicks.policies.propensity import exact_propensity
+from counterrank.clicks.policies.several import check_all_candidates, mean_over_policies, refuse_contradictions
+from counterrank.common.checks import FloatArray, IntArray, check_choice, check_cutoff, check_vector
+from counterrank.common.errors import CounterrankError, CoverageWarning
+from counterrank.data import RankingData
+from counterrank.data.ids import query_of_rows
+from counterrank.data.labels import exponential_gains, relevant_documents
+from counterrank.estimators.propensities import (
+    SMALLEST,
+    Propensities,
+    capped_inverse,
+    check_clip,
+    examined,
+    logged_range,
+    propensities_of,
+    refuse_impossible,
+)
+
+# Weights from relevance labels: what an estimator would find if it knew everything.
+
+
+def full_information(
+    data: RankingData, relevance_threshold: float = 3, gain: str = "binary", *, ndcg_at: int | None = None
+) -> FloatArray:
+    """The weight of each document when relevance is known.
+
+        omega = 1 if label >= relevance_threshold else 0      gain="binary", the paper's r(d)
+        omega = 2**label - 1                                  gain="exponential", labels below 0 count as 0
+
+    Training on these weights is supervised learning to rank. With `ndcg_at` each query's weights are divided by the
+    DCG@k of its best ranking: sum(omega * D(rank)) up to rank k is then the query's NDCG@k, graded for the exponential
+    gain, and queries with much that is relevant count no more than others. Clicks do not tell the best ranking, so no
+    other estimator has this.
+
+    Arguments:
+        data: ranking data with labels.
+        relevance_threshold: the smallest label of a relevant document; not used by the exponential gain.
+        gain: "binary" or "exponential".
+        ndcg_at: k, or None to leave the weights as they are.
+
+    Returns:
+        float64 weights, one per document. No relevant document anywhere is an error.
+
+    >>> data = RankingData([[0.1], [0.2], [0.3]], offsets=[0, 3], labels=[0, 4, 2])
+    >>> full_information(data, relevance_threshold=3)
+    array([0., 1., 0.])
+    >>> full_information(data, gain="exponential")
+    array([ 0., 15.,  3.])
+    >>> full_information(data, gain="exponential", ndcg_at=1)
+    array([0. , 1. , 0.2])
+    """
+    check_choice(gain, ("binary", "exponential"), "gain")
+    k = check_cutoff(ndcg_at, "ndcg_at")
+    if gain == "binary":
+        weights = relevant_documents(data, relevance_threshold).astype(np.float64)
+    else:
+        weights = exponential_gains(data)
+    return weights if k is None else weights / _best_dcg(weights, data.offsets, k)
+
+
+def _best_dcg(weights: FloatArray, offsets: IntArray, k: int) -> FloatArray:
+    """For each document the DCG@k of its query's best ranking; 1 where nothing is relevant."""
+    queries = query_of_rows(offsets)
+    descending = np.lexsort((-weights, queries))
+    ranks = np.arange(len(weights)) - offsets[queries] + 1
+    discounts = np.where(ranks <= k, 1.0 / np.log2(1.0 + ranks), 0.0)
+    best = np.add.reduceat(discounts * weights[descending], offsets[:-1])
+    of_documents: FloatArray = np.where(best > 0.0, best, 1.0)[queries]
+    return of_documents
+
+
+# The conditions under which estimators are unbiased, and a warning where the clicks break them.
+
+
+BoolArray = NDArray[np.bool_]
+
+# rho may be computed with an estimated curve, where the log has the propensities of the true one
+_APART = 0.1
+
+# the frames from `_warn` up to whoever called the estimator
+_CALLER = 4
+
+
+def warn_unless_always_seen(clicks: ClickCounts, exam: Examination | None, name: str) -> None:
+    """Warn if a candidate was missing from some page of its query, or at a rank that nobody examines (eq:agnosticcond).
+
+    Without a curve every rank on the page counts as one that may be examined.
+    """
+    shown = clicks.impressions
+    if exam is not None:
+        shown = np.where(examined(exam, clicks.ranks) > 0.0, shown, 0)
+    missing = clicks.by_document(shown) < _sessions_of_documents(clicks)
+    _warn(
+        clicks,
+        missing,
+        f"{name}: {{}} were not on every page of their query at a rank that is examined, so they get too little weight "
+        "(item selection bias, eq:agnosticcond); use policy_aware with the propensities of the policy",
+    )
+
+
+def warn_unless_sometimes_seen(clicks: ClickCounts, rho: FloatArray, name: str) -> None:
+    """Warn if a candidate of a query that was asked has no chance to be examined (eq:awarecond)."""
+    _warn(
+        clicks,
+        (rho <= 0.0) & (_sessions_of_documents(clicks) > 0.0),
+        f"{name}: {{}} have a propensity of 0, so no click can ever speak for them and they keep weight 0 "
+        "(eq:awarecond); log with a policy that may show every candidate",
+    )
+
+
+def warn_if_contradicted(clicks: ClickCounts, rho: FloatArray, name: str) -> None:
+    """Warn if the propensities given are not those that were logged with the clicks.
+
+    Of a log of several policies rho is a mean over sessions: at least the shares of the policies that are known to have
+    shown a document, and at most as if the others showed it always.
+    """
+    if clicks.propensities is None:
+        return
+    low, high = logged_range(clicks)
+    low, high, given = low[clicks.docs], high[clicks.docs], rho[clicks.docs]
+    off = (given < low * (1.0 - _APART)) | (given > high * (1.0 + _APART))
+    if off.any():
+        text = (
+            f"{name}: rho differs from the propensities logged with the clicks for {off.mean():.0%} of what was shown"
+        )
+        warnings.warn(
+            f"{text}; is it of the policy, scores and examination that made these pages?", stacklevel=_CALLER - 1
+        )
+
+
+def _sessions_of_documents(clicks: ClickCounts) -> FloatArray:
+    """How often the query of each document was asked."""
+    return np.repeat(clicks.sessions, np.diff(clicks.offsets)).astype(np.float64)
+
+
+def _warn(clicks: ClickCounts, missing: BoolArray, message: str) -> None:
+    count = int(np.count_nonzero(missing))
+    if not count:
+        return
+    asked = clicks.sessions > 0
+    candidates = int(np.diff(clicks.offsets)[asked].sum())
+    affected = int(np.count_nonzero(np.logical_or.reduceat(missing, clicks.offsets[:-1])))
+    found: Any = (
+        f"{count:,} of {candidates:,} candidates ({count / candidates:.1%}), in {affected:,} of "
+        f"{np.count_nonzero(asked):,} queries that were asked,"
+    )
+    warnings.warn(message.format(found), CoverageWarning, stacklevel=_CALLER)
+
+
+def policy_aware(
+    clicks: ClickCounts,
+    rho: ArrayLike | Propensities | None = None,
+    *,
+    clip: float | None = None,
+    exam: ArrayLike | Examination | None = None,
+) -> FloatArray:
+    """Each click counted by the inverse of how likely its document is examined under the policy (eq:policyaware).
+
+        omega(d) = sum over clicks on d of min(1 / rho(d), clip),      rho(d) = P(o(d) = 1 | q, r, pi) of eq:expexam
+
+    Unbiased if every relevant document has some chance to be examined (eq:awarecond); a `CoverageWarning` says where
+    that fails.
+
+    Arguments:
+        clicks: what was shown and clicked.
+        rho: the propensity of each document of the data, as `policy.propensity(scores, offsets, exam)` gives it; None
+            for those logged with the clicks, combined where they are of several policies, see `logged_propensities`. Of
+            documents that were never shown a log tells nothing; simulated clicks remember which of them could not be.
+        clip: a cap on what each click counts, applied before summing; None for no cap.
+        exam: how likely each rank is examined, where rho is None and the log is of several policies; None for the curve
+            that simulated clicks remember.
+
+    Returns:
+        float64 weights, one per document of the data: a plain sum, not divided by sessions. A click on a document
+        of propensity 0 is an error.
+
+    >>> import numpy as np
+    >>> offsets, sessions = np.array([0, 2]), np.array([4])
+    >>> docs, ranks, shown, clicked = np.array([0, 1]), np.array([1, 1]), np.array([3, 1]), np.array([2, 1])
+    >>> clicks = ClickCounts("", offsets, sessions, docs, ranks, shown, clicked)
+    >>> policy_aware(clicks, rho=[0.8, 0.2])
+    array([2.5, 5. ])
+    >>> policy_aware(clicks, rho=[0.8, 0.2], clip=4)
+    array([2.5, 4. ])
+    """
+    counts, cap = check_counts(clicks), check_clip(clip)
+    found = propensities_of(counts, rho, exam)
+    name = "rho" if found.source == "given" else "propensities"
+    if found.source == "given":
+        warn_if_contradicted(counts, found.by_document, "policy_aware")
+    inverse = capped_inverse(found.by_cell, cap, counts, counts.clicks, counts.docs, counts.ranks, name)
+    warn_unless_sometimes_seen(counts, found.chances(), "policy_aware")
+    return counts.by_document(counts.clicks * inverse)
+
+
+# The naive estimator: a click is taken to mean relevance, and no click to mean none.
+
+
+def naive(clicks: ClickCounts, *, clip: float | None = None) -> FloatArray:
+    """The number of clicks on each document (eq:naiveestimator).
+
+        omega(d) = sum over clicks on d of min(1, clip)
+
+    Every click counts the same, so documents that are shown more often, or higher up, weigh more: it keeps both
+    position bias and item selection bias, and is here to be compared with.
+
+    Arguments:
+        clicks: what was shown and clicked.
+        clip: a cap on what a click counts, which is 1; for the sake of one signature.
+
+    Returns:
+        float64 weights, one per document of the data.
+
+    >>> import numpy as np
+    >>> offsets, sessions = np.array([0, 2]), np.array([4])
+    >>> docs, ranks, shown, clicked = np.array([0, 1]), np.array([2, 1]), np.array([4, 4]), np.array([1, 3])
+    >>> naive(ClickCounts("", offsets, sessions, docs, ranks, shown, clicked))
+    array([1., 3.])
+    """
+    counts, cap = check_counts(clicks), check_clip(clip)
+    warn_unless_always_seen(counts, counts.examination, "naive")
+    weights: FloatArray = counts.by_document(counts.clicks) * min(1.0, cap)
+    return weights
+
+
+# The policy-oblivious estimator: corrects for the rank a click was made at, and for nothing else.
+
+
+def policy_oblivious(clicks: ClickCounts, exam: Examination, *, clip: float | None = None) -> FloatArray:
+    """Each click counted by the inverse of how likely its rank is examined (eq:obliviousestimator).
+
+        omega(d) = sum over clicks on d of min(1 / P(o(d) = 1 | rank on the page shown), clip)
+
+    Unbiased if every relevant document is on every page that was shown, at a rank that is examined (eq:agnosticcond);
+    a `CoverageWarning` says where that fails. It needs no knowledge of the logging policy.
+
+    Arguments:
+        clicks: what was shown and clicked.
+        exam: how likely each rank is examined. A click at a rank that is never examined is an error.
+        clip: a cap on what each click counts, applied before summing; None for no cap.
+
+    Returns:
+        float64 weights, one per document of the data: a plain sum, not divided by sessions.
+
+    >>> import numpy as np
+    >>> offsets, sessions = np.array([0, 2]), np.array([4])
+    >>> docs, ranks, shown, clicked = np.array([0, 1]), np.array([2, 1]), np.array([4, 4]), np.array([1, 3])
+    >>> clicks = ClickCounts("", offsets, sessions, docs, ranks, shown, clicked)
+    >>> policy_oblivious(clicks, Examination([1.0, 0.25]))
+    array([4., 3.])
+    >>> policy_oblivious(clicks, Examination([1.0, 0.25]), clip=2.5)
+    array([2.5, 3. ])
+    """
+    counts, curve, cap = check_counts(clicks), check_examination(exam), check_clip(clip)
+    theta = examined(curve, counts.ranks)
+    inverse = capped_inverse(theta, cap, counts, counts.clicks, counts.docs, counts.ranks, "exam")
+    warn_unless_always_seen(counts, curve, "policy_oblivious")
+    return counts.by_document(counts.clicks * inverse)
+
+
+# The affine estimator: corrects for trust bias, where clicks depend on the rank beyond examination.
+
+
+def affine(
+    clicks: ClickCounts,
+    alpha: ArrayLike | Examination,
+    beta: ArrayLike | Examination,
+    policy: Any = None,
+    scores: ArrayLike | None = None,
+    *,
+    clip: float | None = None,
+    threads: int | None = None,
+) -> FloatArray:
+    """Clicks less those expected without relevance, by the inverse of what relevance adds (Vardasbi et al. 2020).
+
+        P(click | relevance r, rank j) = alpha_j r + beta_j
+        omega(d) = (clicks(d) - sessions(q) E[beta]) * min(1 / E[alpha], clip),
+
+    expectations over the rank of d under the policy, 0 where d is not shown. The expected weight per session is r, for
+    every document with E[alpha] > 0; policy-aware weights are its special case beta = 0, alpha = theta. Weights of
+    documents that got fewer clicks than trust alone brings are negative, and rightly so: they cancel the others by
+    chance. A clip scales both terms, so irrelevant documents keep an expected weight of 0.
+
+    Arguments:
+        clicks: what was shown and clicked.
+        alpha, beta: by rank from 1, a list or an `Examination`; 0 past their ends. `ClickModel.affine` gives those of
+            simulated clicks.
+        policy: what made the pages, with `scores`; or {name: (policy, scores)} for a log of several policies, see
+            `policies.several_policies`; or None to take how often the log shows each document at each rank. The last
+            needs no knowledge of the policy. Given the pages it is unbiased for all documents that were shown, and
+            documents that were not get weight 0: see docs/unknown-policy.md for what that costs.
+        scores: what the policy ranked by, one per document of the data.
+        clip: a cap on 1 / E[alpha] of each document; None for no cap.
+        threads: None for all cores.
+
+    Returns:
+        float64 weights, one per document of the data; 0 with a `CoverageWarning` where E[alpha] is 0. A click on a
+        document that by alpha, beta and policy cannot have one is an error.
+
+    >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [10, 10], [9, 2]])
+    >>> clicks = ClickCounts("", np.array([0, 2]), np.array([10]), docs, ranks, shown, clicked)
+    >>> affine(clicks, alpha=[0.5, 0.25], beta=[0.4, 0.25]).tolist()  # (9 - 10 * 0.4) / 0.5, (2 - 10 * 0.25) / 0.25
+    [10.0, -2.0]
+    """
+    counts, cap = check_counts(clicks), check_clip(clip)
+    gain, base = check_line(alpha, beta)
+    mean_gain, mean_base = _expected(counts, [gain, base], policy, scores, threads)
+    total = counts.by_document(counts.clicks)
+    refuse_impossible(np.maximum(mean_gain, mean_base), total, counts, "alpha, beta")
+    known = mean_gain >= SMALLEST
+    inverse = np.zeros(counts.n_docs)
+    np.divide(1.0, mean_gain, out=inverse, where=known)
+    warn_unless_sometimes_seen(counts, np.where(known, mean_gain, 0.0), "affine")
+    asked = np.repeat(counts.sessions, np.diff(counts.offsets))
+    weights: FloatArray = (total - asked * mean_base) * np.minimum(inverse, cap, out=inverse)
+    return weights
+
+
+def check_line(alpha: Any, beta: Any, name: str = "alpha") -> tuple[Examination, Examination | None]:
+    """Both as curves, None for a beta of 0 at every rank; P(click | relevant) = alpha + beta is at most 1.
+
+    `name` is what an error calls the first.
+    """
+    curves = (check_curve(alpha, name), check_curve(beta, "beta"))
+    if curves[0] is None:
+        raise CounterrankError(f"{name}: 0 at every rank, so clicks tell nothing of relevance; expected one above 0")
+    depth = max(curve.k or 1 for curve in curves if curve is not None)
+    both = np.sum([curve.curve(depth) for curve in curves if curve is not None], axis=0)
+    if (both > 1.0 + 1e-9).any():
+        rank = int(np.argmax(both > 1.0 + 1e-9)) + 1
+        raise CounterrankError(
+            f"{name}, beta: {both[rank - 1]:g} together at rank {rank}; expected at most 1, P(click | relevant)"
+        )
+    return curves[0], curves[1]
+
+
+def check_curve(values: Any, name: str) -> Examination | None:
+    """Probabilities by rank as a curve, None where all are 0."""
+    if isinstance(values, Examination):
+        return values
+    given = check_vector(values, None, name, "ranks")
+    if not len(given):
+        raise CounterrankError(f"{name}: no values; expected one for each rank, at least one")
+    outside = (given < 0.0) | (given > 1.0)
+    if outside.any():
+        rank = int(np.argmax(outside)) + 1
+        raise CounterrankError(f"{name}: {given[rank - 1]:g} at rank {rank}; expected numbers from 0 to 1")
+    return Examination(given) if given.any() else None
+
+
+def _expected(
+    clicks: ClickCounts, curves: list[Examination | None], policy: Any, scores: Any, threads: int | None
+) -> list[FloatArray]:
+    """E[curve] of each document under what was given as policy."""
+    known = [curve for curve in curves if curve is not None]
+    if policy is None:
+        if scores is not None:
+            raise CounterrankError("scores: given without a policy; expected both or none")
+        asked = np.repeat(np.maximum(clicks.sessions, 1), np.diff(clicks.offsets))
+        found = [clicks.by_document(clicks.impressions * examined(curve, clicks.ranks)) / asked for curve in known]
+    elif isinstance(policy, dict) and (not policy or any(isinstance(name, str) for name in policy)):
+        if scores is not None:
+            raise CounterrankError("scores: given beside policies that come with their own; expected None")
+        found = mean_over_policies(clicks, policy, known, threads)
+    else:
+        found = _single(clicks, known, policy, scores, threads)
+    means = iter(found)
+    return [np.zeros(clicks.n_docs) if curve is None else next(means) for curve in curves]
+
+
+def _single(
+    clicks: ClickCounts, curves: list[Examination], policy: Any, scores: Any, threads: int | None
+) -> list[FloatArray]:
+    check_all_candidates(clicks)
+    if len(clicks.policy_names) > 1:
+        raise CounterrankError(
+            f"policy: one for a log of {len(clicks.policy_names)}, {', '.join(map(repr, clicks.policy_names))}; "
+            "expected {name: (policy, scores)}"
+        )
+    refuse_contradictions(clicks)
+    if scores is None:
+        raise CounterrankError("scores: None; expected what the policy ranked by, one number per document")
+    given = check_vector(scores, clicks.n_docs, "scores")
+    return [exact_propensity(as_policy(policy), given, clicks.offsets, curve, threads) for curve in curves]

@@ -1,0 +1,143 @@
+"""`counterrank inspect` on click counts and on logs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank.data.sources import open_data
+from tests.support.command import as_json, attempt, invoke
+
+DATA = "synthetic:yahoo:queries=60,seed=1"
+
+
+def levels(found):
+    return {item["about"]: item["level"] for item in found["verdict"]}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Scores of the training part, and counts and a log of pages that were made by them."""
+    folder = tmp_path_factory.mktemp("inspect")
+    train = open_data(DATA).train
+    train.save(folder / "data.parquet")
+    np.save(folder / "scores.npy", np.random.default_rng(0).normal(size=train.n_docs))
+    fixed = ("simulate", folder / "data.parquet", "--logger", folder / "scores.npy", "--sessions", 20_000)
+    for name in ("replace-last", "uniform-insert", "deterministic"):
+        invoke(*fixed, "--policy", f"{name}:k=3", "--out", folder / name)
+    invoke(*fixed, "--policy", "uniform-insert:k=3", "--log", "--out", folder / "log")
+    return folder
+
+
+def known(place, policy, *more):
+    return ("--data", place / "data.parquet", "--logger", place / "scores.npy", "--policy", policy, *more)
+
+
+def test_the_verdict_of_what_is_remembered(place):
+    found = as_json("inspect", place / "replace-last")
+    assert found["known"]["policy"] == "ReplaceLast(k=3)"
+    assert levels(found)["examination.estimate"] == levels(found)["policy-oblivious"] == "bad"
+    assert levels(found)["policy-aware"] != "bad"
+    assert levels(as_json("inspect", place / "deterministic"))["policy-aware"] == "bad"
+
+
+def test_a_wrong_policy_is_found_out(place):
+    found = as_json("inspect", place / "uniform-insert", *known(place, "replace-last:k=3"))
+    assert found["policy_check"]["contradicted"]
+    assert levels(found)["policy-aware"] == "bad"
+    right = as_json("inspect", place / "uniform-insert", *known(place, "uniform-insert:k=3"))
+    assert not right["policy_check"]["contradicted"]
+    assert right["policy_check"]["impossible_impressions"] == 0
+
+
+def test_data_without_a_policy(place):
+    found = as_json("inspect", place / "uniform-insert", "--data", place / "data.parquet")
+    assert found["known"]["policy"] is None
+    assert found["coverage"]["candidates"] == found["overview"]["documents"]
+
+
+def test_a_log_and_the_counts_of_it_say_the_same(place):
+    log = next((place / "log").glob("*.parquet"))
+    options = known(place, "uniform-insert:k=3", "--examination", "inverse-rank:eta=1")
+    found = as_json("inspect", log, *options)
+    counts = cr.clicks.read_log(log, cr.RankingData.load(place / "data.parquet"))
+    assert found["overview"]["clicks"] == counts.n_clicks
+    assert found["overview"]["sessions"] == counts.n_sessions == 20_000
+    assert levels(found)["examination.estimate"] == "good"
+    assert found["coverage"]["never_examinable"] == 0
+    assert not found["policy_check"]["contradicted"]
+    alone = as_json("inspect", log)
+    assert alone["coverage"] is None
+    assert alone["overview"]["clicks"] == counts.n_clicks
+
+
+def test_the_target(place):
+    easy, hard = (as_json("inspect", place / "replace-last", "--target-size", n) for n in (10, 10**7))
+    assert levels(easy)["policy-aware"] == "good"
+    assert levels(hard)["policy-aware"] == "warning"
+    assert any("10,000,000" in line for line in hard["advice"])
+
+
+def test_tables_for_people(place):
+    printed = invoke("inspect", place / "deterministic").stdout
+    for words in (
+        "can never be examined",
+        "What to change",
+        "By rank",
+        "Weights of clicks",
+        "By rank under the logger",
+    ):
+        assert words in printed
+    assert printed.index("can never be examined") < printed.index("Overview")
+    assert "What other policies would bring" in printed
+
+
+def test_a_page(place, tmp_path):
+    out = tmp_path / "inspection.html"
+    result = invoke("inspect", place / "replace-last", "--out", out)
+    assert out.as_uri() in result.stderr
+    assert "What this log can and cannot support" in out.read_text(encoding="utf-8")
+    invoke("inspect", place / "replace-last", "--out", out, "--json", "--force")  # one of its own is replaced
+    mine = tmp_path / "mine.html"
+    mine.write_text("keep me")
+    with pytest.raises(cr.CounterrankError, match="exists and is no page of counterrank inspect"):
+        attempt("inspect", place / "replace-last", "--out", mine)
+    assert mine.read_text() == "keep me"
+    with pytest.raises(cr.CounterrankError, match="a folder; expected the name of a page"):
+        attempt("inspect", place / "replace-last", "--out", tmp_path)
+
+
+def test_a_curve(place, tmp_path):
+    curve = tmp_path / "curve.json"
+    assert f"--examination {curve}" in invoke("inspect", place / "uniform-insert", "--examination-out", curve).stderr
+    found = as_json("inspect", place / "uniform-insert", "--examination", curve)
+    values = [row["P(examined)"] for row in found["ranks"]]
+    assert values[0] == 1.0
+    assert values[1:] == pytest.approx([1 / 2, 1 / 3], rel=0.2)
+
+
+def test_a_curve_that_cannot_be_learned_is_refused(place, tmp_path):
+    arguments = ("inspect", place / "replace-last", "--examination-out", tmp_path / "curve.json")
+    with pytest.raises(cr.CounterrankError, match="no clicked document was seen at ranks of two"):
+        attempt(*arguments, "--out", tmp_path / "page.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]  # all else is told nevertheless
+
+
+BAD = {
+    ("--policy", "replace-last:k=3"): "expected --data too",
+    ("--data", "{place}/data.parquet", "--policy", "replace-last:k=3"): "expected --logger too",
+    ("--data", "synthetic:yahoo"): "counted against other data",
+    ("--target-size", "0"): "target_size=0: expected a whole number of at least 1",
+    ("--examination", "steep"): "examination 'steep'",
+    ("--part", "test"): "no clicks of the test part",
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD.items())
+def test_bad_input(place, tmp_path, arguments, message):
+    filled = [word.format(place=place) for word in arguments]
+    with pytest.raises(cr.CounterrankError) as error:
+        attempt("inspect", place / "replace-last", *filled, "--out", tmp_path / "page.html")
+    assert message in str(error.value)
+    assert list(tmp_path.iterdir()) == []

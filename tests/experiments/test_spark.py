@@ -1,0 +1,296 @@
+"""Cells on Spark: the same rows as on this machine, whatever dies meanwhile."""
+
+import builtins
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import uuid
+from contextlib import contextmanager
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+
+from counterrank.common import spark_context
+from counterrank.common.errors import CounterrankError
+from counterrank.experiments.reproduction import Settings, reproduce, spark
+from counterrank.experiments.reproduction.engines import CellFailure
+from counterrank.experiments.reproduction.figures import all_cells, grid
+from counterrank.experiments.reproduction.spark import spark_engine
+from tests.support.spark_cluster import Cluster, free_port, has_run_python, marked, until, why_not
+
+needs_spark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+DATA = "synthetic:yahoo:queries=60"
+SETTINGS = Settings(figures=(2,), clicks=(100, 1000), runs=1, max_epochs=3, clip="none")
+CELLS = all_cells(grid(SETTINGS, 1))
+
+
+@pytest.fixture(scope="module")
+def environment():
+    """Loopback only; and a mark on all processes, by which those that stay behind are found."""
+    mark = uuid.uuid4().hex
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        patch.setenv("COUNTERRANK_TESTS", mark)
+        patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # for a short life
+        yield mark
+    until(lambda: not marked(mark), "no process is left", limit=30)
+
+
+@pytest.fixture(scope="module")
+def cluster(environment, tmp_path_factory):
+    cluster = Cluster(tmp_path_factory.mktemp("a cluster"))
+    try:
+        cluster.add_worker()
+        cluster.add_worker()
+        cluster.wait_for_workers()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture(scope="module")
+def expected(environment, tmp_path_factory):
+    """What the local engine makes of the cells."""
+    return without_time(reproduce(DATA, tmp_path_factory.mktemp("local") / "run", SETTINGS, jobs=2))
+
+
+def without_time(run):
+    return {key: {name: value for name, value in row.items() if name != "seconds"} for key, row in run.rows.items()}
+
+
+def keys(folder):
+    return [json.loads(line)["key"] for line in (folder / "results.jsonl").read_text().splitlines()]
+
+
+class Watched:
+    """An engine's slots, with a hook in front of each cell and a count of what is under way."""
+
+    def __init__(self, engine, before):
+        self._engine, self._before = engine, before
+        self._lock = threading.Lock()
+        self.started, self.finished, self.running = 0, 0, {}
+
+    @contextmanager
+    def __call__(self, folders, log):
+        with self._engine(folders, log) as slots:
+            self.slots = slots
+            yield [SimpleNamespace(run=partial(self._run, slot)) for slot in slots]
+
+    def _run(self, slot, cell):
+        with self._lock:
+            self.started += 1
+            number = self.started
+        self._before(number)
+        with self._lock:
+            self.running[number] = self.finished
+        row = slot.run(cell)
+        with self._lock:
+            self.finished += 1
+            del self.running[number]
+        return row
+
+    def is_stuck(self):
+        """Whether some cell is still under way though two others were finished since it began."""
+        with self._lock:
+            return any(self.finished - before >= 2 for before in self.running.values())
+
+
+@needs_spark
+def test_a_cluster_gives_the_same_rows(cluster, environment, expected, tmp_path, capfd):
+    run = reproduce(DATA, tmp_path / "a run", SETTINGS, engine=partial(spark_engine, master=cluster.url))
+    assert without_time(run) == expected
+    assert sorted(keys(tmp_path / "a run")) == sorted(expected)
+    assert "Spark" not in capfd.readouterr().err
+    assert "WARN" in (tmp_path / "a run" / "workers.log").read_text()
+    of_cluster = {pid for daemon in (cluster.master, *cluster.workers) for pid in daemon.members()}
+    assert set(marked(environment)) <= of_cluster
+
+
+@needs_spark
+def test_a_killed_worker_loses_no_cell(cluster, expected, tmp_path):
+    """The worker is frozen first, so that it is known to have a cell in its hands when it dies."""
+    victim, frozen = cluster.workers[-1], threading.Event()
+
+    def hold(number):
+        if number <= 2:
+            until(lambda: spark_context.executors(engine.slots[0]._context) == 2, "both executors are there")
+        if number > 4:
+            assert frozen.wait(300)
+
+    engine = Watched(partial(spark_engine, master=cluster.url, slots=2), hold)
+
+    def kill():
+        until(lambda: all(has_run_python(worker) for worker in cluster.workers), "both workers took part")
+        until(lambda: engine.finished == 4, "some cells are finished")
+        victim.signal(signal.SIGSTOP)
+        frozen.set()
+        until(engine.is_stuck, "the frozen worker holds a cell")
+        victim.kill()
+        killed.append(victim)
+
+    killed = []
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    run = reproduce(DATA, tmp_path / "run", SETTINGS, engine=engine)
+    killer.join()
+    assert killed
+    assert without_time(run) == expected
+    assert sorted(keys(tmp_path / "run")) == sorted(expected)
+
+
+@needs_spark
+def test_spark_on_this_machine_and_its_sudden_death(environment, expected, tmp_path):
+    """The JVM of the driver dies: the run ends with an error, and goes on in the next."""
+
+    def kill(number):
+        if number == 5:
+            for pid in engine_processes():
+                os.kill(pid, signal.SIGKILL)
+
+    def engine_processes():
+        return [pid for pid, command in marked(environment).items() if "pyspark-shell" in command]
+
+    folder, engine = tmp_path / "run", partial(spark_engine, master="local[2]")
+    with pytest.raises(CounterrankError, match=r"Spark has stopped: .*Finished cells are kept"):
+        reproduce(DATA, folder, SETTINGS, engine=Watched(engine, kill))
+    assert not engine_processes()
+    before = keys(folder)
+    assert 1 <= len(before) < len(expected)
+    run = reproduce(DATA, folder, SETTINGS, engine=engine)
+    assert without_time(run) == expected
+    assert keys(folder)[: len(before)] == before
+    assert sorted(keys(folder)) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("master", "message"),
+    [
+        ("sc://localhost:15002", r"Spark Connect cannot run cells; expected spark://HOST:PORT .*, or local\[\*\]"),
+        ("spark://localhost", "is no address; expected spark://HOST:PORT"),
+        ("spark://host:99999", "is no address"),
+        (f"spark://127.0.0.1:{free_port()}", r"no connection \(Connection refused\); is the master running"),
+    ],
+    ids=["connect", "no port", "not a port", "no master"],
+)
+def test_bad_masters(master, message, tmp_path):
+    with pytest.raises(CounterrankError, match=message), spark_engine([], tmp_path / "log", master=master):
+        pass
+
+
+def test_one_of_several_masters_is_enough():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        spark_context.check_master(f"spark://127.0.0.1:{free_port()},127.0.0.1:{server.getsockname()[1]}")
+
+
+@needs_spark
+def test_a_silent_master(environment, monkeypatch, tmp_path):
+    """Something listens there, and is no Spark."""
+    monkeypatch.setattr(spark_context, "_MASTER_S", 2.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        master = f"spark://127.0.0.1:{server.getsockname()[1]}"
+        wanted = pytest.raises(CounterrankError, match="no answer from a Spark master in 2 s")
+        with wanted, spark_engine([], tmp_path / "log", master=master):
+            pass
+
+
+@needs_spark
+def test_a_master_that_spark_does_not_know(environment, tmp_path):
+    wanted = pytest.raises(CounterrankError, match="master 'nonsense': Spark did not start: Master must either be")
+    with wanted, spark_engine([], tmp_path / "log", master="nonsense"):
+        pass
+
+
+def test_without_pyspark(monkeypatch, tmp_path):
+    real = builtins.__import__
+
+    def missing(name, *rest):
+        if name.startswith("pyspark"):
+            raise ModuleNotFoundError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    wanted = pytest.raises(CounterrankError, match=r"pip install 'counterrank\[spark\]'")
+    with wanted, spark_engine([], tmp_path / "log", master="local[2]"):
+        pass
+
+
+def cluster_of(*answers, stopped=False, executors=1, **more):
+    """The engine's side of a cluster whose jobs come to these ends."""
+    ends = iter(answers)
+
+    def collect():
+        end = next(ends)
+        if isinstance(end, Exception):
+            raise end
+        return [json.dumps(end)]
+
+    java = SimpleNamespace(
+        isStopped=lambda: stopped, getExecutorMemoryStatus=lambda: SimpleNamespace(size=lambda: executors + 1)
+    )
+    rdd = SimpleNamespace(map=lambda function: SimpleNamespace(collect=more.get("collect", collect)))
+    return SimpleNamespace(
+        parallelize=lambda cells, parts: rdd,
+        _jsc=SimpleNamespace(sc=lambda: java),
+        master="spark://host:7077",
+        defaultParallelism=2,
+        cancelAllJobs=more.get("cancel"),
+    )
+
+
+LOST = RuntimeError("executor lost\n  at line 1")
+
+
+@pytest.mark.parametrize(
+    ("answers", "end", "message"),
+    [
+        ([{"error": "ValueError: no"}, {"metrics": {}}], CellFailure, "ValueError: no"),
+        ([LOST, LOST, {"metrics": {}}], CellFailure, "again and again: executor lost; more in workers.log"),
+        ([LOST, {"unfit": "worker a: has counterrank 0.0.1"}], CounterrankError, "worker a: has counterrank 0.0.1"),
+    ],
+)
+def test_what_ends_a_cell_and_what_ends_the_run(answers, end, message, tmp_path):
+    slot = spark._Cluster(cluster_of(*answers), [], tmp_path / "workers.log")
+    with pytest.raises(end, match=message):
+        slot.run(CELLS[0])
+    slot.ended.set()
+
+
+def test_a_lost_job_is_tried_again(tmp_path):
+    slot = spark._Cluster(cluster_of(LOST, {"metrics": {"arp": 1.0}}), [], tmp_path / "log")
+    assert slot.run(CELLS[0]) == {"metrics": {"arp": 1.0}}
+    slot.ended.set()
+
+
+def test_a_run_without_workers_ends(monkeypatch, tmp_path):
+    monkeypatch.setattr(spark, "_WORKERS_S", 1.0)
+    cancelled = threading.Event()
+
+    def collect():
+        assert cancelled.wait(60)
+        raise LOST
+
+    slot = spark._Cluster(cluster_of(executors=0, collect=collect, cancel=cancelled.set), [], tmp_path / "log")
+    with pytest.raises(CounterrankError, match=r"no worker has been left for 1 s\. Finished cells are kept"):
+        slot.run(CELLS[0])
+    slot.ended.set()
+
+
+def test_a_cluster_without_workers():
+    with pytest.raises(CounterrankError, match="no worker took us in 0 s; are there workers, with free cores"):
+        spark_context.wait_for_cores(cluster_of(executors=0), limit=0.0, settled=0.0)
+    assert spark_context.wait_for_cores(cluster_of(), limit=0.0, settled=0.2) == 2
+
+
+def test_workers_with_another_version_or_none(monkeypatch):
+    task = spark._task(["no/such/fold"])
+    assert "cannot open the data" in json.loads(task(CELLS[0].plain()))["unfit"]
+    monkeypatch.setattr(spark, "installed_version", lambda: "0.0.1")
+    task = spark._task([])
+    assert "expected 0.0.1" in json.loads(task(CELLS[0].plain()))["unfit"]
+    monkeypatch.setitem(sys.modules, "counterrank.common.version", None)
+    assert "expected an installation of counterrank 0.0.1" in json.loads(task(CELLS[0].plain()))["unfit"]

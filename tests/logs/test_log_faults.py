@@ -1,0 +1,214 @@
+"""Each kind of fault of a click log: its words, its count, its example, and what is left when it is dropped."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import counterrank as cr
+from counterrank.clicks import read_log
+from counterrank.clicks.logs import LogOptions
+from tests.logs.test_log_reader import DATA, cells_of, write
+from tests.support.log_files import read_reported
+
+GOOD = [(8, "b", "x", 1, 0), (9, "a", "x", 1, 1), (9, "a", "y", 2, 0)]
+NAN = float("nan")
+# rows beside the good ones, further columns of all, and what is said about them
+FAULTS = {
+    "no session": ([(None, "a", "x", 1, 0)], {}, "1 row has no session_id (the first: session_id None, query_id a"),
+    "no query": ([(1, None, "x", 1, 0)], {}, "1 row has no query_id (the first: session_id 1, query_id None, doc_id x"),
+    "no document": (
+        [(1, "a", None, 1, 0)],
+        {},
+        "1 row has no doc_id (the first: session_id 1, query_id a, doc_id None",
+    ),
+    "no rank": (
+        [(1, "a", "x", None, 0)],
+        {},
+        "1 row has no rank (the first: session_id 1, query_id a, doc_id x, rank N",
+    ),
+    "no clicked": ([(1, "a", "x", 1, None)], {}, "1 row has no clicked (the first: session_id 1, query_id a, doc_id x"),
+    "no policy": ([(1, "a", "x", 1, 0)], {"policy": [None]}, "1 row has no policy (the first: session_id 1"),
+    "no propensity": (
+        [(1, "a", "x", 1, 0)],
+        {"propensity": [None]},
+        "1 row has no propensity (the first: session_id 1",
+    ),
+    "rank 0": (
+        [(1, "a", "x", 0, 0), (1, "a", "y", 1, 0)],
+        {},
+        "1 row has a rank below 1 or not whole (the first: session_id 1, query_id a, doc_id x, rank 0, clicked 0); "
+        "where ranks begin with 0, say --rank-base 0;",
+    ),
+    "rank -3": ([(1, "a", "x", -3, 0)], {}, "1 row has a rank below 1 or not whole (the first: session_id 1"),
+    "half a rank": ([(1, "a", "x", 1.5, 0)], {}, "1 row has a rank below 1 or not whole (the first: session_id 1, q"),
+    "rank in words": ([(1, "a", "x", "top", 0)], {}, "1 row has a rank below 1 or not whole (the first: session_id 1"),
+    "huge rank": ([(1, "a", "x", 2**63 - 1, 0)], {}, "1 row has a rank beyond 1,000,000 (the first: session_id 1, q"),
+    "clicked 2": ([(1, "a", "x", 1, 2)], {}, "1 row has a clicked that is not 0 or 1 (the first: session_id 1, quer"),
+    "clicked 0.4": ([(1, "a", "x", 1, 0.4)], {}, "1 row has a clicked that is not 0 or 1 (the first: session_id 1, q"),
+    "clicked yes": ([(1, "a", "x", 1, "yes")], {}, "1 row has a clicked that is not 0 or 1 (the first: session_id 1"),
+    "propensity 1.5": (
+        [(1, "a", "x", 1, 0)],
+        {"propensity": [1.5]},
+        "1 row has a propensity outside 0 to 1 (the first",
+    ),
+    "propensity -1": (
+        [(1, "a", "x", 1, 0)],
+        {"propensity": [-1.0]},
+        "1 row has a propensity outside 0 to 1 (the first",
+    ),
+    "propensity nan": (
+        [(1, "a", "x", 1, 0)],
+        {"propensity": [NAN]},
+        "1 row has a propensity outside 0 to 1 (the first",
+    ),
+    "impossible": (
+        [(1, "a", "x", 1, 1)],
+        {"propensity": [0.0]},
+        "1 row is a click at propensity 0 (the first: session_id 1, query_id a, doc_id x, rank 1, clicked 1, prop",
+    ),
+    "two queries": (
+        [(1, "a", "x", 1, 0), (1, "b", "y", 2, 0)],
+        {},
+        "1 page is one session under several queries (such as session 1);",
+    ),
+    "two policies": (
+        [(1, "a", "x", 1, 0), (1, "a", "y", 2, 0)],
+        {"policy": ["new", "old"]},
+        "1 page is one session under several policies (such as session 1);",
+    ),
+    "a document twice": (
+        [(1, "a", "x", 1, 0), (1, "a", "x", 2, 0)],
+        {},
+        "1 page shows a document twice (such as session 1);",
+    ),
+    "a rank twice": (
+        [(1, "a", "x", 1, 0), (1, "a", "y", 1, 0)],
+        {},
+        "1 page shows two documents at one rank (such as session 1);",
+    ),
+    "a gap": ([(1, "b", "x", 1, 0), (1, "b", "y", 3, 0)], {}, "1 page has a gap in its ranks (such as session 1);"),
+    "no rank 1": ([(1, "b", "x", 2, 0)], {}, "1 page has a gap in its ranks (such as session 1);"),
+    "unknown query": (
+        [(1, "c", "x", 1, 0), (1, "c", "y", 2, 0)],
+        {},
+        "2 rows have a query that is not in the ranking data (2 pairs of 1 queries, such as query c, document x, rank",
+    ),
+    "unknown document": (
+        [(1, "a", "z", 1, 0)],
+        {},
+        "1 row has a document that is not among the candidates of its query (1 pairs of 1 queries, such as query a, d",
+    ),
+}
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+@pytest.mark.parametrize(("rows", "more", "message"), FAULTS.values(), ids=FAULTS)
+def test_each_fault_by_itself(tmp_path, ending, rows, more, message):
+    if ending == "jsonl" and any(value != value for values in more.values() for value in values):
+        pytest.skip("JSON has no NaN")
+    beside = {"propensity": [0.5] * len(GOOD), "policy": ["new"] * len(GOOD)}
+    whole = {name: beside[name] + values for name, values in more.items()}
+    path = write(tmp_path / f"log.{ending}", GOOD + rows, **whole)
+    with pytest.raises(cr.CounterrankError) as error:
+        read_log(path, DATA, strict=True)
+    told = str(error.value)
+    assert told.startswith((f"{path}: 1 ", f"{path}: 2 "))
+    for number in (".0", ""):  # Parquet shows a column of ranks with a half in it as fractions
+        told = told.replace(f"rank 1{number}", "rank 1").replace(f"rank 0{number}", "rank 0")
+    assert message in told
+    assert told.count(" (") == 1 or "beyond 1,000,000" in told  # and nothing else, but that rank is a gap too
+    assert told.endswith("; --on-error skip drops the pages with such rows")
+    with pytest.warns(UserWarning, match=f"dropped {len(rows)} of {len(GOOD) + len(rows)} rows"):
+        reading = read_reported(path, DATA, options=LogOptions(on_error="skip", strict=True))
+    assert cells_of(reading.counts) == [(0, 1, 1, 0), (3, 1, 1, 1), (4, 2, 1, 0)]
+    report = reading.report
+    assert (report.rows, report.used, report.pages) == (len(GOOD) + len(rows), len(GOOD), 2)
+    assert sum(report.dropped.values()) == len(rows)
+    assert report.dropped_pages == (rows[0][0] is not None)
+    assert [str(fault) in told for fault in report.faults] or "." in told
+    assert report.summary()["rows_dropped"] == len(rows)
+
+
+def test_all_kinds_in_one_line(tmp_path):
+    rows = [
+        (1, "a", "x", 1, 7),
+        (1, "a", "y", 2, 0),
+        (2, "a", "x", 1, 0),
+        (2, "a", "x", 2, 0),
+        (3, "b", "x", 1, 0),
+        (3, "b", "y", 3, 0),
+        (4, "a", "nowhere", 1, 0),
+        (5, None, "x", 1, 0),
+    ]
+    path = write(tmp_path / "log.csv", GOOD + rows)
+    with path.open("a") as file:
+        file.write("half a line\n")
+    with pytest.raises(cr.CounterrankError) as error:
+        read_log(path, DATA, strict=True)
+    parts = str(error.value).removeprefix(f"{path}: ").split("; ")
+    assert [part.partition(" (")[0] for part in parts] == [
+        "1 line cannot be read",
+        "1 row has no query_id",
+        "1 row has a clicked that is not 0 or 1",
+        "1 page shows a document twice",
+        "1 page has a gap in its ranks",
+        "1 row has a document that is not among the candidates of its query",
+        "--on-error skip drops the pages with such rows",
+    ]
+    with pytest.warns(UserWarning, match="dropped 9 of 12 rows, with 5 pages: 1 because they or their page cannot"):
+        reading = read_reported(path, DATA, options=LogOptions(on_error="skip", strict=True))
+    assert reading.report.dropped == {
+        "cannot be read": 1,
+        "have no query_id": 1,
+        "have a clicked that is not 0 or 1": 2,
+        "show a document twice": 2,
+        "have a gap in their ranks": 2,
+        "have a document that is not among the candidates of its query": 1,
+    }
+    assert cells_of(reading.counts) == [(0, 1, 1, 0), (3, 1, 1, 1), (4, 2, 1, 0)]
+
+
+@pytest.mark.parametrize("options", [{"trust": True}, {"impressions": True}])
+def test_a_rank_beyond_the_candidates(tmp_path, options):
+    path = write(tmp_path / "log.parquet", [*GOOD, (1, "a", "x", 3, 0)])
+    with pytest.raises(
+        cr.CounterrankError, match=r"1 row has a rank beyond the candidates of its query .*document x, ra"
+    ):
+        read_log(path, DATA, **options)
+    with pytest.warns(UserWarning, match="dropped 1 of 4 rows, with 1 pages: 1 because they or their page have a rank"):
+        counts = read_log(path, DATA, on_error="skip", **options)
+    assert counts.n_impressions == 3
+
+
+def test_nothing_left(tmp_path):
+    path = write(tmp_path / "log.parquet", [(1, "a", "x", 1, 5)])
+    with pytest.raises(
+        cr.CounterrankError, match=r"log.parquet: nothing is left without what is wrong: 1 row has a cl"
+    ):
+        read_log(path, DATA, on_error="skip")
+
+
+@pytest.mark.parametrize("name", ["rank", "clicked", "propensity"])
+@pytest.mark.parametrize("usual", [1.0, 0.5])
+def test_parquet_that_hides_its_nans(tmp_path, name, usual):
+    """The least and greatest value that Parquet keeps of a column leave NaN out."""
+    columns = {"session_id": [1, 2, 3], "query_id": ["a"] * 3, "doc_id": ["x"] * 3, "rank": [1.0] * 3}
+    columns |= {"clicked": [1.0] * 3, "propensity": [1.0] * 3}
+    columns[name] = [1.0, usual, NAN]
+    if name != "propensity":
+        columns[name][1] = 1.0
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet")
+    with pytest.raises(cr.CounterrankError, match=rf"1 row has a {name} .*, {name} nan"):
+        read_log(tmp_path / "log.parquet", DATA)
+    with pytest.warns(UserWarning, match="dropped 1 of 3 rows, with 1 pages"):
+        counts = read_log(tmp_path / "log.parquet", DATA, on_error="skip")
+    assert (counts.n_impressions, counts.n_clicks) == (2, 2)
+
+
+def test_the_first_example_is_always_the_same(tmp_path):
+    rows = [(i, "a", "x", 0, 0) for i in range(5000, 0, -1)]
+    path = write(tmp_path / "log.parquet", rows)
+    with pytest.raises(cr.CounterrankError, match=r"5,000 rows have a rank .* \(the first: session_id 1, query_id a"):
+        read_log(path, DATA)

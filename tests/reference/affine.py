@@ -1,0 +1,55 @@
+"""Slow, obvious twins of the propensities of several policies and of the affine estimator: page by page."""
+
+from __future__ import annotations
+
+import math
+
+from tests.reference.policies import pages_of
+
+
+def expected_at_rank(policy, scores, offsets, curve) -> list[float]:
+    """E[curve at the rank of each document] over all pages the policy may show; 0 where it is not shown."""
+    total = [0.0] * offsets[-1]
+    for query in range(len(offsets) - 1):
+        own = scores[offsets[query] : offsets[query + 1]]
+        for page, probability in pages_of(policy, own, query).items():
+            for rank, place in enumerate(page):
+                total[offsets[query] + place] += probability * (curve[rank] if rank < len(curve) else 0.0)
+    return total
+
+
+def mean_over_policies(policies, sessions, offsets, curve) -> list[float]:
+    """`policies` lists (policy, scores), `sessions` the sessions of each by query."""
+    total = [0.0] * offsets[-1]
+    for query in range(len(offsets) - 1):
+        asked = sum(own[query] for own in sessions)
+        for (policy, scores), own in zip(policies, sessions, strict=True):
+            expected = expected_at_rank(policy, scores, offsets, curve)
+            for doc in range(offsets[query], offsets[query + 1]):
+                total[doc] += own[query] / asked * expected[doc] if asked else 0.0
+    return total
+
+
+def affine(lengths, sessions, mean_alpha, mean_beta, clip=None) -> list[float]:
+    """`sessions` as in naive_estimators: (query, page, ranks clicked)."""
+    weights, first = [], 0
+    for query, length in enumerate(lengths):
+        own = [session for session in sessions if session[0] == query]
+        for place in range(length):
+            clicks = sum(page.index(place) + 1 in clicked for _, page, clicked in own if place in page)
+            gain, base = mean_alpha[first + place], mean_beta[first + place]
+            inverse = min(1.0 / gain, math.inf if clip is None else clip) if gain > 0.0 else 0.0
+            weights.append((clicks - len(own) * base) * inverse)
+        first += length
+    return weights
+
+
+def frequencies(lengths, sessions, curve) -> list[float]:
+    """The mean of the curve at the rank of each document over the sessions of its query, 0 where it is not shown."""
+    found = []
+    for query, length in enumerate(lengths):
+        pages = [page for asked, page, _ in sessions if asked == query]
+        for place in range(length):
+            seen = [curve[page.index(place)] for page in pages if place in page and page.index(place) < len(curve)]
+            found.append(sum(seen) / len(pages) if pages else 0.0)
+    return found
