@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from collections.abc import Callable
 from functools import cache, partial
 from itertools import pairwise
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import counterrank as cr
-from benchmarks.compare_results import exact, numeric, trained
+from benchmarks.compare_results import NUMBER, exact, numeric, trained
 from counterrank import estimators, evaluation, examination, export, losses, policies, simulation
 
 
@@ -158,8 +157,7 @@ def about_ranker(ranker: cr.Ranker, data: cr.RankingData) -> dict[str, Any]:
 def text_content(path: Path | str) -> dict[str, Any]:
     """A text file: its numbers, and all the rest."""
     text = Path(path).read_text(encoding="utf-8").replace(cr.__version__, "VERSION")
-    number = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])")
-    return {"words": number.sub("#", text), "values": trained(np.array(number.findall(text), float))}
+    return {"words": NUMBER.sub("#", text), "values": trained(np.array(NUMBER.findall(text), float))}
 
 
 def loss_inputs() -> dict[str, tuple[Any, Any, Any]]:
@@ -776,7 +774,7 @@ def _(model):
     shown = estimators.fit_relevance(data, clicks, exam=EXAM, saturation=5.0, **options)
     return {
         "values": found.values,
-        "about": found.about,
+        "notes": found.about,
         "error": found.error,
         "baseline": found.baseline,
         "predicted": found.predict(fold().test),

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -25,19 +26,21 @@ import numpy as np
 TOLERANCES = {"exact": 0.0, "numeric": 1e-12, "trained": 1e-6}
 CLASSES = (*TOLERANCES, "prose")
 
-# sentences, whose wording may change
+# sentences, whose wording may change; a number, an array or a dict of these names is compared as any other
 PROSE = frozenset(
     {
-        "advice", "bias", "doubts", "failure", "headline", "note", "notes", "numbers", "paper", "reason", "refused",
-        "sentence", "statement", "text", "warning", "warnings", "why",
+        "advice", "bias", "clicks", "doubts", "failure", "headline", "note", "notes", "numbers", "paper", "reason",
+        "refused", "relevance", "sentence", "statement", "text", "warning", "warnings", "what", "why",
     }
 )  # fmt: skip
+NUMBERS_IN_TEXT = frozenset({"clips_tried"})
 # times, places and versions
 IGNORED = frozenset(
     {
         "command", "counterrank", "date", "path", "paths", "seconds", "timestamp", "version",
     }
 )  # fmt: skip
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])")
 
 
 class As(NamedTuple):
@@ -77,8 +80,10 @@ def leaves(value: Any, tolerance: str = "numeric", path: str = "") -> Iterator[t
         yield from leaves(value._asdict(), tolerance, path)
     elif isinstance(value, Mapping) and value:
         for key, part in value.items():
-            if key in PROSE:
+            if key in PROSE and _is_text(part):
                 yield f"{path}/{key}", Leaf("prose", bool(part))
+            elif key in NUMBERS_IN_TEXT and isinstance(part, str):
+                yield f"{path}/{key}", Leaf(tolerance, [float(number) for number in NUMBER.findall(part)])
             elif key not in IGNORED:
                 yield from leaves(part, tolerance, f"{path}/{key}")
     elif isinstance(value, np.ndarray):
@@ -102,6 +107,11 @@ def _leaf(value: Any, tolerance: str, path: str) -> Leaf:
     if isinstance(value, float):
         return Leaf(tolerance, value)
     raise TypeError(f"{path}: a {type(value).__name__}; expected numbers, arrays, texts, or dicts and lists of them")
+
+
+def _is_text(value: Any) -> bool:
+    """A text, several, or none."""
+    return isinstance(value, str) or (isinstance(value, list | tuple) and all(isinstance(each, str) for each in value))
 
 
 def _are_numbers(values: Any) -> bool:

@@ -87,6 +87,16 @@ def test_prose_is_compared_for_presence_alone():
     assert whats({"why": "because"}, {}) == ["missing"]
 
 
+def test_numbers_of_the_same_name_as_prose_are_compared():
+    assert len(whats({"clicks": 5, "relevance": SCORES}, {"clicks": 6, "relevance": -SCORES})) == 2
+
+
+def test_numbers_in_a_text_are_compared_as_numbers():
+    old, new = {"clips_tried": "2.5: 0.125, 8: 0.5"}, {"clips_tried": "2.5: 0.12500001, 8: 0.5"}
+    assert whats(old, new, "trained") == []
+    assert len(whats(old, new)) == 1
+
+
 def test_times_and_places_are_ignored():
     assert whats({"seconds": 1.0, "path": "a", "k": 1}, {"seconds": 2.0, "path": "b", "k": 1}) == []
 
