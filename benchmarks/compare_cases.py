@@ -181,10 +181,19 @@ def loss_inputs() -> dict[str, tuple[Any, Any, Any]]:
 def on_inputs(loss: Callable[..., Any], *cutoffs: dict[str, Any]) -> dict[str, Any]:
     """A loss on all inputs, with each of the options."""
     return {
-        f"{name}, {options}": dict(zip(("value", "gradient", "curvature"), loss(*given, **options), strict=False))
+        f"{name} {_label(options)}": dict(
+            zip(("value", "gradient", "curvature"), loss(*given, **options), strict=False)
+        )
         for name, given in loss_inputs().items()
         for options in cutoffs or ({},)
     }
+
+
+def _label(options: dict[str, Any]) -> str:
+    """The options in a word or two; functions by the name of the option alone."""
+    return ", ".join(
+        key if callable(value) or isinstance(value, tuple) else f"{key}={value}" for key, value in options.items()
+    )
 
 
 # Losses --------------------------------------------------------------------------------------------------------------

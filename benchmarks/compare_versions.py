@@ -24,10 +24,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.compare_results import CLASSES, Comparison, compare, leaves, store, stored
+from benchmarks.compare_results import CLASSES, Comparison, Difference, compare, leaves, store, stored
 
 ROOT = Path(__file__).parents[1]
-_MOST_SHOWN = 60  # differences
+_MOST_SHOWN = 4  # differences of one call
 
 
 def record(out: Path, only: str = "") -> int:
@@ -79,13 +79,17 @@ def show(result: Comparison, console: Console) -> None:
     console.print(table)
     if result.differences:
         wrong = Table("call", "leaf", "class", "difference", title="differences")
-        for each in result.differences[:_MOST_SHOWN]:
-            wrong.add_row(each.case, each.path, each.tolerance, each.what)
+        by_call: dict[str, list[Difference]] = {}
+        for each in result.differences:
+            by_call.setdefault(each.case, []).append(each)
+        for call, found in by_call.items():
+            for each in found[:_MOST_SHOWN]:
+                wrong.add_row(call, each.path, each.tolerance, each.what)
+            if len(found) > _MOST_SHOWN:
+                wrong.add_row(call, f"... and {len(found) - _MOST_SHOWN} more")
         console.print(wrong)
-        if len(result.differences) > _MOST_SHOWN:
-            console.print(f"... and {len(result.differences) - _MOST_SHOWN} more")
     if result.new:
-        shown = ", ".join(result.new[:20])
+        shown = ", ".join(result.new[:10])
         console.print(f"new, no difference: {len(result.new)} leaves, such as {shown}", highlight=False)
     counts = ", ".join(f"{result.total(name)} {name}" for name in CLASSES)
     console.print(
