@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import counterrank as cr
 from counterrank.cli.demo import _check_page
-from counterrank.cli.stages import Stages
+from counterrank.cli.output import Stages
 from counterrank.common.progress import progress, watched
 from counterrank.common.warm import is_missing, run_apart
 from counterrank.experiments import run_demo

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterrank.cli.clicks import ClickSource, parts_of
-from counterrank.cli.inspect_tables import print_read
-from counterrank.cli.log_options import reads_logs
-from counterrank.cli.options import Json, Threads
-from counterrank.cli.output import heard, print_json, print_table, say
+from counterrank.cli.evidence import ClickSource, parts_of
+from counterrank.cli.inspect import print_read
+from counterrank.cli.options import Json, Threads, reads_logs
+from counterrank.cli.output import print_json, print_table, say, show_warnings
 from counterrank.cli.writing import Force, check_out, folder_with
 from counterrank.common.files import atomic_folder
 
@@ -45,7 +44,7 @@ def aggregate(
     check_out(out, force, (log, data), folder_with(MARKER, FOLDERS))
     begin = time.perf_counter()
     source = ClickSource([], log, [], None, [], threads, reading)
-    with heard():
+    with show_warnings():
         counted = _counted(source, data, displays)
     rows = [_row(part, counts) for part, counts in counted.items()]
     about = {"log": log, "data": data, "parts": rows, "read": [report.summary() for report in source.reports]}
@@ -59,7 +58,7 @@ def aggregate(
     for report in source.reports:
         print_read(report.summary())
     print_table(f"{out}", tuple(rows[0]), [tuple(row.values()) for row in rows])
-    source.say_what_was_read()
+    source.say_what_it_read()
     say(f"Saved. Next: counterrank inspect {out}" + (f" --data {data}" if data else ""))
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counterrank.cli.options import Json, Seed, Threads
-from counterrank.cli.output import print_json, print_table, say
-from counterrank.cli.stages import Stages
+from counterrank.cli.output import Stages, print_json, print_table, say
 from counterrank.cli.writing import check_page
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterrank.cli.clicks import ClickSource, parse_pair, parts_of
-from counterrank.cli.log_options import reads_logs
+from counterrank.cli.evidence import ClickSource, parse_pair, parts_of
 from counterrank.cli.options import (
     Align,
     Clicks,
@@ -28,8 +27,9 @@ from counterrank.cli.options import (
     Seed,
     Target,
     Threads,
+    reads_logs,
 )
-from counterrank.cli.output import heard, print_json, print_table
+from counterrank.cli.output import print_json, print_table, show_warnings
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def estimate(
     In a script: counterrank estimate ranker synthetic:mslr --clicks clicks --against production --gate
     """
     from counterrank import evaluation
-    from counterrank.cli.clicks import load_scored
+    from counterrank.cli.evidence import load_scored
     from counterrank.data.sources import choose_part, open_data
     from counterrank.evaluation.click_metrics import check_margin
 
@@ -97,7 +97,7 @@ def estimate(
     chosen, parts = choose_part(opened, part, data), parts_of(opened, part)
     counts = source.load(part, parts)
     rho = source.propensities(counts, part, parts)
-    source.say_what_was_read()
+    source.say_what_it_read()
     settings: dict[str, Any] = {
         "metrics": [name.strip() for name in metrics.split(",")],
         "target": target,
@@ -109,7 +109,7 @@ def estimate(
         **by_method(method, source, counts),
     }
     judged = load_scored(model, chosen, threads)
-    with heard():
+    with show_warnings():
         if against is None:
             found = evaluation.estimate(judged, chosen, counts, rho, **settings)
         else:

@@ -27,7 +27,7 @@ def evaluate(
     Example: counterrank evaluate ranker synthetic:mslr --metrics dcg@5,ndcg@10,arp
     """
     from counterrank import evaluation as judge
-    from counterrank.cli.loading import load_model_and_data
+    from counterrank.cli.evidence import load_model_and_data
 
     ranker, chosen = load_model_and_data(model, data, part, threads)
     values = judge.evaluate(

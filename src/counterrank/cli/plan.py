@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterrank.cli.clicks import load_scores, parse_count
+from counterrank.cli.evidence import load_scores, parse_count
 from counterrank.cli.options import Data, Json, Part, RankedBy, Seed, Threads, Threshold
-from counterrank.cli.output import heard, print_json, print_table, say
+from counterrank.cli.output import print_json, print_table, say, show_warnings
 from counterrank.cli.writing import Force, check_out
 from counterrank.common.errors import CounterrankError
 
@@ -83,7 +83,7 @@ def plan(
         missing = "has no labels; expected --click-rate, P(click | examined) of a document, such as 0.1"
         raise CounterrankError(f"{data}: {missing}")
     scores = load_scores(logger, chosen, threads)
-    with heard():
+    with show_warnings():
         plans = plan_logging(
             chosen,
             scores,

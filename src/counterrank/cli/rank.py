@@ -27,7 +27,7 @@ def rank(
 
     Example: counterrank rank ranker synthetic:mslr --out run.trec
     """
-    from counterrank.cli.loading import load_model_and_data
+    from counterrank.cli.evidence import load_model_and_data
     from counterrank.evaluation.run_files import ranked_rows, write_run
 
     check_out(out, force, (model, data))

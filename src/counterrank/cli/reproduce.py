@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterrank.cli.clicks import parse_count, parse_pair
+from counterrank.cli.evidence import parse_count, parse_pair
 from counterrank.cli.options import Json
 from counterrank.cli.output import print_json, say
 from counterrank.cli.report import check_report, print_claims, write_all

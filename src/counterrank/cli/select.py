@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from counterrank.cli.clicks import ClickSource, Scored, parse_pair, parts_of, propensities_told
 from counterrank.cli.estimate import by_method, span
-from counterrank.cli.loading import widened
-from counterrank.cli.log_options import reads_logs
+from counterrank.cli.evidence import ClickSource, Scored, announced_propensities, parse_pair, parts_of, widened
 from counterrank.cli.options import (
     Align,
     Clicks,
@@ -31,8 +29,9 @@ from counterrank.cli.options import (
     Target,
     Threads,
     parse_params,
+    reads_logs,
 )
-from counterrank.cli.output import command_line, heard, print_json, print_table, say
+from counterrank.cli.output import command_line, print_json, print_table, say, show_warnings
 from counterrank.cli.writing import Force, check_out, folder_with
 from counterrank.common.errors import CounterrankError
 
@@ -89,12 +88,12 @@ def select(
     judged, parts = choose_part(opened, part, data), parts_of(opened, part)
     counts = source.load(part, parts)
     evidence = source.about(counts, part, parts)
-    rho = propensities_told(evidence)
-    source.say_what_was_read()
+    rho = announced_propensities(evidence)
+    source.say_what_it_read()
     # those that are trained here are stopped by these clicks, which the note below says
     saved = {str(path): Ranker.load(path) for path in models or []}
     candidates: dict[str, Ranker] = dict(saved)
-    with heard():
+    with show_warnings():
         if losses is not None:
             if part == "train":
                 raise CounterrankError("--part: the losses are trained on the train part; expected another to judge by")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterrank.cli.clicks import load_scores, parse_count
+from counterrank.cli.evidence import load_scores, parse_count
 from counterrank.cli.options import Data, Json, RankedBy, Seed, Threads, Threshold
 from counterrank.cli.output import print_json, print_table, say
 from counterrank.cli.writing import Force, check_out, folder_with

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterrank.cli.clicks import ClickSource, counts_folder, parts_of, propensities_told
-from counterrank.cli.log_options import reads_logs
+from counterrank.cli.evidence import ClickSource, announced_propensities, counts_folder, parts_of
 from counterrank.cli.options import (
     Align,
     Clicks,
@@ -26,15 +25,16 @@ from counterrank.cli.options import (
     Seed,
     Threads,
     parse_params,
+    reads_logs,
 )
 from counterrank.cli.output import (
     command_line,
     constant_features,
     constant_in_words,
-    heard,
     print_json,
     print_table,
     say,
+    show_warnings,
 )
 from counterrank.cli.writing import Force, check_out, folder_with
 from counterrank.common.checks import check_choice, make_generator
@@ -173,7 +173,7 @@ def train(
     evidence: Evidence | None = None
     held_out_evidence: Evidence | None = None
     begin = time.perf_counter()
-    with heard():
+    with show_warnings():
         if source.given:
             if share < 1.0:
                 raise CounterrankError(
@@ -222,7 +222,7 @@ def train(
         if "test" in others and not source.is_single() and (log or counts_folder(source.clicks[0], "test")):
             named = [("--log", str(log))] if log else [("--clicks", str(path)) for path in source.clicks]
             where = " ".join([data, *(f"{option} {quote(path)}" for option, path in named)])
-        say(f"Saved. Next: counterrank estimate {out} {where}{source.said_again()}")
+        say(f"Saved. Next: counterrank estimate {out} {where}{source.options_again()}")
     else:
         threshold = 3.0 if relevance_threshold is None else relevance_threshold
         say(f"Saved. Next: counterrank evaluate {out} {data} --relevance-threshold {threshold:g}")
@@ -274,9 +274,9 @@ def _evidence(
     evidence = source.evidence("train", parts, pages)
     chosen.check(evidence, options=True)
     other = source.find("validation", parts, pages) if has_validation and not source.is_single() else None
-    source.say_what_was_read()
+    source.say_what_it_read()
     if "propensities" in chosen.needs:
-        propensities_told(evidence)
+        announced_propensities(evidence)
     if chosen.uses_relevance:
         if evidence.exam is None and evidence.alpha is None:
             if evidence.clicks.examination is None:
