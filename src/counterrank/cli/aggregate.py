@@ -11,9 +11,9 @@ import typer
 
 from counterrank.cli.evidence import ClickSource, parts_of
 from counterrank.cli.inspect import print_read
-from counterrank.cli.options import Json, Threads, reads_logs
+from counterrank.cli.options import Displays, Force, Json, Threads, option, reads_logs
 from counterrank.cli.output import print_json, print_table, say, show_warnings
-from counterrank.cli.writing import Force, check_out, folder_with
+from counterrank.cli.writing import check_out, folder_with
 from counterrank.common.files import atomic_folder
 
 if TYPE_CHECKING:
@@ -26,11 +26,17 @@ MARKER, FOLDERS = "aggregation.json", ("train", "validation", "test")
 @reads_logs
 def aggregate(
     log: Annotated[str, typer.Argument(help="A click log: a file, a folder or a pattern.")],
-    out: Annotated[Path, typer.Option(help="The folder to write to: one folder of click counts for each part.")],
+    out: Annotated[
+        Path, option(help="The folder to write to: one folder of click counts for each part.", metavar="PATH")
+    ],
     data: Annotated[
-        str | None, typer.Option(help="The ranking data; without it only what was seen is counted, which cannot train.")
+        str | None,
+        option(
+            help="The ranking data; without it only what was shown is counted, which cannot train a ranker.",
+            metavar="DATA",
+        ),
     ] = None,
-    displays: Annotated[bool, typer.Option("--displays", help="Keep the distinct pages, for rerank.")] = False,
+    displays: Displays = False,
     force: Force = False,
     threads: Threads = None,
     json: Json = False,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from counterrank.clicks.examination import Examination
     from counterrank.clicks.logs.columns import LogOptions
     from counterrank.clicks.logs.faults import LogReport
+    from counterrank.clicks.policies import Policy
     from counterrank.estimators import Evidence, Propensities
 
 WHOLE = "clicks.json"  # what a folder of click counts holds
@@ -26,9 +28,9 @@ LOGGED_SCORES = "logging_score"
 _STRAY = 0.001  # share of impressions that rounding of scores may put elsewhere
 _COMBINED = {
     "mean": "propensities are means over all sessions of a query",
-    "realised": "how often each document was shown is taken for its propensity",
+    "realised": "display frequencies are used as propensities",
 }
-_INSPECT = "counterrank inspect LOG --data DATA tells what a log supports, and can estimate the examination curve"
+_INSPECT = "counterrank inspect LOG --data DATA shows what a log supports, and can estimate the examination curve"
 
 
 @dataclass
@@ -205,10 +207,8 @@ class ClickSource:
 
     def curve(self, counts: ClickCounts) -> Examination:
         """How likely each rank was examined: as said, else as the clicks were made."""
-        from counterrank.clicks.policies.named import parse_examination
-
         if self.examination is not None:
-            return _reaching(parse_examination(self.examination), counts, self.examination)
+            return _reaching(read_examination(self.examination), counts, self.examination)
         if counts.examination is None:
             raise CounterrankError(
                 "--examination: not known from these clicks; expected e.g. inverse-rank:eta=1, or a file with an "
@@ -263,7 +263,7 @@ def _reaching(curve: Examination, counts: ClickCounts, text: str) -> Examination
     if unseen.any():
         rank = int(unseen.argmax()) + 1
         raise CounterrankError(
-            f"--examination {text}: nobody looks at rank {rank} by it, but there are clicks; expected a curve that "
+            f"--examination {text}: 0 at rank {rank}, but there are clicks at that rank; expected a curve that "
             f"reaches rank {int(clicked.nonzero()[0].max()) + 1}"
         )
     return curve
@@ -355,7 +355,7 @@ def parse_pair(text: str | None, name: str) -> tuple[float, float] | None:
     try:
         first, second = (float(word) for word in text.split(","))
     except ValueError:
-        raise CounterrankError(f"{name}={text!r}: expected 2 numbers separated by a comma") from None
+        raise CounterrankError(f"{name} {text}: expected 2 numbers separated by a comma") from None
     return first, second
 
 
@@ -366,11 +366,39 @@ def parse_count(text: str, name: str) -> int:
     except ValueError:
         value = 0.0
     if not 1 <= value <= 1e15 or value != int(value):
-        raise CounterrankError(f"{name}={text!r}: expected a whole number of at least 1, such as 1000000 or 1e6")
+        raise CounterrankError(f"{name} {text}: expected a whole number of at least 1, such as 1000000 or 1e6")
     return int(value)
 
 
 # Policies.
+
+
+def read_policy(text: str) -> Policy:
+    """A policy as `--policy` names it."""
+    from counterrank.clicks.policies.named import parse_policy
+
+    with _named("policy", text):
+        return parse_policy(text)
+
+
+def read_examination(text: str) -> Examination:
+    """An examination curve as `--examination` names it."""
+    from counterrank.clicks.policies.named import parse_examination
+
+    with _named("examination", text):
+        return parse_examination(text)
+
+
+@contextmanager
+def _named(option: str, text: str) -> Iterator[None]:
+    """Errors begin with the option, whatever they are about: the k of a policy is not --k."""
+    try:
+        yield
+    except CounterrankError as error:
+        said = str(error).removeprefix(f"{option} {text!r}: ").removeprefix(f"{option}: ")
+        shown = "" if said.startswith(text) else f" {text}"  # a file that cannot be read names itself
+        error.args = (f"--{option}{shown}: {said}",)
+        raise
 
 
 def policy_arguments(
@@ -380,7 +408,7 @@ def policy_arguments(
     kind = source.policies[0].partition(":")[0].strip() if len(source.policies) == 1 else ""
     if kind in (ESTIMATED, FITTED):
         if source.loggers:
-            raise CounterrankError(f"--logger: policy {kind!r} is found from the log; expected it without --logger")
+            raise CounterrankError(f"--logger: policy {kind} is estimated from the log; expected no --logger")
         return _estimated(source, known) if kind == ESTIMATED else _fitted(source, known, data[part])
     if not source.policies and not source.loggers:
         return {}
@@ -423,37 +451,37 @@ def _check_against_log(counts: ClickCounts, policy: Any, scores: Any, name: str)
     if share > _STRAY:
         raise CounterrankError(
             f"--policy, --logger: {share:.1%} of what the log shows cannot come from {name} with these scores; "
-            "expected the policy and the scores that made the pages (counterrank inspect tells more)"
+            "expected the policy and the scores that made the pages (see counterrank inspect)"
         )
     if found["contradicted"]:
         say(
             f"Warning: the log shows documents more or less often than {name} would with these scores; what is "
-            "computed from its propensities may be wrong (counterrank inspect tells more)."
+            "computed from its propensities may be wrong (see counterrank inspect)."
         )
 
 
 def trust_curves(source: ClickSource) -> tuple[list[float] | None, list[float] | None]:
     """Alpha and beta by rank; None where they are not given."""
     if bool(source.alpha) != bool(source.beta):
-        raise CounterrankError("--alpha, --beta: expected both, by rank, such as 0.9,0.4 and 0.1,0.05")
+        raise CounterrankError("--alpha, --beta: expected both, one value for each rank, such as 0.9,0.4 and 0.1,0.05")
     if source.alpha is None or source.beta is None:
         return None, None
     if source.examination is not None:
-        raise CounterrankError("--examination: under trust bias alpha stands in its place; expected one of them")
-    alpha, beta = ([_number(word, "alpha, beta") for word in text.split(",")] for text in (source.alpha, source.beta))
+        raise CounterrankError("--examination: --alpha takes its place under trust bias; expected one of the two")
+    alpha, beta = (
+        [_number(word, "--alpha, --beta") for word in text.split(",")] for text in (source.alpha, source.beta)
+    )
     return alpha, beta
 
 
 def _known(source: ClickSource, part: str, data: Mapping[str, RankingData]) -> tuple[Any, Any]:
     """A policy and its scores; or several with theirs by name, and None."""
-    from counterrank.clicks.policies.named import parse_policy
-
     named = named_policies(source.policies)
     if named is None:
-        return parse_policy(single(source.policies)), scores_of(source, single(source.loggers), part, data)
+        return read_policy(single(source.policies)), scores_of(source, single(source.loggers), part, data)
     loggers = _loggers(source.loggers, named)
     return {
-        name: (parse_policy(text), scores_of(source, loggers[name], part, data)) for name, text in named.items()
+        name: (read_policy(text), scores_of(source, loggers[name], part, data)) for name, text in named.items()
     }, None
 
 
@@ -516,7 +544,7 @@ def _estimated(source: ClickSource, known: Evidence) -> dict[str, Any]:
     from counterrank.estimators import display_frequencies
 
     smoothing: Any = _settings(source.policies[0], ("smoothing",)).get("smoothing", "0")
-    smoothing = smoothing if smoothing == "auto" else _number(smoothing, "smoothing")
+    smoothing = smoothing if smoothing == "auto" else _number(smoothing, "--policy estimated: smoothing")
     curve = known.alpha if known.alpha is not None else source.curve(known.clicks)
     found = display_frequencies(known.clicks, curve, smoothing)
     say(
@@ -532,7 +560,7 @@ def _fitted(source: ClickSource, known: Evidence, data: RankingData) -> dict[str
 
     k = _settings(source.policies[0], ("k",)).get("k")
     if k is not None and not (k.isascii() and k.isdigit()):
-        raise CounterrankError(f"policy {source.policies[0]!r}: k={k}; expected a whole number")
+        raise CounterrankError(f"--policy {source.policies[0]}: k={k}; expected a whole number")
     found = fit_plackett_luce(data, known.clicks, None if k is None else int(k), threads=source.threads)
     say(
         f"Fitted a Plackett-Luce policy to {found.pages:,} pages: log-likelihood {found.log_likelihood:.2f} a page, "
@@ -550,7 +578,7 @@ def _settings(text: str, allowed: tuple[str, ...]) -> dict[str, str]:
     for item in filter(None, rest.split(",")):
         key, equals, value = item.partition("=")
         if not equals or key.strip() not in allowed:
-            raise CounterrankError(f"policy {text!r}: {item!r}; expected settings of {name}: {', '.join(allowed)}")
+            raise CounterrankError(f"--policy {text}: {item!r}; expected parameters of {name}: {', '.join(allowed)}")
         found[key.strip()] = value.strip()
     return found
 
@@ -559,7 +587,7 @@ def _number(text: str, name: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise CounterrankError(f"{name}={text!r}: expected a number") from None
+        raise CounterrankError(f"{name} {text}: expected a number") from None
 
 
 # Rankers, with the data to use them on.

@@ -20,9 +20,9 @@ from counterrank.cli.evidence import (
     scores_of,
     single,
 )
-from counterrank.cli.options import Examination, Json, Logger, Part, Policy, Threads, reads_logs
+from counterrank.cli.options import OUTPUT, Examination, Force, Json, Logger, Part, Policy, Threads, option, reads_logs
 from counterrank.cli.output import print_json, print_table, say
-from counterrank.cli.writing import Force, check_out, check_page
+from counterrank.cli.writing import check_out, check_page
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
@@ -39,17 +39,27 @@ _RANKS = 30  # rows of the table; --json has all
 def inspect(
     clicks: Annotated[str, typer.Argument(help="A click log (file, folder or pattern), or click counts of simulate.")],
     part: Part = "train",
-    data: Annotated[str | None, typer.Option(help="The ranking data, for candidates that were never shown.")] = None,
+    data: Annotated[
+        str | None, option(help="The ranking data, with the candidates that were never shown.", metavar="DATA")
+    ] = None,
     policy: Policy = None,
     examination: Examination = None,
     logger: Logger = None,
-    target_size: Annotated[
-        int, typer.Option(help="The effective sample size to aim at; 10,000 gives a total weight to about 1 percent.")
+    effective_sample_size: Annotated[
+        int,
+        option(help="Effective sample size to aim at; 10,000 gives a total weight to about 1 percent.", metavar="N"),
     ] = 10_000,
-    out: Annotated[Path | None, typer.Option(help="Also write a page (HTML) with the verdict and charts.")] = None,
+    out: Annotated[
+        Path | None,
+        option(help="Also write a page (HTML) with the verdict and charts.", panel=OUTPUT, metavar="PATH"),
+    ] = None,
     examination_out: Annotated[
         Path | None,
-        typer.Option(help="Also estimate P(examined | rank) from the clicks and write it, for --examination."),
+        option(
+            help="Also estimate the examination curve from the clicks and write it to a file, for --examination.",
+            panel=OUTPUT,
+            metavar="PATH",
+        ),
     ] = None,
     force: Force = False,
     threads: Threads = None,
@@ -57,9 +67,9 @@ def inspect(
     *,
     reading: LogOptions,
 ) -> None:
-    """Tell what clicks can and cannot support: a verdict, what to change in logging, and the numbers behind both.
+    """Inspect clicks: what they support, what they do not, what to change in logging, and the numbers behind it.
 
-    Data, policy and logger of simulated clicks are remembered; name them for others.
+    Data, policy and logger of simulated clicks are known; name them for other clicks.
 
     Example: counterrank inspect clicks.parquet --data Fold1 --out inspection.html
     """
@@ -69,7 +79,7 @@ def inspect(
     if out is not None and examination_out is not None and out.resolve() == examination_out.resolve():
         raise CounterrankError(f"{out}: is both --out and --examination-out; expected two names")
     loaded = load_inspected(clicks, part, data, policy or [], logger or [], examination, threads, reading)
-    found = _inspected(loaded, target_size)
+    found = _inspected(loaded, effective_sample_size)
     read = None if loaded.report is None else loaded.report.summary()
     summary = {"clicks": loaded.path, "data": loaded.source, "read": read} | found.summary()
     if out is not None:
@@ -187,7 +197,7 @@ def load_inspected(
 
     check_part(part)
     if data is None and (policies or loggers):
-        raise CounterrankError("--policy, --logger: need the candidates; expected --data too")
+        raise CounterrankError("--policy, --logger: require the candidates; expected --data too")
     is_log = not _holds_counts(Path(clicks))
     about = {} if is_log or data is not None else _remembered(Path(clicks))
     data = data or about.get("data")

@@ -15,6 +15,7 @@ from counterrank.cli.options import (
     Clicks,
     Data,
     Examination,
+    Force,
     InSample,
     Json,
     Log,
@@ -25,14 +26,15 @@ from counterrank.cli.options import (
     Params,
     Part,
     Policy,
+    Population,
     Seed,
-    Target,
     Threads,
+    option,
     parse_params,
     reads_logs,
 )
 from counterrank.cli.output import command_line, print_json, print_table, say, show_warnings
-from counterrank.cli.writing import Force, check_out, folder_with
+from counterrank.cli.writing import check_out, folder_with
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
@@ -44,19 +46,24 @@ if TYPE_CHECKING:
 @reads_logs
 def select(
     data: Data,
-    models: Annotated[list[Path] | None, typer.Argument(help="Folders written by train, to choose from.")] = None,
+    rankers: Annotated[list[Path] | None, typer.Argument(help="Folders written by train, to choose from.")] = None,
     clicks: Clicks = None,
     log: Log = None,
     losses: Annotated[
-        str | None, typer.Option(help="Train these first, comma-separated, on the training part's clicks.")
+        str | None,
+        option(
+            help="Train a ranker with each of these losses first, on the training part's clicks; comma-separated, of "
+            "{losses}.",
+            metavar="LIST",
+        ),
     ] = None,
-    k: Annotated[int | None, typer.Option(help="The cutoff of those losses that have one.")] = None,
+    k: Annotated[int | None, option(help="Cutoff of the losses that have one.", metavar="N")] = None,
     model: ModelKind = "linear",
     param: Params = None,
-    out: Annotated[Path | None, typer.Option(help="Where to save the chosen ranker.")] = None,
-    metric: Annotated[str, typer.Option(help="arp, dcg, dcg@k or precision@k.")] = "dcg@5",
+    out: Annotated[Path | None, option(help="Where to save the selected ranker.", metavar="PATH")] = None,
+    metric: Annotated[str, option(help="arp, dcg, dcg@k or precision@k.", metavar="NAME")] = "dcg@5",
     part: Part = "validation",
-    target: Target = "queries",
+    population: Population = "queries",
     noise: Noise = None,
     method: Method = "ips",
     policy: Policy = None,
@@ -71,7 +78,7 @@ def select(
     *,
     reading: LogOptions,
 ) -> None:
-    """Choose among rankers by a metric estimated from clicks alone: the paper's unbiased loss selection.
+    """Select the best ranker by a metric estimated from clicks alone: the paper's unbiased loss selection.
 
     Example: counterrank select synthetic:mslr --losses dcg-hinge,lambdaloss-truncated --k 5 --clicks clicks --out best
     """
@@ -80,9 +87,9 @@ def select(
     from counterrank.data.sources import choose_part, open_data
     from counterrank.training.storage import MARKER, PARTS
 
-    if not models and losses is None:
-        raise CounterrankError("MODELS, --losses: nothing to choose from; expected rankers, or losses to train")
-    check_out(out, force, (data, models, clicks, log, logger, examination), folder_with(MARKER, PARTS))
+    if not rankers and losses is None:
+        raise CounterrankError("RANKERS, --losses: nothing to choose from; expected rankers, or losses to train")
+    check_out(out, force, (data, rankers, clicks, log, logger, examination), folder_with(MARKER, PARTS))
     source = ClickSource(clicks or [], log, policy or [], examination, logger or [], threads, reading, align=align)
     opened = open_data(data, threads=threads)
     judged, parts = choose_part(opened, part, data), parts_of(opened, part)
@@ -91,12 +98,12 @@ def select(
     rho = announced_propensities(evidence)
     source.say_what_it_read()
     # those that are trained here are stopped by these clicks, which the note below says
-    saved = {str(path): Ranker.load(path) for path in models or []}
+    saved = {str(path): Ranker.load(path) for path in rankers or []}
     candidates: dict[str, Ranker] = dict(saved)
     with show_warnings():
         if losses is not None:
             if part == "train":
-                raise CounterrankError("--part: the losses are trained on the train part; expected another to judge by")
+                raise CounterrankError("--part train: the losses are trained on it; expected another part to select on")
             parts["train"] = choose_part(opened, "train", data)
             candidates |= _train(
                 [text.strip() for text in losses.split(",")],
@@ -115,8 +122,8 @@ def select(
             counts,
             rho,
             metric,
-            target=target,
-            noise=parse_pair(noise, "noise"),
+            target=population,
+            noise=parse_pair(noise, "--noise"),
             seed=seed,
             threads=threads,
             in_sample=in_sample,
@@ -159,7 +166,7 @@ def select(
     if losses is not None:
         say(
             "Note: training stopped early by the same clicks, so these estimates are in-sample, a little too good; the "
-            "order is what counts. Estimate the chosen one on the test part's clicks."
+            "order is what counts. Estimate the selected one on the test part's clicks."
         )
     if out is not None:
         say(f"Saved {names[found.index]} as {out}.")
