@@ -52,7 +52,7 @@ def demo(
     """
     check_choice(shape, ("mslr", "yahoo"), "shape")
     if queries < 20:
-        raise CounterrankError(f"queries={queries}: expected at least 20, to have some in every part")
+        raise CounterrankError(f"--queries {queries}: expected at least 20, to have some in every part")
     _check_page(out)
     begin = time.perf_counter()
     with Stages() as stages:

@@ -81,7 +81,7 @@ _ARGUMENTS = {
 # options of `train` that messages of other commands name
 _OF_TRAINING = {name: f"--{name}" for name in ("estimator", "normalize")}
 _FIRST = re.compile(r"([a-z][a-z_-]*(?:, [a-z][a-z_-]*)*)(?:(?:=| (?='))('[^']*'|[^\s:;,]+))?(?=: )")
-_INSIDE = re.compile(r"(?<![\w:,.-])([a-z_]+)=(?:'([^']*)'|(True)\b|(?=[\s),.;]|$))")
+_INSIDE = re.compile(r"(?<![\w:,.-])([a-z_]{2,})=(?:'([^']*)'|(True)\b|(?=[\s),.;]|$))")
 
 
 def in_flags(message: str, flags: Mapping[str, str], values: Iterable[str] = ()) -> str:
