@@ -1,0 +1,394 @@
+"""LambdaLoss for weights from clicks (`eq:embound`), whole, at a cutoff, or truncated (`eq:truncembound`).
+
+    loss = sum over pairs with w_n > w_m of  delta_nm (w_n - w_m) log2(1 + exp(s_m - s_n)),
+
+    delta_nm = D_|n-m| - D_(|n-m|+1),   n and m the ranks of the two documents.
+
+The weights w are the gains 1 / rho of `eq:gaindiscountchoice` summed over clicks, which makes the metric sum w_n D_n the
+estimator of `eq:generalestimator`. Wang, Li, Golbandi, Bendersky and Najork, CIKM 2018; for clicks and cutoffs
+Oosterhuis and de Rijke, SIGIR 2020. Documents are ranked by the scores given (the expectation step of the paper), so
+the bound moves with them. All are minimised.
+
+The kernels serve any loss over pairs of this form, with factors of its own in the place of delta; LambdaRank is one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.common.checks import FloatArray, check_cutoff
+from counterrank.common.jit import Array, argument_kernel, inner_kernel
+from counterrank.common.numerics import LOG2_E, exp_negative, log1p_and_inverse
+from counterrank.common.ranking import longest_query, rank_order
+from counterrank.losses.discounts import Discounts, cut_discounts, dcg_discounts, discount_table
+from counterrank.losses.evaluate import (
+    NO_CUTOFF,
+    Documents,
+    LossSpec,
+    Parameters,
+    Room,
+    check_inputs,
+    part_of,
+    run_loss,
+)
+
+# what the factor of a pair is: `table` by the distance of the two ranks, or the difference of `table` at the two ranks
+BY_DISTANCE, BY_DIFFERENCE = 0, 1
+
+
+class Ranked(NamedTuple):
+    """Documents of one query in rank order: place 0 is rank 1."""
+
+    scores: Array
+    weights: Array
+    gradient: Array
+
+
+class Weighted(NamedTuple):
+    """Those of non-zero weight, side by side, and their places among all."""
+
+    places: Array
+    docs: Ranked
+
+
+@inner_kernel
+def _slice(docs: Ranked, first: int, last: int) -> Ranked:
+    return Ranked(docs.scores[first:last], docs.weights[first:last], docs.gradient[first:last])
+
+
+@inner_kernel
+def _pair(z: float, difference: float, factor: float) -> tuple[float, float, float]:
+    """factor |w_upper - w_lower| log2(1 + exp(s_worse - s_better)), with its first and second derivative for z.
+
+    z = s_upper - s_lower >= 0, so that exp(-z) never overflows; `difference` is the upper weight less the lower one,
+    and the better document the one of larger weight.
+    """
+    t = exp_negative(-z)
+    log_part, inverse = log1p_and_inverse(t)
+    share = factor * abs(difference) * LOG2_E
+    wrong_way = difference < 0.0
+    value = share * (log_part + (z if wrong_way else 0.0))
+    return value, share * inverse * (1.0 if wrong_way else -t), share * inverse * (inverse * t)
+
+
+@inner_kernel
+def _one_above(
+    score: float, weight: float, below: Ranked, factors: Array, curvature: Array | None
+) -> tuple[float, float, float]:
+    """sum over `below` of `_pair`, with the gradient and second-order term of the one document itself.
+
+    Those of the documents below go to their arrays. Free of branches, so that it becomes vector code.
+    """
+    value = 0.0
+    own = 0.0
+    own_bend = 0.0
+    scores, weights, gradient = below.scores, below.weights, below.gradient
+    for j in range(len(scores)):
+        part, slope, bend = _pair(score - scores[j], weight - weights[j], factors[j])
+        value += part
+        own += slope
+        gradient[j] -= slope
+        if curvature is not None:
+            own_bend += bend
+            curvature[j] += bend
+    return value, own, own_bend
+
+
+@inner_kernel
+def _one_below(
+    score: float, weight: float, above: Ranked, factors: Array, curvature: Array | None
+) -> tuple[float, float, float]:
+    """As `_one_above`, for one document against those of zero weight above it."""
+    value = 0.0
+    own = 0.0
+    own_bend = 0.0
+    scores, weights, gradient = above.scores, above.weights, above.gradient
+    for j in range(len(scores)):
+        part, slope, bend = _pair(scores[j] - score, -weight, factors[j] if weights[j] == 0.0 else 0.0)
+        value += part
+        own -= slope
+        gradient[j] += slope
+        if curvature is not None:
+            own_bend += bend
+            curvature[j] += bend
+    return value, own, own_bend
+
+
+@inner_kernel
+def _at_distance(
+    upper: Ranked, lower: Ranked, factor: float, c_upper: Array | None, c_lower: Array | None
+) -> float:
+    """sum over i of `_pair` of upper_i and lower_i, documents a fixed number of ranks apart, which share one factor.
+
+    The gradient of the lower documents is added with its sign turned.
+    """
+    value = 0.0
+    for i in range(len(upper.scores)):
+        part, slope, bend = _pair(upper.scores[i] - lower.scores[i], upper.weights[i] - lower.weights[i], factor)
+        value += part
+        upper.gradient[i] += slope
+        lower.gradient[i] += slope
+        if c_upper is not None and c_lower is not None:
+            c_upper[i] += bend
+            c_lower[i] += bend
+    return value
+
+
+@inner_kernel
+def _banded(loss: Parameters, ranked: Ranked, curvature: Array | None, spare: Array, bends: Array | None) -> float:
+    """`eq:embound` over pairs at most `loss.band` ranks apart, distance by distance: O(band n).
+
+    What is for the lower documents is summed apart: within one array the two would overlap, and be no vector code.
+    """
+    n = len(ranked.scores)
+    spare[:] = 0.0
+    if bends is not None:
+        bends[:] = 0.0
+    below = Ranked(ranked.scores, ranked.weights, spare)
+    value = 0.0
+    for d in range(1, min(loss.band, n - 1) + 1):
+        value += _at_distance(
+            _slice(ranked, 0, n - d), _slice(below, d, n), loss.table[d], part_of(curvature, 0, n - d),
+            part_of(bends, d, n),
+        )  # fmt: skip
+    for i in range(n):
+        ranked.gradient[i] -= spare[i]
+        if curvature is not None and bends is not None:
+            curvature[i] += bends[i]
+    return value
+
+
+@inner_kernel
+def _factors_below(loss: Parameters, place: int, last: int, spare: Array) -> Array:
+    """The factors of the document at `place` with those behind it, up to `last`."""
+    if loss.form == BY_DISTANCE:
+        return loss.table[1 : last - place]
+    for j in range(place + 1, last):
+        spare[j - place - 1] = loss.table[place] - loss.table[j]
+    return spare[: last - place - 1]
+
+
+@inner_kernel
+def _factors_at(loss: Parameters, place: int, places: Array, spare: Array) -> Array:
+    """The factors of the document at `place` with those at `places`, all behind it."""
+    if loss.form == BY_DISTANCE:
+        for j in range(len(places)):
+            spare[j] = loss.table[places[j] - place]
+    else:
+        for j in range(len(places)):
+            spare[j] = loss.table[place] - loss.table[places[j]]
+    return spare[: len(places)]
+
+
+@inner_kernel
+def _factors_above(loss: Parameters, place: int, spare: Array) -> Array:
+    """The factors of the document at `place` with those before it."""
+    for j in range(place):
+        spare[j] = loss.table[place - j] if loss.form == BY_DISTANCE else loss.table[j] - loss.table[place]
+    return spare[:place]
+
+
+@inner_kernel
+def _by_weighted(
+    loss: Parameters, ranked: Ranked, places: Array, curvature: Array | None, spare: Array
+) -> float:
+    """All pairs with a document of non-zero weight, one such document at a time: c n steps of vector code.
+
+    The same sum as `_by_upper` without limits; the better way to it where few documents have a weight.
+    """
+    n = len(ranked.scores)
+    value = 0.0
+    for i in range(len(places)):
+        p = places[i]
+        score, weight = ranked.scores[p], ranked.weights[p]
+        part, own, bend = _one_above(
+            score, weight, _slice(ranked, p + 1, n), _factors_below(loss, p, n, spare), part_of(curvature, p + 1, n)
+        )
+        part_above, own_above, bend_above = _one_below(
+            score, weight, _slice(ranked, 0, p), _factors_above(loss, p, spare), part_of(curvature, 0, p)
+        )
+        value += part + part_above
+        ranked.gradient[p] += own + own_above
+        if curvature is not None:
+            curvature[p] += bend + bend_above
+    return value
+
+
+@inner_kernel
+def _by_upper(
+    loss: Parameters, ranked: Ranked, some: Weighted, curvature: Array | None, bends: Array | None, spare: Array
+) -> float:
+    """Pairs whose upper document is in the top `loss.k` and whose lower one is at most `loss.band` ranks below.
+
+    `eq:truncembound` with delta, `eq:embound` where k is beyond the query. A document of non-zero weight meets all
+    below it, one of zero weight only those of non-zero weight (equal weights add nothing), so at most min(k, 2 c) n
+    pairs are looked at, c being the number of non-zero weights.
+    """
+    n, c = len(ranked.scores), len(some.places)
+    some.docs.gradient[:] = 0.0
+    if bends is not None:
+        bends[:] = 0.0
+    value = 0.0
+    begin = 0  # the first weighted document below place i
+    end = 0  # and the one after the last within the band
+    for i in range(min(loss.k, n)):
+        last = min(n, i + loss.band + 1)
+        if ranked.weights[i] != 0.0:
+            begin += 1
+            part, own, bend = _one_above(
+                ranked.scores[i], ranked.weights[i], _slice(ranked, i + 1, last),
+                _factors_below(loss, i, last, spare), part_of(curvature, i + 1, last),
+            )  # fmt: skip
+        else:
+            while end < c and some.places[end] < last:
+                end += 1
+            if begin == end:
+                continue
+            part, own, bend = _one_above(
+                ranked.scores[i], 0.0, _slice(some.docs, begin, end),
+                _factors_at(loss, i, some.places[begin:end], spare), part_of(bends, begin, end),
+            )  # fmt: skip
+        value += part
+        ranked.gradient[i] += own
+        if curvature is not None:
+            curvature[i] += bend
+    for j in range(c):
+        ranked.gradient[some.places[j]] += some.docs.gradient[j]
+        if curvature is not None and bends is not None:
+            curvature[some.places[j]] += bends[j]
+    return value
+
+
+@inner_kernel
+def _gather_weighted(ranked: Ranked, room: Room) -> Weighted:
+    places, scores, weights = room.ints[3], room.floats[3], room.floats[4]
+    c = 0
+    for i in range(len(ranked.scores)):
+        if ranked.weights[i] != 0.0:
+            places[c] = i
+            scores[c] = ranked.scores[i]
+            weights[c] = ranked.weights[i]
+            c += 1
+    return Weighted(places[:c], Ranked(scores[:c], weights[:c], room.floats[5][:c]))
+
+
+@argument_kernel
+def pairwise_query(loss: Parameters, docs: Documents, curvature: Array | None, room: Room) -> float:
+    """sum over pairs of factor |w_n - w_m| log2(1 + exp(s_worse - s_better)) (`eq:embound`), of one query.
+
+    With `loss.k`, over pairs with a document in the top k alone (`eq:truncembound`). By `loss.form` the factor of the
+    pair at ranks n < m is
+
+        BY_DISTANCE     table[m - n], zero beyond `loss.band`:  LambdaLoss with table[d] = D_d - D_(d+1)
+        BY_DIFFERENCE   table[n - 1] - table[m - 1]:            LambdaRank with table[n - 1] = D_n
+    """
+    n, order = len(docs.scores), room.ints[0]
+    rank_order(docs.scores, order, room.ints[1], room.ints[2])
+    ranked = Ranked(room.floats[0][:n], room.floats[1][:n], room.floats[2][:n])
+    bends = None if curvature is None else room.floats[7][:n]
+    spare_bends = None if curvature is None else room.floats[8][:n]
+    for i in range(n):
+        ranked.scores[i] = docs.scores[order[i]]
+        ranked.weights[i] = docs.weights[order[i]]
+    ranked.gradient[:] = 0.0
+    if bends is not None:
+        bends[:] = 0.0
+    some = _gather_weighted(ranked, room)
+    c = len(some.places)
+    if loss.form == BY_DISTANCE and loss.band < c and loss.k >= n:
+        value = _banded(loss, ranked, bends, room.floats[5][:n], spare_bends)
+    elif 4 * c < n and loss.k >= n and loss.band >= n - 1:
+        value = _by_weighted(loss, ranked, some.places, bends, room.floats[6])
+    else:
+        value = _by_upper(loss, ranked, some, bends, spare_bends, room.floats[6])
+    for i in range(n):
+        docs.gradient[order[i]] = ranked.gradient[i]
+        if curvature is not None and bends is not None:
+            curvature[order[i]] = bends[i]
+    return value
+
+
+def lambdaloss_spec(table: FloatArray, truncate: int | None) -> LossSpec:
+    """LambdaLoss with the discounts of `table`: the deltas by distance, and how far apart they last."""
+    deltas = np.concatenate(([0.0], table[:-1] - table[1:]))  # deltas[d] = D_d - D_(d+1)
+    non_zero = np.flatnonzero(deltas)
+    band = int(non_zero[-1]) if len(non_zero) else 0
+    return LossSpec(pairwise_query, Parameters(BY_DISTANCE, k=truncate or NO_CUTOFF, band=band, table=deltas))
+
+
+def lambdaloss(
+    scores: ArrayLike,
+    weights: ArrayLike,
+    offsets: ArrayLike,
+    *,
+    discounts: Discounts = dcg_discounts,
+    truncate: int | None = None,
+    threads: int | None = None,
+) -> tuple[float, FloatArray]:
+    """LambdaLoss for any discounts (`eq:embound`), or its truncated form (`eq:truncembound`).
+
+        sum over pairs with w_n > w_m of  delta_nm (w_n - w_m) log2(1 + exp(s_m - s_n)),
+
+        delta_nm = D_|n-m| - D_(|n-m|+1),   n and m the ranks of the two documents,
+
+    and with `truncate`, only over pairs with at least one document in the top `truncate`. Documents are ranked by
+    the scores given (the expectation step), so the bound moves with them. O(c n) with c documents of non-zero weight;
+    O(n log n + k n) where discounts are constant beyond rank k or `truncate` is k.
+
+    Arguments:
+        scores, weights: one number per document; negative weights are legal.
+        offsets: where each query starts and ends.
+        discounts: non-increasing D by rank: an array (its last value goes on beyond its end) or a function of an
+            array of ranks. Only differences matter, so ARP is `lambda ranks: -ranks`; Precision@5 is `[1] * 5 + [0]`.
+        truncate: the cutoff of the truncated form, or None.
+        threads: None for all cores.
+
+    Returns the value, and its gradient for the scores with ranks held fixed.
+
+    >>> value, gradient = lambdaloss([0.0, 0.0], [0.0, 1.0], [0, 2], discounts=[1.0, 0.5])
+    >>> value  # (D_1 - D_2) * (1 - 0) * log2(1 + exp(0))
+    0.5
+    """
+    s, w, o = check_inputs(scores, weights, offsets)
+    table = discount_table(discounts, longest_query(o))
+    return run_loss(lambdaloss_spec(table, check_cutoff(truncate, "truncate")), s, w, o, threads)
+
+
+def lambdaloss_dcg(
+    scores: ArrayLike, weights: ArrayLike, offsets: ArrayLike, *, threads: int | None = None
+) -> tuple[float, FloatArray]:
+    """LambdaLoss for DCG over the whole ranking (`eq:embound` with D_n = 1 / log2(1 + n)).
+
+    >>> value, _ = lambdaloss_dcg([0.0, 0.0], [0.0, 1.0], [0, 2])  # (1 / log2(2) - 1 / log2(3)) * log2(2)
+    >>> round(value, 6)
+    0.36907
+    """
+    return lambdaloss(scores, weights, offsets, threads=threads)
+
+
+def lambdaloss_dcg_at_k(
+    scores: ArrayLike, weights: ArrayLike, offsets: ArrayLike, k: int | None = None, *, threads: int | None = None
+) -> tuple[float, FloatArray]:
+    """LambdaLoss for DCG@k (`eq:embound` with D_n = 1 / log2(1 + n) up to k, 0 beyond).
+
+    >>> lambdaloss_dcg_at_k([0.0, 0.0], [0.0, 1.0], [0, 2], k=1)[0]  # (1 - 0) * log2(2)
+    1.0
+    """
+    s, w, o = check_inputs(scores, weights, offsets)
+    table = cut_discounts(discount_table(dcg_discounts, longest_query(o)), check_cutoff(k))
+    return run_loss(lambdaloss_spec(table, None), s, w, o, threads)
+
+
+def lambdaloss_truncated(
+    scores: ArrayLike, weights: ArrayLike, offsets: ArrayLike, k: int | None = None, *, threads: int | None = None
+) -> tuple[float, FloatArray]:
+    """LambdaLoss for DCG over pairs with a document in the top k (`eq:truncembound`).
+
+    >>> value, _ = lambdaloss_truncated([0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0, 3], k=1)
+    >>> round(value, 6)  # ranks 1 and 3 only: (1 / log2(3) - 1 / log2(4)) * log2(2)
+    0.13093
+    """
+    return lambdaloss(scores, weights, offsets, truncate=check_cutoff(k), threads=threads)
