@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.common.checks import FloatArray, IntArray, check_offsets, check_vector
-from counterrank.common.jit import Array, as_argument, inner_kernel, kernel
+from counterrank.common.jit import Array, as_argument, kernel
 from counterrank.common.parallel import for_queries
 from counterrank.common.ranking import longest_of
 
@@ -87,14 +87,6 @@ def make_room(longest: int) -> Room:
     return Room(np.empty((9, longest + 1), np.float64), np.empty((4, longest + 1), np.int64))
 
 
-@inner_kernel
-def part_of(array: Array | None, first: int, last: int) -> Array | None:
-    """`array[first:last]`, or None where there is no array: numba then leaves out what is for it."""
-    if array is None:
-        return None
-    return array[first:last]
-
-
 @cache
 def _argument(query_kernel: Any, second_order: bool) -> Any:
     one = np.zeros(1)
@@ -118,7 +110,7 @@ def loss_of_queries(
     for q in range(first, last):
         start, end = offsets[q], offsets[q + 1]
         own = Documents(start, docs.scores[start:end], docs.weights[start:end], docs.gradient[start:end])
-        values[q] = query_kernel(loss, own, part_of(curvature, start, end), room)
+        values[q] = query_kernel(loss, own, None if curvature is None else curvature[start:end], room)
         if curvature is not None:
             for i in range(start, end):
                 curvature[i] = max(curvature[i], LEAST_CURVATURE * abs(docs.gradient[i]))

@@ -4,10 +4,10 @@
 
     delta_nm = D_|n-m| - D_(|n-m|+1),   n and m the ranks of the two documents.
 
-The weights w are the gains 1 / rho of `eq:gaindiscountchoice` summed over clicks, which makes the metric sum w_n D_n the
-estimator of `eq:generalestimator`. Wang, Li, Golbandi, Bendersky and Najork, CIKM 2018; for clicks and cutoffs
-Oosterhuis and de Rijke, SIGIR 2020. Documents are ranked by the scores given (the expectation step of the paper), so
-the bound moves with them. All are minimised.
+The weights w are the gains 1 / rho of `eq:gaindiscountchoice` summed over clicks, which makes sum w_n D_n the estimate
+of `eq:generalestimator`. Wang, Li, Golbandi, Bendersky and Najork, CIKM 2018; for clicks and cutoffs Oosterhuis and
+de Rijke, SIGIR 2020. Documents are ranked by the scores given (the expectation step of the paper), so the bound moves
+with them. All are minimised.
 
 The kernels serve any loss over pairs of this form, with factors of its own in the place of delta; LambdaRank is one.
 """
@@ -31,7 +31,6 @@ from counterrank.losses.evaluate import (
     Parameters,
     Room,
     check_inputs,
-    part_of,
     run_loss,
 )
 
@@ -55,11 +54,6 @@ class Weighted(NamedTuple):
 
 
 @inner_kernel
-def _slice(docs: Ranked, first: int, last: int) -> Ranked:
-    return Ranked(docs.scores[first:last], docs.weights[first:last], docs.gradient[first:last])
-
-
-@inner_kernel
 def _pair(z: float, difference: float, factor: float) -> tuple[float, float, float]:
     """factor |w_upper - w_lower| log2(1 + exp(s_worse - s_better)), with its first and second derivative for z.
 
@@ -76,61 +70,69 @@ def _pair(z: float, difference: float, factor: float) -> tuple[float, float, flo
 
 @inner_kernel
 def _one_above(
-    score: float, weight: float, below: Ranked, factors: Array, curvature: Array | None
+    score: float, weight: float, docs: Ranked, first: int, last: int, factors: Array, curvature: Array | None
 ) -> tuple[float, float, float]:
-    """sum over `below` of `_pair`, with the gradient and second-order term of the one document itself.
+    """sum of `_pair` of one document with those from `first` to `last`, all below it.
 
-    Those of the documents below go to their arrays. Free of branches, so that it becomes vector code.
+    Returns the value, and gradient and second-order term of the one document; those of the others go to their arrays.
+    Free of branches, so that it becomes vector code.
     """
+    scores, weights, gradient = docs.scores[first:last], docs.weights[first:last], docs.gradient[first:last]
+    bends = None if curvature is None else curvature[first:last]
     value = 0.0
     own = 0.0
     own_bend = 0.0
-    scores, weights, gradient = below.scores, below.weights, below.gradient
     for j in range(len(scores)):
         part, slope, bend = _pair(score - scores[j], weight - weights[j], factors[j])
         value += part
         own += slope
         gradient[j] -= slope
-        if curvature is not None:
+        if bends is not None:
             own_bend += bend
-            curvature[j] += bend
+            bends[j] += bend
     return value, own, own_bend
 
 
 @inner_kernel
 def _one_below(
-    score: float, weight: float, above: Ranked, factors: Array, curvature: Array | None
+    score: float, weight: float, docs: Ranked, last: int, factors: Array, curvature: Array | None
 ) -> tuple[float, float, float]:
-    """As `_one_above`, for one document against those of zero weight above it."""
+    """As `_one_above`, for one document against those of zero weight above it, up to `last`."""
+    scores, weights, gradient = docs.scores[:last], docs.weights[:last], docs.gradient[:last]
+    bends = None if curvature is None else curvature[:last]
     value = 0.0
     own = 0.0
     own_bend = 0.0
-    scores, weights, gradient = above.scores, above.weights, above.gradient
     for j in range(len(scores)):
         part, slope, bend = _pair(scores[j] - score, -weight, factors[j] if weights[j] == 0.0 else 0.0)
         value += part
         own -= slope
         gradient[j] += slope
-        if curvature is not None:
+        if bends is not None:
             own_bend += bend
-            curvature[j] += bend
+            bends[j] += bend
     return value, own, own_bend
 
 
 @inner_kernel
 def _at_distance(
-    upper: Ranked, lower: Ranked, factor: float, c_upper: Array | None, c_lower: Array | None
+    d: int, factor: float, docs: Ranked, curvature: Array | None, spare: Array, spare_curvature: Array | None
 ) -> float:
-    """sum over i of `_pair` of upper_i and lower_i, documents a fixed number of ranks apart, which share one factor.
+    """sum of `_pair` over documents d ranks apart, which share one factor.
 
-    The gradient of the lower documents is added with its sign turned.
+    `spare` gets what is to be taken off the gradient of the lower ones, `spare_curvature` their second-order terms.
     """
+    n = len(docs.scores)
+    upper, w_upper, g_upper = docs.scores[: n - d], docs.weights[: n - d], docs.gradient[: n - d]
+    lower, w_lower, g_lower = docs.scores[d:], docs.weights[d:], spare[d:n]
+    c_upper = None if curvature is None else curvature[: n - d]
+    c_lower = None if spare_curvature is None else spare_curvature[d:n]
     value = 0.0
-    for i in range(len(upper.scores)):
-        part, slope, bend = _pair(upper.scores[i] - lower.scores[i], upper.weights[i] - lower.weights[i], factor)
+    for i in range(len(upper)):
+        part, slope, bend = _pair(upper[i] - lower[i], w_upper[i] - w_lower[i], factor)
         value += part
-        upper.gradient[i] += slope
-        lower.gradient[i] += slope
+        g_upper[i] += slope
+        g_lower[i] += slope
         if c_upper is not None and c_lower is not None:
             c_upper[i] += bend
             c_lower[i] += bend
@@ -138,78 +140,65 @@ def _at_distance(
 
 
 @inner_kernel
-def _banded(loss: Parameters, ranked: Ranked, curvature: Array | None, spare: Array, bends: Array | None) -> float:
+def _banded(
+    loss: Parameters, ranked: Ranked, curvature: Array | None, spare: Array, spare_curvature: Array | None
+) -> float:
     """`eq:embound` over pairs at most `loss.band` ranks apart, distance by distance: O(band n).
 
     What is for the lower documents is summed apart: within one array the two would overlap, and be no vector code.
     """
     n = len(ranked.scores)
-    spare[:] = 0.0
-    if bends is not None:
-        bends[:] = 0.0
-    below = Ranked(ranked.scores, ranked.weights, spare)
+    spare[:n] = 0.0
+    if spare_curvature is not None:
+        spare_curvature[:n] = 0.0
     value = 0.0
     for d in range(1, min(loss.band, n - 1) + 1):
-        value += _at_distance(
-            _slice(ranked, 0, n - d), _slice(below, d, n), loss.table[d], part_of(curvature, 0, n - d),
-            part_of(bends, d, n),
-        )  # fmt: skip
+        value += _at_distance(d, loss.table[d], ranked, curvature, spare, spare_curvature)
     for i in range(n):
         ranked.gradient[i] -= spare[i]
-        if curvature is not None and bends is not None:
-            curvature[i] += bends[i]
+        if curvature is not None and spare_curvature is not None:
+            curvature[i] += spare_curvature[i]
     return value
 
 
 @inner_kernel
-def _factors_below(loss: Parameters, place: int, last: int, spare: Array) -> Array:
-    """The factors of the document at `place` with those behind it, up to `last`."""
-    if loss.form == BY_DISTANCE:
-        return loss.table[1 : last - place]
-    for j in range(place + 1, last):
-        spare[j - place - 1] = loss.table[place] - loss.table[j]
-    return spare[: last - place - 1]
+def _differences_below(table: Array, place: int, last: int, factors: Array) -> None:
+    """BY_DIFFERENCE: the factors of the document at `place` with those below it, up to `last`."""
+    own, others = table[place], table[place + 1 : last]
+    for j in range(len(others)):
+        factors[j] = own - others[j]
 
 
 @inner_kernel
-def _factors_at(loss: Parameters, place: int, places: Array, spare: Array) -> Array:
-    """The factors of the document at `place` with those at `places`, all behind it."""
+def _factors_at(loss: Parameters, place: int, places: Array, factors: Array) -> None:
+    """The factors of the document at `place` with those at `places`, all below it."""
     if loss.form == BY_DISTANCE:
         for j in range(len(places)):
-            spare[j] = loss.table[places[j] - place]
+            factors[j] = loss.table[places[j] - place]
     else:
         for j in range(len(places)):
-            spare[j] = loss.table[place] - loss.table[places[j]]
-    return spare[: len(places)]
+            factors[j] = loss.table[place] - loss.table[places[j]]
 
 
 @inner_kernel
-def _factors_above(loss: Parameters, place: int, spare: Array) -> Array:
-    """The factors of the document at `place` with those before it."""
-    for j in range(place):
-        spare[j] = loss.table[place - j] if loss.form == BY_DISTANCE else loss.table[j] - loss.table[place]
-    return spare[:place]
-
-
-@inner_kernel
-def _by_weighted(
-    loss: Parameters, ranked: Ranked, places: Array, curvature: Array | None, spare: Array
-) -> float:
+def _by_weighted(loss: Parameters, ranked: Ranked, places: Array, curvature: Array | None, spare: Array) -> float:
     """All pairs with a document of non-zero weight, one such document at a time: c n steps of vector code.
 
     The same sum as `_by_upper` without limits; the better way to it where few documents have a weight.
     """
-    n = len(ranked.scores)
+    n, table = len(ranked.scores), loss.table
     value = 0.0
     for i in range(len(places)):
         p = places[i]
         score, weight = ranked.scores[p], ranked.weights[p]
-        part, own, bend = _one_above(
-            score, weight, _slice(ranked, p + 1, n), _factors_below(loss, p, n, spare), part_of(curvature, p + 1, n)
-        )
-        part_above, own_above, bend_above = _one_below(
-            score, weight, _slice(ranked, 0, p), _factors_above(loss, p, spare), part_of(curvature, 0, p)
-        )
+        factors = table[1 : n - p]
+        if loss.form == BY_DIFFERENCE:
+            _differences_below(table, p, n, spare)
+            factors = spare
+        part, own, bend = _one_above(score, weight, ranked, p + 1, n, factors, curvature)
+        for j in range(p):
+            spare[j] = table[p - j] if loss.form == BY_DISTANCE else table[j] - table[p]
+        part_above, own_above, bend_above = _one_below(score, weight, ranked, p, spare, curvature)
         value += part + part_above
         ranked.gradient[p] += own + own_above
         if curvature is not None:
@@ -223,14 +212,14 @@ def _by_upper(
 ) -> float:
     """Pairs whose upper document is in the top `loss.k` and whose lower one is at most `loss.band` ranks below.
 
-    `eq:truncembound` with delta, `eq:embound` where k is beyond the query. A document of non-zero weight meets all
-    below it, one of zero weight only those of non-zero weight (equal weights add nothing), so at most min(k, 2 c) n
-    pairs are looked at, c being the number of non-zero weights.
+    `eq:truncembound`, and `eq:embound` where k is beyond the query. A document of non-zero weight meets all below it,
+    one of zero weight only those of non-zero weight (equal weights add nothing), so at most min(k, 2 c) n pairs are
+    looked at, c being the number of non-zero weights. `bends` is the curvature of `some`.
     """
     n, c = len(ranked.scores), len(some.places)
     some.docs.gradient[:] = 0.0
     if bends is not None:
-        bends[:] = 0.0
+        bends[:c] = 0.0
     value = 0.0
     begin = 0  # the first weighted document below place i
     end = 0  # and the one after the last within the band
@@ -238,19 +227,18 @@ def _by_upper(
         last = min(n, i + loss.band + 1)
         if ranked.weights[i] != 0.0:
             begin += 1
-            part, own, bend = _one_above(
-                ranked.scores[i], ranked.weights[i], _slice(ranked, i + 1, last),
-                _factors_below(loss, i, last, spare), part_of(curvature, i + 1, last),
-            )  # fmt: skip
+            factors = loss.table[1 : last - i]
+            if loss.form == BY_DIFFERENCE:
+                _differences_below(loss.table, i, last, spare)
+                factors = spare
+            part, own, bend = _one_above(ranked.scores[i], ranked.weights[i], ranked, i + 1, last, factors, curvature)
         else:
             while end < c and some.places[end] < last:
                 end += 1
             if begin == end:
                 continue
-            part, own, bend = _one_above(
-                ranked.scores[i], 0.0, _slice(some.docs, begin, end),
-                _factors_at(loss, i, some.places[begin:end], spare), part_of(bends, begin, end),
-            )  # fmt: skip
+            _factors_at(loss, i, some.places[begin:end], spare)
+            part, own, bend = _one_above(ranked.scores[i], 0.0, some.docs, begin, end, spare, bends)
         value += part
         ranked.gradient[i] += own
         if curvature is not None:
@@ -263,8 +251,8 @@ def _by_upper(
 
 
 @inner_kernel
-def _gather_weighted(ranked: Ranked, room: Room) -> Weighted:
-    places, scores, weights = room.ints[3], room.floats[3], room.floats[4]
+def _gather_weighted(ranked: Ranked, places: Array, scores: Array, weights: Array) -> int:
+    """The documents of non-zero weight, side by side; returns how many."""
     c = 0
     for i in range(len(ranked.scores)):
         if ranked.weights[i] != 0.0:
@@ -272,7 +260,7 @@ def _gather_weighted(ranked: Ranked, room: Room) -> Weighted:
             scores[c] = ranked.scores[i]
             weights[c] = ranked.weights[i]
             c += 1
-    return Weighted(places[:c], Ranked(scores[:c], weights[:c], room.floats[5][:c]))
+    return c
 
 
 @argument_kernel
@@ -285,25 +273,25 @@ def pairwise_query(loss: Parameters, docs: Documents, curvature: Array | None, r
         BY_DISTANCE     table[m - n], zero beyond `loss.band`:  LambdaLoss with table[d] = D_d - D_(d+1)
         BY_DIFFERENCE   table[n - 1] - table[m - 1]:            LambdaRank with table[n - 1] = D_n
     """
-    n, order = len(docs.scores), room.ints[0]
+    n, order, floats = len(docs.scores), room.ints[0], room.floats
     rank_order(docs.scores, order, room.ints[1], room.ints[2])
-    ranked = Ranked(room.floats[0][:n], room.floats[1][:n], room.floats[2][:n])
-    bends = None if curvature is None else room.floats[7][:n]
-    spare_bends = None if curvature is None else room.floats[8][:n]
+    ranked = Ranked(floats[0][:n], floats[1][:n], floats[2][:n])
+    bends = None if curvature is None else floats[7][:n]
+    spare_bends = None if curvature is None else floats[8][:n]
     for i in range(n):
         ranked.scores[i] = docs.scores[order[i]]
         ranked.weights[i] = docs.weights[order[i]]
     ranked.gradient[:] = 0.0
     if bends is not None:
         bends[:] = 0.0
-    some = _gather_weighted(ranked, room)
-    c = len(some.places)
+    c = _gather_weighted(ranked, room.ints[3], floats[3], floats[4])
+    some = Weighted(room.ints[3][:c], Ranked(floats[3][:c], floats[4][:c], floats[5][:c]))
     if loss.form == BY_DISTANCE and loss.band < c and loss.k >= n:
-        value = _banded(loss, ranked, bends, room.floats[5][:n], spare_bends)
+        value = _banded(loss, ranked, bends, floats[5], spare_bends)
     elif 4 * c < n and loss.k >= n and loss.band >= n - 1:
-        value = _by_weighted(loss, ranked, some.places, bends, room.floats[6])
+        value = _by_weighted(loss, ranked, some.places, bends, floats[6])
     else:
-        value = _by_upper(loss, ranked, some, bends, spare_bends, room.floats[6])
+        value = _by_upper(loss, ranked, some, bends, spare_bends, floats[6])
     for i in range(n):
         docs.gradient[order[i]] = ranked.gradient[i]
         if curvature is not None and bends is not None:

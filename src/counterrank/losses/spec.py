@@ -1,6 +1,6 @@
 """The losses by name: what each takes, the metric it stands for, its formula and equation, and how to make it.
 
-Training, the command's choices and the tables of the documentation read this. To add a loss, add a `NamedLoss` to `_ALL`.
+Training, the command's choices and the tables of the documentation read this. A new loss is a `NamedLoss` in `_ALL`.
 """
 
 from __future__ import annotations

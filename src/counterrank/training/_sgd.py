@@ -82,7 +82,7 @@ class Scratch(NamedTuple):
     room: Room
 
 
-@inner_kernel
+@kernel
 def _scratch(longest: int, n_features: int) -> Scratch:
     floats = np.empty((4, longest))
     return Scratch(floats[0], floats[1], floats[2], floats[3], np.empty(n_features), make_room(longest))
@@ -124,6 +124,7 @@ def _query_gradient(
     rows, scores, slopes = problem.features[start:end], scratch.scores[: end - start], scratch.slopes[: end - start]
     constant = scaled_coefficients(coefficients, problem.low[at], problem.inverse[at], scratch.scaled)
     score_rows(rows, scratch.scaled, constant, scores)
+    value: float
     if len(problem.sets.of_query) == 0:
         value = query_kernel(loss, Documents(start, scores, problem.weights[start:end], slopes), None, scratch.room)
     else:

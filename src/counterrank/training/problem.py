@@ -75,7 +75,9 @@ class LinearProblem:
     def _single(self, order: IntArray, step: float, coefficients: FloatArray) -> tuple[float, FloatArray]:
         """An epoch of one query a step: the sum of losses, and the norm of each gradient met."""
         norms = np.empty(len(order))
-        value = sgd_epoch(order, self.kernel_data, self.loss.argument(), self.loss.parameters, step, coefficients, norms)
+        value = sgd_epoch(
+            order, self.kernel_data, self.loss.argument(), self.loss.parameters, step, coefficients, norms
+        )
         return float(value), norms
 
     def _batches(self, order: IntArray, step: float, batch: int, coefficients: FloatArray, threads: int) -> float:
