@@ -46,8 +46,8 @@ def exact_kernel(function: F) -> F:
 def inner_kernel(function: F) -> F:
     """As `kernel`, for what only other kernels call: less to compile, and faster.
 
-    Python has no way in, and users of an array's memory are not counted, which takes as long as some ten additions
-    each time. So it cannot make arrays, nor return any but those it was given; numba refuses to compile it then.
+    Python has no way in, and references to arrays are not counted, an atomic operation each time. So it cannot make
+    arrays, nor return any but those it was given; numba refuses to compile it then.
 
     >>> double = inner_kernel(lambda x: 2 * x)
     >>> kernel(lambda x: double(x) + 1)(1)
