@@ -90,7 +90,7 @@ from __future__ import annotations
 import numpy as np
 import counterrank.common.errors
 from counterrank.data import RankingData
-from counterrank.losses._query import query_loss
+from counterrank.losses.evaluate import run_loss
 from counterrank import data, losses
 from ..common import checks
 from . import spec
@@ -99,8 +99,8 @@ from .spec import LOSSES
 
 
 def test_the_checker_accepts_what_is_right():
-    assert violations(GOOD, "counterrank.losses.named") == []
-    assert violations("from . import named\nfrom .named import arp_hinge", "counterrank.losses", True) == []
+    assert violations(GOOD, "counterrank.losses.lambdarank") == []
+    assert violations("from . import monotonic\nfrom .monotonic import arp_hinge", "counterrank.losses", True) == []
     assert violations("from counterrank import __version__, Ranker", "counterrank.cli.main") == []
 
 
@@ -122,8 +122,8 @@ BAD = {
 
 @pytest.mark.parametrize(("source", "name"), BAD.items())
 def test_the_checker_finds_what_is_wrong(source, name):
-    (problem,) = violations(source, "counterrank.losses.named")
-    assert problem.startswith("counterrank.losses.named:")
+    (problem,) = violations(source, "counterrank.losses.lambdarank")
+    assert problem.startswith("counterrank.losses.lambdarank:")
     assert problem.endswith(f" imports {name}")
 
 

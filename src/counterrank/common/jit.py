@@ -8,11 +8,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from numba import njit
+from numba import njit, typeof
+from numba.core.types import CompileResultWAP
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
 F = TypeVar("F", bound=Callable[..., Any])
+
+_FAST = {"reassoc", "contract", "arcp", "nsz"}
+_EXACT = {"contract"}
+# numba makes each function callable from C too; only kernels that are arguments of others need it
+_KERNEL = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+_INNER = {"no_cpython_wrapper": True, "_nrt": False}
 
 
 def kernel(function: F) -> F:
@@ -24,7 +31,7 @@ def kernel(function: F) -> F:
     >>> kernel(lambda x: x + 1)(1)
     2
     """
-    return compiled(function, {"reassoc", "contract", "arcp", "nsz"})
+    return compiled(function, _FAST)
 
 
 def exact_kernel(function: F) -> F:
@@ -33,7 +40,56 @@ def exact_kernel(function: F) -> F:
     >>> exact_kernel(lambda x: x + 1)(1)
     2
     """
-    return compiled(function, {"contract"})
+    return compiled(function, _EXACT)
+
+
+def inner_kernel(function: F) -> F:
+    """As `kernel`, for what only other kernels call: less to compile, and faster.
+
+    Python has no way in, and references to arrays are not counted, an atomic operation each time. So it cannot make
+    arrays, nor return any but those it was given; numba refuses to compile it then.
+
+    >>> double = inner_kernel(lambda x: 2 * x)
+    >>> kernel(lambda x: double(x) + 1)(1)
+    3
+    """
+    return compiled(function, _FAST, **_INNER)
+
+
+def exact_inner_kernel(function: F) -> F:
+    """As `inner_kernel`, for code in which the order of operations is the algorithm.
+
+    >>> double = exact_inner_kernel(lambda x: 2 * x)
+    >>> kernel(lambda x: double(x) + 1)(1)
+    3
+    """
+    return compiled(function, _EXACT, **_INNER)
+
+
+def argument_kernel(function: F) -> F:
+    """As `inner_kernel`, for what other kernels take as an argument, made by `as_argument`.
+
+    A kernel that is called by its name becomes part of each caller and is compiled again with it; one that is an
+    argument is compiled once, whoever calls it.
+
+    >>> double = as_argument(argument_kernel(lambda x: 2.0 * x), 1.0)
+    >>> kernel(lambda f, x: f(x) + 1.0)(double, 3.0)
+    7.0
+    """
+    return compiled(function, _FAST, **{**_INNER, "no_cfunc_wrapper": False})
+
+
+def as_argument(function: Any, *examples: Any) -> Any:
+    """Compile an `argument_kernel` for arguments like the examples, and return what other kernels can be given.
+
+    >>> add = as_argument(argument_kernel(lambda x, y: x + y), 1, 1)
+    >>> kernel(lambda f, x: f(x, x))(add, 3)
+    6
+    """
+    type_of: Any = typeof
+    types = tuple(type_of(example) for example in examples)
+    function.compile(types)
+    return CompileResultWAP(function.overloads[types])
 
 
 def compiled(function: F, fastmath: set[str], **more: Any) -> F:
@@ -42,7 +98,7 @@ def compiled(function: F, fastmath: set[str], **more: Any) -> F:
     >>> compiled(lambda x: x + 1, set())(1)
     2
     """
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath, **more}
+    options: dict[str, Any] = {**_KERNEL, "fastmath": fastmath, **more}
     try:
         dispatcher = njit(cache=True, **options)(function)
         _date_by_all_kernels(dispatcher)
