@@ -8,13 +8,12 @@ import pytest
 
 from counterrank.common.errors import CounterrankError
 from counterrank.estimators import clip_schedule
-from counterrank.experiments.reproduction.cells import Cell
-from counterrank.experiments.reproduction.clip_rules import clips_by_rule
-from counterrank.experiments.reproduction.figures import all_cells, grid
-from counterrank.experiments.reproduction.layers import QUICK
-from counterrank.experiments.reproduction.settings import (
+from counterrank.experiments.cells import Cell, all_cells, grid
+from counterrank.experiments.estimator_options import clips_by_rule
+from counterrank.experiments.settings import (
     FIGURES,
     LOSSES,
+    QUICK,
     Settings,
     known_settings,
     preset_names,
