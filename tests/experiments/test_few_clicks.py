@@ -232,25 +232,26 @@ def test_options_of_an_estimator_reach_it(monkeypatch):
     class Reached(Exception):
         pass
 
-    def stop(data, clicks, rho, **more):
-        seen.append((data, clicks, rho, more))
+    def stop(data, evidence, estimator, ranker, **more):
+        seen.append((data, evidence, estimator, ranker, more))
         raise Reached
 
-    monkeypatch.setattr("counterrank.experiments.workbench.fit_from_clicks", stop)
+    monkeypatch.setattr("counterrank.experiments.workbench.fit_ranker", stop)
     bench = Workbench({0: FOLD})
     for name in KINDS[:4]:
         with pytest.raises(Reached):
             bench.run(cell_of(name, estimators=KINDS))
-    assert [more["estimator"] for *_, more in seen] == ["auto", "direct", "doubly-robust", "shrinkage"]
-    assert [more["tau"] for *_, more in seen] == [None, None, 0.03, None]
-    assert [more["strength"] for *_, more in seen] == [None, None, None, 2.0]
-    data, clicks, rho, more = seen[0]
+    assert [estimator for _, _, estimator, _, _ in seen] == ["auto", "direct", "doubly-robust", "shrinkage"]
+    assert [more["hyperparameters"]["tau"] for *_, more in seen] == [None, None, 0.03, None]
+    assert [more["hyperparameters"]["strength"] for *_, more in seen] == [None, None, None, 2.0]
+    data, evidence, _, ranker, more = seen[0]
+    rho, clicks = evidence.rho, evidence.clicks
     assert rho.shape == (data.n_docs,)
     assert rho.min() > 0.0  # replace-last shows all
     assert np.allclose(rho[clicks.docs], clicks.propensities)
-    assert more["validation"][0].n_docs == FOLD.validation.n_docs == len(more["validation"][2])
-    assert more["exam"].curve(3).tolist() == [1.0, 0.5, 1 / 3]
-    assert (more["ranker"].loss, more["ranker"].k) == ("lambdaloss-truncated", 5)
+    assert more["validation"][0].n_docs == FOLD.validation.n_docs == len(more["validation"][1].rho)
+    assert evidence.exam.curve(3).tolist() == [1.0, 0.5, 1 / 3]
+    assert (ranker.loss, ranker.k) == ("lambdaloss-truncated", 5)
 
 
 def test_plain_values():

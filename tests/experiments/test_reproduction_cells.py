@@ -14,12 +14,11 @@ from counterrank.common.errors import DataError
 from counterrank.data import RankingData, make_fold
 from counterrank.estimators import policy_aware
 from counterrank.evaluation import evaluate
-from counterrank.experiments import workbench
 from counterrank.experiments.cells import grid
 from counterrank.experiments.run_folder import share_fold
 from counterrank.experiments.settings import Settings
 from counterrank.experiments.workbench import Workbench, page_dcg
-from counterrank.training import Ranker, fit_best_clip
+from counterrank.training import Ranker, fit_best_clip, pipeline
 from tests.reference import policies as twin
 
 FOLD = make_fold("yahoo", 60)
@@ -172,11 +171,11 @@ def test_training_is_what_the_settings_say(monkeypatch):
     """Validation clicks are not clipped, training clicks are, and early stopping goes by DCG@5 whatever the loss."""
     seen = []
 
-    def spy(ranker, data, weigh, clips, *, validation, one_race):
+    def spy(ranker, data, weigh, clips, *, validation, **more):
         seen.append((ranker, data, weigh, clips, validation))
-        return fit_best_clip(ranker, data, weigh, clips, validation=validation, one_race=one_race)
+        return fit_best_clip(ranker, data, weigh, clips, validation=validation, **more)
 
-    monkeypatch.setattr(workbench, "fit_best_clip", spy)
+    monkeypatch.setattr(pipeline, "fit_best_clip", spy)
     bench = Workbench({0: FOLD})
     for loss in Settings().losses:
         cell = cell_of(3, loss, clip="2", patience=3, tolerance=0.5)
