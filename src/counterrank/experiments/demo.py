@@ -167,7 +167,7 @@ def compare_estimators(
 
     rankers = {"production": production}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CoverageWarning)  # to show what comes of it is the point
+        warnings.simplefilter("ignore", CoverageWarning)  # to show its bias is the point
         for name in chosen:
             rankers[name] = learn(name, Evidence(logged, exam=exam), Evidence(held_out_logged, exam=exam))
     rankers["full-information"] = learn("full-information", None, None, relevance_threshold=relevance_threshold)

@@ -46,7 +46,7 @@ class Workbench:
         begin = time.perf_counter()
         fold = self._folds[cell.fold]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CoverageWarning)  # what comes of broken conditions is what is shown
+            warnings.simplefilter("ignore", CoverageWarning)  # the bias of violated conditions is what is shown
             ranker, about = self._learn(cell, fold)
         scores = np.zeros(fold.test.n_docs) if ranker is None else ranker.predict(fold.test)
         k = cell.cutoff

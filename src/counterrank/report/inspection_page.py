@@ -95,7 +95,7 @@ def _facts(found: Json) -> list[tuple[str, str]]:
         ("Sessions of a query, median", f"{median} (from {least} to {most})"),
         ("Distinct pages", "not kept" if overview["distinct_pages"] is None else number(overview["distinct_pages"])),
         ("Pages of one query", found["pages"]["looks_like"]),
-        ("Ranks that clicked documents connect", groups or "none"),
+        ("Ranks connected by clicked documents", groups or "none"),
         ("Policy", known["policy"] or "not known"),
         ("Examination", known["examination"] or "not known"),
         ("Propensities", origin[known["propensities"]]),
@@ -409,7 +409,7 @@ def _sessions(bins: list[Json]) -> Any:
     x = alt.X("bin:N", sort=[row["bin"] for row in rows], title="Sessions", axis=alt.Axis(labelAngle=-40))
     y = alt.Y("queries:Q", title=None, axis=alt.Axis(tickMinStep=1, format=",d", tickCount=5))
     tip = [alt.Tooltip("bin:N", title="Sessions"), alt.Tooltip("queries:Q", title="Queries", format=",")]
-    title = ("Sessions per query", "queries that were asked so often")
+    title = ("Sessions per query", "queries with that many sessions")
     wide = {"size": 60} if len(rows) < 4 else {}
     return _chart(rows, *title).mark_bar(color=BLUE, opacity=0.85, **wide).encode(x, y, tooltip=tip)
 

@@ -307,7 +307,7 @@ def _point_layer(rows: list[Datum], axes: _Axes, label: str) -> _LAYER:
 
 
 def _tooltip(rows: list[Datum], label: str) -> Any:
-    """What a point says, as an expression of our own.
+    """The tooltip of a point, as an expression of our own.
 
     The pointer meets cells around the points, whose datum holds the point's; Vega-Lite's own tooltips look for words
     one level too high there.

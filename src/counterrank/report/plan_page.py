@@ -33,7 +33,7 @@ def write_plan_report(content: dict[str, Any], path: PathLike) -> Path:
 
     `content` has a title, `advice` (sentences), the metric, and `plans`: for each policy its name, price, displayed,
     covered, reached and biased, and under `expected` for each number of sessions clicks, effective_sample_size,
-    ips_width, doubtful and seen; where sessions were asked for, needed_for_width and needed_for_effective. `facts` are
+    ips_width, doubtful and seen; where a precision is asked for, needed_for_width and needed_for_effective. `facts` are
     pairs of texts.
 
     >>> import tempfile
@@ -182,7 +182,7 @@ def price_panel(
     shape = alt.Shape("family:N", legend=None, scale=scale([_shape(look) for look in looks]))
     tooltip = [
         alt.Tooltip("policy:N", title="Policy"),
-        alt.Tooltip("said:N", title=label),
+        alt.Tooltip("value:N", title=label),
         alt.Tooltip("cost:N", title="Price"),
     ]
     filled = alt.condition("datum.hollow", alt.value("white"), color)
@@ -206,7 +206,7 @@ def _points(rows: list[Datum], key: str) -> list[Datum]:
             "family": family_of(row["policy"]),
             "x": row[key],
             "price": row["price"],
-            "said": number(row[key]),
+            "value": number(row[key]),
             "cost": percent(row["price"], 2),
             "hollow": bool(row.get("hollow")),
             "place": place,
@@ -219,7 +219,7 @@ def _points(rows: list[Datum], key: str) -> list[Datum]:
 
 
 def _name(points: list[Datum]) -> None:
-    """Give points their labels, families first; a label that would cover another is left out, the pointer tells it."""
+    """Give points their labels, families first; a label that would cover another is left out, the tooltip has it."""
     if not points:
         return
     logs = [math.log(point["x"]) for point in points]
@@ -246,7 +246,7 @@ def _words(points: list[Datum], side: str) -> Any:
 
 
 def _label(policy: str, is_last: bool) -> str:
-    """The setting that tells a policy from its family; the last of them has the name too."""
+    """The parameter in which a policy differs from its family; the last of them has the name too."""
     if split_mixture(policy):
         return readable(policy)
     setting = policy.partition(",")[2].rpartition("=")[2]

@@ -1,6 +1,6 @@
 """How each series looks: one colour, dash pattern and marker, the same in every figure.
 
-Colours are those of Okabe and Ito, which colour-blind readers can tell apart; dashes and markers carry the same
+Colours are those of Okabe and Ito, which colour-blind readers can distinguish; dashes and markers carry the same
 information on black and white paper.
 """
 
