@@ -16,7 +16,7 @@ from counterrank.cli.stages import Stages
 from counterrank.common.progress import progress, watched
 from counterrank.common.warm import is_missing, run_apart
 from counterrank.experiments import run_demo
-from counterrank.experiments.buried import find_buried
+from counterrank.experiments.demo import find_buried
 
 
 class Terminal(io.StringIO):
@@ -158,7 +158,7 @@ def test_compiled_ahead_there_is_nothing_left_to_compile(tmp_path, monkeypatch):
 
         event.register("numba:compile", Count())
         from counterrank.experiments import run_demo
-        from counterrank.experiments.warm import warm_up
+        from counterrank.experiments.warm_up import warm_up
         jobs, done = [], []
         warm_up("yahoo", jobs.append, lambda: done.append(1))
         warm_up("yahoo", jobs.append, lambda: done.append(1))

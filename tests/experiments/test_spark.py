@@ -16,10 +16,11 @@ import pytest
 
 from counterrank.common import spark_context
 from counterrank.common.errors import CounterrankError
-from counterrank.experiments.reproduction import Settings, reproduce, spark
-from counterrank.experiments.reproduction.engines import CellFailure
-from counterrank.experiments.reproduction.figures import all_cells, grid
-from counterrank.experiments.reproduction.spark import spark_engine
+from counterrank.experiments import spark_cells
+from counterrank.experiments.cells import all_cells, grid
+from counterrank.experiments.engines import CellFailure
+from counterrank.experiments.reproduction import Settings, reproduce
+from counterrank.experiments.spark_cells import spark_engine
 from tests.support.spark_cluster import Cluster, free_port, has_run_python, marked, until, why_not
 
 needs_spark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -254,27 +255,27 @@ LOST = RuntimeError("executor lost\n  at line 1")
     ],
 )
 def test_what_ends_a_cell_and_what_ends_the_run(answers, end, message, tmp_path):
-    slot = spark._Cluster(cluster_of(*answers), [], tmp_path / "workers.log")
+    slot = spark_cells._Cluster(cluster_of(*answers), [], tmp_path / "workers.log")
     with pytest.raises(end, match=message):
         slot.run(CELLS[0])
     slot.ended.set()
 
 
 def test_a_lost_job_is_tried_again(tmp_path):
-    slot = spark._Cluster(cluster_of(LOST, {"metrics": {"arp": 1.0}}), [], tmp_path / "log")
+    slot = spark_cells._Cluster(cluster_of(LOST, {"metrics": {"arp": 1.0}}), [], tmp_path / "log")
     assert slot.run(CELLS[0]) == {"metrics": {"arp": 1.0}}
     slot.ended.set()
 
 
 def test_a_run_without_workers_ends(monkeypatch, tmp_path):
-    monkeypatch.setattr(spark, "_WORKERS_S", 1.0)
+    monkeypatch.setattr(spark_cells, "_WORKERS_S", 1.0)
     cancelled = threading.Event()
 
     def collect():
         assert cancelled.wait(60)
         raise LOST
 
-    slot = spark._Cluster(cluster_of(executors=0, collect=collect, cancel=cancelled.set), [], tmp_path / "log")
+    slot = spark_cells._Cluster(cluster_of(executors=0, collect=collect, cancel=cancelled.set), [], tmp_path / "log")
     with pytest.raises(CounterrankError, match=r"no worker has been left for 1 s\. Finished cells are kept"):
         slot.run(CELLS[0])
     slot.ended.set()
@@ -287,10 +288,10 @@ def test_a_cluster_without_workers():
 
 
 def test_workers_with_another_version_or_none(monkeypatch):
-    task = spark._task(["no/such/fold"])
+    task = spark_cells._task(["no/such/fold"])
     assert "cannot open the data" in json.loads(task(CELLS[0].plain()))["unfit"]
-    monkeypatch.setattr(spark, "installed_version", lambda: "0.0.1")
-    task = spark._task([])
+    monkeypatch.setattr(spark_cells, "installed_version", lambda: "0.0.1")
+    task = spark_cells._task([])
     assert "expected 0.0.1" in json.loads(task(CELLS[0].plain()))["unfit"]
     monkeypatch.setitem(sys.modules, "counterrank.common.version", None)
     assert "expected an installation of counterrank 0.0.1" in json.loads(task(CELLS[0].plain()))["unfit"]
