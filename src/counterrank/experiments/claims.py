@@ -5,8 +5,8 @@ The claims themselves are in the modules of their figures, with the constants th
 
 A check compares one number over runs, mostly a relative difference, with two kinds of regions: where the claim would be
 true, and where it would be false. With the interval of the number wholly inside a true region the check holds; wholly
-inside a false one it is refuted; otherwise there is not enough evidence. A check whose truth lies in a false region holds by
-chance with probability 1 - confidence at most, and the same the other way around.
+inside a false one it is refuted; otherwise there is not enough evidence. A check whose truth lies in a false region
+holds by chance with probability 1 - confidence at most, and the same the other way around.
 
 A claim over several checks, of which all have to be true (*all of them*):
 
@@ -18,8 +18,8 @@ A claim over several checks, of which all have to be true (*all of them*):
 A claim that something occurs *somewhere* is judged the other way around: it holds where some check holds at the
 corrected level, and does not hold where every check is refuted.
 
-The unit is a run. The target population of intervals is more runs like these, on the same data; not other data. Runs differ in their
-clicks, in the fold where there are several, and in the production ranker only where each run trains its own; where all
+The unit is a run. The target population of intervals is more runs like these, on the same data; not other data. Runs
+differ in their clicks, in the fold where there are several, and in the production ranker only where each run trains its own; where all
 share one, as in the paper, intervals do not hold for other production rankers, and what depends on it alone (the cost
 of a page) does not vary at all.
 """
