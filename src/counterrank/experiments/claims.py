@@ -19,9 +19,9 @@ A claim that something occurs *somewhere* is judged the other way around: it hol
 corrected level, and does not hold where every check is refuted.
 
 The unit is a run. The target population of intervals is more runs like these, on the same data; not other data. Runs
-differ in their clicks, in the fold where there are several, and in the production ranker only where each run trains its own; where all
-share one, as in the paper, intervals do not hold for other production rankers, and what depends on it alone (the cost
-of a page) does not vary at all.
+differ in their clicks, in the fold where there are several, and in the production ranker only where each run trains
+its own; where all share one, as in the paper, intervals do not hold for other production rankers, and what depends on
+it alone (the cost of a page) does not vary at all.
 """
 
 from __future__ import annotations
