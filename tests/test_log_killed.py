@@ -18,8 +18,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.clicks import read_log
-from counterrank.common.files import atomic_file, atomic_folder
-from counterrank.common.leftovers import is_held, spill_folder
+from counterrank.common.files import atomic_file, atomic_folder, is_in_use, spill_folder
 from tests import log_files
 
 READ = """
@@ -90,7 +89,7 @@ def test_killed(log, room, tmp_path):
         process.send_signal(signal.SIGSTOP)  # so that it is not done meanwhile
         (spill,) = room.iterdir()
         assert read_log(small_log(tmp_path)).n_impressions == 1
-        assert is_held(spill)  # another run leaves it alone
+        assert is_in_use(spill)  # another run leaves it alone
         assert spill.exists()
         process.kill()
         process.wait()
@@ -143,7 +142,7 @@ def test_spill_folders_of_the_dead_only(room):
     (room / "counterrank-spill-linked01").symlink_to(room / "other")
     with spill_folder() as living, spill_folder():
         assert living.is_dir()
-        assert is_held(living)
+        assert is_in_use(living)
         assert not (room / "counterrank-spill-abcdefgh").exists()
     left = ["counterrank-spill-linked01", "counterrank-spill-notes", "other"]
     assert sorted(os.listdir(room)) == left

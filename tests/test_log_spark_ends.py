@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from counterrank.clicks.logs import LogOptions, read_log, read_parts, spark_engine, spark_session
+from counterrank.clicks.logs import LogOptions, read_log, read_parts, spark_engine
+from counterrank.common import spark
 from counterrank.common.errors import CounterrankError
 from tests.spark_cluster import Cluster, free_port, marked, until, why_not
 from tests.spark_logs import LINES, faulty_rows, loopback, pages, read_both, write_csv
@@ -91,7 +92,7 @@ def test_spark_connect_and_its_end(server, tmp_path, capfd, monkeypatch):
     log.mkdir()
     write_csv(log / "it's.csv", faulty_rows() + LINES)
     read_both(log, on_error="skip", displays=True, master=server.url)
-    monkeypatch.setitem(spark_session._RETRIES, "max_retries", 1)
+    monkeypatch.setitem(spark._RETRIES, "max_retries", 1)
     in_the_middle(monkeypatch, server.stop)
     with pytest.raises(CounterrankError, match="the server does not answer any more") as error:
         read_parts(log, [], options=LogOptions(engine="spark", master=server.url))
@@ -161,10 +162,10 @@ def test_without_the_extra(monkeypatch, missing, tmp_path):
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", found)
-    monkeypatch.setattr(spark_session, "knock", lambda master, address: None)
+    monkeypatch.setattr(spark, "knock", lambda master, address: None)
     master = "local[1]" if missing == "pyspark" else "sc://127.0.0.1"
     wanted = pytest.raises(
         CounterrankError, match=r"is not installed; it comes with: pip install 'counterrank\[spark\]'"
     )
-    with wanted, spark_session.spark_session(master, tmp_path):
+    with wanted, spark.spark_session(master, tmp_path):
         pass

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from counterrank.common import spark_context
+from counterrank.common import spark as spark_context
 from counterrank.common.errors import CounterrankError
 from counterrank.experiments.reproduction import Settings, reproduce, spark
 from counterrank.experiments.reproduction.engines import CellFailure
@@ -292,5 +292,5 @@ def test_workers_with_another_version_or_none(monkeypatch):
     monkeypatch.setattr(spark, "installed_version", lambda: "0.0.1")
     task = spark._task([])
     assert "expected 0.0.1" in json.loads(task(CELLS[0].plain()))["unfit"]
-    monkeypatch.setitem(sys.modules, "counterrank.common.version", None)
+    monkeypatch.setitem(sys.modules, "counterrank.common.errors", None)
     assert "expected an installation of counterrank 0.0.1" in json.loads(task(CELLS[0].plain()))["unfit"]

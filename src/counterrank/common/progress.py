@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -113,3 +114,27 @@ class _LateBar:
         )
         self._task = self._bar.add_task(self._what, total=self._total)
         self._bar.start()
+
+
+@contextmanager
+def stderr_silenced() -> Iterator[None]:
+    """While this lasts nothing reaches the process's stderr, whoever writes to it; so let it be short.
+
+    >>> with stderr_silenced():
+    ...     _ = os.write(2, b"not seen")
+    """
+    if sys.stderr is not None:
+        sys.stderr.flush()
+    try:
+        kept = os.dup(2)
+    except OSError:  # a service without any stderr has nothing to keep quiet
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)

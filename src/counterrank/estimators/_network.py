@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.checks import Float32Array, FloatArray, IntArray
-from counterrank.common.extras import require
+from counterrank.common.errors import require
 
 _HIDDEN, _BATCH, _LEARNING_RATE = 32, 512, 3e-3
 _MOST_EPOCHS, _PATIENCE, _UNTOLD_EPOCHS = 40, 5, 5

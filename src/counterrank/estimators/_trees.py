@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.checks import Float32Array, FloatArray, IntArray
-from counterrank.common.extras import require
+from counterrank.common.errors import require
 from counterrank.common.parallel import thread_count
 
 # small trees, many queries: a model of relevance has to generalise, not to remember

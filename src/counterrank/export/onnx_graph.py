@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.checks import FloatArray
-from counterrank.common.extras import require
+from counterrank.common.errors import installed_version, require
 from counterrank.common.jit import Array
-from counterrank.common.version import installed_version
 from counterrank.export.forest import Forest
 from counterrank.export.network import Layer
 from counterrank.export.onnx_trees import regressor_attributes

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.common.errors import CounterrankError
-from counterrank.common.extras import require
+from counterrank.common.errors import CounterrankError, require
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.checks import Float32Array, FloatArray, IntArray
-from counterrank.common.errors import CounterrankError
-from counterrank.common.extras import require
+from counterrank.common.errors import CounterrankError, require
 from counterrank.data import RankingData
 from counterrank.models.network import NetworkShape
 from counterrank.models.scaling import Scaler

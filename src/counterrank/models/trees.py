@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.checks import FloatArray
-from counterrank.common.errors import ModelError
-from counterrank.common.extras import require
+from counterrank.common.errors import ModelError, require
 from counterrank.common.parallel import thread_count
 from counterrank.data import RankingData
 from counterrank.models.scaling import Scaler

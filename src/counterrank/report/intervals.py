@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from counterrank.common.student import student_quantile
+from counterrank.common.quantiles import student_quantile
 from counterrank.report.points import is_number
 
 CONFIDENCE = 0.95

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from counterrank.common.checks import check_cutoff
-from counterrank.common.errors import CounterrankError
-from counterrank.common.extras import require
+from counterrank.common.errors import CounterrankError, require
 from counterrank.common.parallel import thread_count
 from counterrank.common.ranking import longest_query
 from counterrank.losses import NamedLoss, named_loss

@@ -17,10 +17,9 @@ from counterrank.clicks.logs.options import LogOptions
 from counterrank.clicks.logs.plain import plain_log
 from counterrank.clicks.logs.reading import Reader, Reading
 from counterrank.clicks.logs.spark_engine import SparkEngine, spark_engine
-from counterrank.clicks.logs.spark_session import LOCAL
 from counterrank.common.errors import CounterrankError, DataError, printable
-from counterrank.common.files import PathLike
-from counterrank.common.leftovers import spill_folder
+from counterrank.common.files import PathLike, spill_folder
+from counterrank.common.spark import LOCAL
 from counterrank.data import RankingData
 
 

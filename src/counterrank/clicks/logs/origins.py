@@ -13,7 +13,7 @@ from counterrank.clicks.logs.columns import TEXT, Columns
 from counterrank.clicks.logs.engine import Engine
 from counterrank.clicks.logs.matching import Candidates
 from counterrank.clicks.origin import SAMPLE_SIZE, Origin, SessionSample, content_sources
-from counterrank.common.hash_sample import EVERYTHING
+from counterrank.common.random import EVERYTHING
 
 
 def with_origins(

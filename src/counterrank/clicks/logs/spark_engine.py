@@ -12,13 +12,11 @@ from typing import Any
 from counterrank.clicks.logs.duckdb_engine import DuckDBEngine, kind_of
 from counterrank.clicks.logs.engine import connect, one_line, told
 from counterrank.clicks.logs.files import LogFiles
-from counterrank.clicks.logs.spark_files import parquet_rows
+from counterrank.clicks.logs.spark_files import name_of, parquet_rows, prepare, text
 from counterrank.clicks.logs.spark_lines import csv_rows, json_rows
-from counterrank.clicks.logs.spark_session import spark_session
-from counterrank.clicks.logs.spark_sql import name_of, prepare, text
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.progress import progress
-from counterrank.common.spark_context import executors, is_alive, why
+from counterrank.common.spark import executors, is_alive, spark_session, why
 
 _NO_WORKER_S = 120.0
 

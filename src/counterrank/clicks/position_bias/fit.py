@@ -8,7 +8,7 @@ import numpy as np
 
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
-from counterrank.common.student import student_quantile
+from counterrank.common.quantiles import student_quantile
 
 TARGETS = ("queries", "these-queries")
 _NORMAL = 10_000  # degrees of freedom that are as good as none

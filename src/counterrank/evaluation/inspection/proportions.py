@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.common.checks import FloatArray
-from counterrank.common.student import student_quantile
+from counterrank.common.quantiles import student_quantile
 
 CONFIDENCE = 0.95
 NORMAL = 1.959963984540054  # of a 95 % interval

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from counterrank.common.checks import FloatArray
-from counterrank.common.student import student_quantile
+from counterrank.common.quantiles import student_quantile
 
 
 class Interval(NamedTuple):

@@ -11,8 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from counterrank.common.errors import CounterrankError
-from counterrank.common.spark_context import (
+from counterrank.common.errors import CounterrankError, installed_version
+from counterrank.common.spark import (
     executors,
     is_alive,
     is_local,
@@ -20,7 +20,6 @@ from counterrank.common.spark_context import (
     wait_for_cores,
     why,
 )
-from counterrank.common.version import installed_version
 from counterrank.experiments.reproduction.cells import Cell
 from counterrank.experiments.reproduction.engines import CellFailure, Row, Slot
 from counterrank.experiments.reproduction.shared_data import shared_fold
@@ -132,7 +131,7 @@ def _task(folds: Sequence[str]) -> Callable[[dict[str, Any]], str]:
 
         where = f"worker {platform.node()}, {sys.executable}"
         try:
-            from counterrank.common.version import installed_version
+            from counterrank.common.errors import installed_version
 
             if (here := installed_version()) != driver:
                 return json.dumps({"unfit": f"{where}: has counterrank {here}; expected {driver}"})
