@@ -1,22 +1,35 @@
-"""The one way kernels are compiled here: cached on disk, and ahead of need in processes of their own."""
+"""The one way kernels are compiled here: cached on disk, and ahead of need in processes of their own.
+
+numba's cache looks only at the file a kernel stands in, not at those of the kernels built into it, and would go on with
+old code after an update. So the folder of the cache is named by a hash of all sources with kernels in them.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from numba import njit
+from numba import config, njit
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
 F = TypeVar("F", bound=Callable[..., Any])
+
+_PACKAGE = Path(__file__).parents[1]
+_PREFIX = "counterrank-kernels-"
+_STALE_S = 7 * 86400.0  # for so long the cache of other sources is kept after its last use
+_declaring = threading.RLock()
 
 
 def kernel(function: F) -> F:
@@ -47,63 +60,95 @@ def compiled(function: F, fastmath: set[str], **more: Any) -> F:
     2
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath, **more}
-    try:
-        dispatcher = njit(cache=True, **options)(function)
-        _date_by_all_kernels(dispatcher)
-        return cast(F, dispatcher)
-    except RuntimeError:  # neither the package's folder nor the user's cache can be written: compile in each process
-        return cast(F, njit(**options)(function))
+    folder = cache_folder()
+    if folder is not None:
+        with suppress(RuntimeError), _cache_in(folder):  # numba wants a file to cache by; a prompt has none
+            return cast(F, njit(cache=True, **options)(function))
+    return cast(F, njit(**options)(function))
 
 
-def _date_by_all_kernels(dispatcher: Any) -> None:
-    """Have a cached kernel thrown away when any kernel of the package changes.
-
-    numba looks only at the file a kernel stands in, not at those of the kernels built into it, and would go on with
-    old code after an update. Where a later numba keeps its stamp elsewhere, its own rule remains.
-    """
-    file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if hasattr(file, "_source_stamp"):
-        file._source_stamp = _kernel_sources()
+@contextmanager
+def _cache_in(folder: Path) -> Iterator[None]:
+    """While this lasts, kernels that are declared have their cache in the folder; those of other packages do not."""
+    with _declaring:
+        before, config.CACHE_DIR = config.CACHE_DIR, str(folder)
+        try:
+            yield
+        finally:
+            config.CACHE_DIR = before
 
 
 @cache
-def _kernel_sources() -> str:
+def cache_folder() -> Path | None:
+    """The folder of compiled kernels; None where none can be written, and each process compiles for itself.
+
+    It is below the one that NUMBA_CACHE_DIR names, else in the package's `__pycache__`, else in the user's cache.
+
+    >>> cache_folder() is None or cache_folder().is_dir()
+    True
+    """
+    user = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or os.path.expanduser("~/.cache")
+    places = [config.CACHE_DIR] if config.CACHE_DIR else [_PACKAGE / "__pycache__", os.path.join(user, "counterrank")]
+    for place in map(Path, places):
+        folder = place / (_PREFIX + _hash_of_kernels())
+        with suppress(OSError):
+            is_new = not folder.exists()
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()  # which also says that it is in use
+            if is_new:
+                _remove_stale(place)
+            return folder
+    return None
+
+
+def _remove_stale(place: Path) -> None:
+    """Remove what was compiled of other sources, unless it was in use of late: another installation's, or a test's.
+
+    A process that still uses it loses nothing but time: numba compiles what it does not find.
+    """
+    for folder in place.glob(_PREFIX + "*"):
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > _STALE_S:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _hash_of_kernels() -> str:
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+    for path in sorted(_PACKAGE.rglob("*.py")):
         text = path.read_bytes()
         if b"kernel" in text:
             digest.update(text)
-    return digest.hexdigest()
+    return digest.hexdigest()[:16]
 
 
-def needs_compiling(compiled: Any) -> bool:
-    """Whether compiled code could be kept on disk but is not there yet.
-
-    False where nothing can be kept, or a later numba keeps it elsewhere: then there is nothing to prepare.
+def needs_compiling(kernel: Any) -> bool:
+    """Whether the compiled code of a kernel could be on disk but is not there yet.
 
     >>> needs_compiling(len)
     False
     """
-    file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    load = getattr(file, "_load_index", None)
-    try:
-        return load is not None and not load()
-    except Exception:  # an index that cannot be read will be written anew
-        return True
+    stats = getattr(kernel, "stats", None)
+    if stats is None or stats.cache_path is None:  # nothing is kept
+        return False
+    code = kernel.py_func.__code__
+    module = Path(code.co_filename).stem
+    python = f"py{sys.version_info.major}{sys.version_info.minor}"
+    name = f"{module}.{kernel.py_func.__qualname__}-{code.co_firstlineno}.{python}*.nbi"
+    return not any(Path(stats.cache_path).glob(name))
 
 
 def run_processes(module: str, groups: Sequence[Sequence[str]], on_line: Callable[[str], None]) -> None:
     """Run `python -m module` with each group of arguments, side by side, and wait for all of them.
 
-    `on_line` is called with each line they print. What becomes of them does not matter to the caller: they are a head
-    start, not a condition. None outlives this call, nor this process (see `exit_with_parent`).
+    Within one process numba compiles one thing at a time. `on_line` is called with each line they print. What becomes
+    of them does not matter to the caller: they are a head start, not a condition. None outlives this call, nor this
+    process (see `exit_with_parent`).
 
     >>> run_processes("this", [[]], lambda line: None)
     """
     if not sys.executable:
         return
-    package = str(Path(__file__).parents[2])
-    path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
+    path = os.pathsep.join(filter(None, (str(_PACKAGE.parent), os.environ.get("PYTHONPATH"))))
     processes: list[subprocess.Popen[str]] = []
     try:
         for arguments in groups:
