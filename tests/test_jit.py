@@ -43,7 +43,7 @@ def test_no_folder_can_be_written(monkeypatch, tmp_path):
 def test_the_cache_of_other_packages_stays_where_it_was():
     before = config.CACHE_DIR
     ours = jit.kernel(lambda x: 3 * x)
-    assert config.CACHE_DIR == before
+    assert before == config.CACHE_DIR
     assert jit.cache_folder() in Path(ours.stats.cache_path).parents
     theirs = njit(cache=True)(lambda x: 3 * x)
     assert jit.cache_folder() not in Path(theirs.stats.cache_path).parents

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from numba import config, njit
+import numba
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -29,6 +29,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _PACKAGE = Path(__file__).parents[1]
 _PREFIX = "counterrank-kernels-"
 _STALE_S = 7 * 86400.0  # for so long the cache of other sources is kept after its last use
+_config: Any = numba.config
 _declaring = threading.RLock()
 
 
@@ -63,19 +64,19 @@ def compiled(function: F, fastmath: set[str], **more: Any) -> F:
     folder = cache_folder()
     if folder is not None:
         with suppress(RuntimeError), _cache_in(folder):  # numba wants a file to cache by; a prompt has none
-            return cast(F, njit(cache=True, **options)(function))
-    return cast(F, njit(**options)(function))
+            return cast(F, numba.njit(cache=True, **options)(function))
+    return cast(F, numba.njit(**options)(function))
 
 
 @contextmanager
 def _cache_in(folder: Path) -> Iterator[None]:
     """While this lasts, kernels that are declared have their cache in the folder; those of other packages do not."""
     with _declaring:
-        before, config.CACHE_DIR = config.CACHE_DIR, str(folder)
+        before, _config.CACHE_DIR = _config.CACHE_DIR, str(folder)
         try:
             yield
         finally:
-            config.CACHE_DIR = before
+            _config.CACHE_DIR = before
 
 
 @cache
@@ -88,8 +89,9 @@ def cache_folder() -> Path | None:
     True
     """
     user = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or os.path.expanduser("~/.cache")
-    places = [config.CACHE_DIR] if config.CACHE_DIR else [_PACKAGE / "__pycache__", os.path.join(user, "counterrank")]
-    for place in map(Path, places):
+    named = _config.CACHE_DIR
+    places = [Path(named)] if named else [_PACKAGE / "__pycache__", Path(user, "counterrank")]
+    for place in places:
         folder = place / (_PREFIX + _hash_of_kernels())
         with suppress(OSError):
             is_new = not folder.exists()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from counterrank.common.errors import CounterrankError
-from counterrank.common.files import PathLike
+from counterrank.common.files import InUseError, PathLike, lock
 
-RESULTS = "results.jsonl"
+RESULTS, _LOCK = "results.jsonl", ".lock"
 
 
 def read_results(folder: PathLike) -> dict[str, dict[str, Any]]:
@@ -52,11 +52,13 @@ class ResultWriter:
     def __enter__(self) -> ResultWriter:
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / RESULTS
+        self._open = ExitStack()
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        self._open.callback(os.close, self._handle)
         try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._handle)
+            self._open.enter_context(lock(self._folder / _LOCK, wait=False))
+        except InUseError:
+            self._open.close()
             raise CounterrankError(f"{self._folder}: another process is writing results there; wait for it") from None
         whole = path.read_bytes().rfind(b"\n") + 1
         os.ftruncate(self._handle, whole)  # what a kill cut short
@@ -72,4 +74,4 @@ class ResultWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self._handle)
+        self._open.close()
