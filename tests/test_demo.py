@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 import counterrank as cr
 from counterrank.cli.demo import _check_page
-from counterrank.cli.stages import Stages
 from counterrank.common.jit import needs_compiling, run_processes
-from counterrank.common.progress import progress, watched
+from counterrank.common.progress import Stages, progress, watched
 from counterrank.experiments import run_demo
 from counterrank.experiments.buried import find_buried
 
