@@ -30,7 +30,7 @@ def environment():
 
 @pytest.fixture(scope="module")
 def session(environment, tmp_path_factory):
-    with spark_session("local[2]", tmp_path_factory.mktemp("spark")) as spark:
+    with spark_session("local[2]", tmp_path_factory.mktemp("spark") / "log", spark_engine._SETTINGS) as spark:
         yield spark
 
 
@@ -39,7 +39,7 @@ def local_spark(session, monkeypatch):
     """Sessions of one Java process instead of a new one for each log."""
 
     @contextmanager
-    def another(master, folder):
+    def another(master, log, settings):
         yield session.newSession()
 
     monkeypatch.setattr(spark_engine, "spark_session", another)

@@ -193,8 +193,10 @@ def _bars(style: str, kind: Any = None) -> Any:
 
 
 @contextmanager
-def stderr_silenced() -> Iterator[None]:
-    """While this lasts nothing reaches the process's stderr, whoever writes to it; so let it be short.
+def stderr_silenced(log: str | os.PathLike[str] = os.devnull) -> Iterator[None]:
+    """While this lasts what anyone writes to the process's stderr goes to a file, at its end; so let it be short.
+
+    A process that is started meanwhile keeps the file as its stderr.
 
     >>> with stderr_silenced():
     ...     _ = os.write(2, b"not seen")
@@ -206,11 +208,11 @@ def stderr_silenced() -> Iterator[None]:
     except OSError:  # a service without any stderr has nothing to keep quiet
         yield
         return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     try:
-        os.dup2(nowhere, 2)
+        os.dup2(handle, 2)
         yield
     finally:
         os.dup2(kept, 2)
         os.close(kept)
-        os.close(nowhere)
+        os.close(handle)

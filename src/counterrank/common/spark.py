@@ -1,4 +1,8 @@
-"""A connection to a Spark cluster: opened with errors that say what is wrong, quiet, and closed without remains."""
+"""Spark sessions for click logs and for the cells of a reproduction: the user's own, or opened by a master's URL.
+
+Only what pyspark documents is used. So Java, once started, stays until this process ends, as in any program with Spark;
+where it dies, sessions can be opened in a new process only.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +15,19 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from counterrank.common.errors import CounterrankError
+from counterrank.common.progress import stderr_silenced
 
 LOCAL = "local[*]"
-_WORKERS_S = 60.0
+_CONNECT_S = 10.0
 _CONNECT_PORT = "15002"
 # A server that does not answer is asked again for about 15 s; Spark's own patience is ten minutes.
 _RETRIES: dict[str, Any] = {"max_retries": 6, "initial_backoff": 50, "backoff_multiplier": 4.0, "max_backoff": 5000}
-# What is brought back goes on to DuckDB as it arrives.
-_LOG_SETTINGS = {"spark.driver.maxResultSize": "0"}
-# Spark itself gives up on a silent master after 60 s.
-_MASTER_S, _CONNECT_S, _STOP_S = 45.0, 10.0, 20.0
 _SETTINGS = {
     "spark.app.name": "counterrank",
     "spark.ui.enabled": "false",
@@ -36,102 +37,113 @@ _SETTINGS = {
 }
 
 
-def check_master(master: str) -> None:
-    """Whether cells can be run there, as far as the name and a knock on the door tell.
+@contextmanager
+def spark_session(
+    master: Any, log: Path, settings: Mapping[str, str] | None = None, *, hint: str = ""
+) -> Iterator[Any]:
+    """A session for as long as it is needed.
 
-    >>> check_master("local[2]")
-    >>> check_master("sc://host")  # doctest: +ELLIPSIS
+    Beyond what is set here Spark is configured where it looks for it: `conf/spark-defaults.conf`, and
+    PYSPARK_SUBMIT_ARGS (`--driver-memory 4g pyspark-shell` for more memory than 1 GB with local[*]).
+
+    Arguments:
+        master: "local[*]", "spark://HOST:PORT" or "sc://HOST:PORT"; or a SparkSession, which stays as it is: what is
+            done here is done in a new session of the same application.
+        log: a file for what Java has to say, if this starts it.
+        settings: more of Spark's, if this makes the session.
+        hint: what an error about the start of Spark ends with.
+
+    >>> with spark_session("sc://nowhere:port", Path("spark.log")):
+    ...     pass
     Traceback (most recent call last):
-    counterrank.common.errors.CounterrankError: master 'sc://host': Spark Connect cannot run cells; expected ...
+    counterrank.common.errors.CounterrankError: master 'sc://nowhere:port': is no address; expected sc://HOST:PORT
     """
-    if master.startswith("sc://"):
-        raise CounterrankError(
-            f"master '{master}': Spark Connect cannot run cells; expected spark://HOST:PORT of the cluster, or local[*]"
-        )
-    if master.startswith("spark://"):
-        problems = [knock(master, one) for one in master.removeprefix("spark://").split(",")]
-        if all(problems):
-            raise CounterrankError(f"master '{master}': {problems[0]}; is the master running, and is this its URL?")
+    _hush()
+    if not isinstance(master, str):
+        opened = _of_the_user(master)
+    elif master.startswith("sc://"):
+        opened = _connected(master)
+    else:
+        opened = _started(master, log, settings or {}, hint)
+    with opened as session:
+        yield session
 
 
-def knock(master: str, address: str) -> str | None:
-    """Why nothing answers there; None if something does.
+def master_name(master: Any) -> str:
+    """How errors call it.
 
-    >>> with socket.create_server(("127.0.0.1", 0)) as server:
-    ...     print(knock("spark://127.0.0.1", f"127.0.0.1:{server.getsockname()[1]}"))
+    >>> master_name("local[2]")
+    'local[2]'
+    """
+    if isinstance(master, str):
+        return master
+    context = context_of(master)
+    return "SparkSession" if context is None else str(context.master)
+
+
+def context_of(session: Any) -> Any:
+    """The session's SparkContext; None for Spark Connect, which has none.
+
+    >>> print(context_of(object()))
     None
     """
-    host, _, port = address.rpartition(":")
-    if not (host and port.isdecimal() and int(port) < 1 << 16):
-        raise CounterrankError(f"master '{master}': is no address; expected {master.partition(':')[0]}://HOST:PORT")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
-    except OSError as error:
-        return f"no connection ({error.strerror or error})"
-    return None
+    return getattr(session, "sparkContext", None)
 
 
 @contextmanager
-def spark_context(master: str, log: Path, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """A SparkContext and its JVM, for as long as they are needed; what they have to say goes to the log.
-
-    >>> with spark_context("local[2]", Path("spark.log")) as context:  # doctest: +SKIP
-    ...     context.range(10).sum()
-    45
-    """
-    check_master(master)
-    with _usual_interrupt(), _java(master, log, settings or {}) as gateway:
-        context = _connect(master, gateway, log, settings or {})
-        if "PYSPARK_PYTHON" not in os.environ:
-            context.pythonExec = sys.executable
-        yield context
-
-
-def _connect(master: str, gateway: Any, log: Path, settings: Mapping[str, str]) -> Any:
-    from pyspark import SparkContext
-
-    limit = threading.Timer(_MASTER_S, gateway.proc.kill)
-    if master.startswith("spark://"):  # other managers may rightly keep an application waiting
-        limit.start()
+def _of_the_user(session: Any) -> Iterator[Any]:
+    """A new session of the user's application: its settings and views are not theirs."""
     try:
-        return SparkContext(conf=_configuration(master, settings), gateway=gateway)
+        own = session.newSession()
     except Exception as error:
-        reason = f"no answer from a Spark master in {_MASTER_S:.0f} s" if limit.finished.is_set() else why(error)
-        raise CounterrankError(f"master '{master}': {reason}; more in {log}") from None
+        kind = type(session).__name__
+        raise CounterrankError(
+            f"master: {kind} that gives no new session ({why(error)}); expected a SparkSession, or the master's URL"
+        ) from None
+    try:
+        yield own
     finally:
-        limit.cancel()
-
-
-def _configuration(master: str, settings: Mapping[str, str]) -> Any:
-    from pyspark import SparkConf
-
-    conf = SparkConf(loadDefaults=False).setMaster(master).setAll(list({**_SETTINGS, **settings}.items()))
-    if is_local(master):  # a laptop's own name often leads nowhere
-        conf = conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
-    return conf
+        if context_of(own) is None:  # else this would stop the user's too
+            with contextlib.suppress(Exception):
+                own.stop()
 
 
 @contextmanager
-def _java(master: str, log: Path, settings: Mapping[str, str]) -> Iterator[Any]:
-    """The JVM of the driver; pyspark alone would let it live as long as this process, and talk to the terminal."""
+def _started(master: str, log: Path, settings: Mapping[str, str], hint: str) -> Iterator[Any]:
+    """A session of a driver in this process."""
+    check_master(master)
     try:
-        from pyspark import SparkContext, java_gateway
+        from pyspark import SparkConf, SparkContext
+        from pyspark.sql import SparkSession
     except ImportError:
         raise CounterrankError("Spark is not installed; it comes with: pip install 'counterrank[spark]'") from None
-    if SparkContext._gateway is not None:
-        raise CounterrankError("Spark is in use in this process; expected one that has made no SparkContext of its own")
-    launch: Any = java_gateway.launch_gateway
     before = log.stat().st_size if log.exists() else 0
-    try:
-        with log.open("ab") as out:
-            gateway = launch(_configuration(master, settings), popen_kwargs={"stdout": out, "stderr": out})
-    except Exception as error:
-        said = _last_words(log.read_bytes()[before:].decode(errors="replace")) or f"{why(error)} Is there Java 17?"
-        raise CounterrankError(f"master '{master}': Spark did not start: {said}; more in {log}") from None
-    try:
-        yield gateway
-    finally:
-        _end(gateway)
+    with _usual_interrupt():
+        try:
+            with _workers_python(), stderr_silenced(log):
+                conf = SparkConf().setMaster(master).setAll(list({**_SETTINGS, **settings}.items()))
+                if is_local(master):  # a laptop's own name often leads nowhere
+                    conf = conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
+                context = SparkContext(conf=conf)  # refused where there is one, which a builder would take for this
+                session = SparkSession.builder.getOrCreate()
+        except Exception as error:
+            said = _last_words(log.read_bytes()[before:].decode(errors="replace")) if log.exists() else None
+            raise CounterrankError(f"master '{master}': {_why_not_started(error, said)}{hint}") from None
+        try:
+            yield session
+        finally:
+            for stop in (session.stop, context.stop):  # where Java has died, the first stops halfway
+                with contextlib.suppress(Exception), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    stop()
+
+
+def _why_not_started(error: Exception, said: str | None) -> str:
+    if "multiple SparkContexts" in str(error):
+        return "Spark is in use in this process; expected its SparkSession as master, or a process without one"
+    if isinstance(error, OSError) or type(error).__name__ == "Py4JNetworkError":
+        return "the Java process of an earlier session has died; expected a new Python process"
+    return f"Spark did not start: {said or why(error)}"
 
 
 def _last_words(output: str) -> str | None:
@@ -144,165 +156,13 @@ def _last_words(output: str) -> str | None:
     return found[1] if found else None
 
 
-def _end(gateway: Any) -> None:
-    """Leave nothing behind, in whatever state it is, so that the next one can begin."""
-    from pyspark import SparkContext
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for _ in range(2):  # where the JVM has died, the first call stops halfway
-            if (context := SparkContext._active_spark_context) is not None:
-                with contextlib.suppress(Exception):
-                    context.stop()
-    SparkContext._gateway = SparkContext._jvm = None
-    with contextlib.suppress(Exception):
-        gateway.shutdown()
-    gateway.proc.stdin.close()  # at which the JVM ends
-    try:
-        gateway.proc.wait(_STOP_S)
-    except Exception:
-        gateway.proc.kill()
-        gateway.proc.wait()
-
-
-@contextmanager
-def _usual_interrupt() -> Iterator[None]:
-    """Put back what Ctrl-C does, which a SparkContext changes for good."""
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, before)
-
-
-def is_local(master: str) -> bool:
-    """Whether the executor is a part of this machine's JVM.
-
-    >>> is_local("local[*]"), is_local("local-cluster[2,1,1024]")
-    (True, False)
-    """
-    return master == "local" or master.startswith("local[")
-
-
-def is_alive(context: Any) -> bool:
-    """Whether the context can still run jobs.
-
-    >>> is_alive(None)
-    False
-    """
-    try:
-        return not context._jsc.sc().isStopped()
-    except Exception:
-        return False
-
-
-def executors(context: Any) -> int:
-    """How many executors the cluster gives us at the moment.
-
-    >>> executors(context)  # doctest: +SKIP
-    2
-    """
-    count: int = context._jsc.sc().getExecutorMemoryStatus().size()
-    return count if is_local(context.master) else count - 1  # the driver is counted too
-
-
-def why(error: Any) -> str:
-    """The first line of what Java or Python says of an error.
-
-    >>> why(ValueError("no such thing\\nat line 1"))
-    'no such thing'
-    """
-    try:
-        message = error.java_exception.getMessage()
-    except Exception:
-        message = str(error)
-    lines = (message or type(error).__name__).strip().splitlines()
-    return str(lines[0]).strip() if lines else type(error).__name__
-
-
-def wait_for_cores(context: Any, limit: float, settled: float) -> int:
-    """How many cores there are, once executors came and no more of them have for a while.
-
-    >>> wait_for_cores(context, limit=60.0, settled=2.0)  # doctest: +SKIP
-    8
-    """
-    begin = changed = time.monotonic()
-    seen = (0, 0)
-    while True:
-        now, time_now = (executors(context), context.defaultParallelism), time.monotonic()
-        if now != seen:
-            seen, changed = now, time_now
-        if seen[0] > 0 and (is_local(context.master) or time_now - changed >= settled):
-            return seen[1]
-        if seen[0] == 0 and time_now - begin > limit:
-            raise CounterrankError(
-                f"master '{context.master}': no worker took us in {limit:.0f} s; are there workers, with free cores "
-                "and spark.executor.memory (1g unless set) to spare?"
-            )
-        time.sleep(0.1)
-
-
-@contextmanager
-def spark_session(master: str, folder: Path) -> Iterator[Any]:
-    """A session of its own that ends with the block.
-
-    Beyond what is set here Spark is configured where it looks for it: `conf/spark-defaults.conf`, and
-    PYSPARK_SUBMIT_ARGS (`--driver-memory 4g pyspark-shell` for more memory than 1 GB with local[*]).
-
-    Arguments:
-        master: "local[*]", "spark://HOST:PORT" or "sc://HOST:PORT".
-        folder: for what the Java process has to say; nobody reads it if all goes well.
-
-    >>> import tempfile
-    >>> with spark_session("sc://nowhere:port", Path(tempfile.gettempdir())):
-    ...     pass
-    Traceback (most recent call last):
-    counterrank.common.errors.CounterrankError: master 'sc://nowhere:port': is no address; expected sc://HOST:PORT
-    """
-    _hush()
-    opened = _connected(master) if master.startswith("sc://") else _started(master, folder / "spark.log")
-    with opened as session:
-        yield session
-
-
-def _hush() -> None:
-    """Have pyspark not write each error to stderr, with the whole stack of Java, before it raises it."""
-    with contextlib.suppress(ImportError):
-        from pyspark.logger import PySparkLogger
-
-        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-            PySparkLogger.getLogger(name).disabled = True
-
-
-@contextmanager
-def _started(master: str, log: Path) -> Iterator[Any]:
-    """A session in a Java process of this one; the log goes with the folder, so nobody is sent there."""
-    with contextlib.ExitStack() as stack:
-        try:
-            settings = {**_LOG_SETTINGS, "spark.sql.warehouse.dir": (log.parent / "warehouse").as_uri()}
-            context = stack.enter_context(spark_context(master, log, settings))
-            wait_for_cores(context, _WORKERS_S, 0.0)
-        except CounterrankError as error:
-            raise CounterrankError(str(error).replace(f"; more in {log}", "")) from None
-        from pyspark.sql import SparkSession
-
-        session = SparkSession(context)
-        try:
-            yield session
-        finally:
-            with contextlib.suppress(Exception):  # the process may be gone
-                session.stop()
-            SparkSession._instantiatedSession = None
-
-
 @contextmanager
 def _connected(master: str) -> Iterator[Any]:
     """A session at a server that runs for itself."""
     address = master.removeprefix("sc://").partition("/")[0]
     if ":" not in address.rpartition("]")[2]:
         address += ":" + _CONNECT_PORT
-    if problem := knock(master, address):
+    if problem := connection_problem(master, address):
         raise CounterrankError(f"master '{master}': {problem}; is a Spark Connect server running there?")
     try:
         from pyspark.sql.connect.client.retries import DefaultPolicy
@@ -323,3 +183,163 @@ def _connected(master: str) -> Iterator[Any]:
         with contextlib.suppress(Exception), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             session.stop()
+
+
+def check_master(master: str) -> None:
+    """Whether something answers at the master's address, as far as its URL has one.
+
+    >>> check_master("local[2]")
+    >>> check_master("spark://host")
+    Traceback (most recent call last):
+    counterrank.common.errors.CounterrankError: master 'spark://host': is no address; expected spark://HOST:PORT
+    """
+    if master.startswith("spark://"):
+        problems = [connection_problem(master, one) for one in master.removeprefix("spark://").split(",")]
+        if all(problems):
+            raise CounterrankError(f"master '{master}': {problems[0]}; is the master running, and is this its URL?")
+
+
+def connection_problem(master: str, address: str) -> str | None:
+    """Why nothing answers at HOST:PORT; None if something does.
+
+    >>> with socket.create_server(("127.0.0.1", 0)) as server:
+    ...     print(connection_problem("spark://127.0.0.1", f"127.0.0.1:{server.getsockname()[1]}"))
+    None
+    """
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdecimal() and int(port) < 1 << 16):
+        raise CounterrankError(f"master '{master}': is no address; expected {master.partition(':')[0]}://HOST:PORT")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
+    except OSError as error:
+        return f"no connection ({error.strerror or error})"
+    return None
+
+
+def _hush() -> None:
+    """Have pyspark not write each error to stderr, with the whole stack of Java, before it raises it."""
+    with contextlib.suppress(ImportError):
+        from pyspark.logger import PySparkLogger
+
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            PySparkLogger.getLogger(name).disabled = True
+
+
+@contextmanager
+def _usual_interrupt() -> Iterator[None]:
+    """Put back what Ctrl-C does, which a SparkContext changes for good."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _workers_python() -> Iterator[None]:
+    """Have a SparkContext that is made meanwhile run this Python on its workers, unless the user named another."""
+    if "PYSPARK_PYTHON" in os.environ:
+        yield
+        return
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    try:
+        yield
+    finally:
+        del os.environ["PYSPARK_PYTHON"]
+
+
+def is_local(master: str) -> bool:
+    """Whether the executor is a part of this machine's JVM.
+
+    >>> is_local("local[*]"), is_local("local-cluster[2,1,1024]")
+    (True, False)
+    """
+    return master == "local" or master.startswith("local[")
+
+
+def is_alive(context: Any) -> bool:
+    """Whether the context can still run jobs.
+
+    >>> is_alive(None)
+    False
+    """
+    try:
+        return bool(context.defaultParallelism)  # refused by a context that was stopped, or whose Java is gone
+    except Exception:
+        return False
+
+
+def why(error: Any) -> str:
+    """The first line of what Java or Python says of an error.
+
+    >>> why(ValueError("no such thing\\nat line 1"))
+    'no such thing'
+    """
+    try:
+        message = error.java_exception.getMessage()
+    except Exception:
+        message = str(error)
+    lines = (message or type(error).__name__).strip().splitlines()
+    return str(lines[0]).strip() if lines else type(error).__name__
+
+
+def wait_for_cores(session: Any, limit: float, settled: float) -> int:
+    """How many cores there are, once a worker has run something and no more cores have come for a while.
+
+    >>> wait_for_cores(session, limit=60.0, settled=2.0)  # doctest: +SKIP
+    8
+    """
+    context = session.sparkContext
+    if is_local(context.master):
+        return int(context.defaultParallelism)
+    with cancelled_without_workers(context, limit) as was_cancelled:
+        try:
+            session.range(1).count()
+        except Exception as error:
+            if not was_cancelled():
+                raise CounterrankError(f"master '{context.master}': {why(error)}") from None
+            raise CounterrankError(
+                f"master '{context.master}': no worker took us in {limit:.0f} s; are there workers, with free cores "
+                "and spark.executor.memory (1g unless set) to spare?"
+            ) from None
+    cores, since = context.defaultParallelism, time.monotonic()
+    while time.monotonic() - since < settled:
+        time.sleep(0.1)
+        if (now := context.defaultParallelism) != cores:
+            cores, since = now, time.monotonic()
+    return int(cores)
+
+
+@contextmanager
+def cancelled_without_workers(context: Any, limit: float, pause: float = 1.0) -> Iterator[Callable[[], bool]]:
+    """While this lasts, jobs are cancelled when for so many seconds no worker has been at any of them.
+
+    Spark would wait for ever without a word. Gives a function that says whether this has happened.
+
+    >>> with cancelled_without_workers(context, 120.0) as was_cancelled:  # doctest: +SKIP
+    ...     context.parallelize(range(10)).sum()
+    45
+    """
+    over, cancelled = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        idle = 0.0
+        with contextlib.suppress(Exception):  # a context that is gone, which jobs notice themselves
+            while not over.wait(min(pause, limit)):
+                idle = idle + min(pause, limit) if _waits_for_workers(context.statusTracker()) else 0.0
+                if idle >= limit:
+                    cancelled.set()
+                    context.cancelAllJobs()
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield cancelled.is_set
+    finally:
+        over.set()
+
+
+def _waits_for_workers(tracker: Any) -> bool:
+    """Whether there is work and no task of it is under way."""
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    return bool(stages) and not any(stage is not None and stage.numActiveTasks for stage in stages)
