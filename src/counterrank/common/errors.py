@@ -5,7 +5,6 @@ All of them are `ValueError`, so a caller needs to know none of these names; the
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from importlib.util import find_spec
 
 
@@ -84,4 +83,6 @@ def installed_version() -> str:
     >>> installed_version().count(".") >= 1
     True
     """
+    from importlib.metadata import version  # not quick to load, and seldom needed
+
     return version("counterrank")
