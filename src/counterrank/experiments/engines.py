@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from counterrank.common.errors import CounterrankError
+from counterrank.common.progress import status
 from counterrank.experiments.cells import Cell, Row
 
 
@@ -222,28 +223,9 @@ class Tally:
         return [f"{self.done} of {self.total} cells done, {len(running)} running{failed}{ahead}", *running[:16]]
 
 
-@contextmanager
-def shown(tally: Tally) -> Iterator[None]:
-    """The tally on stderr, four times a second, if a person is watching."""
-    if not sys.stderr.isatty() or not tally.total:
-        yield
-        return
-    from rich.console import Console, Group
-    from rich.live import Live
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-    from rich.text import Text
-
-    def render() -> Group:
-        bar = Table.grid()  # a bar of its own has no end of line
-        bar.add_row(ProgressBar(total=tally.total, completed=tally.done + tally.failed, width=60))
-        first, *running = tally.lines()
-        return Group(
-            Text(first), bar, *(Text(line, style="dim", overflow="ellipsis", no_wrap=True) for line in running)
-        )
-
-    with Live(get_renderable=render, console=Console(stderr=True), refresh_per_second=4, transient=True):
-        yield
+def shown(tally: Tally) -> AbstractContextManager[None]:
+    """The tally on stderr, if a person is watching."""
+    return status(tally.lines, lambda: tally.done + tally.failed, tally.total)
 
 
 def _kind(cell: Cell) -> tuple[Any, ...]:

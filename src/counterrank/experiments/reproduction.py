@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.common.errors import CounterrankError, DataError
+from counterrank.common.errors import CounterrankError, DataError, installed_version
 from counterrank.common.files import PathLike, atomic_file, scratch_folder
 from counterrank.common.parallel import thread_count
-from counterrank.common.version import installed_version
 from counterrank.data import Fold, RankingData
 from counterrank.data.labels import relevant_documents
 from counterrank.data.sources import PARTS, open_data

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.errors import CounterrankError, DataError
-from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
+from counterrank.common.files import InUseError, PathLike, atomic_folder, existing, lock, read_stamp
 from counterrank.data import Fold, RankingData
 from counterrank.data.identity import identity
 from counterrank.experiments.cells import Cell, GridPoint, Row, all_cells, grid
@@ -25,7 +25,7 @@ from counterrank.experiments.summary import FoldDescription, Part, Point, Series
 
 MARKER = "run.json"
 FORMAT, VERSION = "counterrank-run", 1
-RESULTS = "results.jsonl"
+RESULTS, _LOCK = "results.jsonl", ".lock"
 
 _SHARED_MARKER, _SHARED_FORMAT, _SHARED_VERSION = "fold.json", "counterrank-shared-fold", 1
 _PARTS = ("train", "validation", "test")
@@ -133,11 +133,13 @@ class ResultWriter:
     def __enter__(self) -> ResultWriter:
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / RESULTS
+        self._open = ExitStack()
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        self._open.callback(os.close, self._handle)
         try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._handle)
+            self._open.enter_context(lock(self._folder / _LOCK, wait=False))
+        except InUseError:
+            self._open.close()
             raise CounterrankError(f"{self._folder}: another process is writing results there; wait for it") from None
         whole = path.read_bytes().rfind(b"\n") + 1
         os.ftruncate(self._handle, whole)  # what a kill cut short
@@ -153,7 +155,7 @@ class ResultWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self._handle)
+        self._open.close()
 
 
 def share_fold(fold: Fold, folder: PathLike) -> None:

@@ -11,16 +11,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from counterrank.common.errors import CounterrankError
-from counterrank.common.spark_context import (
-    executors,
+from counterrank.common.errors import CounterrankError, installed_version
+from counterrank.common.spark import (
+    cancelled_without_workers,
+    context_of,
     is_alive,
     is_local,
-    spark_context,
+    spark_session,
     wait_for_cores,
     why,
 )
-from counterrank.common.version import installed_version
 from counterrank.experiments.cells import Cell, Row
 from counterrank.experiments.engines import CellFailure, Slot
 from counterrank.experiments.run_folder import shared_fold
@@ -29,10 +29,11 @@ from counterrank.experiments.worker import answer
 
 _TRIES = 2  # of a job; each of them tries its task twice
 _WORKERS_S, _SETTLED_S = 120.0, 3.0
+_NO_CONNECT = "Spark Connect cannot run cells; expected spark://HOST:PORT of the cluster, or local[*]"
 
 
 @contextmanager
-def spark_engine(folders: Sequence[Path], log: Path, *, master: str, slots: int | None = None) -> Iterator[list[Slot]]:
+def spark_engine(folders: Sequence[Path], log: Path, *, master: Any, slots: int | None = None) -> Iterator[list[Slot]]:
     """So many cells at once on a Spark cluster, one job with one task for each.
 
     The data is sent to the workers, which need no file system in common with this machine, but the same version of
@@ -43,7 +44,8 @@ def spark_engine(folders: Sequence[Path], log: Path, *, master: str, slots: int 
     Arguments:
         folders: the shared data of each fold.
         log: a file that gets what Spark has to complain about.
-        master: the cluster, such as spark://HOST:PORT, or local[*] for this machine.
+        master: the cluster, such as spark://HOST:PORT, or local[*] for this machine; or a SparkSession, which stays
+            open.
         slots: how many cells at once; as many as the cluster gives us cores if None.
 
     >>> with spark_engine([], Path("workers.log"), master="sc://cluster"):  # doctest: +ELLIPSIS
@@ -51,13 +53,19 @@ def spark_engine(folders: Sequence[Path], log: Path, *, master: str, slots: int 
     Traceback (most recent call last):
     counterrank.common.errors.CounterrankError: master 'sc://cluster': Spark Connect cannot run cells; expected ...
     """
-    with spark_context(master, log) as context, tempfile.TemporaryDirectory() as links:
-        cores = wait_for_cores(context, _WORKERS_S, _SETTLED_S if slots is None else 0.0)
-        cluster = _Cluster(context, _send(context, folders, Path(links)), log)
-        try:
-            yield [cluster for _ in range(slots or cores)]
-        finally:
-            cluster.ended.set()
+    if isinstance(master, str) and master.startswith("sc://"):
+        raise CounterrankError(f"master '{master}': {_NO_CONNECT}")
+    with spark_session(master, log, hint=f"; more in {log}") as session, tempfile.TemporaryDirectory() as links:
+        context = context_of(session)
+        if context is None:
+            raise CounterrankError(f"master: {_NO_CONNECT}")
+        cores = wait_for_cores(session, _WORKERS_S, _SETTLED_S if slots is None else 0.0)
+        with cancelled_without_workers(context, _WORKERS_S) as was_cancelled:
+            cluster = _Cluster(context, _send(context, folders, Path(links)), log, was_cancelled)
+            try:
+                yield [cluster for _ in range(slots or cores)]
+            finally:
+                cluster.ended.set()
 
 
 def _send(context: Any, folders: Sequence[Path], links: Path) -> list[str]:
@@ -78,11 +86,10 @@ def _send(context: Any, folders: Sequence[Path], links: Path) -> list[str]:
 class _Cluster:
     """Runs any number of cells at once, each call in a thread of its own."""
 
-    def __init__(self, context: Any, folds: Sequence[str], log: Path) -> None:
+    def __init__(self, context: Any, folds: Sequence[str], log: Path, was_cancelled: Callable[[], bool]) -> None:
         self.ended = threading.Event()
         self._context, self._task, self._log = context, _task(folds), log
-        self._lost: str | None = None
-        threading.Thread(target=self._watch, daemon=True).start()
+        self._was_cancelled = was_cancelled
 
     def run(self, cell: Cell) -> Row:
         """Hand the cell over and wait for the answer; Spark tries again elsewhere if a worker dies, and so do we."""
@@ -106,20 +113,13 @@ class _Cluster:
 
     def _check(self, reason: str) -> None:
         """Raise what ends the whole run, if that is why a job failed."""
-        if self._lost is None and not is_alive(self._context):
-            self._lost = f"Spark has stopped: {reason}; more in {self._log}"
-        if self._lost is not None and not self.ended.is_set():
-            raise CounterrankError(f"{self._lost}. Finished cells are kept, the same command goes on from there")
-
-    def _watch(self) -> None:
-        """End the run when no worker is left: Spark would wait for ever without a word."""
-        missing, pause = 0.0, 1.0
-        with suppress(Exception):  # a context that is gone, which jobs notice themselves
-            while not self.ended.wait(pause):
-                missing = missing + pause if executors(self._context) == 0 else 0.0
-                if missing >= _WORKERS_S:
-                    self._lost = f"master '{self._context.master}': no worker has been left for {missing:.0f} s"
-                    self._context.cancelAllJobs()
+        lost = ""
+        if self._was_cancelled():
+            lost = f"master '{self._context.master}': no worker has been left for {_WORKERS_S:.0f} s"
+        elif not is_alive(self._context):
+            lost = f"Spark has stopped: {reason}; more in {self._log}"
+        if lost and not self.ended.is_set():
+            raise CounterrankError(f"{lost}. Finished cells are kept, the same command goes on from there")
 
 
 def _task(folds: Sequence[str]) -> Callable[[dict[str, Any]], str]:
@@ -133,7 +133,7 @@ def _task(folds: Sequence[str]) -> Callable[[dict[str, Any]], str]:
 
         where = f"worker {platform.node()}, {sys.executable}"
         try:
-            from counterrank.common.version import installed_version
+            from counterrank.common.errors import installed_version
 
             if (here := installed_version()) != driver:
                 return json.dumps({"unfit": f"{where}: has counterrank {here}; expected {driver}"})

@@ -16,7 +16,7 @@ from counterrank.clicks.examination import inverse_rank
 from counterrank.clicks.policies import ReplaceLast
 from counterrank.clicks.simulation import simulate
 from counterrank.clicks.simulation_kernels import simulate_queries
-from counterrank.common.warm import is_missing, leave_with_parent, run_apart
+from counterrank.common.jit import exit_with_parent, needs_compiling, run_processes
 from counterrank.data import RankingData, make_fold
 from counterrank.data.synthetic_mslr import fill_mslr
 from counterrank.data.synthetic_yahoo import fill_yahoo
@@ -43,12 +43,12 @@ def warm_up(shape: str, on_start: Callable[[int], None], on_done: Callable[[], N
         "showing": simulate_queries,
         "judging": label_queries,
     }
-    missing = [job for job, compiled in wanted.items() if is_missing(compiled)]
+    missing = [job for job, compiled in wanted.items() if needs_compiling(compiled)]
     if missing:
         on_start(len(missing))
         # learning takes as long as all the others
         groups = [[job for job in missing if (job == "learning") == first] for first in (True, False)]
-        run_apart("counterrank.experiments.warm_up", [group for group in groups if group], lambda line: on_done())
+        run_processes("counterrank.experiments.warm_up", [group for group in groups if group], lambda line: on_done())
 
 
 def _small() -> RankingData:
@@ -82,7 +82,7 @@ JOBS: dict[str, Callable[[], object]] = {
 }
 
 if __name__ == "__main__":
-    leave_with_parent()
+    exit_with_parent()
     for name in sys.argv[1:]:
         JOBS[name]()
         print(name, flush=True)

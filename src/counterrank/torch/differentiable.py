@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from numpy.typing import ArrayLike
 
 from counterrank.common.checks import FloatArray, check_cutoff
-from counterrank.common.errors import CounterrankError
-from counterrank.common.extras import require
+from counterrank.common.errors import CounterrankError, require
 from counterrank.common.parallel import thread_count
 from counterrank.common.ranking import longest_query
 from counterrank.losses import NamedLoss, named_loss
