@@ -73,9 +73,7 @@ def run_epochs(problem, step, batch, epochs=3, threads=2):
 def test_epochs_against_the_twin(loss, batch, normalize, negative):
     sets = random_sets(DATA, negative)
     problem = make_problem(DATA, views_of(sets), loss, cutoff(loss), normalize)
-    step = 0.3 * natural_learning_rate(
-        problem
-    )  # small: the twin scales in float32 and must stay on the same side of ties
+    step = 0.3 * natural_learning_rate(problem)  # small: the reference scales in float32, and must break ties alike
     fast, met = run_epochs(problem, step, batch)
     slow, expected = descend_sets(DATA, sets, loss, cutoff(loss), normalize, step, batch, SCHEDULE.order, 3)
     np.testing.assert_allclose(fast, slow, rtol=2e-4, atol=2e-5 * np.abs(slow).max())
