@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from counterrank.cli.options import Json, Seed, Threads, option
-from counterrank.cli.output import Stages, print_json, print_table, say
+from counterrank.cli.output import print_json, print_table, say
 from counterrank.cli.writing import check_page
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError
+from counterrank.common.progress import Stages
 
 if TYPE_CHECKING:
     from counterrank.experiments.demo import DemoResult
@@ -82,7 +83,7 @@ def _check_page(out: Path) -> None:
 
 
 def _compile(shape: str, stages: Stages) -> None:
-    from counterrank.experiments.warm import warm_up
+    from counterrank.experiments.warm_up import warm_up
 
     jobs = done = 0
 
