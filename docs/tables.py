@@ -65,26 +65,11 @@ def policies() -> str:
     return table(("policy", "parameters", "the displayed page"), rows)
 
 
-def targets() -> str:
-    """What `export` writes."""
-    rows = [
-        (
-            f"`{each.name}`: {each.description}",
-            *("yes" if model in each.models else "no" for model in ("linear", "lambdamart", "mlp")),
-            each.features,
-            ", ".join(f"`{kind}`" for kind in each.normalize),
-        )
-        for each in registry("targets").values()
-    ]
-    return table(("target", "linear", "lambdamart", "mlp", "features", "scaling it can hold"), rows)
-
-
 TABLES: dict[str, Callable[[], str]] = {
     "estimators": estimators,
     "formulas": formulas,
     "losses": loss_functions,
     "policies": policies,
-    "targets": targets,
 }
 
 

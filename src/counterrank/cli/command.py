@@ -35,12 +35,12 @@ class Command(TyperCommand):
         return super().parse_args(ctx, with_new_spellings(self.name or "", args))
 
     def invoke(self, ctx: Any) -> Any:
-        """Run; errors of the library are told in flags."""
+        """Run; errors of the library name flags instead of arguments."""
         with _running(ctx):
             try:
                 return super().invoke(ctx)
             except CounterrankError as error:
-                error.args = (told_in_flags(str(error)), *error.args[1:])
+                error.args = (name_flags(str(error)), *error.args[1:])
                 raise
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -65,7 +65,7 @@ def _running(ctx: Any) -> Iterator[None]:
         _RUNNING.reset(token)
 
 
-def told_in_flags(message: str) -> str:
+def name_flags(message: str) -> str:
     """A message of the library in the flags of the command that runs; as it is where none does."""
     ctx = _RUNNING.get()
     if ctx is None:
@@ -102,9 +102,9 @@ def _paragraphs(command: Any, ctx: Any) -> list[RenderableType]:
     from rich.padding import Padding
     from rich.text import Text
 
-    said = filled(command.help or "").split("\n\n")
+    paragraphs = filled(command.help or "").split("\n\n")
     usage = Text(f"Usage: {ctx.command_path} [OPTIONS] {_usage(command, ctx)}".rstrip(), style="bold")
-    return [Padding(usage, (1, 1)), *(Padding(Text(" ".join(each.split())), (0, 1, 1, 1)) for each in said)]
+    return [Padding(usage, (1, 1)), *(Padding(Text(" ".join(each.split())), (0, 1, 1, 1)) for each in paragraphs)]
 
 
 def _usage(command: Any, ctx: Any) -> str:

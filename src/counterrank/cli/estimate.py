@@ -114,19 +114,19 @@ def estimate(
         "in_sample": in_sample,
         **by_method(method, source, counts),
     }
-    judged = load_scored(ranker, chosen, threads)
+    candidate = load_scored(ranker, chosen, threads)
     with show_warnings():
         if against is None:
-            found = evaluation.estimate(judged, chosen, counts, rho, **settings)
+            found = evaluation.estimate(candidate, chosen, counts, rho, **settings)
         else:
             other = load_scored(against, chosen, threads)
-            found = evaluation.compare(judged, other, chosen, counts, rho, **settings)
+            found = evaluation.compare(candidate, other, chosen, counts, rho, **settings)
     first = next(iter(found.values()))
     verdict = None if against is None else evaluation.verdict(first, limit, names=(str(ranker), str(against)))
     if json:
-        told = None if verdict is None else {**asdict(verdict), "exit_code": verdict.exit_code}
+        decision = None if verdict is None else {**asdict(verdict), "exit_code": verdict.exit_code}
         about = {"model": str(ranker), "against": against and str(against), "in_sample": first.in_sample}
-        print_json({**about, "estimates": plain(found), "verdict": told})
+        print_json({**about, "estimates": plain(found), "verdict": decision})
     else:
         _print(found, f"{ranker} on {data}" if against is None else f"{ranker} minus {against} on {data}")
         if verdict is not None:

@@ -28,11 +28,11 @@ def evaluate(
 
     Example: counterrank evaluate ranker synthetic:mslr --metrics dcg@5,ndcg@10,arp
     """
-    from counterrank import evaluation as judge
+    from counterrank import evaluation
     from counterrank.cli.evidence import load_model_and_data
 
     loaded, chosen = load_model_and_data(ranker, data, part, threads)
-    values = judge.evaluate(
+    values = evaluation.evaluate(
         loaded.predict(chosen),
         chosen,
         relevance_threshold,

@@ -76,7 +76,7 @@ class ClickSource:
 
     @property
     def needs_pages(self) -> bool:
-        """Whether the policy is to be found from whole pages."""
+        """Whether the policy is fitted to whole pages."""
         return any(text.startswith("fitted-plackett-luce") for text in self.policies)
 
     def load(self, part: str, data: Mapping[str, RankingData], displays: bool = False) -> ClickCounts:
@@ -87,7 +87,7 @@ class ClickSource:
         return found
 
     def _other_parts(self) -> str:
-        """Which parts have clicks, as far as that can be told."""
+        """Which parts have clicks, for a message."""
         folders = [path for path in self.clicks if not (path / WHOLE).is_file()]
         there = [name for name in PARTS if any((folder / name / WHOLE).is_file() for folder in folders)]
         return f"; it has those of {', '.join(there)} (--part {there[0]})" if there else "; --part may choose another"
@@ -180,11 +180,11 @@ class ClickSource:
         from counterrank.clicks.logs.log_files import format_of
 
         named = any(self.file_of(part) is not None for part in PARTS)
-        beside = sorted(Path(str(self.log)).iterdir()) if named else []
-        for each in beside:
+        inside = sorted(Path(str(self.log)).iterdir()) if named else []
+        for each in inside:
             if each.name.partition(".")[0] not in PARTS and format_of(each) and each.name != "simulation.json":
                 raise CounterrankError(
-                    f"{each}: beside files of train, validation or test; expected those alone, or no such names"
+                    f"{each}: next to files of train, validation or test; expected only those, or no such names"
                 )
         return named
 
@@ -206,7 +206,7 @@ class ClickSource:
         return replace(known, **policy_arguments(self, known, part, data))
 
     def curve(self, counts: ClickCounts) -> Examination:
-        """How likely each rank was examined: as said, else as the clicks were made."""
+        """The examination curve: of `--examination`, else that of simulated clicks."""
         if self.examination is not None:
             return _reaching(read_examination(self.examination), counts, self.examination)
         if counts.examination is None:
@@ -315,7 +315,7 @@ class Scored:
 
 
 def load_scored(path: Path, data: RankingData, threads: int | None) -> Scored:
-    """The scores of a ranker or a file, to be judged by clicks."""
+    """The scores of a ranker or a file, to be evaluated from clicks."""
     found = _scored(path, data, threads)
     if not found.provenance_:
         say(f"Note: {path} does not record what it was trained on; make sure that these clicks are held out.")
@@ -395,9 +395,9 @@ def _named(option: str, text: str) -> Iterator[None]:
     try:
         yield
     except CounterrankError as error:
-        said = str(error).removeprefix(f"{option} {text!r}: ").removeprefix(f"{option}: ")
-        shown = "" if said.startswith(text) else f" {text}"  # a file that cannot be read names itself
-        error.args = (f"--{option}{shown}: {said}",)
+        rest = str(error).removeprefix(f"{option} {text!r}: ").removeprefix(f"{option}: ")
+        shown = "" if rest.startswith(text) else f" {text}"  # a file that cannot be read names itself
+        error.args = (f"--{option}{shown}: {rest}",)
         raise
 
 
@@ -433,7 +433,7 @@ def _check_all(source: ClickSource, counts: ClickCounts, policy: Any, scores: An
     """Each policy that was named against its own pages."""
     known = {"": (policy, scores)} if scores is not None else policy
     for name, (one, own) in known.items():
-        if not name or name in counts.policy_names:  # of others it is told where they are used
+        if not name or name in counts.policy_names:
             _check_against_log(counts.only_policies([name]) if name else counts, one, own, name or source.policies[0])
 
 

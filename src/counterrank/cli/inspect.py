@@ -121,7 +121,7 @@ def _inspected(loaded: Inspected, target_size: int) -> Inspection:
 
 
 def _write_curve(counts: ClickCounts, path: Path) -> None:
-    """The estimated curve; where ranks are not connected the estimate refuses, and says why."""
+    """The estimated curve; an error where ranks are not connected."""
     from counterrank.cli.output import show_warnings
     from counterrank.clicks import examination
 
@@ -264,12 +264,12 @@ def _policy(source: ClickSource, counts: ClickCounts, part: str, parts: dict[str
     if not source.loggers:
         raise CounterrankError("--policy: ranks by scores; expected --logger too")
     if len(counts.policy_names) > 1:
-        source.propensities(counts, part, parts)  # says how to name several
+        source.propensities(counts, part, parts)  # the error names them
     return {"policy": source.policies[0], "scores": scores_of(source, single(source.loggers), part, parts)}
 
 
 def _remembered(clicks: Path) -> dict[str, Any]:
-    """What simulate noted beside the clicks, if the data and the logger are still where they were."""
+    """What simulate wrote next to the clicks, if the data and the logger are still where they were."""
     file = clicks / "simulation.json"
     if not file.is_file():
         return {}

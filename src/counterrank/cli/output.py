@@ -77,13 +77,13 @@ def command_line() -> str:
 @contextmanager
 def show_warnings() -> Iterator[None]:
     """Print the library's warnings as lines on stderr, each once, arguments named as flags."""
-    from counterrank.cli.command import told_in_flags
+    from counterrank.cli.command import name_flags
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
     for text in dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught):
-        say(f"Warning: {told_in_flags(text)}")
+        say(f"Warning: {name_flags(text)}")
 
 
 def _cell(value: Any) -> str:

@@ -198,7 +198,7 @@ def _tell(run: Run, json: bool, quick: bool) -> CellCounts:
     print_claims(summary)
     say(f"{cells.done} of {cells.wanted} cells done. The report is at {files[0]}.")
     if quick:
-        say("A quick run shows directions. More runs settle more claims, such as --runs 10; or leave out --quick.")
+        say("A quick run shows directions. More runs settle more claims, such as --runs 10; or run without --quick.")
     return cells
 
 
@@ -218,7 +218,7 @@ def _tell_cells(run: Run, json: bool) -> CellCounts:
 def _settings(
     experiment: str, preset: str | None, is_quick: bool, given: dict[str, Any], production_seed: str | None
 ) -> Settings:
-    """What was said, over presets and defaults; an option of the other experiment is an error."""
+    """Options, over presets and defaults; an option of another experiment is an error."""
     from counterrank.experiments.figure_registry import experiment_names
     from counterrank.experiments.settings import choose_settings
 
@@ -253,7 +253,7 @@ def _words(text: str | None, between: str) -> tuple[str, ...] | None:
 
 
 def _estimators(text: str | None) -> tuple[str, ...] | None:
-    """Estimators are separated by commas, and so is what they are told: `shrinkage:strength=2,folds=5,direct`."""
+    """Estimators are separated by commas, and so are their hyperparameters: `shrinkage:strength=2,folds=5,direct`."""
     found: list[str] = []
     for word in _words(text, ",") or ():
         if found and "=" in word and ":" not in word:

@@ -92,12 +92,12 @@ def select(
     check_out(out, force, (data, rankers, clicks, log, logger, examination), folder_with(MARKER, PARTS))
     source = ClickSource(clicks or [], log, policy or [], examination, logger or [], threads, reading, align=align)
     opened = open_data(data, threads=threads)
-    judged, parts = choose_part(opened, part, data), parts_of(opened, part)
+    held_out, parts = choose_part(opened, part, data), parts_of(opened, part)
     counts = source.load(part, parts)
     evidence = source.about(counts, part, parts)
     rho = announced_propensities(evidence)
     source.say_what_it_read()
-    # those that are trained here are stopped by these clicks, which the note below says
+    # those that are trained here are stopped by these clicks, see the note below
     saved = {str(path): Ranker.load(path) for path in rankers or []}
     candidates: dict[str, Ranker] = dict(saved)
     with show_warnings():
@@ -109,16 +109,16 @@ def select(
                 [text.strip() for text in losses.split(",")],
                 Ranker(k=k, model=model, params=parse_params(param), metric=metric, threads=threads, seed=seed),
                 (parts["train"], source.evidence("train", parts)),
-                (judged, evidence),
+                (held_out, evidence),
             )
-        wide = {name: widened(judged, ranker, data) for name, ranker in candidates.items()}
+        wide = {name: widened(held_out, ranker, data) for name, ranker in candidates.items()}
         scored = [
             Scored(name, ranker.predict(wide[name]), ranker.provenance_ if name in saved else {})
             for name, ranker in candidates.items()
         ]
         found = choose(
             scored,
-            judged,
+            held_out,
             counts,
             rho,
             metric,
@@ -148,7 +148,7 @@ def select(
         )
         return
     print_table(
-        f"{metric} by {counts.n_clicks:,} clicks on {judged.n_queries:,} queries of {data}"
+        f"{metric} by {counts.n_clicks:,} clicks on {held_out.n_queries:,} queries of {data}"
         + (", doubly robust" if method == "dr" else "")
         + (", IN-SAMPLE" if found.in_sample else ""),
         ("ranker", metric, "interval", "chosen in resamples", ""),
@@ -173,7 +173,7 @@ def select(
 
 
 def _train(
-    losses: list[str], untrained: Ranker, train: tuple[RankingData, Evidence], judged: tuple[RankingData, Evidence]
+    losses: list[str], untrained: Ranker, train: tuple[RankingData, Evidence], held_out: tuple[RankingData, Evidence]
 ) -> dict[str, Ranker]:
     """A ranker for each loss, from policy-aware weights; all stop early by the metric to be chosen by."""
     from counterrank import Ranker
@@ -184,6 +184,6 @@ def _train(
     for name, loss in {name: named_loss(name) for name in losses}.items():
         cutoff = untrained.k if loss.takes_k else None
         ranker = Ranker(**untrained.get_params()).set_params(loss=name, k=cutoff)
-        trained[name] = fit_ranker(*train, "policy-aware", ranker, validation=judged).ranker
+        trained[name] = fit_ranker(*train, "policy-aware", ranker, validation=held_out).ranker
         trained[name].provenance_["command"] = command_line()
     return trained
