@@ -10,9 +10,9 @@ import pytest
 
 from counterrank import RankingData, examination, policies, simulation
 from counterrank.clicks import read_log
-from counterrank.clicks.counts import SEEN_ONLY
+from counterrank.clicks.counts import SHOWN_ONLY
 from counterrank.clicks.policies.named import parse_examination
-from counterrank.clicks.position_bias import all_pairs, compared, em, regression_em, seen
+from counterrank.clicks.position_bias import all_pairs, em, interventional_set, rank_table, regression_em
 from counterrank.common.errors import CounterrankError, DataError, ExaminationWarning, MissingFileError
 
 pytestmark = pytest.mark.filterwarnings("ignore::counterrank.common.errors.ExaminationWarning")
@@ -94,7 +94,7 @@ def test_ranks_that_nothing_connects_are_refused(policy, method):
     data, scores = world(20, n_docs=12)
     log = log_of(data, scores, 20_000, policy, examination.inverse_rank(k=4))
     assert examination.connected_ranks(log) == [[1], [2], [3], [4]]
-    with pytest.raises(CounterrankError, match=r"groups \{1\}, \{2\}, \{3\}, \{4\}, so this log cannot.*uniform-ins"):
+    with pytest.raises(CounterrankError, match=r"groups \{1\}, \{2\}, \{3\}, \{4\}, so this log cannot .*uniform-ins"):
         examination.estimate(log, method=method, data=data if method == "regression-em" else None)
 
 
@@ -132,7 +132,7 @@ def test_ranks_below_k_do_not_matter(small):
 
 def test_counts_without_ranking_data_do(small):
     data, log = small
-    alone = replace(log, identity=SEEN_ONLY + "test")
+    alone = replace(log, identity=SHOWN_ONLY + "test")
     assert examination.estimate(alone).values.tolist() == examination.estimate(log).values.tolist()
     with pytest.raises(CounterrankError, match="counted without ranking data"):
         examination.estimate(alone, method="regression-em", data=data)
@@ -170,8 +170,12 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     held = {}
     for seed in range(100):
         drawn = clicked_by(log, theta, gamma, seed)
-        table = compared(drawn, 4)
-        fits = {"all-pairs": all_pairs(table), "em": em(table), "regression-em": regression_em(seen(drawn, 4), data)}
+        table = interventional_set(drawn, 4)
+        fits = {
+            "all-pairs": all_pairs(table),
+            "em": em(table),
+            "regression-em": regression_em(rank_table(drawn, 4), data),
+        }
         for method, fit in fits.items():
             for target in ("queries", "these-queries"):
                 low, high = fit.intervals(target, 0.95)[1:].T

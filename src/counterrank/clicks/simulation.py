@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.clicks.counts import ClickCounts, add_up
+from counterrank.clicks.counts import ClickCounts, merge_counts
 from counterrank.clicks.policies.base import knows_propensity
 from counterrank.clicks.policies.propensity import rank_probabilities
 from counterrank.clicks.users import MOST, ClickModel, Sessions, Users, check_amount, trust_bias
@@ -257,12 +257,12 @@ def _all_of(users: Users, sessions: int, key: np.uint64, displays: bool, advance
         size = min(_BLOCK, sessions - begin)
         parts = _with(parts, users.all_at_once(size, derive_key(key, number), displays))
         advance(size)
-    return add_up(parts)
+    return merge_counts(parts)
 
 
 def _with(parts: list[ClickCounts], part: ClickCounts) -> list[ClickCounts]:
     """One part more; many of them are added up, so that they do not fill the memory."""
-    return [add_up([*parts, part])] if len(parts) >= _PARTS else [*parts, part]
+    return [merge_counts([*parts, part])] if len(parts) >= _PARTS else [*parts, part]
 
 
 def _until(users: Users, clicks: int, key: np.uint64, displays: bool, advance: Any) -> ClickCounts:
@@ -280,7 +280,7 @@ def _until(users: Users, clicks: int, key: np.uint64, displays: bool, advance: A
         size = _safe_block(users, clicks - seen, known, seen, shown)
         block_key = derive_key(key, number)
         if size < _FEW:
-            return add_up(_with(parts, users.one_by_one(clicks - seen, block_key, displays, advance)))
+            return merge_counts(_with(parts, users.one_by_one(clicks - seen, block_key, displays, advance)))
         part = users.all_at_once(size, block_key, displays)
         if part.n_clicks >= clicks - seen:  # once in 1e15 times
             raise CounterrankError("clicks: a block of sessions went beyond them by sheer luck; use another seed")

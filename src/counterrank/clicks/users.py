@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks import simulation_kernels as _simulation
-from counterrank.clicks.counts import ClickCounts, add_up
+from counterrank.clicks.counts import ClickCounts, merge_counts
 from counterrank.clicks.displays import Displays, merge_pages, offsets_of
 from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.policies.base import as_policy, knows_propensity, propensity_of
@@ -251,7 +251,7 @@ class Users:
             enough = int(np.searchsorted(total, clicks - seen)) + 1
             parts.append(self.count(drawn.first(min(enough, size)), displays))
             if enough <= size:
-                return add_up(parts)
+                return merge_counts(parts)
             seen, begin = seen + int(total[-1]), begin + size
             if seen == 0 and begin > _PATIENCE:
                 raise CounterrankError(f"clicks: none in {begin:,} sessions; expected pages that can be clicked")
@@ -284,7 +284,7 @@ class Users:
             self.count(self.answer(queries[begin : begin + _CHUNK], key, begin), displays)
             for begin in range(0, len(queries), _CHUNK)
         ]
-        return add_up(parts)
+        return merge_counts(parts)
 
     def count(self, sessions: Sessions, displays: bool) -> ClickCounts:
         """Add up sessions."""

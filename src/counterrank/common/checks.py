@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,8 @@ from counterrank.common.errors import CounterrankError
 FloatArray = NDArray[np.float64]
 Float32Array = NDArray[np.float32]
 IntArray = NDArray[np.int64]
+
+T = TypeVar("T")
 
 
 def check_offsets(offsets: ArrayLike, n_docs: int | None = None, name: str = "offsets") -> IntArray:
@@ -125,3 +127,46 @@ def is_real(value: Any) -> bool:
     (True, True, False, False)
     """
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def check_number(
+    value: Any, name: str, expected: str, low: float = 0.0, high: float = np.inf, ends: str = "[)"
+) -> float:
+    """A real number between `low` and `high`; `ends` says, as in the notation of intervals, which ends are inside.
+
+    >>> check_number(0.95, "confidence", "a number between 0 and 1", high=1.0, ends="()")
+    0.95
+    >>> check_number(-1, "ridge", "a number of at least 0")
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.CounterrankError: ridge=-1: expected a number of at least 0
+    """
+    inside = is_real(value) and low <= value <= high
+    if not inside or (value == low and ends[0] == "(") or (value == high and ends[1] == ")"):
+        raise CounterrankError(f"{name}={value!r}: expected {expected}")
+    return float(value)
+
+
+def check_whole(value: Any, name: str, expected: str, low: int = 1, high: int | None = None) -> int:
+    """A whole number between `low` and `high`, both inside.
+
+    >>> check_whole(5, "n_queries", "a whole number of at least 1")
+    5
+    """
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < low or (high is not None and value > high):
+        raise CounterrankError(f"{name}={value!r}: expected {expected}")
+    return int(value)
+
+
+def check_type(value: Any, expected: type[T], name: str, hint: str = "") -> T:
+    """A value of the expected type.
+
+    >>> check_type([1], dict, "policies")
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.CounterrankError: policies: list; expected dict
+    """
+    if not isinstance(value, expected):
+        raise CounterrankError(f"{name}: {type(value).__name__}; expected {expected.__name__}{hint}")
+    return value

@@ -12,7 +12,7 @@ from counterrank.common.errors import CounterrankError, DataError
 IDS = ("session_id", "query_id", "doc_id")
 NEEDED = (*IDS, "rank", "clicked")
 OPTIONAL = ("propensity", "display_probability", "logging_score", "policy", "timestamp")
-MOST = 1_000_000  # no page is deeper; beyond it is a fault and not a rank
+
 
 MINUTE = 60  # seconds
 _HUGE = 10**15  # what is beyond is no rank anyway, and here it can still be counted up

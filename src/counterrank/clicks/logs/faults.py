@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from counterrank.clicks.logs.columns import MOST, Columns
+from counterrank.clicks.counts_files import DEEPEST_RANK
+from counterrank.clicks.logs.columns import Columns
 
 # Faults of whole pages and of ids, in the order they are told; those of rows come before them.
 TWO_QUERIES = "are one session under several queries"
@@ -144,7 +145,7 @@ def row_rules(columns: Columns) -> dict[str, str]:
     for name in columns.needed:
         rules[f"have no {name}"] = f"{columns.source[name]} is null"
     rules["have a rank below 1 or not whole"] = _not(columns, "rank", ">= 1")
-    rules[f"have a rank beyond {MOST:,}"] = f"coalesce(({columns.read('rank')}) > {MOST}, false)"
+    rules[f"have a rank beyond {DEEPEST_RANK:,}"] = f"coalesce(({columns.read('rank')}) > {DEEPEST_RANK}, false)"
     rules["have a clicked that is not 0 or 1"] = _not(columns, "clicked", "is not null")
     if columns.has("propensity"):
         rules["have a propensity outside 0 to 1"] = _not(columns, "propensity", "between 0 and 1")

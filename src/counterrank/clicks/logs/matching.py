@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.clicks.counts import SEEN_ONLY, ClickCounts
+from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
 from counterrank.clicks.displays import Displays
 from counterrank.clicks.logs.columns import TEXT, WHOLE, Columns
 from counterrank.clicks.logs.engine import Engine
@@ -121,7 +121,7 @@ def seen_only(local: Any, columns: Columns) -> ClickCounts:
         f"select query, {_policy(columns, 'pages')} as policy, cast(sum(pages) as bigint) as pages from pages "
         "join (select distinct query_id, query from seen) as asked using (query_id) group by all"
     ).fetchnumpy()
-    counts = _counts(SEEN_ONLY + digest, offsets, found, sessions, columns)
+    counts = _counts(SHOWN_ONLY + digest, offsets, found, sessions, columns)
     queries = _ids(pairs["query_id"])[offsets[:-1]]
     return replace(counts, query_ids=queries, doc_ids=_ids(pairs["doc_id"]))
 

@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 
 from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.counts_files import DEEPEST_RANK
 from counterrank.clicks.displays import Displays, merge_pages, offsets_of
 from counterrank.clicks.logs import faults as kinds
-from counterrank.clicks.logs.columns import MINUTE, MOST, TEXT, Columns
+from counterrank.clicks.logs.columns import MINUTE, TEXT, Columns
 from counterrank.clicks.logs.engine import Engine, doubt_statistics
 from counterrank.clicks.logs.faults import PAGE_RULES, Fault, first_fault, row_rules
 from counterrank.clicks.logs.matching import Candidates
@@ -158,7 +159,7 @@ def exact(columns: Columns) -> str:
 
 def is_sound(columns: Columns) -> str:
     """Whether all rows of a cell say something that makes sense."""
-    rules = ["query_id is not null", "doc_id is not null", f"rank between 1 and {MOST}", "told = impressions"]
+    rules = ["query_id is not null", "doc_id is not null", f"rank between 1 and {DEEPEST_RANK}", "told = impressions"]
     if columns.has("policy"):
         rules.append("policy is not null")
     if columns.has("propensity"):
