@@ -5,7 +5,7 @@ import pytest
 
 from counterrank import examination
 from counterrank.clicks.examination import Examination, check_examination, from_description, inverse_rank
-from counterrank.clicks.policies.named import parse_examination
+from counterrank.clicks.policies.parsing import parse_examination
 from counterrank.common.errors import CounterrankError
 
 

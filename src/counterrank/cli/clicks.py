@@ -204,7 +204,7 @@ class ClickSource:
 
     def curve(self, counts: ClickCounts) -> Examination:
         """How likely each rank was examined: as said, else as the clicks were made."""
-        from counterrank.clicks.policies.named import parse_examination
+        from counterrank.clicks.policies.parsing import parse_examination
 
         if self.examination is not None:
             return _reaching(parse_examination(self.examination), counts, self.examination)

@@ -26,7 +26,7 @@ def policy_propensities(
 ) -> FloatArray | Propensities:
     """P(examined | query, policy) of each document of one part of the data."""
     from counterrank.clicks.policies import several_policies
-    from counterrank.clicks.policies.several import check_all_candidates, refuse_contradictions
+    from counterrank.clicks.policies.intervention_aware import check_all_candidates, refuse_contradictions
 
     kind = source.policies[0].partition(":")[0].strip() if len(source.policies) == 1 else ""
     if kind in (ESTIMATED, FITTED):
@@ -63,7 +63,7 @@ def _check_all(source: ClickSource, counts: ClickCounts, policy: Any, scores: An
 
 def _check_against_log(counts: ClickCounts, policy: Any, scores: Any, name: str) -> None:
     """An error where the log shows what a policy cannot show, a warning where it does so more or less often."""
-    from counterrank.clicks.policies.base import knows_propensity
+    from counterrank.clicks.policies.components import knows_propensity
     from counterrank.evaluation.inspection.click_tables import Seen
     from counterrank.evaluation.inspection.coverage import policy_check
     from counterrank.evaluation.inspection.findings import QuerySample
@@ -88,7 +88,7 @@ def affine_weigher(
     source: ClickSource, counts: ClickCounts, part: str, data: Mapping[str, RankingData]
 ) -> Callable[..., Any]:
     """From `clip=` to weights for clicks that follow alpha and beta; without a policy, by what the log shows."""
-    from counterrank.clicks.policies.several import check_all_candidates
+    from counterrank.clicks.policies.intervention_aware import check_all_candidates
     from counterrank.estimators import affine
 
     alpha, beta = trust_curves(source)
@@ -113,7 +113,7 @@ def trust_curves(source: ClickSource) -> tuple[list[float], list[float]]:
 
 def _known(source: ClickSource, part: str, data: Mapping[str, RankingData]) -> tuple[Any, Any]:
     """A policy and its scores; or several with theirs by name, and None."""
-    from counterrank.clicks.policies.named import parse_policy
+    from counterrank.clicks.policies.parsing import parse_policy
 
     named = named_policies(source.policies)
     if named is None:

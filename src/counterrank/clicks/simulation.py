@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, merge_counts
-from counterrank.clicks.policies.base import knows_propensity
+from counterrank.clicks.policies.components import knows_propensity
 from counterrank.clicks.policies.propensity import rank_probabilities
 from counterrank.clicks.users import MOST, ClickModel, Sessions, Users, check_amount, trust_bias
 from counterrank.common.checks import FloatArray
@@ -123,7 +123,7 @@ class _Columns:
             if not known:
                 raise CounterrankError("display_probabilities: this policy cannot tell them; expected one that can")
             source = users.source
-            self.shown = rank_probabilities(users.policy, source.plan.scores, source.offsets, users.source_width)
+            self.shown = rank_probabilities(users.policy, source.arrays.scores, source.offsets, users.source_width)
 
     def batch(self, key: np.uint64, begin: int, n: int) -> Any:
         """The rows of sessions `begin` to `begin + n`."""

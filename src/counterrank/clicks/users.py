@@ -13,8 +13,10 @@ from counterrank.clicks import simulation_kernels as _simulation
 from counterrank.clicks.counts import ClickCounts, merge_counts
 from counterrank.clicks.displays import Displays, merge_pages, offsets_of
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies.base import as_policy, knows_propensity, propensity_of
+from counterrank.clicks.policies.components import knows_propensity
 from counterrank.clicks.policies.pages import PageSource
+from counterrank.clicks.policies.propensity import propensity_of
+from counterrank.clicks.policies.standard import as_policy
 from counterrank.common.checks import FloatArray, IntArray, as_array, check_choice, check_cutoff, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries, for_range
@@ -218,7 +220,7 @@ class Users:
         if not self.source.is_built_in or self.source.draws:
             return None
         means, squares = np.zeros((2, self.data.n_queries))
-        args = (self.source.plan, self.world, self.source.width, means, squares)
+        args = (self.source.arrays, self.world, self.source.width, means, squares)
         for_queries(_simulation.expected_clicks, self.data.offsets, *args, threads=self.threads)
         mean = float((means * self.frequencies).sum())
         return mean, mean + float((squares * self.frequencies).sum())
@@ -230,7 +232,7 @@ class Users:
         if not self.source.is_built_in:
             return self._in_chunks(asked, key, displays)
         source = self.source
-        args = (source.plan, self.world, asked, source.width, key, source.draws, True if displays else None)
+        args = (source.arrays, self.world, asked, source.width, key, source.draws, True if displays else None)
         found = for_queries(_simulation.simulate_queries, self.data.offsets, *args, threads=self.threads)
         cells = _joined([part[0] for part in found])
         kept = None
@@ -335,7 +337,7 @@ class Users:
 
     def propensity(self) -> FloatArray:
         """P(examined | query, policy) of each document."""
-        return propensity_of(self.policy, self.source.plan.scores, self.data.offsets, self.exam)
+        return propensity_of(self.policy, self.source.arrays.scores, self.data.offsets, self.exam)
 
 
 def check_amount(value: Any, name: str) -> int:

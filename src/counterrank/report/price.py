@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from counterrank.clicks.policies.named import split_mixture
+from counterrank.clicks.policies.parsing import split_mixture
 from counterrank.report.axes import x_axis, x_scale
 from counterrank.report.names import number, percent, readable
 from counterrank.report.points import is_number

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.displays import Displays
 from counterrank.clicks.examination import Examination
-from counterrank.clicks.policies.several import check_all_candidates
+from counterrank.clicks.policies.intervention_aware import check_all_candidates
 from counterrank.clicks.policies.standard import PlackettLuce
 from counterrank.common.checks import FloatArray, check_cutoff, check_vector
 from counterrank.common.errors import CounterrankError

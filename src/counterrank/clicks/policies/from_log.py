@@ -10,8 +10,8 @@ import numpy as np
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import check_examination
+from counterrank.clicks.policies.intervention_aware import check_candidates
 from counterrank.clicks.policies.propensity import EstimatedPropensity
-from counterrank.clicks.policies.several import check_candidates
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
 from counterrank.common.jit import Array, exact_kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from counterrank.clicks.policies.named import parse_policy
+from counterrank.clicks.policies.parsing import parse_policy
 from counterrank.clicks.policies.propensity import can_show_all
 from counterrank.common.checks import FloatArray
 from counterrank.experiments.claims.checks import Check, Rule, at_least, at_most

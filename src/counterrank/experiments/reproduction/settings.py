@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from counterrank.clicks.policies.named import parse_policy
+from counterrank.clicks.policies.parsing import parse_policy
 from counterrank.common.errors import CounterrankError
 from counterrank.experiments.reproduction.clip_rules import check_clip_rule
 from counterrank.experiments.reproduction.recipes import parse_recipe

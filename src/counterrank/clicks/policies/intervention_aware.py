@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies.base import as_policy
 from counterrank.clicks.policies.propensity import exact_propensity
+from counterrank.clicks.policies.standard import as_policy
 from counterrank.common.checks import FloatArray, IntArray, check_vector
 from counterrank.common.errors import CounterrankError, printable
 from counterrank.data.ids import query_of, query_of_rows
