@@ -50,7 +50,7 @@ def test_a_registered_policy_brings_its_grid(swap_last):
 
 
 def test_an_unknown_policy_names_those_that_are_registered(swap_last):
-    with pytest.raises(CounterrankError, match="expected one of deterministic, .*, swap-last, such as"):
+    with pytest.raises(CounterrankError, match=r"expected one of deterministic, .*, swap-last, such as"):
         policies.parse_policy("swap-first:k=2")
 
 

@@ -174,7 +174,7 @@ class ClickSource:
 
     def has_files_for_parts(self) -> bool:
         """Whether each part of the data has a file of its own, rather than one log for all."""
-        from counterrank.clicks.logs.log_files import format_of
+        from counterrank.clicks.logs.formats import format_of
 
         named = any(self.file_of(part) is not None for part in PARTS)
         beside = sorted(Path(str(self.log)).iterdir()) if named else []

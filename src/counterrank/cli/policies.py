@@ -128,13 +128,14 @@ def scores_of(source: ClickSource, logger: str, part: str, data: Mapping[str, Ra
     """What a policy ranked by: a ranker, a file, a feature, or the scores that stand in the log."""
     if logger != LOGGED_SCORES:
         return load_scores(logger, data[part], source.threads)
-    from counterrank.clicks.logs.policy_columns import read_scores
+    from counterrank.clicks.logs.policy_columns import read_logging_scores
 
     if source.log is None:
         raise CounterrankError(f"--logger {LOGGED_SCORES}: a column of a log; expected --log too")
     own = source.file_of(part)
     parts = {part: data[part]} if own is not None else data
-    return dict(zip(parts, read_scores(own or source.log, list(parts.values()), source.reading), strict=True))[part]
+    scores = read_logging_scores(own or source.log, list(parts.values()), source.reading)
+    return dict(zip(parts, scores, strict=True))[part]
 
 
 def named_policies(texts: list[str]) -> dict[str, str] | None:

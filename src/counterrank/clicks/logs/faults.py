@@ -1,4 +1,4 @@
-"""What can be wrong in a click log: how each fault is found, counted and told."""
+"""Faults of a click log: how each is found, counted and reported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from counterrank.clicks.counts_files import DEEPEST_RANK
 from counterrank.clicks.logs.columns import Columns
 
-# Faults of whole pages and of ids, in the order they are told; those of rows come before them.
+# Faults of whole pages and of ids, in the order they are reported; those of rows come before them.
 TWO_QUERIES = "are one session under several queries"
 TWO_POLICIES = "are one session under several policies"
 DOCUMENT_TWICE = "show a document twice"
@@ -111,7 +111,7 @@ class LogReport:
             "unknown": [_plain(each) for each in self.unknown],
         }
 
-    def words(self) -> str:
+    def drop_message(self) -> str:
         """One sentence about what was dropped."""
         shares = ", ".join(f"{n:,} because they or their page {kind}" for kind, n in self.dropped.items())
         return (
@@ -123,7 +123,7 @@ class LogReport:
         """What was left out because the data does not have it, to follow another sentence; empty if nothing was."""
         return "".join(f"; {each.counted()}" for each in self.unknown)
 
-    def warning(self) -> str | None:
+    def unknown_message(self) -> str | None:
         """One sentence about documents that the data does not have; None if there are none."""
         for each in self.unknown:
             if each.kind == UNKNOWN_DOCUMENT:

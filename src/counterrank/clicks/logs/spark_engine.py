@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from counterrank.clicks.logs.engine import DuckDBEngine, connect, kind_of, one_line, told
-from counterrank.clicks.logs.log_files import LogFiles
+from counterrank.clicks.logs.engine import DuckDBEngine, connect, duckdb_errors, kind_of, one_line
+from counterrank.clicks.logs.formats import LogFiles
 from counterrank.clicks.logs.spark_files import parquet_rows
 from counterrank.clicks.logs.spark_lines import csv_rows, json_rows
 from counterrank.clicks.logs.spark_session import spark_session
@@ -149,7 +149,7 @@ def spark_engine(log: LogFiles, master: str, memory: str, threads: int | None, s
     """
     local = connect(memory, threads, spill)
     try:
-        with spark_session(master, spill) as spark, told(log.name):
+        with spark_session(master, spill) as spark, duckdb_errors(log.name):
             yield SparkEngine(log, spark, local, master)
     finally:
         local.close()
