@@ -80,7 +80,7 @@ def one_by_one(data: RankingData, scores: Any, exam: Any, aggregated: float) -> 
 
     def twin() -> None:
         counts = np.zeros((2, data.n_docs), np.int64)
-        fixed = (data.offsets, users.source.plan.order, users.world, 5)
+        fixed = (data.offsets, users.source.arrays.order, users.world, 5)
         made["clicks"] = replace_last_sessions(SESSIONS_ONE_BY_ONE, *fixed, counts[0], counts[1])
 
     def softmax() -> None:

@@ -16,11 +16,10 @@ from counterrank.clicks.simulation import simulate
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CoverageWarning, DataError
 from counterrank.data import Fold, RankingData
-from counterrank.estimators import full_information
-from counterrank.estimators.registry import ESTIMATORS, weigher
+from counterrank.estimators import ESTIMATORS, Evidence
 from counterrank.evaluation import evaluate
 from counterrank.experiments.production import train_production
-from counterrank.training import Ranker
+from counterrank.training import Ranker, fit_ranker
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def compare_estimators(
     >>> list(result.metrics)
     ['production', 'policy-aware', 'full-information']
     """
-    chosen = [check_choice(name, ESTIMATORS, "estimators") for name in estimators]
+    chosen = [check_choice(name, tuple(ESTIMATORS), "estimators") for name in estimators]
     train, held_out = fold.train, fold.validation
     if held_out is None:
         raise DataError("fold: has no validation part; expected one to stop early on")
@@ -108,20 +107,17 @@ def compare_estimators(
 
     logged, held_out_logged = log(train, 1.0, 1), log(held_out, 0.15, 2)
 
-    def learn(weights: Any, validation: Any) -> Ranker:
+    def learn(name: str, evidence: Evidence | None, other: Evidence | None, **more: Any) -> Ranker:
+        on_stage(f"learning: {name}")
         ranker = Ranker(loss=loss, k=k, max_epochs=max_epochs, seed=seed, threads=threads)
-        return ranker.fit(train, weights, validation=(held_out, validation))
+        return fit_ranker(train, evidence, name, ranker, validation=(held_out, other), hyperparameters=more).ranker
 
     rankers = {"production": production}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoverageWarning)  # to show what comes of it is the point
         for name in chosen:
-            on_stage(f"learning: {name}")
-            rankers[name] = learn(weigher(name, logged, exam)(), weigher(name, held_out_logged, exam)())
-    on_stage("learning: full-information")
-    rankers["full-information"] = learn(
-        full_information(train, relevance_threshold), full_information(held_out, relevance_threshold)
-    )
+            rankers[name] = learn(name, Evidence(logged, exam=exam), Evidence(held_out_logged, exam=exam))
+    rankers["full-information"] = learn("full-information", None, None, relevance_threshold=relevance_threshold)
     on_stage("judging by the labels of the test queries")
     found = {
         name: evaluate(ranker.predict(fold.test), fold.test, relevance_threshold, metrics=metrics, threads=threads)

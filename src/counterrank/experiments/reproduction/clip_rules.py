@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from counterrank.clicks.counts import ClickCounts
-from counterrank.clicks.examination import Examination
 from counterrank.common.errors import CounterrankError
-from counterrank.estimators import clip_schedule
-from counterrank.estimators.registry import clips_for
+from counterrank.estimators import Evidence, clip_schedule
+from counterrank.estimators.registry import named_estimator
 
 
 def check_clip_rule(rule: Any) -> str:
@@ -24,27 +22,25 @@ def check_clip_rule(rule: Any) -> str:
     return rule
 
 
-def clips_by_rule(
-    rule: str, n: int, estimator: str, clicks: ClickCounts, exam: Examination, wanted: int
-) -> list[float | None]:
+def clips_by_rule(rule: str, n: int, estimator: str, evidence: Evidence, wanted: int) -> list[float | None]:
     """The clips to train with: one, or several to choose from.
 
     Arguments:
         rule: see `Settings.clip`.
         n: how many clips a grid has.
         estimator: what the clips are for.
-        clicks: the clicks to train on.
-        exam: how likely each rank is examined.
+        evidence: the clicks to train on.
         wanted: the number of clicks asked for; the last session may add a few.
 
     >>> import numpy as np
+    >>> from counterrank import ClickCounts
     >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [9, 9], [4, 2]])
     >>> clicks = ClickCounts("", np.array([0, 2]), np.array([9]), docs, ranks, shown, clicked)
-    >>> clips_by_rule("schedule:a=-3,b=32", 6, "policy-aware", clicks, Examination([1.0, 0.5]), wanted=10**6)
+    >>> clips_by_rule("schedule:a=-3,b=32", 6, "policy-aware", Evidence(clicks, exam=[1.0, 0.5]), wanted=10**6)
     [123.0]
     """
     if rule == "grid":
-        return clips_for(estimator, clicks, exam, n=n)
+        return named_estimator(estimator).clips(evidence, n)
     return [None] if rule == "none" else [_fixed_clip(rule, wanted)]
 
 

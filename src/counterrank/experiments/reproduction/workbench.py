@@ -20,16 +20,14 @@ from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CoverageWarning, DataError, NothingToLearnError
 from counterrank.data import Fold, RankingData
 from counterrank.data.labels import relevant_documents
-from counterrank.estimators import full_information
-from counterrank.estimators.registry import weigher
+from counterrank.estimators import Evidence
 from counterrank.evaluation import evaluate
 from counterrank.experiments.production import train_production
 from counterrank.experiments.reproduction.cells import Cell, Logger, Traffic
 from counterrank.experiments.reproduction.clip_rules import clips_by_rule
 from counterrank.experiments.reproduction.recipes import parse_recipe
 from counterrank.losses import named_loss
-from counterrank.training import Ranker, fit_best_clip
-from counterrank.training.from_clicks import fit_from_clicks
+from counterrank.training import FitReport, Ranker, fit_ranker
 
 _FOLDS = 5  # of "auto"
 
@@ -63,9 +61,13 @@ class Workbench:
         if fold.validation is None:
             raise DataError("fold: has no validation part; expected one to stop early on")
         if cell.estimator == "full-information":
-            weights = [full_information(part, cell.relevance_threshold) for part in (fold.train, fold.validation)]
-            ranker = self._ranker(cell).fit(fold.train, weights[0], validation=(fold.validation, weights[1]))
-            return ranker, _outcome(ranker)
+            labels = {"relevance_threshold": cell.relevance_threshold}
+            validation = (fold.validation, None)
+            untrained = self._ranker(cell)
+            report = fit_ranker(
+                fold.train, None, cell.estimator, untrained, validation=validation, hyperparameters=labels
+            )
+            return report.ranker, _outcome(report.ranker)
         return self._from_clicks(cell, fold.train, fold.validation)
 
     def _from_clicks(
@@ -81,39 +83,44 @@ class Workbench:
         }
         try:
             if cell.sessions and parse_recipe(cell.estimator).is_cross_fitted:
-                ranker, more = self._with_a_model(cell, (train, clicks), (held_out, other))
-                return ranker, {**about, **more}
-            judged_by = (held_out, weigher(cell.estimator, other, exam)())
-            clips = clips_by_rule(cell.clip, cell.clips, cell.estimator, clicks, exam, cell.clicks or cell.sessions)
-            weigh = weigher(cell.estimator, clicks, exam)
-            best = fit_best_clip(self._ranker(cell), train, weigh, clips, validation=judged_by, one_race=True)
+                report = self._with_a_model(cell, (train, clicks), (held_out, other))
+                chosen = {"estimator": report.estimator, "why": report.why, "about": plain_values(report.about)}
+                return report.ranker, {**about, "chosen": chosen, **_outcome(report.ranker)}
+            evidence = Evidence(clicks, exam=exam)
+            report = fit_ranker(
+                train,
+                evidence,
+                cell.estimator,
+                self._ranker(cell),
+                validation=(held_out, Evidence(other, exam=exam)),
+                clip=clips_by_rule(cell.clip, cell.clips, cell.estimator, evidence, cell.clicks or cell.sessions),
+                shared_learning_rate=True,
+            )
         except NothingToLearnError as error:  # a handful of clicks may tell of no difference between documents
             return None, {**about, "untrained": str(error)}
-        return best.ranker, {**about, "clip": best.clip, **_outcome(best.ranker)}
+        return report.ranker, {**about, **report.about, **_outcome(report.ranker)}
 
     def _with_a_model(
         self, cell: Cell, train: tuple[RankingData, ClickCounts], held_out: tuple[RankingData, ClickCounts]
-    ) -> tuple[Ranker, dict[str, Any]]:
-        """By `fit_from_clicks`, which knows the policy and the true examination curve; and what it chose."""
+    ) -> FitReport:
+        """With a model of relevance or over folds, the policy and the true examination curve being known."""
         recipe = parse_recipe(cell.estimator)
+        exam = inverse_rank(eta=cell.eta)
         rho, other_rho = (
             self._seen(cell.logger, cell.policy, cell.eta, part, cell.fold) for part in ("train", "validation")
         )
-        found = fit_from_clicks(
-            *train,
-            rho,
-            validation=(*held_out, other_rho),
-            estimator=recipe.kind,
-            ranker=self._ranker(cell),
-            tau=recipe.tau,
-            strength=recipe.strength,
+        return fit_ranker(
+            train[0],
+            Evidence(train[1], rho, exam),
+            recipe.kind,
+            self._ranker(cell),
+            validation=(held_out[0], Evidence(held_out[1], other_rho, exam)),
             clip=None if recipe.clip is None else float(recipe.clip),
+            hyperparameters={"tau": recipe.tau, "strength": recipe.strength},
             folds=_FOLDS if recipe.kind == "auto" else recipe.folds,
-            exam=inverse_rank(eta=cell.eta),
+            model="ridge",
             seed=cell.seed_for("model"),
         )
-        chosen = {"estimator": found.estimator, "why": found.why, "about": plain_values(found.about)}
-        return found.ranker, {"chosen": chosen, **_outcome(found.ranker)}
 
     def _ranker(self, cell: Cell) -> Ranker:
         return Ranker(
