@@ -106,7 +106,7 @@ def test_what_is_connected_can_be_estimated_alone():
     assert examination.connected_ranks(log) == [[1, 2], [3], [4]]
     with pytest.raises(CounterrankError, match=r"\{1-2\}, \{3\}, \{4\}.*, or k=2$"):
         examination.estimate(log)
-    with pytest.warns(ExaminationWarning, match="weight of 1.0 queries"):
+    with pytest.warns(ExaminationWarning, match="holds 1.0 effective queries"):
         found = examination.estimate(log, k=2)
     assert found.values == pytest.approx([1.0, 0.5], rel=0.05)
     assert found.target == "these-queries"
@@ -189,7 +189,7 @@ def test_few_heavy_queries_are_counted_by_their_weight():
     frequencies = np.where(np.arange(40) < 2, 1000.0, 1.0)
     policy, exam = policies.PlackettLuce(k=4), examination.inverse_rank(k=4)
     log = simulation.simulate(data, scores, policy, exam, sessions=40_000, query_frequencies=frequencies)
-    with pytest.warns(ExaminationWarning, match=r"weight of [12]\.\d queries, too few"):
+    with pytest.warns(ExaminationWarning, match=r"holds [12]\.\d effective queries, too few"):
         found = examination.estimate(log)
     assert found.target == "these-queries"
     with warnings.catch_warnings():
@@ -201,7 +201,7 @@ def test_few_heavy_queries_are_counted_by_their_weight():
 def test_one_query_tells_nothing_of_others():
     data, scores = world(1)
     log = log_of(data, scores, 20_000)
-    with pytest.raises(CounterrankError, match=r"target='queries': the log speaks with the weight of 1\.0 queries"):
+    with pytest.raises(CounterrankError, match=r"target='queries': the log holds 1\.0 effective queries"):
         examination.estimate(log, target="queries")
 
 

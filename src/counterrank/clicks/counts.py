@@ -44,7 +44,7 @@ class ClickCounts:
         identity: which data it was counted against, see `counterrank.data.identity`; of a log that was counted
             without ranking data it begins with `SHOWN_ONLY`.
         offsets: of that data, (n_queries + 1,); without ranking data, of the documents that were seen.
-        sessions: how often each query was asked, (n_queries,).
+        sessions: the number of sessions of each query, (n_queries,).
         docs: the document of each cell, as a row of the data.
         ranks: its rank, from 1.
         impressions: how often it was shown there.
@@ -142,14 +142,18 @@ class ClickCounts:
         """Numbers of the cells added up for each rank, float64; entry 0 is rank 1."""
         return np.asarray(np.bincount(self.ranks, weights=values)[1:], np.float64)
 
-    def check_data(self, data: RankingData, name: str = "clicks") -> None:
-        """An error unless these clicks were counted against this data (the same queries and documents)."""
-        check_type(data, RankingData, "data")
+    def check_candidates(self, name: str = "clicks") -> None:
+        """An error for counts without ranking data: a policy ranks candidates that may never have been shown."""
         if not self.knows_candidates:
             raise CounterrankError(
                 f"{name}: counted without ranking data, so candidates that were never shown are not known; "
                 "expected a log counted with data"
             )
+
+    def check_data(self, data: RankingData, name: str = "clicks") -> None:
+        """An error unless these clicks were counted against this data (the same queries and documents)."""
+        check_type(data, RankingData, "data")
+        self.check_candidates(name)
         if identity(data) != self.identity:
             raise CounterrankError(
                 f"{name}: counted against other data, of {self.n_queries:,} queries and {self.n_docs:,} documents; "

@@ -1,8 +1,8 @@
 """Position bias: P(examined | rank) estimated from a click log, with confidence intervals.
 
 All methods assume the position-based model P(click | document d, rank k) = theta_k gamma_d and estimate
-theta_k / theta_1 from documents that were shown at several ranks. `estimate` checks that the log can tell, fits the
-curve by one of three methods (`all_pairs`, `em`, `regression_em`), and warns of what speaks against it.
+theta_k / theta_1 from documents that were shown at several ranks. `estimate` checks that the log can identify it, fits
+the curve by one of three methods (`all_pairs`, `em`, `regression_em`), and warns where it may be wrong.
 docs/position-bias.md says when to use which; the kernels are in `position_bias_kernels`.
 """
 
@@ -199,8 +199,8 @@ def estimate(
     found = _warnings(fit, used, method, intervals, reference, chosen)
     if target is None and chosen == "these-queries":
         found += (
-            f"the log speaks with the weight of {fit.effective_queries:.1f} queries, too few for intervals over "
-            "queries: these hold for new clicks on these very queries, if clicks on a page are independent",
+            f"the log holds {fit.effective_queries:.1f} effective queries, too few for intervals over queries: "
+            " these hold for new clicks on these very queries, if clicks on a page are independent",
         )
     for text in found:
         warnings.warn(f"examination.estimate: {text}", ExaminationWarning, stacklevel=2)
@@ -339,7 +339,7 @@ def _table(clicks: ClickCounts, inside: np.ndarray, n_ranks: int) -> RankTable:
     )
 
 
-# --- logs that cannot tell
+# --- logs that cannot identify the curve
 
 
 def connected_groups(table: RankTable) -> list[list[int]]:
@@ -432,7 +432,7 @@ class Fit:
         effective = self.effective_queries
         if target == "queries" and effective < 2.0:
             raise CounterrankError(
-                f"target='queries': the log speaks with the weight of {effective:.1f} queries, which tell nothing of "
+                f"target='queries': the log holds {effective:.1f} effective queries, which say nothing about "
                 "others; expected 2 or more, or target='these-queries'"
             )
         bread = self._inverse_information()

@@ -34,7 +34,7 @@ _ZERO: Any = np.int64(0)
 _ONE: Any = np.int64(1)
 
 
-class World(NamedTuple):
+class UserModel(NamedTuple):
     """How users behave."""
 
     theta: Array  # P(examined | rank)
@@ -44,15 +44,15 @@ class World(NamedTuple):
 
 
 @exact_kernel
-def click_probability(world: Any, doc: int, rank: int) -> Any:
+def click_probability(user: Any, doc: int, rank: int) -> Any:
     """P(click | shown at rank + 1)."""
-    low = world.other[rank]
-    return world.theta[rank] * (low + (world.relevant[rank] - low) * world.attractiveness[doc])
+    low = user.other[rank]
+    return user.theta[rank] * (low + (user.relevant[rank] - low) * user.attractiveness[doc])
 
 
 @exact_kernel
 def expected_clicks(
-    first: int, last: int, offsets: Array, policy: Any, world: Any, width: int, means: Array, squares: Array
+    first: int, last: int, offsets: Array, policy: Any, user: Any, width: int, means: Array, squares: Array
 ) -> None:
     """The expected clicks of a session of each query, and the most that the mean square of a page's can be.
 
@@ -71,7 +71,7 @@ def expected_clicks(
                 for at in range(first_page, last_page):
                     places = listed_places(policy, at)
                     for rank in range(len(places)):
-                        clicked = click_probability(world, begin + places[rank], rank)
+                        clicked = click_probability(user, begin + places[rank], rank)
                         means[q] += share * policy.page_probabilities[at] * clicked
                         by_rank[rank] += share * policy.page_probabilities[at] * clicked * clicked
                 continue
@@ -83,7 +83,7 @@ def expected_clicks(
                 for rank in range(low, min(high, length) + 1):
                     probability = probability_at(kind, k, epsilon, n, old_rank, rank)
                     if probability > 0.0:
-                        clicked = click_probability(world, doc, rank - 1)
+                        clicked = click_probability(user, doc, rank - 1)
                         means[q] += share * probability * clicked
                         by_rank[rank - 1] += share * probability * clicked * clicked
         roots = 0.0
@@ -142,7 +142,7 @@ def simulate_queries(
     last: int,
     offsets: Array,
     policy: Any,
-    world: Any,
+    user: Any,
     sessions: Array,
     width: int,
     key: np.uint64,
@@ -182,12 +182,12 @@ def simulate_queries(
                 continue
             if draws is not None and policy.kinds[c] == PLACKETT_LUCE:
                 pages, places, n_pages, n_places = _show_plackett_luce(
-                    policy, c, world, split_sessions[c], begin, n, stride, state, tree, weights, page, shown, clicked,
+                    policy, c, user, split_sessions[c], begin, n, stride, state, tree, weights, page, shown, clicked,
                     displays, pages, places, n_pages, n_places,
                 )  # fmt: skip
             else:
                 pages, places, n_pages, n_places = _show_counted(
-                    policy, c, world, q, split_sessions[c], begin, n, stride, n_queries, state, page, shown, clicked,
+                    policy, c, user, q, split_sessions[c], begin, n, stride, n_queries, state, page, shown, clicked,
                     displays, pages, places, n_pages, n_places,
                 )  # fmt: skip
         if displays is not None:
@@ -198,7 +198,7 @@ def simulate_queries(
                 at = i * stride + rank
                 if shown[at]:
                     if displays is None:
-                        clicked[at] = binomial(state, shown[at], click_probability(world, begin + i, rank))
+                        clicked[at] = binomial(state, shown[at], click_probability(user, begin + i, rank))
                     cells[0, n_cells], cells[1, n_cells] = begin + i, rank + 1
                     cells[2, n_cells], cells[3, n_cells] = shown[at], clicked[at]
                     n_cells += 1
@@ -207,7 +207,7 @@ def simulate_queries(
 
 @exact_kernel
 def _show_counted(
-    policy: Any, c: int, world: Any, q: int, sessions: int, begin: int, n: int, stride: int, n_queries: int,
+    policy: Any, c: int, user: Any, q: int, sessions: int, begin: int, n: int, stride: int, n_queries: int,
     state: Array, page: Array, shown: Array, clicked: Array, displays: bool | None,
     pages: Array, places: Array, n_pages: int, n_places: int,
 ) -> Any:  # fmt: skip
@@ -235,7 +235,7 @@ def _show_counted(
             n_pages += 1
             for rank in range(length):
                 doc = begin + page[rank]
-                clicks = binomial(state, counts[number], click_probability(world, doc, rank))
+                clicks = binomial(state, counts[number], click_probability(user, doc, rank))
                 clicked[page[rank] * stride + rank] += clicks
                 places[0, n_places], places[1, n_places] = doc, clicks
                 n_places += 1
@@ -265,7 +265,7 @@ def _add_ranked(kind: int, k: int, sessions: int, order: Array, counts: Array, s
 
 @exact_kernel
 def _show_plackett_luce(
-    policy: Any, c: int, world: Any, sessions: int, begin: int, n: int, stride: int,
+    policy: Any, c: int, user: Any, sessions: int, begin: int, n: int, stride: int,
     state: Array, tree: Array, weights: Array, page: Array, shown: Array, clicked: Array, displays: bool | None,
     pages: Array, places: Array, n_pages: int, n_places: int,
 ) -> Any:  # fmt: skip
@@ -284,7 +284,7 @@ def _show_plackett_luce(
             n_pages += 1
             for rank in range(length):
                 doc = begin + page[rank]
-                clicks = np.int64(uniform(state) < click_probability(world, doc, rank))
+                clicks = np.int64(uniform(state) < click_probability(user, doc, rank))
                 clicked[page[rank] * stride + rank] += clicks
                 places[0, n_places], places[1, n_places] = doc, clicks
                 n_places += 1
@@ -322,11 +322,11 @@ def _merge(pages: Array, places: Array, page: int, last_page: int, place: int, l
 
 @exact_kernel
 def click_pages(
-    first: int, last: int, page_offsets: Array, docs: Array, world: Any, key: np.uint64, begin: int, clicked: Array
+    first: int, last: int, page_offsets: Array, docs: Array, user: Any, key: np.uint64, begin: int, clicked: Array
 ) -> None:
     """Which places are clicked on the pages of sessions `first:last`; session `i` draws from stream `begin + i`."""
     state = np.empty(1, np.uint64)
     for i in range(first, last):
         start_stream(state, key, begin + i)
         for at in range(page_offsets[i], page_offsets[i + 1]):
-            clicked[at] = uniform(state) < click_probability(world, docs[at], at - page_offsets[i])
+            clicked[at] = uniform(state) < click_probability(user, docs[at], at - page_offsets[i])

@@ -56,7 +56,7 @@ class Columns:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """What each row must tell."""
+        """What each row must have."""
         return tuple(name for name in (*NEEDED, "propensity", "policy") if self.has(name))
 
     def read(self, name: str) -> str:

@@ -35,7 +35,7 @@ class EventFormat(Protocol):
         """What was shown: session, query, doc, rank and timestamp, over the file of records."""
 
     def clicked(self) -> str:
-        """Which records may be clicks; `action` tells of each whether it is."""
+        """Which records may be clicks; `click_actions` decides by their `action`."""
 
     def non_clicks(self) -> str:
         """Which of these are known to be something else."""
@@ -265,7 +265,7 @@ class Ubi:
         )
 
     def shown(self, records: str, local: Any, name: str, first_rank: int) -> str:
-        """What impressions tell, or the lists of what searches returned if there are no impressions."""
+        """The impressions, or the lists of what searches returned if there are no impressions."""
         typed = (
             "select session, unnest(coalesce(list(distinct query) filter (where query is not null), [session])) "
             f"as query from {records} where kind = 'query' and session is not null group by session"

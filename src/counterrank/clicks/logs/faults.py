@@ -20,7 +20,7 @@ TOO_DEEP = "have a rank beyond the candidates of their query"
 UNREADABLE = "cannot be read"
 ORPHAN = "are a click without an impression"
 
-# How `passes.exact` tells them.
+# The rules by which `passes.exact` finds them.
 PAGE_RULES = {
     TWO_QUERIES: "queries > 1",
     TWO_POLICIES: "policies > 1",

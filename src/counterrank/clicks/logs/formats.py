@@ -35,10 +35,10 @@ class LogFiles:
     """The files of one log.
 
     Attributes:
-        name: the log as it was asked for, for messages.
+        name: the path that was given, for messages.
         format: one of `FORMATS`.
         files: all of them, in order.
-        root: the folder that was asked for, or that a pattern begins with; None where it was a file. Names of folders
+        root: the folder that was given, or that a pattern begins with; None where it was a file. Names of folders
             inside it such as `policy=new` are columns, those of folders above are not.
     """
 
@@ -231,7 +231,7 @@ def layout_of(head: str) -> str:
 
 
 def _first_bytes(file: Path) -> str:
-    """The beginning of a file, unpacked; nothing where it cannot be read, which is told when it is."""
+    """The beginning of a file, unpacked; nothing where it cannot be read, which is an error later."""
     import pyarrow as pa
 
     read = b""

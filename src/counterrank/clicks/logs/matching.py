@@ -129,15 +129,15 @@ def shown_only(local: Any, columns: Columns) -> ClickCounts:
 def _part(counts: ClickCounts, data: RankingData, queries: tuple[int, int], rows: tuple[int, int]) -> ClickCounts:
     """What was counted of some queries that stand behind each other."""
     cells = slice(*np.searchsorted(counts.docs, rows))
-    asked = slice(*queries)
+    own = slice(*queries)
     shown = counts.displays
     return replace(
         counts,
         identity=identity(data),
         offsets=data.offsets,
-        sessions=counts.sessions[asked],
+        sessions=counts.sessions[own],
         **{**counts.cells_at(cells), "docs": counts.docs[cells] - rows[0]},
-        policy_sessions=None if counts.policy_sessions is None else counts.policy_sessions[:, asked],
+        policy_sessions=None if counts.policy_sessions is None else counts.policy_sessions[:, own],
         displays=None if shown is None else _pages_of(shown, rows),
         query_ids=data.query_ids,
         doc_ids=data.doc_ids,
@@ -190,11 +190,11 @@ def _counts(
     name: str, offsets: IntArray, cells: dict[str, NDArray[Any]], pages: dict[str, NDArray[Any]], columns: Columns
 ) -> ClickCounts:
     named = columns.has("policy")
-    asked = np.asarray(pages["policy"]).astype(np.str_)
-    shown = np.asarray(cells["policy"]).astype(np.str_) if named else asked
-    names = np.unique(np.concatenate((asked, shown)))
+    logged = np.asarray(pages["policy"]).astype(np.str_)
+    shown = np.asarray(cells["policy"]).astype(np.str_) if named else logged
+    names = np.unique(np.concatenate((logged, shown)))
     sessions = np.zeros((len(names), len(offsets) - 1), np.int64)
-    np.add.at(sessions, (np.searchsorted(names, asked), np.asarray(pages["query"], np.int64)), pages["pages"])
+    np.add.at(sessions, (np.searchsorted(names, logged), np.asarray(pages["query"], np.int64)), pages["pages"])
     policies = np.searchsorted(names, shown) if named else None
     whole = {key: np.ascontiguousarray(cells[key], np.int64) for key in ("doc", "rank", "impressions", "clicks")}
     return ClickCounts(

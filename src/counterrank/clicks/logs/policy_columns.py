@@ -81,7 +81,7 @@ def read_logging_scores(
 ) -> list[FloatArray]:
     """The scores that the policy ranked by, from the log's `logging_score`, for each document of the data.
 
-    Each candidate must have been shown, always with one score: of the others a log tells nothing.
+    Each candidate must have been shown, always with one score: a log has no scores of the others.
     """
     with opened(path, options or LogOptions()) as (engine, log, columns):
         _check_column(columns, "logging_score", log.name)

@@ -118,7 +118,7 @@ class EstimatedPropensity:
 
     Attributes:
         propensities: P(examined | query, policy), one per document.
-        standard_errors: of each of them; nan for documents that were on no page, of which samples tell nothing.
+        standard_errors: of each of them; nan for documents that were on no page.
         samples: how many pages were drawn for each query.
     """
 
@@ -163,7 +163,7 @@ _CERTAIN = 1.0 - 1e-7  # probabilities are sums that round, of Plackett-Luce an 
 class Coverage:
     """Which documents can be examined under a policy.
 
-    Whether a document is relevant is not known from clicks, so conditions are asked of every candidate.
+    Whether a document is relevant is not known from clicks, so the conditions are checked for every candidate.
 
     Attributes:
         offsets: of the queries.

@@ -1,4 +1,4 @@
-"""The base class `Policy`, the logging policies of the library, and what can be asked of any policy."""
+"""The base class `Policy`, the logging policies of the library, and their coverage and propensities."""
 
 from __future__ import annotations
 
