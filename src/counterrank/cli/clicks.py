@@ -172,7 +172,7 @@ class ClickSource:
 
     def has_files_for_parts(self) -> bool:
         """Whether each part of the data has a file of its own, rather than one log for all."""
-        from counterrank.clicks.logs.log_files import format_of
+        from counterrank.clicks.logs.formats import format_of
 
         named = any(self.file_of(part) is not None for part in PARTS)
         beside = sorted(Path(str(self.log)).iterdir()) if named else []
@@ -203,7 +203,7 @@ class ClickSource:
 
     def curve(self, counts: ClickCounts) -> Examination:
         """How likely each rank was examined: as said, else as the clicks were made."""
-        from counterrank.clicks.policies.named import parse_examination
+        from counterrank.clicks.policies.parsing import parse_examination
 
         if self.examination is not None:
             return _reaching(parse_examination(self.examination), counts, self.examination)

@@ -32,7 +32,7 @@ def policy_arguments(
         return {}
     if not source.policies or not source.loggers:
         raise CounterrankError("--policy, --logger: expected both, or none for logged propensities")
-    from counterrank.clicks.policies.several import check_all_candidates, refuse_contradictions
+    from counterrank.clicks.policies.intervention_aware import check_all_candidates, refuse_contradictions
 
     check_all_candidates(known.clicks)
     refuse_contradictions(known.clicks)
@@ -57,7 +57,7 @@ def _check_all(source: ClickSource, counts: ClickCounts, policy: Any, scores: An
 
 def _check_against_log(counts: ClickCounts, policy: Any, scores: Any, name: str) -> None:
     """An error where the log shows what a policy cannot show, a warning where it does so more or less often."""
-    from counterrank.clicks.policies.base import knows_propensity
+    from counterrank.clicks.policies.components import knows_propensity
     from counterrank.evaluation.inspection.click_tables import Seen
     from counterrank.evaluation.inspection.coverage import policy_check
     from counterrank.evaluation.inspection.findings import QuerySample
@@ -92,7 +92,7 @@ def trust_curves(source: ClickSource) -> tuple[list[float] | None, list[float] |
 
 def _known(source: ClickSource, part: str, data: Mapping[str, RankingData]) -> tuple[Any, Any]:
     """A policy and its scores; or several with theirs by name, and None."""
-    from counterrank.clicks.policies.named import parse_policy
+    from counterrank.clicks.policies.parsing import parse_policy
 
     named = named_policies(source.policies)
     if named is None:
@@ -107,13 +107,14 @@ def scores_of(source: ClickSource, logger: str, part: str, data: Mapping[str, Ra
     """What a policy ranked by: a ranker, a file, a feature, or the scores that stand in the log."""
     if logger != LOGGED_SCORES:
         return load_scores(logger, data[part], source.threads)
-    from counterrank.clicks.logs.policy_columns import read_scores
+    from counterrank.clicks.logs.policy_columns import read_logging_scores
 
     if source.log is None:
         raise CounterrankError(f"--logger {LOGGED_SCORES}: a column of a log; expected --log too")
     own = source.file_of(part)
     parts = {part: data[part]} if own is not None else data
-    return dict(zip(parts, read_scores(own or source.log, list(parts.values()), source.reading), strict=True))[part]
+    scores = read_logging_scores(own or source.log, list(parts.values()), source.reading)
+    return dict(zip(parts, scores, strict=True))[part]
 
 
 def named_policies(texts: list[str]) -> dict[str, str] | None:

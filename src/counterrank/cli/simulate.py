@@ -69,7 +69,7 @@ def simulate(
 
     Example: counterrank simulate synthetic:mslr --logger production --policy replace-last:k=5 --clicks 1e6 --out clicks
     """
-    from counterrank.clicks.policies.named import parse_examination, parse_policy
+    from counterrank.clicks.policies.parsing import parse_examination, parse_policy
     from counterrank.clicks.users import ClickModel, trust_bias
     from counterrank.data.sources import open_data
 
