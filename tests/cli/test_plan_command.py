@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import counterrank as cr
 from counterrank.cli import app
-from counterrank.clicks.policies.named import parse_policies, score_spread
+from counterrank.clicks.policies.parsing import parse_policies, score_spread
 from counterrank.common.errors import CounterrankError
 from counterrank.data.parquet import write_parquet
 from counterrank.data.sources import open_data

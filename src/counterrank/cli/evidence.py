@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from counterrank.clicks.examination import Examination
     from counterrank.clicks.logs.columns import LogOptions
     from counterrank.clicks.logs.faults import LogReport
-    from counterrank.clicks.policies import Policy
     from counterrank.estimators import Evidence, Propensities
 
 WHOLE = "clicks.json"  # what a folder of click counts holds
@@ -177,7 +176,7 @@ class ClickSource:
 
     def has_files_for_parts(self) -> bool:
         """Whether each part of the data has a file of its own, rather than one log for all."""
-        from counterrank.clicks.logs.log_files import format_of
+        from counterrank.clicks.logs.formats import format_of
 
         named = any(self.file_of(part) is not None for part in PARTS)
         inside = sorted(Path(str(self.log)).iterdir()) if named else []
@@ -373,9 +372,9 @@ def parse_count(text: str, name: str) -> int:
 # Policies.
 
 
-def read_policy(text: str) -> Policy:
+def read_policy(text: str) -> Any:
     """A policy as `--policy` names it."""
-    from counterrank.clicks.policies.named import parse_policy
+    from counterrank.clicks.policies.parsing import parse_policy
 
     with _named("policy", text):
         return parse_policy(text)
@@ -383,7 +382,7 @@ def read_policy(text: str) -> Policy:
 
 def read_examination(text: str) -> Examination:
     """An examination curve as `--examination` names it."""
-    from counterrank.clicks.policies.named import parse_examination
+    from counterrank.clicks.policies.parsing import parse_examination
 
     with _named("examination", text):
         return parse_examination(text)
@@ -414,7 +413,7 @@ def policy_arguments(
         return {}
     if not source.policies or not source.loggers:
         raise CounterrankError("--policy, --logger: expected both, or none for logged propensities")
-    from counterrank.clicks.policies.several import check_all_candidates, refuse_contradictions
+    from counterrank.clicks.policies.intervention_aware import check_all_candidates, refuse_contradictions
 
     check_all_candidates(known.clicks)
     refuse_contradictions(known.clicks)
@@ -439,7 +438,7 @@ def _check_all(source: ClickSource, counts: ClickCounts, policy: Any, scores: An
 
 def _check_against_log(counts: ClickCounts, policy: Any, scores: Any, name: str) -> None:
     """An error where the log shows what a policy cannot show, a warning where it does so more or less often."""
-    from counterrank.clicks.policies.base import knows_propensity
+    from counterrank.clicks.policies.components import knows_propensity
     from counterrank.evaluation.inspection.click_tables import Seen
     from counterrank.evaluation.inspection.coverage import policy_check
     from counterrank.evaluation.inspection.findings import QuerySample
@@ -489,13 +488,14 @@ def scores_of(source: ClickSource, logger: str, part: str, data: Mapping[str, Ra
     """What a policy ranked by: a ranker, a file, a feature, or the scores that stand in the log."""
     if logger != LOGGED_SCORES:
         return load_scores(logger, data[part], source.threads)
-    from counterrank.clicks.logs.policy_columns import read_scores
+    from counterrank.clicks.logs.policy_columns import read_logging_scores
 
     if source.log is None:
         raise CounterrankError(f"--logger {LOGGED_SCORES}: a column of a log; expected --log too")
     own = source.file_of(part)
     parts = {part: data[part]} if own is not None else data
-    return dict(zip(parts, read_scores(own or source.log, list(parts.values()), source.reading), strict=True))[part]
+    scores = read_logging_scores(own or source.log, list(parts.values()), source.reading)
+    return dict(zip(parts, scores, strict=True))[part]
 
 
 def named_policies(texts: list[str]) -> dict[str, str] | None:

@@ -126,8 +126,8 @@ def in_flags(message: str, flags: Mapping[str, str], values: Iterable[str] = ())
 _REGISTRIES = {
     "losses": ("counterrank.losses", "LOSSES"),
     "estimators": ("counterrank.estimators", "ESTIMATORS"),
-    "policies": ("counterrank.clicks.policies.named", "POLICIES"),
-    "formats": ("counterrank.clicks.logs.log_files", "FORMATS"),
+    "policies": ("counterrank.clicks.policies.parsing", "POLICIES"),
+    "formats": ("counterrank.clicks.logs.formats", "FORMATS"),
     "targets": ("counterrank.export", "TARGETS"),
 }
 _EXAMPLES = {"k": 5, "epsilon": 0.1, "temperature": 1}
@@ -148,10 +148,9 @@ def choices(name: str) -> str:
     entries = registry(name)
     if name != "policies":
         return ", ".join(entries)
-    parameters = {policy: getattr(entry, "parameters", None) or entry[1] for policy, entry in entries.items()}
     return ", ".join(
-        f"{policy}:" + ",".join(f"{each}={_EXAMPLES.get(each, 1)}" for each in own)
-        for policy, own in parameters.items()
+        f"{policy}:" + ",".join(f"{each}={_EXAMPLES.get(each, 1)}" for each in entry.parameters)
+        for policy, entry in entries.items()
     )
 
 

@@ -106,7 +106,7 @@ def _say_more(loaded: Inspected, part: str, out: Path | None) -> None:
 
 
 def _inspected(loaded: Inspected, target_size: int) -> Inspection:
-    from counterrank.clicks.policies.named import parse_policy
+    from counterrank.clicks.policies.parsing import parse_policy
     from counterrank.evaluation.inspection import inspect_clicks
 
     return inspect_clicks(

@@ -92,7 +92,7 @@ def plan(
 
     Example: counterrank plan synthetic:mslr --logger production --examination inverse-rank:eta=1 --page 5 --width 0.01
     """
-    from counterrank.clicks.policies.named import FAMILIES, parse_policies, score_spread
+    from counterrank.clicks.policies.parsing import POLICIES, parse_policies, score_spread
     from counterrank.clicks.users import ClickModel
     from counterrank.data.sources import choose_part, open_data
     from counterrank.evaluation import advise_logging, plan_logging
@@ -110,7 +110,7 @@ def plan(
         plans = plan_logging(
             chosen,
             scores,
-            parse_policies(policy or FAMILIES, page, score_spread(scores, chosen.offsets)),
+            parse_policies(policy or POLICIES, page, score_spread(scores, chosen.offsets)),
             exam,
             amounts,
             scores=None if ranker is None else load_scores(ranker, chosen, threads),
@@ -154,11 +154,11 @@ def plan(
 
 def _check_wanted(out: Path | None, width: float | None, effective: float | None) -> None:
     """Before long work, what would only fail after it."""
-    from counterrank.clicks.policies.base import check_positive
+    from counterrank.common.checks import check_number
 
     for name, wanted in (("width", width), ("effective_sample_size", effective)):
         if wanted is not None:
-            check_positive(wanted, name)
+            check_number(wanted, name, above=0)
     if out is not None and out.suffix.lower() not in (".html", ".png", ".svg"):
         raise CounterrankError(f"{out}: unknown kind of file; expected one that ends in .html, .png or .svg")
 
