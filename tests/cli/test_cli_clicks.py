@@ -350,7 +350,7 @@ BAD = {
         "rerank",
         "--out",
         "{out}",
-    ): "--estimator rerank: requires the",
+    ): "requires the examination curve",
     ("train", "synthetic:yahoo", "--clicks", "{place}/clicks", "--out", "{out}"): "counted against other data",
     ("estimate", "{place}/aware", DATA): "--clicks, --log: expected one of the two",
     ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--metrics", "ndcg@5"): "--metrics ndcg@5: ",
