@@ -1,4 +1,10 @@
-"""Neural rankers: a score is what a torch module makes of scaled features."""
+"""Neural rankers: a score is the output of a torch module for scaled features.
+
+`Ranker(model="mlp")` has a network of the library's own, `NetworkShape`; other modules are the user's. The tensors of a
+saved module are plain numpy files: nothing is pickled, and nothing that a file names is imported. `model.json` lists
+name, file, shape and type of each; they are read into a module that exists already, and only if names, shapes and types
+are those of the module.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +17,19 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.common.checks import Float32Array, FloatArray, IntArray
+from counterrank.common.checks import Float32Array, FloatArray, IntArray, is_real
 from counterrank.common.errors import CounterrankError, ModelError
 from counterrank.common.extras import require
 from counterrank.data import RankingData
-from counterrank.models.base import Scaler, read_array
-
-# The network behind `Ranker(model="mlp")`: layers of rectified units between features and one score.
+from counterrank.models.model import Scaler, read_array
 
 
 @dataclass(frozen=True)
 class NetworkShape:
-    """What has to be known to build the network.
+    """The network of `Ranker(model="mlp")`: layers of rectified units between features and one score.
 
     Attributes:
-        hidden: how many units each hidden layer has; without any the network is linear.
+        hidden: the number of units of each hidden layer; without any the network is linear.
         dropout: the share of units left out in each step of training.
     """
 
@@ -42,7 +46,7 @@ class NetworkShape:
         hidden = hidden.tolist() if isinstance(hidden, np.ndarray) else hidden
         if not isinstance(hidden, Sequence) or isinstance(hidden, str) or not all(map(_is_size, hidden)):
             raise CounterrankError(f"hidden={hidden!r}: expected sizes of layers, such as [128, 64]")
-        if isinstance(dropout, bool) or not isinstance(dropout, int | float | np.floating) or not 0.0 <= dropout < 1.0:
+        if not is_real(dropout) or not 0.0 <= dropout < 1.0:
             raise CounterrankError(f"dropout={dropout!r}: expected a number from 0 to below 1")
         return cls(tuple(map(int, hidden)), float(dropout))
 
@@ -67,18 +71,9 @@ def _is_size(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
 
 
-# The tensors of a torch module as plain numpy files, and back; nothing is pickled, nothing a file names is imported.
-#
-# `model.json` lists name, file, shape and type of each. What is read goes into a module that is there already, and only
-# if names, shapes and types are those of the module.
-
-
 # how numpy holds each type; it knows no bfloat16, whose bits are kept as whole numbers
-_STORED = {
-    **{name: name for name in ("float64", "float32", "float16", "complex64", "complex128", "bool", "uint8")},
-    **{name: name for name in ("int8", "int16", "int32", "int64")},
-    "bfloat16": "int16",
-}
+_SAME = "float64 float32 float16 complex64 complex128 bool uint8 int8 int16 int32 int64"
+_STORED = {name: name for name in _SAME.split()} | {"bfloat16": "int16"}
 
 
 def write_tensors(folder: Path, state: dict[str, Any]) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from counterrank.common.quiet import stderr_silenced
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.losses.evaluate import run_second_order
-from counterrank.models.base import Scaler
+from counterrank.models.model import Scaler
 from counterrank.models.trees import TreesModel
 from counterrank.training.descent import Watch
 from counterrank.training.problem import Learned, Settings, Task, check_usable, score_judge

@@ -18,8 +18,8 @@ from counterrank.data import RankingData
 from counterrank.estimators.model_assisted import check_strength, check_tau, corrected, most_likely, shrunk
 from counterrank.estimators.propensities import SMALLEST, check_clip
 from counterrank.estimators.relevance import SATURATION, Examinations, Relevance, examinations, relevance_of
-from counterrank.models.base import Scaler
 from counterrank.models.linear import LinearModel, linear_importances
+from counterrank.models.model import Scaler
 from counterrank.training.problem import check_data, check_evidence, check_varying, constant_features, score_judge
 from counterrank.training.ranker import Ranker, shares
 

@@ -14,7 +14,7 @@ from counterrank.common.checks import Float32Array, FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
 from counterrank.common.extras import require
 from counterrank.common.progress import progress
-from counterrank.models.base import Scaler
+from counterrank.models.model import Scaler
 from counterrank.models.neural import (
     NetworkShape,
     NeuralModel,
