@@ -167,7 +167,7 @@ def test_bad_input_is_named(change, message):
 
 def test_what_cannot_be_compared():
     found = click_rate(**GOOD)
-    with pytest.raises(CounterrankError, match="second: int; expected a ClickRate"):
+    with pytest.raises(CounterrankError, match="second: int; expected ClickRate"):
         compare_click_rates(found, 3)
     with pytest.raises(CounterrankError, match=r"second: confidence 0\.9; expected that of the first, 0\.95"):
         compare_click_rates(found, click_rate(**GOOD, confidence=0.9))

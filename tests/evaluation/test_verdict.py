@@ -94,7 +94,7 @@ SENTENCES = [
     (difference(0.0, (0.0, 0.0)), "+0.0 (95 % confidence interval 0.0 to 0.0)"),
     (difference(0.25, (0.25, 0.25)), "+0.25 (95 % confidence interval 0.25 to 0.25)"),
     (difference(-1e-9, (-0.1, 0.1)), "+0.00 (95 % confidence interval -0.10 to 0.10)"),
-    (difference(0.0701, None), "+0.0701 (no confidence interval, since there is too little to tell by)"),
+    (difference(0.0701, None), "+0.0701 (no confidence interval, since there is too little data)"),
     (difference(None, None, "arp"), "arp self-normalised cannot be estimated from these clicks"),
 ]
 
@@ -130,7 +130,7 @@ def test_population_and_doubts():
         (
             {"dcg@5": difference(0.1, (0.0, 0.2))},
             0.0,
-            r"difference: dict; expected an Estimate from evaluation.compare",
+            r"difference: dict; expected Estimate from evaluation.compare",
         ),
         (0.3, 0.0, "difference: float; expected"),
         (difference(0.1, (0.0, 0.2)), float("nan"), "margin=nan: expected a finite number"),

@@ -53,7 +53,7 @@ def test_a_name_is_registered_once(toy):
 
 
 def test_an_unknown_target_is_refused_with_the_names_of_all(tmp_path):
-    with pytest.raises(cr.CounterrankError, match="expected one of 'onnx', 'es-ltr', 'solr', 'lightgbm', 'json'$"):
+    with pytest.raises(cr.CounterrankError, match=r"expected one of 'onnx', 'es-ltr', 'solr', 'lightgbm', 'json'$"):
         cr.export.write(linear(), tmp_path / "model", to="lucene")
 
 

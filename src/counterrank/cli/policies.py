@@ -63,21 +63,18 @@ def _check_all(source: ClickSource, counts: ClickCounts, policy: Any, scores: An
 
 def _check_against_log(counts: ClickCounts, policy: Any, scores: Any, name: str) -> None:
     """An error where the log shows what a policy cannot show, a warning where it does so more or less often."""
-    from counterrank.clicks.policies.base import knows_propensity
-    from counterrank.evaluation.inspection.click_tables import Seen
     from counterrank.evaluation.inspection.coverage import policy_check
-    from counterrank.evaluation.inspection.findings import QuerySample
 
-    if not counts.n_sessions or not knows_propensity(policy):
+    found = policy_check(counts, policy, scores)
+    if found is None:
         return
-    found = policy_check(counts, Seen.of(counts), policy, scores, QuerySample.of(counts))
-    share = found["impossible_impressions"] / max(found["impressions_compared"], 1)
+    share = found.impossible_impressions / max(found.impressions_compared, 1)
     if share > _STRAY:
         raise CounterrankError(
             f"--policy, --logger: {share:.1%} of what the log shows cannot come from {name} with these scores; "
             "expected the policy and the scores that made the pages (counterrank inspect tells more)"
         )
-    if found["contradicted"]:
+    if found.contradicted:
         say(
             f"Warning: the log shows documents more or less often than {name} would with these scores; what is "
             "computed from its propensities may be wrong (counterrank inspect tells more)."

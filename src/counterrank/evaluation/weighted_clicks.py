@@ -1,4 +1,8 @@
-"""What a log says about any ranker: clicks, or what a model did not foresee of them, by inverse propensities."""
+"""The clicks of a log with their importance weights 1 / propensity, and sums and variances of them.
+
+With `method="dr"` a model of relevance predicts the clicks (the direct method), and only the residuals, click minus
+prediction, are weighted: the prediction is a control variate, and the estimate doubly robust.
+"""
 
 from __future__ import annotations
 
@@ -32,59 +36,39 @@ from counterrank.evaluation import click_kernels as _click_kernels
 from counterrank.evaluation.click_kernels import Cells, Pages
 from counterrank.evaluation.metrics import prefix_sums, rank_values
 
-# What a model of relevance foresees of the clicks of a log; doubly robust estimates start from it.
-
-
 METHODS = ("ips", "dr")
 
 
 class Method(NamedTuple):
-    """How to estimate, as a caller said it.
+    """How to estimate, unchecked."""
 
-    Attributes:
-        name: "ips" or "dr".
-        relevance: R of each document, for "dr"; None to fit it.
-        exam: how likely each rank is examined, for "dr" and for logs of several policies; None for what the clicks
-            remember.
-    """
-
-    name: Any = "ips"
-    relevance: Any = None
-    exam: Any = None
+    name: Any = "ips"  # or "dr"
+    relevance: Any = None  # R of each document, for "dr"; None to fit it
+    exam: Any = None  # P(examined | rank), for "dr" and for logs of several policies; None for that of the clicks
 
 
-class Foreseen(NamedTuple):
-    """The clicks that a model foresees.
+class ClickPredictor(NamedTuple):
+    """Predicts clicks: P(click | document, rank) = P(examined | rank) * R(document)."""
 
-    Attributes:
-        relevance: R, P(click | examined) of each document.
-        exam: P(examined | rank).
-    """
-
-    relevance: FloatArray
+    relevance: FloatArray  # R, P(click | examined) of each document
     exam: Examination
 
-    def chances(self, docs: IntArray, ranks: IntArray) -> FloatArray:
+    def probabilities(self, docs: IntArray, ranks: IntArray) -> FloatArray:
         """P(click) of documents shown at these ranks, from 1."""
         return np.asarray(examined(self.exam, ranks) * self.relevance[docs])
 
 
-def foresee(method: Method, data: RankingData, clicks: ClickCounts, rho: FloatArray | None) -> Foreseen | None:
-    """The model that the method asks for, fitted where none was given; None for "ips".
-
-    Arguments:
-        method: what was asked for.
-        data: what the clicks were counted against.
-        clicks: of that data.
-        rho: checked propensities; None where those logged with the clicks are used.
-    """
+def _click_predictor(
+    method: Method, data: RankingData, clicks: ClickCounts, rho: FloatArray | None
+) -> ClickPredictor | None:
+    """The model that the method needs, fitted (cross-fitted over queries) where none was given; None for "ips"."""
     if method.name == "ips":
         if method.relevance is not None:
-            raise CounterrankError("relevance: given, but method='ips' has no use for it; expected method='dr'")
+            raise CounterrankError("relevance: given, but method='ips' does not use it; expected method='dr'")
         return None
     exam = _check_exam(method.exam, clicks)
     if method.relevance is None:
-        return Foreseen(fit_relevance(data, clicks, rho, exam=exam).values, exam)
+        return ClickPredictor(fit_relevance(data, clicks, rho, exam=exam).values, exam)
     if rho is not None:
         expected = np.repeat(clicks.sessions, np.diff(clicks.offsets)) * rho
         warn_if_apart(float(examined_times(exam, clicks).sum()), float(expected.sum()))
@@ -97,7 +81,7 @@ def foresee(method: Method, data: RankingData, clicks: ClickCounts, rho: FloatAr
             f"relevance: {relevance[doc]:g} for document {doc - clicks.offsets[query]} of query {query}; expected "
             "P(click | examined), from 0 to 1"
         )
-    return Foreseen(relevance, exam)
+    return ClickPredictor(relevance, exam)
 
 
 def _check_exam(exam: Any, clicks: ClickCounts) -> Examination:
@@ -106,9 +90,8 @@ def _check_exam(exam: Any, clicks: ClickCounts) -> Examination:
         exam = clicks.examination
     if exam is None:
         raise CounterrankError(
-            "exam: None, and the clicks do not remember with what curve they were made; method='dr' needs to know how "
-            "likely each rank is examined, exam=[1, 0.5, ...] or an Examination: with n * rho in place of what was "
-            "shown it would be method='ips' again"
+            "exam: None, and the clicks do not hold the curve they were made with; method='dr' requires P(examined | "
+            "rank), exam=[1, 0.5, ...] or an Examination: with n * rho instead it would be method='ips' again"
         )
     curve = check_curve(exam, "exam")
     if curve is None:
@@ -118,22 +101,22 @@ def _check_exam(exam: Any, clicks: ClickCounts) -> Examination:
 
 
 @dataclass(frozen=True, eq=False)
-class WeighedClicks:
-    """The clicks of a log, each with its weight 1 / propensity; doubly robust, less those foreseen by a model.
+class WeightedClicks:
+    """The clicks of a log, each with its importance weight 1 / propensity; for "dr" the residuals of a click model.
 
     Attributes:
         offsets: of the data.
         sessions: of each query.
-        cells: the clicked ones; doubly robust, those shown.
+        cells: the clicked ones; for "dr" those shown.
         pages: whole pages; None if they were not kept.
         rho: the propensity of each document; None if only those of clicks are known.
-        relevance: what the model says of each document; None if there is none (ips).
-        unseen: the documents known to have no chance to be examined.
+        relevance: R of each document under the click model; None for "ips".
+        unexaminable: the documents with propensity 0.
         noise: (e0, e1), or None to leave clicks as they are.
-        effective_sample_size: Kish's, of the weights of the clicks.
-        largest_share: of the sum of the weights, the largest that one click holds.
+        effective_sample_size: Kish's, of the importance weights of the clicks.
+        largest_share: the largest weight of a click over the sum of all.
         threads: how many to use.
-        uncovered: the documents that the clicks do not cover; none with a model of relevance, which predicts them.
+        uncovered: the documents that the clicks do not cover; none for "dr", which predicts them.
         source: where the propensities come from, see `Propensities`.
     """
 
@@ -143,7 +126,7 @@ class WeighedClicks:
     pages: Pages | None
     rho: FloatArray | None
     relevance: FloatArray | None
-    unseen: IntArray
+    unexaminable: IntArray
     noise: tuple[float, float] | None
     effective_sample_size: float
     largest_share: float
@@ -159,28 +142,22 @@ class WeighedClicks:
 
 @dataclass(frozen=True, eq=False)
 class QuerySums:
-    """Numerators and denominators of the estimates, one row for each query that was asked.
-
-    Attributes:
-        sessions: of the query.
-        omega: the sum of the weights of its documents.
-        terms: the sum of weight * lambda, a column for each metric or ranker.
-    """
+    """Numerators and denominators of the estimates, one row for each query with sessions."""
 
     sessions: FloatArray
-    omega: FloatArray
-    terms: FloatArray
+    omega: FloatArray  # the sum of the weights of the documents
+    terms: FloatArray  # the sum of weight * lambda, a column for each metric or ranker
 
 
-def weigh_clicks(
+def weight_clicks(
     data: RankingData,
     clicks: ClickCounts,
     rho: ArrayLike | Propensities | None,
     noise: Any,
     threads: int | None,
     method: Method,
-) -> WeighedClicks:
-    """Check everything and divide each click, or what was not foreseen of it, by its propensity, never clipped."""
+) -> WeightedClicks:
+    """Check everything and divide each click, or its residual, by its propensity; weights are never clipped."""
     counts = check_counts(clicks)
     counts.check_data(data)
     if not counts.sessions.any():
@@ -190,7 +167,7 @@ def weigh_clicks(
     given = found.by_document if found.source == "given" else None
     name = "propensities" if given is None else "rho"
     inverse = capped_inverse(found.by_cell, np.inf, counts, counts.clicks, counts.docs, counts.ranks, name)
-    model = foresee(method, data, counts, given)
+    model = _click_predictor(method, data, counts, given)
     corrected = _check_noise(noise, given, model)
     if given is not None:
         warn_if_contradicted(counts, given, "rho")
@@ -203,14 +180,14 @@ def weigh_clicks(
             chances = np.nan_to_num(found.by_document)
     cells = _cells(counts, inverse, model)
     effective, largest = concentration(cells.clicks, cells.inverse)
-    return WeighedClicks(
+    return WeightedClicks(
         offsets=counts.offsets,
         sessions=counts.sessions,
         cells=cells,
-        pages=_weighed_pages(counts, cells, model),
+        pages=_pages(counts, cells, model),
         rho=given,
         relevance=None if model is None else model.relevance,
-        unseen=np.flatnonzero(chances < SMALLEST),
+        unexaminable=np.flatnonzero(chances < SMALLEST),
         noise=corrected,
         effective_sample_size=effective,
         largest_share=largest,
@@ -220,20 +197,20 @@ def weigh_clicks(
     )
 
 
-def _cells(counts: ClickCounts, inverse: FloatArray, model: Foreseen | None) -> Cells:
-    """Those that were clicked, or where a click was foreseen.
+def _cells(counts: ClickCounts, inverse: FloatArray, model: ClickPredictor | None) -> Cells:
+    """Those that were clicked, or where a click was predicted.
 
-    Of n impressions with c clicks, where each was expected with chance p, the surprises are c times 1 - p and n - c
-    times -p. Their mean squared, times n, is unbiased as c (c - 1) / (n - 1) - 2 p c + n p^2.
+    Of n impressions with c clicks, each predicted with probability p, the residuals are c times 1 - p and n - c times
+    -p. Their mean squared, times n, has the unbiased estimate c (c - 1) / (n - 1) - 2 p c + n p^2.
     """
-    foreseen = None if model is None else model.chances(counts.docs, counts.ranks)
-    told = counts.clicks > 0 if foreseen is None else (inverse > 0.0) & ((counts.clicks > 0) | (foreseen > 0.0))
-    chosen = np.flatnonzero(told)
+    predicted = None if model is None else model.probabilities(counts.docs, counts.ranks)
+    kept = counts.clicks > 0 if predicted is None else (inverse > 0.0) & ((counts.clicks > 0) | (predicted > 0.0))
+    chosen = np.flatnonzero(kept)
     docs, clicks, shown = counts.docs[chosen], counts.clicks[chosen], counts.impressions[chosen]
     sums = squares = fourths = clicks.astype(np.float64)
     steady = np.where(shown > 1, clicks * (clicks - 1) / np.maximum(shown - 1, 1), clicks)
-    if foreseen is not None:
-        p, missed = foreseen[chosen], shown - clicks
+    if predicted is not None:
+        p, missed = predicted[chosen], shown - clicks
         sums = clicks - shown * p
         squares, fourths = (clicks * (1.0 - p) ** power + missed * p**power for power in (2, 4))
         steady = steady - 2.0 * p * clicks + shown * p**2
@@ -242,7 +219,7 @@ def _cells(counts: ClickCounts, inverse: FloatArray, model: Foreseen | None) -> 
 
 
 def concentration(numbers: ArrayLike, weights: ArrayLike) -> tuple[float, float]:
-    """How far the sum of weighted clicks hangs on a few of them.
+    """How far the sum of weighted clicks depends on a few of them.
 
         effective sample size = (sum of weights)^2 / sum of their squares   (Kish)
         largest share         = the largest weight / sum of weights
@@ -266,7 +243,7 @@ def concentration(numbers: ArrayLike, weights: ArrayLike) -> tuple[float, float]
     return total**2 / float((times * each**2).sum()), float(each[times > 0].max()) / total
 
 
-def _weighed_pages(counts: ClickCounts, cells: Cells, model: Foreseen | None) -> Pages | None:
+def _pages(counts: ClickCounts, cells: Cells, model: ClickPredictor | None) -> Pages | None:
     """The pages that were kept; each document has one propensity, but for rounding."""
     pages = counts.displays
     if pages is None:
@@ -275,7 +252,7 @@ def _weighed_pages(counts: ClickCounts, cells: Cells, model: Foreseen | None) ->
     inverse[cells.docs] = cells.inverse
     sums = pages.clicks.astype(np.float64)
     if model is not None:
-        sums -= np.repeat(pages.sessions, np.diff(pages.offsets)) * model.chances(pages.docs, pages.ranks())
+        sums -= np.repeat(pages.sessions, np.diff(pages.offsets)) * model.probabilities(pages.docs, pages.ranks())
     bounds = np.searchsorted(pages.docs[pages.offsets[:-1]], counts.offsets)
     return Pages(bounds, pages.offsets, pages.docs, pages.sessions, pages.clicks, sums, inverse)
 
@@ -294,42 +271,41 @@ def document_values(
     return values
 
 
-def query_sums(weighed: WeighedClicks, values: FloatArray) -> QuerySums:
-    """Sums of omega and of omega * lambda for each query that was asked, noise taken off if that was asked for.
+def query_sums(weighted: WeightedClicks, values: FloatArray) -> QuerySums:
+    """Sums of omega and of omega * lambda for each query with sessions, corrected for click noise where that is set.
 
-    Doubly robust, a document also has the weight that the model says, sessions * R. With noise=(e0, e1) the weight of a
-    document that can be seen, or has one by the model, is (omega - e0 * sessions of its query) / (e1 - e0).
+    For "dr" omega includes the prediction of the model, sessions * R. With noise=(e0, e1) omega of a document that can
+    be examined, or has a prediction, becomes (omega - e0 * sessions of its query) / (e1 - e0).
     """
-    omega, terms = np.zeros(len(weighed.sessions)), np.zeros((len(weighed.sessions), values.shape[1]))
-    options = {"threads": weighed.threads}
-    for_queries(_click_kernels.query_sums, weighed.offsets, weighed.cells, values, omega, terms, **options)
-    if weighed.relevance is not None:
-        _add(weighed, weighed.relevance, values, 1.0, omega, terms)
-    asked = weighed.sessions > 0
-    sessions = weighed.sessions[asked].astype(np.float64)
-    if weighed.noise is None:
-        return QuerySums(sessions, omega[asked], terms[asked])
-    e0, e1 = weighed.noise
-    noisy = np.ones(len(values)) if weighed.rho is None or weighed.relevance is not None else weighed.rho > 0.0
-    _add(weighed, noisy.astype(np.float64), values, -e0, omega, terms)
-    return QuerySums(sessions, omega[asked] / (e1 - e0), terms[asked] / (e1 - e0))
+    omega, terms = np.zeros(len(weighted.sessions)), np.zeros((len(weighted.sessions), values.shape[1]))
+    options = {"threads": weighted.threads}
+    for_queries(_click_kernels.query_sums, weighted.offsets, weighted.cells, values, omega, terms, **options)
+
+    def add(per_session: FloatArray, times: float) -> None:
+        """Add to omega of every document, in each session of its query, `times * per_session`."""
+        nonlocal omega, terms
+        own, own_terms = np.zeros_like(omega), np.zeros_like(terms)
+        kernel = _click_kernels.document_sums
+        for_queries(kernel, weighted.offsets, per_session, values, own, own_terms, **options)
+        omega += times * weighted.sessions * own
+        terms += times * weighted.sessions[:, None] * own_terms
+
+    if weighted.relevance is not None:
+        add(weighted.relevance, 1.0)
+    scale = 1.0
+    if weighted.noise is not None:
+        e0, e1 = weighted.noise
+        noisy = np.ones(len(values)) if weighted.rho is None or weighted.relevance is not None else weighted.rho > 0.0
+        add(noisy.astype(np.float64), -e0)
+        scale = e1 - e0
+    kept = weighted.sessions > 0
+    return QuerySums(weighted.sessions[kept].astype(np.float64), omega[kept] / scale, terms[kept] / scale)
 
 
-def _add(
-    weighed: WeighedClicks, each: FloatArray, values: FloatArray, times: float, omega: FloatArray, terms: FloatArray
-) -> None:
-    """Add to the sums of the queries what documents weigh in each session, so many times."""
-    own, own_terms = np.zeros_like(omega), np.zeros_like(terms)
-    kernel = _click_kernels.document_sums
-    for_queries(kernel, weighed.offsets, each, values, own, own_terms, threads=weighed.threads)
-    omega += times * weighed.sessions * own
-    terms += times * weighed.sessions[:, None] * own_terms
-
-
-def _check_noise(noise: Any, rho: FloatArray | None, model: Foreseen | None) -> tuple[float, float] | None:
+def _check_noise(noise: Any, rho: FloatArray | None, model: ClickPredictor | None) -> tuple[float, float] | None:
     if noise is None:
         return None
-    expected = "expected a pair (e0, e1), the chances of a click on an irrelevant and a relevant document, e0 < e1"
+    expected = "expected a pair (e0, e1), P(click | examined) of irrelevant and of relevant documents, e0 < e1"
     if isinstance(noise, str) or not hasattr(noise, "__len__") or len(noise) != 2:
         raise CounterrankError(f"noise={noise!r}: {expected}")
     e0, e1 = (float(e) for e in check_vector(noise, 2, "noise", "chances"))
@@ -337,66 +313,63 @@ def _check_noise(noise: Any, rho: FloatArray | None, model: Foreseen | None) -> 
         raise CounterrankError(f"noise={noise!r}: {expected}, both from 0 to 1")
     if rho is None and model is None:
         raise CounterrankError(
-            "noise: needs rho, since logged propensities do not tell which documents that were never shown could have "
-            "been; pass rho=policy.propensity(scores, offsets, exam)"
+            "noise: requires rho, since logged propensities do not say which documents that were never shown could "
+            "have been; pass rho=policy.propensity(scores, offsets, exam)"
         )
     return e0, e1
 
 
-# The variance of a sum over clicks, the sessions of each query held fixed; and how much of it counts cannot tell.
+# Variances, the sessions of each query held fixed
 
 
-class Spread(NamedTuple):
+class Variance(NamedTuple):
     """The variance of a sum for each column, and its degrees of freedom as far as numbers of sessions limit them."""
 
-    variance: FloatArray
-    freedom: FloatArray
+    values: FloatArray
+    degrees_of_freedom: FloatArray
 
 
-def click_variance(weighed: WeighedClicks, values: FloatArray, centres: FloatArray) -> Spread:
-    """Of the sum over all sessions of Y = sum over the page of surprise * (value - centre) / rho, for each column.
+def click_variance(weighted: WeightedClicks, values: FloatArray, centres: FloatArray) -> Variance:
+    """The variance of the sum over all sessions of Y = sum over the page of residual * (value - centre) / rho.
 
-    A surprise is a click, less what the model foresaw of it if there is one.
-
-    The sum over queries of n times the sample variance of Y over the n sessions of the query. Where pages were kept, Y
-    is that of the whole page; else the ranks of a page are taken as independent. Queries with a single session have no
-    variance of their own and are taken together as if they were one query: what lies between them counts too, so that
-    it is too large rather than too small (collapsed strata; Cochran, Sampling Techniques, 5A.12).
+    A residual is the click, less its prediction for "dr". The variance is the sum over queries of n times the sample
+    variance of Y over the n sessions of the query. Where pages were kept, Y is that of the whole page; else the ranks
+    of a page are taken as independent. Queries with a single session have no variance of their own and are taken
+    together as if they were one query: what lies between them counts too, so that it is too large rather than too small
+    (collapsed strata; Cochran, Sampling Techniques, 5A.12).
     """
-    if weighed.pages is not None:
-        return _of_pages(weighed, values, centres)
-    variances = np.zeros((len(weighed.sessions), len(centres)))
-    given = weighed.offsets, weighed.cells, weighed.sessions, values, centres, variances
-    for_queries(_click_kernels.session_variances, *given, threads=weighed.threads)
-    total = variances.sum(axis=0) + _single_sessions(weighed, values, centres)
-    return Spread(np.maximum(total, 0.0), np.full(len(centres), np.inf))  # a variance of 0 may round to less
+    if weighted.pages is not None:
+        return _page_variance(weighted, values, centres)
+    variances = np.zeros((len(weighted.sessions), len(centres)))
+    given = weighted.offsets, weighted.cells, weighted.sessions, values, centres, variances
+    for_queries(_click_kernels.session_variances, *given, threads=weighted.threads)
+    total = variances.sum(axis=0) + _single_sessions(weighted, values, centres)
+    return Variance(np.maximum(total, 0.0), np.full(len(centres), np.inf))  # a variance of 0 may round to less
 
 
-def _of_pages(weighed: WeighedClicks, values: FloatArray, centres: FloatArray) -> Spread:
+def _page_variance(weighted: WeightedClicks, values: FloatArray, centres: FloatArray) -> Variance:
     """Degrees of freedom by Welch and Satterthwaite: variance^2 / sum over queries of own variance^2 / (n - 1)."""
-    moments = np.empty((len(weighed.sessions), len(centres), 2))
-    given = weighed.offsets, weighed.pages, values, centres, moments
-    for_queries(_click_kernels.page_moments, *given, threads=weighed.threads)
-    several, single = weighed.sessions > 1, weighed.sessions == 1
+    moments = np.empty((len(weighted.sessions), len(centres), 2))
+    given = weighted.offsets, weighted.pages, values, centres, moments
+    for_queries(_click_kernels.page_moments, *given, threads=weighted.threads)
+    several, single = weighted.sessions > 1, weighted.sessions == 1
     together = moments[single].sum(axis=0)[None]
-    n = np.append(weighed.sessions[several], np.count_nonzero(single))[:, None]
-    own = _scaled(np.concatenate([moments[several], together]), n)
-    total, squares = own.sum(axis=0), (own**2 / np.maximum(n - 1, 1)).sum(axis=0)
-    return Spread(total, np.divide(total**2, squares, out=np.full(len(total), np.inf), where=squares > 0.0))
-
-
-def _scaled(moments: FloatArray, n: IntArray) -> FloatArray:
-    """n times the sample variance of n numbers, from their sum of squares and their sum; of one number its square."""
+    n = np.append(weighted.sessions[several], np.count_nonzero(single))[:, None]
+    moments = np.concatenate([moments[several], together])
     squares, sums = moments[..., 0], moments[..., 1]
-    return np.where(n > 1, np.maximum(squares - sums**2 / np.maximum(n, 1), 0.0) * n / np.maximum(n - 1, 1), squares)
+    # n times the sample variance of the n sessions; of a single one its square
+    scaled = np.maximum(squares - sums**2 / np.maximum(n, 1), 0.0) * n / np.maximum(n - 1, 1)
+    own = np.where(n > 1, scaled, squares)
+    total, squares = own.sum(axis=0), (own**2 / np.maximum(n - 1, 1)).sum(axis=0)
+    return Variance(total, np.divide(total**2, squares, out=np.full(len(total), np.inf), where=squares > 0.0))
 
 
-def _single_sessions(weighed: WeighedClicks, values: FloatArray, centres: FloatArray) -> FloatArray:
+def _single_sessions(weighted: WeightedClicks, values: FloatArray, centres: FloatArray) -> FloatArray:
     """The variance of queries with one session each, by rank over all of them."""
-    cells = weighed.cells
-    owner = np.repeat(np.arange(len(weighed.sessions)), np.diff(cells.bounds))
-    chosen = np.flatnonzero(weighed.sessions[owner] == 1)
-    n = int(np.count_nonzero(weighed.sessions == 1))
+    cells = weighted.cells
+    owner = np.repeat(np.arange(len(weighted.sessions)), np.diff(cells.bounds))
+    chosen = np.flatnonzero(weighted.sessions[owner] == 1)
+    n = int(np.count_nonzero(weighted.sessions == 1))
     terms = (values[cells.docs[chosen]] - centres) * cells.inverse[chosen, None]
     terms *= cells.sums[chosen, None]  # shown once each
     squares: FloatArray = (terms**2).sum(axis=0)
@@ -406,17 +379,17 @@ def _single_sessions(weighed: WeighedClicks, values: FloatArray, centres: FloatA
     return np.asarray(np.maximum(squares - (by_rank**2).sum(axis=1) / n, 0.0) * n / (n - 1))
 
 
-def worst_factor(weighed: WeighedClicks, values: FloatArray, centres: FloatArray) -> FloatArray:
+def worst_factor(weighted: WeightedClicks, values: FloatArray, centres: FloatArray) -> FloatArray:
     """How many times too narrow intervals may be, at worst, since the ranks of a page were taken as independent.
 
-    Which documents a page holds may tie its ranks together, so of the variance of each rank only the part between
-    documents can matter. At worst these parts are perfectly correlated. 1 where pages were kept, or at most one rank of
-    each query varies.
+    The ranks of a page may be correlated through the documents it holds, so of the variance of each rank only the part
+    between documents can matter. At worst these parts are perfectly correlated. 1 where pages were kept, or at most one
+    rank of each query varies.
     """
-    if weighed.pages is not None:
+    if weighted.pages is not None:
         return np.ones(len(centres))
-    more = np.zeros((len(weighed.sessions), len(centres)))
-    given = weighed.offsets, weighed.cells, weighed.sessions, values, centres, more
-    for_queries(_click_kernels.tied_ranks, *given, threads=weighed.threads)
-    total = click_variance(weighed, values, centres).variance
+    more = np.zeros((len(weighted.sessions), len(centres)))
+    given = weighted.offsets, weighted.cells, weighted.sessions, values, centres, more
+    for_queries(_click_kernels.correlated_ranks, *given, threads=weighted.threads)
+    total = click_variance(weighted, values, centres).values
     return np.asarray(np.sqrt(1.0 + np.divide(more.sum(axis=0), total, out=np.zeros(len(centres)), where=total > 0.0)))
