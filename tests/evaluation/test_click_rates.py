@@ -12,7 +12,7 @@ from benchmarks.open_bandit import ITEMS, read, simulated, study
 from scipy import stats
 
 from counterrank.common.errors import CounterrankError
-from counterrank.common.gamma import gamma_quantile
+from counterrank.common.quantiles import gamma_quantile
 from counterrank.evaluation import click_rate, compare_click_rates
 
 OBD = Path(__file__).parents[3] / "shared" / "data" / "obd"
@@ -167,7 +167,7 @@ def test_bad_input_is_named(change, message):
 
 def test_what_cannot_be_compared():
     found = click_rate(**GOOD)
-    with pytest.raises(CounterrankError, match="second: int; expected ClickRate"):
+    with pytest.raises(CounterrankError, match="second: int; expected a ClickRate"):
         compare_click_rates(found, 3)
     with pytest.raises(CounterrankError, match=r"second: confidence 0\.9; expected that of the first, 0\.95"):
         compare_click_rates(found, click_rate(**GOOD, confidence=0.9))

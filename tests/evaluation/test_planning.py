@@ -295,7 +295,7 @@ GOOD = {
         ({"target": "all"}, "target='all': expected one of"),
         ({"confidence": 1.0}, "confidence=1.0: expected a number between"),
         ({"relevance_threshold": 5}, "relevance_threshold=5: no document is relevant"),
-        ({"click_model": 3}, "click_model: int; expected ClickModel"),
+        ({"click_model": 3}, "click_model: int; expected simulation.ClickModel"),
         ({"click_model": simulation.trust_bias()}, "click_model: depends on the rank"),
         ({"click_model": simulation.ClickModel(0.0, 0.0)}, "click_model: nothing is ever clicked"),
         ({"click_rate": 0.0}, "click_rate=0.0: expected a number above 0, up to 1"),

@@ -130,7 +130,7 @@ def test_population_and_doubts():
         (
             {"dcg@5": difference(0.1, (0.0, 0.2))},
             0.0,
-            r"difference: dict; expected Estimate from evaluation.compare",
+            r"difference: dict; expected an Estimate from evaluation.compare",
         ),
         (0.3, 0.0, "difference: float; expected"),
         (difference(0.1, (0.0, 0.2)), float("nan"), "margin=nan: expected a finite number"),

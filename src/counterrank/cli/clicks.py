@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from counterrank.clicks.examination import Examination
     from counterrank.clicks.logs.columns import LogOptions
     from counterrank.clicks.logs.faults import LogReport
-    from counterrank.common.checks import FloatArray
-    from counterrank.estimators import Propensities
+    from counterrank.estimators import Evidence, Propensities
 
 WHOLE = "clicks.json"  # what a folder of click counts holds
 PARTS = ("train", "validation", "test")
@@ -58,7 +57,6 @@ class ClickSource:
     reports: list[LogReport] = field(default_factory=list)
     with_drift: bool = False
     drift: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    propensity_source: str | None = None  # of the propensities that were used last
     _read: dict[tuple[str, bool], ClickCounts] = field(default_factory=dict)
 
     @property
@@ -189,18 +187,19 @@ class ClickSource:
         """Whether these clicks belong to one part and no other."""
         return any((path / WHOLE).is_file() for path in self.clicks)
 
-    def weigher(
-        self, estimator: str, counts: ClickCounts, part: str, data: Mapping[str, RankingData]
-    ) -> tuple[Callable[..., Any], Any]:
-        """From `clip=` to what to learn from, and the clips to choose from."""
-        from counterrank.cli.policies import affine_weigher
-        from counterrank.estimators.registry import clips_for, weigher
+    def evidence(self, part: str, data: Mapping[str, RankingData], displays: bool = False) -> Evidence:
+        """The clicks of one part, and all that the options say about them."""
+        return self.about(self.load(part, data, displays), part, data)
 
-        if estimator == "affine":
-            return affine_weigher(self, counts, part, data), [None]
-        rho = self.propensities(counts, part, data) if estimator == "policy-aware" else None
-        exam = self.curve(counts) if estimator in ("policy-oblivious", "rerank") else None
-        return weigher(estimator, counts, exam, rho), clips_for(estimator, counts, exam, rho)
+    def about(self, counts: ClickCounts, part: str, data: Mapping[str, RankingData]) -> Evidence:
+        """Clicks, and all that the options say about them."""
+        from counterrank.cli.policies import policy_arguments, trust_curves
+        from counterrank.estimators import Evidence
+
+        exam = None if self.examination is None else self.curve(counts)
+        alpha, beta = trust_curves(self)
+        known = Evidence(counts, exam=exam, alpha=alpha, beta=beta, threads=self.threads)
+        return replace(known, **policy_arguments(self, known, part, data))
 
     def curve(self, counts: ClickCounts) -> Examination:
         """How likely each rank was examined: as said, else as the clicks were made."""
@@ -215,29 +214,9 @@ class ClickSource:
             )
         return counts.examination
 
-    def propensities(
-        self, counts: ClickCounts, part: str, data: Mapping[str, RankingData]
-    ) -> FloatArray | Propensities:
+    def propensities(self, counts: ClickCounts, part: str, data: Mapping[str, RankingData]) -> Propensities:
         """P(examined | query, policy) of the policies that were named, else as logged with the clicks."""
-        from counterrank.cli.policies import policy_propensities
-        from counterrank.estimators import logged_propensities
-
-        if not self.policies and not self.loggers:
-            if counts.propensities is None:
-                raise CounterrankError(
-                    "--policy, --logger, --examination: these clicks have no logged propensities; name the policy that "
-                    f"showed the pages, what it ranked by, and the examination curve; {_INSPECT}"
-                )
-            with heard():
-                found = logged_propensities(counts, None if self.examination is None else self.curve(counts))
-            self.propensity_source = found.source
-            if found.source in _COMBINED:
-                names = ", ".join(counts.policy_names) or "without names"
-                say(f"Note: several policies in this log ({names}): {_COMBINED[found.source]}.")
-            return found
-        known = policy_propensities(self, counts, part, data)
-        self.propensity_source = getattr(known, "source", "policy")
-        return known
+        return propensities_told(self.about(counts, part, data))
 
     def said_again(self) -> str:
         """The options that name the policy and the curve, for a command to go on with."""
@@ -260,6 +239,19 @@ class ClickSource:
             used = f"used {report.used:,} of them, {report.pages:,} pages"
             say(f"Read {report.rows:,} rows of {report.name}; {used}{report.left_out()}.")
         self.reports.clear()
+
+
+def propensities_told(evidence: Evidence) -> Propensities:
+    """The propensities, with a note where they are combined of several policies."""
+    from counterrank.estimators import named_estimator
+
+    named_estimator("policy-aware").check(evidence, options=True)
+    with heard():
+        found = evidence.propensities
+    if found.source in _COMBINED and evidence.rho is None:
+        names = ", ".join(evidence.clicks.policy_names) or "without names"
+        say(f"Note: several policies in this log ({names}): {_COMBINED[found.source]}.")
+    return found
 
 
 def _reaching(curve: Examination, counts: ClickCounts, text: str) -> Examination:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counterrank.cli.clicks import PARTS, WHOLE, ClickSource, parts_of
-from counterrank.cli.policies import ESTIMATED, FITTED, named_policies, policy_propensities, scores_of, single
+from counterrank.cli.policies import ESTIMATED, FITTED, named_policies, scores_of, single
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
@@ -125,11 +125,12 @@ def _policy(source: ClickSource, counts: ClickCounts, part: str, parts: dict[str
     """The policy and its scores; propensities alone where there are several policies, or an estimated one."""
     first = source.policies[0].partition(":")[0]
     if first in (ESTIMATED, FITTED) or named_policies(source.policies) is not None:
-        return {"rho": policy_propensities(source, counts, part, parts)}
+        found = source.propensities(counts, part, parts)
+        return {"rho": found.by_document if found.source == "given" else found}
     if not source.loggers:
         raise CounterrankError("--policy: ranks by scores; expected --logger too")
     if len(counts.policy_names) > 1:
-        policy_propensities(source, counts, part, parts)  # says how to name several
+        source.propensities(counts, part, parts)  # says how to name several
     return {"policy": source.policies[0], "scores": scores_of(source, single(source.loggers), part, parts)}
 
 

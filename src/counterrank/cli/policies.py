@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from counterrank.cli.clicks import load_scores
@@ -13,44 +12,39 @@ from counterrank.common.errors import CounterrankError
 if TYPE_CHECKING:
     from counterrank import ClickCounts, RankingData
     from counterrank.cli.clicks import ClickSource
-    from counterrank.common.checks import FloatArray
-    from counterrank.estimators import Propensities
+    from counterrank.estimators import Evidence
 
 ESTIMATED, FITTED = "estimated", "fitted-plackett-luce"
 LOGGED_SCORES = "logging_score"
 _STRAY = 0.001  # share of impressions that rounding of scores may put elsewhere
 
 
-def policy_propensities(
-    source: ClickSource, counts: ClickCounts, part: str, data: Mapping[str, RankingData]
-) -> FloatArray | Propensities:
-    """P(examined | query, policy) of each document of one part of the data."""
-    from counterrank.clicks.policies import several_policies
-    from counterrank.clicks.policies.several import check_all_candidates, refuse_contradictions
-
+def policy_arguments(
+    source: ClickSource, known: Evidence, part: str, data: Mapping[str, RankingData]
+) -> dict[str, Any]:
+    """What the options say about the policy, as arguments of `Evidence`."""
     kind = source.policies[0].partition(":")[0].strip() if len(source.policies) == 1 else ""
     if kind in (ESTIMATED, FITTED):
         if source.loggers:
             raise CounterrankError(f"--logger: policy {kind!r} is found from the log; expected it without --logger")
-        return _estimated(source, counts) if kind == ESTIMATED else _fitted(source, counts, data[part])
+        return _estimated(source, known) if kind == ESTIMATED else _fitted(source, known, data[part])
+    if not source.policies and not source.loggers:
+        return {}
     if not source.policies or not source.loggers:
         raise CounterrankError("--policy, --logger: expected both, or none for logged propensities")
-    check_all_candidates(counts)
-    curve = source.curve(counts)
-    refuse_contradictions(counts)
+    from counterrank.clicks.policies.several import check_all_candidates, refuse_contradictions
+
+    check_all_candidates(known.clicks)
+    refuse_contradictions(known.clicks)
     policy, scores = _known(source, part, data)
-    if scores is not None and len(counts.policy_names) > 1:
-        names = ", ".join(counts.policy_names)
+    names = known.clicks.policy_names
+    if scores is not None and len(names) > 1:
         raise CounterrankError(
-            f"--policy: one for a log of several ({names}); expected each by its name, such as "
-            f"--policy {counts.policy_names[0]}={source.policies[0]}, or the sessions of one only, --only-policy "
-            f"{counts.policy_names[-1]}"
+            f"--policy: one for a log of several ({', '.join(names)}); expected each by its name, such as "
+            f"--policy {names[0]}={source.policies[0]}, or the sessions of one only, --only-policy {names[-1]}"
         )
-    _check_all(source, counts, policy, scores)
-    if scores is None:
-        return several_policies(counts, policy, curve, threads=source.threads)
-    rho: FloatArray = policy.propensity(scores, data[part].offsets, curve, threads=source.threads)
-    return rho
+    _check_all(source, known.clicks, policy, scores)
+    return {"policy": policy, "scores": scores}
 
 
 def _check_all(source: ClickSource, counts: ClickCounts, policy: Any, scores: Any) -> None:
@@ -81,29 +75,14 @@ def _check_against_log(counts: ClickCounts, policy: Any, scores: Any, name: str)
         )
 
 
-def affine_weigher(
-    source: ClickSource, counts: ClickCounts, part: str, data: Mapping[str, RankingData]
-) -> Callable[..., Any]:
-    """From `clip=` to weights for clicks that follow alpha and beta; without a policy, by what the log shows."""
-    from counterrank.clicks.policies.several import check_all_candidates
-    from counterrank.estimators import affine
-
-    alpha, beta = trust_curves(source)
-    if not source.policies or source.policies == [ESTIMATED]:
-        return partial(affine, counts, alpha, beta, threads=source.threads)
-    if not source.loggers:
-        raise CounterrankError("--policy, --logger: expected both, or none to go by what the log shows")
-    check_all_candidates(counts)
-    policy, scores = _known(source, part, data)
-    if scores is None or len(counts.active_policies) < 2:  # else affine says what is missing
-        _check_all(source, counts, policy, scores)
-    return partial(affine, counts, alpha, beta, policy, scores, threads=source.threads)
-
-
-def trust_curves(source: ClickSource) -> tuple[list[float], list[float]]:
-    """Alpha and beta by rank."""
+def trust_curves(source: ClickSource) -> tuple[list[float] | None, list[float] | None]:
+    """Alpha and beta by rank; None where they are not given."""
+    if bool(source.alpha) != bool(source.beta):
+        raise CounterrankError("--alpha, --beta: expected both, by rank, such as 0.9,0.4 and 0.1,0.05")
     if source.alpha is None or source.beta is None:
-        raise CounterrankError("--alpha, --beta: expected both with affine, by rank, such as 0.9,0.4 and 0.1,0.05")
+        return None, None
+    if source.examination is not None:
+        raise CounterrankError("--examination: under trust bias alpha stands in its place; expected one of them")
     alpha, beta = ([_number(word, "alpha, beta") for word in text.split(",")] for text in (source.alpha, source.beta))
     return alpha, beta
 
@@ -175,41 +154,36 @@ def single(texts: list[str]) -> str:
     return texts[0]
 
 
-def _estimated(source: ClickSource, counts: ClickCounts) -> Propensities:
+def _estimated(source: ClickSource, known: Evidence) -> dict[str, Any]:
     """Display frequencies of the log: `estimated`, or `estimated:smoothing=auto`."""
-    import numpy as np
-
-    from counterrank.clicks.policies import propensity_from_log
-    from counterrank.data.ids import query_of
-    from counterrank.estimators import Propensities
+    from counterrank.estimators import display_frequencies
 
     smoothing: Any = _settings(source.policies[0], ("smoothing",)).get("smoothing", "0")
     smoothing = smoothing if smoothing == "auto" else _number(smoothing, "smoothing")
-    found = propensity_from_log(counts, source.curve(counts), smoothing=smoothing)
+    curve = known.alpha if known.alpha is not None else source.curve(known.clicks)
+    found = display_frequencies(known.clicks, curve, smoothing)
     say(
-        f"Propensities estimated from {counts.n_sessions:,} pages; {found.never_shown:,} of {counts.n_docs:,} "
-        "candidates were never shown."
+        f"Propensities estimated from {known.clicks.n_sessions:,} pages; {len(found.uncovered):,} of "
+        f"{known.clicks.n_docs:,} candidates were never shown."
     )
-    unshown = np.flatnonzero(counts.by_document(counts.impressions) == 0.0)
-    uncovered = unshown[counts.sessions[query_of(unshown, counts.offsets)] > 0]
-    rho = found.propensities
-    return Propensities(rho, rho[counts.docs], "realised" if smoothing == 0.0 else "estimated", uncovered)
+    return {"rho": found}
 
 
-def _fitted(source: ClickSource, counts: ClickCounts, data: RankingData) -> FloatArray:
+def _fitted(source: ClickSource, known: Evidence, data: RankingData) -> dict[str, Any]:
     """A Plackett-Luce policy over features: `fitted-plackett-luce:k=10`."""
     from counterrank.clicks.policies import fit_plackett_luce
 
     k = _settings(source.policies[0], ("k",)).get("k")
     if k is not None and not (k.isascii() and k.isdigit()):
         raise CounterrankError(f"policy {source.policies[0]!r}: k={k}; expected a whole number")
-    found = fit_plackett_luce(data, counts, None if k is None else int(k), threads=source.threads)
+    found = fit_plackett_luce(data, known.clicks, None if k is None else int(k), threads=source.threads)
     say(
         f"Fitted a Plackett-Luce policy to {found.pages:,} pages: log-likelihood {found.log_likelihood:.2f} a page, "
         f"{found.uniform_log_likelihood:.2f} if pages were drawn uniformly; by its propensities pages hold "
         f"{found.candidates_found:.2g} times the candidates there are, 1 if the policy is of this form."
     )
-    return found.policy.propensity(found.scores, data.offsets, source.curve(counts), threads=source.threads)
+    curve = known.curve if known.alpha is not None else source.curve(known.clicks)
+    return {"rho": found.policy.propensity(found.scores, data.offsets, curve, threads=source.threads)}
 
 
 def _settings(text: str, allowed: tuple[str, ...]) -> dict[str, str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from counterrank.cli.clicks import ClickSource, Scored, parse_pair, parts_of
+from counterrank.cli.clicks import ClickSource, Scored, parse_pair, parts_of, propensities_told
 from counterrank.cli.estimate import by_method, span
 from counterrank.cli.loading import widened
 from counterrank.cli.log_options import reads_logs
@@ -39,6 +39,7 @@ from counterrank.common.errors import CounterrankError
 if TYPE_CHECKING:
     from counterrank import Ranker, RankingData
     from counterrank.clicks.logs.columns import LogOptions
+    from counterrank.estimators import Evidence
 
 
 @reads_logs
@@ -87,7 +88,8 @@ def select(
     opened = open_data(data, threads=threads)
     judged, parts = choose_part(opened, part, data), parts_of(opened, part)
     counts = source.load(part, parts)
-    rho = source.propensities(counts, part, parts)
+    evidence = source.about(counts, part, parts)
+    rho = propensities_told(evidence)
     source.say_what_was_read()
     # those that are trained here are stopped by these clicks, which the note below says
     saved = {str(path): Ranker.load(path) for path in models or []}
@@ -98,18 +100,10 @@ def select(
                 raise CounterrankError("--part: the losses are trained on the train part; expected another to judge by")
             parts["train"] = choose_part(opened, "train", data)
             candidates |= _train(
-                losses.split(","),
-                k,
-                model,
-                parse_params(param),
-                source,
-                parts,
-                judged,
-                counts,
-                rho,
-                metric,
-                threads,
-                seed,
+                [text.strip() for text in losses.split(",")],
+                Ranker(k=k, model=model, params=parse_params(param), metric=metric, threads=threads, seed=seed),
+                (parts["train"], source.evidence("train", parts)),
+                (judged, evidence),
             )
         wide = {name: widened(judged, ranker, data) for name, ranker in candidates.items()}
         scored = [
@@ -173,32 +167,17 @@ def select(
 
 
 def _train(
-    losses: list[str],
-    k: int | None,
-    model: str,
-    params: dict[str, Any] | None,
-    source: ClickSource,
-    parts: dict[str, RankingData],
-    judged: RankingData,
-    counts: Any,
-    rho: Any,
-    metric: str,
-    threads: int | None,
-    seed: int,
+    losses: list[str], untrained: Ranker, train: tuple[RankingData, Evidence], judged: tuple[RankingData, Evidence]
 ) -> dict[str, Ranker]:
     """A ranker for each loss, from policy-aware weights; all stop early by the metric to be chosen by."""
     from counterrank import Ranker
-    from counterrank.estimators import policy_aware
     from counterrank.losses import named_loss
+    from counterrank.training import fit_ranker
 
-    training, clicks = parts["train"], source.load("train", parts)
-    weights = policy_aware(clicks, source.propensities(clicks, "train", parts))
-    held_out = policy_aware(counts, rho)
-    named = {loss.strip(): named_loss(loss.strip()) for loss in losses}
     trained = {}
-    for name, loss in named.items():
-        cutoff = k if loss.takes_k else None
-        ranker = Ranker(loss=name, k=cutoff, model=model, params=params, metric=metric, threads=threads, seed=seed)
-        trained[name] = ranker.fit(training, weights, validation=(judged, held_out), clicks=[clicks, counts])
-        trained[name].provenance_ |= {"estimator": {"name": "policy-aware"}, "command": command_line()}
+    for name, loss in {name: named_loss(name) for name in losses}.items():
+        cutoff = untrained.k if loss.takes_k else None
+        ranker = Ranker(**untrained.get_params()).set_params(loss=name, k=cutoff)
+        trained[name] = fit_ranker(*train, "policy-aware", ranker, validation=judged).ranker
+        trained[name].provenance_["command"] = command_line()
     return trained

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterrank.cli.auto import ESTIMATORS as FEW_CLICKS
-from counterrank.cli.auto import Choices, learn, show, told
-from counterrank.cli.clicks import ClickSource, counts_folder, parts_of
-from counterrank.cli.learning import from_clicks, from_labels, parse_clip
+from counterrank.cli.clicks import ClickSource, counts_folder, parts_of, propensities_told
 from counterrank.cli.log_options import reads_logs
 from counterrank.cli.options import (
     Align,
@@ -45,7 +43,10 @@ from counterrank.common.errors import CounterrankError
 if TYPE_CHECKING:
     from counterrank import Ranker, RankingData
     from counterrank.clicks.logs.columns import LogOptions
-    from counterrank.training import FromClicks
+    from counterrank.estimators import Estimator, Evidence
+    from counterrank.training import FitReport, Tried
+
+_RELEVANCE_MODELS = ("ridge", "lightgbm", "mlp")
 
 
 @reads_logs
@@ -142,6 +143,7 @@ def train(
     lambdaloss-truncated, lambdarank.
     """
     from counterrank import Ranker
+    from counterrank.training import fit_ranker
     from counterrank.training.storage import MARKER, PARTS
 
     inputs = (data, validation, clicks, log, logger, examination, alpha, beta)
@@ -149,12 +151,10 @@ def train(
     source = ClickSource(
         clicks or [], log, policy or [], examination, logger or [], threads, reading, alpha, beta, align
     )
-    chosen = _check_estimator(estimator, source, clip)
-    choices = Choices(tau, strength, folds, relevance_model)
-    choices.check(chosen, None if clip == "auto" else parse_clip(clip))
-    if source.given and (relevance_threshold is not None or gain is not None):
-        raise CounterrankError("--relevance-threshold, --gain: tell of labels; expected them without --clicks or --log")
-    threshold = 3.0 if relevance_threshold is None else relevance_threshold
+    chosen = _check_estimator(estimator, source)
+    cap = parse_clip(clip)
+    hyperparameters = {"tau": tau, "strength": strength, "relevance_threshold": relevance_threshold, "gain": gain}
+    _check_hyperparameters(chosen, {**hyperparameters, "clip": cap}, folds, relevance_model)
     training, held_out, others = _load(data, validation, share, seed, threads)
     ranker = Ranker(
         loss=loss,
@@ -170,41 +170,53 @@ def train(
         threads=threads,
         seed=seed,
     )
-    about: dict[str, Any] = {}
-    result: FromClicks | None = None
+    evidence: Evidence | None = None
+    held_out_evidence: Evidence | None = None
     begin = time.perf_counter()
     with heard():
-        if chosen == "full-information":
-            ranker = from_labels(ranker, training, held_out, threshold, gain or "binary")
-        else:
+        if source.given:
             if share < 1.0:
                 raise CounterrankError(
                     "--share: clicks belong to all queries of the data; expected it without --clicks"
                 )
             parts = others | {"train": training} | ({} if held_out is None else {"validation": held_out})
-            if chosen in FEW_CLICKS:
-                both = held_out is not None and not source.is_single()
-                result, about = learn(ranker, parts, both, source, chosen, parse_clip(clip), choices)
-                ranker = result.ranker
-            else:
-                ranker, about = from_clicks(ranker, parts, held_out, source, chosen, clip)
+            evidence, held_out_evidence = _evidence(source, parts, chosen, held_out is not None)
+            held_out = None if held_out_evidence is None else held_out
+        report = fit_ranker(
+            training,
+            evidence,
+            chosen,
+            ranker,
+            validation=None if held_out is None else (held_out, held_out_evidence),
+            clip=cap,
+            hyperparameters=hyperparameters,
+            folds=(folds or 5) if chosen.uses_relevance else None,
+            model=relevance_model,
+            seed=seed,
+        )
+    ranker = report.ranker
     seconds = time.perf_counter() - begin
     ranker.provenance_["command"] = command_line()
     ranker.save(out)
-    summary = {"estimator": chosen, **about, **_summary(ranker, training, seconds, out)}
-    if result is not None:  # of many rankers, for which single numbers say nothing
-        summary = {name: value for name, value in summary.items() if name not in _OF_ONE} | {
-            "queries": about["queries"]
-        }
+    summary = {
+        "estimator": chosen.name,
+        **_about_clicks(report, evidence, held_out_evidence),
+        **_summary(ranker, training, seconds, out),
+    }
+    if report.relevance is not None:  # an average of many rankers, for which these numbers say nothing
+        averaged = ("documents", "learning_rate", "epochs", "best_epoch", "validation")
+        summary = {name: value for name, value in summary.items() if name not in averaged}
+        summary["queries"] = sum(
+            int((each.clicks.sessions > 0).sum()) for each in (evidence, held_out_evidence) if each
+        )
     if json:
-        print_json(summary if result is None else summary | told(result))
+        print_json(summary if report.relevance is None else summary | _choice(report))
         return
     names = {"validation": f"validation {ranker.metric_}, self-normalised"}
     shown = summary | {"constant_features": constant_in_words(summary["constant_features"])}
     rows = [(names.get(key, key).replace("_", " "), "none" if value is None else value) for key, value in shown.items()]
     print_table(f"Trained on {data}", ("", "value"), rows)
-    if result is not None:
-        show(result)
+    _print_choice(report)
     if source.given:
         where = "HELD_OUT_DATA --clicks ITS_CLICKS"
         if "test" in others and not source.is_single() and (log or counts_folder(source.clicks[0], "test")):
@@ -212,31 +224,129 @@ def train(
             where = " ".join([data, *(f"{option} {quote(path)}" for option, path in named)])
         say(f"Saved. Next: counterrank estimate {out} {where}{source.said_again()}")
     else:
+        threshold = 3.0 if relevance_threshold is None else relevance_threshold
         say(f"Saved. Next: counterrank evaluate {out} {data} --relevance-threshold {threshold:g}")
 
 
-_OF_ONE = ("documents", "learning_rate", "epochs", "best_epoch", "validation")
+def _check_estimator(name: str | None, source: ClickSource) -> Estimator:
+    """The estimator that was named, or the default one, if it goes with the kind of input."""
+    from counterrank.estimators import named_estimator
 
-
-def _check_estimator(estimator: str | None, source: ClickSource, clip: str) -> str:
-    names = ("policy-aware", "affine", "policy-oblivious", "rerank", "naive", *FEW_CLICKS, "full-information")
-    if not source.given and clip != "none":
-        raise CounterrankError(f"clip={clip!r}: caps the weight of clicks; expected --clicks or --log too")
     if not source.given and (source.policies or source.loggers or source.examination):
-        raise CounterrankError("--policy, --logger, --examination: tell of clicks; expected --clicks or --log too")
-    if (source.alpha or source.beta) and estimator not in ("affine", *FEW_CLICKS):
-        raise CounterrankError("--alpha, --beta: tell of trust bias; expected --estimator affine or auto too")
-    if bool(source.alpha) != bool(source.beta):
-        raise CounterrankError("--alpha, --beta: expected both, by rank, such as 0.9,0.4 and 0.1,0.05")
-    if clip == "auto" and estimator in ("affine", *FEW_CLICKS):
-        raise CounterrankError(f"clip='auto': not for {estimator}; expected none or a number")
-    if estimator is None:
-        return "policy-aware" if source.given else "full-information"
-    check_choice(estimator, names, "estimator")
-    if (estimator == "full-information") == source.given:
+        raise CounterrankError("--policy, --logger, --examination: describe clicks; expected --clicks or --log too")
+    chosen = named_estimator(name or ("policy-aware" if source.given else "full-information"))
+    if ("labels" in chosen.needs) == source.given:
         wanted = "no --clicks or --log" if source.given else "--clicks or --log"
-        raise CounterrankError(f"estimator={estimator!r}: expected {wanted} with it")
-    return estimator
+        raise CounterrankError(f"estimator={chosen.name!r}: expected {wanted} with it")
+    if (source.alpha or source.beta) and not ("trust" in chosen.needs or chosen.uses_relevance):
+        raise CounterrankError(
+            f"--alpha, --beta: {chosen.name} does not correct for trust bias; expected --estimator affine or auto"
+        )
+    if "trust" in chosen.needs and not (source.alpha and source.beta):
+        raise CounterrankError(f"estimator {chosen.name!r}: requires --alpha and --beta, such as 0.9,0.4 and 0.1,0.05")
+    return chosen
+
+
+def _check_hyperparameters(
+    chosen: Estimator, given: dict[str, Any], folds: int | None, relevance_model: str | None
+) -> None:
+    """Refuse what cannot be, before any log is read."""
+    from counterrank.training.cross_fit import candidates
+
+    if not chosen.uses_relevance:
+        for option, value in (("--folds", folds), ("--relevance-model", relevance_model)):
+            if value is not None:
+                raise CounterrankError(f"{option}: {chosen.name} uses no model of relevance; expected auto or the like")
+        chosen.check_hyperparameters(given)
+        return
+    if folds is not None and folds < 2:
+        raise CounterrankError(f"--folds {folds}: expected at least 2")
+    if relevance_model is not None:
+        check_choice(relevance_model, _RELEVANCE_MODELS, "relevance-model")
+    candidates(chosen, given)
+
+
+def _evidence(
+    source: ClickSource, parts: dict[str, RankingData], chosen: Estimator, has_validation: bool
+) -> tuple[Evidence, Evidence | None]:
+    """What the clicks of the training part say, and those of the validation part if there are any."""
+    pages = "displays" in chosen.needs
+    evidence = source.evidence("train", parts, pages)
+    chosen.check(evidence, options=True)
+    other = source.find("validation", parts, pages) if has_validation and not source.is_single() else None
+    source.say_what_was_read()
+    if "propensities" in chosen.needs:
+        propensities_told(evidence)
+    if chosen.uses_relevance:
+        if evidence.exam is None and evidence.alpha is None:
+            if evidence.clicks.examination is None:
+                say("Note: with --examination impressions count, and not only propensities.")
+            evidence = replace(evidence, exam=evidence.clicks.examination)
+        if not evidence.has("propensities"):
+            say("Note: no policy is named, so propensities are how often the log shows each document.")
+    elif other is None:
+        say("Note: no clicks of a validation part, so training runs all epochs and keeps the last model.")
+    if other is None:
+        return evidence, None
+    held_out = source.about(other, "validation", parts)
+    return evidence, replace(held_out, exam=evidence.exam) if chosen.uses_relevance else held_out
+
+
+def _about_clicks(report: FitReport, evidence: Evidence | None, held_out: Evidence | None) -> dict[str, Any]:
+    """How many clicks there were, and the clip."""
+    if evidence is None:
+        return {}
+    if report.relevance is not None:
+        both = [each.clicks for each in (evidence, held_out) if each is not None]
+        return {
+            "queries": 0,
+            "sessions": sum(each.n_sessions for each in both),
+            "clicks": sum(each.n_clicks for each in both),
+            "parts": "train" if held_out is None else "train and validation",
+        }
+    about = {
+        "sessions": evidence.clicks.n_sessions,
+        "clicks": evidence.clicks.n_clicks,
+        "validation_clicks": None if held_out is None else held_out.clicks.n_clicks,
+        "clip": report.about.get("clip"),
+    }
+    tried = ", ".join(f"{trial.clip or 'none'}: {trial.validation}" for trial in report.clips)
+    return {**about, "clips_tried": tried} if tried else about
+
+
+def _choice(report: FitReport) -> dict[str, Any]:
+    """What cross-validation tried and chose, as JSON has it."""
+    assert report.relevance is not None
+    return {
+        "chosen": {"estimator": report.estimator, **report.about},
+        "why": report.why,
+        "trials": [each.plain() for each in report.trials],
+        "relevance": report.relevance.about,
+    }
+
+
+def _print_choice(report: FitReport) -> None:
+    """A table of what cross-validation tried, and the reasons for the choice."""
+    model = report.relevance
+    if model is None:
+        return
+    if len(report.trials) > 1:
+        rows = [(each.name, *_standing(each)) for each in report.trials]
+        print_table("What was tried", ("estimator", f"held-out {report.metric}", "behind", "kept"), rows)
+    say(report.why)
+    say(f"Model of relevance: {model.about}.")
+    if model.error >= model.baseline:
+        say(
+            "Note: it explains no more than one rate for all documents would: features say little of relevance here, "
+            "and few clicks may not be enough."
+        )
+
+
+def _standing(tried: Tried) -> tuple[str, str, str]:
+    if tried.value is None:
+        return "failed", "", "no"
+    behind = "" if tried.behind == 0.0 else f"{tried.behind:.4f} ± {tried.error:.4f}"
+    return f"{tried.value:.4f}", behind, "yes" if tried.kept else "no"
 
 
 def _load(
@@ -263,6 +373,20 @@ def _load(
         training = training.subset(np.sort(chosen))
     others = parts_of(opened) if isinstance(opened, Fold) else {}
     return training, held_out, others
+
+
+def parse_clip(text: str) -> float | str | None:
+    """A cap on 1 / propensity from its text, or "auto"; None for none.
+
+    >>> parse_clip("30"), parse_clip("none"), parse_clip("auto")
+    (30.0, None, 'auto')
+    """
+    if text in ("none", "auto"):
+        return None if text == "none" else text
+    try:
+        return float(text)
+    except ValueError:
+        raise CounterrankError(f"clip={text!r}: expected 'none', 'auto' or a number above 0") from None
 
 
 def _rate(text: str) -> float | str:

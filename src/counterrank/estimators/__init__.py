@@ -2,13 +2,19 @@
 
 from counterrank.data.labels import exponential_gains, relevant_documents
 from counterrank.estimators.clips import clip_grid, clip_schedule
+from counterrank.estimators.evidence import Evidence, display_frequencies
 from counterrank.estimators.model_assisted import best_strength, direct, doubly_robust, shrinkage
 from counterrank.estimators.propensities import Propensities, logged_propensities
+from counterrank.estimators.registry import ESTIMATORS, NEEDS, Estimator, named_estimator, register
 from counterrank.estimators.relevance import Relevance, fit_relevance
 from counterrank.estimators.views import Views, rerank
 from counterrank.estimators.weights import affine, full_information, naive, policy_aware, policy_oblivious
 
 __all__ = [
+    "ESTIMATORS",
+    "NEEDS",
+    "Estimator",
+    "Evidence",
     "Propensities",
     "Relevance",
     "Views",
@@ -17,14 +23,17 @@ __all__ = [
     "clip_grid",
     "clip_schedule",
     "direct",
+    "display_frequencies",
     "doubly_robust",
     "exponential_gains",
     "fit_relevance",
     "full_information",
     "logged_propensities",
     "naive",
+    "named_estimator",
     "policy_aware",
     "policy_oblivious",
+    "register",
     "relevant_documents",
     "rerank",
     "shrinkage",

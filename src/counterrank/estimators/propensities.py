@@ -101,9 +101,18 @@ def capped_inverse(
     """
     clicked = counts > 0
     _refuse(clicked & ~(propensities >= SMALLEST), propensities, clicks, counts, docs, name, ranks)
+    return inverse_propensity(np.where(clicked, propensities, 0.0), clip)
+
+
+def inverse_propensity(propensities: FloatArray, clip: float | None = None) -> FloatArray:
+    """The importance weight of a click: min(1 / propensity, clip), the factor of eq:policyaware; 0 where it is 0.
+
+    >>> inverse_propensity(np.array([0.5, 0.01, 0.0]), clip=10.0).tolist()
+    [2.0, 10.0, 0.0]
+    """
     result = np.zeros(len(propensities))
-    np.divide(1.0, propensities, out=result, where=clicked)
-    return np.minimum(result, clip, out=result)
+    np.divide(1.0, propensities, out=result, where=propensities >= SMALLEST)
+    return result if clip is None else np.minimum(result, clip, out=result)
 
 
 def refuse_impossible(chances: FloatArray, counts: FloatArray, clicks: ClickCounts, name: str) -> None:

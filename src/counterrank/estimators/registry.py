@@ -1,61 +1,314 @@
-"""Estimators by the names the command and the experiments use."""
+"""The estimators by name: what each requires, its formula, when it is unbiased, and the function that computes it.
+
+The choices of the command, the tables in the documentation and the errors about missing input come from this
+registry. `register` adds an estimator of your own: `fit_ranker`, `counterrank train` and the others then know it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import ArrayLike
 
-from counterrank.clicks.counts import ClickCounts
-from counterrank.clicks.examination import Examination
-from counterrank.common.checks import check_choice
+from counterrank.common.checks import FloatArray, check_choice
+from counterrank.common.errors import CounterrankError
+from counterrank.data import RankingData
 from counterrank.estimators.clips import clip_grid
-from counterrank.estimators.views import rerank
-from counterrank.estimators.weights import naive, policy_aware, policy_oblivious
+from counterrank.estimators.evidence import Evidence
+from counterrank.estimators.model_assisted import corrected, shrunk
+from counterrank.estimators.propensities import inverse_propensity
+from counterrank.estimators.relevance import Examinations
+from counterrank.estimators.views import Views, rerank
+from counterrank.estimators.weights import affine, full_information, naive, policy_aware, policy_oblivious
 
-ESTIMATORS = ("naive", "policy-oblivious", "rerank", "policy-aware")
+# (data, evidence, **hyperparameters) -> document weights, or displayed sets
+Weigh = Callable[..., "ArrayLike | Views"]
+# (examinations, relevance, most likely strength, **hyperparameters) -> document weights
+WeighExaminations = Callable[..., FloatArray]
 
 
-def weigher(
-    name: str, clicks: ClickCounts, exam: Examination | None = None, rho: ArrayLike | None = None
-) -> Callable[..., Any]:
-    """A function of `clip=` that makes weights of the clicks, or displayed sets for "rerank".
+@dataclass(frozen=True)
+class Need:
+    """Something that an estimator requires.
 
-    Arguments:
-        name: one of `ESTIMATORS`.
-        clicks: what was shown and clicked.
-        exam: how likely each rank is examined: for "policy-oblivious" and "rerank".
-        rho: the propensity of each document: for "policy-aware"; None for those logged with the clicks.
-
-    >>> import numpy as np
-    >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [9, 9], [4, 2]])
-    >>> clicks = ClickCounts("", np.array([0, 2]), np.array([9]), docs, ranks, shown, clicked)
-    >>> weigher("policy-oblivious", clicks, Examination([1.0, 0.5]))(clip=None).tolist()
-    [4.0, 4.0]
+    Attributes:
+        meaning: in words.
+        arguments: how the library is given it.
+        options: how the command is given it.
     """
-    check_choice(name, ESTIMATORS, "estimator")
-    if name == "naive":
-        return partial(naive, clicks)
-    if name == "policy-aware":
-        return partial(policy_aware, clicks, rho)
-    estimator: Callable[..., Any] = rerank if name == "rerank" else policy_oblivious
-    return partial(estimator, clicks, exam)
+
+    meaning: str
+    arguments: str
+    options: str
 
 
-def clips_for(
-    name: str, clicks: ClickCounts, exam: Examination | None = None, rho: ArrayLike | None = None, n: int = 6
-) -> list[float | None]:
-    """The clips to choose from with this estimator, see `clip_grid`; the naive one has nothing to clip.
+NEEDS = {
+    "labels": Need("relevance labels", "data with labels", "data with labels, and no --clicks or --log"),
+    "clicks": Need("clicks", "clicks", "--clicks or --log"),
+    "propensities": Need(
+        "the propensity of each document under the logging policy",
+        "rho, or policy, scores and exam, or logged propensities",
+        "logged propensities, or --policy, --logger and --examination",
+    ),
+    "exposure": Need(
+        "how often each document was examined",
+        "exam, rho or logged propensities",
+        "--examination, or logged propensities, or --policy and --logger too",
+    ),
+    "examination": Need("the examination curve", "exam", "--examination"),
+    "trust": Need("the click model under trust bias", "alpha and beta", "--alpha and --beta"),
+    "displays": Need(
+        "displayed pages", "clicks with displays=True", "clicks with displayed pages (simulate --displays)"
+    ),
+}
 
-    >>> import numpy as np
-    >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [9, 9], [4, 4]])
-    >>> clicks = ClickCounts("", np.array([0, 2]), np.array([9]), docs, ranks, shown, clicked)
-    >>> clips_for("policy-oblivious", clicks, Examination([1.0, 0.25]), n=2)
-    [2.0, None]
+
+@dataclass(frozen=True)
+class Estimator:
+    """A way from clicks or labels to document weights.
+
+    Attributes:
+        name: as on the command line.
+        summary: what it corrects for, in a line.
+        formula: of the weight omega(d), in plain text.
+        condition: under which it is unbiased.
+        needs: what it requires, names in `NEEDS`.
+        hyperparameters: by name, what each means; they are keyword arguments of the functions.
+        weigh: from (data, evidence, **hyperparameters) to weights or displayed sets; None where a model of relevance
+            is needed.
+        assisted: from (examinations, relevance, strength, **hyperparameters) to weights: for estimators that
+            cross-validation tries, and that may use a model of relevance.
+        uses_relevance: whether `assisted` looks at the predicted relevance.
+        can_clip: whether `clip="auto"` may choose a clip.
     """
-    check_choice(name, ESTIMATORS, "estimator")
-    if name == "naive":
-        return [None]
-    return clip_grid(clicks, rho, n) if name == "policy-aware" else clip_grid(clicks, n=n, exam=exam)
+
+    name: str
+    summary: str
+    formula: str
+    condition: str
+    needs: tuple[str, ...]
+    hyperparameters: Mapping[str, str] = field(default_factory=dict)
+    weigh: Weigh | None = None
+    assisted: WeighExaminations | None = None
+    uses_relevance: bool = False
+    can_clip: bool = False
+
+    def check(self, evidence: Evidence | None, options: bool = False) -> None:
+        """Raise an error that says what is missing, in arguments or in options of the command."""
+        for need in self.needs:
+            if need == "labels":
+                continue  # `full_information` looks for itself
+            if evidence is None or not evidence.has(need):
+                asked = NEEDS[need]
+                raise CounterrankError(
+                    f"estimator {self.name!r}: requires {asked.meaning}; expected "
+                    f"{asked.options if options else asked.arguments}"
+                )
+
+    def check_hyperparameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Those that were given, if they are this estimator's."""
+        found = {name: value for name, value in given.items() if value is not None}
+        for name, value in found.items():
+            if name not in self.hyperparameters:
+                owners = [each.name for each in ESTIMATORS.values() if name in each.hyperparameters]
+                raise CounterrankError(
+                    f"{name}={value!r}: a hyperparameter of {', '.join(owners) or 'no estimator'}; expected none with "
+                    f"{self.name}"
+                )
+        return found
+
+    def clips(self, evidence: Evidence, n: int = 6) -> list[float | None]:
+        """The clips that `clip="auto"` tries, see `clip_grid`; no clip alone where clipping means nothing."""
+        if not self.can_clip:
+            return [None]
+        if "propensities" in self.needs:
+            return clip_grid(evidence.clicks, evidence.propensities, n)
+        return clip_grid(evidence.clicks, n=n, exam=evidence.curve)
+
+
+def _full_information(
+    data: RankingData, evidence: Evidence | None, relevance_threshold: float = 3, gain: str = "binary"
+) -> FloatArray:
+    return full_information(data, relevance_threshold, gain=gain)
+
+
+def _naive(data: RankingData, evidence: Evidence, clip: float | None = None) -> FloatArray:
+    return naive(evidence.clicks, clip=clip)
+
+
+def _policy_oblivious(data: RankingData, evidence: Evidence, clip: float | None = None) -> FloatArray:
+    return policy_oblivious(evidence.clicks, evidence.curve, clip=clip)
+
+
+def _policy_aware(data: RankingData, evidence: Evidence, clip: float | None = None) -> FloatArray:
+    return policy_aware(evidence.clicks, evidence.propensities, clip=clip)
+
+
+def _rerank(data: RankingData, evidence: Evidence, clip: float | None = None) -> Views:
+    return rerank(evidence.clicks, evidence.curve, clip=clip)
+
+
+def _affine(data: RankingData, evidence: Evidence, clip: float | None = None) -> FloatArray:
+    assert evidence.alpha is not None
+    assert evidence.beta is not None
+    known = (evidence.alpha, evidence.beta, evidence.policy, evidence.scores)
+    return affine(evidence.clicks, *known, clip=clip, threads=evidence.threads)
+
+
+def _aware_of_examinations(
+    seen: Examinations, relevance: FloatArray, likely: float, clip: float | None = None
+) -> FloatArray:
+    weights: FloatArray = seen.clicks * inverse_propensity(seen.rho, clip)
+    return weights
+
+
+def _direct(seen: Examinations, relevance: FloatArray, likely: float) -> FloatArray:
+    return seen.sessions * relevance
+
+
+def _doubly_robust(seen: Examinations, relevance: FloatArray, likely: float, tau: float = 0.03) -> FloatArray:
+    return corrected(seen, relevance, tau)
+
+
+def _shrinkage(seen: Examinations, relevance: FloatArray, likely: float, strength: float | None = None) -> FloatArray:
+    return shrunk(seen, relevance, likely if strength is None else strength)
+
+
+_CLIP = {"clip": "cap on the importance weight 1 / propensity of each click"}
+
+ESTIMATORS: dict[str, Estimator] = {}
+
+
+def register(estimator: Estimator) -> Estimator:
+    """Add an estimator to the registry; one of the same name is replaced.
+
+    >>> _ = register(Estimator("ones", "Every document counts once.", "1", "never", ("clicks",),
+    ...                        weigh=lambda data, evidence: np.ones(data.n_docs)))
+    >>> ESTIMATORS.pop("ones").needs
+    ('clicks',)
+    """
+    if estimator.weigh is None and estimator.assisted is None and estimator.name != "auto":
+        raise CounterrankError(f"estimator {estimator.name!r}: expected a function, weigh or assisted")
+    unknown = [need for need in estimator.needs if need not in NEEDS]
+    if unknown:
+        raise CounterrankError(f"needs: {unknown[0]!r}; expected some of {', '.join(NEEDS)}")
+    ESTIMATORS[estimator.name] = estimator
+    return estimator
+
+
+def named_estimator(name: Any) -> Estimator:
+    """The estimator of this name.
+
+    >>> named_estimator("policy-aware").condition
+    'rho(d) > 0 for every relevant document (eq:awarecond)'
+    """
+    if isinstance(name, Estimator):
+        return name
+    return ESTIMATORS[check_choice(name, tuple(ESTIMATORS), "estimator")]
+
+
+for _estimator in (
+    Estimator(
+        "policy-aware",
+        "corrects for position bias and item selection bias",
+        "sum over clicks on d of min(1 / rho(d), clip), rho(d) = P(examined | query, policy)  (eq:policyaware)",
+        "rho(d) > 0 for every relevant document (eq:awarecond)",
+        ("clicks", "propensities"),
+        _CLIP,
+        weigh=_policy_aware,
+        assisted=_aware_of_examinations,
+        can_clip=True,
+    ),
+    Estimator(
+        "affine",
+        "corrects for position bias, item selection bias and trust bias",
+        "(clicks(d) - n E[beta]) min(1 / E[alpha], clip)  (Vardasbi et al. 2020)",
+        "E[alpha] > 0 for every relevant document",
+        ("clicks", "trust"),
+        _CLIP,
+        weigh=_affine,
+    ),
+    Estimator(
+        "policy-oblivious",
+        "corrects for position bias only",
+        "sum over clicks on d of min(1 / P(examined | rank), clip)  (eq:obliviousestimator)",
+        "every relevant document is on every page at an examined rank (eq:agnosticcond)",
+        ("clicks", "examination"),
+        _CLIP,
+        weigh=_policy_oblivious,
+        can_clip=True,
+    ),
+    Estimator(
+        "rerank",
+        "corrects for position bias, and ranks inside each displayed page only",
+        "as policy-oblivious, one ranking per displayed page",
+        "unbiased for the order within the pages that were shown",
+        ("clicks", "examination", "displays"),
+        _CLIP,
+        weigh=_rerank,
+        can_clip=True,
+    ),
+    Estimator(
+        "naive",
+        "no correction: a baseline to compare with",
+        "clicks(d)  (eq:naiveestimator)",
+        "never, unless all ranks are examined alike and all documents shown",
+        ("clicks",),
+        _CLIP,
+        weigh=_naive,
+    ),
+    Estimator(
+        "auto",
+        "tries the four below by cross-validation and averages those that are not clearly worse than the best",
+        "see docs/few-clicks.md",
+        "as its parts",
+        ("clicks", "exposure"),
+        {
+            **_CLIP,
+            "tau": "least propensity that doubly-robust divides by",
+            "strength": "examinations that the relevance model counts for in shrinkage",
+        },
+        uses_relevance=True,
+    ),
+    Estimator(
+        "direct",
+        "trusts a model of relevance",
+        "n R(d), n the sessions of the query, R(d) the predicted relevance",
+        "R is right",
+        ("clicks", "exposure"),
+        assisted=_direct,
+        uses_relevance=True,
+    ),
+    Estimator(
+        "doubly-robust",
+        "a model of relevance, corrected by clicks",
+        "n R(d) + (clicks(d) - E(d) R(d)) / max(rho(d), tau), E(d) its examinations  (Oosterhuis 2023)",
+        "rho(d) >= tau for every relevant document, or R is right",
+        ("clicks", "exposure"),
+        {"tau": "least propensity to divide by"},
+        assisted=_doubly_robust,
+        uses_relevance=True,
+    ),
+    Estimator(
+        "shrinkage",
+        "click rates shrunk towards a model of relevance where examinations are few",
+        "n (clicks(d) + m R(d)) / (E(d) + m), m the strength",
+        "as the number of sessions grows",
+        ("clicks", "exposure"),
+        {"strength": "examinations that the relevance model counts for; most likely value if not given"},
+        assisted=_shrinkage,
+        uses_relevance=True,
+    ),
+    Estimator(
+        "full-information",
+        "supervised learning to rank",
+        "1 if label >= relevance_threshold else 0; or 2**label - 1",
+        "labels are right",
+        ("labels",),
+        {"relevance_threshold": "smallest label of a relevant document", "gain": "binary or exponential"},
+        weigh=_full_information,
+    ),
+):
+    register(_estimator)

@@ -8,10 +8,10 @@ from math import hypot
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.common.checks import FloatArray, check_type, check_vector
+from counterrank.common.checks import FloatArray, check_confidence, check_vector
 from counterrank.common.errors import CounterrankError
-from counterrank.common.gamma import gamma_quantile
-from counterrank.evaluation.confidence_intervals import Interval, check_confidence
+from counterrank.common.quantiles import gamma_quantile
+from counterrank.evaluation.confidence_intervals import Interval
 from counterrank.evaluation.weighted_clicks import concentration
 
 
@@ -142,8 +142,9 @@ def compare_click_rates(first: ClickRate, second: ClickRate) -> ClickRateDiffere
     >>> round(found.ips, 6), [round(end, 5) for end in found.ips_interval]
     (0.002, [-3e-05, 0.00407])
     """
-    check_type(first, ClickRate, "first", ", as click_rate gives it")
-    check_type(second, ClickRate, "second", ", as click_rate gives it")
+    for name, given in (("first", first), ("second", second)):
+        if not isinstance(given, ClickRate):
+            raise CounterrankError(f"{name}: {type(given).__name__}; expected a ClickRate, as click_rate gives it")
     if first.confidence != second.confidence:
         raise CounterrankError(
             f"second: confidence {second.confidence:g}; expected that of the first, {first.confidence:g}"

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.common.checks import FloatArray, check_choice, check_number, check_whole
+from counterrank.common.checks import FloatArray, check_choice, check_confidence, check_whole
 from counterrank.common.parallel import for_queries, run_parallel, thread_count
 from counterrank.common.random import seed_key
 from counterrank.evaluation import click_kernels as _click_kernels
@@ -43,15 +43,6 @@ _ROUNDING = 1e-12
 _PER_JOB = 64
 
 
-def check_confidence(confidence: Any) -> float:
-    """A confidence level, between 0 and 1.
-
-    >>> check_confidence(0.95)
-    0.95
-    """
-    return check_number(confidence, "confidence", "a number between 0 and 1, such as 0.95", high=1.0, ends="()")
-
-
 @dataclass(frozen=True)
 class IntervalSettings:
     """Which confidence intervals to compute; checked by `check`.
@@ -75,7 +66,7 @@ class IntervalSettings:
         """The settings, if they are in range."""
         check_choice(target, TARGETS, "target")
         level = check_confidence(confidence)
-        resamples = check_whole(replicates, "replicates", "a whole number of at least 100", low=100)
+        resamples = check_whole(replicates, "replicates", 100)
         return cls(target, level, resamples, seed_key(seed), thread_count(threads))
 
 

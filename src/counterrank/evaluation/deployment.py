@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from counterrank.common.checks import check_type, is_real
+from counterrank.common.checks import check_number
 from counterrank.common.errors import CounterrankError
 from counterrank.evaluation.click_metrics import Estimate
 from counterrank.evaluation.confidence_intervals import Interval
@@ -78,7 +78,8 @@ def verdict(
     >>> print(found.sentence)
     new is better than old: dcg@5 per session +0.070 (95 % confidence interval 0.021 to 0.119), for queries like these.
     """
-    check_type(difference, Estimate, "difference", " from evaluation.compare")
+    if not isinstance(difference, Estimate):
+        raise CounterrankError(f"difference: {type(difference).__name__}; expected an Estimate from evaluation.compare")
     if not difference.is_difference:
         raise CounterrankError("difference: an Estimate of one ranking; expected one from evaluation.compare")
     limit = check_margin(margin)
@@ -120,9 +121,7 @@ def check_margin(margin: Any) -> float:
     >>> check_margin(-0.01)
     -0.01
     """
-    if not is_real(margin) or not math.isfinite(margin):
-        raise CounterrankError(f"margin={margin!r}: expected a finite number, such as 0.01")
-    return float(margin)
+    return check_number(margin, "margin", also=", such as 0.01")
 
 
 def _decision_in_words(

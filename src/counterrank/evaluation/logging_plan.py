@@ -21,7 +21,7 @@ from counterrank.clicks.policies.pages import PageSource
 from counterrank.clicks.policies.propensity import exact_propensity
 from counterrank.clicks.policies.standard import Deterministic
 from counterrank.clicks.users import MOST, ClickModel, check_amount, check_frequencies
-from counterrank.common.checks import FloatArray, check_number, check_type, check_vector
+from counterrank.common.checks import FloatArray, check_number, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
@@ -167,17 +167,13 @@ class LoggingPlan:
 
         At least as many as its coverage needs. None, too, where the estimate is biased.
         """
-        _check_positive(width, "width")
+        check_number(width, "width", above=0)
         return None if self.is_biased else self.ips.sessions_for(width, self.confidence)
 
     def sessions_for_effective(self, size: float) -> int | None:
         """How many sessions have this effective sample size; None where no number up to 10**14 does."""
-        _check_positive(size, "effective")
+        check_number(size, "effective", above=0)
         return _amount(size / self.effective_sample_size) if self.effective_sample_size > 0.0 else None
-
-
-def _check_positive(value: float, name: str) -> None:
-    check_number(value, name, "a number above 0", ends="()")
 
 
 def _amount(sessions: float) -> int | None:
@@ -305,18 +301,21 @@ def _attraction(
     data: RankingData, click_model: ClickModel | None, click_rate: float | None, relevance_threshold: float
 ) -> FloatArray:
     """P(click | examined) of each document."""
-    check_type(data, RankingData, "data")
+    if not isinstance(data, RankingData):
+        raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
     if click_rate is not None:
         if click_model is not None:
             raise CounterrankError("click_rate, click_model: expected one of the two")
-        rate = check_number(click_rate, "click_rate", "a number above 0, up to 1", high=1.0, ends="(]")
+        rate = check_number(click_rate, "click_rate", above=0, at_most=1)
         return np.full(data.n_docs, rate)
     if data.labels is None:
         raise CounterrankError(
             "data: has no labels to predict clicks from; expected click_rate, P(click | examined) of an average "
             "document, such as 0.1"
         )
-    model = check_type(ClickModel() if click_model is None else click_model, ClickModel, "click_model")
+    model = ClickModel() if click_model is None else click_model
+    if not isinstance(model, ClickModel):
+        raise CounterrankError(f"click_model: {type(model).__name__}; expected simulation.ClickModel")
     if np.ndim(model.relevant) or np.ndim(model.other):
         raise CounterrankError(
             "click_model: depends on the rank (trust bias), where inverse propensities are biased; "

@@ -109,7 +109,7 @@ def metric_names(metrics: Sequence[str] | None, ks: Any) -> list[str]:
         return list(dict.fromkeys(metrics))
     if isinstance(ks, str) or not isinstance(ks, Iterable):
         raise CounterrankError(f"ks={ks!r}: expected a list of cutoffs, such as (1, 3, 5, 10)")
-    cutoffs = sorted({check_whole(k, "ks", "whole numbers of at least 1") for k in ks})
+    cutoffs = sorted({check_whole(k, "ks") for k in ks})
     names = []
     for kind in METRICS.values():
         names += [kind.name] * (kind.cutoff != "always" and kind.name != "ndcg_graded")

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.common.checks import Float32Array, FloatArray, IntArray, is_real
-from counterrank.common.errors import CounterrankError, ModelError
-from counterrank.common.extras import require
+from counterrank.common.checks import Float32Array, FloatArray, IntArray, check_number, is_whole
+from counterrank.common.errors import CounterrankError, ModelError, require
 from counterrank.data import RankingData
 from counterrank.models.model import Scaler, read_array
 
@@ -44,11 +43,13 @@ class NetworkShape:
         (64,)
         """
         hidden = hidden.tolist() if isinstance(hidden, np.ndarray) else hidden
-        if not isinstance(hidden, Sequence) or isinstance(hidden, str) or not all(map(_is_size, hidden)):
+        if (
+            not isinstance(hidden, Sequence)
+            or isinstance(hidden, str)
+            or not all(is_whole(size) and size >= 1 for size in hidden)
+        ):
             raise CounterrankError(f"hidden={hidden!r}: expected sizes of layers, such as [128, 64]")
-        if not is_real(dropout) or not 0.0 <= dropout < 1.0:
-            raise CounterrankError(f"dropout={dropout!r}: expected a number from 0 to below 1")
-        return cls(tuple(map(int, hidden)), float(dropout))
+        return cls(tuple(map(int, hidden)), check_number(dropout, "dropout", at_least=0, below=1))
 
     def build(self, n_features: int) -> Any:
         """A `torch.nn.Sequential` of Linear, ReLU and Dropout for each hidden layer, and a last Linear to one score.
@@ -65,10 +66,6 @@ class NetworkShape:
             layers += [nn.Linear(width, size), nn.ReLU(), nn.Dropout(self.dropout)]
             width = size
         return nn.Sequential(*layers, nn.Linear(width, 1))
-
-
-def _is_size(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
 
 
 # how numpy holds each type; it knows no bfloat16, whose bits are kept as whole numbers

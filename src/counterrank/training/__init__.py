@@ -1,7 +1,14 @@
-"""Training: rankers from weighted documents."""
+"""Training: from weighted documents, or from data and evidence, to a fitted ranker."""
 
+from typing import Any
+
+from counterrank.common.deprecation import deprecated_alias
 from counterrank.training.clip_choice import BestClip, ClipTrial, fit_best_clip
-from counterrank.training.from_clicks import FromClicks, Tried, fit_from_clicks
+from counterrank.training.pipeline import FitReport, Tried, fit_from_clicks, fit_ranker
 from counterrank.training.ranker import Ranker
 
-__all__ = ["BestClip", "ClipTrial", "FromClicks", "Ranker", "Tried", "fit_best_clip", "fit_from_clicks"]
+__all__ = ["BestClip", "ClipTrial", "FitReport", "Ranker", "Tried", "fit_best_clip", "fit_from_clicks", "fit_ranker"]
+
+
+def __getattr__(name: str) -> Any:
+    return deprecated_alias(__name__, name, {"FromClicks": FitReport})

@@ -3,111 +3,91 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from counterrank.clicks.counts import check_counts
-from counterrank.common.checks import FloatArray, IntArray, check_choice, make_generator
+from counterrank.common.checks import FloatArray, IntArray, make_generator
 from counterrank.common.errors import ConstantFeaturesError, CounterrankError, NothingToLearnError
 from counterrank.common.parallel import thread_count
 from counterrank.common.progress import progress, watched
 from counterrank.data import RankingData
-from counterrank.estimators.model_assisted import check_strength, check_tau, corrected, most_likely, shrunk
-from counterrank.estimators.propensities import SMALLEST, check_clip
-from counterrank.estimators.relevance import SATURATION, Examinations, Relevance, examinations, relevance_of
+from counterrank.estimators.evidence import Evidence
+from counterrank.estimators.model_assisted import check_strength, check_tau, most_likely, shrunk
+from counterrank.estimators.propensities import check_clip
+from counterrank.estimators.registry import ESTIMATORS, Estimator
+from counterrank.estimators.relevance import SATURATION, Examinations, Relevance, relevance_of
 from counterrank.models.linear import LinearModel, linear_importances
 from counterrank.models.model import Scaler
 from counterrank.training.problem import check_data, check_evidence, check_varying, constant_features, score_judge
 from counterrank.training.ranker import Ranker, shares
 
-# The ways to weigh clicks that `fit_from_clicks` knows, each with its settings.
-
-
-FROM_CLICKS = ("auto", "policy-aware", "direct", "doubly-robust", "shrinkage")
-
-# What auto tries. Strengths are multiples of the most likely one: learning to rank forgives a bias that the documents
-# of a query share, and wants less noise than the estimate that is best for each document alone.
+# What "auto" tries. Strengths are multiples of the most likely one: learning to rank forgives a bias that the documents
+# of a query share, and needs less variance than the estimate that is best for each document alone.
 _MULTIPLES = (1.0, 3.0, 10.0)
 _TAUS = (0.03, 0.01)
+ASSISTED = ("auto", "policy-aware", "direct", "doubly-robust", "shrinkage")
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An estimator and its settings.
+    """An estimator and its hyperparameters.
 
     Attributes:
-        estimator: one of `FROM_CLICKS` but "auto".
-        tau: of doubly-robust.
-        strength: of shrinkage, in examinations; None for `multiple` times the most likely one.
-        multiple: see `strength`.
-        clip: of policy-aware; infinity for none.
+        estimator: one that has `assisted`.
+        hyperparameters: by name.
+        multiple: of the most likely strength, for shrinkage without a strength of its own.
     """
 
-    estimator: str
-    tau: float = 0.0
-    strength: float | None = None
+    estimator: Estimator
+    hyperparameters: Mapping[str, float] = field(default_factory=dict)
     multiple: float = 1.0
-    clip: float = np.inf
 
     def weigh(self, seen: Examinations, relevance: FloatArray, likely: float) -> FloatArray:
         """Weights of documents, with their predicted relevance and the most likely strength of the prediction."""
-        if self.estimator == "direct":
-            return seen.sessions * relevance
-        if self.estimator == "doubly-robust":
-            return corrected(seen, relevance, self.tau)
-        if self.estimator == "shrinkage":
-            return shrunk(seen, relevance, self.strength_at(likely))
-        inverse = np.zeros(len(seen.rho))
-        np.divide(1.0, seen.rho, out=inverse, where=seen.rho >= SMALLEST)
-        return seen.clicks * np.minimum(inverse, self.clip)
-
-    def strength_at(self, likely: float) -> float:
-        """The strength of the prediction, where this is the most likely one."""
-        return self.multiple * likely if self.strength is None else self.strength
+        assert self.estimator.assisted is not None
+        return self.estimator.assisted(seen, relevance, likely, **self.settings(likely))
 
     def settings(self, likely: float) -> dict[str, float]:
-        """What the estimator was used with, by the name of its argument."""
-        if self.estimator == "doubly-robust":
-            return {"tau": self.tau}
-        if self.estimator == "shrinkage":
-            return {"strength": self.strength_at(likely)}
-        return {"clip": self.clip} if self.estimator == "policy-aware" and self.clip < np.inf else {}
+        """The hyperparameters that are used, where this is the most likely strength."""
+        if self.estimator.name == "shrinkage" and "strength" not in self.hyperparameters:
+            return {"strength": self.multiple * likely}
+        return dict(self.hyperparameters)
 
 
-def candidates(estimator: Any, tau: Any, strength: Any, clip: Any) -> list[Candidate]:
-    """What to try: all for "auto", else the one that was named. A setting that is given is the only one tried.
+def candidates(estimator: Estimator, given: Mapping[str, Any]) -> list[Candidate]:
+    """What to try: all for "auto", else the one that was named. A hyperparameter that is given is the only one tried.
 
-    >>> [candidate.tau for candidate in candidates("doubly-robust", None, None, None)]
-    [0.03]
-    >>> len(candidates("auto", None, None, None)), len(candidates("auto", 0.1, None, None))
+    >>> [dict(each.hyperparameters) for each in candidates(ESTIMATORS["doubly-robust"], {})]
+    [{'tau': 0.03}]
+    >>> len(candidates(ESTIMATORS["auto"], {})), len(candidates(ESTIMATORS["auto"], {"tau": 0.1}))
     (7, 6)
     """
-    name = check_choice(estimator, FROM_CLICKS, "estimator")
-    for setting, value, owner in (
-        ("tau", tau, "doubly-robust"),
-        ("strength", strength, "shrinkage"),
-        ("clip", clip, "policy-aware"),
-    ):
-        if value is not None and name not in ("auto", owner):
-            raise CounterrankError(f"{setting}={value!r}: goes with {owner}; expected none with {name}")
-    taus = _TAUS if tau is None else (check_tau(tau),)
-    aware = Candidate("policy-aware", clip=check_clip(clip))
-    fixed = None if strength is None else check_strength(strength)
-    if name == "auto":
-        shrinking = [Candidate("shrinkage", multiple=multiple) for multiple in _MULTIPLES]
-        if fixed is not None:
-            shrinking = [Candidate("shrinkage", strength=fixed)]
-        return [*shrinking, Candidate("direct"), *(Candidate("doubly-robust", tau=each) for each in taus), aware]
-    chosen = {
-        "direct": Candidate("direct"),
-        "doubly-robust": Candidate("doubly-robust", tau=taus[0]),
-        "shrinkage": Candidate("shrinkage", strength=fixed),
-        "policy-aware": aware,
-    }
-    return [chosen[name]]
+    found = estimator.check_hyperparameters(given)
+    if "tau" in found:
+        found["tau"] = check_tau(found["tau"])
+    if "strength" in found:
+        found["strength"] = check_strength(found["strength"])
+    if "clip" in found:
+        found["clip"] = check_clip(found["clip"])
+    taus = (found["tau"],) if "tau" in found else _TAUS
+
+    def own(name: str) -> dict[str, float]:
+        return {key: value for key, value in found.items() if key in ESTIMATORS[name].hyperparameters}
+
+    if estimator.name == "doubly-robust":
+        return [Candidate(estimator, {"tau": taus[0]})]
+    if estimator.name != "auto":
+        return [Candidate(estimator, found)]
+    multiples = (1.0,) if "strength" in found else _MULTIPLES
+    tried = [Candidate(ESTIMATORS["shrinkage"], own("shrinkage"), multiple) for multiple in multiples]
+    tried.append(Candidate(ESTIMATORS["direct"]))
+    tried += [Candidate(ESTIMATORS["doubly-robust"], {"tau": tau}) for tau in taus]
+    tried.append(Candidate(ESTIMATORS["policy-aware"], own("policy-aware")))
+    added = [each for each in ESTIMATORS.values() if each.assisted is not None and each.name not in ASSISTED]
+    return [*tried, *(Candidate(each) for each in added)]
 
 
 # All clicks there are to learn from, of one part of the data or of several, and how to deal them into folds.
@@ -127,11 +107,10 @@ class Pool(NamedTuple):
         return Pool(self.data.subset(queries), Examinations(*(values[rows] for values in self.seen)))
 
 
-def examine(data: Any, clicks: Any, rho: Any, exam: Any, beta: Any, name: str = "clicks") -> Pool:
+def examine(data: Any, evidence: Evidence, name: str = "clicks") -> Pool:
     """What happened to the documents of one part of the data."""
-    counts = check_counts(clicks, name)
-    counts.check_data(check_data(data, "data"), name)
-    return Pool(data, examinations(counts, rho, exam, beta))
+    evidence.clicks.check_data(check_data(data, "data"), name)
+    return Pool(data, evidence.examinations)
 
 
 def join(pools: Sequence[Pool]) -> Pool:

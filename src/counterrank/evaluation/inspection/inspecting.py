@@ -74,7 +74,7 @@ def inspect_clicks(
     'bad'
     """
     given = _Inputs.check(clicks, data, policy, scores, rho, exam)
-    size = check_whole(target_size, "target_size", "a whole number of at least 1")
+    size = check_whole(target_size, "target_size")
     placed = Placements.of(clicks)
     by_cell, other_policies, checked = given.by_cell(), None, None
     if by_cell is not None and given.scores is not None and given.exam is not None and clicks.n_clicks:

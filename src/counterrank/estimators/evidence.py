@@ -1,0 +1,142 @@
+"""`Evidence`: clicks, and what is known about how they came about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.policies import propensity_from_log, several_policies
+from counterrank.clicks.policies.several import check_all_candidates, refuse_contradictions
+from counterrank.common.checks import FloatArray
+from counterrank.common.errors import CounterrankError
+from counterrank.data.ids import query_of
+from counterrank.estimators.propensities import Propensities, propensities_of
+from counterrank.estimators.relevance import Examinations, examinations
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Clicks on the pages of one data set, and what is known about the users and the logging policy.
+
+    Give what you know and leave the rest out. An estimator that requires more says so, see `estimators.ESTIMATORS`.
+
+    Attributes:
+        clicks: what was shown and clicked; with displayed pages for "rerank".
+        rho: the propensity of each document, where you have computed it.
+        exam: how likely each rank is examined; None for the curve that simulated clicks remember.
+        alpha, beta: under trust bias, P(click | relevance r, rank j) = alpha_j r + beta_j, instead of exam.
+        policy: the logging policy, instead of rho; {name: (policy, scores)} where the log holds several.
+        scores: what the policy ranked by, one number per document.
+        threads: None for all cores.
+
+    >>> from counterrank import examination, make_ranking_data, policies, simulation
+    >>> data = make_ranking_data("mslr", n_queries=20, seed=0)
+    >>> scores, exam = data.features[:, 0], examination.inverse_rank(5)
+    >>> clicks = simulation.simulate(data, scores, policies.ReplaceLast(5), exam, sessions=1000, seed=0)
+    >>> Evidence(clicks).propensity_source
+    'logged'
+    >>> Evidence(clicks, policy=policies.ReplaceLast(5), scores=scores).propensity_source
+    'policy'
+    """
+
+    clicks: ClickCounts
+    rho: ArrayLike | Propensities | None = None
+    exam: ArrayLike | Examination | None = None
+    alpha: ArrayLike | Examination | None = None
+    beta: ArrayLike | Examination | None = None
+    policy: Any = None
+    scores: ArrayLike | None = None
+    threads: int | None = None
+
+    @property
+    def is_trust_biased(self) -> bool:
+        """Whether clicks follow alpha and beta."""
+        return self.alpha is not None or self.beta is not None
+
+    def has(self, need: str) -> bool:
+        """Whether something that an estimator requires is known: see `estimators.NEEDS`."""
+        if need == "examination":
+            return self.alpha is not None or self.exam is not None or self.clicks.examination is not None
+        if need == "propensities":
+            return any(each is not None for each in (self.rho, self.policy, self.clicks.propensities))
+        if need == "exposure":
+            return self.has("propensities") or self.has("examination")
+        if need == "trust":
+            return self.alpha is not None and self.beta is not None
+        return need != "displays" or self.clicks.displays is not None
+
+    @property
+    def curve(self) -> Examination:
+        """P(examined | rank): as given, else as simulated clicks remember it; alpha under trust bias."""
+        given = self.exam if self.alpha is None else self.alpha
+        if given is not None:
+            return check_examination(given)
+        if self.clicks.examination is None:
+            raise CounterrankError(
+                "exam: None, and the clicks do not remember how they were made; expected the examination curve, such "
+                "as examination.inverse_rank(k, eta=1) or what examination.estimate found"
+            )
+        return self.clicks.examination
+
+    @cached_property
+    def propensities(self) -> Propensities:
+        """P(examined | query, policy): of rho, else of the policy (eq:expexam), else as logged with the clicks."""
+        if self.rho is not None and self.policy is not None:
+            raise CounterrankError("rho: given together with policy; expected one of them")
+        return propensities_of(self.clicks, self.rho if self.policy is None else self._of_policy(), self.exam)
+
+    @property
+    def propensity_source(self) -> str:
+        """Where the propensities come from: "policy", or `Propensities.source`."""
+        return self.propensities.source if self.policy is None else "policy"
+
+    def _of_policy(self) -> FloatArray:
+        counts, curve = self.clicks, self.curve
+        check_all_candidates(counts)
+        refuse_contradictions(counts)
+        if isinstance(self.policy, dict):
+            return several_policies(counts, self.policy, curve, threads=self.threads)
+        if len(counts.policy_names) > 1:
+            raise CounterrankError(
+                f"policy: one for a log of several ({', '.join(counts.policy_names)}); expected all of them, "
+                "{name: (policy, scores)}, or the sessions of one only (only_policies=)"
+            )
+        if self.scores is None:
+            raise CounterrankError("scores: None; expected what the policy ranked by, one number per document")
+        rho: FloatArray = self.policy.propensity(self.scores, counts.offsets, curve, threads=self.threads)
+        return rho
+
+    @cached_property
+    def examinations(self) -> Examinations:
+        """How often each document was examined and clicked: what model-assisted estimators start from.
+
+        Impressions count where the curve was given; else the propensities alone.
+        """
+        rho = None if self.rho is None and self.policy is None else self.propensities
+        return examinations(self.clicks, rho, self.exam if self.alpha is None else self.alpha, self.beta)
+
+
+def display_frequencies(
+    clicks: ClickCounts, exam: ArrayLike | Examination | None = None, smoothing: float | str = 0.0
+) -> Propensities:
+    """Propensities of an unknown policy: how often the log shows each document at each rank.
+
+    See docs/unknown-policy.md.
+
+    >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 1], [8, 2], [4, 1]])
+    >>> clicks = ClickCounts("", np.array([0, 3]), np.array([10]), docs, ranks, shown, clicked)
+    >>> found = display_frequencies(clicks, [1.0])
+    >>> found.by_document.tolist(), found.uncovered.tolist()
+    ([0.8, 0.2, 0.0], [2])
+    """
+    found = propensity_from_log(clicks, clicks.examination if exam is None else exam, smoothing=smoothing)
+    unshown = np.flatnonzero(clicks.by_document(clicks.impressions) == 0.0)
+    uncovered = unshown[clicks.sessions[query_of(unshown, clicks.offsets)] > 0]
+    rho = found.propensities
+    return Propensities(rho, rho[clicks.docs], "realised" if smoothing == 0.0 else "estimated", uncovered)

@@ -1,0 +1,462 @@
+"""From data and evidence to a fitted ranker: the one path that all training from clicks takes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.clicks.counts import ClickCounts, check_counts
+from counterrank.clicks.examination import Examination
+from counterrank.common.checks import check_choice, make_generator
+from counterrank.common.errors import CounterrankError
+from counterrank.common.parallel import thread_count
+from counterrank.data import RankingData
+from counterrank.estimators.evidence import Evidence
+from counterrank.estimators.model_assisted import most_likely, shrunk
+from counterrank.estimators.propensities import check_clip
+from counterrank.estimators.registry import Estimator, named_estimator
+from counterrank.estimators.relevance import SATURATION, Relevance, relevance_of
+from counterrank.estimators.relevance_models import check_model
+from counterrank.evaluation import higher_is_better
+from counterrank.training.clip_choice import ClipTrial, fit_best_clip
+from counterrank.training.cross_fit import (
+    ASSISTED,
+    INNER_FOLDS,
+    Candidate,
+    CrossFit,
+    Pool,
+    candidates,
+    cross_fit,
+    examine,
+    join,
+    judge,
+    mean_ranker,
+    one_of,
+    standings,
+)
+from counterrank.training.kinds import kind_of
+from counterrank.training.provenance import provenance
+from counterrank.training.ranker import Ranker
+
+
+@dataclass(frozen=True)
+class Tried:
+    """An estimator with its settings, and how it did on held-out clicks.
+
+    Attributes:
+        estimator: by name.
+        settings: tau, strength or clip, where it has one.
+        value: the metric of held-out clicks; None if it could not be learned.
+        behind: how far it is behind the best.
+        error: the standard error of that.
+        kept: whether the ranker is made of it.
+        failure: why it could not be learned, or "".
+    """
+
+    estimator: str
+    settings: dict[str, float]
+    value: float | None = None
+    behind: float = 0.0
+    error: float = 0.0
+    kept: bool = True
+    failure: str = ""
+
+    @property
+    def name(self) -> str:
+        """The estimator and its settings.
+
+        >>> Tried("doubly-robust", {"tau": 0.03}).name
+        'doubly-robust (tau 0.03)'
+        """
+        inside = ", ".join(f"{name} {value:.3g}" for name, value in self.settings.items())
+        return f"{self.estimator} ({inside})" if inside else self.estimator
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "estimator": self.estimator,
+            **self.settings,
+            "value": self.value,
+            "behind": None if self.value is None else self.behind,
+            "standard_error": None if self.value is None else self.error,
+            "kept": self.kept,
+            "failure": self.failure or None,
+        }
+
+
+def reasons(tried: Sequence[Tried], queries: int, folds: int, metric: str, usual: Tried | None = None) -> str:
+    """Why those that were kept were kept; with `usual`, where one is kept, and it is unless another is surely better.
+
+    >>> best, bad = Tried("direct", {}, 0.5), Tried("policy-aware", {}, 0.3, 0.2, 0.05, kept=False)
+    >>> reasons([best, bad], 60, 5, "dcg@5")
+    'Of 2 ways to weigh the clicks of 60 queries, over 5 folds, direct was best on held-out clicks (dcg@5 0.5). \
+policy-aware was behind by 0.2 with a standard error of 0.05, and was left out.'
+    """
+    best = min(tried, key=lambda each: each.behind)
+    where = f"the clicks of {queries:,} queries, over {folds} folds"
+    if len(tried) == 1:
+        inside = "".join(f", here with {name} {value:.3g}" for name, value in best.settings.items())
+        asked = f"{best.estimator} was asked for{inside}"
+        return f"{asked}; learned from {where}, {metric} {best.value:.4g} on held-out clicks."
+    said = [
+        f"Of {len(tried)} ways to weigh {where}, {best.name} was best on held-out clicks ({metric} {best.value:.4g})."
+    ]
+    said += [f"{each.name} could not be learned: {each.failure}." for each in tried if each.failure]
+    if usual is not None:
+        return " ".join([*said, _why_one(next(each for each in tried if each.kept), usual)])
+    close = [each.name for each in tried if each.kept and each is not best]
+    if close:
+        said.append(f"Two standard errors do not tell {_listed(close)} from it: the ranker is the mean of them all.")
+    for each in tried:
+        if not each.kept and not each.failure:
+            error = f"with a standard error of {each.error:.2g}, and was left out"
+            said.append(f"{each.name} was behind by {each.behind:.2g} {error}.")
+    return " ".join(said)
+
+
+def _why_one(kept: Tried, usual: Tried) -> str:
+    one = f"This kind of model is learned again with one of them: {kept.name}"
+    if kept is usual:
+        return f"{one}, the usual choice, since none is ahead of it by more than a standard error."
+    if usual.failure:
+        return f"{one}."
+    return f"{one}, which is ahead of the usual choice, {usual.name}, by more than a standard error."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+@dataclass(frozen=True, eq=False)
+class FitReport:
+    """A fitted ranker, and how it came about.
+
+    Attributes:
+        ranker: the fitted ranker.
+        estimator: the estimator used; of several, the best one on held-out clicks.
+        about: its hyperparameters (tau, strength or clip), and "kept", all estimators the ranker is an average of.
+        why: the reasons for the choice, in words; "" where there was none.
+        metric: what held-out clicks were evaluated by.
+        trials: one for each estimator and hyperparameter that cross-validation tried, in order.
+        relevance: the model of relevance, fitted on all clicks; None where the estimator uses none.
+        clips: one for each clip that was tried, where several were.
+    """
+
+    ranker: Ranker
+    estimator: str
+    about: dict[str, Any]
+    why: str
+    metric: str
+    trials: tuple[Tried, ...] = ()
+    relevance: Relevance | None = None
+    clips: tuple[ClipTrial, ...] = ()
+
+
+def fit_ranker(
+    data: RankingData,
+    evidence: Evidence | None,
+    estimator: str | Estimator = "policy-aware",
+    ranker: Ranker | None = None,
+    *,
+    validation: tuple[RankingData, Evidence | None] | None = None,
+    clip: float | str | Sequence[float | None] | None = None,
+    hyperparameters: Mapping[str, Any] | None = None,
+    folds: int | None = None,
+    model: Any = None,
+    shared_learning_rate: bool = False,
+    seed: int | np.random.Generator = 0,
+) -> FitReport:
+    """From data and evidence to a fitted ranker: the one path that all of training from clicks takes.
+
+    The estimator turns the evidence into document weights, the ranker learns from the weights, and early stopping goes
+    by the unclipped weights of the validation part. With `folds`, and for estimators that use a model of relevance,
+    training is cross-validated as `fit_from_clicks` describes.
+
+    Arguments:
+        data: the queries to learn from.
+        evidence: clicks and what is known about them; None to learn from labels ("full-information").
+        estimator: a name in `estimators.ESTIMATORS`, or an `Estimator`.
+        ranker: what to fit, an untrained `Ranker`; it is not changed. None for a linear one, whose cutoff k is the last
+            rank that pages show.
+        validation: other queries and the evidence on them.
+        clip: a cap on the importance weight of each training click; None for no cap. "auto", or a list, to try several
+            and keep the best by the unclipped validation metric, see `fit_best_clip`.
+        hyperparameters: of the estimator, by name, see `Estimator.hyperparameters`.
+        folds: of cross-validation over queries, 2 or more; None to stop by `validation` alone.
+        model: of relevance, see `estimators.fit_relevance`; None for "ridge" where the estimator uses one.
+        shared_learning_rate: search the learning rate for the largest clip only, and use it for all clips.
+        seed: draws the folds and, where no `ranker` says otherwise, fixes its randomness.
+
+    >>> from counterrank import make_ranking_data, policies, simulation
+    >>> data = make_ranking_data("mslr", n_queries=40, seed=0)
+    >>> clicks = simulation.simulate(data, data.features[:, 0], policies.ReplaceLast(5), [1, 0.5, 0.3, 0.2, 0.2],
+    ...                              sessions=4000, seed=0)
+    >>> report = fit_ranker(data, Evidence(clicks), "policy-aware", Ranker(k=5, max_epochs=5), clip=10)
+    >>> report.about, report.ranker.provenance_["estimator"]["propensities"]
+    ({'clip': 10.0}, 'logged')
+    """
+    chosen = named_estimator(estimator)
+    chosen.check_hyperparameters({"clip": clip})
+    given = chosen.check_hyperparameters(hyperparameters or {})
+    chosen.check(evidence)
+    if chosen.weigh is None or folds is not None or model is not None:
+        assert evidence is not None
+        return _fit_assisted(data, evidence, chosen, ranker, validation, clip, given, folds, model or "ridge", seed)
+    learner = _learner(ranker, evidence, seed)
+    others: Any = None if validation is None else (validation[0], chosen.weigh(*validation, **given))
+    clicks = [part.clicks for part in (evidence, validation and validation[1]) if part is not None]
+    weigh = partial(chosen.weigh, data, evidence, **given)
+    about = given if chosen.name == "full-information" else {"clip": None}
+    trials: tuple[ClipTrial, ...] = ()
+    if clip is None or isinstance(clip, int | float | np.number):
+        cap = check_clip(clip)
+        if clip is not None:
+            about = {"clip": cap}
+            weigh = partial(weigh, clip=cap)
+        learner.fit(data, weigh(), validation=others, clicks=clicks or None)
+    else:
+        clips = _clips(clip, chosen, evidence, others is not None)
+        best = fit_best_clip(
+            learner, data, weigh, clips, validation=others, one_race=shared_learning_rate, clicks=clicks
+        )
+        learner, trials, about = best.ranker, best.trials, {"clip": best.clip}
+    _describe(learner, chosen, evidence, about, trials)
+    return FitReport(learner, chosen.name, about, "", learner.metric_, clips=trials)
+
+
+def _clips(clip: Any, chosen: Estimator, evidence: Any, is_validated: bool) -> Sequence[float | None]:
+    """The clips to choose from."""
+    if not is_validated:
+        raise CounterrankError(f"clip={clip!r}: needs unclipped validation clicks to choose by; expected validation")
+    if not isinstance(clip, str):
+        return list(clip)
+    if clip != "auto" or not (chosen.can_clip or chosen.name == "naive"):
+        wanted = "None, a number above 0 or 'auto'" if chosen.can_clip else f"None or a number with {chosen.name}"
+        raise CounterrankError(f"clip={clip!r}: expected {wanted}")
+    return chosen.clips(evidence)
+
+
+def _describe(
+    ranker: Ranker, chosen: Estimator, evidence: Evidence | None, about: dict[str, Any], trials: Sequence[ClipTrial]
+) -> None:
+    """Record the estimator in the provenance of the ranker."""
+    if evidence is None:
+        ranker.provenance_ |= {"clicks": None, "estimator": {"name": chosen.name, **about}}
+        return
+    source = evidence.propensity_source if "propensities" in chosen.needs else None
+    ranker.provenance_["estimator"] = {"name": chosen.name, "propensities": source, **about}
+    if trials:
+        tried = ", ".join(f"{trial.clip or 'none'}: {trial.validation}" for trial in trials)
+        ranker.provenance_["estimator"]["clips_tried"] = tried
+
+
+def fit_from_clicks(
+    data: RankingData,
+    clicks: ClickCounts,
+    rho: ArrayLike | None = None,
+    *,
+    validation: tuple[Any, ...] | None = None,
+    estimator: str = "auto",
+    ranker: Ranker | None = None,
+    model: Any = "ridge",
+    tau: float | None = None,
+    strength: float | None = None,
+    clip: float | None = None,
+    exam: ArrayLike | Examination | None = None,
+    beta: ArrayLike | Examination | None = None,
+    folds: int | None = 5,
+    seed: int | np.random.Generator = 0,
+) -> FitReport:
+    """Learn a ranker from clicks, few or many, with the estimator that suits them.
+
+    Cross-validation over queries: each estimator learns from all folds but one. The clicks of the held-out fold stop
+    the training early and evaluate the result, with doubly robust weights of a cross-fitted model of relevance. A
+    linear ranker is the average over folds and over all estimators that are not clearly (by two standard errors) worse
+    than the best. Other models are fitted again on all clicks, with one estimator: shrinkage, unless another is better
+    by a standard error.
+
+    Arguments:
+        data: the queries to learn from.
+        clicks: what was shown and clicked, counted against `data`.
+        rho: the propensity of each document, as `policy.propensity(scores, offsets, exam)` gives it; None for those
+            logged with the clicks, or for how often the log shows each document, which needs `exam`.
+        validation: other queries and their clicks, and their rho where `rho` is given. They are learned from as well,
+            since each fold is held out in turn.
+        estimator: "auto", or "policy-aware", "direct", "doubly-robust" or "shrinkage" to use that one alone.
+        ranker: what to fit, an untrained `Ranker`; it is not changed. None for a linear one, whose cutoff k is the
+            last rank that pages show.
+        model: of relevance, see `estimators.fit_relevance`.
+        tau, strength, clip: hyperparameters of doubly-robust, shrinkage and policy-aware; None for the defaults, and
+            for "auto" to try several.
+        exam: how likely each rank is examined. With it impressions count, and not only propensities. None for the
+            curve that simulated clicks remember where rho is None, else for none. Under trust bias alpha by rank, rho
+            then being its expectation.
+        beta: under trust bias, the chance of a click on an irrelevant document by rank.
+        folds: how many, 2 or more; None to learn from `data` alone and stop by `validation`, without a choice.
+        seed: draws the folds and, where no `ranker` says otherwise, fixes its randomness.
+
+    Returns:
+        The ranker, what was chosen and why, and how each estimator did.
+
+    >>> from counterrank import make_ranking_data, policies, simulation
+    >>> data = make_ranking_data("mslr", n_queries=40, seed=0)
+    >>> clicks = simulation.simulate(data, data.features[:, 0], policies.ReplaceLast(5), [1, 0.5, 0.3, 0.2, 0.2],
+    ...                              sessions=4000, seed=0)
+    >>> report = fit_from_clicks(data, clicks, ranker=Ranker(k=5, max_epochs=5), folds=2)
+    >>> report.ranker.predict(data).shape == (data.n_docs,), len(report.trials)
+    (True, 7)
+    """
+    check_choice(estimator, ASSISTED, "estimator")
+    others = None
+    if validation is not None:
+        if not isinstance(validation, tuple | list) or len(validation) not in (2, 3):
+            raise CounterrankError("validation: expected (data, clicks) or (data, clicks, rho)")
+        counts = check_counts(validation[1], "validation clicks")
+        others = (validation[0], Evidence(counts, validation[2] if len(validation) > 2 else None, exam, beta=beta))
+    return fit_ranker(
+        data,
+        Evidence(check_counts(clicks), rho, exam, beta=beta),
+        estimator,
+        ranker,
+        validation=others,
+        clip=clip,
+        hyperparameters={"tau": tau, "strength": strength},
+        folds=folds,
+        model=model,
+        seed=seed,
+    )
+
+
+def _fit_assisted(
+    data: RankingData, evidence: Evidence, chosen: Estimator, ranker: Ranker | None, validation: Any, clip: Any,
+    given: dict[str, Any], folds: int | None, model: Any, seed: Any,
+) -> FitReport:  # fmt: skip
+    """`fit_ranker` by cross-validation, or with a model of relevance and stopped by the validation part."""
+    wanted = candidates(chosen, given | {"clip": clip})
+    regressor = check_model(model)
+    entropy = int(make_generator(seed).integers(2**31))
+    pools = [examine(data, evidence)]
+    if validation is not None:
+        if validation[1].clicks.identity == evidence.clicks.identity:
+            raise CounterrankError("validation: the queries of data once more; expected others, or none")
+        pools.append(examine(validation[0], validation[1], "validation clicks"))
+    if not any(pool.seen.clicks.any() for pool in pools):
+        raise CounterrankError(
+            f"clicks: none among {evidence.clicks.n_sessions:,} sessions; expected some to learn from"
+        )
+    learner = _learner(ranker, evidence, entropy)
+    if folds is None:
+        report = _hold_out(learner, pools, wanted, chosen, regressor, entropy)
+    else:
+        report = _cross_validated(learner, join(pools), wanted, regressor, folds, entropy)
+    fitted = report.ranker
+    used = [evidence.clicks] if validation is None else [evidence.clicks, validation[1].clicks]
+    fitted.provenance_ = provenance(fitted, data, None if validation is None else validation[0], used)
+    fitted.provenance_["estimator"] = {
+        "name": chosen.name,
+        "chosen": report.estimator,
+        **report.about,
+        "why": report.why,
+        "tried": [each.plain() for each in report.trials],
+    }
+    return report
+
+
+def _cross_validated(
+    learner: Ranker, pool: Pool, wanted: list[Candidate], regressor: Any, folds: Any, entropy: int
+) -> FitReport:
+    if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or folds < 2:
+        raise CounterrankError(f"folds={folds!r}: expected a whole number of at least 2, or None to stop by validation")
+    found = cross_fit(learner, pool, wanted, regressor, int(folds), entropy)
+    relevance = _relevance(pool, regressor, entropy)
+    likely = most_likely(pool.seen, relevance.values)
+    metric = next(trial for trial in found.trials if not trial.failure).rankers[0].metric_
+    parts = judge(found, pool.data, metric, thread_count(learner.threads))
+    ranks = standings(parts, 1.0 if higher_is_better(metric) else -1.0)
+    is_mean = kind_of(learner.model).name == "linear"
+    if is_mean:
+        kept = [trial.rankers for trial, standing in zip(found.trials, ranks, strict=True) if standing.kept]
+        fitted = mean_ranker(kept, pool.data)
+    else:
+        number = one_of(parts, _default(wanted))
+        ranks = [replace(standing, kept=i == number) for i, standing in enumerate(ranks)]
+        fitted = _again(learner, pool, found, number, relevance, likely)
+    # the settings that were asked for, not those that came of the folds
+    fitted.max_epochs, fitted.learning_rate = learner.max_epochs, learner.learning_rate
+    tried = [
+        Tried(
+            trial.candidate.estimator.name,
+            trial.candidate.settings(likely),
+            standing.value,
+            standing.behind,
+            standing.error,
+            standing.kept,
+            str(trial.failure or ""),
+        )
+        for trial, standing in zip(found.trials, ranks, strict=True)
+    ]
+    best = min((each for each in tried if each.kept), key=lambda each: each.behind)
+    about = {**best.settings, "kept": [each.name for each in tried if each.kept]}
+    default = None if is_mean else tried[_default(wanted)]
+    why = reasons(tried, pool.data.n_queries, min(int(folds), pool.data.n_queries), metric, default)
+    return FitReport(fitted, best.estimator, about, why, metric, tuple(tried), relevance)
+
+
+def _learner(ranker: Ranker | None, evidence: Evidence | None, seed: Any) -> Ranker:
+    """An untrained ranker with a seed that can be used again and again."""
+    if ranker is None:
+        k = None if evidence is None else int(evidence.clicks.ranks.max(initial=1))
+        return Ranker(k=k, seed=seed)
+    if not isinstance(ranker, Ranker):
+        raise CounterrankError(f"ranker: {type(ranker).__name__}; expected a Ranker")
+    learner = Ranker(**ranker.get_params())
+    if isinstance(learner.seed, np.random.Generator):
+        learner.seed = int(make_generator(learner.seed).integers(2**63))
+    return learner
+
+
+def _relevance(pool: Pool, regressor: Any, entropy: int) -> Relevance:
+    return relevance_of(pool.data, pool.seen, regressor, SATURATION, INNER_FOLDS, make_generator(entropy))
+
+
+def _default(wanted: list[Candidate]) -> int:
+    """Which candidate to use unless another is clearly better: shrinkage, three times as strong as is likely."""
+    return next((n for n, each in enumerate(wanted) if each.estimator.name == "shrinkage" and each.multiple == 3.0), 0)
+
+
+def _again(learner: Ranker, pool: Pool, found: CrossFit, chosen: int, relevance: Relevance, likely: float) -> Ranker:
+    """Learn from all clicks, with the median epochs and learning rate of the folds."""
+    trial = found.trials[chosen]
+    last = copy.copy(learner)
+    last.max_epochs = max(1, int(np.median([one.best_epoch_ for one in trial.rankers])))
+    last.learning_rate = float(np.median([one.learning_rate_ for one in trial.rankers]))
+    return last.fit(pool.data, trial.candidate.weigh(pool.seen, relevance.values, likely))
+
+
+def _hold_out(
+    learner: Ranker, pools: list[Pool], wanted: list[Candidate], chosen: Estimator, regressor: Any, entropy: int
+) -> FitReport:
+    """Learn from the first part, stopped by the second."""
+    if chosen.name == "auto":
+        raise CounterrankError("folds=None: nothing to choose by; expected a number of folds with estimator='auto'")
+    if len(pools) < 2:
+        raise CounterrankError("folds=None: nothing to stop by; expected validation, or a number of folds")
+    mine, other = pools
+    relevance = _relevance(mine, regressor, entropy)
+    likely = most_likely(mine.seen, relevance.values)
+    candidate = wanted[0]
+    if chosen.uses_relevance:
+        judged = shrunk(other.seen, relevance.predict(other.data), likely)
+    else:  # as in the paper, with unclipped weights
+        judged = Candidate(chosen).weigh(other.seen, np.zeros(0), likely)
+    learner.fit(mine.data, candidate.weigh(mine.seen, relevance.values, likely), validation=(other.data, judged))
+    settings = candidate.settings(likely)
+    about = {**settings, "kept": [Tried(chosen.name, settings).name]}
+    why = f"{chosen.name} was asked for; learned from the training part, stopped by the validation part."
+    return FitReport(learner, chosen.name, about, why, learner.metric_, (), relevance)
