@@ -212,7 +212,7 @@ def test_documents_where_the_policy_never_shows_them():
     assert 0 < check.impossible_impressions < check.impressions_compared
     row = DATA.offsets[place.query] + place.document
     assert policies.ReplaceLast(3).rank_probabilities(SCORES, DATA.offsets, 3)[row, place.rank - 1] == 0.0
-    assert f"document {place['document']} of query {place['query']}" in text_of(found, "policy-aware")
+    assert f"document {place.document} of query {place.query}" in text_of(found, "policy-aware")
 
 
 def test_propensities_that_differ_from_those_logged():

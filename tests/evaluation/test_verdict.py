@@ -133,11 +133,11 @@ def test_population_and_doubts():
             r"difference: dict; expected an Estimate from evaluation.compare",
         ),
         (0.3, 0.0, "difference: float; expected"),
-        (difference(0.1, (0.0, 0.2)), float("nan"), "margin=nan: expected a finite number"),
-        (difference(0.1, (0.0, 0.2)), float("inf"), "margin=inf: expected a finite number"),
-        (difference(0.1, (0.0, 0.2)), "0.1", "margin='0.1': expected a finite number"),
-        (difference(0.1, (0.0, 0.2)), True, "margin=True: expected a finite number"),
-        (difference(0.1, (0.0, 0.2)), None, "margin=None: expected a finite number"),
+        (difference(0.1, (0.0, 0.2)), float("nan"), "margin=nan: expected a number, such as"),
+        (difference(0.1, (0.0, 0.2)), float("inf"), "margin=inf: expected a number, such as"),
+        (difference(0.1, (0.0, 0.2)), "0.1", "margin='0.1': expected a number, such as"),
+        (difference(0.1, (0.0, 0.2)), True, "margin=True: expected a number, such as"),
+        (difference(0.1, (0.0, 0.2)), None, "margin=None: expected a number, such as"),
     ],
 )
 def test_bad_arguments(given, margin, message):

@@ -45,20 +45,12 @@ _PER_JOB = 64
 
 @dataclass(frozen=True)
 class IntervalSettings:
-    """Which confidence intervals to compute; checked by `check`.
+    """Which confidence intervals to compute; checked by `check`."""
 
-    Attributes:
-        target: the target population, "queries" or "these-queries".
-        confidence: the confidence level.
-        replicates: the number of bootstrap resamples.
-        key: of the random streams.
-        threads: how many to use.
-    """
-
-    target: str
+    target: str  # the target population, "queries" or "these-queries"
     confidence: float
-    replicates: int
-    key: np.uint64
+    replicates: int  # bootstrap resamples
+    key: np.uint64  # of the random streams
     threads: int
 
     @classmethod
@@ -156,11 +148,10 @@ def click_intervals(
     """
     ratio = terms.sum(axis=0) / below.sum()
     variance, cells = click_variance(weighted, values, centres), weighted.cells
-    scale = 1.0 if weighted.noise is None else weighted.noise[1] - weighted.noise[0]
     shares = (values[cells.docs] - centres) * cells.inverse[:, None]
     freedom = _degrees_of_freedom(shares, cells.squares[:, None], cells.fourths[:, None])
     quantiles = _student(settings.confidence, np.minimum(freedom, variance.degrees_of_freedom))
-    return Ratios(ratio, quantiles * np.sqrt(variance.values) / (scale * below.sum()))
+    return Ratios(ratio, quantiles * np.sqrt(variance.values) / (weighted.noise_scale * below.sum()))
 
 
 def _degrees_of_freedom(terms: FloatArray, second: Any, fourth: Any) -> FloatArray:
@@ -258,7 +249,10 @@ def _few_queries(weighted: WeightedClicks, settings: IntervalSettings) -> list[s
     if settings.target == "queries":
         if n_queries < FEWEST_QUERIES:
             return [f"{n_queries:,} queries, expected at least {FEWEST_QUERIES}"]
-        equal = _equal_queries(weighted)
+        # the effective number of queries, (sum of f)^2 / sum of f^2; of n sessions n (n - 1) is unbiased for the square
+        sessions = weighted.sessions.astype(np.float64)
+        pairs = float((sessions * (sessions - 1.0)).sum())
+        equal = float(sessions.sum()) ** 2 / pairs if pairs else np.inf
         if equal >= FEWEST_EQUAL_QUERIES:
             return []
         text = f"a few of the {n_queries:,} queries have most sessions, an effective number of {equal:.0f} equally"
@@ -287,19 +281,10 @@ def _page_doubts(
     return [[f"{word} may be up to {by:.1f} {text}"] if by > MOST_TOO_NARROW else [] for by in factors.tolist()]
 
 
-def _equal_queries(weighted: WeightedClicks) -> float:
-    """(sum of frequencies)^2 / sum of their squares, from sessions n: n (n - 1) is the square free of chance."""
-    sessions = weighted.sessions.astype(np.float64)
-    pairs = float((sessions * (sessions - 1.0)).sum())
-    return float(sessions.sum()) ** 2 / pairs if pairs else np.inf
-
-
 def _sample_size(weighted: WeightedClicks, omega: float) -> float:
     """The effective sample size of the sum of all weights, which click noise reduces."""
-    cells = weighted.cells
-    scale = 1.0 if weighted.noise is None else weighted.noise[1] - weighted.noise[0]
-    squares = float((cells.squares * cells.inverse**2).sum())
-    return (scale * omega) ** 2 / squares if squares else 0.0
+    squares = float((weighted.cells.squares * weighted.cells.inverse**2).sum())
+    return (weighted.noise_scale * omega) ** 2 / squares if squares else 0.0
 
 
 def _predicted_shares(weighted: WeightedClicks, values: FloatArray, centres: FloatArray) -> FloatArray:

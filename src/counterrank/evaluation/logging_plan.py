@@ -147,11 +147,8 @@ class LoggingPlan:
         """Whether part of the estimand lies on documents that can never be examined."""
         return self.reached < 1.0 - 1e-12
 
-    def with_sessions(self, amounts: Sequence[tuple[int, float]]) -> LoggingPlan:
-        """The same for numbers of sessions, each with the share of candidates seen by then."""
-        return replace(self, expected=tuple(self._expected(sessions, seen) for sessions, seen in amounts))
-
-    def _expected(self, sessions: int, seen: float) -> ExpectedLog:
+    def after(self, sessions: int, seen: float) -> ExpectedLog:
+        """Expectations after these sessions; `seen` is the share of candidates examined at least once by then."""
         return ExpectedLog(
             sessions=sessions,
             clicks=sessions * self.clicks,
@@ -372,7 +369,9 @@ def _plan(
         sampled_pages=moments.sampled_pages,
         expected=(),
     )
-    return found.with_sessions([(n, _seen_once(often * rho, n)) for n in amounts])
+    # a candidate is examined at least once with probability 1 - (1 - f rho)^N
+    missed = np.log1p(-np.minimum(often * rho, 1.0 - 1e-16))
+    return replace(found, expected=tuple(found.after(n, float(-np.expm1(n * missed).mean())) for n in amounts))
 
 
 def _variances(
@@ -391,11 +390,6 @@ def _variances(
     factor = n / max(n - 1, 1)
     between = (often * (1.0 - often) * centred**2).sum(axis=0)
     return factor * (within + between), factor * (often**2 * centred**2).sum(axis=0)
-
-
-def _seen_once(chances: FloatArray, sessions: int) -> float:
-    """The share of candidates that is expected to be examined at least once, 1 - (1 - f rho)^N."""
-    return float(-np.expm1(sessions * np.log1p(-np.minimum(chances, 1.0 - 1e-16))).mean())
 
 
 def _price(setting: _Setting, policy: Any, width: int | None, threads: int | None) -> tuple[float | None, float | None]:

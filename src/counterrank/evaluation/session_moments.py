@@ -121,17 +121,11 @@ _AT_ONCE = 1 << 18  # pages held in memory
 
 @dataclass(frozen=True, eq=False)
 class SessionMoments:
-    """Of Y = sum over the page of click * value, the click being one given that the document is examined.
+    """Of Y = sum over the page of click * value, the click being one given that the document is examined."""
 
-    Attributes:
-        means: E[Y | query], (n_queries, n_columns).
-        variances: Var(Y | query), the same shape; from sampled pages one may come out a little below 0.
-        sampled_pages: how many pages of each query were sampled for them; 0 where they are exact.
-    """
-
-    means: FloatArray
-    variances: FloatArray
-    sampled_pages: int
+    means: FloatArray  # E[Y | query], (n_queries, n_columns)
+    variances: FloatArray  # Var(Y | query), the same shape; from sampled pages one may come out a little below 0
+    sampled_pages: int  # of each query; 0 where moments are exact
 
 
 def session_moments(

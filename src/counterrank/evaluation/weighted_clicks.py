@@ -102,37 +102,26 @@ def _check_exam(exam: Any, clicks: ClickCounts) -> Examination:
 
 @dataclass(frozen=True, eq=False)
 class WeightedClicks:
-    """The clicks of a log, each with its importance weight 1 / propensity; for "dr" the residuals of a click model.
+    """The clicks of a log, each with its importance weight 1 / propensity; for "dr" the residuals of a predictor."""
 
-    Attributes:
-        offsets: of the data.
-        sessions: of each query.
-        cells: the clicked ones; for "dr" those shown.
-        pages: whole pages; None if they were not kept.
-        rho: the propensity of each document; None if only those of clicks are known.
-        relevance: R of each document under the click model; None for "ips".
-        unexaminable: the documents with propensity 0.
-        noise: (e0, e1), or None to leave clicks as they are.
-        effective_sample_size: Kish's, of the importance weights of the clicks.
-        largest_share: the largest weight of a click over the sum of all.
-        threads: how many to use.
-        uncovered: the documents that the clicks do not cover; none for "dr", which predicts them.
-        source: where the propensities come from, see `Propensities`.
-    """
-
-    offsets: IntArray
-    sessions: IntArray
-    cells: Cells
-    pages: Pages | None
-    rho: FloatArray | None
-    relevance: FloatArray | None
-    unexaminable: IntArray
-    noise: tuple[float, float] | None
-    effective_sample_size: float
-    largest_share: float
+    offsets: IntArray  # of the data
+    sessions: IntArray  # of each query
+    cells: Cells  # the clicked ones; for "dr" those shown
+    pages: Pages | None  # whole pages, if they were kept
+    rho: FloatArray | None  # the propensity of each document; None if only those of clicks are known
+    relevance: FloatArray | None  # R of each document for "dr", None for "ips"
+    unexaminable: IntArray  # the documents with propensity 0
+    noise: tuple[float, float] | None  # (e0, e1), or None to leave clicks as they are
+    effective_sample_size: float  # Kish's, of the importance weights of the clicks
+    largest_share: float  # the largest weight of a click over the sum of all
     threads: int | None
-    uncovered: IntArray
-    source: str
+    uncovered: IntArray  # the documents that the clicks do not cover; none for "dr", which predicts them
+    source: str  # where the propensities come from, see `Propensities`
+
+    @property
+    def noise_scale(self) -> float:
+        """e1 - e0; 1 without a correction for click noise."""
+        return 1.0 if self.noise is None else self.noise[1] - self.noise[0]
 
     @property
     def method(self) -> str:
@@ -292,13 +281,10 @@ def query_sums(weighted: WeightedClicks, values: FloatArray) -> QuerySums:
 
     if weighted.relevance is not None:
         add(weighted.relevance, 1.0)
-    scale = 1.0
     if weighted.noise is not None:
-        e0, e1 = weighted.noise
         noisy = np.ones(len(values)) if weighted.rho is None or weighted.relevance is not None else weighted.rho > 0.0
-        add(noisy.astype(np.float64), -e0)
-        scale = e1 - e0
-    kept = weighted.sessions > 0
+        add(noisy.astype(np.float64), -weighted.noise[0])
+    kept, scale = weighted.sessions > 0, weighted.noise_scale
     return QuerySums(weighted.sessions[kept].astype(np.float64), omega[kept] / scale, terms[kept] / scale)
 
 

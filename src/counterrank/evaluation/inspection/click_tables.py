@@ -198,8 +198,8 @@ def clustered(clicks: ArrayLike, shown: ArrayLike) -> ClickRate:
     intervals for proportions with small expected number of positive counts estimated from survey data, 1998). The
     target population is queries like these. With a single query the interval is that of independent impressions.
 
-    >>> clustered([5, 1, 3], [10, 10, 10])._asdict() | {"low": 0, "high": 0}
-    {'rate': 0.3, 'low': 0, 'high': 0, 'effective': 15.749999999999996, 'queries': 3}
+    >>> [round(value, 3) for value in clustered([5, 1, 3], [10, 10, 10])]
+    [0.3, 0.054, 0.762, 15.75, 3]
     """
     n = np.asarray(shown, np.float64)
     c = np.asarray(clicks, np.float64)[n > 0]

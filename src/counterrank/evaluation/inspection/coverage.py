@@ -472,22 +472,14 @@ class ExpectedClicks:
 
     so that the effective sample size is about (sum of s a)^2 / sum of s a / rho'. This log estimates s a without bias
     as the policy-aware weight, clicks / rho. Documents that it does not cover get the mean a of the others.
-
-    Attributes:
-        sample: the queries it was computed on.
-        scores: of their documents.
-        worth: s a of each.
-        assumed: the click rate taken where this log has none; None where it was not needed.
-        exam: how likely each rank is examined.
-        page: how many documents a page holds.
     """
 
-    sample: QuerySample
-    scores: FloatArray
-    worth: FloatArray
-    assumed: float | None
+    sample: QuerySample  # the queries it was computed on
+    scores: FloatArray  # of their documents
+    worth: FloatArray  # s a of each
+    assumed: float | None  # the mean a, where it was needed
     exam: Examination
-    page: int
+    page: int  # how many documents a page holds
 
     @classmethod
     def of(
