@@ -27,7 +27,7 @@ class MetricKind:
     Attributes:
         name: what stands before the "@".
         cutoff: whether the name carries one: "never", "optional" or "always".
-        description: its definition, for tables.
+        description: its definition, for the table in docs/metrics.md.
         values: lambda, the value of a relevant document at each of the ranks 1 to n, without the cutoff; None where
             documents have no value of their own, so that the metric cannot be estimated from clicks.
         higher_is_better: whether a larger value is a better ranking.
@@ -61,6 +61,20 @@ METRICS = {
         MetricKind("ndcg_graded", "optional", "ndcg with the gain 2**label - 1 in place of relevance"),
     )
 }  # fmt: skip
+
+
+def metric_table() -> list[str]:
+    """The registered metrics as lines of a Markdown table, as docs/metrics.md shows it.
+
+    >>> metric_table()[2]
+    '| `arp` | mean rank of the relevant documents, pooled over queries (eq:ARP) | lower | yes |'
+    """
+    lines = ["| metric | definition | better | from clicks |", "|---|---|---|---|"]
+    for kind in METRICS.values():
+        names = ", ".join(f"`{name}`" for name in kind.names)
+        better, estimable = "higher" if kind.higher_is_better else "lower", "yes" if kind.values else "no"
+        lines.append(f"| {names} | {kind.description} | {better} | {estimable} |")
+    return lines
 
 
 def parse_metric(name: str) -> tuple[str, int | None]:
@@ -137,7 +151,7 @@ def rank_values(metric: str, n_max: int) -> FloatArray:
     if function is None:
         raise CounterrankError(
             f"metric {metric!r}: needs to know all relevant documents, weights are not enough; "
-            "expected arp, dcg, dcg@k or precision@k"
+            f"expected {', '.join(name for each in METRICS.values() if each.values for name in each.names)}"
         )
     values = function(np.arange(1.0, n_max + 1.0), k)
     if k is not None:

@@ -41,7 +41,7 @@ class LinearModel:
         return {"coefficients": self.coefficients}
 
     def write(self, folder: Path) -> dict[str, Any]:
-        """Nothing beside the coefficients."""
+        """Nothing besides the coefficients."""
         return {}
 
 

@@ -114,25 +114,25 @@ def put_tensors(module: Any, tensors: dict[str, Any], folder: Path) -> Any:
     return module
 
 
-def _check_names(folder: Path, saved: list[Any], wanted: list[str]) -> None:
+def _check_names(folder: Path, saved: list[Any], own: list[str]) -> None:
     if len(set(map(str, saved))) < len(saved):
         raise ModelError(f"{folder}: a tensor is listed twice in model.json; the file is damaged")
-    for these, others, what in ((wanted, saved, "is not among those saved"), (saved, wanted, "is not in the module")):
+    for these, others, what in ((own, saved, "is not among those saved"), (saved, own, "is not in the module")):
         lacking = [name for name in these if name not in others]
         if lacking:
             more = f" (and {len(lacking) - 1} others)" if len(lacking) > 1 else ""
             raise ModelError(f"{folder}: tensor {lacking[0]!r} {what}{more}; expected a module like the one saved")
 
 
-def _read_tensor(folder: Path, entry: dict[str, Any], wanted: Any, is_learned: bool) -> Any:
+def _read_tensor(folder: Path, entry: dict[str, Any], own: Any, is_learned: bool) -> Any:
     import torch
 
-    if isinstance(wanted, torch.nn.parameter.UninitializedTensorMixin):
+    if isinstance(own, torch.nn.parameter.UninitializedTensorMixin):
         raise ModelError(
             f"{folder}: tensor {entry['name']!r} of the module has no size yet; expected a module whose lazy layers "
             "have seen features once"
         )
-    name, kind, shape = entry["name"], _type_name(wanted), tuple(wanted.shape)
+    name, kind, shape = entry["name"], _type_name(own), tuple(own.shape)
     if entry["dtype"] != kind or entry["shape"] != list(shape):
         raise ModelError(
             f"{folder}: tensor {name!r} is {entry['dtype']} of shape {tuple(entry['shape'])}; "
@@ -188,7 +188,7 @@ class NeuralModel:
         return scores
 
     def vectors(self) -> dict[str, FloatArray]:
-        """Nothing beside the scaling."""
+        """Nothing besides the scaling."""
         return {}
 
     def write(self, folder: Path) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def call_module(module: Any, features: Float32Array, offsets: IntArray) -> Any:
     """The scores of whole queries as a tensor of shape (n,) on the module's device.
 
     Features come in the type and on the device of the module's parameters. A module whose `forward` has a parameter
-    `offsets` is told where each query begins.
+    `offsets` gets the offsets of the queries.
     """
     import torch
 
@@ -281,7 +281,7 @@ def takes_offsets(module: Any) -> bool:
     """Whether the module wants to know where each query begins."""
     try:
         return "offsets" in inspect.signature(module.forward).parameters
-    except (TypeError, ValueError):  # compiled modules tell nothing
+    except (TypeError, ValueError):  # compiled modules have no signature
         return False
 
 

@@ -159,7 +159,7 @@ _LAST = re.compile(r"\n?(?:\npandas_categorical:(?:null|\[\])\n)?\n?")
 def check_tree_text(text: str, n_features: int) -> None:
     """Raise `ModelError`, with the tree and the field at fault, unless the text is that of trees for one score.
 
-    Meant for what LightGBM 4.5 and later write. Numbers are not judged, as long as they are finite.
+    Meant for what LightGBM 4.5 and later write. Numbers may be anything finite.
 
     >>> check_tree_text("tree\\nversion=v4\\n", 3)
     Traceback (most recent call last):
@@ -350,7 +350,7 @@ class TreesModel:
         return np.asarray(scores, np.float64)
 
     def vectors(self) -> dict[str, FloatArray]:
-        """Nothing beside the scaling."""
+        """Nothing besides the scaling."""
         return {}
 
     def write(self, folder: Path) -> dict[str, Any]:

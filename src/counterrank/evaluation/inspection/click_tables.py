@@ -106,9 +106,9 @@ def heaviest_share(numbers: IntArray, weights: FloatArray, share: float) -> floa
     if not total:
         return 0.0
     order = np.argsort(-weights, kind="stable")
-    wanted = max(1.0, np.ceil(share * n - 1e-9))
+    heaviest = max(1.0, np.ceil(share * n - 1e-9))
     before = np.concatenate(([0.0], np.cumsum(numbers[order])[:-1]))
-    taken = np.clip(wanted - before, 0.0, numbers[order])
+    taken = np.clip(heaviest - before, 0.0, numbers[order])
     return float((taken * weights[order]).sum()) / total
 
 

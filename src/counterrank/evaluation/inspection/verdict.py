@@ -89,7 +89,7 @@ def _same_pages(found: Inspection) -> str:
 
 
 def _contradiction(found: Inspection) -> str:
-    """Why the propensities cannot be those of this log; empty where nothing speaks against them."""
+    """Why the propensities cannot be those of this log; empty where nothing contradicts them."""
     check, logged, weights = found.policy_check, found.logged_check, found.weights
     if check and check.impossible_example:
         place = check.impossible_example
@@ -154,7 +154,7 @@ def _affine(found: Inspection) -> Assessment:
     if level == "bad":
         return "bad", "For the same reason as policy-aware."
     if found.known.policy is None or not found.known.scores:
-        # propensities that were handed over may come from policies that are known where they were computed
+        # given propensities may come from policies that are known where they were computed
         return "warning" if found.known.propensities == "rho" else "bad", (
             "Requires P(document at rank), not propensities alone: the policy and what it ranked by must be known."
         )
