@@ -30,7 +30,7 @@ from counterrank.clicks.examination import inverse_rank
 from counterrank.estimators import full_information
 from counterrank.estimators.registry import weigher
 from counterrank.evaluation import evaluate
-from counterrank.experiments.production import train_production
+from counterrank.experiments.demo import train_production
 from counterrank.losses import LOSSES
 from counterrank.training.kinds import KINDS
 

@@ -24,7 +24,7 @@ from counterrank.clicks.policies import ReplaceLast
 from counterrank.clicks.simulation import simulate
 from counterrank.estimators import full_information
 from counterrank.evaluation import evaluate
-from counterrank.experiments.production import train_production
+from counterrank.experiments.demo import train_production
 from counterrank.training import fit_from_clicks
 
 _PAGE = 5

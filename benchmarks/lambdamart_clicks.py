@@ -39,7 +39,7 @@ from counterrank.data import Fold, RankingData
 from counterrank.estimators import full_information, policy_aware
 from counterrank.estimators.registry import weigher
 from counterrank.evaluation import evaluate, weighted_metric
-from counterrank.experiments.production import train_production
+from counterrank.experiments.demo import train_production
 
 K, EXAM = 5, inverse_rank(5)
 ROUNDS, STEP = 100, 5  # the others' scores are looked at after every STEP trees

@@ -36,11 +36,11 @@ from counterrank.clicks.examination import inverse_rank
 from counterrank.clicks.policies import PlackettLuce, ReplaceLast, fit_plackett_luce, propensity_from_log
 from counterrank.clicks.simulation import simulate
 from counterrank.common.errors import CoverageWarning
-from counterrank.common.student import student_quantile
+from counterrank.common.quantiles import student_quantile
 from counterrank.data import Fold, RankingData
 from counterrank.estimators import clip_grid, full_information, policy_aware
 from counterrank.evaluation import evaluate
-from counterrank.experiments.production import train_production
+from counterrank.experiments.demo import train_production
 from counterrank.training import fit_best_clip
 
 K, THRESHOLD = 5, 2
@@ -165,9 +165,10 @@ def show(found: dict[str, Any]) -> None:
 
 def figure(found: dict[str, Any], path: Path) -> None:
     """One panel for each policy: mean DCG@5 over sessions per query, as SVG. Intervals are in the tables."""
-    from counterrank.report.figures import file_spec, panel_chart
+    from counterrank.experiments.summary import Axis, Figure, Level, Panel, Point, Series
+    from counterrank.report.charts import file_spec, panel_chart
+    from counterrank.report.render import to_svg
     from counterrank.report.styles import assign_styles
-    from counterrank.report.vega import to_svg
 
     styles = assign_styles([*ALL, "production", "full-information"])
     panels = []
@@ -176,14 +177,16 @@ def figure(found: dict[str, Any], path: Path) -> None:
             method: {int(each): float(np.mean(row[method])) for each, row in found[f"{name}, {CLIPS[1]}"].items()}
             for method in ALL
         }
-        series = [
-            {"name": method, "points": [{"x": x, "mean": mean} for x, mean in own.items() if mean >= FLOOR]}
+        series = tuple(
+            Series(method, tuple(Point(x, mean=mean) for x, mean in own.items() if mean >= FLOOR))
             for method, own in means.items()
-        ]
-        levels = [{"name": level, "mean": float(np.mean(found[level]))} for level in ("production", "full-information")]
-        label = {"label": f"Logged with {name}", "subtitle": f"test DCG@5, best clip{_left_out(means)}"}
-        panels.append({"name": name, **label, "series": series, "levels": levels})
-    shape = {"x": {"label": "Sessions per query", "log": True}, "panels": panels}
+        )
+        levels = tuple(
+            Level(name=level, mean=float(np.mean(found[level]))) for level in ("production", "full-information")
+        )
+        subtitle = f"test DCG@5, best clip{_left_out(means)}"
+        panels.append(Panel(name, f"Logged with {name}", series=series, levels=levels, subtitle=subtitle))
+    shape = Figure(0, x=Axis("sessions", "Sessions per query", log=True), panels=tuple(panels))
     charts = [panel_chart(shape, panel, styles, width=330) for panel in panels]
     spec = file_spec(charts, "Propensities of an unknown policy")
     # a panel without one of the lines has scales of its own

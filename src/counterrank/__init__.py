@@ -101,7 +101,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from counterrank.common.version import installed_version
+        from counterrank.common.errors import installed_version
 
         value: Any = installed_version()
     elif name in _MODULES:

@@ -11,11 +11,9 @@ from counterrank import report as reporting
 from counterrank.cli import app
 from counterrank.common.errors import CounterrankError
 from counterrank.experiments import reproduction
-from counterrank.experiments.reproduction.cells import Cell
-from counterrank.experiments.reproduction.layers import QUICK
-from counterrank.experiments.reproduction.runs import read_run
-from counterrank.experiments.reproduction.settings import Settings, read_preset
-from counterrank.experiments.reproduction.store import RESULTS, read_results
+from counterrank.experiments.cells import Cell
+from counterrank.experiments.run_folder import RESULTS, read_results, read_run
+from counterrank.experiments.settings import QUICK, Settings, read_preset
 from tests.support.command import invoke, run
 
 DATA = "synthetic:yahoo:queries=60"
@@ -280,7 +278,7 @@ def test_cells_that_fail_are_told_and_tried_again(tmp_path, monkeypatch):
         assert "training diverged" in str(caught.value)
         assert str(caught.value).endswith("; the same command tries them again")
         assert len((tmp_path / "run" / RESULTS).read_text().splitlines()) == 1 + 14 * times
-    assert written[-1]["cells"]["done"] == 1
+    assert written[-1].cells.done == 1
     assert [Cell.from_plain(row["cell"]).estimator for row in read_results(tmp_path / "run").values()
             if "metrics" in row] == ["production"]  # fmt: skip
 

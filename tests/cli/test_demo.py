@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 import counterrank as cr
 from counterrank.cli.demo import _check_page
-from counterrank.cli.stages import Stages
-from counterrank.common.progress import progress, watched
-from counterrank.common.warm import is_missing, run_apart
+from counterrank.common.jit import needs_compiling, run_processes
+from counterrank.common.progress import Stages, progress, watched
 from counterrank.experiments import run_demo
-from counterrank.experiments.buried import find_buried
+from counterrank.experiments.demo import find_buried
 
 
 class Terminal(io.StringIO):
@@ -125,16 +124,16 @@ def test_processes_apart_print_lines_may_fail_and_do_not_outlive_the_call(tmp_pa
     (tmp_path / "talking.py").write_text("import sys; print(sys.argv[1], flush=True); sys.exit(3)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     lines = []
-    run_apart("talking", [["one"], ["two"]], lines.append)
+    run_processes("talking", [["one"], ["two"]], lines.append)
     assert sorted(lines) == ["one", "two"]
-    run_apart("no_such_module", [[]], lines.append)
+    run_processes("no_such_module", [[]], lines.append)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
-    run_apart("talking", [["three"]], lines.append)
+    run_processes("talking", [["three"]], lines.append)
     assert len(lines) == 2
 
 
 def test_a_process_apart_ends_with_the_one_that_started_it():
-    code = "from counterrank.common.warm import leave_with_parent; leave_with_parent(); import time; time.sleep(600)"
+    code = "from counterrank.common.jit import exit_with_parent; exit_with_parent(); import time; time.sleep(600)"
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
     try:
         process.stdin.close()
@@ -158,7 +157,7 @@ def test_compiled_ahead_there_is_nothing_left_to_compile(tmp_path, monkeypatch):
 
         event.register("numba:compile", Count())
         from counterrank.experiments import run_demo
-        from counterrank.experiments.warm import warm_up
+        from counterrank.experiments.warm_up import warm_up
         jobs, done = [], []
         warm_up("yahoo", jobs.append, lambda: done.append(1))
         warm_up("yahoo", jobs.append, lambda: done.append(1))
@@ -172,4 +171,4 @@ def test_compiled_ahead_there_is_nothing_left_to_compile(tmp_path, monkeypatch):
 
 
 def test_what_cannot_be_kept_is_not_missing():
-    assert not is_missing(print)
+    assert not needs_compiling(print)

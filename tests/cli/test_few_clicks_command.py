@@ -11,7 +11,7 @@ import pytest
 from counterrank.common.errors import CounterrankError
 from counterrank.experiments import reproduction
 from counterrank.experiments.reproduction import choose_settings
-from counterrank.experiments.reproduction.store import RESULTS, read_results
+from counterrank.experiments.run_folder import RESULTS, read_results
 from tests.support.command import attempt, invoke
 
 DATA = "synthetic:mslr:queries=60"

@@ -222,7 +222,7 @@ LOG = naive_estimators.count([3], [(0, (0, 1), set())])
     ("log", "more", "message"),
     [
         ("log", {}, "clicks: str; expected ClickCounts"),
-        (LOG, {"smoothing": -1.0}, "smoothing=-1.0: expected a number of sessions, 0 or more"),
+        (LOG, {"smoothing": -1.0}, "smoothing=-1.0: expected a number of at least 0"),
         (LOG, {"smoothing": "some"}, "smoothing='some': expected a number of sessions"),
         (LOG, {"smoothing": True}, "smoothing=True: expected a number of sessions"),
         (LOG, {"smoothing": float("nan")}, "smoothing=nan: expected a number of sessions"),

@@ -1,26 +1,73 @@
 """The cache of compiled kernels: old code is never used, and no cache is no problem."""
 
+import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import numpy as np
+import pytest
+from numba import config, njit
 
 import counterrank
 from counterrank.common import jit
+from counterrank.common.ranking import longest_of
 
 
-def test_without_a_place_for_the_cache_kernels_are_compiled_all_the_same(monkeypatch):
-    real, asked = jit.njit, []
+@pytest.fixture
+def nowhere(monkeypatch):
+    monkeypatch.setattr(jit, "cache_folder", lambda: None)
 
-    def no_place(*arguments, cache=False, **options):
-        asked.append(cache)
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return real(*arguments, **options)
 
-    monkeypatch.setattr(jit, "njit", no_place)
-    assert jit.kernel(lambda x: 2 * x)(3) == 6
-    assert asked == [True, False]
+def test_without_a_place_for_the_cache_kernels_are_compiled_all_the_same(nowhere):
+    double = jit.kernel(lambda x: 2 * x)
+    assert double(3) == 6
+    assert double.stats.cache_path is None
+    assert not jit.needs_compiling(double)
+
+
+def test_a_function_without_a_file_is_compiled_all_the_same():
+    names = {}
+    exec("def double(x):\n    return 2 * x", names)
+    assert jit.kernel(names["double"])(3) == 6
+
+
+def test_no_folder_can_be_written(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "file"))
+    assert jit.cache_folder.__wrapped__() is None
+
+
+def test_the_cache_of_other_packages_stays_where_it_was():
+    before = config.CACHE_DIR
+    ours = jit.kernel(lambda x: 3 * x)
+    assert before == config.CACHE_DIR
+    assert jit.cache_folder() in Path(ours.stats.cache_path).parents
+    theirs = njit(cache=True)(lambda x: 3 * x)
+    assert jit.cache_folder() not in Path(theirs.stats.cache_path).parents
+
+
+def test_old_folders_are_removed_unless_they_were_used_of_late(monkeypatch, tmp_path):
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    names = ("counterrank-kernels-old", "counterrank-kernels-new", "another-old")
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "kernel.nbi").write_text("")
+        if name.endswith("old"):
+            month_ago = time.time() - 30 * 86400
+            os.utime(tmp_path / name, (month_ago, month_ago))
+    folder = jit.cache_folder.__wrapped__()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*names[1:], folder.name])
+
+
+def test_what_is_on_disk_needs_no_compiling(monkeypatch, tmp_path):
+    monkeypatch.setattr(jit, "cache_folder", lambda: tmp_path)
+    again = jit.exact_kernel(longest_of.py_func)
+    assert jit.needs_compiling(again)
+    again(0, 1, np.array([0, 2]))
+    assert not jit.needs_compiling(again)
 
 
 def test_a_change_in_a_kernel_that_others_call_is_not_missed(tmp_path):

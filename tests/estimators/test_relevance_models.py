@@ -96,6 +96,6 @@ def test_regressors_get_exposure_weights_of_documents_that_tell_something():
 
 @pytest.mark.parametrize(("model", "package"), [("lightgbm", "lightgbm"), ("mlp", "torch")])
 def test_missing_extras_are_named(monkeypatch, model, package):
-    monkeypatch.setattr("counterrank.common.extras.find_spec", lambda name: importlib.util.find_spec("no_" + name))
+    monkeypatch.setattr("counterrank.common.errors.find_spec", lambda name: importlib.util.find_spec("no_" + name))
     with pytest.raises(MissingExtraError, match=f"needs {package}; pip install 'counterrank"):
         estimators.fit_relevance(DATA, LOG, RHO, model)

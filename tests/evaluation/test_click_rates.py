@@ -12,7 +12,7 @@ from benchmarks.open_bandit import ITEMS, read, simulated, study
 from scipy import stats
 
 from counterrank.common.errors import CounterrankError
-from counterrank.common.gamma import gamma_quantile
+from counterrank.common.quantiles import gamma_quantile
 from counterrank.evaluation import click_rate, compare_click_rates
 
 OBD = Path(__file__).parents[3] / "shared" / "data" / "obd"

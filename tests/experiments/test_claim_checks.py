@@ -8,10 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterrank.common.errors import CounterrankError
-from counterrank.common.student import student_quantile
-from counterrank.experiments.claims.checks import FAILS, HOLDS, OPEN, Check, at_least, at_most, beyond, judge, within
-from counterrank.experiments.claims.readings import against, relative
-from counterrank.experiments.claims.statistics import mean_interval
+from counterrank.common.quantiles import student_quantile
+from counterrank.experiments.claims import (
+    FAILS,
+    HOLDS,
+    OPEN,
+    Check,
+    at_least,
+    at_most,
+    beyond,
+    judge,
+    within,
+)
+from counterrank.experiments.statistics import against, mean_interval, relative
 from tests.reference import claims as naive
 
 # Student's t

@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterrank.common.errors import CounterrankError
-from counterrank.experiments.claims import check_claims, claims_document
-from counterrank.experiments.claims.checks import FAILS, HOLDS, OPEN
-from counterrank.experiments.claims.conclusion import clicks_text, first_within
+from counterrank.experiments.claims import FAILS, HOLDS, OPEN, claims_document, clicks_text, first_within
+from counterrank.experiments.summary import Summary
 from tests.reference import claims as naive
-from tests.reference.claims import LONG, verdicts
+from tests.reference.claims import LONG, check_claims, verdicts
 
 
 def strict(claims):
@@ -31,7 +30,7 @@ def test_nothing_to_look_at(figures):
 def test_one_run_tells_nothing():
     claims = check_claims(naive.draw(naive.paper_like(), np.random.default_rng(0), runs=1), data=LONG)
     assert {claim["verdict"] for claim in claims} == {OPEN}
-    assert "two are needed" in claims[0]["numbers"]
+    assert "a confidence interval needs two runs" in claims[0]["numbers"]
     assert claims[0]["checks"][0]["low"] is None
     assert strict(claims)
 
@@ -156,7 +155,9 @@ def test_a_claim_reads_well():
 def test_the_document():
     figures = naive.draw(naive.paper_like(), np.random.default_rng(0), runs=3)
     claims = check_claims(figures, data=LONG)
-    document = claims_document(claims, {"preset": None, "quick": True, "data": LONG, "figures": figures})
+    content = {"format": "counterrank-summary", "version": 1, "quick": True, "data": LONG, "figures": figures}
+    document = claims_document(Summary.from_json({**content, "claims": claims}))
+    assert document["claims"] == claims
     assert {name: document[name] for name in document if name != "claims"} == {
         "format": "counterrank-claims",
         "version": 1,

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from counterrank.experiments.claims import check_claims
-from counterrank.experiments.claims.checks import FAILS, HOLDS, OPEN
-from counterrank.experiments.claims.logging_policies import covers_all
-from counterrank.experiments.claims.readings import documents_per_query
+from counterrank.experiments.claims import FAILS, HOLDS, OPEN, documents_per_query
+from counterrank.experiments.figures.logging_policies import covers_all
+from counterrank.experiments.summary import FoldDescription, from_json
 from tests.reference import claims as naive
-from tests.reference.claims import LONG, SHORT, verdicts
+from tests.reference.claims import LONG, SHORT, check_claims, verdicts
 
 OF_LONG_QUERIES = {  # what the paper saw on MSLR only
     "small-arp-gap-at-larger-k",
@@ -214,7 +213,7 @@ def test_length_of_queries_turns_claims():
         ):
             assert found[name]["verdict"] == OPEN
             assert why in found[name]["numbers"]
-    assert documents_per_query([*SHORT, *LONG]) == 72.0
+    assert documents_per_query([from_json(FoldDescription, fold) for fold in (*SHORT, *LONG)]) == 72.0
 
 
 def test_true_claims_are_refuted_no_more_often_than_they_should():

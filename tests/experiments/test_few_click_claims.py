@@ -5,11 +5,10 @@ import copy
 import numpy as np
 import pytest
 
-from counterrank.experiments.claims import check_claims
-from counterrank.experiments.claims.checks import FAILS, HOLDS, OPEN
-from counterrank.experiments.claims.few_clicks import between
-from counterrank.experiments.claims.readings import Panel
-from counterrank.experiments.reproduction.gap_shares import share_panel
+from counterrank.experiments.claims import FAILS, HOLDS, OPEN, PanelValues
+from counterrank.experiments.figures.few_clicks import between, share_panel
+from counterrank.experiments.summary import Panel, from_json, to_json
+from tests.reference.claims import check_claims
 
 SIZES = (500, 2000, 10_000, 60_000, 10**6, 10**7)
 TARGETS = {2000: 0.62, 10_000: 0.74, 10**7: 0.85}
@@ -36,7 +35,7 @@ def draw(truth, rng, runs=24, noise=0.01, spread=0.1, sizes=SIZES):
         for name, shares in truth.items()
     ]
     panel = {"name": "dcg@5", "loss": None, "lower_is_better": False, "series": series, "levels": levels}
-    return [{"number": 5, "panels": [share_panel(panel, {}), panel]}]
+    return [{"number": 5, "panels": [to_json(share_panel(from_json(Panel, panel), {})), panel]}]
 
 
 def changed(series, x, share):
@@ -126,7 +125,7 @@ def test_how_many_times_fewer_sessions():
 
 def test_between_two_points():
     points = {"auto": {100: np.array([0.2, 0.0]), 10_000: np.array([0.6, 1.0])}}
-    panel = Panel("share", points, {}, {}, 2)
+    panel = PanelValues("share", points, runs=2)
     assert between(panel, "auto", 1000) == pytest.approx([0.4, 0.5])
     assert between(panel, "auto", 100).tolist() == [0.2, 0.0]
 

@@ -1,5 +1,6 @@
 """The experiment with few clicks: its grid, its cells, shares of the gap, and what "auto" chose."""
 
+import dataclasses
 import json
 import math
 
@@ -8,14 +9,14 @@ import pytest
 
 from counterrank.common.errors import CounterrankError
 from counterrank.data import make_fold
+from counterrank.experiments.cells import Cell, all_cells, grid
+from counterrank.experiments.estimator_options import EstimatorOption, parse_estimator
+from counterrank.experiments.figures.few_clicks import AutoChoice, choices, share_of_gap, share_panel
 from counterrank.experiments.reproduction import choose_settings
-from counterrank.experiments.reproduction.cells import Cell
-from counterrank.experiments.reproduction.figures import all_cells, grid
-from counterrank.experiments.reproduction.gap_shares import choices, share_of_gap, share_panel
-from counterrank.experiments.reproduction.recipes import Recipe, parse_recipe
-from counterrank.experiments.reproduction.settings import ESTIMATORS, Settings, known_settings, read_preset
-from counterrank.experiments.reproduction.workbench import Workbench, plain_values
-from counterrank.report.few_clicks import choice_rows
+from counterrank.experiments.settings import ESTIMATORS, Settings, known_settings, read_preset
+from counterrank.experiments.summary import Choice, Figure, Panel, from_json
+from counterrank.experiments.workbench import Workbench, plain_values
+from counterrank.report.summary_text import choice_rows
 
 FOLD = make_fold("mslr", 40)
 SMALL = {"runs": 1, "sessions": (200, 1000), "max_epochs": 3, "step_size": 1.0, "queries": None}
@@ -109,24 +110,24 @@ def test_figures_of_the_paper_are_not_of_this_experiment():
 # Estimators ----------------------------------------------------------------------------------------------------------
 
 RECIPES = [
-    ("auto", Recipe("auto", "auto")),
-    (" direct ", Recipe("direct", "direct")),
-    ("doubly-robust:tau=0.030", Recipe("doubly-robust:tau=0.03", "doubly-robust", tau=0.03)),
-    ("shrinkage:strength=2.0", Recipe("shrinkage:strength=2", "shrinkage", strength=2.0)),
-    ("shrinkage:strength=1e6", Recipe("shrinkage:strength=1000000", "shrinkage", strength=1e6)),
-    ("policy-aware:clip=30", Recipe("policy-aware:clip=30", "policy-aware", clip="30")),
-    ("policy-aware:clip=none", Recipe("policy-aware:clip=none", "policy-aware", clip="none")),
-    ("policy-oblivious:clip=grid", Recipe("policy-oblivious:clip=grid", "policy-oblivious", clip="grid")),
-    ("naive", Recipe("naive", "naive")),
-    ("shrinkage:folds=5,strength=2", Recipe("shrinkage:strength=2,folds=5", "shrinkage", None, 2.0, None, 5)),
-    ("policy-aware:folds=3", Recipe("policy-aware:folds=3", "policy-aware", None, None, None, 3)),
+    ("auto", EstimatorOption("auto", "auto")),
+    (" direct ", EstimatorOption("direct", "direct")),
+    ("doubly-robust:tau=0.030", EstimatorOption("doubly-robust:tau=0.03", "doubly-robust", tau=0.03)),
+    ("shrinkage:strength=2.0", EstimatorOption("shrinkage:strength=2", "shrinkage", strength=2.0)),
+    ("shrinkage:strength=1e6", EstimatorOption("shrinkage:strength=1000000", "shrinkage", strength=1e6)),
+    ("policy-aware:clip=30", EstimatorOption("policy-aware:clip=30", "policy-aware", clip="30")),
+    ("policy-aware:clip=none", EstimatorOption("policy-aware:clip=none", "policy-aware", clip="none")),
+    ("policy-oblivious:clip=grid", EstimatorOption("policy-oblivious:clip=grid", "policy-oblivious", clip="grid")),
+    ("naive", EstimatorOption("naive", "naive")),
+    ("shrinkage:folds=5,strength=2", EstimatorOption("shrinkage:strength=2,folds=5", "shrinkage", None, 2.0, None, 5)),
+    ("policy-aware:folds=3", EstimatorOption("policy-aware:folds=3", "policy-aware", None, None, None, 3)),
 ]
 
 
 @pytest.mark.parametrize(("text", "recipe"), RECIPES)
 def test_estimators_by_text(text, recipe):
-    assert parse_recipe(text) == recipe
-    assert parse_recipe(recipe.text) == recipe
+    assert parse_estimator(text) == recipe
+    assert parse_estimator(recipe.text) == recipe
     assert recipe.is_cross_fitted == (
         recipe.kind in ("auto", "direct", "doubly-robust", "shrinkage") or "folds" in text
     )
@@ -144,7 +145,7 @@ def test_estimators_by_text(text, recipe):
 )  # fmt: skip
 def test_other_texts_are_refused(text):
     with pytest.raises(CounterrankError, match=r"estimators: |clip="):
-        parse_recipe(text)
+        parse_estimator(text)
 
 
 # The grid ------------------------------------------------------------------------------------------------------------
@@ -211,10 +212,10 @@ def test_the_number_of_sessions_is_exact(rows):
 
 def test_cells_tell_what_was_chosen(rows):
     for name, row in rows.items():
-        assert ("chosen" in row) == parse_recipe(name).is_cross_fitted
+        assert ("chosen" in row) == parse_estimator(name).is_cross_fitted
         if "chosen" in row:
             assert set(row["chosen"]) == {"estimator", "why", "about"}
-    assert rows["auto"]["chosen"]["estimator"] in {parse_recipe(name).kind for name in KINDS}
+    assert rows["auto"]["chosen"]["estimator"] in {parse_estimator(name).kind for name in KINDS}
     assert rows["policy-aware"]["clip"] is None
     assert rows["policy-aware:clip=30"]["clip"] == 30.0
 
@@ -231,25 +232,26 @@ def test_options_of_an_estimator_reach_it(monkeypatch):
     class Reached(Exception):
         pass
 
-    def stop(data, clicks, rho, **more):
-        seen.append((data, clicks, rho, more))
+    def stop(data, evidence, estimator, ranker, **more):
+        seen.append((data, evidence, estimator, ranker, more))
         raise Reached
 
-    monkeypatch.setattr("counterrank.experiments.reproduction.workbench.fit_from_clicks", stop)
+    monkeypatch.setattr("counterrank.experiments.workbench.fit_ranker", stop)
     bench = Workbench({0: FOLD})
     for name in KINDS[:4]:
         with pytest.raises(Reached):
             bench.run(cell_of(name, estimators=KINDS))
-    assert [more["estimator"] for *_, more in seen] == ["auto", "direct", "doubly-robust", "shrinkage"]
-    assert [more["tau"] for *_, more in seen] == [None, None, 0.03, None]
-    assert [more["strength"] for *_, more in seen] == [None, None, None, 2.0]
-    data, clicks, rho, more = seen[0]
+    assert [estimator for _, _, estimator, _, _ in seen] == ["auto", "direct", "doubly-robust", "shrinkage"]
+    assert [more["hyperparameters"]["tau"] for *_, more in seen] == [None, None, 0.03, None]
+    assert [more["hyperparameters"]["strength"] for *_, more in seen] == [None, None, None, 2.0]
+    data, evidence, _, ranker, more = seen[0]
+    rho, clicks = evidence.rho, evidence.clicks
     assert rho.shape == (data.n_docs,)
     assert rho.min() > 0.0  # replace-last shows all
     assert np.allclose(rho[clicks.docs], clicks.propensities)
-    assert more["validation"][0].n_docs == FOLD.validation.n_docs == len(more["validation"][2])
-    assert more["exam"].curve(3).tolist() == [1.0, 0.5, 1 / 3]
-    assert (more["ranker"].loss, more["ranker"].k) == ("lambdaloss-truncated", 5)
+    assert more["validation"][0].n_docs == FOLD.validation.n_docs == len(more["validation"][1].rho)
+    assert evidence.exam.curve(3).tolist() == [1.0, 0.5, 1 / 3]
+    assert (ranker.loss, ranker.k) == ("lambdaloss-truncated", 5)
 
 
 def test_plain_values():
@@ -263,9 +265,9 @@ def test_plain_values():
 def test_a_share_is_a_ratio_of_means():
     """By hand: (0.1 + 0.3 - 0.1) / (0.2 + 0.5 + 0.1), where the mean of the runs' ratios is (0.5 + 0.6 - 1) / 3."""
     found = share_of_gap([0.6, 0.8, 0.3], [0.5, 0.5, 0.4], [0.7, 1.0, 0.5])
-    assert found["mean"] == pytest.approx(0.3 / 0.8)
-    assert np.mean(found["values"]) == pytest.approx(0.3 / 0.8)
-    assert (found["runs"], len(found["values"])) == (3, 3)
+    assert found.mean == pytest.approx(0.3 / 0.8)
+    assert np.mean(found.values) == pytest.approx(0.3 / 0.8)
+    assert (found.runs, len(found.values)) == (3, 3)
 
 
 def test_a_run_that_lacks_a_number_is_left_out():
@@ -275,23 +277,23 @@ def test_a_run_that_lacks_a_number_is_left_out():
         ([0.6, 9.0, 0.8], [0.5, 0, 0.5], [0.7, None, 1]),
     ):
         found = share_of_gap(*lacking)
-        assert found["mean"] == pytest.approx(whole["mean"])
-        assert (found["low"], found["high"]) == (whole["low"], whole["high"])
-        assert found["values"][1] is None
-        assert found["runs"] == 2
+        assert found.mean == pytest.approx(whole.mean)
+        assert (found.low, found.high) == (whole.low, whole.high)
+        assert found.values[1] is None
+        assert found.runs == 2
 
 
 @pytest.mark.parametrize("full", [[0.5, 0.5], [0.4, 0.5], [None, None]])
 def test_no_gap_no_share(full):
     found = share_of_gap([0.6, 0.8], [0.5, 0.5], full)
-    assert (found["mean"], found["low"], found["values"], found["runs"]) == (None, None, [None, None], 0)
+    assert (found.mean, found.low, found.values, found.runs) == (None, None, (None, None), 0)
 
 
 def test_one_run_has_no_interval_and_an_unsure_gap_neither():
     one = share_of_gap([0.6], [0.5], [0.7])
-    assert (one["mean"], one["low"], one["high"]) == (pytest.approx(0.5), None, None)
+    assert (one.mean, one.low, one.high) == (pytest.approx(0.5), None, None)
     unsure = share_of_gap([0.6, 0.6], [0.5, 0.5], [0.8, 0.3])  # in a quarter of the draws it is below zero
-    assert (unsure["runs"], unsure["low"], unsure["high"]) == (2, None, None)
+    assert (unsure.runs, unsure.low, unsure.high) == (2, None, None)
 
 
 def test_the_interval_holds_the_truth_about_as_often_as_it_says():
@@ -302,26 +304,27 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says():
         production, gap = 0.5 + 0.1 * rng.standard_normal(24), 0.3 + 0.1 * rng.standard_normal(24)
         value = production + 0.6 * gap + 0.05 * rng.standard_normal(24)
         found = share_of_gap(value, production, production + gap)
-        held += found["low"] <= 0.6 <= found["high"]
+        held += found.low <= 0.6 <= found.high
     assert 264 <= held < 299
 
 
 def test_the_panel_of_shares():
     levels = [{"name": "production", "values": [0.5, 0.5]}, {"name": "full-information", "values": [0.7, 1.0]}]
     series = [{"name": name, "points": [{"x": 200, "values": [0.6, 0.8]}]} for name in ("auto", "direct")]
-    panel = share_panel({"name": "dcg@5", "loss": "l", "series": series, "levels": levels}, {200: ["direct", None]})
-    auto, direct = (one["points"][0] for one in panel["series"])
-    assert auto.pop("chosen") == ["direct", None]
-    assert auto == direct
-    assert auto["mean"] == pytest.approx(0.4 / 0.7)
-    assert [level["mean"] for level in panel["levels"]] == [0.0, 1.0]
+    content = {"name": "dcg@5", "loss": "l", "series": series, "levels": levels}
+    panel = share_panel(from_json(Panel, content), {200: ("direct", None)})
+    auto, direct = (one.points[0] for one in panel.series)
+    assert auto.chosen == ("direct", None)
+    assert dataclasses.replace(auto, chosen=None) == direct
+    assert auto.mean == pytest.approx(0.4 / 0.7)
+    assert [level.mean for level in panel.levels] == [0.0, 1.0]
 
 
 # What auto chose -----------------------------------------------------------------------------------------------------
 
 
 def pick(estimator, why="so", **about):
-    return {"estimator": estimator, "why": why, "about": about, "clicks": 100}
+    return AutoChoice(estimator, why, about, clicks=100)
 
 
 def test_the_table_of_what_auto_chose():
@@ -329,22 +332,22 @@ def test_the_table_of_what_auto_chose():
     picks = [pick("shrinkage", strength=m, kept=kept) for m in (1.0, 8.0, 2.0)]
     picks += [pick("direct", "0.5 is best. And more.", note="text", kept=["direct"]), None]
     table = choices({500: picks, 2000: [None] * 5})
-    assert table[0]["runs"] == 4
-    assert table[0]["clicks"] == 100.0
-    assert table[0]["kept"] == {"direct": 4, "shrinkage": 3}
-    assert [(one["estimator"], one["runs"], one["about"], one["why"]) for one in table[0]["chosen"]] == [
-        ("shrinkage", 3, {"strength": [1.0, 2.0, 8.0]}, ["so"]),
-        ("direct", 1, {}, ["0.5 is best. And more."]),
+    assert table[0].runs == 4
+    assert table[0].clicks == 100.0
+    assert table[0].kept == {"direct": 4, "shrinkage": 3}
+    assert [(one.estimator, one.runs, one.about, one.why) for one in table[0].chosen] == [
+        ("shrinkage", 3, {"strength": (1.0, 2.0, 8.0)}, ("so",)),
+        ("direct", 1, {}, ("0.5 is best. And more.",)),
     ]
-    assert table[1] == {"x": 2000, "runs": 0, "clicks": None, "kept": {}, "chosen": []}
-    printed = choice_rows({"choices": table})
-    assert [(row["sessions"], row["estimator"], row["runs"], row["first"]) for row in printed] == [
+    assert table[1] == Choice(2000)
+    printed = choice_rows(Figure(5, choices=table))
+    assert [(row.sessions, row.estimator, row.runs, row.first) for row in printed] == [
         ("500", "shrinkage", "3 of 4 runs", True),
         ("500", "direct", "1 of 4 runs", False),
     ]
-    assert printed[0]["about"] == "strength 2.0000 (1.0000 to 8.0000)"
-    assert [row["why"] for row in printed] == ["so", "0.5 is best."]
-    assert printed[0]["kept"] == "direct (4), shrinkage (3)"
+    assert printed[0].about == "strength 2.0000 (1.0000 to 8.0000)"
+    assert [row.why for row in printed] == ["so", "0.5 is best."]
+    assert printed[0].kept == "direct (4), shrinkage (3)"
 
 
 @pytest.mark.parametrize("name", ["few-clicks-ohsumed", "few-clicks-mq2008", "few-clicks-mslr-sample"])

@@ -8,13 +8,12 @@ import pytest
 
 from counterrank.common.errors import CounterrankError
 from counterrank.estimators import clip_schedule
-from counterrank.experiments.reproduction.cells import Cell
-from counterrank.experiments.reproduction.clip_rules import clips_by_rule
-from counterrank.experiments.reproduction.figures import all_cells, grid
-from counterrank.experiments.reproduction.layers import QUICK
-from counterrank.experiments.reproduction.settings import (
+from counterrank.experiments.cells import Cell, all_cells, grid
+from counterrank.experiments.estimator_options import clips_by_rule
+from counterrank.experiments.settings import (
     FIGURES,
     LOSSES,
+    QUICK,
     Settings,
     known_settings,
     preset_names,
@@ -201,7 +200,7 @@ def test_the_authors_step_sizes_and_clips(name):
     assert tuple(settings.step_for(3, loss) for loss in LOSSES) == by_loss
     assert (settings.relevance_threshold, settings.production_share) == (3.0, 0.01)
     for n in (100, 10**4, 10**6, 10**8):
-        clips = clips_by_rule(settings.clip, settings.clips, "policy-aware", None, None, n)
+        clips = clips_by_rule(settings.clip, settings.clips, "policy-aware", None, n)
         assert clips == [clip_schedule(n, a, b)]
     # no step size is searched
     assert all(isinstance(cell.step_size, float) for cell in all_cells(grid(settings)))

@@ -14,12 +14,11 @@ from counterrank.common.errors import DataError
 from counterrank.data import RankingData, make_fold
 from counterrank.estimators import policy_aware
 from counterrank.evaluation import evaluate
-from counterrank.experiments.reproduction import workbench
-from counterrank.experiments.reproduction.figures import grid
-from counterrank.experiments.reproduction.settings import Settings
-from counterrank.experiments.reproduction.shared_data import share_fold
-from counterrank.experiments.reproduction.workbench import Workbench, page_dcg
-from counterrank.training import Ranker, fit_best_clip
+from counterrank.experiments.cells import grid
+from counterrank.experiments.run_folder import share_fold
+from counterrank.experiments.settings import Settings
+from counterrank.experiments.workbench import Workbench, page_dcg
+from counterrank.training import Ranker, fit_best_clip, pipeline
 from tests.reference import policies as twin
 
 FOLD = make_fold("yahoo", 60)
@@ -77,7 +76,7 @@ def test_another_process_on_shared_data_gives_the_same(rows, tmp_path):
     share_fold(FOLD, tmp_path / "fold")
     asked = "".join(json.dumps(cell.plain()) + "\n" for cell in KINDS.values())
     worker = subprocess.Popen(
-        [sys.executable, "-m", "counterrank.experiments.reproduction.worker", str(tmp_path / "fold")],
+        [sys.executable, "-m", "counterrank.experiments.worker", str(tmp_path / "fold")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -95,7 +94,7 @@ def test_another_process_on_shared_data_gives_the_same(rows, tmp_path):
 
 def test_a_worker_whose_last_cell_was_cut_short_ends(tmp_path):
     share_fold(FOLD, tmp_path / "fold")
-    command = [sys.executable, "-m", "counterrank.experiments.reproduction.worker", str(tmp_path / "fold")]
+    command = [sys.executable, "-m", "counterrank.experiments.worker", str(tmp_path / "fold")]
     done = subprocess.run(command, input='{"fold": 0, "ru', capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
@@ -172,11 +171,11 @@ def test_training_is_what_the_settings_say(monkeypatch):
     """Validation clicks are not clipped, training clicks are, and early stopping goes by DCG@5 whatever the loss."""
     seen = []
 
-    def spy(ranker, data, weigh, clips, *, validation, one_race):
+    def spy(ranker, data, weigh, clips, *, validation, **more):
         seen.append((ranker, data, weigh, clips, validation))
-        return fit_best_clip(ranker, data, weigh, clips, validation=validation, one_race=one_race)
+        return fit_best_clip(ranker, data, weigh, clips, validation=validation, **more)
 
-    monkeypatch.setattr(workbench, "fit_best_clip", spy)
+    monkeypatch.setattr(pipeline, "fit_best_clip", spy)
     bench = Workbench({0: FOLD})
     for loss in Settings().losses:
         cell = cell_of(3, loss, clip="2", patience=3, tolerance=0.5)

@@ -13,17 +13,25 @@ import pytest
 
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.data import Fold, RankingData, make_fold
-from counterrank.experiments.reproduction import display
-from counterrank.experiments.reproduction.display import Tally, shown
-from counterrank.experiments.reproduction.engines import CellFailure, run_all
-from counterrank.experiments.reproduction.figures import all_cells, grid
-from counterrank.experiments.reproduction.runs import Run, read_run
-from counterrank.experiments.reproduction.settings import Settings
-from counterrank.experiments.reproduction.shared_data import describe_fold, fingerprint, share_fold, shared_fold
-from counterrank.experiments.reproduction.store import RESULTS, ResultWriter, read_results
-from counterrank.experiments.reproduction.summary import summarize
-from counterrank.experiments.reproduction.workbench import Workbench
-from counterrank.experiments.reproduction.worker import answer
+from counterrank.experiments import engines
+from counterrank.experiments.cells import all_cells, grid
+from counterrank.experiments.engines import CellFailure, Tally, run_all, shown
+from counterrank.experiments.reproduction import summarize
+from counterrank.experiments.run_folder import (
+    RESULTS,
+    ResultWriter,
+    Run,
+    describe_fold,
+    fingerprint,
+    read_results,
+    read_run,
+    share_fold,
+    shared_fold,
+)
+from counterrank.experiments.settings import Settings
+from counterrank.experiments.summary import Summary, to_json
+from counterrank.experiments.workbench import Workbench
+from counterrank.experiments.worker import answer
 
 SHOW_CURSOR, HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
 FOLD = make_fold("yahoo", 40)
@@ -111,8 +119,8 @@ def test_fingerprints_know_the_parts_and_their_shapes():
 
 def test_the_description_of_data():
     about = describe_fold("mine", named(), relevance_threshold=1)
-    assert about["source"] == "mine"
-    assert about["parts"]["test"] == {
+    assert about.source == "mine"
+    assert to_json(about.parts["test"]) == {
         "queries": 2,
         "documents": 4,
         "features": 2,
@@ -324,7 +332,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(display, "time", clock)
+    monkeypatch.setattr(engines, "time", clock)
     return clock
 
 
@@ -360,7 +368,7 @@ def test_the_tally_counts_and_foretells(clock):
     ("seconds", "text"), [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (7100, "118 min"), (7200, "2 h"), (1e5, "28 h")]
 )
 def test_durations_in_words(seconds, text):
-    assert display._duration(seconds) == text
+    assert engines._duration(seconds) == text
 
 
 def test_only_some_of_many_running_cells_are_listed(clock):
@@ -427,14 +435,14 @@ def test_selection_takes_the_best_estimate_in_each_run():
         return {"metrics": {"arp": 1.0, "dcg@5": 10 * estimate}, "validation": estimate, "seconds": 1.0}
 
     summary = summarize(made_up_run(settings, row))
-    true, estimate = summary["figures"][0]["panels"]
-    (selected,) = (series["points"][0] for series in true["series"] if series["name"] == "selection")
-    assert selected["chosen"] == ["dcg-hinge", "dcg-logistic", None]
-    assert selected["values"] == [30.0, 20.0, None]
-    assert estimate["series"][-1]["points"][0]["values"] == [3.0, 2.0, None]
-    assert summary["cells"]["failed"] == 1
-    assert summary["cells"]["failures"][0]["error"] == "lost"
-    assert summary["cells"]["done"] == summary["cells"]["wanted"] - 1
+    true, estimate = summary.figures[0].panels
+    (selected,) = (series.points[0] for series in true.series if series.name == "selection")
+    assert selected.chosen == ("dcg-hinge", "dcg-logistic", None)
+    assert selected.values == (30.0, 20.0, None)
+    assert estimate.series[-1].points[0].values == (3.0, 2.0, None)
+    assert summary.cells.failed == 1
+    assert summary.cells.failures[0].error == "lost"
+    assert summary.cells.done == summary.cells.wanted - 1
 
 
 def test_pages_without_anything_relevant_have_no_cost():
@@ -445,14 +453,15 @@ def test_pages_without_anything_relevant_have_no_cost():
         pages = {"shown": 0.4, "unrandomised": 0.0 if cell.run == 0 else 0.5}
         return {"metrics": {"arp": 1.0, "dcg@5": 1.0}, "pages": pages, "seconds": 1.0}
 
-    cost = summarize(made_up_run(settings, row))["figures"][0]["panels"][1]
-    assert cost["series"][0]["points"][0]["values"] == [None, pytest.approx(0.2)]
+    cost = summarize(made_up_run(settings, row)).figures[0].panels[1]
+    assert cost.series[0].points[0].values == (None, pytest.approx(0.2))
 
 
 def test_a_summary_of_nothing_is_plain_json():
     summary = summarize(made_up_run(Settings(runs=1), lambda cell: None))
-    assert summary["cells"]["done"] == 0
-    json.dumps(summary, allow_nan=False)
+    assert summary.cells.done == 0
+    plain = json.loads(json.dumps(summary.to_json(), allow_nan=False))
+    assert Summary.from_json(plain) == summary
 
 
 def test_an_engine_without_a_slot_is_an_error_and_no_wait_for_ever():

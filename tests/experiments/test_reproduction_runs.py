@@ -17,10 +17,11 @@ import pytest
 
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.data import make_fold
-from counterrank.experiments.reproduction import local, read_run, reproduce
-from counterrank.experiments.reproduction.engines import CellFailure
-from counterrank.experiments.reproduction.settings import Settings
-from counterrank.experiments.reproduction.store import RESULTS, ResultWriter, read_results
+from counterrank.experiments import engines
+from counterrank.experiments.engines import CellFailure
+from counterrank.experiments.reproduction import read_run, reproduce
+from counterrank.experiments.run_folder import RESULTS, ResultWriter, read_results
+from counterrank.experiments.settings import Settings
 
 DATA = "synthetic:yahoo:queries=60"
 SETTINGS = Settings(figures=(2,), clicks=(100, 1000), runs=2, max_epochs=8, clip="none")
@@ -50,7 +51,7 @@ def workers_of(folder):
     for process in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             command = (process / "cmdline").read_bytes().split(b"\0") if process.name.isdigit() else []
-            if b"counterrank.experiments.reproduction.worker" in command and os.fsencode(folder) in b" ".join(command):
+            if b"counterrank.experiments.worker" in command and os.fsencode(folder) in b" ".join(command):
                 found.append(int(process.name))
     return found
 
@@ -145,7 +146,7 @@ def test_kill_of_workers(reference, tmp_path):
 
 
 def test_a_worker_that_always_dies_is_a_failure_of_the_cell(tmp_path, monkeypatch):
-    monkeypatch.setattr(local.sys, "executable", shutil.which("false"))
+    monkeypatch.setattr(engines.sys, "executable", shutil.which("false"))
     settings = Settings(figures=(2,), clicks=(100,), runs=1)
     run = reproduce(DATA, tmp_path / "run", settings, jobs=2)
     assert {row["error"] for row in run.rows.values()} == {
@@ -155,7 +156,7 @@ def test_a_worker_that_always_dies_is_a_failure_of_the_cell(tmp_path, monkeypatc
 
 
 def test_a_worker_that_cannot_be_started_ends_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(local.sys, "executable", str(tmp_path / "no such python"))
+    monkeypatch.setattr(engines.sys, "executable", str(tmp_path / "no such python"))
     with pytest.raises(OSError, match="no such python"):
         reproduce(DATA, tmp_path / "run", SETTINGS, jobs=2)
     assert not (tmp_path / "run" / "data").exists()

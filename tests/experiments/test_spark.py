@@ -14,13 +14,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from counterrank.common import spark_context
+from counterrank.clicks import read_log
+from counterrank.common import spark as common
 from counterrank.common.errors import CounterrankError
-from counterrank.experiments.reproduction import Settings, reproduce, spark
-from counterrank.experiments.reproduction.engines import CellFailure
-from counterrank.experiments.reproduction.figures import all_cells, grid
-from counterrank.experiments.reproduction.spark import spark_engine
-from tests.support.spark_cluster import Cluster, free_port, has_run_python, marked, until, why_not
+from counterrank.experiments import spark_cells
+from counterrank.experiments.cells import all_cells, grid
+from counterrank.experiments.engines import CellFailure
+from counterrank.experiments.reproduction import Settings, reproduce
+from counterrank.experiments.spark_cells import spark_engine
+from tests.support.spark_cluster import Cluster, end_java, free_port, has_run_python, marked, until, why_not
 
 needs_spark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -38,6 +40,7 @@ def environment():
         patch.setenv("COUNTERRANK_TESTS", mark)
         patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # for a short life
         yield mark
+    end_java()
     until(lambda: not marked(mark), "no process is left", limit=30)
 
 
@@ -65,6 +68,11 @@ def without_time(run):
 
 def keys(folder):
     return [json.loads(line)["key"] for line in (folder / "results.jsonl").read_text().splitlines()]
+
+
+def executors(context):
+    """How many there are at the moment; pyspark does not tell."""
+    return context._jsc.sc().getExecutorMemoryStatus().size() - 1  # the driver is counted too
 
 
 class Watched:
@@ -107,6 +115,7 @@ def test_a_cluster_gives_the_same_rows(cluster, environment, expected, tmp_path,
     assert sorted(keys(tmp_path / "a run")) == sorted(expected)
     assert "Spark" not in capfd.readouterr().err
     assert "WARN" in (tmp_path / "a run" / "workers.log").read_text()
+    end_java()
     of_cluster = {pid for daemon in (cluster.master, *cluster.workers) for pid in daemon.members()}
     assert set(marked(environment)) <= of_cluster
 
@@ -118,7 +127,7 @@ def test_a_killed_worker_loses_no_cell(cluster, expected, tmp_path):
 
     def hold(number):
         if number <= 2:
-            until(lambda: spark_context.executors(engine.slots[0]._context) == 2, "both executors are there")
+            until(lambda: executors(engine.slots[0]._context) == 2, "both executors are there")
         if number > 4:
             assert frozen.wait(300)
 
@@ -158,6 +167,7 @@ def test_spark_on_this_machine_and_its_sudden_death(environment, expected, tmp_p
     folder, engine = tmp_path / "run", partial(spark_engine, master="local[2]")
     with pytest.raises(CounterrankError, match=r"Spark has stopped: .*Finished cells are kept"):
         reproduce(DATA, folder, SETTINGS, engine=Watched(engine, kill))
+    end_java()
     assert not engine_processes()
     before = keys(folder)
     assert 1 <= len(before) < len(expected)
@@ -184,23 +194,22 @@ def test_bad_masters(master, message, tmp_path):
 
 def test_one_of_several_masters_is_enough():
     with socket.create_server(("127.0.0.1", 0)) as server:
-        spark_context.check_master(f"spark://127.0.0.1:{free_port()},127.0.0.1:{server.getsockname()[1]}")
+        common.check_master(f"spark://127.0.0.1:{free_port()},127.0.0.1:{server.getsockname()[1]}")
 
 
 @needs_spark
-def test_a_silent_master(environment, monkeypatch, tmp_path):
-    """Something listens there, and is no Spark."""
-    monkeypatch.setattr(spark_context, "_MASTER_S", 2.0)
+def test_a_silent_master(environment, tmp_path):
+    """Something listens there, and is no Spark, which gives up after a minute."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         master = f"spark://127.0.0.1:{server.getsockname()[1]}"
-        wanted = pytest.raises(CounterrankError, match="no answer from a Spark master in 2 s")
+        wanted = pytest.raises(CounterrankError, match=r"Spark did not start: .*; more in .*log")
         with wanted, spark_engine([], tmp_path / "log", master=master):
             pass
 
 
 @needs_spark
 def test_a_master_that_spark_does_not_know(environment, tmp_path):
-    wanted = pytest.raises(CounterrankError, match="master 'nonsense': Spark did not start: Master must either be")
+    wanted = pytest.raises(CounterrankError, match=r"master 'nonsense': Spark did not start: (Master must|Could not)")
     with wanted, spark_engine([], tmp_path / "log", master="nonsense"):
         pass
 
@@ -219,7 +228,7 @@ def test_without_pyspark(monkeypatch, tmp_path):
         pass
 
 
-def cluster_of(*answers, stopped=False, executors=1, **more):
+def cluster_of(*answers, executors=1, **more):
     """The engine's side of a cluster whose jobs come to these ends."""
     ends = iter(answers)
 
@@ -229,13 +238,12 @@ def cluster_of(*answers, stopped=False, executors=1, **more):
             raise end
         return [json.dumps(end)]
 
-    java = SimpleNamespace(
-        isStopped=lambda: stopped, getExecutorMemoryStatus=lambda: SimpleNamespace(size=lambda: executors + 1)
-    )
     rdd = SimpleNamespace(map=lambda function: SimpleNamespace(collect=more.get("collect", collect)))
+    stage = SimpleNamespace(numActiveTasks=executors)
+    tracker = SimpleNamespace(getActiveStageIds=lambda: [7], getStageInfo=lambda number: stage)
     return SimpleNamespace(
         parallelize=lambda cells, parts: rdd,
-        _jsc=SimpleNamespace(sc=lambda: java),
+        statusTracker=lambda: tracker,
         master="spark://host:7077",
         defaultParallelism=2,
         cancelAllJobs=more.get("cancel"),
@@ -254,43 +262,89 @@ LOST = RuntimeError("executor lost\n  at line 1")
     ],
 )
 def test_what_ends_a_cell_and_what_ends_the_run(answers, end, message, tmp_path):
-    slot = spark._Cluster(cluster_of(*answers), [], tmp_path / "workers.log")
+    slot = spark_cells._Cluster(cluster_of(*answers), [], tmp_path / "workers.log", lambda: False)
     with pytest.raises(end, match=message):
         slot.run(CELLS[0])
     slot.ended.set()
 
 
 def test_a_lost_job_is_tried_again(tmp_path):
-    slot = spark._Cluster(cluster_of(LOST, {"metrics": {"arp": 1.0}}), [], tmp_path / "log")
+    slot = spark_cells._Cluster(cluster_of(LOST, {"metrics": {"arp": 1.0}}), [], tmp_path / "log", lambda: False)
     assert slot.run(CELLS[0]) == {"metrics": {"arp": 1.0}}
     slot.ended.set()
 
 
 def test_a_run_without_workers_ends(monkeypatch, tmp_path):
-    monkeypatch.setattr(spark, "_WORKERS_S", 1.0)
+    monkeypatch.setattr(spark_cells, "_WORKERS_S", 1.0)
     cancelled = threading.Event()
 
     def collect():
         assert cancelled.wait(60)
         raise LOST
 
-    slot = spark._Cluster(cluster_of(executors=0, collect=collect, cancel=cancelled.set), [], tmp_path / "log")
-    with pytest.raises(CounterrankError, match=r"no worker has been left for 1 s\. Finished cells are kept"):
-        slot.run(CELLS[0])
-    slot.ended.set()
+    context = cluster_of(executors=0, collect=collect, cancel=cancelled.set)
+    with common.cancelled_without_workers(context, 1.0) as was_cancelled:
+        slot = spark_cells._Cluster(context, [], tmp_path / "log", was_cancelled)
+        with pytest.raises(CounterrankError, match=r"no worker has been left for 1 s\. Finished cells are kept"):
+            slot.run(CELLS[0])
+        slot.ended.set()
 
 
 def test_a_cluster_without_workers():
-    with pytest.raises(CounterrankError, match="no worker took us in 0 s; are there workers, with free cores"):
-        spark_context.wait_for_cores(cluster_of(executors=0), limit=0.0, settled=0.0)
-    assert spark_context.wait_for_cores(cluster_of(), limit=0.0, settled=0.2) == 2
+    cancelled = threading.Event()
+
+    def count():
+        assert cancelled.wait(60)
+        raise LOST
+
+    def session(context, count):
+        return SimpleNamespace(sparkContext=context, range=lambda n: SimpleNamespace(count=count))
+
+    alone = session(cluster_of(executors=0, cancel=cancelled.set), count)
+    with pytest.raises(CounterrankError, match="no worker took us in 1 s; are there workers, with free cores"):
+        common.wait_for_cores(alone, limit=1.0, settled=0.0)
+    assert common.wait_for_cores(session(cluster_of(), lambda: 1), limit=1.0, settled=0.2) == 2
+
+
+@needs_spark
+def test_the_session_of_a_user(environment, expected, tmp_path, monkeypatch):
+    """It is used for cells and for logs, and is as before when they are done."""
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    own = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    try:
+        before = {key: own.conf.get(key, None) for key in ("spark.sql.caseSensitive", "spark.sql.session.timeZone")}
+        run = reproduce(DATA, tmp_path / "run", SETTINGS, engine=partial(spark_engine, master=own))
+        assert without_time(run) == expected
+        log = tmp_path / "log.csv"
+        log.write_text("session_id,query_id,doc_id,rank,clicked\n1,q,a,1,1\n1,q,b,2,0\n")
+        counts = read_log(log, engine="spark", master=own)
+        assert (counts.n_sessions, counts.n_clicks) == (1, 1)
+        assert own.range(3).count() == 3
+        assert {key: own.conf.get(key, None) for key in before} == before
+        assert [table.name for table in own.catalog.listTables()] == []
+        with pytest.raises(CounterrankError, match="Spark is in use in this process; expected its SparkSession"):
+            read_log(log, engine="spark", master="local[1]")
+        assert own.range(3).count() == 3
+    finally:
+        own.stop()
+
+
+@pytest.mark.parametrize("master", [object(), 3])
+def test_what_is_no_session(master, tmp_path):
+    wanted = pytest.raises(
+        CounterrankError, match=r"that gives no new session .* expected a SparkSession, or the master"
+    )
+    with wanted, spark_engine([], tmp_path / "log", master=master):
+        pass
 
 
 def test_workers_with_another_version_or_none(monkeypatch):
-    task = spark._task(["no/such/fold"])
+    task = spark_cells._task(["no/such/fold"])
     assert "cannot open the data" in json.loads(task(CELLS[0].plain()))["unfit"]
-    monkeypatch.setattr(spark, "installed_version", lambda: "0.0.1")
-    task = spark._task([])
+    monkeypatch.setattr(spark_cells, "installed_version", lambda: "0.0.1")
+    task = spark_cells._task([])
     assert "expected 0.0.1" in json.loads(task(CELLS[0].plain()))["unfit"]
-    monkeypatch.setitem(sys.modules, "counterrank.common.version", None)
+    monkeypatch.setitem(sys.modules, "counterrank.common.errors", None)
     assert "expected an installation of counterrank 0.0.1" in json.loads(task(CELLS[0].plain()))["unfit"]

@@ -115,7 +115,7 @@ def test_an_older_file_stays_when_the_export_fails(ranker, tmp_path):
 
 
 def test_a_missing_package_is_named(ranker, tmp_path, monkeypatch):
-    monkeypatch.setattr("counterrank.common.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("counterrank.common.errors.find_spec", lambda name: None)
     with pytest.raises(cr.CounterrankError, match=r"export to ONNX needs onnx; pip install 'counterrank\[onnx\]'"):
         cr.export.write(ranker, tmp_path / "model")
 

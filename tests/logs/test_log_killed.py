@@ -18,8 +18,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.clicks import read_log
-from counterrank.common.files import atomic_file, atomic_folder
-from counterrank.common.leftovers import is_held, spill_folder
+from counterrank.common.files import InUseError, atomic_file, atomic_folder, lock, spill_folder
 from tests.support import log_files
 
 READ = """
@@ -59,6 +58,14 @@ def room(tmp_path, monkeypatch):
     return folder
 
 
+def is_in_use(folder):
+    try:
+        with lock(folder / "lock", wait=False):
+            return False
+    except InUseError:
+        return True
+
+
 def state_of(path):
     return hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns, os.listdir(path.parent)
 
@@ -90,7 +97,7 @@ def test_killed(log, room, tmp_path):
         process.send_signal(signal.SIGSTOP)  # so that it is not done meanwhile
         (spill,) = room.iterdir()
         assert read_log(small_log(tmp_path)).n_impressions == 1
-        assert is_held(spill)  # another run leaves it alone
+        assert is_in_use(spill)  # another run leaves it alone
         assert spill.exists()
         process.kill()
         process.wait()
@@ -143,7 +150,7 @@ def test_spill_folders_of_the_dead_only(room):
     (room / "counterrank-spill-linked01").symlink_to(room / "other")
     with spill_folder() as living, spill_folder():
         assert living.is_dir()
-        assert is_held(living)
+        assert is_in_use(living)
         assert not (room / "counterrank-spill-abcdefgh").exists()
     left = ["counterrank-spill-linked01", "counterrank-spill-notes", "other"]
     assert sorted(os.listdir(room)) == left
@@ -157,10 +164,11 @@ def write_folder(path, text):
 
 def test_halves_of_files_are_removed_by_the_next_write(tmp_path):
     for name in (".out.12345678.part", ".out.txt.12345678.part", ".out.part", ".out.old"):
-        (tmp_path / name).write_text("half")
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "new").write_text("half")
     with atomic_file(tmp_path / "out") as temporary:
         assert sorted(os.listdir(tmp_path)) == sorted(
-            [".out.old", ".out.part", ".out.txt.12345678.part", temporary.name]
+            [".out.old", ".out.part", ".out.txt.12345678.part", temporary.parent.name]
         )
         with atomic_file(tmp_path / "out") as other:
             assert temporary.exists()  # a living process holds it
@@ -171,10 +179,10 @@ def test_halves_of_files_are_removed_by_the_next_write(tmp_path):
 
 def test_a_folder_killed_between_its_two_moves_is_back(tmp_path):
     write_folder(tmp_path / "run", "old")
-    (tmp_path / ".run.12345678.old").mkdir()
-    os.replace(tmp_path / "run", tmp_path / ".run.12345678.old" / "folder")
-    (tmp_path / ".run.87654321.part").mkdir()
-    (tmp_path / ".run.87654321.part" / "marker").write_text("new")
+    new = tmp_path / ".run.87654321.part" / "new"
+    new.mkdir(parents=True)
+    (new / "marker").write_text("new")
+    os.replace(tmp_path / "run", new.parent / "old")
     with pytest.raises(ZeroDivisionError), atomic_folder(tmp_path / "run", "marker"):
         raise ZeroDivisionError
     assert os.listdir(tmp_path) == ["run"]
@@ -183,7 +191,7 @@ def test_a_folder_killed_between_its_two_moves_is_back(tmp_path):
 
 def test_a_folder_killed_after_its_two_moves_is_new(tmp_path):
     write_folder(tmp_path / "run", "new")
-    aside = tmp_path / ".run.12345678.old" / "folder"
+    aside = tmp_path / ".run.12345678.part" / "old"
     aside.mkdir(parents=True)
     (aside / "marker").write_text("old")
     with pytest.raises(ZeroDivisionError), atomic_folder(tmp_path / "run", "marker"):
@@ -194,7 +202,7 @@ def test_a_folder_killed_after_its_two_moves_is_new(tmp_path):
 
 def test_what_belongs_to_another_name_is_left(tmp_path):
     """`run.v2` was just being replaced; writing `run` must not take it."""
-    aside = tmp_path / ".run.v2.12345678.old" / "folder"
+    aside = tmp_path / ".run.v2.12345678.part" / "old"
     aside.mkdir(parents=True)
     (aside / "marker").write_text("v2")
     write_folder(tmp_path / "run", "v1")

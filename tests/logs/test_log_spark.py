@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
-from counterrank.clicks.logs import LogOptions, policy_columns, read_parts, spark_engine, spark_session
+from counterrank.clicks.logs import LogOptions, policy_columns, read_parts, spark_engine
 from counterrank.clicks.logs.spark_files import urls
 from counterrank.common.errors import CounterrankError
+from counterrank.common.spark import spark_session
 from tests.support.event_logs import EVENTS, SEARCHES, event, lines
 from tests.support.spark_cluster import why_not
 from tests.support.spark_logs import LINES, NAMES, faulty_rows, loopback, pages, read_both, same_fields, write_csv
@@ -29,7 +30,7 @@ def environment():
 
 @pytest.fixture(scope="module")
 def session(environment, tmp_path_factory):
-    with spark_session.spark_session("local[2]", tmp_path_factory.mktemp("spark")) as spark:
+    with spark_session("local[2]", tmp_path_factory.mktemp("spark") / "log", spark_engine._SETTINGS) as spark:
         yield spark
 
 
@@ -38,7 +39,7 @@ def local_spark(session, monkeypatch):
     """Sessions of one Java process instead of a new one for each log."""
 
     @contextmanager
-    def another(master, folder):
+    def another(master, log, settings):
         yield session.newSession()
 
     monkeypatch.setattr(spark_engine, "spark_session", another)

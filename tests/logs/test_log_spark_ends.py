@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from counterrank.clicks.logs import LogOptions, read_log, read_parts, spark_engine, spark_session
+from counterrank.clicks.logs import LogOptions, read_log, read_parts, spark_engine
+from counterrank.common import spark
 from counterrank.common.errors import CounterrankError
-from tests.support.spark_cluster import Cluster, free_port, marked, until, why_not
+from tests.support.spark_cluster import Cluster, end_java, free_port, marked, until, why_not
 from tests.support.spark_logs import LINES, faulty_rows, loopback, pages, read_both, write_csv
 
 needs_spark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -39,6 +40,7 @@ def test_a_cluster_with_two_workers(environment, tmp_path, capfd):
         read_both(str(tmp_path / "*.parquet"), displays=True, master=cluster.url)
         assert "WARN" not in capfd.readouterr().err
         assert all(worker.says("Asked to launch executor") for worker in cluster.workers)
+        end_java()
         of_cluster = {pid for daemon in (cluster.master, *cluster.workers) for pid in daemon.members()}
         assert set(marked(environment)) <= of_cluster
     finally:
@@ -91,7 +93,8 @@ def test_spark_connect_and_its_end(server, tmp_path, capfd, monkeypatch):
     log.mkdir()
     write_csv(log / "it's.csv", faulty_rows() + LINES)
     read_both(log, on_error="skip", displays=True, master=server.url)
-    monkeypatch.setitem(spark_session._RETRIES, "max_retries", 1)
+    as_user(server.url, lambda session: read_both(log, on_error="skip", master=session))
+    monkeypatch.setitem(spark._RETRIES, "max_retries", 1)
     in_the_middle(monkeypatch, server.stop)
     with pytest.raises(CounterrankError, match="the server does not answer any more") as error:
         read_parts(log, [], options=LogOptions(engine="spark", master=server.url))
@@ -99,6 +102,22 @@ def test_spark_connect_and_its_end(server, tmp_path, capfd, monkeypatch):
     assert capfd.readouterr().err == ""
     with pytest.raises(CounterrankError, match=r"no connection .*; is a Spark Connect server running there"):
         read_parts(log, [], options=LogOptions(engine="spark", master=server.url))
+
+
+def as_user(url, work):
+    """Do something with a session of the user's, which then is as before."""
+    import pyspark
+    from pyspark.sql.connect.session import SparkSession
+
+    session = SparkSession.builder.remote(url).create()
+    if tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 3):  # older ones cannot make another
+        work(session)
+    else:
+        with pytest.raises(CounterrankError, match="expected a SparkSession, or the master's URL"):
+            work(session)
+    assert session.conf.get("spark.sql.caseSensitive") == "false"
+    assert session.catalog.listTables() == []
+    session.stop()
 
 
 def in_the_middle(monkeypatch, action):
@@ -115,7 +134,7 @@ def in_the_middle(monkeypatch, action):
 
 @needs_spark
 def test_the_sudden_death_of_java(environment, tmp_path, monkeypatch, capfd):
-    """One line, nothing left behind, and the same process can read the log again."""
+    """One line, nothing left behind, and a new process can read the log again."""
     pq.write_table(pa.table(pages(20, seed=1)), tmp_path / "log.parquet")
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
@@ -130,6 +149,9 @@ def test_the_sudden_death_of_java(environment, tmp_path, monkeypatch, capfd):
         in_the_middle(patch, kill)
         with pytest.raises(CounterrankError, match=r"^master 'local\[1\]': Spark has stopped while it read the log$"):
             read_parts(tmp_path / "log.parquet", [], options=options)
+    with pytest.raises(CounterrankError, match="an earlier session has died; expected a new Python process"):
+        read_parts(tmp_path / "log.parquet", [], options=options)
+    end_java()
     assert not marked(environment)
     assert capfd.readouterr().err == ""
     assert read_parts(tmp_path / "log.parquet", [], options=options).counts[0].n_sessions == 20
@@ -161,10 +183,10 @@ def test_without_the_extra(monkeypatch, missing, tmp_path):
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", found)
-    monkeypatch.setattr(spark_session, "knock", lambda master, address: None)
+    monkeypatch.setattr(spark, "connection_problem", lambda master, address: None)
     master = "local[1]" if missing == "pyspark" else "sc://127.0.0.1"
     wanted = pytest.raises(
         CounterrankError, match=r"is not installed; it comes with: pip install 'counterrank\[spark\]'"
     )
-    with wanted, spark_session.spark_session(master, tmp_path):
+    with wanted, spark.spark_session(master, tmp_path / "log"):
         pass

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from counterrank.experiments.claims import check_claims
+from counterrank.experiments import claims
+from counterrank.experiments.summary import Figure, FoldDescription, from_json, to_json
 
 LONG = [{"source": "long", "parts": {"train": {"documents_per_query": 120.0}}}]
 SHORT = [{"source": "short", "parts": {"train": {"documents_per_query": 24.0}}}]
@@ -14,6 +15,13 @@ KS = (1, 2, 5, 10, 20, 50, 100)
 CLICKS = tuple(10**power for power in range(2, 9))
 FULL = {"arp": 10.0, "dcg@5": 0.5}
 LOSSES = ("dcg-hinge", "dcg-logistic", "lambdaloss-dcg", "lambdaloss-dcg-at-k", "lambdaloss-truncated")
+
+
+def check_claims(figures, data=(), **options):
+    """`claims.check_claims` from and to JSON."""
+    read = [from_json(Figure, figure) for figure in figures]
+    folds = [from_json(FoldDescription, fold) for fold in data]
+    return to_json(claims.check_claims(read, data=folds, **options))
 
 
 def student_tail(t: float, freedom: int) -> float:

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from jsonschema import ValidationError
 
 from counterrank.common.errors import CounterrankError
+from counterrank.experiments.summary import ClaimResult, Panel, Summary, from_json, series_names
 from counterrank.report import write_demo_report, write_report
-from counterrank.report.buried import bands, dots_per_band
-from counterrank.report.claims_table import claims_markdown
-from counterrank.report.labels import spread
-from counterrank.report.names import number, power, readable
-from counterrank.report.points import series_names
-from counterrank.report.relative import drawn_panel
+from counterrank.report.axes import spread
+from counterrank.report.demo_page import bands, dots_per_band
+from counterrank.report.line_chart import relative_panel
+from counterrank.report.page import claims_markdown
 from counterrank.report.styles import _KNOWN, _SPARE, assign_styles
+from counterrank.report.text import number, power, readable
 from tests.support.summaries import make_demo, make_hostile, make_summary, value, written
 
 EMPTY = {"format": "counterrank-summary", "version": 1, "figures": [], "claims": []}
@@ -49,6 +49,10 @@ class Page(HTMLParser):
     def handle_data(self, data):
         if not self.quiet:
             self.words.append(data)
+
+
+def figures():
+    return Summary.from_json(make_summary()).figures
 
 
 def page(kind):
@@ -110,9 +114,8 @@ def test_pictures_are_pictures():
 
 
 def test_every_line_is_named_in_the_picture():
-    summary = make_summary()
-    for figure in summary["figures"]:
-        root = ElementTree.parse(written("full") / "figures" / f"figure{figure['number']}.svg").getroot()
+    for figure in figures():
+        root = ElementTree.parse(written("full") / "figures" / f"figure{figure.number}.svg").getroot()
         words = [text.strip() for text in root.itertext()]
         for name in series_names([figure]):
             assert readable(name) in words
@@ -167,25 +170,26 @@ def test_every_number_of_the_figures_is_on_the_page():
 
 def test_every_number_of_the_figures_is_in_the_charts():
     drawn = json.dumps(specs("full"))
-    for figure in make_summary()["figures"]:
-        for panel in figure["panels"]:
-            for series in drawn_panel(panel)["series"]:
-                assert all(json.dumps(point["mean"]) in drawn for point in series["points"])
+    for figure in figures():
+        for panel in figure.panels:
+            for series in (relative_panel(panel) or panel).series:
+                assert all(json.dumps(point.mean) in drawn for point in series.points)
 
 
 def estimates(rows):
     """A panel of estimates: values over runs by series, at 100 clicks."""
     series = [{"name": name, "points": [{"x": 100, **value(values)}]} for name, values in rows.items()]
-    return {"name": "estimate", "label": "DCG@5 estimated, per document", "series": series, "levels": []}
+    content = {"name": "estimate", "label": "DCG@5 estimated, per document", "series": series, "drawn_relative": True}
+    return from_json(Panel, content)
 
 
 def test_estimates_are_drawn_against_the_mean_of_the_losses_in_each_run():
-    panel = drawn_panel(estimates({"a": [1.0, 10.0, None], "b": [3.0, 30.0, None], "selection": [3.0, 30.0, None]}))
-    points = {series["name"]: series["points"][0] for series in panel["series"]}
-    assert [points[name]["mean"] for name in ("a", "b", "selection")] == pytest.approx([-50.0, 50.0, 50.0])
-    assert points["a"]["low"] == pytest.approx(-50.0)  # runs that differ in size alone do not differ
-    assert points["a"]["runs"] == 2
-    assert panel["label"] == "DCG@5 estimated"
+    panel = relative_panel(estimates({"a": [1.0, 10.0, None], "b": [3.0, 30.0, None], "selection": [3.0, 30.0, None]}))
+    points = {series.name: series.points[0] for series in panel.series}
+    assert [points[name].mean for name in ("a", "b", "selection")] == pytest.approx([-50.0, 50.0, 50.0])
+    assert points["a"].low == pytest.approx(-50.0)  # runs that differ in size alone do not differ
+    assert points["a"].runs == 2
+    assert panel.label == "DCG@5 estimated"
     drawn = specs("full")["figure3-2"]
     assert "log axis" in drawn["title"]["subtitle"]
     assert "symlog" in json.dumps(drawn)
@@ -195,8 +199,7 @@ def test_estimates_are_drawn_against_the_mean_of_the_losses_in_each_run():
     "rows", [{"a": [-1.0, 1.0], "b": [-1.0, 1.0]}, {"a": [1.0, None], "b": [1.0, 1.0]}, {"a": [0.0], "b": [0.0]}, {}]
 )
 def test_estimates_that_cannot_be_compared_stay_as_they_are(rows):
-    panel = estimates(rows)
-    assert drawn_panel(panel) is panel
+    assert relative_panel(estimates(rows)) is None
 
 
 def test_dots_have_stems_from_zero_only():
@@ -221,7 +224,7 @@ def test_the_rest_of_the_page():
         "dcg-logistic (7), dcg-hinge (1)",
         "counterrank reproduce --data synthetic:mslr:queries=2000 --out RUN",
         "After 10⁸ clicks, the policy-aware ranker has a DCG@5 of",
-        "Shades are 95 % intervals of the mean over 8 runs.",
+        "Bands are 95 % confidence intervals of the mean over 8 runs.",
     ):
         assert words in text, words
 
@@ -234,7 +237,7 @@ def test_a_run_with_gaps_says_so():
     assert "No claim was checked in this run." in text
     assert "DCG@5 (higher is better): no result to draw yet." in text
     assert "4 of 62 points have no result yet." in text
-    assert "Nothing yet in “Cost while logging: DCG@5 lost on the displayed pages” for epsilon-greedy" in text
+    assert "No result yet in “Cost while logging: DCG@5 lost on the displayed pages” for epsilon-greedy" in text
     assert "they are drawn paler and cut at its edge" in text
     assert "--preset paper-mslr --quick" in text
     assert set(specs("partial")) == {"figure1-1", "figure1-2", "figure2-1", "figure2-2", "figure4-2"}
@@ -246,7 +249,7 @@ def test_a_run_with_gaps_says_so():
 
 
 def test_one_run_has_no_interval_and_says_so():
-    assert "One run: no interval can be given." in page("one run").text
+    assert "One run: no confidence interval can be given." in page("one run").text
     for spec in specs("one run").values():
         (rows,) = [spec["datasets"][layer["data"]["name"]] for layer in spec["layer"] if layer.get("name") == "bands"]
         assert rows == []
@@ -266,7 +269,7 @@ def test_a_figure_without_any_result(tmp_path):
             for point in item.get("points", [item]):
                 point |= value([None, None])
     assert [path.name for path in write_report(summary, tmp_path)] == ["report.html", "claims.md", "figure2.csv"]
-    assert "Nothing is there to draw yet." in Page((tmp_path / "report.html").read_text(encoding="utf-8")).text
+    assert "No result to draw yet." in Page((tmp_path / "report.html").read_text(encoding="utf-8")).text
 
 
 @pytest.mark.parametrize("x", [7, 10**6])
@@ -337,15 +340,14 @@ def test_charts_are_valid_vega_lite():
 
 
 def test_a_series_looks_the_same_in_all_figures():
-    names = series_names(make_summary()["figures"])
-    whole = assign_styles(names)
-    for figure in make_summary()["figures"]:
+    whole = assign_styles(series_names(figures()))
+    for figure in figures():
         alone = assign_styles(series_names([figure]))
         assert all(alone[name] == whole[name] for name in alone)
 
 
 def test_styles_differ_without_colour():
-    for figure in make_summary()["figures"]:
+    for figure in figures():
         looks = assign_styles(series_names([figure])).values()
         assert len({look.shape for look in looks}) == len(looks)
         assert len({look.color for look in looks}) >= len(looks) - 1
@@ -435,8 +437,8 @@ def test_the_report_is_light_to_import():
 
 def test_claims_as_a_table_in_markdown():
     claims = [
-        {"verdict": "does not hold", "statement": "a | b\nc", "numbers": "-1 %", "paper": "Section 6"},
-        {"verdict": "not enough evidence", "statement": "d", "numbers": "", "paper": "left open"},
+        ClaimResult(verdict="does not hold", statement="a | b\nc", numbers="-1 %", paper="Section 6"),
+        ClaimResult(verdict="not enough evidence", statement="d", paper="left open"),
     ]
     rows = claims_markdown(claims).splitlines()
     assert rows[0].startswith("In all numbers plus is better, for ARP as well")

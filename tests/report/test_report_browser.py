@@ -11,7 +11,7 @@ import pytest
 
 from counterrank.experiments.reproduction import Settings, reproduce, summarize
 from counterrank.report import write_report
-from counterrank.report.names import number, readable
+from counterrank.report.text import number, readable
 from tests.support.summaries import make_summary, written
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -114,7 +114,7 @@ def test_the_report_of_a_real_run_opens_without_a_word(tmp_path):
     policies = ("replace-last:k=5", "deterministic:k=5")
     tiny = Settings(figures=(2, 4), clicks=(100, 1000), runs=2, max_epochs=2, clip="none", policies=policies)
     summary = summarize(reproduce("synthetic:yahoo:queries=60", tmp_path / "run", tiny, jobs=1))
-    assert summary["cells"]["done"] == summary["cells"]["wanted"]
+    assert summary.cells.done == summary.cells.wanted
     write_report(summary, tmp_path / "run")
     text = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     seen = visit(text, tmp_path)
@@ -125,8 +125,8 @@ def test_the_report_of_a_real_run_opens_without_a_word(tmp_path):
     assert all(chart["drawn"] and not chart["wide"] for chart in seen.charts.values())
     assert [chart["lines"] for chart in seen.charts.values()][:3] == [6, 6, 2]
     assert set(map(readable, policies)) <= set(seen.charts["figure4-1"]["labels"])
-    for claim in summary["claims"]:
-        assert (f'id="claim-{claim["id"]}"' in text) == (claim["figure"] in (2, 4))
+    for claim in summary.claims:
+        assert (f'id="claim-{claim.id}"' in text) == (claim.figure in (2, 4))
     assert "2 runs, each with clicks of its own and one production ranker for all" in text
     assert "of 5 claims of the paper" in text
     assert "of 3 findings of our own" in text

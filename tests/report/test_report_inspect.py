@@ -12,8 +12,8 @@ from counterrank import examination, policies, simulation
 from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
 from counterrank.evaluation.inspection import inspect_clicks
 from counterrank.report import write_inspection_report
-from counterrank.report.inspection_charts import inspection_specs
-from counterrank.report.vega import to_svg
+from counterrank.report.inspection_page import inspection_specs
+from counterrank.report.render import to_svg
 from tests.report.test_report_browser import CHROMIUM, visit
 
 EXAM = examination.inverse_rank(k=5)

@@ -2,18 +2,25 @@
 
 import pytest
 
-from counterrank.experiments.claims import check_claims, claims_document
-from counterrank.experiments.reproduction import Settings
-from counterrank.report import write_report
-from counterrank.report.glossary import glossary
-from counterrank.report.intervals import mean_span
-from counterrank.report.names import readable
-from counterrank.report.page import report_page
-from counterrank.report.reading import reading, sort_claims
-from counterrank.report.settings import setting_rows
+from counterrank.experiments.claims import claims_document
+from counterrank.experiments.settings import Settings
+from counterrank.experiments.summary import Summary, over_runs
+from counterrank.report import summary_text, write_report
+from counterrank.report.page import report_page, setting_rows
+from counterrank.report.summary_text import glossary, sort_claims
+from counterrank.report.text import readable
+from tests.reference.claims import check_claims
 from tests.support.summaries import STUDENT, make_demo, make_summary, value, written
 
 COUNTS = {"wanted": 100, "done": 95, "failed": 5, "untrained": 5}
+
+
+def reading(summary):
+    return summary_text.reading(Summary.from_json(summary))
+
+
+def figures(*numbers):
+    return Summary.from_json(make_summary(runs=1, figures=numbers)).figures
 
 
 def told(**changes):
@@ -21,7 +28,7 @@ def told(**changes):
 
 
 def page_of(summary):
-    return " ".join(report_page(summary, {}, {}, {}).split())
+    return " ".join(report_page(Summary.from_json(summary), {}, {}, {}).split())
 
 
 # what was done
@@ -47,7 +54,7 @@ def test_progress_counts_the_same():
 RUNS = [
     ({"production_seed": None}, "in 2 independent runs, each with clicks and a production ranker of its own"),
     ({"production_seed": 0}, "in 2 runs, each with clicks of its own and one production ranker for all"),
-    ({}, "in 2 runs, and then"),
+    ({}, "in 2 runs, and evaluated"),
 ]
 
 
@@ -60,7 +67,7 @@ def test_what_runs_share_is_said(settings, words):
 def test_folds_have_a_production_ranker_each():
     data = make_summary()["data"] * 2
     assert "one production ranker of each fold" in told(settings={"production_seed": 3}, data=data)
-    assert "in 1 run, and then" in " ".join(reading(make_summary(runs=1) | {"settings": {"production_seed": 3}}))
+    assert "in 1 run, and evaluated" in " ".join(reading(make_summary(runs=1) | {"settings": {"production_seed": 3}}))
 
 
 # what came out
@@ -79,7 +86,7 @@ def with_means(number, aware, production, best):
 def test_the_gap_that_is_closed():
     text = " ".join(reading(with_means(2, 0.75, 0.5, 1.0)))
     assert "has a DCG@5 of 0.7500; the production ranker behind the pages has 0.5000" in text
-    assert "so 50 % of the gap between them is closed (95 % interval 50 to 50 %)." in text
+    assert "so 50 % of the gap between them is closed (95 % confidence interval 50 to 50 %)." in text
 
 
 def with_values(aware, production, best):
@@ -93,7 +100,7 @@ def with_values(aware, production, best):
 def test_the_share_of_the_gap_has_an_interval():
     # against a gap that is the same in all runs the interval is Student's: 0.75 +- 4.303 * 0.05 / sqrt(3)
     text = with_values([0.85, 0.875, 0.9], [0.5] * 3, [1.0] * 3)
-    assert "so 75 % of the gap between them is closed (95 % interval 63 to 87 %)." in text
+    assert "so 75 % of the gap between them is closed (95 % confidence interval 63 to 87 %)." in text
 
 
 @pytest.mark.parametrize(
@@ -114,7 +121,9 @@ def test_no_share_of_one_run():
 def test_intervals_are_those_of_the_summary(freedom):
     values = [float(i * i) for i in range(freedom + 1)]
     known = value(values)
-    assert mean_span(values) == pytest.approx((known["mean"], known["low"], known["high"]), rel=1e-3, abs=0.01)
+    found = over_runs(values)
+    expected = (known["mean"], known["low"], known["high"])
+    assert (found.mean, found.low, found.high) == pytest.approx(expected, rel=1e-3, abs=0.01)
 
 
 def test_no_gap_is_closed_below_the_production_ranker():
@@ -149,7 +158,7 @@ def test_our_own_claims_are_counted_apart():
 def test_claims_of_other_figures_are_said_apart(tmp_path):
     summary = make_summary(runs=3, figures=(2,))
     summary["claims"] = check_claims(summary["figures"], data=summary["data"])
-    sorted_claims = sort_claims(summary)
+    sorted_claims = sort_claims(Summary.from_json(summary))
     assert [len(some) for some in sorted_claims] == [5, 0, 22]
     text = " ".join(reading(summary))
     assert "of 5 claims of the paper hold here" in text
@@ -168,7 +177,7 @@ def test_only_claims_of_other_figures():
 
 
 def test_the_page_tells_the_bars_that_claims_use():
-    document = claims_document([], {})
+    document = claims_document(Summary())
     page = page_of(make_summary())
     assert f"differ by no more than {100 * document['margin']:g} % are taken as equal" in page
     assert f"surely smaller than {100 * document['noticeable']:g} % counts as none" in page
@@ -184,8 +193,8 @@ def test_the_sign_of_numbers_is_told_with_the_claims():
 
 
 def test_only_words_of_the_run_are_explained():
-    def terms(*figures):
-        return [term for term, _ in glossary(make_summary(runs=1, figures=figures)["figures"])]
+    def terms(*numbers):
+        return [term for term, _ in glossary(figures(*numbers))]
 
     shared = ["item selection bias", "policy-aware", "policy-oblivious", "rerank", "randomised"]
     assert terms(1) == [*shared, "production, full information", "ARP", "DCG@5"]
@@ -206,7 +215,7 @@ def test_settings_that_are_left_open_are_told():
     assert rows["queries"] == "all"
     assert rows["step_sizes"] == "none by loss"
     assert "none" not in rows.values()
-    policies = dict(setting_rows(left, make_summary(runs=1)["figures"]))["policies"]
+    policies = dict(setting_rows(left, figures(4)))["policies"]
     assert policies.startswith("deterministic:k=5; replace-last:k=5; ")
     assert dict(setting_rows({"patience": 7}, [])) == {"patience": "7"}
 

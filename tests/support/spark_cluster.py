@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -55,6 +56,18 @@ def session_of(folder: Path) -> int | None:
 def marked(mark: str) -> dict[int, str]:
     """The processes that were started with this text in their environment, and what those started in turn."""
     return living(lambda folder: mark.encode() in (folder / "environ").read_bytes())
+
+
+def end_java() -> None:
+    """End the Java process of this one, as its own end does; pyspark has no other way."""
+    from pyspark import SparkContext
+
+    if (gateway := SparkContext._gateway) is not None:
+        SparkContext._gateway = SparkContext._jvm = None
+        with suppress(Exception):
+            gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(30)
 
 
 class Daemon:

@@ -8,8 +8,8 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from counterrank.clicks.logs import LogOptions, read_parts, spark_session
-from tests.support.spark_cluster import marked, until
+from counterrank.clicks.logs import LogOptions, read_parts, spark_engine
+from tests.support.spark_cluster import end_java, marked, until
 
 NAMES = ("session_id", "query_id", "doc_id", "rank", "clicked", "policy", "propensity")
 
@@ -132,6 +132,7 @@ def loopback():
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         patch.setenv("COUNTERRANK_TESTS", mark)
         patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # for a short life
-        patch.setitem(spark_session._SETTINGS, "spark.sql.shuffle.partitions", "2")
+        patch.setitem(spark_engine._SETTINGS, "spark.sql.shuffle.partitions", "2")
         yield mark
+    end_java()
     until(lambda: not marked(mark), "no process is left", limit=30)

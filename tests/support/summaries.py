@@ -126,6 +126,7 @@ def losses_figure(maker):
         return made
 
     estimate = panel("estimate", 0.25) | {"label": "DCG@5 estimated from clicks, per relevant document", "levels": []}
+    estimate["drawn_relative"] = True
     return {
         "number": 3,
         "title": "Losses for DCG@5, and choosing among them by clicks",

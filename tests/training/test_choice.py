@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterrank import estimators
+from counterrank.estimators.registry import ESTIMATORS
 from counterrank.estimators.relevance import examinations
 from counterrank.training.cross_fit import Candidate, candidates, mean_ranker, one_of, standings
 from tests.support.few_click_logs import EXAM, logged, quick
+
+AWARE = ESTIMATORS["policy-aware"]
 
 
 @pytest.fixture(scope="module")
@@ -28,25 +31,26 @@ def test_candidates_weigh_as_the_estimators_do(log, with_exam):
     seen = examinations(clicks, rho, EXAM if with_exam else None)
     exam = EXAM if with_exam else None
     relevance = np.random.default_rng(0).random(data.n_docs)
-    expected = {
-        Candidate("policy-aware"): estimators.policy_aware(clicks, rho),
-        Candidate("policy-aware", clip=7.0): estimators.policy_aware(clicks, rho, clip=7),
-        Candidate("direct"): estimators.direct(clicks, relevance),
-        Candidate("doubly-robust", tau=0.1): estimators.doubly_robust(clicks, rho, relevance, tau=0.1, exam=exam),
-        Candidate("shrinkage", strength=2.0): estimators.shrinkage(clicks, rho, relevance, strength=2, exam=exam),
-        Candidate("shrinkage", multiple=3.0): estimators.shrinkage(clicks, rho, relevance, strength=6, exam=exam),
-    }
-    for candidate, weights in expected.items():
+    dr, shrinkage = ESTIMATORS["doubly-robust"], ESTIMATORS["shrinkage"]
+    expected = [
+        (Candidate(AWARE), estimators.policy_aware(clicks, rho)),
+        (Candidate(AWARE, {"clip": 7.0}), estimators.policy_aware(clicks, rho, clip=7)),
+        (Candidate(ESTIMATORS["direct"]), estimators.direct(clicks, relevance)),
+        (Candidate(dr, {"tau": 0.1}), estimators.doubly_robust(clicks, rho, relevance, tau=0.1, exam=exam)),
+        (Candidate(shrinkage, {"strength": 2.0}), estimators.shrinkage(clicks, rho, relevance, strength=2, exam=exam)),
+        (Candidate(shrinkage, multiple=3.0), estimators.shrinkage(clicks, rho, relevance, strength=6, exam=exam)),
+    ]
+    for candidate, weights in expected:
         np.testing.assert_allclose(candidate.weigh(seen, relevance, likely=2.0), weights, rtol=1e-12)
 
 
 def test_what_auto_tries():
-    found = candidates("auto", None, None, None)
-    assert [each.estimator for each in found] == ["shrinkage"] * 3 + ["direct"] + ["doubly-robust"] * 2 + [
+    found = candidates(ESTIMATORS["auto"], {})
+    assert [each.estimator.name for each in found] == ["shrinkage"] * 3 + ["direct"] + ["doubly-robust"] * 2 + [
         "policy-aware"
     ]
-    assert [each.strength_at(2.0) for each in found[:3]] == [2.0, 6.0, 20.0]
-    only = candidates("auto", 0.5, 4.0, 30.0)
+    assert [each.settings(2.0)["strength"] for each in found[:3]] == [2.0, 6.0, 20.0]
+    only = candidates(ESTIMATORS["auto"], {"tau": 0.5, "strength": 4.0, "clip": 30.0})
     assert [each.settings(1.0) for each in only] == [{"strength": 4.0}, {}, {"tau": 0.5}, {"clip": 30.0}]
 
 

@@ -16,9 +16,10 @@ from counterrank.clicks.simulation import simulate
 from counterrank.clicks.users import trust_bias
 from counterrank.common.errors import ConstantFeaturesError, CounterrankError, NothingToLearnError
 from counterrank.data import RankingData
+from counterrank.estimators import ESTIMATORS, Evidence
 from counterrank.estimators.relevance import examinations
 from counterrank.estimators.relevance_models import check_model
-from counterrank.training import FromClicks, Ranker, fit_from_clicks
+from counterrank.training import FitReport, Ranker, fit_from_clicks
 from counterrank.training.cross_fit import Candidate, candidates, cross_fit, difference, examine, join, judge
 from tests.support.few_click_logs import EXAM, POLICY, logged, quick, small_data
 
@@ -34,8 +35,8 @@ def log():
 def test_clicks_of_a_fold_have_no_part_in_what_is_learned_for_it(log):
     """Other clicks on the held-out queries change no coefficient but by when training stops, which is fixed here."""
     data, clicks, rho = log
-    pool = join([examine(data, clicks, rho, EXAM, None)])
-    ranker, wanted, model = quick(max_epochs=1), candidates("auto", None, None, None), check_model("ridge")
+    pool = join([examine(data, Evidence(clicks, rho, EXAM))])
+    ranker, wanted, model = quick(max_epochs=1), candidates(ESTIMATORS["auto"], {}), check_model("ridge")
     before = cross_fit(ranker, pool, wanted, model, 3, seed=5)
     fold_rows = [np.flatnonzero(_scores_of(before, data, fold)) for fold in range(3)]
     assert sum(map(len, fold_rows)) == data.n_docs
@@ -67,8 +68,8 @@ def test_shuffled_features_teach_nothing():
     features, labels = rng.random((2000, 60)), rng.integers(0, 2, 2000) * 4.0
     data = RankingData(features, np.arange(0, 2001, 20), labels)
     clicks = simulate(data, rng.random(2000), POLICY, EXAM, sessions=5000, seed=0)
-    pool = join([examine(data, clicks, None, EXAM, None)])
-    found = cross_fit(quick(), pool, candidates("auto", None, None, None), check_model("ridge"), 5, seed=1)
+    pool = join([examine(data, Evidence(clicks, None, EXAM))])
+    found = cross_fit(quick(), pool, candidates(ESTIMATORS["auto"], {}), check_model("ridge"), 5, seed=1)
     luck = [
         judge(replace(found, trials=[replace(found.trials[0], scores=rng.random(2000))]), data, "dcg@5", 1)[0]
         for _ in range(20)
@@ -86,9 +87,9 @@ def test_shuffled_features_teach_nothing():
 def test_queries_that_nobody_asked_are_left_out():
     data, clicks, rho = logged(20, sessions=12)
     assert (clicks.sessions == 0).any()
-    pool = join([examine(data, clicks, rho, EXAM, None)])
+    pool = join([examine(data, Evidence(clicks, rho, EXAM))])
     assert pool.data.n_queries == (clicks.sessions > 0).sum()
-    two = join([examine(data, clicks, rho, EXAM, None)] * 2)
+    two = join([examine(data, Evidence(clicks, rho, EXAM))] * 2)
     assert two.data.n_queries == 2 * pool.data.n_queries
     np.testing.assert_array_equal(two.seen.clicks, np.tile(pool.seen.clicks, 2))
 
@@ -100,7 +101,7 @@ def test_auto_says_what_it_chose_and_why(log):
     data, clicks, rho = log
     ranker = quick()
     found = cr.fit_from_clicks(data, clicks, rho, exam=EXAM, ranker=ranker, seed=1)
-    assert isinstance(found, FromClicks)
+    assert isinstance(found, FitReport)
     assert not hasattr(ranker, "model_")
     assert len(found.trials) == 7
     kept = [each for each in found.trials if each.kept]
@@ -198,8 +199,8 @@ def test_trust_bias_is_taken_off():
     clicks = simulate(data, scores, POLICY, EXAM, sessions=20_000, seed=0, click_model=model)
     alpha, beta = model.affine(EXAM, 5)
     rho = POLICY.propensity(scores, data.offsets, Examination(alpha))
-    pool = examine(data, clicks, rho, alpha, beta)
-    weights = Candidate("policy-aware").weigh(pool.seen, np.zeros(0), 1.0)
+    pool = examine(data, Evidence(clicks, rho, alpha, beta=beta))
+    weights = Candidate(ESTIMATORS["policy-aware"]).weigh(pool.seen, np.zeros(0), 1.0)
     shown = clicks.by_document(clicks.impressions) > 0
     realised = estimators.affine(clicks, alpha, beta)
     assert (weights < 0).any()
@@ -261,7 +262,7 @@ def test_logs_of_two_policies_weigh_as_their_sessions():
     for log in (both, nameless, no_curve):
         seen = examinations(log, None)
         assert np.abs(seen.rho / known - 1.0).max() < 0.1
-        weights = Candidate("policy-aware").weigh(seen, np.zeros(0), 1.0) / seen.sessions
+        weights = Candidate(ESTIMATORS["policy-aware"]).weigh(seen, np.zeros(0), 1.0) / seen.sessions
         assert abs((weights - chance).mean()) < 0.015
     with pytest.raises(CounterrankError, match=r"was logged with propensities .* would be biased"):
         examinations(replace(nameless, examination=None), None)
@@ -269,9 +270,9 @@ def test_logs_of_two_policies_weigh_as_their_sessions():
 
 BAD = [
     ({"estimator": "best"}, "estimator='best'"),
-    ({"estimator": "direct", "tau": 0.1}, "tau=0.1: goes with doubly-robust"),
-    ({"estimator": "direct", "strength": 1}, "strength=1: goes with shrinkage"),
-    ({"estimator": "shrinkage", "clip": 3}, "clip=3: goes with policy-aware"),
+    ({"estimator": "direct", "tau": 0.1}, "tau=0.1: a hyperparameter of auto, doubly-robust"),
+    ({"estimator": "direct", "strength": 1}, "strength=1: a hyperparameter of auto, shrinkage"),
+    ({"estimator": "shrinkage", "clip": 3}, "clip=3: a hyperparameter of policy-aware"),
     ({"tau": 2}, "tau=2: expected a number from 0 to 1"),
     ({"strength": -1}, "strength=-1"),
     ({"clip": 0}, "clip=0"),
@@ -309,7 +310,7 @@ def test_too_little_to_learn_from(log):
     with pytest.raises(CounterrankError, match="exam: 0 at rank 3, where there are clicks"):
         fit_from_clicks(data, clicks, rho, exam=[1.0, 0.5])
     with pytest.warns(UserWarning, match="computed from different curves"):
-        examine(data, clicks, rho, [1.0] * 5, None)
+        examine(data, Evidence(clicks, rho, [1.0] * 5))
     nobody = replace(clicks, clicks=np.zeros_like(clicks.clicks))
     with pytest.raises(CounterrankError, match="clicks: none among 3,000 sessions"):
         fit_from_clicks(data, nobody, rho, exam=EXAM, ranker=quick())

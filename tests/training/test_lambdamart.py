@@ -323,7 +323,7 @@ def test_trees_that_lightgbm_cannot_read_or_of_other_features_are_refused():
 
 def test_without_lightgbm_the_extra_is_named(tmp_path, monkeypatch):
     ranker().fit(DATA, WEIGHTS).save(tmp_path / "ranker")
-    monkeypatch.setattr("counterrank.common.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("counterrank.common.errors.find_spec", lambda name: None)
     message = r"boosted trees needs lightgbm; pip install 'counterrank\[lightgbm\]'"
     with pytest.raises(MissingExtraError, match=message):
         ranker().fit(DATA, WEIGHTS)

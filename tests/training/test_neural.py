@@ -357,7 +357,7 @@ def test_divergence_after_a_good_epoch_keeps_that_epoch():
 
 
 def test_without_torch_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("counterrank.common.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("counterrank.common.errors.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'counterrank\[torch\]'"):
         make().fit(DATA, WEIGHTS)
     with pytest.raises(MissingExtraError, match=r"pip install 'counterrank\[torch\]'"):

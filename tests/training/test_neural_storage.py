@@ -268,7 +268,7 @@ def test_state_that_is_no_tensor_cannot_be_saved(tmp_path):
 
 
 def test_loading_without_torch_says_what_to_install(saved, monkeypatch):
-    monkeypatch.setattr("counterrank.common.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("counterrank.common.errors.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'counterrank\[torch\]'"):
         Ranker.load(saved)
 

@@ -16,7 +16,7 @@ from counterrank.clicks.origin import Origin
 from counterrank.clicks.policies import ReplaceLast, UniformInsert
 from counterrank.clicks.simulation import simulate, write_log
 from counterrank.common.errors import CounterrankError
-from counterrank.common.hash_sample import EVERYTHING, HashSample
+from counterrank.common.random import EVERYTHING, HashSample
 from counterrank.data.identity import identity, query_keys
 from counterrank.evaluation import InSampleWarning
 from tests.support.command import as_json, attempt, invoke

@@ -10,10 +10,10 @@ import typer
 
 from counterrank.cli.options import Json, Seed, Threads
 from counterrank.cli.output import print_json, print_table, say
-from counterrank.cli.stages import Stages
 from counterrank.cli.writing import check_page
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError
+from counterrank.common.progress import Stages
 
 if TYPE_CHECKING:
     from counterrank.experiments.demo import DemoResult
@@ -85,7 +85,7 @@ def _check_page(out: Path) -> None:
 
 
 def _compile(shape: str, stages: Stages) -> None:
-    from counterrank.experiments.warm import warm_up
+    from counterrank.experiments.warm_up import warm_up
 
     jobs = done = 0
 

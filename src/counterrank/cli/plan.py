@@ -133,7 +133,7 @@ def _check_wanted(out: Path | None, width: float | None, effective: float | None
 
     for name, wanted in (("width", width), ("effective", effective)):
         if wanted is not None:
-            check_number(wanted, name, "a number above 0", ends="()")
+            check_number(wanted, name, above=0)
     if out is not None and out.suffix.lower() not in (".html", ".png", ".svg"):
         raise CounterrankError(f"{out}: unknown kind of file; expected one that ends in .html, .png or .svg")
 

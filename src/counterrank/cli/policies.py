@@ -186,9 +186,8 @@ def _fitted(source: ClickSource, known: Evidence, data: RankingData) -> dict[str
         f"{found.uniform_log_likelihood:.2f} if pages were drawn uniformly; by its propensities pages hold "
         f"{found.candidates_found:.2g} times the candidates there are, 1 if the policy is of this form."
     )
-    if known.alpha is None:
-        source.curve(known.clicks)
-    return {"policy": found.policy, "scores": found.scores}
+    curve = known.curve if known.alpha is not None else source.curve(known.clicks)
+    return {"rho": found.policy.propensity(found.scores, data.offsets, curve, threads=source.threads)}
 
 
 def _settings(text: str, allowed: tuple[str, ...]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,7 @@ from counterrank.common.files import atomic_file
 from counterrank.common.progress import progress
 
 if TYPE_CHECKING:
-    from counterrank.experiments.reproduction import Run
+    from counterrank.experiments import Run, Summary
 
 CLAIMS = "claims.json"
 _MARKS = {"holds": "yes", "does not hold": "no", "not enough evidence": "?"}
@@ -32,16 +32,16 @@ def report(
     What an earlier report left in the run folder is replaced.
     """
     from counterrank.experiments.reproduction import read_run
+    from counterrank.experiments.summary import to_json
 
     found = read_run(run)
     check_report(run)
     summary, files = write_all(found)
     if json:
-        print_json({"files": [str(file) for file in files], "cells": summary["cells"]})
+        print_json({"files": [str(file) for file in files], "cells": to_json(summary.cells)})
         return
     print_claims(summary)
-    cells = summary["cells"]
-    say(f"{cells['done']} of {cells['wanted']} cells done. The report is at {files[0]}.")
+    say(f"{summary.cells.done} of {summary.cells.wanted} cells done. The report is at {files[0]}.")
 
 
 def check_report(folder: Path) -> None:
@@ -52,35 +52,32 @@ def check_report(folder: Path) -> None:
             raise CounterrankError(f"{file}: exists and was not written by counterrank report; move it elsewhere")
 
 
-def write_all(run: Run) -> tuple[dict[str, Any], list[Path]]:
+def write_all(run: Run) -> tuple[Summary, list[Path]]:
     """The summary of a run, its claims and its report; the page comes first among the files."""
-    from counterrank.experiments.claims import claims_document
-    from counterrank.experiments.reproduction import summarize
+    from counterrank.experiments import claims_document, summarize
     from counterrank.report import write_report
 
     summary = summarize(run)
     with atomic_file(run.folder / CLAIMS) as file:
-        document = claims_document(summary["claims"], summary)
-        file.write_text(json_format.dumps(document, indent=1) + "\n", encoding="utf-8")
+        file.write_text(json_format.dumps(claims_document(summary), indent=1) + "\n", encoding="utf-8")
     with progress("writing the report"):
         files = write_report(summary, run.folder)
     return summary, [*files, run.folder / CLAIMS]
 
 
-def print_claims(summary: dict[str, Any]) -> None:
+def print_claims(summary: Summary) -> None:
     """The claims about the figures of this run as a table, and how many hold."""
-    from counterrank.report.few_clicks import is_few_clicks
-    from counterrank.report.reading import sort_claims
+    from counterrank.report.summary_text import is_few_clicks, sort_claims
 
     claims = sort_claims(summary).present
-    about_few = is_few_clicks(summary["figures"])
+    about_few = is_few_clicks(summary.figures)
     what = "What is claimed of few clicks" if about_few else "What the paper found (and what it left open)"
     print_table(
         f"{what}, and whether it holds here; ? = not enough evidence",
         ("holds", "claim", "in the paper"),
-        [(_MARKS[claim["verdict"]], claim["statement"], claim["paper"]) for claim in claims],
+        [(_MARKS[claim.verdict], claim.statement, claim.paper) for claim in claims],
     )
-    count = [sum(claim["verdict"] == verdict for claim in claims) for verdict in _MARKS]
+    count = [sum(claim.verdict == verdict for claim in claims) for verdict in _MARKS]
     say(
         f"{count[0]} hold, {count[1]} do not, {count[2]} lack evidence; the numbers are in claims.md and in the report."
     )

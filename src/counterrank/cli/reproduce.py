@@ -21,9 +21,10 @@ from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import thread_count
 
 if TYPE_CHECKING:
-    from counterrank.experiments.reproduction.engines import Engine
-    from counterrank.experiments.reproduction.runs import Run
-    from counterrank.experiments.reproduction.settings import Settings
+    from counterrank.experiments.engines import Engine
+    from counterrank.experiments.run_folder import Run
+    from counterrank.experiments.settings import Settings
+    from counterrank.experiments.summary import CellCounts
 
 # options that mean something to one experiment alone
 _ONLY = {
@@ -153,40 +154,41 @@ def reproduce(
     check_report(out)
     run = run_cells(data, out, chosen, jobs=jobs, engine=_engine(engine, master, jobs), notes=notes)
     cells = _tell(run, json, quick) if report else _tell_cells(run, json)
-    if cells["failed"]:
-        first = cells["failures"][0]
+    if cells.failed:
+        first = cells.failures[0]
         raise CounterrankError(
-            f"{cells['failed']} cells failed, the first: {first['cell']}: {first['error']}; the same command tries "
-            "them again"
+            f"{cells.failed} cells failed, the first: {first.cell}: {first.error}; the same command tries them again"
         )
 
 
-def _tell(run: Run, json: bool, quick: bool) -> dict[str, Any]:
+def _tell(run: Run, json: bool, quick: bool) -> CellCounts:
     """The report, its claims on the screen, and how many cells there are."""
-    from counterrank.report.reading import sort_claims
+    from counterrank.experiments.summary import to_json
+    from counterrank.report.summary_text import sort_claims
 
     summary, files = write_all(run)
-    cells: dict[str, Any] = summary["cells"]
+    cells = summary.cells
     if json:
-        claims = {claim["id"]: claim["verdict"] for claim in sort_claims(summary).present}
-        print_json({"out": str(run.folder), "report": str(files[0]), "cells": cells, "claims": claims})
+        claims = {claim.id: claim.verdict for claim in sort_claims(summary).present}
+        print_json({"out": str(run.folder), "report": str(files[0]), "cells": to_json(cells), "claims": claims})
         return cells
     print_claims(summary)
-    say(f"{cells['done']} of {cells['wanted']} cells done. The report is at {files[0]}.")
+    say(f"{cells.done} of {cells.wanted} cells done. The report is at {files[0]}.")
     if quick:
         say("A quick run shows directions. More runs settle more claims, such as --runs 10; or leave out --quick.")
     return cells
 
 
-def _tell_cells(run: Run, json: bool) -> dict[str, Any]:
+def _tell_cells(run: Run, json: bool) -> CellCounts:
     """How many cells there are, and no report: needs nothing to draw with."""
-    from counterrank.experiments.reproduction.summary import count_cells
+    from counterrank.experiments.reproduction import count_cells
+    from counterrank.experiments.summary import to_json
 
     cells = count_cells(run)
     if json:
-        print_json({"out": str(run.folder), "report": None, "cells": cells, "claims": {}})
+        print_json({"out": str(run.folder), "report": None, "cells": to_json(cells), "claims": {}})
     else:
-        say(f"{cells['done']} of {cells['wanted']} cells done. For the report: counterrank report {run.folder}")
+        say(f"{cells.done} of {cells.wanted} cells done. For the report: counterrank report {run.folder}")
     return cells
 
 
@@ -194,11 +196,12 @@ def _settings(
     experiment: str, preset: str | None, is_quick: bool, given: dict[str, Any], production_seed: str | None
 ) -> Settings:
     """What was said, over presets and defaults; an option of the other experiment is an error."""
-    from counterrank.experiments.reproduction.layers import EXPERIMENTS, choose_settings
+    from counterrank.experiments.figure_registry import experiment_names
+    from counterrank.experiments.settings import choose_settings
 
-    check_choice(experiment, EXPERIMENTS, "experiment")
+    check_choice(experiment, tuple(experiment_names()), "experiment")
     said = {name: value for name, value in given.items() if value is not None}
-    for name in _ONLY[EXPERIMENTS[experiment == "paper"]]:
+    for name in (name for other, names in _ONLY.items() if other != experiment for name in names):
         if name in said:
             raise CounterrankError(f"--{name.replace('_', '-')}: means nothing to {experiment}; expected it left out")
     if "step_size" in said:
@@ -216,7 +219,7 @@ def _engine(name: str, master: str | None, jobs: int | None) -> Engine | None:
         return None
     if master is None:
         raise CounterrankError("--engine spark: expected --master too, such as spark://host:7077 or local[4]")
-    from counterrank.experiments.reproduction.spark import spark_engine
+    from counterrank.experiments.spark_cells import spark_engine
 
     return partial(spark_engine, master=master, slots=None if jobs is None else thread_count(jobs, "jobs"))
 

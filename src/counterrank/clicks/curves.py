@@ -64,7 +64,7 @@ class InverseRank(Examination):
 
     def __init__(self, k: int | None, eta: float) -> None:
         self._k = check_cutoff(k)
-        self._eta = check_number(eta, "eta", "a number of at least 0")
+        self._eta = check_number(eta, "eta", at_least=0)
         self._hash = hash(repr(self))
 
     @property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.common.hash_sample import EVERYTHING, HashSample
+from counterrank.common.random import EVERYTHING, HashSample
 
 if TYPE_CHECKING:
     from counterrank.clicks.counts import ClickCounts

@@ -19,10 +19,10 @@ import numpy as np
 from counterrank.clicks import position_bias_kernels as kernels
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.curves import Examination
-from counterrank.common.checks import FloatArray, IntArray, check_choice, check_cutoff, check_number
+from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence, check_cutoff
 from counterrank.common.errors import CounterrankError, DataError, ExaminationWarning
 from counterrank.common.files import PathLike, atomic_file, existing
-from counterrank.common.student import student_quantile
+from counterrank.common.quantiles import student_quantile
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of
 
@@ -178,7 +178,7 @@ def estimate(
     check_choice(method, METHODS, "method")
     if target is not None:
         check_choice(target, TARGETS, "target")
-    level = check_number(confidence, "confidence", "a number between 0 and 1, such as 0.95", high=1.0, ends="()")
+    level = check_confidence(confidence)
     if method == "regression-em":
         if data is None:
             raise CounterrankError("data: missing; method 'regression-em' expected the ranking data for its features")

@@ -107,7 +107,7 @@ def trust_bias(k: int = 10, strength: float = 1.0, relevant: float = 1.0, other:
     """
     for name, value in (("relevant", relevant), ("other", other)):
         _check(value, name)
-    check_number(strength, "strength", "a number of at least 0", ends="[]")
+    check_number(strength, "strength", at_least=0)
     ranks = np.arange(1.0, (check_cutoff(k) or 1) + 1.0)
     raised = np.minimum(other + strength * (relevant - other) * 0.65 / np.sqrt(ranks + 1.0), relevant)
     return ClickModel(relevant=relevant, other=raised.tolist())

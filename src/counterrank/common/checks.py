@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeVar
 
 import numpy as np
@@ -83,17 +84,109 @@ def check_vector(values: ArrayLike, n: int | None, name: str, what: str = "docum
     return result
 
 
+def is_real(value: Any) -> bool:
+    """Whether this is a number on the real line: no bool, no complex one, no array.
+
+    >>> is_real(1), is_real(np.float32(0.5)), is_real(True), is_real(1j)
+    (True, True, False, False)
+    """
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def is_whole(value: Any) -> bool:
+    """Whether this is a whole number by its type: no bool, no float.
+
+    >>> is_whole(1), is_whole(np.int32(1)), is_whole(1.0), is_whole(True)
+    (True, True, False, False)
+    """
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def check_whole(value: Any, name: str, at_least: int = 1, at_most: int | None = None, *, also: str = "") -> int:
+    """A whole number within bounds; `also` is what else the argument may be, as the error says it.
+
+    >>> check_whole(5, "folds", 2)
+    5
+    >>> check_whole(1, "folds", 2, also=", or None")
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.CounterrankError: folds=1: expected a whole number of at least 2, or None
+    """
+    if is_whole(value) and at_least <= value and (at_most is None or value <= at_most):
+        return int(value)
+    bounds = f"of at least {at_least}" if at_most is None else f"from {at_least} to {at_most}"
+    raise CounterrankError(f"{name}={value!r}: expected a whole number {bounds}{also}")
+
+
+def check_number(
+    value: Any,
+    name: str,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+    also: str = "",
+) -> float:
+    """A finite number within bounds; `also` is what else the error says, such as an example.
+
+    >>> check_number(0.5, "tau", at_least=0, at_most=1)
+    0.5
+    >>> check_number(1.0, "share", above=0, below=1)
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.CounterrankError: share=1.0: expected a number between 0 and 1
+    >>> check_number(-1, "ridge", at_least=0)
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.CounterrankError: ridge=-1: expected a number of at least 0
+    """
+    if (
+        is_real(value)
+        and math.isfinite(value)
+        and (above is None or value > above)
+        and (at_least is None or value >= at_least)
+        and (below is None or value < below)
+        and (at_most is None or value <= at_most)
+    ):
+        return float(value)
+    bounds = _bounds(above, at_least, below, at_most)
+    raise CounterrankError(f"{name}={value!r}: expected a number{bounds}{also}")
+
+
+def _bounds(above: float | None, at_least: float | None, below: float | None, at_most: float | None) -> str:
+    """Bounds in words: each end may be open, closed or missing."""
+    low = "" if above is None else f" above {above:g}"
+    if at_least is not None:
+        low = f" of at least {at_least:g}"
+    if below is None and at_most is None:
+        return low
+    high = f"below {below:g}" if below is not None else f"up to {at_most:g}"
+    if not low:
+        return f" {high}"
+    if above is not None:
+        return f" between {above:g} and {below:g}" if below is not None else f"{low}, {high}"
+    return f" from {at_least:g} to {high.removeprefix('up to ')}"
+
+
+def check_confidence(confidence: Any, name: str = "confidence") -> float:
+    """A confidence level: between 0 and 1.
+
+    >>> check_confidence(95)
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.CounterrankError: confidence=95: expected a number between 0 and 1, such as 0.95
+    """
+    return check_number(confidence, name, above=0.0, below=1.0, also=", such as 0.95")
+
+
 def check_cutoff(k: Any, name: str = "k") -> int | None:
     """A cutoff: None for none, or a whole number of at least 1.
 
     >>> check_cutoff(5), check_cutoff(None)
     (5, None)
     """
-    if k is None:
-        return None
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise CounterrankError(f"{name}={k!r}: expected a whole number of at least 1, or None for no cutoff")
-    return int(k)
+    return None if k is None else check_whole(k, name, also=", or None for no cutoff")
 
 
 def check_choice(value: Any, choices: tuple[str, ...], name: str) -> str:
@@ -115,51 +208,10 @@ def make_generator(seed: int | np.random.Generator) -> np.random.Generator:
     """
     if isinstance(seed, np.random.Generator):
         return seed
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise CounterrankError(f"seed={seed!r}: expected a whole number of at least 0, or a numpy Generator")
-    return np.random.default_rng(int(seed))
+    return np.random.default_rng(check_whole(seed, "seed", 0, also=", or a numpy Generator"))
 
 
-def is_real(value: Any) -> bool:
-    """Whether this is a number on the real line: no bool, no complex one, no array.
-
-    >>> is_real(1), is_real(np.float32(0.5)), is_real(True), is_real(1j)
-    (True, True, False, False)
-    """
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def check_number(
-    value: Any, name: str, expected: str, low: float = 0.0, high: float = np.inf, ends: str = "[)"
-) -> float:
-    """A real number between `low` and `high`; `ends` says, as in the notation of intervals, which ends are inside.
-
-    >>> check_number(0.95, "confidence", "a number between 0 and 1", high=1.0, ends="()")
-    0.95
-    >>> check_number(-1, "ridge", "a number of at least 0")
-    Traceback (most recent call last):
-    ...
-    counterrank.common.errors.CounterrankError: ridge=-1: expected a number of at least 0
-    """
-    inside = is_real(value) and low <= value <= high
-    if not inside or (value == low and ends[0] == "(") or (value == high and ends[1] == ")"):
-        raise CounterrankError(f"{name}={value!r}: expected {expected}")
-    return float(value)
-
-
-def check_whole(value: Any, name: str, expected: str, low: int = 1, high: int | None = None) -> int:
-    """A whole number between `low` and `high`, both inside.
-
-    >>> check_whole(5, "n_queries", "a whole number of at least 1")
-    5
-    """
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < low or (high is not None and value > high):
-        raise CounterrankError(f"{name}={value!r}: expected {expected}")
-    return int(value)
-
-
-def check_type(value: Any, expected: type[T], name: str, hint: str = "") -> T:
+def check_type(value: Any, expected: type[T], name: str) -> T:
     """A value of the expected type.
 
     >>> check_type([1], dict, "policies")
@@ -168,5 +220,5 @@ def check_type(value: Any, expected: type[T], name: str, hint: str = "") -> T:
     counterrank.common.errors.CounterrankError: policies: list; expected dict
     """
     if not isinstance(value, expected):
-        raise CounterrankError(f"{name}: {type(value).__name__}; expected {expected.__name__}{hint}")
+        raise CounterrankError(f"{name}: {type(value).__name__}; expected {expected.__name__}")
     return value

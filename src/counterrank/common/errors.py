@@ -1,7 +1,11 @@
-"""Errors that say what was wrong, where, and what was expected.
+"""Errors that say what was wrong, where, and what was expected; what is installed and what is missing.
 
 All of them are `ValueError`, so a caller needs to know none of these names; the command turns each into one line.
 """
+
+from __future__ import annotations
+
+from importlib.util import find_spec
 
 
 def printable(text: str) -> str:
@@ -59,3 +63,26 @@ class CoverageWarning(UserWarning):
 
 class ExaminationWarning(UserWarning):
     """An examination curve was estimated from a log that hardly supports it."""
+
+
+def require(package: str, extra: str, what: str) -> None:
+    """Go on if the package can be imported; else an error that names the extra it comes with.
+
+    >>> require("json", "torch", "a neural ranker")
+    >>> require("no_such_package", "torch", "a neural ranker")
+    Traceback (most recent call last):
+    counterrank.common.errors.MissingExtraError: a neural ranker needs no_such_package; pip install 'counterrank[torch]'
+    """
+    if find_spec(package) is None:
+        raise MissingExtraError(f"{what} needs {package}; pip install 'counterrank[{extra}]'")
+
+
+def installed_version() -> str:
+    """As the installation says.
+
+    >>> installed_version().count(".") >= 1
+    True
+    """
+    from importlib.metadata import version  # not quick to load, and seldom needed
+
+    return version("counterrank")

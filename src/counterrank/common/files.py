@@ -1,26 +1,36 @@
-"""Files and folders that appear whole or not at all."""
+"""Files and folders that appear whole or not at all, and temporary ones of killed processes.
+
+Whatever is temporary is in a folder of its own, with a lock file in it. The system takes the lock away when the process
+ends, however it ends, so a folder whose lock can be taken is stale: the next run removes it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from counterrank.common.errors import CounterrankError, MissingFileError
-from counterrank.common.leftovers import left_by_the_dead, made_and_held, remove, unfinished
 
 PathLike = str | os.PathLike[str]
 
-# Folders that are just being put in their place: a process that has to leave at once waits for these. An exception
-# raised by a signal handler could strike inside compiled code and take the process down.
+_LOCK, _NEW, _OLD = "lock", "new", "old"  # in a temporary folder: its lock, what is written, what is being replaced
+_PART, _SPILL = ".part", "counterrank-spill-"
+_PATIENCE_S = 10.0  # with a lock that is held for a moment
+_TRIES = 3  # to remove a folder into which something is still being written
+
+# Temporary folders of this process, for one that has to exit at once; and targets that are just being replaced, for
+# which it waits. An exception raised by a signal handler could strike inside compiled code and take the process down.
+_unfinished: set[Path] = set()
 _replacing: list[Path] = []
-_ASIDE = "folder"  # what is being replaced, inside the one that is put beside it
+_kept: set[Path] = set()  # with the old content of a target that could not be put back
 
 
 def discard_unfinished() -> bool:
@@ -31,8 +41,8 @@ def discard_unfinished() -> bool:
     """
     if _replacing:
         return False
-    for path in list(unfinished):
-        remove(path)
+    for path in list(_unfinished):
+        _remove(path)
     return True
 
 
@@ -54,7 +64,7 @@ def existing(path: PathLike, what: str) -> Path:
 
 @contextmanager
 def atomic_file(path: PathLike) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends well, and vanishes when it does not.
+    """A temporary path near `path` that takes its place when the block ends well, and vanishes when it does not.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with atomic_file(f"{folder}/notes.txt") as temporary:
@@ -64,17 +74,12 @@ def atomic_file(path: PathLike) -> Iterator[Path]:
     """
     target = check_file(path)
     _make_parent(target)
-    for stale in left_by_the_dead(target.parent, f".{target.name}.", ".part"):
-        remove(stale)
-    with made_and_held(lambda: _beside(target, path, ".part", folder=False)) as temporary:
-        unfinished.add(temporary)
-        try:
-            yield temporary
-            _give_usual_rights(temporary, 0o666)
-            os.replace(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
-            unfinished.discard(temporary)
+    _remove_stale_parts(target)
+    with _workspace(target, path) as folder:
+        temporary = folder / _NEW
+        temporary.touch()
+        yield temporary
+        os.replace(temporary, target)
 
 
 def check_file(path: PathLike) -> Path:
@@ -93,21 +98,9 @@ def check_file(path: PathLike) -> Path:
     return target
 
 
-def _beside(target: Path, path: PathLike, suffix: str, *, folder: bool) -> str:
-    """A new hidden file or folder beside `target`."""
-    try:
-        if folder:
-            return tempfile.mkdtemp(prefix=f".{target.name}.", suffix=suffix, dir=target.parent)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=suffix, dir=target.parent)
-    except OSError as error:
-        raise CounterrankError(f"{path}: cannot be written ({error.strerror})") from None
-    os.close(handle)
-    return name
-
-
 @contextmanager
 def scratch_folder(path: PathLike) -> Iterator[Path]:
-    """A folder for as long as the block lasts, begun empty; a process that has to leave at once removes it too.
+    """A folder for as long as the block lasts, begun empty; a process that has to exit at once removes it too.
 
     >>> with tempfile.TemporaryDirectory() as above:
     ...     with scratch_folder(f"{above}/scratch") as folder:
@@ -119,12 +112,12 @@ def scratch_folder(path: PathLike) -> Iterator[Path]:
     folder = Path(path)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    unfinished.add(folder)
+    _unfinished.add(folder)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        unfinished.discard(folder)
+        _unfinished.discard(folder)
 
 
 def read_stamp(folder: Path, marker: str, kind: str, version: int, made_by: str, error: type[Exception]) -> Any:
@@ -187,49 +180,51 @@ def atomic_folder(path: PathLike, marker: str, parts: Sequence[str] = ("*",)) ->
     ...     os.listdir(f"{folder}/run")
     ['run.json']
     """
-    _tidy(Path(path).resolve())
+    _remove_stale_parts(Path(path).resolve())  # which may put back what is to be replaced
     target = check_folder(path, marker, parts)
-    with made_and_held(lambda: _beside(target, path, ".part", folder=True)) as temporary:
-        unfinished.add(temporary)
-        try:
-            yield temporary
-            _give_usual_rights(temporary, 0o777)
-            if target.exists():
-                _replace_folder(target, temporary)
-            else:
-                os.replace(temporary, target)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-            unfinished.discard(temporary)
+    with _workspace(target, path) as folder:
+        temporary = folder / _NEW
+        temporary.mkdir()
+        yield temporary
+        _put_in_place(temporary, target, folder / _OLD)
 
 
-def _replace_folder(target: Path, new: Path) -> None:
+def _put_in_place(new: Path, target: Path, aside: Path) -> None:
     """Put `new` in the place of `target`; if that fails, `target` is back where it was."""
     _replacing.append(target)
     try:
-        with made_and_held(lambda: _beside(target, target, ".old", folder=True)) as aside:
-            try:
-                os.replace(target, aside / _ASIDE)
-                try:
-                    os.replace(new, target)
-                except BaseException:
-                    os.replace(aside / _ASIDE, target)
-                    raise
-            finally:
-                if target.exists():  # else the old content is in there, for the next run to put back
-                    shutil.rmtree(aside, ignore_errors=True)
+        if not target.exists():
+            os.replace(new, target)
+            return
+        os.replace(target, aside)
+        _kept.add(aside.parent)
+        try:
+            os.replace(new, target)
+        except BaseException:
+            os.replace(aside, target)
+            raise
+        finally:
+            if target.exists():
+                _kept.discard(aside.parent)
     finally:
         _replacing.remove(target)
 
 
-def _tidy(target: Path) -> None:
-    """Remove what killed processes left beside a folder; one that was just being replaced gets its old content back."""
-    for stale in left_by_the_dead(target.parent, f".{target.name}.", ".old"):
-        if not target.exists() and (stale / _ASIDE).is_dir():
-            os.replace(stale / _ASIDE, target)
-        remove(stale)
-    for stale in left_by_the_dead(target.parent, f".{target.name}.", ".part"):
-        remove(stale)
+@contextmanager
+def _workspace(target: Path, path: PathLike) -> Iterator[Path]:
+    """A hidden folder beside `target`, for what is to take its place."""
+    try:
+        with _temporary_folder(target.parent, f".{target.name}.", _PART) as folder:
+            yield folder
+    except _CannotWrite as error:
+        raise CounterrankError(f"{path}: cannot be written ({error})") from None
+
+
+def _remove_stale_parts(target: Path) -> None:
+    """Remove what killed processes left beside a target; one that was just being replaced gets its old content back."""
+    for folder in stale_folders(target.parent, f".{target.name}.", _PART):
+        if not target.exists() and (folder / _OLD).is_dir():
+            os.replace(folder / _OLD, target)
 
 
 def _make_parent(target: Path) -> None:
@@ -248,7 +243,126 @@ def is_empty_folder(path: Path) -> bool:
     return path.is_dir() and not any(path.iterdir())
 
 
-def _give_usual_rights(path: Path, mode: int) -> None:
-    mask = os.umask(0)
-    os.umask(mask)
-    path.chmod(mode & ~mask)
+@contextmanager
+def spill_folder() -> Iterator[Path]:
+    """A folder for what does not fit into memory, under the one that TMPDIR names; stale ones are removed.
+
+    >>> with spill_folder() as folder:
+    ...     folder.is_dir()
+    True
+    """
+    try:
+        above = Path(tempfile.gettempdir())
+    except OSError:
+        raise CounterrankError("TMPDIR: no folder for temporary files; expected one that can be written") from None
+    for _ in stale_folders(above, _SPILL, ""):
+        pass
+    try:
+        with _temporary_folder(above, _SPILL, "") as folder:
+            yield folder
+    except _CannotWrite as error:
+        raise CounterrankError(
+            f"{above}: cannot be written ({error}); TMPDIR names another folder for temporary files"
+        ) from None
+
+
+class _CannotWrite(Exception):
+    pass
+
+
+@contextmanager
+def _temporary_folder(above: Path, prefix: str, suffix: str) -> Iterator[Path]:
+    """A new folder that is in use while this lasts, and then removed, unless it holds all there is of a target."""
+    while True:
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=above))
+        except OSError as error:
+            raise _CannotWrite(error.strerror) from None
+        _unfinished.add(folder)
+        with lock(folder / _LOCK):
+            if not (folder / _LOCK).exists():  # a process that removes stale ones was faster
+                _unfinished.discard(folder)
+                continue
+            try:
+                yield folder
+                return
+            finally:
+                if folder not in _kept:  # else the next run puts the old content back
+                    _remove(folder)
+                _unfinished.discard(folder)
+
+
+def stale_folders(above: Path, prefix: str, suffix: str) -> Iterator[Path]:
+    """Temporary folders of these names that nobody uses any more; each is removed after it was looked at.
+
+    >>> with tempfile.TemporaryDirectory() as above:
+    ...     for name in (".a.12345678.part", ".a.b.12345678.part"):
+    ...         Path(above, name).mkdir()
+    ...     print([path.name for path in stale_folders(Path(above), ".a.", ".part")])
+    ...     os.listdir(above)
+    ['.a.12345678.part']
+    ['.a.b.12345678.part']
+    """
+    named = re.compile(re.escape(prefix) + "[a-z0-9_]{8}" + re.escape(suffix))
+    try:
+        found = sorted(name for name in os.listdir(above) if named.fullmatch(name))
+    except OSError:
+        return
+    for folder in (above / name for name in found):
+        if folder.is_symlink() or not folder.is_dir():
+            continue
+        with suppress(InUseError, OSError):
+            with lock(folder / _LOCK, wait=False):
+                yield folder
+                for inside in folder.iterdir():
+                    if inside.name != _LOCK:
+                        _remove(inside)
+            folder.rmdir()  # fails where the process that made it has locked it just now
+
+
+class InUseError(CounterrankError):
+    """Another process holds a lock."""
+
+
+@contextmanager
+def lock(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold a lock file, which is released however the process ends, and removed unless it is killed.
+
+    Without `wait` raises `InUseError` if another process holds it. On a file system without locks nothing
+    is locked, and whatever is there counts as in use.
+
+    >>> with tempfile.TemporaryDirectory() as folder, lock(Path(folder) / "lock"):
+    ...     with lock(Path(folder) / "lock", wait=False):
+    ...         pass
+    Traceback (most recent call last):
+    ...
+    counterrank.common.files.InUseError: lock: another process holds it
+    """
+    from filelock import FileLock, Timeout
+
+    held = FileLock(path, timeout=_PATIENCE_S if wait else 0, thread_local=False)
+    try:
+        held.acquire()
+        _unfinished.add(path)
+    except (Timeout, OSError, NotImplementedError):
+        if not wait:
+            raise InUseError(f"{path.name}: another process holds it") from None
+    try:
+        yield
+    finally:
+        if held.is_locked:
+            with suppress(OSError):  # Windows removes it when it is released
+                path.unlink()
+        _unfinished.discard(path)
+        held.release()
+
+
+def _remove(path: Path) -> None:
+    """A file or a folder with all that is in it, if it can be removed."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    for _ in range(_TRIES):
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            return

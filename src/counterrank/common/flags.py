@@ -3,6 +3,8 @@
 Waking a Python thread takes a good part of a millisecond on some machines, as long as a small batch of queries does;
 a thread that looks at a flag over and over answers at once. It yields its core between looks, so that a machine with
 fewer free cores than threads still gets on.
+
+The kernels here are no library's: numba has neither a fence nor a way to yield, and a Python lock needs the GIL.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from threading import Thread
 from typing import Any
 
 import numpy as np
+from llvmlite.binding import address_of_symbol
 from numba import types
 from numba.extending import intrinsic
 
@@ -19,7 +22,17 @@ from counterrank.common.jit import Array, exact_kernel
 
 _APART = 8  # each flag has a cache line of its own
 
-_sched_yield: Any = types.ExternalFunction("sched_yield", types.int32())
+
+def _yielding() -> str:
+    """The C function without arguments that hands the core to another thread: that of POSIX, or of Windows.
+
+    Where neither is found, one that does nothing: threads then take turns by the system's own clock.
+    """
+    known = ("sched_yield", "SwitchToThread")
+    return next((name for name in known if address_of_symbol(name) is not None), "Py_IsInitialized")
+
+
+_yield_core: Any = types.ExternalFunction(_yielding(), types.int32())
 
 
 def _fence(typing_context: Any) -> Any:
@@ -67,7 +80,7 @@ def await_flag(flags: Array, thread: int, value: int) -> bool:
     while flags[thread * _APART] < value:
         if flags[len(flags) - _APART] != 0:
             return False
-        _sched_yield()
+        _yield_core()
     fence()
     return True
 

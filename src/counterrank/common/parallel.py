@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.common.checks import check_whole
 from counterrank.common.errors import CounterrankError
 
 _pool: ThreadPoolExecutor | None = None
@@ -48,9 +49,7 @@ def thread_count(threads: int | None = None, name: str = "threads") -> int:
         if not (given.isascii() and given.isdigit() and int(given) >= 1):
             raise CounterrankError(f"COUNTERRANK_THREADS={given!r}: expected a whole number of at least 1")
         return int(given)
-    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
-        raise CounterrankError(f"{name}={threads!r}: expected a whole number of at least 1, or None for all cores")
-    return int(threads)
+    return check_whole(threads, name, also=", or None for all cores")
 
 
 def run_parallel(jobs: Sequence[Callable[[], Any]], threads: int) -> list[Any]:

@@ -1,12 +1,13 @@
-"""A progress bar for what takes long: on stderr, only where a person is watching, and not for short work."""
+"""What is shown of longer work, all of it on stderr and by rich, and only where a person is watching."""
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 _DELAY = 2.0  # seconds; quicker work needs no bar
@@ -100,16 +101,118 @@ class _LateBar:
                 self._bar = None
 
     def _show(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
+        self._bar = _bars("bar")
         self._task = self._bar.add_task(self._what, total=self._total)
         self._bar.start()
+
+
+class Stages:
+    """The stages of longer work as a list that grows: on a terminal with a bar that moves, elsewhere line by line.
+
+    Called with a text, it begins a stage and ends the one before.
+    """
+
+    def __enter__(self) -> Stages:
+        self._bars: Any = _bars("stages") if sys.stderr.isatty() else None
+        self._task: Any = None
+        self._open = ExitStack()
+        if self._bars is not None:
+            self._bars.start()
+            self._open.callback(self._bars.stop)
+        self._open.enter_context(watched(self.update))  # bars of the library's own would draw over these
+        return self
+
+    def __call__(self, text: str) -> None:
+        """Begin a stage."""
+        if self._bars is None:
+            sys.stderr.write(f"{text} ...\n")
+            sys.stderr.flush()
+            return
+        self._end()
+        self._task = self._bars.add_task(text, total=None)
+
+    def update(self, done: float, total: float | None) -> None:
+        """How much of the stage is done."""
+        if self._bars is not None and self._task is not None:
+            self._bars.update(self._task, completed=done, total=total)
+
+    def _end(self) -> None:
+        if self._task is not None:
+            self._bars.update(self._task, completed=1, total=1)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None:
+            self._end()
+        self._open.close()
+
+
+@contextmanager
+def status(lines: Callable[[], list[str]], done: Callable[[], float], total: float) -> Iterator[None]:
+    """A bar between the first of some lines and the others, asked for four times a second.
+
+    >>> with status(lambda: ["1 of 2 done", "the second is running"], lambda: 1, 2):
+    ...     pass
+    """
+    if not sys.stderr.isatty() or not total:
+        yield
+        return
+    from rich.progress import Progress
+    from rich.text import Text
+
+    class Status(Progress):
+        def get_renderables(self) -> Iterator[Any]:
+            for task in self.task_ids:
+                self.update(task, completed=done())
+            first, *others = lines()
+            yield Text(first)
+            yield self.make_tasks_table(self.tasks)
+            yield from (Text(line, style="dim", overflow="ellipsis", no_wrap=True) for line in others)
+
+    shown = _bars("status", Status)
+    shown.add_task("", total=total)
+    with shown:
+        yield
+
+
+def _bars(style: str, kind: Any = None) -> Any:
+    """rich's bars on stderr: one "bar" with the time left, a list of "stages", or a mere bar for a "status"."""
+    from rich import progress as rich
+    from rich.console import Console
+
+    console, text = Console(stderr=True), rich.TextColumn("{task.description}")
+    spinner, tick = ("dots", "✓") if console.encoding.startswith("utf") else ("line", "*")
+    columns: dict[str, tuple[Any, ...]] = {
+        "bar": (text, rich.BarColumn(), rich.TaskProgressColumn(), rich.TimeRemainingColumn()),
+        "stages": (
+            rich.SpinnerColumn(spinner, finished_text=tick), text, rich.BarColumn(bar_width=20),
+            rich.TimeElapsedColumn(),
+        ),
+        "status": (rich.BarColumn(bar_width=60),),
+    }  # fmt: skip
+    return (kind or rich.Progress)(*columns[style], console=console, transient=style != "stages")
+
+
+@contextmanager
+def stderr_silenced(log: str | os.PathLike[str] = os.devnull) -> Iterator[None]:
+    """While this lasts what anyone writes to the process's stderr goes to a file, at its end; so let it be short.
+
+    A process that is started meanwhile keeps the file as its stderr.
+
+    >>> with stderr_silenced():
+    ...     _ = os.write(2, b"not seen")
+    """
+    if sys.stderr is not None:
+        sys.stderr.flush()
+    try:
+        kept = os.dup(2)
+    except OSError:  # a service without any stderr has nothing to keep quiet
+        yield
+        return
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        os.dup2(handle, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(handle)

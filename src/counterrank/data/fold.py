@@ -72,7 +72,7 @@ class Fold:
             raise DataError(
                 f"validation: the fold has one already ({self.validation.n_queries} queries); expected None"
             )
-        check_number(share, "share", "a number between 0 and 1", high=1.0, ends="()")
+        check_number(share, "share", above=0, below=1)
         n = self.train.n_queries
         if n < 2:
             raise DataError("train: 1 query; expected at least 2 to split off a validation part")

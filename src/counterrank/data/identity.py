@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.common.hash_sample import HashArray
 from counterrank.common.parallel import for_queries, for_range
-from counterrank.common.random import mixed
+from counterrank.common.random import HashArray, mixed
 from counterrank.data import feature_kernels as _kernels
 from counterrank.data.ranking_data import RankingData
 

@@ -225,8 +225,7 @@ def read_letor(path: PathLike, *, n_features: int | None = None, threads: int | 
     """
     n_threads = thread_count(threads)
     if n_features is not None:
-        expected = f"a whole number from 1 to {MAX_FEATURE_ID}, or None"
-        check_whole(n_features, "n_features", expected, high=MAX_FEATURE_ID)
+        check_whole(n_features, "n_features", 1, MAX_FEATURE_ID, also=", or None")
     return _LetorFile(path, n_threads).read(n_features or 0)
 
 

@@ -49,7 +49,7 @@ def make_ranking_data(
     True
     """
     check_choice(shape, SHAPES, "shape")
-    check_whole(n_queries, "n_queries", "a whole number of at least 1")
+    check_whole(n_queries, "n_queries")
     return _make(shape, 0, n_queries, _key(seed), threads, _source(shape, n_queries, seed))
 
 
@@ -65,7 +65,7 @@ def make_fold(
     (6, 2, [8, 9])
     """
     check_choice(shape, SHAPES, "shape")
-    check_whole(n_queries, "n_queries", "a whole number of at least 5", low=5)
+    check_whole(n_queries, "n_queries", 5)
     held_out = n_queries // 5
     n_train = n_queries - 2 * held_out
     source = _source(shape, n_queries, seed)

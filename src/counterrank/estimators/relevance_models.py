@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from counterrank.common.checks import Float32Array, FloatArray, IntArray
-from counterrank.common.errors import CounterrankError
-from counterrank.common.extras import require
+from counterrank.common.errors import CounterrankError, require
 from counterrank.common.parallel import thread_count
 from counterrank.estimators.folds import Folds
 

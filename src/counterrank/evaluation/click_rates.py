@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.common.checks import FloatArray, check_vector
 from counterrank.common.errors import CounterrankError
-from counterrank.common.gamma import gamma_quantile
+from counterrank.common.quantiles import gamma_quantile
 from counterrank.evaluation.click_evidence import concentration
 from counterrank.evaluation.judgement import Interval
 

@@ -11,7 +11,7 @@ import numpy as np
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.origin import FEW_SHARED, Origin, shared_sessions, too_few_to_tell
 from counterrank.common.errors import CounterrankError, printable
-from counterrank.common.hash_sample import HashSample
+from counterrank.common.random import HashSample
 from counterrank.data import RankingData
 from counterrank.data.identity import query_keys
 

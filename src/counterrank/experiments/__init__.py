@@ -1,7 +1,28 @@
-"""Experiments: whole stories from data to figures."""
+"""Experiments: the demo, and the paper's figures with their claims, from data to a summary."""
 
-from counterrank.experiments.demo import DemoResult, run_demo
-from counterrank.experiments.from_clicks import Comparison, compare_estimators
-from counterrank.experiments.production import train_production
+from counterrank.experiments import figures
+from counterrank.experiments.claims import check_claims, claims_document
+from counterrank.experiments.demo import Comparison, DemoResult, compare_estimators, run_demo, train_production
+from counterrank.experiments.figure_registry import FigureSpec, register_figure
+from counterrank.experiments.reproduction import Run, Settings, choose_settings, read_run, reproduce, summarize
+from counterrank.experiments.summary import Summary
 
-__all__ = ["Comparison", "DemoResult", "compare_estimators", "run_demo", "train_production"]
+__all__ = [
+    "Comparison",
+    "DemoResult",
+    "FigureSpec",
+    "Run",
+    "Settings",
+    "Summary",
+    "check_claims",
+    "choose_settings",
+    "claims_document",
+    "compare_estimators",
+    "figures",
+    "read_run",
+    "register_figure",
+    "reproduce",
+    "run_demo",
+    "summarize",
+    "train_production",
+]

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.checks import FloatArray
-from counterrank.common.extras import require
+from counterrank.common.errors import installed_version, require
 from counterrank.common.jit import Array
-from counterrank.common.version import installed_version
 from counterrank.export.forest import Forest, Layer, Leaf, Node
 from counterrank.models.base import Scaler
 

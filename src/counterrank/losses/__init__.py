@@ -1,6 +1,7 @@
 """The paper's losses: value and gradient from scores, document weights and query offsets.
 
-The general forms are `monotonic`, `lambdaloss` and `lambdarank`; the seven the paper compares have names of their own.
+The general forms are `monotonic`, `lambdaloss` and `lambdarank`, each in the module of its name with formula, citation
+and kernel; the seven the paper compares have names of their own.
 All are minimised; DCG enters with a minus sign.
 
 >>> value, gradient = lambdaloss_truncated([0.2, 0.1, 0.7], [1.0, 0.0, 0.0], [0, 3], k=1)
@@ -8,18 +9,20 @@ All are minimised; DCG enters with a minus sign.
 True
 """
 
-from counterrank.losses.general import ALPHA_ARP, ALPHA_DCG, Alpha, lambdaloss, lambdarank, monotonic
-from counterrank.losses.named import (
+from counterrank.losses.discounts import dcg_discounts
+from counterrank.losses.lambdaloss import lambdaloss, lambdaloss_dcg, lambdaloss_dcg_at_k, lambdaloss_truncated
+from counterrank.losses.lambdarank import lambdarank
+from counterrank.losses.monotonic import (
+    ALPHA_ARP,
+    ALPHA_DCG,
+    Alpha,
     arp_hinge,
     arp_logistic,
     dcg_hinge,
     dcg_logistic,
-    lambdaloss_dcg,
-    lambdaloss_dcg_at_k,
-    lambdaloss_truncated,
+    monotonic,
 )
-from counterrank.losses.second_order import second_order
-from counterrank.losses.spec import LOSSES, NamedLoss, dcg_discounts, make_lambdaloss, named_loss
+from counterrank.losses.spec import LOSSES, NamedLoss, make_lambdaloss, named_loss, second_order
 
 __all__ = [
     "ALPHA_ARP",

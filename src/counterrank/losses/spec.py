@@ -1,92 +1,23 @@
-"""What tells one built-in loss from another, as the plain numbers the kernels take, and the table of their names."""
+"""The losses by name: what each takes, the metric it stands for, its formula and equation, and how to make it.
+
+Training, the command's choices and the tables of the documentation read this. A new loss is a `NamedLoss` in `_ALL`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.common.checks import FloatArray, as_array, check_cutoff
+from counterrank.common.checks import FloatArray, check_cutoff
 from counterrank.common.errors import CounterrankError
-from counterrank.losses._query import ARP, DCG, HINGE, LAMBDALOSS, LAMBDARANK, LOGISTIC
-
-NO_CUTOFF = 2**62
-Discounts = ArrayLike | Callable[[FloatArray], ArrayLike]
-
-
-class LossSpec(NamedTuple):
-    """The arguments of `query_loss` that say which loss it is, in its order."""
-
-    kind: int
-    alpha: int = ARP
-    k: int = NO_CUTOFF
-    band: int = NO_CUTOFF
-    table: FloatArray = np.zeros(1)
-
-
-def dcg_discounts(ranks: FloatArray) -> FloatArray:
-    """D(n) = 1 / log2(1 + n) (`eq:DCG`).
-
-    >>> dcg_discounts(np.array([1.0, 3.0])).tolist()
-    [1.0, 0.5]
-    """
-    result: FloatArray = 1.0 / np.log2(1.0 + ranks)
-    return result
-
-
-def discount_table(discounts: Discounts, longest: int) -> FloatArray:
-    """The discounts of ranks 1 to `longest` + 1; an array's last value goes on beyond its end.
-
-    >>> discount_table([1.0, 0.5], 3).tolist()
-    [1.0, 0.5, 0.5, 0.5]
-    """
-    ranks = np.arange(1.0, longest + 2.0)
-    raw = np.atleast_1d(as_array(discounts(ranks) if callable(discounts) else discounts, "discounts"))
-    if raw.dtype.kind not in "iufb":
-        raise CounterrankError(f"discounts: type {raw.dtype}; expected real numbers by rank, or a function of ranks")
-    given = raw.astype(np.float64)
-    if given.ndim != 1 or not len(given) or (callable(discounts) and given.shape != ranks.shape):
-        raise CounterrankError(
-            f"discounts: shape {given.shape}; expected one value for each rank, {len(ranks)} from a function"
-        )
-    if not np.isfinite(given).all():
-        place = int(np.argmin(np.isfinite(given)))
-        raise CounterrankError(f"discounts: {given[place]} at rank {place + 1}; expected finite numbers")
-    rises = np.flatnonzero(np.diff(given) > 0)
-    if len(rises):
-        n = int(rises[0])
-        raise CounterrankError(
-            f"discounts: rise from {given[n]:g} at rank {n + 1} to {given[n + 1]:g} at rank {n + 2}; "
-            "expected non-increasing values (for a metric to minimise, negate it)"
-        )
-    extended: FloatArray = given[np.minimum(np.arange(longest + 1), len(given) - 1)]
-    return extended
-
-
-def cut_discounts(table: FloatArray, k: int | None) -> FloatArray:
-    """The same discounts with zeros beyond rank k."""
-    if k is None:
-        return table
-    cut = np.where(np.arange(1, len(table) + 1) <= k, table, 0.0)
-    if k < len(table) and cut[k - 1] < 0.0:
-        raise CounterrankError(f"k={k}: negative discounts cannot be cut to zero beyond k; expected values >= 0")
-    return cut
-
-
-def lambdaloss_spec(table: FloatArray, truncate: int | None) -> LossSpec:
-    """LambdaLoss with the discounts of `table`: the deltas by distance, and how far apart they last."""
-    deltas = np.concatenate(([0.0], table[:-1] - table[1:]))  # deltas[d] = D_d - D_(d+1)
-    non_zero = np.flatnonzero(deltas)
-    band = int(non_zero[-1]) if len(non_zero) else 0
-    return LossSpec(LAMBDALOSS, k=truncate or NO_CUTOFF, band=band, table=deltas)
-
-
-def lambdarank_spec(table: FloatArray, k: int | None) -> LossSpec:
-    """LambdaRank with the discounts of `table`, cut at k."""
-    return LossSpec(LAMBDARANK, k=k or NO_CUTOFF, table=cut_discounts(table, k))
+from counterrank.common.ranking import longest_query
+from counterrank.losses.discounts import Discounts, cut_discounts, dcg_discounts, discount_table
+from counterrank.losses.evaluate import LossSpec, check_inputs, run_second_order
+from counterrank.losses.lambdaloss import lambdaloss_spec
+from counterrank.losses.lambdarank import lambdarank_spec
+from counterrank.losses.monotonic import ARP, DCG, HINGE, LOGISTIC, monotonic_spec
 
 
 @dataclass(frozen=True)
@@ -96,14 +27,18 @@ class NamedLoss:
     Attributes:
         name: as on the command line.
         takes_k: whether it has a cutoff.
-        build: from the cutoff and the length of the longest query to the kernel's arguments.
+        build: from the cutoff and the length of the longest query to the kernel and its numbers.
         family: the metric it stands for, "arp" or "dcg".
+        formula: what it sums, over documents d or over pairs with w_n > w_m.
+        equation: the label of its equation in the paper.
     """
 
     name: str
     takes_k: bool
     build: Callable[[int | None, int], LossSpec]
     family: str = "dcg"
+    formula: str = ""
+    equation: str = ""
 
     def metric(self, k: int | None) -> str:
         """The metric the loss stands for: ARP, DCG@k where there is a k, else DCG."""
@@ -117,8 +52,7 @@ class NamedLoss:
         return self.build(cutoff, longest)
 
 
-def _monotonic(kind: int, alpha: int) -> Callable[[int | None, int], LossSpec]:
-    return lambda k, longest: LossSpec(kind, alpha, k or NO_CUTOFF)
+_LAMBDALOSS = "(D_|n-m| - D_(|n-m|+1)) (w_n - w_m) log2(1 + exp(s_m - s_n))"
 
 
 def _dcg_table(longest: int) -> FloatArray:
@@ -126,14 +60,64 @@ def _dcg_table(longest: int) -> FloatArray:
 
 
 _ALL = (
-    NamedLoss("arp-hinge", False, _monotonic(HINGE, ARP), "arp"),
-    NamedLoss("arp-logistic", False, _monotonic(LOGISTIC, ARP), "arp"),
-    NamedLoss("dcg-hinge", True, _monotonic(HINGE, DCG)),
-    NamedLoss("dcg-logistic", True, _monotonic(LOGISTIC, DCG)),
-    NamedLoss("lambdaloss-dcg", False, lambda k, n: lambdaloss_spec(_dcg_table(n), None)),
-    NamedLoss("lambdaloss-dcg-at-k", True, lambda k, n: lambdaloss_spec(cut_discounts(_dcg_table(n), k), None)),
-    NamedLoss("lambdaloss-truncated", True, lambda k, n: lambdaloss_spec(_dcg_table(n), k)),
-    NamedLoss("lambdarank", True, lambda k, n: lambdarank_spec(_dcg_table(n), k)),
+    NamedLoss(
+        "arp-hinge",
+        takes_k=False,
+        build=lambda k, longest: monotonic_spec(HINGE, ARP, k),
+        family="arp",
+        formula="w_d sum over d' of max(1 - (s_d - s_d'), 0)",
+        equation="eq:linearupperbound",
+    ),
+    NamedLoss(
+        "arp-logistic",
+        takes_k=False,
+        build=lambda k, longest: monotonic_spec(LOGISTIC, ARP, k),
+        family="arp",
+        formula="w_d sum over d' of log2(1 + exp(s_d' - s_d))",
+        equation="eq:logupperbound",
+    ),
+    NamedLoss(
+        "dcg-hinge",
+        takes_k=True,
+        build=lambda k, longest: monotonic_spec(HINGE, DCG, k),
+        formula="w_d (-1 / log2(1 + bound_d) + [rank_d > k] / log2(1 + k)), bound of arp-hinge",
+        equation="eq:kmonotonic",
+    ),
+    NamedLoss(
+        "dcg-logistic",
+        takes_k=True,
+        build=lambda k, longest: monotonic_spec(LOGISTIC, DCG, k),
+        formula="w_d (-1 / log2(1 + bound_d) + [rank_d > k] / log2(1 + k)), bound of arp-logistic",
+        equation="eq:kmonotonic",
+    ),
+    NamedLoss(
+        "lambdaloss-dcg",
+        takes_k=False,
+        build=lambda k, longest: lambdaloss_spec(_dcg_table(longest), None),
+        formula=f"{_LAMBDALOSS}, D_n = 1 / log2(1 + n)",
+        equation="eq:embound",
+    ),
+    NamedLoss(
+        "lambdaloss-dcg-at-k",
+        takes_k=True,
+        build=lambda k, longest: lambdaloss_spec(cut_discounts(_dcg_table(longest), k), None),
+        formula=f"{_LAMBDALOSS}, D_n = 1 / log2(1 + n) up to k, 0 beyond",
+        equation="eq:embound",
+    ),
+    NamedLoss(
+        "lambdaloss-truncated",
+        takes_k=True,
+        build=lambda k, longest: lambdaloss_spec(_dcg_table(longest), k),
+        formula=f"[n <= k or m <= k] {_LAMBDALOSS}, D_n = 1 / log2(1 + n)",
+        equation="eq:truncembound",
+    ),
+    NamedLoss(
+        "lambdarank",
+        takes_k=True,
+        build=lambda k, longest: lambdarank_spec(_dcg_table(longest), k),
+        formula="|D_n - D_m| (w_n - w_m) log2(1 + exp(s_m - s_n)), D_n = 1 / log2(1 + n) up to k, 0 beyond",
+        equation="eq:embound",
+    ),
 )
 LOSSES = {loss.name: loss for loss in _ALL}
 
@@ -163,3 +147,53 @@ def make_lambdaloss(name: str, discounts: Discounts, truncate: int | None = None
     cutoff = check_cutoff(truncate, "truncate")
     discount_table(discounts, 1)
     return NamedLoss(name, False, lambda k, n: lambdaloss_spec(discount_table(discounts, n), cutoff))
+
+
+def second_order(
+    loss: str | NamedLoss,
+    scores: ArrayLike,
+    weights: ArrayLike,
+    offsets: ArrayLike,
+    k: int | None = None,
+    *,
+    threads: int | None = None,
+) -> tuple[float, FloatArray, FloatArray]:
+    """Value, gradient, and for each document a positive second-order term of a loss, with ranks held fixed.
+
+    Pairs (LambdaLoss, LambdaRank): the second derivative of the loss, which adds to both documents of a pair
+
+        factor_nm |w_n - w_m| log2(e) p (1 - p),    p = 1 / (1 + exp(s_better - s_worse)).
+
+    Logistic bound: the curvature of the bound times |d loss / d bound|, to both documents of each term of the bound
+
+        |w_d alpha'(bound_d)| log2(e) p (1 - p),    p = 1 / (1 + exp(s_d - s_d')).
+
+    For ARP and weights >= 0 that is the second derivative. For DCG -alpha is concave in the bound: its tangent lies
+    above it, and the loss with the tangent in its place has this curvature, where the second derivative may be
+    negative. The same is done where a weight is negative.
+
+    Hinge: piecewise linear, so its second derivative is 0. Each term with s_d - s_d' < 1 adds to both documents
+
+        |w_d alpha'(bound_d)| / 2.
+
+    A parabola that touches max(1 - z, 0) at z <= 0 with curvature 1/2 lies above it everywhere, and no smaller
+    curvature does so at z = 0: minimising it lowers the loss for sure where documents are tied or in the wrong order.
+
+    No term is less than 1/20 of the document's |gradient|, so that no Newton step is longer than 20, even for
+    pairs at which the logistic function is flat.
+
+    Arguments:
+        loss: a name from `LOSSES`, or a `NamedLoss`.
+        scores, weights: one number per document; negative weights are legal.
+        offsets: where each query starts and ends.
+        k: the loss's cutoff, or None.
+        threads: None for all cores.
+
+    Returns the value and the gradient as the loss itself does, and the terms.
+
+    >>> value, gradient, curvature = second_order("lambdarank", [0.0, 0.0], [0.0, 1.0], [0, 2], k=1)
+    >>> (curvature / gradient).tolist()  # both have |1 - 0| (1 - 0) log2(e), times p (1 - p) = 1/4 and p = 1/2
+    [0.5, -0.5]
+    """
+    s, w, o = check_inputs(scores, weights, offsets)
+    return run_second_order(named_loss(loss).spec(k, longest_query(o)), s, w, o, threads)

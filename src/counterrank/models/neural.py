@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.checks import Float32Array, FloatArray, IntArray
-from counterrank.common.errors import CounterrankError, ModelError
-from counterrank.common.extras import require
+from counterrank.common.errors import CounterrankError, ModelError, require
 from counterrank.data import RankingData
 from counterrank.models.base import Scaler, read_array
 

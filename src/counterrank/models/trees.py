@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.common.checks import FloatArray
-from counterrank.common.errors import ModelError, printable
-from counterrank.common.extras import require
+from counterrank.common.errors import ModelError, printable, require
 from counterrank.common.parallel import thread_count
 from counterrank.data import RankingData
 from counterrank.models.base import Scaler

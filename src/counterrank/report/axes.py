@@ -1,11 +1,12 @@
-"""Axes as on paper: powers of ten along logarithms, round numbers up the side."""
+"""Scales, ticks and places of labels: powers of ten on logarithmic axes, round numbers on the others."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
-from counterrank.report.names import SUPERSCRIPTS
+from counterrank.report.text import SUPERSCRIPTS
 
 
 def x_scale(places: list[float], log: bool) -> Any:
@@ -22,15 +23,15 @@ def x_scale(places: list[float], log: bool) -> Any:
     return alt.Scale(type="log" if log and low > 0 else "linear", domain=[low, high], nice=False, padding=6)
 
 
-def x_axis(places: list[float], x: dict[str, Any]) -> Any:
+def x_axis(places: list[float], log: bool) -> Any:
     """Ticks at 1, 2, 5, 10 ... for small numbers and at powers of ten for large ones, as on paper.
 
-    >>> x_axis([1, 5, 100], {"log": True}).values
+    >>> x_axis([1, 5, 100], log=True).values
     [1, 2, 5, 10, 20, 50, 100]
     """
     import altair as alt
 
-    if not x.get("log") or places[0] <= 0:
+    if not log or places[0] <= 0:
         return alt.Axis(tickCount=6)
     powers = range(math.floor(math.log10(places[0])), math.ceil(math.log10(places[-1])) + 1)
     leads = (1, 2, 5) if len(powers) <= 4 else (1,)
@@ -72,10 +73,10 @@ def dots_axis(low: float, high: float, shares: bool) -> Any:
     return alt.Axis(values=values, grid=True, format=form, labelOverlap="greedy")
 
 
-def bent_axis(low: float, high: float) -> Any:
-    """Ticks for an axis that is logarithmic in both directions from zero (`bend`).
+def symlog_axis(low: float, high: float) -> Any:
+    """Ticks for an axis that is logarithmic in both directions from zero (`symlog`).
 
-    >>> bent_axis(-28, 60).values
+    >>> symlog_axis(-28, 60).values
     [-10, -3, -1, 0, 1, 3, 10, 30]
     """
     import altair as alt
@@ -88,22 +89,54 @@ def bent_axis(low: float, high: float) -> Any:
     )
 
 
-def bend(value: float) -> float:
+def symlog(value: float) -> float:
     """Where a value stands on an axis that is linear near zero and logarithmic beyond one, in both directions.
 
-    >>> bend(0.0), round(bend(-9.0), 3)
+    >>> symlog(0.0), round(symlog(-9.0), 3)
     (0.0, -2.303)
     """
     return math.copysign(math.log1p(abs(value)), value)
 
 
-def unbend(place: float) -> float:
+def unsymlog(place: float) -> float:
     """The value that stands at a place.
 
-    >>> round(unbend(bend(-9.0)), 6)
+    >>> round(unsymlog(symlog(-9.0)), 6)
     -9.0
     """
     return math.copysign(math.expm1(abs(place)), place)
+
+
+def spread(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Places of labels at least `gap` apart and within `low` and `high`, as near as can be to those given.
+
+    Neighbours that are too close form a block around their mean (isotonic regression on the places less their share of
+    gaps). If they do not fit between `low` and `high`, they are spaced evenly.
+
+    >>> spread([10, 12, 50], gap=10, low=0, high=100)
+    [6.0, 16.0, 50.0]
+    >>> spread([1, 2, 3], gap=10, low=0, high=10)
+    [0.0, 5.0, 10.0]
+    """
+    n = len(places)
+    if n > 1 and (n - 1) * gap > high - low:
+        gap = (high - low) / (n - 1)
+    order = sorted(range(n), key=lambda i: places[i])
+    blocks: list[tuple[float, int]] = []  # mean of places less gaps, how many
+    for position, i in enumerate(order):
+        mean, size = float(places[i]) - position * gap, 1
+        while blocks and blocks[-1][0] > mean:
+            before, count = blocks.pop()
+            mean, size = (before * count + mean * size) / (count + size), count + size
+        blocks.append((mean, size))
+    result = [0.0] * n
+    position = 0
+    for mean, size in blocks:
+        kept = min(max(mean, low), high - (n - 1) * gap)
+        for _ in range(size):
+            result[order[position]] = kept + position * gap
+            position += 1
+    return result
 
 
 def _round_ticks(low: float, high: float, rough: float, margin: float) -> tuple[list[float], int]:

@@ -1,217 +1,351 @@
-"""What stands on the report's page, as the template wants it: words and numbers ready to print."""
+"""The report of a run: one page, the claims as a table, and each figure as PNG, SVG and CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
 import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from counterrank.report.claims_table import SIGNS
-from counterrank.report.few_clicks import CLAIMS, PAPER_CLAIMS, PAPER_TITLE, TITLE, choice_rows, is_few_clicks
-from counterrank.report.glossary import glossary
-from counterrank.report.names import (
-    counted,
-    duration,
-    number,
-    percent,
-    places_text,
-    raised,
-    readable_all,
-    signed_percent,
+from counterrank.common.files import PathLike
+from counterrank.experiments.claims import MARGIN, Criteria
+from counterrank.experiments.summary import (
+    FAILS,
+    HOLDS,
+    OPEN,
+    CheckResult,
+    ClaimResult,
+    Figure,
+    FoldDescription,
+    Panel,
+    Part,
+    Point,
+    Summary,
+    is_number,
+    series_names,
 )
-from counterrank.report.points import chosen_words, is_number, series_names
-from counterrank.report.reading import (
-    MARGIN,
-    NOTICEABLE,
+from counterrank.report.charts import PANEL_WIDTH, file_spec, is_drawable, page_spec, panel_chart
+from counterrank.report.line_chart import chosen_words
+from counterrank.report.render import Spec, html, render, to_png, to_svg, write_file
+from counterrank.report.styles import Style, assign_styles, swatch
+from counterrank.report.summary_text import (
     absent_words,
     caption,
-    most_runs,
+    choice_rows,
+    glossary,
+    is_few_clicks,
     reading,
     sort_claims,
     tally,
     trained,
 )
-from counterrank.report.render import html, render
-from counterrank.report.settings import setting_rows
-from counterrank.report.styles import Style
-from counterrank.report.swatches import swatch
+from counterrank.report.text import (
+    counted,
+    duration,
+    interval_text,
+    number,
+    percent,
+    places_text,
+    power,
+    raised,
+    readable_all,
+    signed_percent,
+)
 
-MARKS = {"holds": ("✓", "holds"), "does not hold": ("✗", "not"), "not enough evidence": ("?", "unsure")}
-WORDS = {"holds": "hold", "does not hold": "do not hold", "not enough evidence": "lack evidence"}
+COLUMNS = ("figure", "panel", "series", "x", "mean", "low", "high", "runs")
+MARKS = {HOLDS: ("✓", "holds"), FAILS: ("✗", "not"), OPEN: ("?", "unsure")}
+WORDS = {HOLDS: "hold", FAILS: "do not hold", OPEN: "lack evidence"}
+SIGNS = (
+    "In all numbers plus is better, for ARP as well, whose lower values are the better ones; only where a gap or a "
+    "loss is named, plus is its size."
+)
+# title of the page and of its claims
+_PAPER = (
+    "Learning to rank from the clicks of top‑k pages: what the paper claims, and what this data says",
+    "Claims of the paper, and our own on what it leaves open",
+)
+_FEW_CLICKS = ("Learning to rank from few clicks on top‑k pages", "Claims on learning from few clicks")
+
+# settings that mean nothing to the experiment with few clicks, and to all others
+_PAPER_ONLY = ("ks", "clicks_by_k", "clicks", "losses", "policies", "clips")
+_FEW_CLICKS_ONLY = ("sessions", "estimators", "targets")
+_DEFAULTS = {
+    "production_seed": "another in each run",
+    "policies": "one of each kind",
+    "patience": "20 + 10 log10(clicks) for ARP, 30 + 10 log10(clicks) for DCG",
+    "tolerance": "1e-4 for ARP, 1e-6 for DCG",
+    "queries": "all",
+    "step_sizes": "none by loss",
+}
 
 
-def report_page(
-    summary: dict[str, Any], styles: dict[str, Style], specs: dict[str, dict[str, Any]], svgs: dict[int, str]
-) -> str:
+def write_report(summary: Summary | Mapping[str, Any], folder: PathLike) -> list[Path]:
+    """Write `report.html`, `claims.md`, and `figures/figureN.png`, `.svg` and `.csv` into a folder; returns them.
+
+    The summary may be given as JSON. The page holds all it needs and asks nothing of the network. A summary with gaps
+    gives a page that names them; a figure without any result gets its (empty) CSV alone.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in write_report(Summary(), folder)]
+    ['report.html', 'claims.md']
+    """
+    whole = summary if isinstance(summary, Summary) else Summary.from_json(summary)
+    target = Path(folder)
+    styles = assign_styles(series_names(whole.figures))
+    specs: dict[str, Spec] = {}
+    svgs: dict[int, str] = {}
+    written: list[Path] = []
+    for figure in whole.figures:
+        drawable = [(i, panel) for i, panel in enumerate(figure.panels) if is_drawable(panel)]
+        for i, panel in drawable:
+            specs[panel_id(figure, i)] = page_spec(panel_chart(figure, panel, styles))
+        name = target / "figures" / f"figure{figure.number}"
+        if drawable:
+            still = [panel_chart(figure, panel, styles, PANEL_WIDTH) for _, panel in drawable]
+            svg = to_svg(file_spec(still, f"Figure {figure.number}. {figure.title}"))
+            svgs[figure.number] = svg
+            written += [write_file(name.with_suffix(".png"), to_png(svg)), write_file(name.with_suffix(".svg"), svg)]
+        written.append(write_file(name.with_suffix(".csv"), figure_csv(figure)))
+    written.insert(0, write_file(target / "claims.md", claims_markdown(sort_claims(whole).present)))
+    return [write_file(target / "report.html", report_page(whole, styles, specs, svgs)), *written]
+
+
+def figure_csv(figure: Figure) -> str:
+    """All points of a figure as CSV, one row each; what is missing is empty.
+
+    >>> from counterrank.experiments.summary import Series
+    >>> print(figure_csv(Figure(1, panels=(Panel("arp", series=(Series("a", (Point(5, mean=2.0, runs=1),)),)),))))
+    figure,panel,series,x,mean,low,high,runs
+    1,arp,a,5,2.0,,,1
+    <BLANKLINE>
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for panel in figure.panels:
+        for name, point in panel.points:
+            writer.writerow([figure.number, panel.name, name, point.x, point.mean, point.low, point.high, point.runs])
+    return text.getvalue()
+
+
+def claims_markdown(claims: Iterable[ClaimResult]) -> str:
+    """One row for each claim: the verdict, what is claimed, the numbers, and where the paper says it.
+
+    >>> claim = ClaimResult("a", "A is B.", "Section 6.1", figure=1, verdict="holds", numbers="+1 %")
+    >>> print(claims_markdown([claim]).splitlines()[-1])
+    | holds | A is B. | +1 % | Section 6.1 |
+    """
+    lines = [SIGNS, "", "| verdict | claim | numbers | in the paper |", "|---|---|---|---|"]
+    for claim in claims:
+        verdict = f"**{claim.verdict}**" if claim.verdict == FAILS else claim.verdict
+        words = (verdict, claim.statement, claim.numbers, claim.paper)
+        lines.append("| " + " | ".join(" ".join(word.replace("|", r"\|").split()) for word in words) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def report_page(summary: Summary, styles: dict[str, Style], specs: dict[str, Spec], svgs: dict[int, str]) -> str:
     """The page of a run: `specs` holds the charts by id (`panel_id`), `svgs` the still figures by number.
 
-    >>> "none: our defaults" in report_page({"figures": [], "claims": []}, {}, {}, {})
+    >>> "none: our defaults" in report_page(Summary(), {}, {}, {})
     True
     """
-    figures = summary.get("figures", [])
     claims = sort_claims(summary)
+    title, claims_title = _FEW_CLICKS if is_few_clicks(summary.figures) else _PAPER
     return render(
         "report.html.j2",
         specs,
-        sources=", ".join(str(fold["source"]) for fold in summary.get("data", [])) or "no data named",
-        title=TITLE if is_few_clicks(figures) else PAPER_TITLE,
-        claims_title=CLAIMS if is_few_clicks(figures) else PAPER_CLAIMS,
+        sources=", ".join(fold.source for fold in summary.data) or "no data named",
+        title=title,
+        claims_title=claims_title,
         reading=" ".join(reading(summary)),
         tally=tally(claims.present),
         marks=MARKS,
         words=WORDS,
-        figures=[_figure(figure, styles, specs, svgs, most_runs(figures)) for figure in figures],
-        glossary=glossary(figures),
+        figures=[_figure(figure, styles, specs, svgs, summary.runs) for figure in summary.figures],
+        glossary=glossary(summary.figures),
         signs=SIGNS,
-        drawn=[figure["number"] for figure in figures],
+        drawn=[figure.number for figure in summary.figures],
         claims=[_claim(claim) for claim in claims.present],
         absent=absent_words(claims) if claims.absent else "",
         margin=f"{100 * MARGIN:g} %",
-        noticeable=f"{100 * NOTICEABLE:g} %",
-        data=_data(summary.get("data", [])),
-        preset=summary.get("preset"),
-        quick=bool(summary.get("quick")),
-        version=summary.get("counterrank", ""),
-        settings=setting_rows(summary.get("settings") or {}, figures),
+        noticeable=f"{100 * Criteria().noticeable:g} %",
+        data=_data(summary.data),
+        preset=summary.preset,
+        quick=summary.quick,
+        version=summary.counterrank,
+        settings=setting_rows(summary.settings, summary.figures),
         **_work(summary),
         command=_command(summary),
         more_runs=_more_runs(summary),
     )
 
 
-def panel_id(figure: dict[str, Any], place: int) -> str:
+def panel_id(figure: Figure, place: int) -> str:
     """The id of a chart on the page.
 
-    >>> panel_id({"number": 3}, 0)
+    >>> panel_id(Figure(3), 0)
     'figure3-1'
     """
-    return f"figure{figure['number']}-{place + 1}"
+    return f"figure{figure.number}-{place + 1}"
 
 
 def _figure(
-    figure: dict[str, Any], styles: dict[str, Style], specs: dict[str, Any], svgs: dict[int, str], runs: int
+    figure: Figure, styles: dict[str, Style], specs: dict[str, Spec], svgs: dict[int, str], runs: int
 ) -> dict[str, Any]:
     labels = readable_all(series_names([figure]))
     panels = []
-    for place, panel in enumerate(figure.get("panels", [])):
+    for place, panel in enumerate(figure.panels):
         name = panel_id(figure, place)
-        panels.append({"id": name if name in specs else "", "label": panel["label"], **_numbers(panel, labels, runs)})
+        panels.append({"id": name if name in specs else "", "label": panel.label, **_numbers(panel, labels, runs)})
     return {
-        "number": figure["number"],
-        "title": figure.get("title", ""),
-        "axis": figure["x"]["label"],
+        "number": figure.number,
+        "title": figure.title,
+        "axis": figure.x.label,
         "caption": " ".join(caption(figure)),
         "panels": panels,
         "choices": choice_rows(figure),
         "legend": [{"label": labels[name], "swatch": html(swatch(styles[name]))} for name in labels if name in styles],
-        "svg": html(svgs[figure["number"]]) if figure["number"] in svgs else "",
+        "svg": html(svgs[figure.number]) if figure.number in svgs else "",
     }
 
 
-def _numbers(panel: dict[str, Any], labels: dict[str, str], runs: int) -> dict[str, Any]:
+def _numbers(panel: Panel, labels: dict[str, str], runs: int) -> dict[str, Any]:
     """The table of a panel: a row per series, a column per x; levels have one number for all x."""
-    points = [point for series in panel.get("series", []) for point in series.get("points", [])]
-    places = sorted({point["x"] for point in points if point.get("x") is not None}) or [None]
+    points = [point for series in panel.series for point in series.points]
+    places: Sequence[float | None] = sorted({point.x for point in points if point.x is not None}) or [None]
     rows = []
-    for series in panel.get("series", []):
-        at = {point.get("x"): point for point in series.get("points", [])}
-        rows.append({"label": labels[series["name"]], "cells": [_cell(at.get(x), runs) for x in places]})
-    levels = [{"label": labels[item["name"]], "cell": _cell(item, runs)} for item in panel.get("levels", [])]
+    for series in panel.series:
+        at = {point.x: point for point in series.points}
+        rows.append({"label": labels[series.name], "cells": [_cell(at.get(x), runs) for x in places]})
+    levels = [{"label": labels[level.name], "cell": _cell(level, runs)} for level in panel.levels]
     return {"places": places_text(places), "rows": rows, "levels": levels}
 
 
-def _cell(point: dict[str, Any] | None, runs: int) -> dict[str, str]:
-    if point is None or not is_number(point.get("mean")):
+def _cell(point: Point | None, runs: int) -> dict[str, str]:
+    if point is None or not point.is_there:
         return {"mean": "" if point is None else "–", "interval": "", "runs": "", "chosen": ""}
-    few = point.get("runs") is not None and point["runs"] != runs
     return {
-        "mean": number(point["mean"]),
-        "interval": _interval(point) if is_number(point.get("low")) else "",
-        "runs": counted(point["runs"], "run") if few else "",
+        "mean": number(point.mean),
+        "interval": interval_text(point.interval) if point.interval else "",
+        "runs": counted(point.runs, "run") if point.runs is not None and point.runs != runs else "",
         "chosen": chosen_words(point),
     }
 
 
-def _interval(value: dict[str, Any]) -> str:
-    if not is_number(value.get("low")) or not is_number(value.get("high")):
-        return "–"
-    return f"{number(value['low'])} to {number(value['high'])}"
+def _claim(claim: ClaimResult) -> dict[str, Any]:
+    return {
+        "statement": raised(claim.statement),
+        "numbers": raised(claim.numbers),
+        "paper": raised(claim.paper),
+        "verdict": claim.verdict,
+        "figure": claim.figure,
+        "checks": [_check(check) for check in claim.checks],
+        "anchor": "claim-" + re.sub(r"[^\w-]+", "-", claim.id),
+    }
 
 
-def _claim(claim: dict[str, Any]) -> dict[str, Any]:
-    checks = [
-        {
-            "what": raised(str(check.get("what", ""))),
-            **_check_numbers(check),
-            "unit": check.get("unit") or "",
-            "runs": number(check.get("runs")),
-            "verdict": check.get("verdict", ""),
-        }
-        for check in claim.get("checks") or []
-    ]
-    texts = {key: raised(str(claim.get(key) or "")) for key in ("statement", "numbers", "paper", "verdict")}
-    return (
-        texts
-        | {"figure": claim.get("figure")}
-        | {"checks": checks, "anchor": "claim-" + re.sub(r"[^\w-]+", "-", str(claim.get("id", "")))}
-    )
-
-
-def _check_numbers(check: dict[str, Any]) -> dict[str, str]:
+def _check(check: CheckResult) -> dict[str, str]:
     """Value and interval; differences relative to a reference are signed percentages."""
-    write = signed_percent if check.get("unit") == "relative" else number
-    low, high = check.get("low"), check.get("high")
-    interval = f"{write(low)} to {write(high)}" if is_number(low) and is_number(high) else "–"
-    return {"value": write(check.get("value")), "interval": interval}
+    write = signed_percent if check.unit == "relative" else number
+    has_interval = is_number(check.low) and is_number(check.high)
+    return {
+        "what": raised(check.what),
+        "value": write(check.value),
+        "interval": f"{write(check.low)} to {write(check.high)}" if has_interval else "–",
+        "unit": check.unit,
+        "runs": number(check.runs),
+        "verdict": check.verdict,
+    }
 
 
-def _data(folds: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _data(folds: Iterable[FoldDescription]) -> list[dict[str, Any]]:
     rows = []
     for fold in folds:
-        parts = fold.get("parts") or {"–": {}}
+        parts = fold.parts or {"–": Part()}
         for place, (name, part) in enumerate(parts.items()):
-            length = f"{number(part.get('shortest'))} – {number(part.get('longest'))}"
+            per_query = part.documents_per_query
             cells = [
-                number(part.get("queries")),
-                number(part.get("queries_with_relevant")),
-                number(part.get("documents")),
+                number(part.queries),
+                number(part.queries_with_relevant),
+                number(part.documents),
+                "–" if per_query is None else f"{per_query:.1f}",
+                f"{number(part.shortest)} – {number(part.longest)}",
+                percent(part.relevant_share),
+                number(part.features),
             ]
-            per_query = part.get("documents_per_query")
-            cells += ["–" if per_query is None else f"{per_query:.1f}", length, percent(part.get("relevant_share"))]
-            cells.append(number(part.get("features")))
-            rows.append(
-                {"source": fold["source"], "first": place == 0, "span": len(parts), "part": name, "cells": cells}
-            )
+            rows.append({"source": fold.source, "first": place == 0, "span": len(parts), "part": name, "cells": cells})
     return rows
 
 
-def _work(summary: dict[str, Any]) -> dict[str, Any]:
-    cells = summary.get("cells") or {}
-    rows = summary.get("timings") or []
-    seconds = sum(row.get("total_seconds") or 0 for row in rows)
-    progress = f"{trained(cells):,} of {counted(cells.get('wanted') or 0, 'ranker')} trained"
-    progress += f", {cells['failed']:,} failed" if cells.get("failed") else ""
-    progress += f", {cells['untrained']:,} had nothing to learn from" if cells.get("untrained") else ""
+def _work(summary: Summary) -> dict[str, Any]:
+    cells, rows = summary.cells, summary.timings
+    seconds = sum(row.total_seconds or 0 for row in rows)
+    progress = f"{trained(cells):,} of {counted(cells.wanted, 'ranker')} trained"
+    progress += f", {cells.failed:,} failed" if cells.failed else ""
+    progress += f", {cells.untrained:,} had nothing to learn from" if cells.untrained else ""
     progress += f"; {duration(seconds)} of work in all, counted over all processes." if rows else "."
     timings = [
-        {"what": row["what"], "cells": number(row.get("cells"))}
-        | {"mean": duration(row.get("mean_seconds")), "total": duration(row.get("total_seconds"))}
+        {"what": row.what, "cells": number(row.cells)}
+        | {"mean": duration(row.mean_seconds), "total": duration(row.total_seconds)}
         for row in rows
     ]
-    return {"progress": progress, "timings": timings, "failures": cells.get("failures") or []}
+    return {"progress": progress, "timings": timings, "failures": cells.failures}
 
 
-def _more_runs(summary: dict[str, Any]) -> int:
+def _more_runs(summary: Summary) -> int:
     """Ten, or twice as many as there are."""
-    runs = (summary.get("settings") or {}).get("runs")
-    runs = runs if isinstance(runs, int) else most_runs(summary.get("figures", []))
-    return max(10, 2 * runs)
+    runs = summary.settings.get("runs")
+    return max(10, 2 * (runs if isinstance(runs, int) else summary.runs))
 
 
-def _command(summary: dict[str, Any]) -> str:
-    words = ["counterrank", "reproduce"] + ["few-clicks"] * is_few_clicks(summary.get("figures", []))
-    for fold in summary.get("data", []):
-        words += ["--data", str(fold["source"])]
-    words += ["--preset", str(summary["preset"])] if summary.get("preset") else []
-    words += ["--quick"] if summary.get("quick") else []
-    return str(summary.get("command") or shlex.join([*words, "--out", "RUN"]))
+def _command(summary: Summary) -> str:
+    words = ["counterrank", "reproduce"] + ["few-clicks"] * is_few_clicks(summary.figures)
+    for fold in summary.data:
+        words += ["--data", fold.source]
+    words += ["--preset", summary.preset] if summary.preset else []
+    words += ["--quick"] if summary.quick else []
+    return summary.command or shlex.join([*words, "--out", "RUN"])
+
+
+def setting_rows(settings: Mapping[str, Any], figures: Sequence[Figure]) -> list[tuple[str, str]]:
+    """Names and values of all settings that matter, with what a default means; policies are those of figure 4.
+
+    >>> setting_rows({"queries": None, "clicks": [100, 1000]}, [])
+    [('queries', 'all'), ('clicks', '10², 10³')]
+    """
+    rows = []
+    idle = _PAPER_ONLY if is_few_clicks(figures) else _FEW_CLICKS_ONLY
+    for name, value in settings.items():
+        if name in idle:
+            continue
+        text = _plain(value)
+        if value is None or value == [] or value == {} or value == ():
+            text = (_policies(figures) if name == "policies" else "") or _DEFAULTS.get(name, text)
+        rows.append((name, text))
+    return rows
+
+
+def _policies(figures: Iterable[Figure]) -> str:
+    series = (series for figure in figures if figure.number == 4 for panel in figure.panels for series in panel.series)
+    return "; ".join(dict.fromkeys(one.name for one in series))
+
+
+def _plain(value: Any) -> str:
+    """A setting as text: lists with commas, numbers with powers of ten."""
+    if isinstance(value, dict | list | tuple) and not value:
+        return "none"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_plain(inner)}" for name, inner in value.items())
+    if isinstance(value, list | tuple):
+        powers = all(isinstance(inner, int) and power(inner).startswith("10") for inner in value)
+        return ", ".join(power(inner) if powers else _plain(inner) for inner in value)
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    if isinstance(value, int):
+        return power(value) if value >= 10**5 else f"{value:,}"
+    return value if isinstance(value, str) else json.dumps(value)

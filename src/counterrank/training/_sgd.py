@@ -1,95 +1,159 @@
-"""Kernels of gradient descent on a linear model.
+"""Kernels of stochastic gradient descent on a linear model.
 
-`problem` is (offsets, features, weights, low, inverse, shared, longest, sets) and `loss` the numbers of a `LossSpec`.
-Where `sets` is None, each query is one ranking, and `weights` follow the documents of the data. Else it is (of_query,
-offsets, places): the sets of query q are of_query[q]:of_query[q + 1], the documents of set s are at
-places[offsets[s]:offsets[s + 1]] in their query, and `weights` follow `places`. Handed over as an argument of its own,
-a None has numba leave out what is for sets.
+    w <- w - step * sum over the queries of a batch of  d loss(X w) / d w,      d loss / d w = X^T (d loss / d s)
+
+The loss of one query (or of one set of its documents) is an argument; see `losses.evaluate`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from counterrank.common.flags import await_flag, publish
-from counterrank.common.jit import Array, kernel
-from counterrank.losses._query import query_loss, scratch
+from counterrank.common.jit import Array, inner_kernel, kernel
+from counterrank.losses.evaluate import Documents, Parameters, Room, make_room
 from counterrank.models.linear_kernels import gradient_of_rows, scaled_coefficients, score_rows
 
 
-@kernel
-def _room(longest: int, n_features: int) -> Any:
-    """Room for scores and slopes of a query, the same of one set, scaled coefficients, and the loss's own."""
-    floats, ints = scratch(longest)
-    return (
-        np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest), np.empty(n_features), floats, ints
-    )  # fmt: skip
+class SetArrays(NamedTuple):
+    """Sets of documents to be ranked by themselves; all empty where each query is one ranking.
+
+    The sets of query q are of_query[q]:of_query[q + 1], and the documents of set s are at
+    places[offsets[s]:offsets[s + 1]] in their query.
+    """
+
+    of_query: Array
+    offsets: Array
+    places: Array
+
+
+class Problem(NamedTuple):
+    """What is learned from: queries, weights, and how features are scaled.
+
+    Attributes:
+        offsets, features: of the data.
+        weights: by document, or with sets by their `places`.
+        low, inverse: x' = (x - low) * inverse, a row for each query, or with `shared` one for all.
+        shared: whether all queries are scaled alike.
+        longest: the number of documents of the longest query.
+        sets: the sets, if there are any.
+    """
+
+    offsets: Array
+    features: Array
+    weights: Array
+    low: Array
+    inverse: Array
+    shared: bool
+    longest: int
+    sets: SetArrays
+
+
+class EpochOrder(NamedTuple):
+    """An epoch's queries in order, and how they are shared out.
+
+    Piece `p` of the epoch is `queries[bounds[p]:bounds[p + 1]]`; in batch `b` the pieces of a thread begin at
+    `cuts[b, thread]`.
+    """
+
+    queries: Array
+    bounds: Array
+    cuts: Array
+
+
+class Sums(NamedTuple):
+    """Where threads add up: the gradient of each piece of a batch, the loss of each piece, and flags to wait by."""
+
+    gradients: Array
+    values: Array
+    flags: Array
+
+
+class Scratch(NamedTuple):
+    """Scores and slopes of a query, the same of one set, scaled coefficients, and the loss's own room."""
+
+    scores: Array
+    slopes: Array
+    set_scores: Array
+    set_slopes: Array
+    scaled: Array
+    room: Room
 
 
 @kernel
-def _gather(places: Array, values: Array, out: Array) -> None:
-    for i in range(len(places)):
-        out[i] = values[places[i]]
+def _scratch(longest: int, n_features: int) -> Scratch:
+    floats = np.empty((4, longest))
+    return Scratch(floats[0], floats[1], floats[2], floats[3], np.empty(n_features), make_room(longest))
 
 
-@kernel
-def _add_at(places: Array, values: Array, out: Array) -> None:
-    for i in range(len(places)):
-        out[places[i]] += values[i]
-
-
-@kernel
-def _loss_of_sets(q: int, sets: Any, loss: Any, scores: Array, weights: Array, slopes: Array, room: Any) -> float:
-    """The loss of all sets of a query; `slopes` gets d loss / d scores."""
-    kind, alpha, k, band, table = loss
-    _, _, set_scores, set_slopes, _, floats, ints = room
-    of_query, offsets, places = sets
+@inner_kernel
+def _loss_of_sets(
+    q: int, problem: Problem, query_kernel: Any, loss: Parameters, scores: Array, slopes: Array, scratch: Scratch
+) -> float:
+    """sum over the sets of query q of their loss; `slopes` gets d loss / d scores."""
+    sets = problem.sets
     slopes[:] = 0.0
     value = 0.0
-    for s in range(of_query[q], of_query[q + 1]):
-        first, last = offsets[s], offsets[s + 1]
-        own, own_slopes = set_scores[: last - first], set_slopes[: last - first]
-        _gather(places[first:last], scores, own)
-        value += query_loss(kind, alpha, k, band, table, own, weights[first:last], own_slopes, None, floats, ints)
-        _add_at(places[first:last], own_slopes, slopes)
+    for s in range(sets.of_query[q], sets.of_query[q + 1]):
+        first, n = sets.offsets[s], sets.offsets[s + 1] - sets.offsets[s]
+        places, weights = sets.places[first : first + n], problem.weights[first : first + n]
+        docs = Documents(first, scratch.set_scores[:n], weights, scratch.set_slopes[:n])
+        for i in range(n):
+            docs.scores[i] = scores[places[i]]
+        value += query_kernel(loss, docs, None, scratch.room)
+        for i in range(n):
+            slopes[places[i]] += docs.gradient[i]
     return value
 
 
-@kernel
+@inner_kernel
 def _query_gradient(
-    q: int, problem: Any, sets: Any, loss: Any, coefficients: Array, room: Any, gradient: Array
+    q: int,
+    problem: Problem,
+    query_kernel: Any,
+    loss: Parameters,
+    coefficients: Array,
+    scratch: Scratch,
+    gradient: Array,
 ) -> float:
-    """The loss of one query, and its gradient for the coefficients."""
-    offsets, features, weights, low, inverse, shared, _, _ = problem
-    at = 0 if shared else q
-    start, end = offsets[q], offsets[q + 1]
-    rows, scores, slopes, scaled = features[start:end], room[0][: end - start], room[1][: end - start], room[4]
-    constant = scaled_coefficients(coefficients, low[at], inverse[at], scaled)
-    score_rows(rows, scaled, constant, scores)
-    if sets is None:
-        kind, alpha, k, band, table = loss
-        value = query_loss(kind, alpha, k, band, table, scores, weights[start:end], slopes, None, room[5], room[6])
+    """The loss of query q at s = X w, and its gradient X^T (d loss / d s) for the coefficients."""
+    at = 0 if problem.shared else q
+    start, end = problem.offsets[q], problem.offsets[q + 1]
+    rows, scores, slopes = problem.features[start:end], scratch.scores[: end - start], scratch.slopes[: end - start]
+    constant = scaled_coefficients(coefficients, problem.low[at], problem.inverse[at], scratch.scaled)
+    score_rows(rows, scratch.scaled, constant, scores)
+    value: float
+    if len(problem.sets.of_query) == 0:
+        value = query_kernel(loss, Documents(start, scores, problem.weights[start:end], slopes), None, scratch.room)
     else:
-        value = _loss_of_sets(q, sets, loss, scores, weights, slopes, room)
+        value = _loss_of_sets(q, problem, query_kernel, loss, scores, slopes, scratch)
     gradient_of_rows(rows, slopes, gradient)
     for f in range(len(coefficients)):
-        gradient[f] *= inverse[at, f]
+        gradient[f] *= problem.inverse[at, f]
     return value
 
 
 @kernel
-def sgd_epoch(queries: Array, problem: Any, loss: Any, step: float, coefficients: Array, norms: Array) -> float:
-    """One step for each of `queries` in their order; returns the sum of the losses met on the way.
+def sgd_epoch(
+    queries: Array,
+    problem: Problem,
+    query_kernel: Any,
+    loss: Parameters,
+    step: float,
+    coefficients: Array,
+    norms: Array,
+) -> float:
+    """w <- w - step * gradient, once for each of `queries` in their order; returns the sum of the losses met.
 
     `norms` gets the norm of each query's gradient.
     """
-    room = _room(problem[6], len(coefficients))
+    scratch = _scratch(problem.longest, len(coefficients))
     gradient = np.empty(len(coefficients))
     value = 0.0
     for i in range(len(queries)):
-        value += _query_gradient(queries[i], problem, problem[7], loss, coefficients, room, gradient)
+        value += _query_gradient(queries[i], problem, query_kernel, loss, coefficients, scratch, gradient)
         square = 0.0
         for f in range(len(coefficients)):
             coefficients[f] -= step * gradient[f]
@@ -101,42 +165,41 @@ def sgd_epoch(queries: Array, problem: Any, loss: Any, step: float, coefficients
 @kernel
 def batch_epoch(
     thread: int,
-    cuts: Array,
-    bounds: Array,
-    queries: Array,
-    problem: Any,
-    loss: Any,
+    batches: EpochOrder,
+    problem: Problem,
+    query_kernel: Any,
+    loss: Parameters,
     step: float,
     coefficients: Array,
-    totals: Array,
-    values: Array,
-    flags: Array,
+    sums: Sums,
 ) -> None:
-    """One thread's part in an epoch of steps that take a batch each; all threads run this side by side.
+    """w <- w - step * (sum of gradients), once for each batch: one thread's part; all run this side by side.
 
-    Piece `p` of the epoch is `queries[bounds[p]:bounds[p + 1]]`, and a batch has as many pieces as `totals` has rows.
-    In batch `b` this thread sums the gradients of the pieces from `cuts[b, thread]` on; then the first thread adds up
-    the pieces in their order and takes the step while the others wait. Pieces are the same whatever the threads.
+    In each batch this thread sums the gradients of its pieces; then the first thread adds up the pieces in their order
+    and takes the step while the others wait. Pieces are the same whatever the threads.
     """
-    room = _room(problem[6], len(coefficients))
+    cuts, bounds, totals = batches.cuts, batches.bounds, sums.gradients
+    scratch = _scratch(problem.longest, len(coefficients))
     gradient = np.empty(len(coefficients))
     n_pieces, n_threads = len(totals), cuts.shape[1] - 1
     for b in range(len(cuts)):
         for piece in range(cuts[b, thread], cuts[b, thread + 1]):
             at = b * n_pieces + piece
             totals[piece] = 0.0
-            values[at] = 0.0
+            value = 0.0
             for i in range(bounds[at], bounds[at + 1]):
-                values[at] += _query_gradient(queries[i], problem, problem[7], loss, coefficients, room, gradient)
+                q = batches.queries[i]
+                value += _query_gradient(q, problem, query_kernel, loss, coefficients, scratch, gradient)
                 for f in range(len(coefficients)):
                     totals[piece, f] += gradient[f]
+            sums.values[at] = value
         if thread > 0:
-            publish(flags, thread, 2 * b + 1)
-            if not await_flag(flags, 0, 2 * b + 2):
+            publish(sums.flags, thread, 2 * b + 1)
+            if not await_flag(sums.flags, 0, 2 * b + 2):
                 return
             continue
         for other in range(1, n_threads):
-            if not await_flag(flags, other, 2 * b + 1):
+            if not await_flag(sums.flags, other, 2 * b + 1):
                 return
         gradient[:] = 0.0
         for piece in range(n_pieces):
@@ -144,4 +207,4 @@ def batch_epoch(
                 gradient[f] += totals[piece, f]
         for f in range(len(coefficients)):
             coefficients[f] -= step * gradient[f]
-        publish(flags, 0, 2 * b + 2)
+        publish(sums.flags, 0, 2 * b + 2)

@@ -18,10 +18,8 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.checks import Float32Array, FloatArray, IntArray
-from counterrank.common.errors import CounterrankError
-from counterrank.common.extras import require
-from counterrank.common.progress import progress
-from counterrank.common.quiet import stderr_silenced
+from counterrank.common.errors import CounterrankError, require
+from counterrank.common.progress import progress, stderr_silenced
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.losses.evaluate import run_second_order

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.checks import Float32Array, FloatArray, IntArray
-from counterrank.common.errors import CounterrankError
-from counterrank.common.extras import require
+from counterrank.common.errors import CounterrankError, require
 from counterrank.common.progress import progress
 from counterrank.models.base import Scaler
 from counterrank.models.neural import (

@@ -22,10 +22,10 @@ from counterrank.data.ranking_data import from_arrays
 from counterrank.estimators.views import Views, check_views
 from counterrank.evaluation import higher_is_better, prefix_sums, rank_values, weighted_queries
 from counterrank.losses import NamedLoss
-from counterrank.losses.spec import LossSpec
+from counterrank.losses.evaluate import LossSpec
 from counterrank.models.base import Model, Scales
 from counterrank.models.linear import linear_scores
-from counterrank.training._sgd import batch_epoch, sgd_epoch
+from counterrank.training._sgd import EpochOrder, Problem, SetArrays, Sums, batch_epoch, sgd_epoch
 
 # Sets of documents to be ranked by themselves, instead of whole queries.
 
@@ -81,7 +81,7 @@ class LinearProblem:
         work: about how much there is to do for each query, in documents.
     """
 
-    kernel_data: tuple[Any, ...]
+    kernel_data: Problem
     loss: LossSpec
     queries: IntArray
     n_features: int
@@ -94,12 +94,12 @@ class LinearProblem:
         """Normalise the weights and find the queries to learn from; with sets, weights are those of their members."""
         work: IntArray = data.lengths
         usable, weights, sets = normalized_evidence(data, weights, sets)
-        members: tuple[IntArray, IntArray, IntArray] | None = None
+        members = SetArrays(*np.empty((3, 0), np.int64))
         if sets is not None:
-            members = sets.by_query(data)
+            members = SetArrays(*sets.by_query(data))
             sizes = np.bincount(sets.owners, weights=np.diff(sets.offsets), minlength=data.n_queries)
             work = work + sizes.astype(np.int64)
-        kernel_data = (
+        kernel_data = Problem(
             data.offsets,
             data.features,
             weights,
@@ -124,7 +124,9 @@ class LinearProblem:
     def _single(self, order: IntArray, step: float, coefficients: FloatArray) -> tuple[float, FloatArray]:
         """An epoch of one query a step: the sum of losses, and the norm of each gradient met."""
         norms = np.empty(len(order))
-        value = sgd_epoch(order, self.kernel_data, tuple(self.loss), step, coefficients, norms)
+        value = sgd_epoch(
+            order, self.kernel_data, self.loss.argument(), self.loss.parameters, step, coefficients, norms
+        )
         return float(value), norms
 
     def _batches(self, order: IntArray, step: float, batch: int, coefficients: FloatArray, threads: int) -> float:
@@ -134,11 +136,11 @@ class LinearProblem:
         ends = np.minimum(starts + batch, len(order))
         shares = np.arange(_PIECES) / _PIECES
         bounds = np.append((starts[:, None] + (ends - starts)[:, None] * shares).astype(np.int64).ravel(), len(order))
-        totals, values, flags = np.empty((_PIECES, self.n_features)), np.empty(len(bounds) - 1), flags_for(threads)
-        cuts = self._share_out(order, bounds, len(starts), threads)
-        fixed = (cuts, bounds, order, self.kernel_data, tuple(self.loss), step, coefficients)
-        side_by_side(lambda thread: batch_epoch(thread, *fixed, totals, values, flags), threads, flags)
-        return float(values.sum())
+        sums = Sums(np.empty((_PIECES, self.n_features)), np.empty(len(bounds) - 1), flags_for(threads))
+        batches = EpochOrder(order, bounds, self._share_out(order, bounds, len(starts), threads))
+        fixed = (batches, self.kernel_data, self.loss.argument(), self.loss.parameters, step, coefficients, sums)
+        side_by_side(lambda thread: batch_epoch(thread, *fixed), threads, sums.flags)
+        return float(sums.values.sum())
 
     def _share_out(self, order: IntArray, bounds: IntArray, n_batches: int, threads: int) -> IntArray:
         """For each batch, where each thread's pieces begin: about as many documents for each."""

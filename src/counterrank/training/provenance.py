@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.origin import Origin, join_origins
-from counterrank.common.errors import CounterrankError
-from counterrank.common.hash_sample import HashSample
-from counterrank.common.version import installed_version
+from counterrank.common.errors import CounterrankError, installed_version
+from counterrank.common.random import HashSample
 from counterrank.data import RankingData
 from counterrank.data.identity import identity, query_keys
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from counterrank.clicks.counts import check_policy_names
 from counterrank.common.checks import check_choice
@@ -214,7 +215,7 @@ class LogOptions:
         memory: how much DuckDB may use, such as "500MB"; beyond it, it spills to the folder that TMPDIR names.
         threads: how many DuckDB may use.
         engine: "duckdb", or "spark" on the cluster that `master` names.
-        master: "local[*]", "spark://HOST:PORT" or "sc://HOST:PORT".
+        master: "local[*]", "spark://HOST:PORT" or "sc://HOST:PORT"; or a SparkSession, which stays open.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -229,7 +230,7 @@ class LogOptions:
     memory: str = MEMORY
     threads: int | None = None
     engine: str = "duckdb"
-    master: str | None = None
+    master: Any = None
 
     def __post_init__(self) -> None:
         if self.only_policies is None or len(self.only_policies):

@@ -21,10 +21,9 @@ from counterrank.clicks.logs.log_files import find_log
 from counterrank.clicks.logs.matching import Candidates, shown_only, with_origins
 from counterrank.clicks.logs.passes import Diagnosis, distinct_pages, drift_of_parts
 from counterrank.clicks.logs.spark_engine import SparkEngine, spark_engine
-from counterrank.clicks.logs.spark_session import LOCAL
 from counterrank.common.errors import CounterrankError, DataError, printable
-from counterrank.common.files import PathLike
-from counterrank.common.leftovers import spill_folder
+from counterrank.common.files import PathLike, spill_folder
+from counterrank.common.spark import LOCAL
 from counterrank.data import RankingData
 
 # Where more of what was shown than this moves between ranks, pages are looked through by masks.

@@ -17,7 +17,7 @@ from counterrank.clicks.logs.engine import Engine
 from counterrank.clicks.origin import SAMPLE_SIZE, Origin, SessionSample, content_sources
 from counterrank.common.checks import IntArray
 from counterrank.common.errors import DataError
-from counterrank.common.hash_sample import EVERYTHING
+from counterrank.common.random import EVERYTHING
 from counterrank.data import RankingData
 from counterrank.data.identity import digest_of, identity
 from counterrank.data.ids import query_of_rows

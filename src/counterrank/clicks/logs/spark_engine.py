@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from counterrank.clicks.logs.engine import DuckDBEngine, connect, duckdb_errors, kind_of, one_line
 from counterrank.clicks.logs.formats import LogFiles
-from counterrank.clicks.logs.spark_files import parquet_rows
+from counterrank.clicks.logs.spark_files import name_of, parquet_rows, prepare, text
 from counterrank.clicks.logs.spark_lines import csv_rows, json_rows
-from counterrank.clicks.logs.spark_session import spark_session
-from counterrank.clicks.logs.spark_sql import name_of, prepare, text
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.progress import progress
-from counterrank.common.spark_context import executors, is_alive, why
+from counterrank.common.spark import (
+    cancelled_without_workers,
+    context_of,
+    is_alive,
+    master_name,
+    spark_session,
+    wait_for_cores,
+    why,
+)
 
-_NO_WORKER_S = 120.0
+_FIRST_WORKER_S, _NO_WORKER_S = 60.0, 120.0
+# What is brought back goes on to DuckDB as it arrives.
+_SETTINGS = {"spark.driver.maxResultSize": "0"}
 
 
 class SparkEngine:
@@ -28,8 +35,7 @@ class SparkEngine:
     def __init__(self, log: LogFiles, spark: Any, local: Any, master: str) -> None:
         self.log, self.local = log, local
         self._spark, self._master = spark, master
-        self._context: Any = None if master.startswith("sc://") else spark.sparkContext
-        self._lost = ""
+        self._context = context_of(spark)
         self.put_aside = 0, ""  # what was not read, here or on the way from events to a plain log
 
     def open(self, log: LogFiles, folder: Path) -> None:
@@ -90,44 +96,31 @@ class SparkEngine:
 
     def _do(self, what: str, work: Callable[[], Any]) -> Any:
         """Have Spark do something, with errors in one line."""
-        try:
-            with progress(what or "asking Spark"), self._watched(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of settings that grow old, and of each new try to reach a server
-                return work()
-        except CounterrankError:
-            raise
-        except Exception as error:
-            reason = one_line(ValueError(why(error)))
-            if self._lost:
-                raise CounterrankError(f"master '{self._master}': {self._lost}") from None
-            if self._context is not None and not is_alive(self._context):
-                raise CounterrankError(f"master '{self._master}': Spark has stopped while it read the log") from None
-            if type(error).__module__.startswith("grpc") or "StatusCode.UNAVAILABLE" in str(error):
-                raise CounterrankError(f"master '{self._master}': the server does not answer any more") from None
-            raise DataError(f"{self.log.name}: cannot be counted by Spark ({reason}){_remedy(reason)}") from None
+        on_cluster = self._context is not None and self._context.master.startswith("spark://")
+        watched = cancelled_without_workers(self._context, _NO_WORKER_S) if on_cluster else nullcontext(lambda: False)
+        with watched as was_cancelled:
+            try:
+                with progress(what or "asking Spark"), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of settings that grow old, and of each new try to reach a server
+                    return work()
+            except CounterrankError:
+                raise
+            except Exception as error:
+                raise self._told(error, was_cancelled()) from None
 
-    @contextmanager
-    def _watched(self) -> Iterator[None]:
-        """Where all workers of a cluster have gone, Spark would wait for ever without a word."""
-        if self._context is None or not self._master.startswith("spark://"):
-            yield
-            return
-        done = threading.Event()
-        watcher = threading.Thread(target=self._watch, args=(done,), daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            done.set()
-
-    def _watch(self, done: threading.Event) -> None:
-        missing, pause = 0.0, 1.0
-        with suppress(Exception):  # a context that is gone, which the work notices itself
-            while not done.wait(pause):
-                missing = missing + pause if executors(self._context) == 0 else 0.0
-                if missing >= _NO_WORKER_S:
-                    self._lost = f"no worker has been left for {missing:.0f} s"
-                    self._context.cancelAllJobs()
+    def _told(self, error: Exception, was_cancelled: bool) -> CounterrankError:
+        """An error of Spark's in one line."""
+        reason = one_line(ValueError(why(error)))
+        problem = ""
+        if was_cancelled:
+            problem = f"no worker has been left for {_NO_WORKER_S:.0f} s"
+        elif self._context is not None and not is_alive(self._context):
+            problem = "Spark has stopped while it read the log"
+        elif type(error).__module__.startswith("grpc") or "StatusCode.UNAVAILABLE" in str(error):
+            problem = "the server does not answer any more"
+        if problem:
+            return CounterrankError(f"master '{self._master}': {problem}")
+        return DataError(f"{self.log.name}: cannot be counted by Spark ({reason}){_remedy(reason)}")
 
 
 def _remedy(reason: str) -> str:
@@ -137,19 +130,23 @@ def _remedy(reason: str) -> str:
 
 
 @contextmanager
-def spark_engine(log: LogFiles, master: str, memory: str, threads: int | None, spill: Path) -> Iterator[SparkEngine]:
+def spark_engine(log: LogFiles, master: Any, memory: str, threads: int | None, spill: Path) -> Iterator[SparkEngine]:
     """An engine for as long as the log is read.
 
     Arguments:
         log: the files; this machine and all workers must see them under the same paths.
-        master: "local[*]", "spark://HOST:PORT" or "sc://HOST:PORT".
+        master: "local[*]", "spark://HOST:PORT" or "sc://HOST:PORT"; or a SparkSession.
         memory: how much the local DuckDB may use.
         threads: how many it may use.
-        spill: a folder for what does not fit.
+        spill: a folder for what does not fit, and for what Java has to say, which nobody reads if all goes well.
     """
     local = connect(memory, threads, spill)
+    settings = {**_SETTINGS, "spark.sql.warehouse.dir": (spill / "warehouse").as_uri()}
     try:
-        with spark_session(master, spill) as spark, duckdb_errors(log.name):
-            yield SparkEngine(log, spark, local, master)
+        with spark_session(master, spill / "spark.log", settings) as spark:
+            if context_of(spark) is not None:
+                wait_for_cores(spark, _FIRST_WORKER_S, 0.0)
+            with duckdb_errors(log.name):
+                yield SparkEngine(log, spark, local, master_name(master))
     finally:
         local.close()

@@ -1,4 +1,4 @@
-"""The files of a click log as a table of Spark, with the columns and types that DuckDB sees in them."""
+"""The files of a click log as a table of Spark, with the columns, types and SQL that DuckDB has for them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,24 @@ from typing import Any, NamedTuple
 from counterrank.clicks.logs.columns import EMPTY
 from counterrank.clicks.logs.engine import file_list, kind_of
 from counterrank.clicks.logs.formats import LogFiles
-from counterrank.clicks.logs.spark_sql import name_of
 from counterrank.common.errors import DataError
 
+# Whatever the cluster's own defaults are.
+_SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.csv.parser.columnPruning.enabled": "false",  # else lines of another length are not noticed
+    "spark.sql.json.enablePartialResults": "false",
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+}
+_NUMBER = r"^\s*[+-]?[0-9.]+([eE][+-]?[0-9]+)?\s*$"
 # What Spark calls the types that DuckDB finds in Parquet.
 _OWN = {
     **{name: name.lower() for name in ("TINYINT", "SMALLINT", "BIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "DATE")},
@@ -146,3 +161,35 @@ def _meant(duckdb: str) -> str | None:
     if kind_of(duckdb) == EMPTY:
         return "string"
     return _MEANT.get(duckdb) or _own(duckdb)
+
+
+def prepare(spark: Any) -> None:
+    """Make a session read SQL as DuckDB does."""
+    for key, value in _SETTINGS.items():
+        spark.conf.set(key, value)
+    spark.sql(
+        "create or replace temporary function bit_at(place bigint) returns bigint "
+        "return shiftleft(cast(1 as bigint), cast(place as int))"
+    )
+    spark.sql(
+        "create or replace temporary function number_in(value string) returns double "
+        f"return case when regexp_like(value, {text(_NUMBER)}) then try_cast(value as double) end"
+    )
+
+
+def name_of(value: str) -> str:
+    """The name of a column; nothing in it can end it.
+
+    >>> name_of("a `quoted` name")
+    '`a ``quoted`` name`'
+    """
+    return "`" + value.replace("`", "``") + "`"
+
+
+def text(value: str) -> str:
+    r"""A text; nothing in it can end it.
+
+    >>> print(text("it's \\ here"))
+    'it\'s \\ here'
+    """
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -13,8 +13,7 @@ from typing import Any
 from counterrank.clicks.logs.engine import one_line
 from counterrank.clicks.logs.formats import LogFiles
 from counterrank.clicks.logs.log_files import Header, csv_headers, first_line
-from counterrank.clicks.logs.spark_files import Partitions, partitions, reader, together, urls
-from counterrank.clicks.logs.spark_sql import name_of, text
+from counterrank.clicks.logs.spark_files import Partitions, name_of, partitions, reader, text, together, urls
 from counterrank.common.errors import DataError
 
 _SPACE = " \t\r\n\x0b\f"

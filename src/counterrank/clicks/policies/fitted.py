@@ -344,7 +344,7 @@ def fit_plackett_luce(
             f"may be wrong (--only-policy {names[-1]}, clicks.only_policies([{names[-1]!r}]) keeps the pages of one)",
             stacklevel=2,
         )
-    prior = check_number(ridge, "ridge", "a number of at least 0")
+    prior = check_number(ridge, "ridge", at_least=0)
     pages, short = _check_pages(counts, depth)
     scaled = data.normalized()
     total = int(pages.sessions.sum())

@@ -163,8 +163,7 @@ def propensity_from_log(
     """
     counts, level = check_counts(clicks), confidence
     if level is not None:
-        expected = "a number from 0.5 to below 1, such as 0.95, or None"
-        level = check_number(level, "confidence", expected, low=0.5, high=1.0)
+        level = check_number(level, "confidence", at_least=0.5, below=1, also=", such as 0.95, or None")
     added = _check_smoothing(counts, smoothing)
     if level is not None and added.any():
         raise CounterrankError(
@@ -230,7 +229,7 @@ def _check_smoothing(clicks: ClickCounts, smoothing: Any) -> FloatArray:
     if isinstance(smoothing, str) and smoothing == AUTO:
         clicks.check_candidates()
         return _fit_smoothing(clicks, depth)
-    value = check_number(smoothing, "smoothing", 'a number of sessions, 0 or more, or "auto"')
+    value = check_number(smoothing, "smoothing", at_least=0, also=' (sessions), or "auto"')
     if value > 0.0:
         clicks.check_candidates()
     return np.full(depth, value)

@@ -136,7 +136,7 @@ def sampled_propensity(
     policy: Any, scores: ArrayLike, offsets: ArrayLike, exam: Any, samples: int, seed: int | np.random.Generator
 ) -> EstimatedPropensity:
     """See `counterrank.policies.estimate_propensity`."""
-    check_whole(samples, "samples", "a whole number of at least 2", low=2)
+    check_whole(samples, "samples", 2)
     given = check_vector(scores, None, "scores")
     bounds = check_offsets(offsets, len(given))
     theta = check_examination(exam).curve(longest_query(bounds))

@@ -159,7 +159,7 @@ class EpsilonGreedy(Policy):
 
     def __post_init__(self) -> None:
         check_cutoff(self.k)
-        check_number(self.epsilon, "epsilon", "a number from 0 to 1", high=1.0, ends="[]")
+        check_number(self.epsilon, "epsilon", at_least=0, at_most=1)
 
     def components(self) -> list[Component]:
         """One component: the last place is drawn with probability epsilon."""
@@ -205,7 +205,7 @@ class PlackettLuce(Policy):
 
     def __post_init__(self) -> None:
         check_cutoff(self.k)
-        check_number(self.temperature, "temperature", "a number above 0", ends="()")
+        check_number(self.temperature, "temperature", above=0)
 
     def components(self) -> list[Component]:
         """One component."""
@@ -328,10 +328,7 @@ def _check_shares(values: Sequence[Any], name: str) -> list[float]:
     """Numbers from 0 to 1 that sum to 1."""
     if isinstance(values, str) or not hasattr(values, "__iter__"):
         raise CounterrankError(f"{name}={values!r}: expected a list of numbers that sum to 1")
-    shares = [
-        check_number(value, f"{name}[{i}]", "a number from 0 to 1", high=1.0, ends="[]")
-        for i, value in enumerate(values)
-    ]
+    shares = [check_number(value, f"{name}[{i}]", at_least=0, at_most=1) for i, value in enumerate(values)]
     if abs(sum(shares) - 1.0) > 1e-9:
         raise CounterrankError(f"{name}: sum to {sum(shares):g}; expected 1")
     return shares

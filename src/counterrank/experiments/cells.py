@@ -1,0 +1,315 @@
+"""Cells and the grid of them: a cell is the configuration of one trained ranker.
+
+Together with the data it decides all that comes of it. Figures name the cells whose results stand at each of their
+points; a cell of several figures is run once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, TypedDict
+
+from counterrank.experiments.figure_registry import figure_spec
+from counterrank.experiments.settings import Settings
+
+ARP_LOSS, DCG_LOSS = "arp-hinge", "lambdaloss-truncated"
+
+# a curve of figures 1 and 2: its name, the estimator, and whether pages are randomised
+_ESTIMATORS = (
+    ("policy-aware", "policy-aware", True),
+    ("policy-oblivious+random", "policy-oblivious", True),
+    ("policy-oblivious", "policy-oblivious", False),
+    ("rerank+random", "rerank", True),
+    ("rerank", "rerank", False),
+)
+
+# Raise this when what a cell does changes: results of older rules are not taken for those of newer ones. Cells of a
+# number of sessions have rules of their own as well.
+_RULES = 1
+_SESSION_RULES = 1
+
+
+class Pages(TypedDict):
+    """DCG@cutoff of the pages shown while clicks are logged, and of the same pages without randomisation."""
+
+    shown: float
+    unrandomised: float
+
+
+class Chosen(TypedDict):
+    """The estimator that `fit_from_clicks` chose, why, and its numbers."""
+
+    estimator: str
+    why: str
+    about: dict[str, Any]
+
+
+class Row(TypedDict, total=False):
+    """The result of a cell, a line of `results.jsonl`: with `metrics` if it is done, with `error` if it failed."""
+
+    key: str
+    cell: dict[str, Any]
+    error: str
+    metrics: dict[str, float]
+    seconds: float
+    clicks: int
+    sessions: int
+    validation_clicks: int
+    pages: Pages
+    untrained: str
+    chosen: Chosen
+    clip: float | None
+    validation: float | None
+    step_size: float
+    epochs: int
+    best_epoch: int
+
+
+class Logger(NamedTuple):
+    """What decides a production ranker."""
+
+    fold: int
+    share: float
+    relevance_threshold: float
+    seed: int
+    norm: float
+
+
+class Traffic(NamedTuple):
+    """What decides the clicks on one part of the data."""
+
+    logger: Logger
+    part: str
+    policy: str
+    clicks: int
+    eta: float
+    noise: tuple[float, float]
+    seed: int
+    displays: bool
+    sessions: int = 0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Everything that decides what one ranker becomes, but for the data.
+
+    Attributes:
+        fold: which data, counted from 0.
+        run: which of the independent runs, counted from 0.
+        estimator: "production" and "full-information" learn from labels, the others from clicks.
+        loss: by name.
+        metric: what early stopping, the choice of a clip and the selection of losses go by.
+        policy: the logging policy, as on the command line; "" without clicks.
+        page: how many results the policy shows; None for all, and without clicks.
+        clicks: how many; 0 without clicks, and where sessions are counted.
+        patience, tolerance, max_epochs, step_size, clip, clips: how to train.
+        cutoff, relevance_threshold, production_share, production_norm, production_seed, eta, noise, validation_share,
+            seed: see `Settings`.
+        sessions: how many pages are shown, however many clicks come of it; 0 where clicks are counted.
+    """
+
+    fold: int
+    run: int
+    estimator: str
+    loss: str
+    metric: str
+    policy: str
+    page: int | None
+    clicks: int
+    step_size: float | str
+    patience: int
+    tolerance: float
+    max_epochs: int
+    clip: str
+    clips: int
+    cutoff: int
+    relevance_threshold: float
+    production_share: float
+    production_norm: float
+    production_seed: int | None
+    eta: float
+    noise: tuple[float, float]
+    validation_share: float
+    seed: int
+    sessions: int = 0
+
+    @classmethod
+    def from_plain(cls, content: Mapping[str, Any]) -> Cell:
+        """The cell of which `plain` was called."""
+        return cls(**{**content, "noise": tuple(content["noise"])})
+
+    def plain(self) -> dict[str, Any]:
+        """The cell as JSON has it; without sessions where there are none, so that keys of older cells stay."""
+        content = {**asdict(self), "noise": list(self.noise)}
+        if not self.sessions:
+            del content["sessions"]
+        return content
+
+    def key(self, fingerprint: str) -> str:
+        """The key of the cell on the data with this fingerprint; other settings give another key."""
+        rules = [_RULES, _SESSION_RULES] if self.sessions else _RULES
+        text = json.dumps([rules, fingerprint, self.plain()], sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+    def describe(self) -> str:
+        """The cell in words."""
+        amount = f"{self.sessions:,} sessions" if self.sessions else f"{self.clicks:,} clicks"
+        where = f"{self.policy}, {amount}, " if self.sessions or self.clicks else ""
+        return f"{self.estimator}, {self.loss}, {where}fold {self.fold + 1}, run {self.run + 1}"
+
+    @property
+    def logger(self) -> Logger:
+        """The production ranker of this run."""
+        seed = self.production_seed
+        if seed is None:
+            seed = self.seed_for("production")
+        return Logger(self.fold, self.production_share, self.relevance_threshold, seed, self.production_norm)
+
+    def traffic(self, part: str) -> Traffic:
+        """The clicks of this run: those that share policy and number are the same for all estimators and losses.
+
+        Rerank alone needs to know which documents were shown together, and gets a draw of its own.
+        """
+        displays = self.estimator == "rerank"
+        share = 1.0 if part == "train" else self.validation_share
+        if self.sessions:
+            sessions = max(1, round(share * self.sessions))
+            seed = self.seed_for("sessions", part, self.policy, sessions)
+            return Traffic(self.logger, part, self.policy, 0, self.eta, self.noise, seed, displays, sessions)
+        clicks = self.clicks if part == "train" else max(1, round(self.validation_share * self.clicks))
+        seed = self.seed_for("clicks", part, self.policy, clicks)
+        return Traffic(self.logger, part, self.policy, clicks, self.eta, self.noise, seed, displays)
+
+    def seed_for(self, *purpose: Any) -> int:
+        """A seed of its own for each purpose in each run."""
+        text = json.dumps([self.seed, self.run, self.fold, *purpose])
+        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest())
+
+
+@dataclass(frozen=True)
+class GridPoint:
+    """A place in a figure and the cells whose results stand there, one for each run of each fold.
+
+    Attributes:
+        figure: its number.
+        panel: the metric it shows.
+        series: the name of its curve; "production" and "full-information" are levels.
+        x: the number of results shown, of clicks, or of sessions; None for a level.
+        cells: in the order of runs, which is the same at all points.
+    """
+
+    figure: int
+    panel: str
+    series: str
+    x: int | None
+    cells: tuple[Cell, ...]
+
+
+def grid(settings: Settings, folds: int = 1) -> list[GridPoint]:
+    """All points of all figures of the settings; points of different figures may share cells.
+
+    >>> len(grid(Settings(figures=(2,), clicks=(100,), runs=3)))  # 6 curves and 2 levels in 2 panels
+    16
+    """
+    return [
+        point for number in settings.figures for point in figure_spec(number).grid(CellFactory(settings, folds, number))
+    ]
+
+
+def all_cells(points: Sequence[GridPoint]) -> list[Cell]:
+    """Each cell once: whole runs one after the other, and in each of them the long ones first.
+
+    >>> cells = all_cells(grid(Settings(figures=(2,), clicks=(100, 10**4), runs=2)))
+    >>> cells[0].run, cells[0].clicks, cells[-1].run
+    (0, 10000, 1)
+    """
+    unique = dict.fromkeys(cell for point in points for cell in point.cells)
+
+    def order(cell: Cell) -> tuple[int, int, bool, int]:
+        return cell.run, cell.fold, cell.estimator != "rerank", -(cell.clicks or cell.sessions)
+
+    return sorted(unique, key=order)
+
+
+class CellFactory:
+    """Makes the points of one figure and their cells from the settings.
+
+    Attributes:
+        settings: of the experiment.
+        panels: (metric, loss) of the panels of figures 1 and 2.
+        dcg: the metric DCG@cutoff.
+    """
+
+    def __init__(self, settings: Settings, folds: int, figure: int) -> None:
+        self.settings, self._folds, self._figure = settings, folds, figure
+        self.dcg = f"dcg@{settings.cutoff}"
+        self.panels = (("arp", ARP_LOSS), (self.dcg, DCG_LOSS))
+
+    def point(
+        self,
+        panel: str,
+        series: str,
+        x: int | None,
+        *,
+        estimator: str,
+        loss: str,
+        policy: str = "",
+        page: int | None = None,
+        clicks: int = 0,
+        sessions: int = 0,
+        clip: str | None = None,
+    ) -> GridPoint:
+        """A point with one cell for each run of each fold; `clip` is that of the settings if None."""
+        s = self.settings
+        runs = [(fold, run) for fold in range(self._folds) for run in range(s.runs)]
+        cells = [
+            Cell(
+                fold=fold,
+                run=run,
+                estimator=estimator,
+                loss=loss,
+                metric="arp" if panel == "arp" or estimator == "production" else self.dcg,
+                policy=policy,
+                page=page,
+                clicks=clicks,
+                step_size=s.step_for(self._figure, loss),
+                patience=s.patience_for(loss, clicks or sessions),
+                tolerance=s.tolerance_for(loss),
+                max_epochs=s.max_epochs,
+                clip=s.clip if clip is None else clip,
+                clips=s.clips,
+                cutoff=s.cutoff,
+                relevance_threshold=s.relevance_threshold,
+                production_share=s.production_share,
+                production_norm=s.production_norm,
+                production_seed=s.production_seed,
+                eta=s.eta,
+                noise=s.noise,
+                validation_share=s.validation_share,
+                seed=s.seed,
+                sessions=sessions,
+            )
+            for fold, run in runs
+        ]
+        return GridPoint(self._figure, panel, series, x, tuple(cells))
+
+    def levels(self, panel: str, loss: str) -> Iterator[GridPoint]:
+        """The production ranker (the same whatever the loss) and the full-information ranker."""
+        yield self.point(panel, "production", None, estimator="production", loss=ARP_LOSS)
+        yield self.point(panel, "full-information", None, estimator="full-information", loss=loss)
+
+    def aware(self, panel: str, series: str, n: int, loss: str, policy: str) -> GridPoint:
+        """A policy-aware ranker from n clicks on the usual pages."""
+        page = self.settings.page
+        return self.point(panel, series, n, estimator="policy-aware", loss=loss, policy=policy, page=page, clicks=n)
+
+    def estimators(self, panel: str, loss: str, x: int, *, page: int, clicks: int) -> Iterator[GridPoint]:
+        """The curves that figures 1 and 2 share, at one x."""
+        for series, estimator, randomised in _ESTIMATORS:
+            if estimator == "rerank" and page == 1:
+                continue  # a page of one has no order to learn from
+            policy = f"{'replace-last' if randomised else 'deterministic'}:k={page}"
+            yield self.point(panel, series, x, estimator=estimator, loss=loss, policy=policy, page=page, clicks=clicks)

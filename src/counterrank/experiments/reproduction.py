@@ -1,0 +1,259 @@
+"""The experiments of the paper in one call: `reproduce` runs the cells that are missing, `summarize` their results."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from counterrank.common.errors import CounterrankError, DataError, installed_version
+from counterrank.common.files import PathLike, atomic_file, scratch_folder
+from counterrank.common.parallel import thread_count
+from counterrank.data import Fold, RankingData
+from counterrank.data.labels import relevant_documents
+from counterrank.data.sources import PARTS, open_data
+from counterrank.evaluation import higher_is_better
+from counterrank.experiments.cells import Cell, GridPoint, Row, all_cells
+from counterrank.experiments.claims import check_claims
+from counterrank.experiments.engines import CellFailure, Engine, Tally, local_engine, run_all, shown
+from counterrank.experiments.figure_registry import figure_spec
+from counterrank.experiments.run_folder import (
+    FORMAT,
+    MARKER,
+    RESULTS,
+    VERSION,
+    ResultWriter,
+    Run,
+    describe_fold,
+    fingerprint,
+    read_run,
+    share_fold,
+)
+from counterrank.experiments.settings import Settings, choose_settings
+from counterrank.experiments.summary import (
+    CellCounts,
+    CellFailed,
+    Figure,
+    FoldDescription,
+    Panel,
+    Summary,
+    Timing,
+    as_level,
+    from_json,
+    to_json,
+)
+
+__all__ = ["Run", "Settings", "choose_settings", "count_cells", "read_run", "reproduce", "summarize"]
+
+_SHARED, _LOG = "data", "workers.log"
+
+
+def reproduce(
+    sources: str | Sequence[str],
+    out: PathLike,
+    settings: Settings | None = None,
+    *,
+    jobs: int | None = None,
+    engine: Engine | None = None,
+    notes: dict[str, Any] | None = None,
+) -> Run:
+    """Run all cells that have no result yet; a run that was killed goes on where it was.
+
+    Arguments:
+        sources: fold folders or `synthetic:...`, see `counterrank.data.open_data`; each run is made on all of them.
+        out: the run folder.
+        settings: all choices; the paper's if None.
+        jobs: how many worker processes; one for each core if None.
+        engine: another engine than worker processes, such as `spark_engine`.
+        notes: what else to write down, such as the preset and the command.
+
+    >>> import tempfile
+    >>> settings = Settings(figures=(2,), clicks=(100,), runs=1, max_epochs=1, clip="none", step_size=1.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = reproduce("synthetic:yahoo:queries=40", f"{folder}/run", settings, jobs=1)
+    >>> len(run.rows), run.missing()
+    (15, [])
+    """
+    chosen, folder = settings or Settings(), Path(out)
+    names = [sources] if isinstance(sources, str) else list(sources)
+    if not names:
+        raise CounterrankError("data: none given; expected at least one fold")
+    opened = engine or partial(local_engine, jobs=thread_count(jobs, "jobs"))
+    _check_folder(folder)
+    folds = [_open(name, chosen) for name in names]  # where this fails, nothing is left in the folder
+    with ResultWriter(folder) as results:
+        _check_earlier(folder, folds, chosen)
+        run = _begin(folder, chosen, names, folds, notes or {})
+        waiting = run.missing()
+        if not waiting:
+            shutil.rmtree(folder / _SHARED, ignore_errors=True)  # a kill may have come after the last result
+            return run
+        with _shared(folder / _SHARED, folds) as shared, opened(shared, folder / _LOG) as slots:
+            tally = Tally(waiting, len(slots))
+            with shown(tally):
+                for cell, result in run_all(waiting, slots, tally.start):
+                    row: Row = {"error": str(result)} if isinstance(result, CellFailure) else result
+                    results.add({"key": run.key(cell), "cell": cell.plain(), **row})
+                    tally.finish(cell, "error" in row)
+    return read_run(folder)
+
+
+def _check_folder(folder: Path) -> None:
+    """Whether the folder is new, empty or of an earlier run."""
+    if folder.exists() and not folder.is_dir():
+        raise CounterrankError(f"{folder}: is a file; expected a folder for the results")
+    ours = any((folder / name).is_file() for name in (MARKER, RESULTS))  # a kill may have left but one of them
+    if folder.is_dir() and any(folder.iterdir()) and not ours:
+        raise CounterrankError(f"{folder}: exists and is not a run folder; it is left untouched")
+
+
+def _check_earlier(folder: Path, folds: Sequence[Fold], settings: Settings) -> None:
+    """Whether an earlier run in the folder was of the same experiment on the same data, so that no figures are lost."""
+    if (folder / MARKER).is_file():
+        earlier = read_run(folder)
+        if not {fold["fingerprint"] for fold in earlier.about["data"]} & {fingerprint(fold) for fold in folds}:
+            raise CounterrankError(f"{folder}: holds a run on other data; choose another folder")
+        if earlier.settings.experiment != settings.experiment:
+            raise CounterrankError(f"{folder}: holds a run of another experiment; choose another folder")
+
+
+def _open(source: str, settings: Settings) -> Fold:
+    """A fold with labels and a validation part, cut down if the settings say so."""
+    fold = open_data(source)
+    if isinstance(fold, RankingData):
+        raise DataError(f"{source}: one file; expected a folder with train, validation and test parts")
+    if fold.validation is None:
+        fold = fold.split_validation(seed=settings.seed)
+    return Fold(*(_cut(source, name, getattr(fold, name), settings) for name in PARTS))
+
+
+def _cut(source: str, name: str, part: RankingData, settings: Settings) -> RankingData:
+    try:
+        relevant_documents(part, settings.relevance_threshold)
+        if settings.queries is None or part.n_queries <= settings.queries:
+            return part
+        chosen = np.random.default_rng(settings.seed).choice(part.n_queries, size=settings.queries, replace=False)
+        smaller = part.subset(np.sort(chosen))
+        relevant_documents(smaller, settings.relevance_threshold)
+    except DataError as error:
+        raise DataError(f"{source}: {name}: {error}") from None
+    return smaller
+
+
+def _begin(folder: Path, settings: Settings, names: Sequence[str], folds: Sequence[Fold], notes: dict[str, Any]) -> Run:
+    """Write down what is to be done; results of other settings stay in the folder and are not used."""
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "counterrank": installed_version(),
+        **notes,
+        "settings": settings.plain(),
+        "data": [
+            {**to_json(describe_fold(name, fold, settings.relevance_threshold)), "fingerprint": fingerprint(fold)}
+            for name, fold in zip(names, folds, strict=True)
+        ],
+    }
+    with atomic_file(folder / MARKER) as file:
+        file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return read_run(folder)
+
+
+@contextmanager
+def _shared(folder: Path, folds: list[Fold]) -> Iterator[list[Path]]:
+    """The folds on disk for as long as they are needed; they are taken from the list, to free the memory."""
+    with scratch_folder(folder):  # an older one is of a run that was killed
+        paths: list[Path] = []
+        while folds:
+            paths.append(folder / f"fold{len(paths) + 1}")
+            share_fold(folds.pop(0), paths[-1])
+        yield paths
+
+
+def summarize(run: Run) -> Summary:
+    """All that a report shows of a run, finished or not: figures with their curves, claims, timings.
+
+    >>> settings = Settings(figures=(2,), clicks=(100,), runs=1)
+    >>> data = [{"source": "mine", "fingerprint": "", "parts": {}}]
+    >>> summary = summarize(Run(Path(), settings, {"data": data}, rows={}))
+    >>> summary.cells.wanted, [panel.name for panel in summary.figures[0].panels]
+    (15, ['arp', 'dcg@5'])
+    """
+    points = run.points
+    figures = tuple(_figure(run, number, points) for number in run.settings.figures)
+    data = tuple(from_json(FoldDescription, fold) for fold in run.about["data"])
+    cells = all_cells(points)
+    return Summary(
+        counterrank=run.about.get("counterrank", ""),
+        preset=run.about.get("preset"),
+        quick=bool(run.about.get("quick")),
+        command=run.about.get("command"),
+        settings=run.settings.plain(),
+        data=data,
+        cells=_counts(run, cells),
+        timings=_timings(run, cells),
+        figures=figures,
+        claims=tuple(check_claims(figures, data=data, targets=run.settings.targets)),
+    )
+
+
+def _figure(run: Run, number: int, points: Sequence[GridPoint]) -> Figure:
+    spec = figure_spec(number)
+    mine = [point for point in points if point.figure == number]
+    panels = tuple(_panel(run, name, mine) for name in dict.fromkeys(point.panel for point in mine))
+    figure = Figure(number, spec.title, spec.x, panels, caption=spec.caption)
+    return figure if spec.complete is None else spec.complete(run, mine, figure)
+
+
+def _panel(run: Run, name: str, points: Sequence[GridPoint]) -> Panel:
+    """The test metric of all curves, and the levels."""
+    mine = [point for point in points if point.panel == name]
+
+    def read(row: Row) -> float | None:
+        return float(row["metrics"][name])
+
+    curves = [point for point in mine if point.x is not None]
+    losses = {cell.loss for point in curves for cell in point.cells}
+    return Panel(
+        name,
+        "ARP (lower is better)" if name == "arp" else f"{name.upper()} (higher is better)",
+        lower_is_better=not higher_is_better(name),
+        loss=losses.pop() if len(losses) == 1 else None,
+        series=run.curves(curves, read),
+        levels=tuple(as_level(point.series, run.over_runs(point.cells, read)) for point in mine if point.x is None),
+        subtitle="on the labels of the test set",
+    )
+
+
+def count_cells(run: Run) -> CellCounts:
+    """How many cells there are, how many are done, and what failed.
+
+    >>> data = [{"source": "mine", "fingerprint": "", "parts": {}}]
+    >>> count_cells(Run(Path(), Settings(figures=(2,), clicks=(100,), runs=1), {"data": data}, rows={})).wanted
+    15
+    """
+    return _counts(run, all_cells(run.points))
+
+
+def _counts(run: Run, cells: Sequence[Cell]) -> CellCounts:
+    rows = [(cell, run.row(cell) or Row()) for cell in cells]
+    failures = tuple(CellFailed(cell.describe(), row["error"]) for cell, row in rows if "error" in row)
+    done = sum("metrics" in row for _, row in rows)
+    untrained = sum("untrained" in row for _, row in rows)
+    return CellCounts(len(cells), done, len(failures), untrained, failures)
+
+
+def _timings(run: Run, cells: Sequence[Cell]) -> tuple[Timing, ...]:
+    """Seconds of a cell by estimator and loss."""
+    took: dict[str, list[float]] = defaultdict(list)
+    for cell in cells:
+        row = run.row(cell)
+        if row is not None and "seconds" in row:
+            took[f"{cell.estimator}, {cell.loss}"].append(row["seconds"])
+    return tuple(Timing(what, len(s), sum(s) / len(s), sum(s)) for what, s in took.items())

@@ -1,0 +1,229 @@
+"""Where cells are run: the data of all folds, and what several cells have in common."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.examination import Examination, inverse_rank
+from counterrank.clicks.policies import Deterministic
+from counterrank.clicks.policies.parsing import parse_policy
+from counterrank.clicks.simulation import simulate
+from counterrank.clicks.users import ClickModel
+from counterrank.common.checks import FloatArray
+from counterrank.common.errors import CoverageWarning, DataError, NothingToLearnError
+from counterrank.data import Fold, RankingData
+from counterrank.data.labels import relevant_documents
+from counterrank.estimators import Evidence
+from counterrank.evaluation import evaluate
+from counterrank.experiments.cells import Cell, Chosen, Logger, Pages, Row, Traffic
+from counterrank.experiments.demo import train_production
+from counterrank.experiments.estimator_options import clips_by_rule, parse_estimator
+from counterrank.losses import named_loss
+from counterrank.training import FitReport, Ranker, fit_ranker
+
+_FOLDS = 5  # of "auto"
+
+
+class Workbench:
+    """Runs cells. What it remembers from one to the next saves time and changes no result."""
+
+    def __init__(self, folds: Mapping[int, Fold], threads: int | None = 1) -> None:
+        self._folds, self._threads = folds, threads
+        self._production = lru_cache(maxsize=16)(self._train_production)
+        self._logged = lru_cache(maxsize=4)(self._log)
+        self._pages = lru_cache(maxsize=64)(self._page_quality)
+        self._seen = lru_cache(maxsize=8)(self._propensities)
+
+    def run(self, cell: Cell) -> Row:
+        """Train the ranker of this cell and judge it by the labels of the test part."""
+        begin = time.perf_counter()
+        fold = self._folds[cell.fold]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CoverageWarning)  # the bias of violated conditions is what is shown
+            ranker, about = self._learn(cell, fold)
+        scores = np.zeros(fold.test.n_docs) if ranker is None else ranker.predict(fold.test)
+        k = cell.cutoff
+        names = list(dict.fromkeys(("arp", f"dcg@{k}", f"ndcg@{k}", "ndcg@10", f"precision@{k}")))
+        metrics = evaluate(scores, fold.test, cell.relevance_threshold, metrics=names, threads=self._threads)
+        return {"metrics": metrics, **about, "seconds": round(time.perf_counter() - begin, 3)}
+
+    def _learn(self, cell: Cell, fold: Fold) -> tuple[Ranker | None, Row]:
+        if cell.estimator == "production":
+            return self._production(cell.logger), {}
+        if fold.validation is None:
+            raise DataError("fold: has no validation part; expected one to stop early on")
+        if cell.estimator == "full-information":
+            labels = {"relevance_threshold": cell.relevance_threshold}
+            validation = (fold.validation, None)
+            untrained = self._ranker(cell)
+            report = fit_ranker(
+                fold.train, None, cell.estimator, untrained, validation=validation, hyperparameters=labels
+            )
+            return report.ranker, _outcome(report.ranker)
+        return self._from_clicks(cell, fold.train, fold.validation)
+
+    def _from_clicks(self, cell: Cell, train: RankingData, held_out: RankingData) -> tuple[Ranker | None, Row]:
+        exam = inverse_rank(eta=cell.eta)
+        clicks, other = self._logged(cell.traffic("train")), self._logged(cell.traffic("validation"))
+        about: Row = {
+            "clicks": clicks.n_clicks,
+            "sessions": clicks.n_sessions,
+            "validation_clicks": other.n_clicks,
+            "pages": self._pages(cell.logger, cell.policy, cell.page, cell.cutoff),
+        }
+        try:
+            if cell.sessions and parse_estimator(cell.estimator).is_cross_fitted:
+                report = self._with_a_model(cell, (train, clicks), (held_out, other))
+                chosen: Chosen = {"estimator": report.estimator, "why": report.why, "about": plain_values(report.about)}
+                return report.ranker, {**about, "chosen": chosen, **_outcome(report.ranker)}
+            evidence = Evidence(clicks, exam=exam)
+            report = fit_ranker(
+                train,
+                evidence,
+                cell.estimator,
+                self._ranker(cell),
+                validation=(held_out, Evidence(other, exam=exam)),
+                clip=clips_by_rule(cell.clip, cell.clips, cell.estimator, evidence, cell.clicks or cell.sessions),
+                shared_learning_rate=True,
+            )
+        except NothingToLearnError as error:  # a handful of clicks may tell of no difference between documents
+            return None, {**about, "untrained": str(error)}
+        return report.ranker, {**about, "clip": report.about["clip"], **_outcome(report.ranker)}
+
+    def _with_a_model(
+        self, cell: Cell, train: tuple[RankingData, ClickCounts], held_out: tuple[RankingData, ClickCounts]
+    ) -> FitReport:
+        """With a model of relevance or over folds, the policy and the true examination curve being known."""
+        option = parse_estimator(cell.estimator)
+        exam = inverse_rank(eta=cell.eta)
+        rho, other_rho = (
+            self._seen(cell.logger, cell.policy, cell.eta, part, cell.fold) for part in ("train", "validation")
+        )
+        return fit_ranker(
+            train[0],
+            Evidence(train[1], rho, exam),
+            option.kind,
+            self._ranker(cell),
+            validation=(held_out[0], Evidence(held_out[1], other_rho, exam)),
+            clip=None if option.clip is None else float(option.clip),
+            hyperparameters={"tau": option.tau, "strength": option.strength},
+            folds=_FOLDS if option.kind == "auto" else option.folds,
+            model="ridge",
+            seed=cell.seed_for("model"),
+        )
+
+    def _ranker(self, cell: Cell) -> Ranker:
+        return Ranker(
+            loss=cell.loss,
+            k=cell.cutoff if named_loss(cell.loss).takes_k else None,
+            learning_rate=cell.step_size,
+            max_epochs=cell.max_epochs,
+            patience=cell.patience,
+            tolerance=cell.tolerance,
+            metric=cell.metric,
+            threads=self._threads,
+            seed=cell.seed_for("order"),
+        )
+
+    def _train_production(self, logger: Logger) -> Ranker:
+        train = self._folds[logger.fold].train
+        share, threshold = logger.share, logger.relevance_threshold
+        return train_production(train, share, threshold, logger.seed, self._threads, logger.norm)[0]
+
+    def _log(self, traffic: Traffic) -> ClickCounts:
+        """Clicks on the pages that the policy makes of the production ranker's order."""
+        data: RankingData = getattr(self._folds[traffic.logger.fold], traffic.part)
+        return simulate(
+            data,
+            self._production(traffic.logger).predict(data),
+            parse_policy(traffic.policy),
+            inverse_rank(eta=traffic.eta),
+            clicks=traffic.clicks or None,
+            sessions=traffic.sessions or None,
+            seed=traffic.seed,
+            relevance_threshold=traffic.logger.relevance_threshold,
+            click_model=ClickModel(relevant=traffic.noise[1], other=traffic.noise[0]),
+            displays=traffic.displays,
+            threads=self._threads,
+        )
+
+    def _propensities(self, logger: Logger, policy: str, eta: float, part: str, fold: int) -> FloatArray:
+        """P(examined | query, policy) of each document of a part."""
+        data: RankingData = getattr(self._folds[fold], part)
+        scores = self._production(logger).predict(data)
+        exam = inverse_rank(eta=eta)
+        rho: FloatArray = parse_policy(policy).propensity(scores, data.offsets, exam, threads=self._threads)
+        return rho
+
+    def _page_quality(self, logger: Logger, policy: str, page: int | None, cutoff: int) -> Pages:
+        """What users are shown while clicks are logged on the training queries, and what they would be otherwise."""
+        train = self._folds[logger.fold].train
+        scores = self._production(logger).predict(train)
+
+        def dcg(pages: Any) -> float:
+            return page_dcg(pages, scores, train, cutoff, logger.relevance_threshold, self._threads)
+
+        return {"shown": dcg(parse_policy(policy)), "unrandomised": dcg(Deterministic(page))}
+
+
+def page_dcg(
+    policy: Any,
+    scores: FloatArray,
+    data: RankingData,
+    cutoff: int,
+    relevance_threshold: float = 3,
+    threads: int | None = None,
+) -> float:
+    """The expected DCG@cutoff of the pages a policy shows, over queries with a relevant document.
+
+        mean over queries of the sum over relevant documents of E[1 / log2(1 + rank on the page)]
+
+    The expectation is exact: it is the propensity under an examination curve that equals the discounts.
+
+    >>> data = RankingData([[3.0], [2.0], [1.0]], [0, 3], labels=[0, 0, 4])
+    >>> round(page_dcg(parse_policy("replace-last:k=2"), data.features[:, 0], data, 5), 3)  # 1/2 of 1 / log2(3)
+    0.315
+    """
+    discounts = Examination(1.0 / np.log2(1.0 + np.arange(1, cutoff + 1)))
+    expected = policy.propensity(scores, data.offsets, discounts, threads=threads)
+    relevant = relevant_documents(data, relevance_threshold)
+    sums = np.add.reduceat(np.where(relevant, expected, 0.0), data.offsets[:-1])
+    some = np.add.reduceat(relevant.astype(np.int64), data.offsets[:-1]) > 0
+    return float(sums[some].mean())
+
+
+def _outcome(ranker: Ranker) -> Row:
+    return {
+        "validation": ranker.history_[ranker.best_epoch_ - 1].get("validation"),
+        "step_size": ranker.learning_rate_,
+        "epochs": len(ranker.history_),
+        "best_epoch": ranker.best_epoch_,
+    }
+
+
+def plain_values(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The same as JSON has it: numbers, texts, lists; None for what is not finite.
+
+    >>> plain_values({"tau": np.float64(0.5), "curve": np.arange(2), "clip": np.inf, "deep": {"m": 1}})
+    {'tau': 0.5, 'curve': [0, 1], 'clip': None, 'deep': {'m': 1}}
+    """
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.ndarray | np.generic):
+            value = value.tolist()
+        if isinstance(value, Mapping):
+            return {str(key): plain(inner) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(inner) for inner in value]
+        if isinstance(value, float):
+            return value if np.isfinite(value) else None
+        return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+    return {str(key): plain(value) for key, value in content.items()}

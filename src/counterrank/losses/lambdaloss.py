@@ -1,0 +1,382 @@
+"""LambdaLoss for weights from clicks (`eq:embound`), whole, at a cutoff, or truncated (`eq:truncembound`).
+
+    loss = sum over pairs with w_n > w_m of  delta_nm (w_n - w_m) log2(1 + exp(s_m - s_n)),
+
+    delta_nm = D_|n-m| - D_(|n-m|+1),   n and m the ranks of the two documents.
+
+The weights w are the gains 1 / rho of `eq:gaindiscountchoice` summed over clicks, which makes sum w_n D_n the estimate
+of `eq:generalestimator`. Wang, Li, Golbandi, Bendersky and Najork, CIKM 2018; for clicks and cutoffs Oosterhuis and
+de Rijke, SIGIR 2020. Documents are ranked by the scores given (the expectation step of the paper), so the bound moves
+with them. All are minimised.
+
+The kernels serve any loss over pairs of this form, with factors of its own in the place of delta; LambdaRank is one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.common.checks import FloatArray, check_cutoff
+from counterrank.common.jit import Array, argument_kernel, inner_kernel
+from counterrank.common.numerics import LOG2_E, exp_negative, log1p_and_inverse
+from counterrank.common.ranking import longest_query, rank_order
+from counterrank.losses.discounts import Discounts, cut_discounts, dcg_discounts, discount_table
+from counterrank.losses.evaluate import (
+    NO_CUTOFF,
+    Documents,
+    LossSpec,
+    Parameters,
+    Room,
+    check_inputs,
+    run_loss,
+)
+
+# what the factor of a pair is: `table` by the distance of the two ranks, or the difference of `table` at the two ranks
+BY_DISTANCE, BY_DIFFERENCE = 0, 1
+
+
+class Ranked(NamedTuple):
+    """Documents of one query in rank order: place 0 is rank 1."""
+
+    scores: Array
+    weights: Array
+    gradient: Array
+
+
+class Weighted(NamedTuple):
+    """Those of non-zero weight, side by side, and their places among all."""
+
+    places: Array
+    docs: Ranked
+
+
+@inner_kernel
+def _pair(z: float, difference: float, factor: float) -> tuple[float, float, float]:
+    """factor |w_upper - w_lower| log2(1 + exp(s_worse - s_better)), with its first and second derivative for z.
+
+    z = s_upper - s_lower >= 0, so that exp(-z) never overflows; `difference` is the upper weight less the lower one,
+    and the better document the one of larger weight.
+    """
+    t = exp_negative(-z)
+    log_part, inverse = log1p_and_inverse(t)
+    share = factor * abs(difference) * LOG2_E
+    wrong_way = difference < 0.0
+    value = share * (log_part + (z if wrong_way else 0.0))
+    return value, share * inverse * (1.0 if wrong_way else -t), share * inverse * (inverse * t)
+
+
+@inner_kernel
+def _one_above(
+    score: float, weight: float, docs: Ranked, first: int, last: int, factors: Array, curvature: Array | None
+) -> tuple[float, float, float]:
+    """sum of `_pair` of one document with those from `first` to `last`, all below it.
+
+    Returns the value, and gradient and second-order term of the one document; those of the others go to their arrays.
+    Free of branches, so that it becomes vector code.
+    """
+    scores, weights, gradient = docs.scores[first:last], docs.weights[first:last], docs.gradient[first:last]
+    bends = None if curvature is None else curvature[first:last]
+    value = 0.0
+    own = 0.0
+    own_bend = 0.0
+    for j in range(len(scores)):
+        part, slope, bend = _pair(score - scores[j], weight - weights[j], factors[j])
+        value += part
+        own += slope
+        gradient[j] -= slope
+        if bends is not None:
+            own_bend += bend
+            bends[j] += bend
+    return value, own, own_bend
+
+
+@inner_kernel
+def _one_below(
+    score: float, weight: float, docs: Ranked, last: int, factors: Array, curvature: Array | None
+) -> tuple[float, float, float]:
+    """As `_one_above`, for one document against those of zero weight above it, up to `last`."""
+    scores, weights, gradient = docs.scores[:last], docs.weights[:last], docs.gradient[:last]
+    bends = None if curvature is None else curvature[:last]
+    value = 0.0
+    own = 0.0
+    own_bend = 0.0
+    for j in range(len(scores)):
+        part, slope, bend = _pair(scores[j] - score, -weight, factors[j] if weights[j] == 0.0 else 0.0)
+        value += part
+        own -= slope
+        gradient[j] += slope
+        if bends is not None:
+            own_bend += bend
+            bends[j] += bend
+    return value, own, own_bend
+
+
+@inner_kernel
+def _at_distance(
+    d: int, factor: float, docs: Ranked, curvature: Array | None, spare: Array, spare_curvature: Array | None
+) -> float:
+    """sum of `_pair` over documents d ranks apart, which share one factor.
+
+    `spare` gets what is to be taken off the gradient of the lower ones, `spare_curvature` their second-order terms.
+    """
+    n = len(docs.scores)
+    upper, w_upper, g_upper = docs.scores[: n - d], docs.weights[: n - d], docs.gradient[: n - d]
+    lower, w_lower, g_lower = docs.scores[d:], docs.weights[d:], spare[d:n]
+    c_upper = None if curvature is None else curvature[: n - d]
+    c_lower = None if spare_curvature is None else spare_curvature[d:n]
+    value = 0.0
+    for i in range(len(upper)):
+        part, slope, bend = _pair(upper[i] - lower[i], w_upper[i] - w_lower[i], factor)
+        value += part
+        g_upper[i] += slope
+        g_lower[i] += slope
+        if c_upper is not None and c_lower is not None:
+            c_upper[i] += bend
+            c_lower[i] += bend
+    return value
+
+
+@inner_kernel
+def _banded(
+    loss: Parameters, ranked: Ranked, curvature: Array | None, spare: Array, spare_curvature: Array | None
+) -> float:
+    """`eq:embound` over pairs at most `loss.band` ranks apart, distance by distance: O(band n).
+
+    What is for the lower documents is summed apart: within one array the two would overlap, and be no vector code.
+    """
+    n = len(ranked.scores)
+    spare[:n] = 0.0
+    if spare_curvature is not None:
+        spare_curvature[:n] = 0.0
+    value = 0.0
+    for d in range(1, min(loss.band, n - 1) + 1):
+        value += _at_distance(d, loss.table[d], ranked, curvature, spare, spare_curvature)
+    for i in range(n):
+        ranked.gradient[i] -= spare[i]
+        if curvature is not None and spare_curvature is not None:
+            curvature[i] += spare_curvature[i]
+    return value
+
+
+@inner_kernel
+def _differences_below(table: Array, place: int, last: int, factors: Array) -> None:
+    """BY_DIFFERENCE: the factors of the document at `place` with those below it, up to `last`."""
+    own, others = table[place], table[place + 1 : last]
+    for j in range(len(others)):
+        factors[j] = own - others[j]
+
+
+@inner_kernel
+def _factors_at(loss: Parameters, place: int, places: Array, factors: Array) -> None:
+    """The factors of the document at `place` with those at `places`, all below it."""
+    if loss.form == BY_DISTANCE:
+        for j in range(len(places)):
+            factors[j] = loss.table[places[j] - place]
+    else:
+        for j in range(len(places)):
+            factors[j] = loss.table[place] - loss.table[places[j]]
+
+
+@inner_kernel
+def _by_weighted(loss: Parameters, ranked: Ranked, places: Array, curvature: Array | None, spare: Array) -> float:
+    """All pairs with a document of non-zero weight, one such document at a time: c n steps of vector code.
+
+    The same sum as `_by_upper` without limits; the better way to it where few documents have a weight.
+    """
+    n, table = len(ranked.scores), loss.table
+    value = 0.0
+    for i in range(len(places)):
+        p = places[i]
+        score, weight = ranked.scores[p], ranked.weights[p]
+        factors = table[1 : n - p]
+        if loss.form == BY_DIFFERENCE:
+            _differences_below(table, p, n, spare)
+            factors = spare
+        part, own, bend = _one_above(score, weight, ranked, p + 1, n, factors, curvature)
+        for j in range(p):
+            spare[j] = table[p - j] if loss.form == BY_DISTANCE else table[j] - table[p]
+        part_above, own_above, bend_above = _one_below(score, weight, ranked, p, spare, curvature)
+        value += part + part_above
+        ranked.gradient[p] += own + own_above
+        if curvature is not None:
+            curvature[p] += bend + bend_above
+    return value
+
+
+@inner_kernel
+def _by_upper(
+    loss: Parameters, ranked: Ranked, some: Weighted, curvature: Array | None, bends: Array | None, spare: Array
+) -> float:
+    """Pairs whose upper document is in the top `loss.k` and whose lower one is at most `loss.band` ranks below.
+
+    `eq:truncembound`, and `eq:embound` where k is beyond the query. A document of non-zero weight meets all below it,
+    one of zero weight only those of non-zero weight (equal weights add nothing), so at most min(k, 2 c) n pairs are
+    looked at, c being the number of non-zero weights. `bends` is the curvature of `some`.
+    """
+    n, c = len(ranked.scores), len(some.places)
+    some.docs.gradient[:] = 0.0
+    if bends is not None:
+        bends[:c] = 0.0
+    value = 0.0
+    begin = 0  # the first weighted document below place i
+    end = 0  # and the one after the last within the band
+    for i in range(min(loss.k, n)):
+        last = min(n, i + loss.band + 1)
+        if ranked.weights[i] != 0.0:
+            begin += 1
+            factors = loss.table[1 : last - i]
+            if loss.form == BY_DIFFERENCE:
+                _differences_below(loss.table, i, last, spare)
+                factors = spare
+            part, own, bend = _one_above(ranked.scores[i], ranked.weights[i], ranked, i + 1, last, factors, curvature)
+        else:
+            while end < c and some.places[end] < last:
+                end += 1
+            if begin == end:
+                continue
+            _factors_at(loss, i, some.places[begin:end], spare)
+            part, own, bend = _one_above(ranked.scores[i], 0.0, some.docs, begin, end, spare, bends)
+        value += part
+        ranked.gradient[i] += own
+        if curvature is not None:
+            curvature[i] += bend
+    for j in range(c):
+        ranked.gradient[some.places[j]] += some.docs.gradient[j]
+        if curvature is not None and bends is not None:
+            curvature[some.places[j]] += bends[j]
+    return value
+
+
+@inner_kernel
+def _gather_weighted(ranked: Ranked, places: Array, scores: Array, weights: Array) -> int:
+    """The documents of non-zero weight, side by side; returns how many."""
+    c = 0
+    for i in range(len(ranked.scores)):
+        if ranked.weights[i] != 0.0:
+            places[c] = i
+            scores[c] = ranked.scores[i]
+            weights[c] = ranked.weights[i]
+            c += 1
+    return c
+
+
+@argument_kernel
+def pairwise_query(loss: Parameters, docs: Documents, curvature: Array | None, room: Room) -> float:
+    """sum over pairs of factor |w_n - w_m| log2(1 + exp(s_worse - s_better)) (`eq:embound`), of one query.
+
+    With `loss.k`, over pairs with a document in the top k alone (`eq:truncembound`). By `loss.form` the factor of the
+    pair at ranks n < m is
+
+        BY_DISTANCE     table[m - n], zero beyond `loss.band`:  LambdaLoss with table[d] = D_d - D_(d+1)
+        BY_DIFFERENCE   table[n - 1] - table[m - 1]:            LambdaRank with table[n - 1] = D_n
+    """
+    n, order, floats = len(docs.scores), room.ints[0], room.floats
+    rank_order(docs.scores, order, room.ints[1], room.ints[2])
+    ranked = Ranked(floats[0][:n], floats[1][:n], floats[2][:n])
+    bends = None if curvature is None else floats[7][:n]
+    spare_bends = None if curvature is None else floats[8][:n]
+    for i in range(n):
+        ranked.scores[i] = docs.scores[order[i]]
+        ranked.weights[i] = docs.weights[order[i]]
+    ranked.gradient[:] = 0.0
+    if bends is not None:
+        bends[:] = 0.0
+    c = _gather_weighted(ranked, room.ints[3], floats[3], floats[4])
+    some = Weighted(room.ints[3][:c], Ranked(floats[3][:c], floats[4][:c], floats[5][:c]))
+    if loss.form == BY_DISTANCE and loss.band < c and loss.k >= n:
+        value = _banded(loss, ranked, bends, floats[5], spare_bends)
+    elif 4 * c < n and loss.k >= n and loss.band >= n - 1:
+        value = _by_weighted(loss, ranked, some.places, bends, floats[6])
+    else:
+        value = _by_upper(loss, ranked, some, bends, spare_bends, floats[6])
+    for i in range(n):
+        docs.gradient[order[i]] = ranked.gradient[i]
+        if curvature is not None and bends is not None:
+            curvature[order[i]] = bends[i]
+    return value
+
+
+def lambdaloss_spec(table: FloatArray, truncate: int | None) -> LossSpec:
+    """LambdaLoss with the discounts of `table`: the deltas by distance, and how far apart they last."""
+    deltas = np.concatenate(([0.0], table[:-1] - table[1:]))  # deltas[d] = D_d - D_(d+1)
+    non_zero = np.flatnonzero(deltas)
+    band = int(non_zero[-1]) if len(non_zero) else 0
+    return LossSpec(pairwise_query, Parameters(BY_DISTANCE, k=truncate or NO_CUTOFF, band=band, table=deltas))
+
+
+def lambdaloss(
+    scores: ArrayLike,
+    weights: ArrayLike,
+    offsets: ArrayLike,
+    *,
+    discounts: Discounts = dcg_discounts,
+    truncate: int | None = None,
+    threads: int | None = None,
+) -> tuple[float, FloatArray]:
+    """LambdaLoss for any discounts (`eq:embound`), or its truncated form (`eq:truncembound`).
+
+        sum over pairs with w_n > w_m of  delta_nm (w_n - w_m) log2(1 + exp(s_m - s_n)),
+
+        delta_nm = D_|n-m| - D_(|n-m|+1),   n and m the ranks of the two documents,
+
+    and with `truncate`, only over pairs with at least one document in the top `truncate`. Documents are ranked by
+    the scores given (the expectation step), so the bound moves with them. O(c n) with c documents of non-zero weight;
+    O(n log n + k n) where discounts are constant beyond rank k or `truncate` is k.
+
+    Arguments:
+        scores, weights: one number per document; negative weights are legal.
+        offsets: where each query starts and ends.
+        discounts: non-increasing D by rank: an array (its last value goes on beyond its end) or a function of an
+            array of ranks. Only differences matter, so ARP is `lambda ranks: -ranks`; Precision@5 is `[1] * 5 + [0]`.
+        truncate: the cutoff of the truncated form, or None.
+        threads: None for all cores.
+
+    Returns the value, and its gradient for the scores with ranks held fixed.
+
+    >>> value, gradient = lambdaloss([0.0, 0.0], [0.0, 1.0], [0, 2], discounts=[1.0, 0.5])
+    >>> value  # (D_1 - D_2) * (1 - 0) * log2(1 + exp(0))
+    0.5
+    """
+    s, w, o = check_inputs(scores, weights, offsets)
+    table = discount_table(discounts, longest_query(o))
+    return run_loss(lambdaloss_spec(table, check_cutoff(truncate, "truncate")), s, w, o, threads)
+
+
+def lambdaloss_dcg(
+    scores: ArrayLike, weights: ArrayLike, offsets: ArrayLike, *, threads: int | None = None
+) -> tuple[float, FloatArray]:
+    """LambdaLoss for DCG over the whole ranking (`eq:embound` with D_n = 1 / log2(1 + n)).
+
+    >>> value, _ = lambdaloss_dcg([0.0, 0.0], [0.0, 1.0], [0, 2])  # (1 / log2(2) - 1 / log2(3)) * log2(2)
+    >>> round(value, 6)
+    0.36907
+    """
+    return lambdaloss(scores, weights, offsets, threads=threads)
+
+
+def lambdaloss_dcg_at_k(
+    scores: ArrayLike, weights: ArrayLike, offsets: ArrayLike, k: int | None = None, *, threads: int | None = None
+) -> tuple[float, FloatArray]:
+    """LambdaLoss for DCG@k (`eq:embound` with D_n = 1 / log2(1 + n) up to k, 0 beyond).
+
+    >>> lambdaloss_dcg_at_k([0.0, 0.0], [0.0, 1.0], [0, 2], k=1)[0]  # (1 - 0) * log2(2)
+    1.0
+    """
+    s, w, o = check_inputs(scores, weights, offsets)
+    table = cut_discounts(discount_table(dcg_discounts, longest_query(o)), check_cutoff(k))
+    return run_loss(lambdaloss_spec(table, None), s, w, o, threads)
+
+
+def lambdaloss_truncated(
+    scores: ArrayLike, weights: ArrayLike, offsets: ArrayLike, k: int | None = None, *, threads: int | None = None
+) -> tuple[float, FloatArray]:
+    """LambdaLoss for DCG over pairs with a document in the top k (`eq:truncembound`).
+
+    >>> value, _ = lambdaloss_truncated([0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0, 3], k=1)
+    >>> round(value, 6)  # ranks 1 and 3 only: (1 / log2(3) - 1 / log2(4)) * log2(2)
+    0.13093
+    """
+    return lambdaloss(scores, weights, offsets, truncate=check_cutoff(k), threads=threads)

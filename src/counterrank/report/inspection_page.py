@@ -1,0 +1,430 @@
+"""The page of an inspection: the verdict on top, then the numbers and charts behind it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from counterrank.common.files import PathLike
+from counterrank.evaluation.inspection.findings import percent as short_percent
+from counterrank.report.charts import page_spec
+from counterrank.report.render import Datum, Spec, render, write_file
+from counterrank.report.styles import BLUE, GREY, ORANGE, VERMILLION
+from counterrank.report.text import counted, number, percent
+
+Json = dict[str, Any]
+"""A part of what `Inspection.summary()` gives."""
+
+MARKS = {"good": ("✓", "supported"), "warning": ("!", "with care"), "bad": ("✗", "not supported")}
+HEIGHT = 280
+_RANKS = 30  # more would be a smear
+_BROAD = 8.0  # from largest to smallest rate: a logarithm shows them all
+
+
+def write_inspection_report(found: Json, path: PathLike) -> Path:
+    """Write the page of an inspection, which holds all it needs, to `path`; returns the path.
+
+    `found` is what `Inspection.summary()` gives; `clicks` and `data`, where they are from, may be added, and `read`,
+    the summary of what became of the rows of a log.
+
+    >>> import tempfile
+    >>> from counterrank import examination, make_ranking_data, policies, simulation
+    >>> from counterrank.evaluation.inspection import inspect_clicks
+    >>> data = make_ranking_data("yahoo", n_queries=5, seed=0)
+    >>> shown = data.features[:, 0], policies.ReplaceLast(k=3), examination.inverse_rank(k=3)
+    >>> found = inspect_clicks(simulation.simulate(data, *shown, sessions=100, seed=0)).summary()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_inspection_report(found, f"{folder}/inspection.html").name
+    'inspection.html'
+    """
+    specs = inspection_specs(found)
+    text = render(
+        "inspection.html.j2",
+        specs,
+        clicks=found.get("clicks") or "",
+        data=found.get("data") or "",
+        headline=found["headline"],
+        verdict=[item | {"mark": _mark(item)[0], "word": _mark(item)[1]} for item in found["verdict"]],
+        advice=found["advice"],
+        tally=_tally(found),
+        facts=_facts(found),
+        drawn=list(specs),
+        ranks=_ranks(found["ranks"]),
+        weights=_weights(found["weights"]),
+        coverage=_coverage(found["coverage"]),
+        check=_check(found),
+        read=_read(found.get("read")),
+        drift=_drift(found["drift"]),
+        remedies=_remedies(found["remedies"]),
+    )
+    return write_file(path, text)
+
+
+def _mark(item: Json) -> tuple[str, str]:
+    """The sign and the word; about the log itself nothing is supported or not."""
+    sign, word = MARKS[item["level"]]
+    return (sign, "look here") if item["about"] == "the log" else (sign, word)
+
+
+def _tally(found: Json) -> list[tuple[str, str]]:
+    overview, weights = found["overview"], found["weights"]
+    rows = [(number(overview["sessions"]), "pages"), (number(overview["clicks"]), "clicks")]
+    rows.append((number(overview["queries_asked"]), f"of {counted(overview['queries'], 'query', 'queries')} asked"))
+    if weights:
+        rows.append((number(round(weights["effective_sample_size"])), "effective sample size"))
+    covered = found["coverage"]
+    if covered:
+        rows.append((number(covered["never_shown"]), f"of {counted(covered['candidates'], 'candidate')} never shown"))
+    return rows
+
+
+def _facts(found: Json) -> list[tuple[str, str]]:
+    known, overview, sessions = found["known"], found["overview"], found["sessions"]["quantiles"]
+    origin = {
+        "rho": "given",
+        "policy": "computed from the policy",
+        "logged": "logged with the clicks",
+        None: "not known",
+    }
+    groups = "; ".join(", ".join(map(str, group)) for group in found["connected"])
+    least, median, most = (number(round(sessions[name])) for name in ("least", "median", "most"))
+    rows = [
+        ("Impressions", number(overview["impressions"])),
+        ("Clicks per page", number(overview["clicks_per_session"])),
+        ("Documents shown, clicked", f"{overview['documents_shown']:,}, {overview['documents_clicked']:,}"),
+        ("Sessions of a query, median", f"{median} (from {least} to {most})"),
+        ("Distinct pages", "not kept" if overview["distinct_pages"] is None else number(overview["distinct_pages"])),
+        ("Pages of one query", found["pages"]["looks_like"]),
+        ("Ranks connected by clicked documents", groups or "none"),
+        ("Policy", known["policy"] or "not known"),
+        ("Examination", known["examination"] or "not known"),
+        ("Propensities", origin[known["propensities"]]),
+    ]
+    return [*rows, ("Policies named in the log", ", ".join(overview["policies"]))] if overview["policies"] else rows
+
+
+def _ranks(ranks: list[Json]) -> list[list[str]]:
+    return [
+        [
+            str(row["rank"]),
+            number(row["impressions"]),
+            number(row["clicks"]),
+            percent(row["click rate"], 2),
+            "–" if row["low"] is None else f"{percent(row['low'], 2)} to {percent(row['high'], 2)}",
+            number(row["P(examined)"]),
+            "–" if row["documents per query"] is None else f"{row['documents per query']:.1f}",
+            percent(row["most shown"]),
+        ]
+        for row in ranks
+    ]
+
+
+def _weights(weights: Json | None) -> list[tuple[str, str]]:
+    if weights is None:
+        return []
+    size = weights["expected_effective_sample_size"]
+    expected = None if size is None else round(size)
+    return [
+        ("Effective sample size", number(round(weights["effective_sample_size"]))),
+        ("… as a share of the clicks", percent(weights["effective_share_of_clicks"])),
+        ("… to be expected, were all candidates equally click-worthy", number(expected)),
+        ("Weight in the heaviest 1 % of clicks", percent(weights["share_of_heaviest_percent"])),
+        ("Weight of the heaviest click", short_percent(weights["largest_share"])),
+        ("Largest weight", number(weights["largest_weight"])),
+    ]
+
+
+def _coverage(covered: Json | None) -> list[tuple[str, str]]:
+    if covered is None:
+        return []
+    words = {
+        "candidates": "Candidates of queries that were asked",
+        "never_shown": "Never shown",
+        "expected_never_shown": "… to be expected under the policy, about",
+        "could_have_been_shown": "… that could have been",
+        "never_examinable": "Can never be examined",
+        "not_on_every_page": "Missing from some page of their query",
+        "sessions_to_show_95_percent": "Sessions until 95 % are expected to have been shown, about",
+    }
+    there = {key: covered[key] for key in words if covered.get(key) is not None}
+    return [(words[key], number(round(value))) for key, value in there.items()]
+
+
+def _check(found: Json) -> str:
+    check = found["policy_check"]
+    if check is None:
+        return ""
+    compared = (
+        f"{counted(check['impressions_compared'], 'impression')} of "
+        f"{counted(check['queries_compared'], 'query', 'queries')} compared with {found['known']['policy']}"
+    )
+    if check["contradicted"]:
+        return f"{compared}: contradicted, see the verdict."
+    return (
+        f"{compared}: none that it cannot show, and no rank at which documents of the old ranking are shown more or "
+        f"less often than chance allows (at an error rate of {percent(check['error_rate'], 0)} for all "
+        f"{check['comparisons']:,} comparisons)."
+    )
+
+
+def _drift(drift: Json | None) -> str:
+    if drift is None:
+        return ""
+    if drift["changed"] is None:
+        return "Too few periods to test for a change; expected 6 or more."
+    found = "The click rate changed" if drift["changed"] else "No change that chance would not explain"
+    words = f"{found} (p = {number(drift['test_p'])} by shuffling the periods; a change up to {drift['error_rate']:g})."
+    if drift["scatter"] is not None:
+        words += f" Rates scatter {number(drift['scatter'])} times as much as independent clicks would."
+    return words
+
+
+def _read(read: Json | None) -> Json:
+    """What became of the rows of a log."""
+    if read is None:
+        return {}
+    faults = [
+        (f"{fault['unit']} that {fault['kind']}", number(fault["count"]), fault["example"]) for fault in read["faults"]
+    ]
+    words = (
+        f"{counted(read['rows'], 'row')} read, {read['rows_used']:,} of them used, {counted(read['pages'], 'page')}."
+    )
+    if read["rows_dropped"]:
+        words += f" Dropped: {counted(read['rows_dropped'], 'row')}, with {counted(read['pages_dropped'], 'page')}."
+    for name, kind in (
+        ("queries", "a query that is not in the data"),
+        ("documents", "a document that is no candidate"),
+    ):
+        if read.get(f"rows_of_unknown_{name}"):
+            words += f" Left out: {counted(read[f'rows_of_unknown_{name}'], 'row')} with {kind}."
+    return {"words": words, "faults": faults}
+
+
+def _remedies(table: Json | None) -> Json:
+    if table is None:
+        return {}
+    rows: dict[str, list[str]] = {}
+    for family in table["families"].values():
+        for row in filter(None, (family["least"], family["best"])):
+            cells = [number(round(row["effective_sample_size"])), number(round(row["clicks"]))]
+            cells.append("–" if row["sessions_for_target"] is None else number(row["sessions_for_target"]))
+            rows[row["policy"]] = [row["policy"], *cells, "yes" if row["learns_position_bias"] else "no"]
+    return {"rows": list(rows.values()), "target": number(table["target"]), "sessions": number(table["sessions"])}
+
+
+def inspection_specs(found: Json) -> dict[str, Spec]:
+    """Charts by the id of their place on the page; those without numbers are left out.
+
+    >>> nothing = {"ranks": [], "weights": None, "coverage": None, "drift": None}
+    >>> inspection_specs(nothing | {"overview": {"queries_asked": 0}, "sessions": {"histogram": []}})
+    {}
+    """
+    made = {
+        "rates": _rates(found["ranks"], found["overview"]["queries_asked"]),
+        "propensities": _propensities((found["weights"] or {}).get("histogram") or []),
+        "old-ranks": _old_ranks((found["coverage"] or {}).get("by_old_rank") or []),
+        "sessions": _sessions(found["sessions"]["histogram"]),
+        "drift": _drift_chart((found["drift"] or {}).get("periods") or []),
+    }
+    return {name: page_spec(chart) for name, chart in made.items() if chart is not None}
+
+
+def _chart(rows: list[Datum], title: str, subtitle: str) -> Any:
+    import altair as alt
+
+    return alt.Chart(
+        {"values": rows}, title=alt.TitleParams(title, subtitle=subtitle), height=HEIGHT, width="container"
+    )
+
+
+def _rate_axis(rows: list[Datum], log: bool) -> Any:
+    import altair as alt
+
+    high = 1.04 * max(max(row["high"], row.get("expected", 0.0)) for row in rows)
+    if not log:
+        scale, axis = alt.Scale(domain=[0.0, high], nice=False), alt.Axis(format="~%", tickCount=6)
+        return alt.Y("rate:Q", title=None, scale=scale, axis=axis)
+    low = 0.96 * min(min(row["low"], row.get("expected", 1.0)) for row in rows)
+    ticks = [lead * 10.0**-p for p in range(8) for lead in (1, 2, 5) if low <= lead * 10.0**-p <= high]
+    scale = alt.Scale(type="log", domain=[low, high], nice=False)
+    return alt.Y("rate:Q", title=None, scale=scale, axis=alt.Axis(format="~%", values=ticks))
+
+
+def _points(rows: list[Datum], x: Any, log: bool, title: tuple[str, str], line: bool) -> Any:
+    """Rates as dots with their intervals, and P(examined) scaled to the first rate where it is known."""
+    import altair as alt
+
+    y = _rate_axis(rows, log)
+    tip = [alt.Tooltip(f"{name}:N", title=words) for name, words in (("at", "At"), ("value", "Click rate"))]
+    tip += [alt.Tooltip("interval:N", title="95 % interval"), alt.Tooltip("shown:N", title="Impressions")]
+    base = alt.Chart({"values": rows})
+    spans = base.mark_rule(color=BLUE, strokeWidth=3, opacity=0.45, clip=True).encode(
+        x, alt.Y("low:Q"), alt.Y2("high:Q")
+    )
+    dots = base.mark_point(color=BLUE, filled=True, size=60, opacity=1).encode(x, y, tooltip=tip)
+    layers = [spans, dots]
+    if line:
+        layers.insert(0, base.mark_line(color=BLUE, opacity=0.5, strokeWidth=1.2).encode(x, y))
+    if any("expected" in row for row in rows):
+        curve = base.transform_filter("isValid(datum.expected)").mark_line(
+            color=GREY,
+            strokeDash=[5, 4],
+            strokeWidth=1.6,
+            clip=True,
+            point={"color": GREY, "shape": "square", "size": 18},
+        )
+        layers.insert(0, curve.encode(x, alt.Y("expected:Q")))
+    head = alt.TitleParams(title[0], subtitle=title[1])
+    return alt.LayerChart(layer=layers, height=HEIGHT, title=head, width="container")
+
+
+def _rates(ranks: list[Json], queries: int) -> Any:
+    import altair as alt
+
+    kept = [row for row in ranks[:_RANKS] if row["click rate"] is not None]
+    if not kept:
+        return None
+    rows = [_rate_row(row, f"rank {row['rank']}") | {"rank": row["rank"]} for row in kept]
+    first = kept[0]
+    for row, source in zip(rows, kept, strict=True):
+        if source["P(examined)"] and first["P(examined)"]:
+            row["expected"] = first["click rate"] * source["P(examined)"] / first["P(examined)"]
+    seen = [row["rate"] for row in rows if row["rate"] > 0.0]
+    log = bool(seen) and max(seen) / min(seen) > _BROAD and all(row["low"] > 0.0 for row in rows)
+    curve = "; dashed: P(examined), scaled to the first rank" if any("expected" in row for row in rows) else ""
+    over = "over queries" if queries > 1 else "of independent impressions"
+    title = ("Click rate by rank", f"{'log axis; ' if log else ''}bars: 95 % intervals {over}{curve}")
+    domain = [rows[0]["rank"] - 0.5, rows[-1]["rank"] + 0.5]
+    values = [row["rank"] for row in rows]
+    ticks = alt.Axis(values=values, labelOverlap="greedy", grid=False, format="d")
+    x = alt.X("rank:Q", title="Rank", axis=ticks, scale=alt.Scale(domain=domain, nice=False))
+    return _points(rows, x, log, title, False)
+
+
+def _rate_row(row: Json, at: str) -> Datum:
+    return {
+        "at": at,
+        "rate": row["click rate"],
+        "low": row["low"],
+        "high": row["high"],
+        "value": percent(row["click rate"], 2),
+        "interval": f"{percent(row['low'], 2)} to {percent(row['high'], 2)}",
+        "shown": number(row["impressions"]),
+    }
+
+
+def _propensities(bins: list[Json]) -> Any:
+    import altair as alt
+
+    clicks = sum(row["clicks"] for row in bins)
+    if not clicks:
+        return None
+    rows = []
+    for row in reversed(bins):
+        label = f"{row['from']:g} – {row['to']:g}"
+        shares = {"of clicks": row["clicks"] / clicks, "of weight": row["share_of_weight"]}
+        rows += [
+            {"bin": label, "share": share, "what": what, "value": percent(share)} for what, share in shares.items()
+        ]
+    colour = alt.Color(
+        "what:N",
+        scale=alt.Scale(domain=["of clicks", "of weight"], range=["#9cc7e0", VERMILLION]),
+        legend=alt.Legend(title="Share", orient="top", offset=0),
+    )
+    order = list(dict.fromkeys(row["bin"] for row in rows))
+    tip = [
+        alt.Tooltip("bin:N", title="Propensity"),
+        alt.Tooltip("value:N", title="Share"),
+        alt.Tooltip("what:N", title=""),
+    ]
+    x = alt.X("bin:N", sort=order, title="Propensity of the clicked document", axis=alt.Axis(labelAngle=-40))
+    y = alt.Y("share:Q", title=None, axis=alt.Axis(format=".0%", tickCount=5))
+    title = (
+        "Importance weights by propensity",
+        "the weight of a click is 1 / propensity: the rarest at the right weigh most",
+    )
+    return _chart(rows, *title).mark_bar().encode(
+        x, y, color=colour, tooltip=tip, xOffset=alt.XOffset("what:N", sort=["of clicks", "of weight"])
+    )  # fmt: skip
+
+
+def _old_ranks(bins: list[Json]) -> Any:
+    import altair as alt
+
+    if not bins:
+        return None
+    split = bins[0]["can_never_be"] is not None
+    kinds = (
+        (
+            ("shown", "shown", BLUE),
+            ("could_have_been", "not yet shown", ORANGE),
+            ("can_never_be", "can never be examined", "#8c2d04"),
+        )
+        if split
+        else (("shown", "shown", BLUE), ("never_shown", "never shown", ORANGE))
+    )
+    rows = []
+    for row in bins:
+        low, high = row["old_rank_from"], row["old_rank_to"]
+        for i, (key, words, _) in enumerate(kinds):
+            rows.append(
+                {
+                    "bin": str(low) if low == high else f"{low} – {high}",
+                    "what": words,
+                    "share": row[key] / row["candidates"],
+                }
+                | {"value": percent(row[key] / row["candidates"]), "count": f"{row[key]:,}", "order": i}
+            )
+    domain = [words for _, words, _ in kinds]
+    colour = alt.Color(
+        "what:N",
+        scale=alt.Scale(domain=domain, range=[color for _, _, color in kinds]),
+        legend=alt.Legend(title=None, orient="top", offset=0),
+    )
+    tip = [
+        alt.Tooltip(f"{name}:N", title=words) for name, words in (("bin", "Old rank"), ("what", ""), ("value", "Share"))
+    ]
+    tip.append(alt.Tooltip("count:N", title="Candidates"))
+    order = list(dict.fromkeys(row["bin"] for row in rows))
+    x = alt.X("bin:N", sort=order, title="Rank under the logger", axis=alt.Axis(labelAngle=-40))
+    y = alt.Y(
+        "share:Q", title=None, stack="zero", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=".0%", tickCount=5)
+    )
+    title = ("Coverage by old rank", "share of the candidates at each rank of the logging ranker")
+    return _chart(rows, *title).mark_bar(stroke="white", strokeWidth=0.6).encode(
+        x, y, color=colour, order=alt.Order("order:Q"), tooltip=tip
+    )  # fmt: skip
+
+
+def _sessions(bins: list[Json]) -> Any:
+    import altair as alt
+
+    if sum(row["queries"] for row in bins) < 2:
+        return None
+    rows = [
+        {"bin": f"{row['from']:,}" if row["from"] == row["to"] else f"{row['from']:,} – {row['to']:,}"}
+        | {"queries": row["queries"]}
+        for row in bins
+    ]
+    x = alt.X("bin:N", sort=[row["bin"] for row in rows], title="Sessions", axis=alt.Axis(labelAngle=-40))
+    y = alt.Y("queries:Q", title=None, axis=alt.Axis(tickMinStep=1, format=",d", tickCount=5))
+    tip = [alt.Tooltip("bin:N", title="Sessions"), alt.Tooltip("queries:Q", title="Queries", format=",")]
+    title = ("Sessions per query", "queries with that many sessions")
+    wide = {"size": 60} if len(rows) < 4 else {}
+    return _chart(rows, *title).mark_bar(color=BLUE, opacity=0.85, **wide).encode(x, y, tooltip=tip)
+
+
+def _drift_chart(periods: list[Json]) -> Any:
+    import altair as alt
+
+    rows = [
+        _rate_row(row, str(row["begin"])) | {"begin": str(row["begin"])}
+        for row in periods
+        if row["click rate"] is not None
+    ]
+    if not rows:
+        return None
+    axis = alt.Axis(labelAngle=-40, labelOverlap="greedy")
+    x = alt.X("begin:N", sort=[row["begin"] for row in rows], title="Period that begins", axis=axis)
+    title = ("Click rate over time", "bars: 95 % intervals of independent clicks")
+    return _points(rows, x, False, title, True)

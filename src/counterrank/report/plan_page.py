@@ -1,0 +1,258 @@
+"""The page of a plan: advice, price against what it buys, and all numbers."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from counterrank.clicks.policies.parsing import split_mixture
+from counterrank.common.errors import CounterrankError
+from counterrank.common.files import PathLike
+from counterrank.experiments.summary import is_number
+from counterrank.report.axes import x_axis, x_scale
+from counterrank.report.charts import PANEL_WIDTH, file_spec, page_spec
+from counterrank.report.render import INK, Datum, html, render, to_png, to_svg, write_file
+from counterrank.report.styles import Style, assign_styles, swatch
+from counterrank.report.text import metric_name, number, percent, readable
+
+if TYPE_CHECKING:
+    import altair as alt
+
+Plan = dict[str, Any]
+"""The numbers of one policy, as `counterrank.evaluation.planning` gives them."""
+
+_WIDEST = 1000.0  # times the narrowest interval that is drawn
+_HEIGHT = 340
+_TICKS = (-0.1, -0.01, 0.0, 0.001, 0.005, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
+_NEAR = (0.28, 0.05)  # of the panel: two names closer than that across and up would cover each other
+
+
+def write_plan_report(content: dict[str, Any], path: PathLike) -> Path:
+    """Write a plan as a page (.html), or its chart alone (.png, .svg); returns the path.
+
+    `content` has a title, `advice` (sentences), the metric, and `plans`: for each policy its name, price, displayed,
+    covered, reached and biased, and under `expected` for each number of sessions clicks, effective_sample_size,
+    ips_width, doubtful and seen; where a precision is asked for, needed_for_width and needed_for_effective. `facts` are
+    pairs of texts.
+
+    >>> import tempfile
+    >>> at = {"sessions": 1000, "clicks": 500.0, "effective_sample_size": 50.0, "ips_width": 0.1, "doubtful": False}
+    >>> plan = {"policy": "replace-last:k=5", "price": 0.1, "displayed": 0.5, "covered": 1.0, "reached": 1.0}
+    >>> plans = [{**plan, "biased": False, "expected": [{**at, "seen": 0.5}]}]
+    >>> content = {"title": "Plan", "advice": ["Log."], "metric": "dcg@5", "plans": plans, "facts": []}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_plan_report(content, f"{folder}/plan.html").name
+    'plan.html'
+    """
+    kind = Path(path).suffix.lower()
+    if kind not in (".html", ".png", ".svg"):
+        raise CounterrankError(f"{path}: unknown kind of file; expected one that ends in .html, .png or .svg")
+    styles = assign_styles(dict.fromkeys(family_of(plan["policy"]) for plan in content["plans"]))
+    if kind == ".html":
+        made: str | bytes = _page(content, styles)
+    else:
+        if not (charts := _charts(content, styles, PANEL_WIDTH)):
+            raise CounterrankError(f"{path}: no price without labels, so that there is no chart; expected a .html page")
+        svg = to_svg(file_spec(list(charts.values()), content["title"]))
+        made = svg if kind == ".svg" else to_png(svg)
+    return write_file(path, made)
+
+
+def _charts(content: dict[str, Any], styles: dict[str, Style], width: int | None = None) -> dict[str, Any]:
+    """Price against effective sample size and against width, after the most sessions; none without labels."""
+    rows = [{**plan, **plan["expected"][-1]} for plan in content["plans"]]
+    if all(row["price"] is None for row in rows):
+        return {}
+    sessions = f"with {number(rows[0]['sessions'])} sessions"
+    narrowest = min((row["ips_width"] for row in rows if row["ips_width"]), default=1.0)
+    for row in rows:
+        row["hollow"] = row["doubtful"] or row["covered"] < 1.0
+        # less than one click is no sample, and a width from another world would hide all others
+        row["effective"] = row["effective_sample_size"] if row["effective_sample_size"] >= 1.0 else None
+        row["width"] = row["ips_width"] if row["ips_width"] and row["ips_width"] <= _WIDEST * narrowest else None
+    metric = metric_name(content["metric"])
+    size = ("effective", "Effective sample size")
+    wide = ("width", f"Width of the interval of {metric}")
+    return {
+        "size": price_panel(
+            rows, size, ("Price and effective sample size", f"{sessions}; right and low is better"), styles, width
+        ),
+        "width": price_panel(
+            rows, wide, (f"Price and interval of {metric}", f"{sessions}; left and low is better"), styles, width
+        ),
+    }
+
+
+def _page(content: dict[str, Any], styles: dict[str, Style]) -> str:
+    charts = _charts(content, styles)
+    legend = [{"label": family_of(name), "swatch": html(swatch(style))} for name, style in styles.items()]
+    return render(
+        "plan.html.j2",
+        {name: page_spec(chart) for name, chart in charts.items()},
+        title=content["title"],
+        advice=content["advice"],
+        metric=metric_name(content["metric"]),
+        drawn=bool(charts),
+        legend=legend,
+        wanted=content.get("wanted", {}),
+        policies=[_policy(plan) for plan in content["plans"]],
+        sessions=[number(at["sessions"]) for at in content["plans"][0]["expected"]],
+        facts=content["facts"],
+    )
+
+
+def _policy(plan: Plan) -> dict[str, Any]:
+    """A policy's numbers as texts."""
+    return {
+        "name": plan["policy"],
+        "price": percent(plan["price"]),
+        "displayed": number(plan["displayed"]),
+        "covered": percent(plan["covered"]),
+        "reached": percent(plan["reached"]),
+        "needed": {key: _sessions(plan.get(f"needed_for_{key}")) for key in ("width", "effective")},
+        "expected": [
+            {
+                "clicks": f"{at['clicks']:,.0f}",
+                "effective": f"{at['effective_sample_size']:,.0f}",
+                "width": number(at["ips_width"]) + (" biased" if plan["biased"] else " ?" if at["doubtful"] else ""),
+                "seen": percent(at["seen"]),
+            }
+            for at in plan["expected"]
+        ],
+    }
+
+
+def _sessions(needed: int | None) -> str:
+    return "never" if needed is None else number(needed)
+
+
+def family_of(policy: str) -> str:
+    """What policies that differ in one setting have in common; a mixture is a family of its own.
+
+    >>> family_of("epsilon-greedy:k=5,epsilon=0.1"), family_of("0.5*deterministic:k=5 + 0.5*replace-last:k=5")
+    ('epsilon-greedy:k=5', '0.5*deterministic:k=5 + 0.5*replace-last:k=5')
+    """
+    return policy if split_mixture(policy) else policy.partition(",")[0]
+
+
+def price_panel(
+    rows: list[Datum],
+    x: tuple[str, str],
+    title: tuple[str, str],
+    styles: dict[str, Style],
+    width: int | None = None,
+) -> alt.LayerChart:
+    """Policies as points of x (a key of the rows and its name; a logarithmic axis) and price.
+
+    Rows have a policy, a price and the value of x; those without either, or with an x not above 0, are left out.
+    `hollow` ones are drawn so.
+
+    >>> rows = [{"policy": "replace-last:k=5", "price": 0.07, "width": 0.02, "hollow": False}]
+    >>> chart = price_panel(rows, ("width", "Width"), ("Price", ""), {})
+    >>> [layer.name for layer in chart.layer]
+    ['lines', 'points', 'left names', 'right names']
+    """
+    import altair as alt
+
+    key, label = x
+    points = _points(rows, key)
+    places = sorted(point["x"] for point in points) or [1.0, 10.0]
+    names = list(dict.fromkeys(point["family"] for point in points))
+    looks = [styles.get(name, Style(INK)) for name in names]
+    axis = alt.X("x:Q", title=label, scale=x_scale(places, log=True), axis=x_axis(places, log=True))
+    top = max((point["price"] for point in points), default=0.1)
+    low = min(0.0, min((point["price"] for point in points), default=0.0))
+    y = alt.Y(
+        "price:Q",
+        title="Price: share of the displayed metric that is lost",
+        # roots, so that small prices stand apart
+        scale=alt.Scale(type="sqrt", domain=[low, max(top, 0.01) * 1.2], nice=False),
+        axis=alt.Axis(
+            values=[tick for tick in _TICKS if low <= tick <= 1.2 * top],
+            labelExpr="format(100 * datum.value, '~r') + ' %'",
+        ),
+    )
+
+    def scale(values: list[Any]) -> Any:
+        return alt.Scale(domain=names, range=values)
+
+    color = alt.Color("family:N", legend=None, scale=scale([look.color for look in looks]))
+    dash = alt.StrokeDash("family:N", legend=None, scale=scale([list(look.dash) or [1, 0] for look in looks]))
+    shape = alt.Shape("family:N", legend=None, scale=scale([_shape(look) for look in looks]))
+    tooltip = [
+        alt.Tooltip("policy:N", title="Policy"),
+        alt.Tooltip("value:N", title=label),
+        alt.Tooltip("cost:N", title="Price"),
+    ]
+    filled = alt.condition("datum.hollow", alt.value("white"), color)
+    lines = alt.Chart({"values": points}, name="lines").mark_line(strokeWidth=1.6, opacity=0.6)
+    dots = alt.Chart({"values": points}, name="points").mark_point(size=70, opacity=1, strokeWidth=1.6)
+    layers = [
+        lines.encode(axis, y, color=color, strokeDash=dash, order="place:Q"),
+        dots.encode(axis, y, color=color, fill=filled, shape=shape, tooltip=tooltip),
+        *(_words(points, side).encode(axis, y, text="label:N") for side in ("left", "right")),
+    ]
+    head = alt.TitleParams(title[0], subtitle=title[1] or " ")
+    return alt.LayerChart(layer=layers, height=_HEIGHT, title=head, width=width or "container")
+
+
+def _points(rows: list[Datum], key: str) -> list[Datum]:
+    drawn = [row for row in rows if is_number(row.get("price")) and is_number(row.get(key)) and row[key] > 0]
+    last = {family_of(row["policy"]): row["policy"] for row in drawn}
+    points = [
+        {
+            "policy": row["policy"],
+            "family": family_of(row["policy"]),
+            "x": row[key],
+            "price": row["price"],
+            "value": number(row[key]),
+            "cost": percent(row["price"], 2),
+            "hollow": bool(row.get("hollow")),
+            "place": place,
+            "is_last": row["policy"] == last[family_of(row["policy"])],
+        }
+        for place, row in enumerate(drawn)
+    ]
+    _name(points)
+    return points
+
+
+def _name(points: list[Datum]) -> None:
+    """Give points their labels, families first; a label that would cover another is left out, the tooltip has it."""
+    if not points:
+        return
+    logs = [math.log(point["x"]) for point in points]
+    roots = [math.copysign(math.sqrt(abs(point["price"])), point["price"]) for point in points]
+    across, up = (max(values) - min(values) or 1.0 for values in (logs, roots))
+    placed: list[tuple[float, float]] = []
+    for i in sorted(range(len(points)), key=lambda i: not points[i]["is_last"]):
+        at = ((logs[i] - min(logs)) / across, (roots[i] - min(roots)) / up)
+        free = all(abs(at[0] - x) > _NEAR[0] or abs(at[1] - y) > _NEAR[1] for x, y in placed)
+        points[i] |= {"label": "", "side": "left" if at[0] > 0.7 else "right"}
+        if free:
+            points[i]["label"] = _label(points[i]["policy"], points[i]["is_last"])
+            placed.append(at)
+
+
+def _words(points: list[Datum], side: str) -> Any:
+    """Names on one side of their points, so that none leaves the panel."""
+    import altair as alt
+
+    chosen = [point for point in points if point["label"] and point["side"] == side]
+    place: dict[str, Any] = {"align": "right", "dx": -9} if side == "left" else {"align": "left", "dx": 9}
+    words = alt.Chart({"values": chosen}, name=f"{side} names")
+    return words.mark_text(baseline="middle", dy=-6, fontSize=11, color=INK, **place)
+
+
+def _label(policy: str, is_last: bool) -> str:
+    """The parameter in which a policy differs from its family; the last of them has the name too."""
+    if split_mixture(policy):
+        return readable(policy)
+    setting = policy.partition(",")[2].rpartition("=")[2]
+    kind = policy.partition(":")[0]
+    return f"{kind} {setting}".strip() if is_last else setting
+
+
+def _shape(look: Style) -> str:
+    return "circle" if look.shape.startswith("M") else look.shape
