@@ -16,9 +16,6 @@ from counterrank.common.checks import FloatArray, IntArray, check_vector
 from counterrank.common.errors import CounterrankError, CoverageWarning
 from counterrank.data.ids import query_of
 
-# Capped inverse propensities of clicks: what each click counts.
-
-
 # A click that had a smaller chance than this did not happen; without the line, sums of 1 / propensity could overflow.
 SMALLEST = 1e-200
 
