@@ -26,7 +26,7 @@ from counterrank.estimators import full_information
 from counterrank.evaluation import evaluate_queries, higher_is_better, weighted_metric
 from counterrank.losses import LOSSES
 from counterrank.models import Scaler
-from counterrank.training.descent import natural_step
+from counterrank.training.descent import natural_learning_rate
 from counterrank.training.problem import LinearProblem
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -88,11 +88,11 @@ class Case:
         metrics = evaluate_queries(ranker.predict(test), test, self.data.relevance_threshold, metrics=[self.metric])
         return Outcome(objective, metrics[self.metric], ranker.learning_rate_)
 
-    def natural_step(self) -> float:
+    def natural_learning_rate(self) -> float:
         train = self.fold.train
         scales = Scaler.learn("query", train).scales(train)
         spec = LOSSES[self.loss].spec(self.k, longest_query(train.offsets))
-        return natural_step(LinearProblem.make(train, self.weights, scales, spec))
+        return natural_learning_rate(LinearProblem.make(train, self.weights, scales, spec))
 
     def on_grid(self, rate: float, seeds: Sequence[int]) -> list[Outcome] | None:
         """The outcomes of one step size, or None if it diverges."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from counterrank import estimators
 from counterrank.estimators.registry import ESTIMATORS
 from counterrank.estimators.relevance import examinations
-from counterrank.training.cross_fit import Candidate, candidates, mean_ranker, one_of, standings
+from counterrank.training.cross_fit import Candidate, candidates, choose_one, mean_ranker, standings
 from tests.support.few_click_logs import EXAM, logged, quick
 
 AWARE = ESTIMATORS["policy-aware"]
@@ -85,7 +85,7 @@ ONE = [
 
 @pytest.mark.parametrize(("rows", "usual", "expected"), ONE)
 def test_the_usual_one_unless_another_is_better(rows, usual, expected):
-    assert one_of([None if row is None else np.array(row, float) for row in rows], usual) == expected
+    assert choose_one([None if row is None else np.array(row, float) for row in rows], usual) == expected
 
 
 # The mean ------------------------------------------------------------------------------------------------------------

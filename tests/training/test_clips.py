@@ -126,9 +126,16 @@ def weigh(clip=None):
 
 
 def choose(clips=(0.1, 0.5, None), ranker=None, weigh=weigh, validation=(OTHER, OTHER_TRUE), **more):
-    one_race = more.pop("one_race", False)
+    shared = more.pop("shared_learning_rate", False)
     settings = {"loss": "dcg-logistic", "max_epochs": 5, **more}
-    return fit_best_clip(ranker or Ranker(**settings), DATA, weigh, clips, validation=validation, one_race=one_race)
+    return fit_best_clip(
+        ranker or Ranker(**settings),
+        DATA,
+        weigh,
+        clips,
+        validation=validation,
+        shared_learning_rate=shared,
+    )
 
 
 @pytest.mark.parametrize("loss", ["arp-hinge", "dcg-logistic"])
@@ -215,17 +222,20 @@ def test_views_can_be_clipped_too():
 
 
 @pytest.mark.parametrize("loss", ["arp-hinge", "dcg-logistic"])
-def test_one_race_changes_nothing_where_the_step_size_is_given(loss):
-    each, once = (choose(loss=loss, learning_rate=0.3, one_race=one_race) for one_race in (False, True))
+def test_a_shared_learning_rate_changes_nothing_where_the_step_size_is_given(loss):
+    each, once = (
+        choose(loss=loss, learning_rate=0.3, shared_learning_rate=shared_learning_rate)
+        for shared_learning_rate in (False, True)
+    )
     assert once.trials == each.trials
     assert once.clip == each.clip
     assert once.ranker.model_.coefficients.tolist() == each.ranker.model_.coefficients.tolist()
 
 
-def test_one_race_takes_the_step_size_of_the_largest_clip():
+def test_a_shared_learning_rate_takes_the_step_size_of_the_largest_clip():
     ranker = Ranker("dcg-logistic", max_epochs=5)
     raced = Ranker("dcg-logistic", max_epochs=5).fit(DATA, weigh(), validation=(OTHER, OTHER_TRUE))
-    once = choose(clips=(0.1, 0.5, None), ranker=ranker, one_race=True)
+    once = choose(clips=(0.1, 0.5, None), ranker=ranker, shared_learning_rate=True)
     for trial in once.trials:
         alone = Ranker("dcg-logistic", max_epochs=5, learning_rate=raced.learning_rate_)
         alone.fit(DATA, weigh(trial.clip), validation=(OTHER, OTHER_TRUE))
@@ -234,11 +244,11 @@ def test_one_race_takes_the_step_size_of_the_largest_clip():
     assert (once.ranker.learning_rate, ranker.learning_rate) == ("auto", "auto")
 
 
-def test_one_race_is_run_for_the_next_clip_where_the_largest_fails():
+def test_a_shared_learning_rate_is_run_for_the_next_clip_where_the_largest_fails():
     def nothing_without_a_clip(clip=None):
         return TRUE * 0.0 if clip is None else weigh(clip)
 
-    once = choose(weigh=nothing_without_a_clip, one_race=True)
+    once = choose(weigh=nothing_without_a_clip, shared_learning_rate=True)
     alone = Ranker("dcg-logistic", max_epochs=5).fit(DATA, weigh(0.5), validation=(OTHER, OTHER_TRUE))
     assert once.trials[-1].error == "weights: all are 0; expected at least one document with evidence"
     assert once.ranker.learning_rate_ == alone.learning_rate_
@@ -246,14 +256,14 @@ def test_one_race_is_run_for_the_next_clip_where_the_largest_fails():
 
 @pytest.mark.parametrize("loss", ["arp-hinge", "dcg-logistic"])
 @pytest.mark.parametrize("learning_rate", ["auto", 0.3])
-def test_one_race_also_gives_ties_to_the_smallest_clip(loss, learning_rate):
-    best = choose(clips=[None, 1e9, 1e6], loss=loss, learning_rate=learning_rate, one_race=True)
+def test_a_shared_learning_rate_also_gives_ties_to_the_smallest_clip(loss, learning_rate):
+    best = choose(clips=[None, 1e9, 1e6], loss=loss, learning_rate=learning_rate, shared_learning_rate=True)
     assert best.clip == 1e6
     assert len({trial.validation for trial in best.trials}) == 1
 
 
 def test_with_a_generator_one_race_sees_one_order():
-    best = choose(clips=[1e6, 1e9], seed=np.random.default_rng(3), one_race=True)
+    best = choose(clips=[1e6, 1e9], seed=np.random.default_rng(3), shared_learning_rate=True)
     assert best.trials[0].validation == best.trials[1].validation
 
 
@@ -277,3 +287,10 @@ BAD_CHOICES = [
 def test_bad_choices_are_refused(arguments, message):
     with pytest.raises(cr.CounterrankError, match=message):
         choose(**arguments)
+
+
+def test_the_old_name_of_the_shared_learning_rate_still_works():
+    with pytest.warns(DeprecationWarning, match="one_race is deprecated; use shared_learning_rate"):
+        fit_best_clip(
+            Ranker("arp-hinge", max_epochs=1), DATA, weigh, [None], validation=(OTHER, OTHER_TRUE), one_race=True
+        )

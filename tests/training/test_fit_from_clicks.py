@@ -20,7 +20,7 @@ from counterrank.estimators import ESTIMATORS, Evidence
 from counterrank.estimators.relevance import examinations
 from counterrank.estimators.relevance_models import check_model
 from counterrank.training import FitReport, Ranker, fit_from_clicks
-from counterrank.training.cross_fit import Candidate, candidates, cross_fit, difference, examine, join, judge
+from counterrank.training.cross_fit import Candidate, candidates, cross_fit, difference, evaluate_trials, examine, join
 from tests.support.few_click_logs import EXAM, POLICY, logged, quick, small_data
 
 
@@ -71,15 +71,15 @@ def test_shuffled_features_teach_nothing():
     pool = join([examine(data, Evidence(clicks, None, EXAM))])
     found = cross_fit(quick(), pool, candidates(ESTIMATORS["auto"], {}), check_model("ridge"), 5, seed=1)
     luck = [
-        judge(replace(found, trials=[replace(found.trials[0], scores=rng.random(2000))]), data, "dcg@5", 1)[0]
+        evaluate_trials(replace(found, trials=[replace(found.trials[0], scores=rng.random(2000))]), data, "dcg@5", 1)[0]
         for _ in range(20)
     ]
     chance = np.mean(luck, axis=0)
-    for parts in judge(found, data, "dcg@5", 1):
+    for parts in evaluate_trials(found, data, "dcg@5", 1):
         ahead, error = difference(parts, chance)
         assert abs(ahead) < 4.5 * error
     leaking = quick(max_epochs=30).fit(data, found.weights).predict(data)
-    own = judge(replace(found, trials=[replace(found.trials[0], scores=leaking)]), data, "dcg@5", 1)[0]
+    own = evaluate_trials(replace(found, trials=[replace(found.trials[0], scores=leaking)]), data, "dcg@5", 1)[0]
     ahead, error = difference(own, chance)
     assert ahead > 4.5 * error
 

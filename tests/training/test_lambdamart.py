@@ -11,7 +11,7 @@ from counterrank import estimators, examination, policies, simulation
 from counterrank.common.errors import MissingExtraError, ModelError, NothingToLearnError
 from counterrank.training.boosting import DAMPING, make_objective
 from counterrank.training.kinds import kind_of
-from counterrank.training.problem import Settings, Task, check_evidence, score_judge
+from counterrank.training.problem import Settings, Task, check_weights, query_metric
 from tests.reference import losses as naive
 from tests.reference import second_order as naive_second_order
 from tests.reference.training import ragged_data, ragged_weights
@@ -41,14 +41,14 @@ def ranker(loss="lambdarank", k=5, **settings):
 
 def task(data, weights, loss="lambdarank", k=3, threads=1):
     settings = Settings(None, 1, 1, 0.0, 1, kind_of("lambdamart").normalize, {}, threads, 0)
-    return Task(data, check_evidence(weights, data), None, cr.losses.named_loss(loss), k, "dcg", settings)
+    return Task(data, check_weights(weights, data), None, cr.losses.named_loss(loss), k, "dcg", settings)
 
 
 @pytest.mark.parametrize("name", cr.losses.LOSSES)
 def test_every_loss_learns(name):
     loss = cr.losses.LOSSES[name]
     trained = ranker(name, 5 if loss.takes_k else None, max_epochs=20).fit(DATA, WEIGHTS)
-    judge = score_judge("arp", OTHER, check_evidence(OTHER_WEIGHTS, OTHER))
+    judge = query_metric("arp", OTHER, check_weights(OTHER_WEIGHTS, OTHER))
     by_chance = judge(np.random.default_rng(0).random(OTHER.n_docs), 1).sum()
     assert judge(trained.predict(OTHER), 1).sum() > by_chance + 2.0  # mean ranks, with a minus sign
     assert trained.history_[-1]["loss"] < trained.history_[0]["loss"]
@@ -147,7 +147,7 @@ def test_the_best_round_is_kept():
     assert trained.best_epoch_ == 1 + int(np.argmax(seen))
     assert len(seen) == trained.best_epoch_ + 6 < 60
     assert trained.model_.booster.num_trees() == trained.best_epoch_
-    judge = score_judge("dcg@5", OTHER, check_evidence(OTHER_WEIGHTS, OTHER))
+    judge = query_metric("dcg@5", OTHER, check_weights(OTHER_WEIGHTS, OTHER))
     assert judge(trained.predict(OTHER), 1).sum() == max(seen)
     assert [row["epoch"] for row in trained.history_] == list(range(1, len(seen) + 1))
 
@@ -255,7 +255,7 @@ def test_learning_from_views_and_their_validation():
     views, other = (estimators.rerank(c, examination.inverse_rank(5)) for c in (clicks, others))
     trained = ranker("lambdaloss-truncated").fit(DATA, views, validation=(OTHER, other))
     best = trained.history_[trained.best_epoch_ - 1]["validation"]
-    assert score_judge("dcg@5", OTHER, check_evidence(other, OTHER))(trained.predict(OTHER), 1).sum() == best
+    assert query_metric("dcg@5", OTHER, check_weights(other, OTHER))(trained.predict(OTHER), 1).sum() == best
     assert trained.predict(DATA).std() > 0.0
 
 

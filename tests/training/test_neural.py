@@ -10,7 +10,7 @@ from counterrank import CounterrankError, Ranker, losses
 from counterrank.common.errors import MissingExtraError, NothingToLearnError
 from counterrank.data import RankingData
 from counterrank.models import NeuralModel, neural
-from counterrank.training.problem import check_evidence, score_judge
+from counterrank.training.problem import check_weights, query_metric
 from tests.reference.network import torch, train_network, whole_queries
 from tests.reference.training import ragged_data, ragged_weights
 from tests.training.test_views import random_sets, views_of
@@ -78,7 +78,7 @@ def test_the_model_returned_is_that_of_the_best_epoch(model, loss):
     best = max(values) if k else min(values)
     assert len(values) == 25
     assert values.index(best) + 1 == ranker.best_epoch_ < 25
-    judge = score_judge(ranker.metric_, OTHER, check_evidence(OTHER_WEIGHTS, OTHER))
+    judge = query_metric(ranker.metric_, OTHER, check_weights(OTHER_WEIGHTS, OTHER))
     assert judge(ranker.predict(OTHER), 1).sum() * (1 if k else -1) == best
     # the same state as if training had ended there
     shorter = make(loss=loss, k=k, model=chosen, learning_rate=0.05, max_epochs=ranker.best_epoch_)

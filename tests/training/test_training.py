@@ -9,7 +9,15 @@ from counterrank import losses
 from counterrank.data import RankingData, make_ranking_data
 from counterrank.models import LinearModel, Scaler
 from counterrank.training import Ranker
-from counterrank.training.descent import Run, Schedule, _rounds, natural_step, race, race_epochs, standings
+from counterrank.training.descent import (
+    Run,
+    Schedule,
+    _rounds,
+    natural_learning_rate,
+    ranked_runs,
+    search_epochs,
+    search_learning_rate,
+)
 from counterrank.training.problem import LinearProblem, constant_features
 from tests.reference import training as naive_training
 from tests.reference.training import descend, ragged_data, ragged_weights, scaled_features
@@ -42,7 +50,7 @@ def run_epochs(problem: LinearProblem, step: float, batch: int, epochs: int = 3)
 def test_epochs_against_the_twin(loss, normalize, batch):
     problem = make_problem(DATA, WEIGHTS, loss, cutoff(loss), normalize)
     # the twin scales features in float32; a small step keeps it on the same side of every tie
-    step = 0.3 * natural_step(problem)
+    step = 0.3 * natural_learning_rate(problem)
     fast, met = run_epochs(problem, step, batch)
     slow, expected = descend(DATA, WEIGHTS, loss, cutoff(loss), normalize, step, batch, SCHEDULE.order, 3)
     np.testing.assert_allclose(fast, slow, rtol=2e-4, atol=2e-5 * np.abs(slow).max())
@@ -54,7 +62,7 @@ def test_epochs_against_the_twin(loss, normalize, batch):
 def test_negative_weights_against_the_twin(loss):
     weights = ragged_weights(DATA, negative=True)
     problem = make_problem(DATA, weights, loss, cutoff(loss))
-    step = 0.3 * natural_step(problem)
+    step = 0.3 * natural_learning_rate(problem)
     fast, _ = run_epochs(problem, step, batch=1)
     slow, _ = descend(DATA, weights, loss, cutoff(loss), "query", step, 1, SCHEDULE.order, 3)
     np.testing.assert_allclose(fast, slow, rtol=2e-4, atol=2e-5 * np.abs(slow).max())
@@ -81,7 +89,7 @@ def test_natural_step_is_the_inverse_of_the_sum_of_norms():
     for i in range(len(norms)):  # a step of size 1 from zero is the gradient with its sign turned
         problem.epoch(problem.queries[i : i + 1], 1.0, 1, moved[i], threads=1)
     np.testing.assert_allclose(norms, np.linalg.norm(moved, axis=1))
-    assert natural_step(problem) == pytest.approx(1 / norms.sum())
+    assert natural_learning_rate(problem) == pytest.approx(1 / norms.sum())
 
 
 @pytest.mark.parametrize("batch", [2, 5, 64, 1000])
@@ -100,7 +108,7 @@ def test_batches_do_not_depend_on_threads(batch):
 
 def test_natural_step_without_any_gradient():
     flat = RankingData(np.ones((3, 2)), [0, 3])
-    assert natural_step(make_problem(flat, np.array([1.0, 0.0, 0.0]), "arp-hinge")) == 1.0
+    assert natural_learning_rate(make_problem(flat, np.array([1.0, 0.0, 0.0]), "arp-hinge")) == 1.0
 
 
 @pytest.mark.parametrize("normalize", ["query", "standard", "none"])
@@ -176,7 +184,7 @@ def test_the_heats_of_a_race(max_epochs, rounds):
     assert _rounds(max_epochs) == rounds
     begins = [0, *(until for until, _ in rounds)]
     runs = [10, 7, 5, 3]
-    assert race_epochs(max_epochs) == sum(
+    assert search_epochs(max_epochs) == sum(
         n * (until - begin) for n, begin, (until, _) in zip(runs, begins, rounds, strict=False)
     )
 
@@ -192,7 +200,7 @@ def test_long_races_end_and_train_the_winner_to_the_end():
         made.append(run)
         return run
 
-    winner = race(make_run, natural_step(problem), schedule, lambda amount: None)
+    winner = search_learning_rate(make_run, natural_learning_rate(problem), schedule, lambda amount: None)
     assert len(winner.history) == 150
     assert sum(len(run.history) > 40 for run in made[:10]) <= 3
     alone = make_run(winner.step)
@@ -226,12 +234,12 @@ def judged(training: float, parts) -> Run:
 def test_standings_fall_back_on_training_when_validation_cannot_tell():
     # 0 leads by 0.1; 1 is behind it within a standard error, 2 far beyond one
     runs = {0: judged(1.0, [1.0, 1.1]), 1: judged(2.0, [1.5, 0.5]), 2: judged(3.0, [0.1, 0.2])}
-    assert standings(runs, threads=1) == [1, 0, 2]
+    assert ranked_runs(runs, threads=1) == [1, 0, 2]
 
 
 def test_of_equal_runs_the_one_nearest_the_natural_step_leads():
     runs = {power: scripted_run(1.0, [0.0], on_validation=False) for power in (-3, -2, 1, 4)}
-    assert standings(runs, threads=1) == [1, -2, -3, 4]
+    assert ranked_runs(runs, threads=1) == [1, -2, -3, 4]
 
 
 def test_the_race_goes_beyond_its_first_steps():
@@ -246,8 +254,10 @@ def test_the_race_goes_beyond_its_first_steps():
 
         return Run(problem, schedule, step, judge, None)
 
-    base = natural_step(problem)
-    steps = [race(make_run, base * factor, schedule, lambda amount: None).step for factor in (1e-4, 1.0, 1e4)]
+    base = natural_learning_rate(problem)
+    steps = [
+        search_learning_rate(make_run, base * factor, schedule, lambda amount: None).step for factor in (1e-4, 1.0, 1e4)
+    ]
     np.testing.assert_allclose(steps, steps[1], rtol=1e-9)
 
 

@@ -14,8 +14,8 @@ from counterrank.estimators import Views, rerank
 from counterrank.estimators.views import check_views
 from counterrank.models import Scaler
 from counterrank.training import Ranker
-from counterrank.training.descent import Schedule, natural_step
-from counterrank.training.problem import LinearProblem, check_evidence, make_judge
+from counterrank.training.descent import Schedule, natural_learning_rate
+from counterrank.training.problem import LinearProblem, check_weights, linear_query_metric
 from tests.reference.losses import NAMED
 from tests.reference.metrics import discount, orders
 from tests.reference.training import descend_sets, ragged_data, ragged_weights
@@ -54,7 +54,7 @@ def cutoff(loss: str) -> int | None:
 
 
 def make_problem(data, views, loss, k, normalize="query") -> LinearProblem:
-    weights, sets = check_evidence(views, data)
+    weights, sets = check_weights(views, data)
     scales = Scaler.learn(normalize, data).scales(data)
     return LinearProblem.make(data, weights, scales, losses.LOSSES[loss].spec(k, int(data.lengths.max())), sets)
 
@@ -73,7 +73,7 @@ def run_epochs(problem, step, batch, epochs=3, threads=2):
 def test_epochs_against_the_twin(loss, batch, normalize, negative):
     sets = random_sets(DATA, negative)
     problem = make_problem(DATA, views_of(sets), loss, cutoff(loss), normalize)
-    step = 0.3 * natural_step(problem)  # small: the twin scales in float32 and must stay on the same side of ties
+    step = 0.3 * natural_learning_rate(problem)  # small: the reference scales in float32, and must break ties alike
     fast, met = run_epochs(problem, step, batch)
     slow, expected = descend_sets(DATA, sets, loss, cutoff(loss), normalize, step, batch, SCHEDULE.order, 3)
     np.testing.assert_allclose(fast, slow, rtol=2e-4, atol=2e-5 * np.abs(slow).max())
@@ -187,7 +187,7 @@ def test_the_judge_ranks_inside_sets(first, second, metric):
     )
     shifted = [([row + (row >= n) for row in rows], weights) for rows, weights in sets]
     scales = Scaler.learn("none", data).scales(data)
-    parts = make_judge(metric, data, check_evidence(views_of(shifted), data), scales)(np.ones(1), 2)
+    parts = linear_query_metric(metric, data, check_weights(views_of(shifted), data), scales)(np.ones(1), 2)
     lambda_of, sign = METRICS[metric]
     assert parts.sum() == pytest.approx(sign * naive_metric(both, sets, lambda_of), rel=1e-12, abs=1e-12)
     assert (parts.shape, parts[1]) == ((3,), 0.0)
@@ -279,7 +279,7 @@ def test_from_simulated_pages_to_a_ranker():
         views, other = rerank(train, exam), rerank(validation, exam)
     assert np.diff(views.offsets).max() <= 5
     ranker = Ranker("lambdaloss-dcg", max_epochs=8).fit(data, views, validation=(data, other))
-    judge = make_judge("dcg", data, check_evidence(other, data), ranker.model_.scaler.scales(data))
+    judge = linear_query_metric("dcg", data, check_weights(other, data), ranker.model_.scaler.scales(data))
     reached = judge(ranker.model_.coefficients, 1).sum()
     assert reached == pytest.approx(max(row["validation"] for row in ranker.history_), rel=1e-12)
     assert reached > judge(np.zeros(data.n_features), 1).sum()

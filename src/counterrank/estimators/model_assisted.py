@@ -1,4 +1,4 @@
-"""The doubly robust estimator: a model of relevance, corrected by what clicks say against it."""
+"""Document weights with a model of relevance: the direct method, doubly robust, and shrinkage."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def doubly_robust(
     [5.0, 10.0]
     """
     seen, least = examinations(clicks, rho, exam, beta), check_tau(tau)
-    return corrected(seen, check_relevance(relevance, len(seen.rho)), least)
+    return doubly_robust_weights(seen, check_relevance(relevance, len(seen.rho)), least)
 
 
-def corrected(seen: Examinations, relevance: FloatArray, tau: float) -> FloatArray:
+def doubly_robust_weights(seen: Examinations, relevance: FloatArray, tau: float) -> FloatArray:
     """`doubly_robust` of what was examined and clicked."""
     known = seen.rho >= SMALLEST
     inverse = np.zeros(len(seen.rho))
@@ -84,9 +84,6 @@ def check_tau(tau: Any) -> float:
     if not is_real(tau) or not 0.0 <= tau <= 1.0:
         raise CounterrankError(f"tau={tau!r}: expected a number from 0 to 1")
     return float(tau)
-
-
-# The direct method: believe a model of relevance.
 
 
 def direct(clicks: ClickCounts, relevance: ArrayLike) -> FloatArray:
@@ -113,9 +110,6 @@ def direct(clicks: ClickCounts, relevance: ArrayLike) -> FloatArray:
     sessions = np.repeat(counts.sessions, np.diff(counts.offsets)).astype(np.float64)
     weights: FloatArray = sessions * check_relevance(relevance, counts.n_docs)
     return weights
-
-
-# Kernel of the shrinkage estimator: how likely all clicks are, given how far to trust the model of relevance.
 
 
 # from here on Stirling's series is right to about 13 digits
@@ -189,9 +183,6 @@ def _tail(x: float) -> float:
     return (1.0 / 12.0 - u * series) * inverse
 
 
-# The shrinkage estimator: click rates of few examinations are drawn towards a model of relevance.
-
-
 # where the strength is looked for: the model counts as much as so many examinations
 _WEAKEST, _STRONGEST, _GRID = 1e-2, 1e6, 17
 _CLOSE = 1e-4  # of the logarithm
@@ -238,11 +229,11 @@ def shrinkage(
     """
     seen = examinations(clicks, rho, exam, beta)
     predicted = check_relevance(relevance, len(seen.rho))
-    m = most_likely(seen, predicted) if strength is None else check_strength(strength)
-    return shrunk(seen, predicted, m)
+    m = most_likely_strength(seen, predicted) if strength is None else check_strength(strength)
+    return shrunken_weights(seen, predicted, m)
 
 
-def shrunk(seen: Examinations, relevance: FloatArray, strength: float) -> FloatArray:
+def shrunken_weights(seen: Examinations, relevance: FloatArray, strength: float) -> FloatArray:
     """`shrinkage` of what was examined and clicked."""
     below = seen.times + strength
     rates = relevance.copy()  # of documents that nobody can have examined, if the model has no strength either
@@ -288,10 +279,10 @@ def best_strength(
     True
     """
     seen = examinations(clicks, rho, exam, beta)
-    return most_likely(seen, check_relevance(relevance, len(seen.rho)))
+    return most_likely_strength(seen, check_relevance(relevance, len(seen.rho)))
 
 
-def most_likely(seen: Examinations, relevance: FloatArray) -> float:
+def most_likely_strength(seen: Examinations, relevance: FloatArray) -> float:
     """The best of a grid, refined by golden sections between its neighbours: there may be more than one summit.
 
     With e r of mean e R and variance e^2 R (1 - R) / (m + 1), a beta variable has the strength (m + 1) g - 1, where

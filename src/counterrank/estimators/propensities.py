@@ -11,13 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies.several import SAME, LoggedTable
+from counterrank.clicks.policies.intervention_aware import SAME, LoggedTable
 from counterrank.common.checks import FloatArray, IntArray, check_vector
 from counterrank.common.errors import CounterrankError, CoverageWarning
 from counterrank.data.ids import query_of
-
-# Capped inverse propensities of clicks: what each click counts.
-
 
 # A click that had a smaller chance than this did not happen; without the line, sums of 1 / propensity could overflow.
 SMALLEST = 1e-200

@@ -17,7 +17,7 @@ from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
 from counterrank.estimators.clips import clip_grid
 from counterrank.estimators.evidence import Evidence
-from counterrank.estimators.model_assisted import corrected, shrunk
+from counterrank.estimators.model_assisted import doubly_robust_weights, shrunken_weights
 from counterrank.estimators.propensities import inverse_propensity
 from counterrank.estimators.relevance import Examinations
 from counterrank.estimators.views import Views, rerank
@@ -169,11 +169,11 @@ def _direct(seen: Examinations, relevance: FloatArray, likely: float) -> FloatAr
 
 
 def _doubly_robust(seen: Examinations, relevance: FloatArray, likely: float, tau: float = 0.03) -> FloatArray:
-    return corrected(seen, relevance, tau)
+    return doubly_robust_weights(seen, relevance, tau)
 
 
 def _shrinkage(seen: Examinations, relevance: FloatArray, likely: float, strength: float | None = None) -> FloatArray:
-    return shrunk(seen, relevance, likely if strength is None else strength)
+    return shrunken_weights(seen, relevance, likely if strength is None else strength)
 
 
 _CLIP = {"clip": "cap on the importance weight 1 / propensity of each click"}

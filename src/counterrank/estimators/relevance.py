@@ -26,8 +26,6 @@ from counterrank.estimators.propensities import (
 from counterrank.estimators.relevance_models import Evidence, Fitted, check_model, cross_fit
 from counterrank.estimators.weights import check_curve, check_line
 
-# How often each document was examined and clicked: what relevance is estimated from.
-
 
 class Examinations(NamedTuple):
     """One number of each kind for each document of the data.

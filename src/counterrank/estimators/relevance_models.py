@@ -15,9 +15,6 @@ from counterrank.common.errors import CounterrankError, require
 from counterrank.common.parallel import thread_count
 from counterrank.estimators.folds import Folds
 
-# A small network of click rates: one hidden layer, learned by torch, used without it.
-
-
 _HIDDEN, _BATCH, _LEARNING_RATE = 32, 512, 3e-3
 _MOST_EPOCHS, _NETWORK_PATIENCE, _UNTOLD_EPOCHS = 40, 5, 5
 _BATCH_ROWS = 1 << 15  # predicted at once
@@ -116,9 +113,6 @@ def _start(evidence: Any, rows: IntArray, generator: np.random.Generator) -> lis
 def _network(tensors: list[Any], epochs: int) -> Network:
     inner, inner_bias, outer, outer_bias = (tensor.detach().numpy().copy() for tensor in tensors)
     return Network(inner, inner_bias, outer, outer_bias, epochs)
-
-
-# Ridge regression of weighted rows by parts: all fits from one pass over the features.
 
 
 # of the mean square of a centred feature
@@ -280,7 +274,7 @@ class Ridge:
 
 
 @dataclass(frozen=True, eq=False)
-class Plugged:
+class CustomRegressor:
     """A copy of a regressor that was handed in, learned."""
 
     regressor: Any
@@ -375,13 +369,13 @@ def _learner(model: Any, seed: int) -> Learner:
     return lambda evidence, parts: _in_rounds(train, evidence, parts, seed)
 
 
-def _plug_in(model: Any, evidence: Evidence, rows: IntArray) -> Plugged:
+def _plug_in(model: Any, evidence: Evidence, rows: IntArray) -> CustomRegressor:
     try:
         copy = deepcopy(model)
     except Exception as error:  # whatever a regressor of the user's own raises
         raise CounterrankError(f"model: {type(model).__name__} cannot be copied ({error})") from None
     copy.fit(evidence.features[rows], evidence.targets[rows], sample_weight=evidence.weights[rows])
-    return Plugged(copy)
+    return CustomRegressor(copy)
 
 
 def _in_rounds(grow: Callable[..., Any], evidence: Evidence, parts: IntArray, seed: int) -> Fitted:
@@ -397,9 +391,6 @@ def _in_rounds(grow: Callable[..., Any], evidence: Evidence, parts: IntArray, se
         _, rounds = grow(evidence, rows[~apart], rows[apart], None, seed)
     fitted: Fitted = grow(evidence, rows, None, rounds, seed)[0]
     return fitted
-
-
-# Boosted regression trees of click rates, grown by LightGBM.
 
 
 # small trees, many queries: a model of relevance has to generalise, not to remember

@@ -16,9 +16,6 @@ from counterrank.data.ids import query_of
 from counterrank.estimators.propensities import capped_inverse, check_clip, examined
 from counterrank.estimators.weights import warn_unless_always_seen
 
-# Kernel that looks over sets of documents.
-
-
 TWICE, TWO_QUERIES, ORDER, RANGE = 1, 2, 3, 4
 
 
@@ -120,9 +117,6 @@ def _explain(fault: int, place: int, data_offsets: IntArray, offsets: IntArray, 
         return f"set {number} holds documents of queries {query[1]} and {query[0]}; expected one query for each set"
     before = query_of(docs[offsets[number] - 1], data_offsets)
     return f"set {number} is of query {query[0]}, the one before it of query {before}; expected sets in query order"
-
-
-# The rerank estimator: each displayed set of documents is a small ranking of its own.
 
 
 def rerank(clicks: ClickCounts, exam: Examination, *, clip: float | None = None) -> Views:

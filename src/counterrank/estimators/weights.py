@@ -1,4 +1,4 @@
-"""The policy-aware estimator: corrects for how likely the policy brings a document before a user's eyes."""
+"""Document weights from clicks or labels without a model of relevance, and warnings where their conditions fail."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies.base import as_policy
+from counterrank.clicks.policies.intervention_aware import (
+    check_all_candidates,
+    mean_over_policies,
+    refuse_contradictions,
+)
 from counterrank.clicks.policies.propensity import exact_propensity
-from counterrank.clicks.policies.several import check_all_candidates, mean_over_policies, refuse_contradictions
+from counterrank.clicks.policies.standard import as_policy
 from counterrank.common.checks import FloatArray, IntArray, check_choice, check_cutoff, check_vector
 from counterrank.common.errors import CounterrankError, CoverageWarning
 from counterrank.data import RankingData
@@ -28,8 +32,6 @@ from counterrank.estimators.propensities import (
     propensities_of,
     refuse_impossible,
 )
-
-# Weights from relevance labels: what an estimator would find if it knew everything.
 
 
 def full_information(
@@ -80,9 +82,6 @@ def _best_dcg(weights: FloatArray, offsets: IntArray, k: int) -> FloatArray:
     best = np.add.reduceat(discounts * weights[descending], offsets[:-1])
     of_documents: FloatArray = np.where(best > 0.0, best, 1.0)[queries]
     return of_documents
-
-
-# The conditions under which estimators are unbiased, and a warning where the clicks break them.
 
 
 BoolArray = NDArray[np.bool_]
@@ -206,9 +205,6 @@ def policy_aware(
     return counts.by_document(counts.clicks * inverse)
 
 
-# The naive estimator: a click is taken to mean relevance, and no click to mean none.
-
-
 def naive(clicks: ClickCounts, *, clip: float | None = None) -> FloatArray:
     """The number of clicks on each document (eq:naiveestimator).
 
@@ -234,9 +230,6 @@ def naive(clicks: ClickCounts, *, clip: float | None = None) -> FloatArray:
     warn_unless_always_seen(counts, counts.examination, "naive")
     weights: FloatArray = counts.by_document(counts.clicks) * min(1.0, cap)
     return weights
-
-
-# The policy-oblivious estimator: corrects for the rank a click was made at, and for nothing else.
 
 
 def policy_oblivious(clicks: ClickCounts, exam: Examination, *, clip: float | None = None) -> FloatArray:
@@ -269,9 +262,6 @@ def policy_oblivious(clicks: ClickCounts, exam: Examination, *, clip: float | No
     inverse = capped_inverse(theta, cap, counts, counts.clicks, counts.docs, counts.ranks, "exam")
     warn_unless_always_seen(counts, curve, "policy_oblivious")
     return counts.by_document(counts.clicks * inverse)
-
-
-# The affine estimator: corrects for trust bias, where clicks depend on the rank beyond examination.
 
 
 def affine(

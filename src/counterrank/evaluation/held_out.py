@@ -54,7 +54,7 @@ def check_held_out(
     known = [(name, each.provenance_) for name, each in rankers.items() if getattr(each, "provenance_", None)]
     if not known:
         return False
-    found, origin = False, clicks.where_from()
+    found, origin = False, clicks.known_origin()
     queries = HashSample.of(query_keys(data)[clicks.sessions > 0])
     for name, provenance in known:
         about = printable(str(getattr(rankers[name], "label", name)))

@@ -25,11 +25,8 @@ from counterrank.data import RankingData
 from counterrank.losses.evaluate import run_second_order
 from counterrank.models.model import Scaler
 from counterrank.models.trees import TreesModel
-from counterrank.training.descent import Watch
-from counterrank.training.problem import Learned, Settings, Task, check_usable, score_judge
-
-# The settings of LightGBM that a ranker of boosted trees takes from the user, and those it answers for itself.
-
+from counterrank.training.descent import EarlyStopping
+from counterrank.training.problem import FittedModel, Settings, Task, check_usable, query_metric
 
 DEFAULT_LEARNING_RATE = 0.1
 
@@ -121,7 +118,7 @@ _VALUES_A_THREAD = 2**20
 Objective = Callable[[FloatArray], tuple[float, Float32Array, Float32Array]]
 
 
-def learn_trees(task: Task) -> Learned:
+def fit_trees(task: Task) -> FittedModel:
     """Grow one tree a round, and keep those up to the round with the best validation metric."""
     require("lightgbm", "lightgbm", "a ranker of boosted trees")
     import lightgbm
@@ -147,7 +144,7 @@ def learn_trees(task: Task) -> Learned:
     text = booster.model_to_string(num_iteration=trees)
     model = TreesModel(re.sub(r"\[num_threads: \d+\]", "[num_threads: 0]", text), scaler, task.data.n_features)
     importances = booster.feature_importance("gain", iteration=trees)
-    return Learned(
+    return FittedModel(
         model, history, watch.best_epoch, params["learning_rate"], np.asarray(importances, np.float64)
     )  # fmt: skip
 
@@ -205,11 +202,11 @@ def _dataset(lightgbm: Any, scaler: Scaler, data: RankingData, params: dict[str,
     ).construct()  # fmt: skip
 
 
-def _boost(task: Task, booster: Any, objective: Objective) -> tuple[Watch, list[dict[str, float | None]], int]:
+def _boost(task: Task, booster: Any, objective: Objective) -> tuple[EarlyStopping, list[dict[str, float | None]], int]:
     """All rounds; returns who watched them, their history, and the number of trees up to the best."""
     settings = task.settings
-    watch = Watch(settings.patience, settings.tolerance)
-    judge = None if task.validation is None else score_judge(task.metric, *task.validation)
+    watch = EarlyStopping(settings.patience, settings.tolerance)
+    judge = None if task.validation is None else query_metric(task.metric, *task.validation)
     history: list[dict[str, float | None]] = []
     trees = 0
     loss = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,7 +60,8 @@ def fit_best_clip(
     clips: Sequence[float | None],
     *,
     validation: tuple[RankingData, ArrayLike | Views],
-    one_race: bool = False,
+    shared_learning_rate: bool = False,
+    one_race: bool | None = None,
     clicks: Sequence[ClickCounts] | None = None,
 ) -> BestClip:
     """Train a copy of the ranker for each clip and keep the one with the best validation metric.
@@ -74,8 +76,9 @@ def fit_best_clip(
             `functools.partial(estimators.policy_aware, clicks, rho)`.
         clips: numbers above 0, None for no clip; `estimators.clip_grid` makes a sensible few of the clicks.
         validation: other queries and their weights *without* a clip.
-        one_race: with `learning_rate="auto"`, find the step size for the largest clip alone and use it for all; this
-            saves most of the time.
+        shared_learning_rate: with `learning_rate="auto"`, search for the largest clip only and use the result for all;
+            this saves most of the time.
+        one_race: the old name of `shared_learning_rate`, deprecated.
         clicks: those that the weights come from, as for `Ranker.fit`.
 
     Returns:
@@ -90,6 +93,9 @@ def fit_best_clip(
     >>> best.clip, [(trial.clip, round(trial.validation, 2)) for trial in best.trials]
     (None, [(1.0, 1.92), (None, 1.08)])
     """
+    if one_race is not None:
+        warnings.warn("one_race is deprecated; use shared_learning_rate", DeprecationWarning, stacklevel=2)
+        shared_learning_rate = one_race
     grid = _check_clips(clips)
     if not isinstance(ranker, Ranker):
         raise CounterrankError(f"ranker: {type(ranker).__name__}; expected a Ranker")
@@ -121,7 +127,7 @@ def fit_best_clip(
         trials.append(ClipTrial(clip, _reached(candidate)))
         if best is None or not _is_better(best, candidate):
             best, chosen = candidate, clip
-        step = candidate.learning_rate_ if one_race else step
+        step = candidate.learning_rate_ if shared_learning_rate else step
     if best is None:
         raise errors[-1]
     best.learning_rate = ranker.learning_rate

@@ -1,4 +1,4 @@
-"""Learning with several estimators over folds of queries, each judged by clicks that it did not learn from."""
+"""Cross-validation of estimators over folds of queries: candidates, training, comparison, and the averaged ranker."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from counterrank.common.parallel import thread_count
 from counterrank.common.progress import progress, watched
 from counterrank.data import RankingData
 from counterrank.estimators.evidence import Evidence
-from counterrank.estimators.model_assisted import check_strength, check_tau, most_likely, shrunk
+from counterrank.estimators.model_assisted import check_strength, check_tau, most_likely_strength, shrunken_weights
 from counterrank.estimators.propensities import check_clip
 from counterrank.estimators.registry import ESTIMATORS, Estimator
 from counterrank.estimators.relevance import SATURATION, Examinations, Relevance, relevance_of
 from counterrank.models.linear import LinearModel, linear_importances
 from counterrank.models.model import Scaler
-from counterrank.training.problem import check_data, check_evidence, check_varying, constant_features, score_judge
+from counterrank.training.problem import check_data, check_varying, check_weights, constant_features, query_metric
 from counterrank.training.ranker import Ranker, shares
 
 # What "auto" tries. Strengths are multiples of the most likely one: learning to rank forgives a bias that the documents
@@ -88,9 +88,6 @@ def candidates(estimator: Estimator, given: Mapping[str, Any]) -> list[Candidate
     tried.append(Candidate(ESTIMATORS["policy-aware"], own("policy-aware")))
     added = [each for each in ESTIMATORS.values() if each.assisted is not None and each.name not in ASSISTED]
     return [*tried, *(Candidate(each) for each in added)]
-
-
-# All clicks there are to learn from, of one part of the data or of several, and how to deal them into folds.
 
 
 class Pool(NamedTuple):
@@ -181,7 +178,7 @@ def cross_fit(ranker: Ranker, pool: Pool, wanted: Sequence[Candidate], model: An
     """
     check_varying(pool.data, thread_count(ranker.threads))  # so that at least one fold gives a ranker
     generator = make_generator(seed)
-    numbers = _deal(pool.data, folds, generator)
+    numbers = _assign_folds(pool.data, folds, generator)
     n = int(numbers.max()) + 1
     trials = [Trial(candidate, np.zeros(pool.data.n_docs)) for candidate in wanted]
     judged = np.zeros(pool.data.n_docs)
@@ -195,8 +192,8 @@ def cross_fit(ranker: Ranker, pool: Pool, wanted: Sequence[Candidate], model: An
                     "judge by"
                 )
             relevance = relevance_of(rest.data, rest.seen, model, SATURATION, INNER_FOLDS, generator)
-            likely = most_likely(rest.seen, relevance.values)
-            judged[rows] = shrunk(held.seen, relevance.predict(held.data), likely)
+            likely = most_likely_strength(rest.seen, relevance.values)
+            judged[rows] = shrunken_weights(held.seen, relevance.predict(held.data), likely)
             for trial in trials:
                 _learn(trial, ranker, rest, relevance, likely, held.data, judged[rows], rows)
                 advance(1)
@@ -205,9 +202,9 @@ def cross_fit(ranker: Ranker, pool: Pool, wanted: Sequence[Candidate], model: An
     return CrossFit(trials, judged)
 
 
-def judge(found: CrossFit, data: RankingData, metric: str, threads: int) -> list[FloatArray | None]:
+def evaluate_trials(found: CrossFit, data: RankingData, metric: str, threads: int) -> list[FloatArray | None]:
     """Each query's part in the metric of each candidate, larger is better; None of those that failed."""
-    value = score_judge(metric, data, check_evidence(found.weights, data, "held-out "))
+    value = query_metric(metric, data, check_weights(found.weights, data, "held-out "))
     return [None if trial.failure else value(trial.scores, threads) for trial in found.trials]
 
 
@@ -219,7 +216,7 @@ def _learn(
 
     Where the features vary in queries of this fold alone, the others give no ranker, and its documents tie.
 
-    The first fold finds the step size where none is given; the weights of the others are of the same kind.
+    The first fold finds the learning rate where none is given; the weights of the others are of the same kind.
     """
     if trial.failure:
         return
@@ -238,7 +235,7 @@ def _learn(
     trial.scores[rows] = learner.predict(held)
 
 
-def _deal(data: RankingData, folds: int, generator: np.random.Generator) -> IntArray:
+def _assign_folds(data: RankingData, folds: int, generator: np.random.Generator) -> IntArray:
     """The fold of each query."""
     if data.n_queries < 3:
         raise CounterrankError(
@@ -251,9 +248,6 @@ def _deal(data: RankingData, folds: int, generator: np.random.Generator) -> IntA
     return numbers
 
 
-# Which candidates to keep: those that the held-out clicks cannot tell from the best.
-
-
 # a candidate that is behind the best by more standard errors is left out of the average
 _APART = 2.0
 # what stays one model needs more than luck to leave the usual choice
@@ -261,7 +255,7 @@ _SURELY = 1.0
 
 
 @dataclass(frozen=True)
-class Standing:
+class CandidateResult:
     """How a candidate did on held-out clicks.
 
     Attributes:
@@ -277,7 +271,7 @@ class Standing:
     kept: bool
 
 
-def standings(parts: Sequence[FloatArray | None], sign: float) -> list[Standing]:
+def standings(parts: Sequence[FloatArray | None], sign: float) -> list[CandidateResult]:
     """Compare by paired differences over queries; kept is who is not clearly behind.
 
     >>> good, close, bad = np.array([[3.0, 1.0, 2.0], [1.0, 3.0, 1.5], [0.0, 0.1, 0.3]])
@@ -290,18 +284,18 @@ def standings(parts: Sequence[FloatArray | None], sign: float) -> list[Standing]
     found = []
     for part, value in zip(parts, values, strict=True):
         if part is None:
-            found.append(Standing(None, np.inf, 0.0, False))
+            found.append(CandidateResult(None, np.inf, 0.0, False))
             continue
         behind, error = difference(best, part)
-        found.append(Standing(sign * value, behind, error, behind <= _APART * error))
+        found.append(CandidateResult(sign * value, behind, error, behind <= _APART * error))
     return found
 
 
-def one_of(parts: Sequence[FloatArray | None], usual: int) -> int:
+def choose_one(parts: Sequence[FloatArray | None], usual: int) -> int:
     """The number of the only one to keep: the usual one unless another is better by more than luck.
 
     >>> usual, better = np.array([[1.0, 1.0, 1.2], [1.5, 1.6, 1.6]])
-    >>> one_of([usual, better], 0), one_of([usual, usual + [0.1, -0.1, 0.0]], 0)
+    >>> choose_one([usual, better], 0), choose_one([usual, usual + [0.1, -0.1, 0.0]], 0)
     (1, 0)
     """
     values = [-np.inf if part is None else float(part.sum()) for part in parts]
@@ -324,15 +318,12 @@ def difference(one: FloatArray, other: FloatArray) -> tuple[float, float]:
     return float(each.sum()), float(np.sqrt(n * each.var(ddof=1))) if n > 1 else 0.0
 
 
-# One linear ranker of many: the mean of their directions.
-
-
 def mean_ranker(groups: Sequence[Sequence[Ranker]], data: RankingData) -> Ranker:
     """The mean over groups of the mean direction of each group's coefficients.
 
     Scores may be multiplied by any positive number without changing a ranking, so each coefficient vector is taken by
     its direction. What some rankers learned from the noise of their part of the clicks cancels in the mean. History,
-    step size and best epoch are told of the first group.
+    learning rate and best epoch are told of the first group.
 
     >>> data = RankingData([[0.0, 1.0], [1.0, 0.0]], [0, 2])
     >>> rankers = [Ranker("arp-hinge", max_epochs=n).fit(data, [0.0, 1.0]) for n in (1, 3)]

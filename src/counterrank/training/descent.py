@@ -1,4 +1,4 @@
-"""Gradient descent with early stopping, and the race that finds a step size."""
+"""Training of linear models: stochastic gradient descent with early stopping, and the search for a learning rate."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ from counterrank.common.progress import progress
 from counterrank.common.ranking import longest_query
 from counterrank.models.linear import LinearModel, linear_importances
 from counterrank.models.model import Scaler
-from counterrank.training.problem import Judge, Learned, LinearProblem, Task, make_judge
-
-# Early stopping: which epoch's model to keep, and when to give up.
+from counterrank.training.problem import FittedModel, LinearProblem, QueryMetric, Task, linear_query_metric
 
 
 @dataclass
-class Watch:
-    """Sees the validation metric of each epoch; without any, the last epoch is the one to keep.
+class EarlyStopping:
+    """Which epoch's model to keep, and when to stop; without validation data the last one is kept.
 
     Attributes:
         patience: how many epochs without improvement are enough.
@@ -31,7 +29,7 @@ class Watch:
         best_epoch: the epoch whose model is to be kept so far; 0 before there is one.
         parts: each query's part in the metric of that model, larger is better; None without validation data.
 
-    >>> watch = Watch(patience=2)
+    >>> watch = EarlyStopping(patience=2)
     >>> [watch.see(epoch, np.array([value])) for epoch, value in [(1, 0.3), (2, 0.5), (3, 0.4)]]
     [True, True, False]
     >>> watch.best_epoch, watch.is_overdue(3), watch.is_overdue(4)
@@ -64,11 +62,11 @@ class Watch:
         return self.parts is not None and epoch - self._improved[0] >= self.patience
 
 
-# The step sizes a race starts with and how far it may go beyond, in half powers of ten around the natural step.
+# The grid of learning rates and how far the search may go beyond it, in half powers of ten times the natural one.
 _POWERS = range(-2, 8)
 _FARTHEST = 30
-# With more epochs than this, the heats of a race take no longer; only the last three runs do.
-_LONGEST_RACE = 100
+# With more epochs than this, the first rounds of the search take no longer; only the last three runs do.
+_LONGEST_SEARCH = 100
 
 # Coefficients beyond this are on their way to infinity; below it no score of float32 features overflows.
 _LARGEST = 1e150
@@ -95,14 +93,14 @@ class Schedule:
     tolerance: float = 0.0
 
     def order(self, queries: IntArray, epoch: int) -> IntArray:
-        """The queries in the order of this epoch, the same for every step size."""
+        """The queries in the order of this epoch, the same for every learning rate."""
         shuffled: IntArray = np.random.default_rng([self.entropy, epoch]).permutation(queries)
         return shuffled
 
 
 @dataclass
 class Run:
-    """Training with one step size: can go on for a while, pause, and go on.
+    """Training with one learning rate, which can be paused and resumed.
 
     With a judge of validation data the best model is kept and training ends by itself; without one the last is kept.
     """
@@ -110,8 +108,8 @@ class Run:
     problem: LinearProblem
     schedule: Schedule
     step: float
-    on_training: Judge
-    on_validation: Judge | None
+    on_training: QueryMetric
+    on_validation: QueryMetric | None
     coefficients: FloatArray = field(init=False)
     history: list[dict[str, float | None]] = field(default_factory=list)
     finished: bool = False
@@ -120,7 +118,7 @@ class Run:
     def __post_init__(self) -> None:
         self.coefficients = np.zeros(self.problem.n_features)
         self.kept = self.coefficients.copy()
-        self.watch = Watch(self.schedule.patience, self.schedule.tolerance)
+        self.watch = EarlyStopping(self.schedule.patience, self.schedule.tolerance)
         self.measured = (-1, -np.inf)  # an epoch, and the training metric of the model kept then
 
     @property
@@ -168,21 +166,23 @@ class Run:
         return None if parts is None else float(parts.sum())
 
 
-def natural_step(problem: LinearProblem) -> float:
-    """A step size in the right units for this loss, data and scale of weights: of the inverse sum of gradient norms.
+def natural_learning_rate(problem: LinearProblem) -> float:
+    """A learning rate in the right units for this loss, data and scale of weights: the inverse sum of gradient norms.
 
-    With it the first epoch moves the coefficients by a length of at most about 1, whatever is learned. Good step
-    sizes are found within a few powers of ten of it.
+    With it the first epoch moves the coefficients by a length of at most about 1, whatever is learned. Good
+    learning rates are found within a few powers of ten of it.
     """
     total = float(problem.gradient_norms(np.zeros(problem.n_features)).sum())
     return 1.0 / total if total > 0.0 else 1.0
 
 
-def race(make_run: Callable[[float], Run], base: float, schedule: Schedule, on_epoch: Callable[[float], None]) -> Run:
-    """Train with many step sizes at once, drop the worst of them again and again, and keep the one that is left.
+def search_learning_rate(
+    make_run: Callable[[float], Run], base: float, schedule: Schedule, on_epoch: Callable[[float], None]
+) -> Run:
+    """Successive halving over learning rates: train with all of them, and drop the worst after each round.
 
-    Step sizes are powers of sqrt(10) times `base`; as long as the best is the largest or smallest tried, one beyond
-    it joins. The winner's training is the same as if its step size had been given from the start.
+    Learning rates are powers of sqrt(10) times `base`; as long as the best is the largest or smallest tried, one beyond
+    it is added. The best run is the same as if its learning rate had been given from the start.
     """
     tried = {power: make_run(base * 10.0 ** (power / 2)) for power in _POWERS}
     runs = dict(tried)
@@ -191,18 +191,18 @@ def race(make_run: Callable[[float], Run], base: float, schedule: Schedule, on_e
         while (edge := _beyond(runs, min(tried), max(tried), schedule.threads)) is not None:
             tried[edge] = runs[edge] = make_run(base * 10.0 ** (edge / 2))
             _advance_all([runs[edge]], until, schedule.threads, on_epoch)
-        runs = {power: runs[power] for power in standings(runs, schedule.threads)[:keep]}
-    (winner,) = runs.values()
-    return winner
+        runs = {power: runs[power] for power in ranked_runs(runs, schedule.threads)[:keep]}
+    (best,) = runs.values()
+    return best
 
 
-def standings(runs: dict[int, Run], threads: int) -> list[int]:
+def ranked_runs(runs: dict[int, Run], threads: int) -> list[int]:
     """The runs from best to worst.
 
     They are judged by the metric of the model each would return, on validation data if there is any. Runs that such
     data cannot tell from the best one (within a standard error of the paired difference over queries) are ordered by
     the metric on the training data, so that a handful of validation queries does not decide by luck. Of equals the one
-    nearest the natural step comes first: where the metric no longer depends on the step there is nothing to search.
+    nearest the natural learning rate comes first: where the metric no longer depends on it there is nothing to search.
     """
     training = {power: run.training_metric(threads) for power, run in runs.items()}
     judged = {power: run.parts for power, run in runs.items() if run.parts is not None}
@@ -221,16 +221,17 @@ def standings(runs: dict[int, Run], threads: int) -> list[int]:
 
 
 def _rounds(max_epochs: int) -> list[tuple[int, int]]:
-    """(epoch, how many stay after it); a step size that learns slowly but well needs time to show it.
+    """(epoch, how many stay after it); a learning rate that learns slowly but well needs time to show it.
 
     However long training may go on, what has not shown within the first 40 epochs is not waited for.
     """
-    heats = ((0.08, 7), (0.16, 5), (0.4, 3))
-    return [(max(1, round(share * min(max_epochs, _LONGEST_RACE))), keep) for share, keep in heats] + [(max_epochs, 1)]
+    rounds = ((0.08, 7), (0.16, 5), (0.4, 3))
+    longest = min(max_epochs, _LONGEST_SEARCH)
+    return [(max(1, round(share * longest)), keep) for share, keep in rounds] + [(max_epochs, 1)]
 
 
-def race_epochs(max_epochs: int) -> int:
-    """About how many epochs a race takes in all, if no run ends early."""
+def search_epochs(max_epochs: int) -> int:
+    """About how many epochs the search takes in all, if no run stops early."""
     total, begin, n = 0, 0, len(_POWERS)
     for until, keep in _rounds(max_epochs):
         total, begin, n = total + n * (until - begin), until, keep
@@ -238,8 +239,8 @@ def race_epochs(max_epochs: int) -> int:
 
 
 def _beyond(runs: dict[int, Run], lowest: int, highest: int, threads: int) -> int | None:
-    """The next step size to try, if the best so far is the largest or smallest tried."""
-    best = standings(runs, threads)[0]
+    """The next learning rate to try, if the best so far is the largest or smallest tried."""
+    best = ranked_runs(runs, threads)[0]
     if (best == lowest or runs[best].failed) and lowest > -_FARTHEST:
         return lowest - 1
     return highest + 1 if best == highest and highest < _FARTHEST else None
@@ -252,11 +253,8 @@ def _advance_all(runs: list[Run], until: int, threads: int, on_epoch: Callable[[
     run_parallel([partial(run.advance, until, 1, on_epoch) for run in runs], threads)
 
 
-# How a linear model is learned: gradient descent, with a race for the step size where none is given.
-
-
-def learn_linear(task: Task) -> Learned:
-    """Learn the coefficients of a linear model."""
+def fit_linear(task: Task) -> FittedModel:
+    """Fit the coefficients of a linear model; without a learning rate, search for one."""
     data, settings = task.data, task.settings
     if settings.params:
         raise CounterrankError(f"params: {', '.join(map(str, settings.params))}; a linear model has none, leave it out")
@@ -268,20 +266,20 @@ def learn_linear(task: Task) -> Learned:
     scaler = Scaler.learn(settings.normalize, data, settings.threads)
     scales = scaler.scales(data, settings.threads)
     problem = LinearProblem.make(data, task.evidence.weights, scales, spec, task.evidence.sets)
-    on_training = make_judge(task.metric, data, task.evidence, scales)
+    on_training = linear_query_metric(task.metric, data, task.evidence, scales)
     on_validation = None
     if task.validation is not None:
         other, judged_by = task.validation
-        on_validation = make_judge(task.metric, other, judged_by, scaler.scales(other, settings.threads))
+        on_validation = linear_query_metric(task.metric, other, judged_by, scaler.scales(other, settings.threads))
 
     def make_run(step: float) -> Run:
         return Run(problem, schedule, step, on_training, on_validation)
 
     step = settings.learning_rate
-    total = race_epochs(schedule.max_epochs) if step is None else schedule.max_epochs
+    total = search_epochs(schedule.max_epochs) if step is None else schedule.max_epochs
     with progress(f"training {task.loss.name}", total) as advance:
         if step is None:
-            run = race(make_run, natural_step(problem), schedule, advance)
+            run = search_learning_rate(make_run, natural_learning_rate(problem), schedule, advance)
         else:
             run = make_run(step)
             run.advance(schedule.max_epochs, schedule.threads, advance)
@@ -290,4 +288,4 @@ def learn_linear(task: Task) -> Learned:
             f"learning_rate={'auto' if step is None else step}: training diverged; use a smaller one or 'auto'"
         )
     importances = linear_importances(data, run.kept, scales, settings.threads)
-    return Learned(LinearModel(run.kept, scaler), run.history, run.best_epoch, run.step, importances)
+    return FittedModel(LinearModel(run.kept, scaler), run.history, run.best_epoch, run.step, importances)

@@ -8,8 +8,8 @@ from typing import Any
 
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError
-from counterrank.training.descent import learn_linear
-from counterrank.training.problem import Learned, Task
+from counterrank.training.descent import fit_linear
+from counterrank.training.problem import FittedModel, Task
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,15 @@ def kind_of(model: Any) -> Kind:
     raise CounterrankError(f"model: {type(model).__name__}; expected {', '.join(MODELS)} or a torch.nn.Module")
 
 
-def learn(task: Task, model: Any) -> Learned:
+def learn(task: Task, model: Any) -> FittedModel:
     """Learn a model of the kind that was asked for."""
     kind = kind_of(model)
     if kind.name == "linear":
-        return learn_linear(task)
+        return fit_linear(task)
     if kind.name == "lambdamart":
-        from counterrank.training.boosting import learn_trees
+        from counterrank.training.boosting import fit_trees
 
-        return learn_trees(task)
-    from counterrank.training.network_training import learn_network
+        return fit_trees(task)
+    from counterrank.training.network_training import fit_network
 
-    return learn_network(task, None if kind.name == "mlp" else model)
+    return fit_network(task, None if kind.name == "mlp" else model)

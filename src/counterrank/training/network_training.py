@@ -24,11 +24,8 @@ from counterrank.models.neural import (
     place_of,
 )
 from counterrank.torch import loss as torch_loss
-from counterrank.training.descent import Watch
-from counterrank.training.problem import Batches, Learned, Settings, Task, score_judge
-
-# The settings that only networks have, and the randomness they train with.
-
+from counterrank.training.descent import EarlyStopping
+from counterrank.training.problem import Batches, FittedModel, Settings, Task, query_metric
 
 _LEARNING_RATE = 1e-3
 _WEIGHT_DECAY = 1e-2
@@ -155,7 +152,7 @@ class NetworkRun:
     batches: Batches
     features: Float32Array
     judge: Judge | None
-    watch: Watch
+    watch: EarlyStopping
     history: list[dict[str, float | None]] = field(default_factory=list)
     kept: dict[str, Any] = field(default_factory=dict)
 
@@ -212,7 +209,7 @@ class NetworkRun:
         return parts, parts is not None
 
 
-def learn_network(task: Task, module: Any) -> Learned:
+def fit_network(task: Task, module: Any) -> FittedModel:
     """Learn the library's own network, or a copy of the module given.
 
     The library's network is trained on one core, since its result is to be the same on every machine; a module of the
@@ -230,7 +227,7 @@ def learn_network(task: Task, module: Any) -> Learned:
         raise CounterrankError(f"learning_rate={own.learning_rate:g}: training diverged; use a smaller one")
     run.judged.load_state_dict(run.kept)
     model = NeuralModel(run.judged, scaler, task.data.n_features, own.shape)
-    return Learned(model, run.history, run.watch.best_epoch, own.learning_rate)
+    return FittedModel(model, run.history, run.watch.best_epoch, own.learning_rate)
 
 
 def _advance(run: NetworkRun, task: Task) -> bool:
@@ -265,7 +262,7 @@ def _make_run(task: Task, module: Any, own: NetworkSettings, batches: Batches, s
         batches,
         features,
         _make_judge(task, scaler),
-        Watch(settings.patience, settings.tolerance),
+        EarlyStopping(settings.patience, settings.tolerance),
     )
 
 
@@ -289,7 +286,7 @@ def _make_judge(task: Task, scaler: Scaler) -> Judge | None:
         return None
     data, evidence = task.validation
     features = scaler.apply(data, task.settings.threads)
-    judge_scores = score_judge(task.metric, data, evidence)
+    judge_scores = query_metric(task.metric, data, evidence)
 
     def judge(network: Any) -> FloatArray | None:
         scores = network_scores(

@@ -18,7 +18,7 @@ from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import thread_count
 from counterrank.data import RankingData
 from counterrank.estimators.evidence import Evidence
-from counterrank.estimators.model_assisted import most_likely, shrunk
+from counterrank.estimators.model_assisted import most_likely_strength, shrunken_weights
 from counterrank.estimators.propensities import check_clip
 from counterrank.estimators.registry import Estimator, named_estimator
 from counterrank.estimators.relevance import SATURATION, Relevance, relevance_of
@@ -32,12 +32,12 @@ from counterrank.training.cross_fit import (
     CrossFit,
     Pool,
     candidates,
+    choose_one,
     cross_fit,
+    evaluate_trials,
     examine,
     join,
-    judge,
     mean_ranker,
-    one_of,
     standings,
 )
 from counterrank.training.kinds import kind_of
@@ -223,7 +223,13 @@ def fit_ranker(
     else:
         clips = _clips(clip, chosen, evidence, others is not None)
         best = fit_best_clip(
-            learner, data, weigh, clips, validation=others, one_race=shared_learning_rate, clicks=clicks
+            learner,
+            data,
+            weigh,
+            clips,
+            validation=others,
+            shared_learning_rate=shared_learning_rate,
+            clicks=clicks,
         )
         learner, trials, about = best.ranker, best.trials, {"clip": best.clip}
     _describe(learner, chosen, evidence, about, trials)
@@ -375,16 +381,16 @@ def _cross_validated(
         raise CounterrankError(f"folds={folds!r}: expected a whole number of at least 2, or None to stop by validation")
     found = cross_fit(learner, pool, wanted, regressor, int(folds), entropy)
     relevance = _relevance(pool, regressor, entropy)
-    likely = most_likely(pool.seen, relevance.values)
+    likely = most_likely_strength(pool.seen, relevance.values)
     metric = next(trial for trial in found.trials if not trial.failure).rankers[0].metric_
-    parts = judge(found, pool.data, metric, thread_count(learner.threads))
+    parts = evaluate_trials(found, pool.data, metric, thread_count(learner.threads))
     ranks = standings(parts, 1.0 if higher_is_better(metric) else -1.0)
     is_mean = kind_of(learner.model).name == "linear"
     if is_mean:
         kept = [trial.rankers for trial, standing in zip(found.trials, ranks, strict=True) if standing.kept]
         fitted = mean_ranker(kept, pool.data)
     else:
-        number = one_of(parts, _default(wanted))
+        number = choose_one(parts, _default(wanted))
         ranks = [replace(standing, kept=i == number) for i, standing in enumerate(ranks)]
         fitted = _again(learner, pool, found, number, relevance, likely)
     # the settings that were asked for, not those that came of the folds
@@ -449,10 +455,10 @@ def _hold_out(
         raise CounterrankError("folds=None: nothing to stop by; expected validation, or a number of folds")
     mine, other = pools
     relevance = _relevance(mine, regressor, entropy)
-    likely = most_likely(mine.seen, relevance.values)
+    likely = most_likely_strength(mine.seen, relevance.values)
     candidate = wanted[0]
     if chosen.uses_relevance:
-        judged = shrunk(other.seen, relevance.predict(other.data), likely)
+        judged = shrunken_weights(other.seen, relevance.predict(other.data), likely)
     else:  # as in the paper, with unclipped weights
         judged = Candidate(chosen).weigh(other.seen, np.zeros(0), likely)
     learner.fit(mine.data, candidate.weigh(mine.seen, relevance.values, likely), validation=(other.data, judged))

@@ -27,8 +27,6 @@ from counterrank.models.linear import linear_scores
 from counterrank.models.model import Model, Scales
 from counterrank.training._sgd import EpochOrder, Problem, SetArrays, Sums, batch_epoch, sgd_epoch
 
-# Sets of documents to be ranked by themselves, instead of whole queries.
-
 
 @dataclass(frozen=True)
 class Sets:
@@ -194,14 +192,11 @@ def usable_queries(weights: FloatArray, offsets: IntArray) -> IntArray:
     return np.flatnonzero(np.maximum.reduceat(weights, starts) != np.minimum.reduceat(weights, starts))
 
 
-# What a ranker learns from and is judged by: weights of documents, or weighted sets of them.
-
-
 # From coefficients and a number of threads to each query's part in the metric; larger is better, the sum is the metric.
-Judge = Callable[[FloatArray, int], FloatArray]
+QueryMetric = Callable[[FloatArray, int], FloatArray]
 
 
-class Evidence(NamedTuple):
+class TrainingWeights(NamedTuple):
     """Weights of all documents of the data; or, with sets, of their members."""
 
     weights: FloatArray
@@ -241,7 +236,7 @@ def prediction_data(features: Any, qid: ArrayLike | None, group: ArrayLike | Non
     return from_arrays(features, qid, group)
 
 
-def check_evidence(weights: ArrayLike | Views, data: RankingData, where: str = "") -> Evidence:
+def check_weights(weights: ArrayLike | Views, data: RankingData, where: str = "") -> TrainingWeights:
     """Finite weights, not all zero, one per document or in sets; scaled to at most 1, so that no sum overflows."""
     sets, name = None, f"{where}weights"
     if isinstance(weights, Views):
@@ -253,10 +248,10 @@ def check_evidence(weights: ArrayLike | Views, data: RankingData, where: str = "
     largest = np.abs(checked).max()
     if largest == 0.0:
         raise CounterrankError(f"{name}: all are 0; expected at least one document with evidence")
-    return Evidence(checked / largest, sets)
+    return TrainingWeights(checked / largest, sets)
 
 
-def check_validation(validation: Any, data: RankingData, with_sets: bool) -> tuple[RankingData, Evidence]:
+def check_validation(validation: Any, data: RankingData, with_sets: bool) -> tuple[RankingData, TrainingWeights]:
     """Validation data with as many features and the same kind of evidence as in training."""
     if not isinstance(validation, tuple | list) or isinstance(validation, Views) or len(validation) != 2:
         raise CounterrankError("validation: expected a pair (data, weights)")
@@ -269,7 +264,7 @@ def check_validation(validation: Any, data: RankingData, with_sets: bool) -> tup
             f"validation: {given}, where training has {expected}; expected {expected} in both, since ranks are taken "
             "inside displayed sets with views, and in whole queries with weights"
         )
-    return other, check_evidence(validation[1], other, "validation ")
+    return other, check_weights(validation[1], other, "validation ")
 
 
 def constant_features(data: RankingData, threads: int | None = None) -> IntArray:
@@ -295,7 +290,7 @@ def check_varying(data: RankingData, threads: int | None = None) -> IntArray:
     return constant
 
 
-def score_judge(metric: str, data: RankingData, evidence: Evidence) -> Judge:
+def query_metric(metric: str, data: RankingData, evidence: TrainingWeights) -> QueryMetric:
     """Each query's part in the metric of scores, sum(omega * lambda) / sum(|omega|); larger is better.
 
     With sets, ranks are those inside each set, and the part of a query is the sum over its sets.
@@ -319,17 +314,14 @@ def score_judge(metric: str, data: RankingData, evidence: Evidence) -> Judge:
     return judge
 
 
-def make_judge(metric: str, data: RankingData, evidence: Evidence, scales: Scales) -> Judge:
-    """`score_judge` of the scores of a linear model, from its coefficients."""
-    judge_scores = score_judge(metric, data, evidence)
+def linear_query_metric(metric: str, data: RankingData, evidence: TrainingWeights, scales: Scales) -> QueryMetric:
+    """`query_metric` of the scores of a linear model, from its coefficients."""
+    judge_scores = query_metric(metric, data, evidence)
 
     def judge(coefficients: FloatArray, threads: int) -> FloatArray:
         return judge_scores(linear_scores(data, coefficients, scales, threads), threads)
 
     return judge
-
-
-# What `Ranker.fit` hands to the learner of a kind of model, and what it gets back.
 
 
 @dataclass(frozen=True)
@@ -362,8 +354,8 @@ class Task:
     """Data and evidence to learn from and to stop by, and the loss to learn with."""
 
     data: RankingData
-    evidence: Evidence
-    validation: tuple[RankingData, Evidence] | None
+    evidence: TrainingWeights
+    validation: tuple[RankingData, TrainingWeights] | None
     loss: NamedLoss
     k: int | None
     metric: str
@@ -371,7 +363,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Learned:
+class FittedModel:
     """A model and how it came about.
 
     Attributes:
@@ -387,9 +379,6 @@ class Learned:
     best_epoch: int
     learning_rate: float
     importances: FloatArray | None = None
-
-
-# Mini-batches of whole queries: which rows they hold, and what the loss is to be told about them.
 
 
 class Batch(NamedTuple):
@@ -430,7 +419,7 @@ class Batches:
     sets: tuple[IntArray, IntArray, IntArray] | None
 
     @classmethod
-    def make(cls, data: RankingData, evidence: Evidence) -> Batches:
+    def make(cls, data: RankingData, evidence: TrainingWeights) -> Batches:
         """Find the queries to learn from, and scale the weights."""
         queries, weights, sets = normalized_evidence(data, evidence.weights, evidence.sets)
         return cls(queries, data.offsets, weights * len(queries), None if sets is None else sets.by_query(data))
@@ -439,7 +428,7 @@ class Batches:
         """The batch of these queries, in this order.
 
         >>> data = RankingData([[0.0], [1.0], [2.0], [3.0]], offsets=[0, 2, 4])
-        >>> batches = Batches.make(data, Evidence(np.array([0.0, 1.0, 1.0, 0.0]), None))
+        >>> batches = Batches.make(data, TrainingWeights(np.array([0.0, 1.0, 1.0, 0.0]), None))
         >>> batch = batches.take(np.array([1, 0]))
         >>> batch.rows.tolist(), batch.offsets.tolist(), batch.weights.tolist()
         ([2, 3, 0, 1], [0, 2, 4], [1.0, 0.0, 0.0, 1.0])

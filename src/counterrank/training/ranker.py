@@ -24,13 +24,14 @@ from counterrank.training.kinds import kind_of, learn
 from counterrank.training.problem import (
     Settings,
     Task,
-    check_evidence,
     check_validation,
     check_varying,
+    check_weights,
     plain_data,
     prediction_data,
 )
 from counterrank.training.provenance import check_clicks, provenance
+from counterrank.training.storage import load_ranker, save_ranker
 
 
 class Ranker:
@@ -44,9 +45,8 @@ class Ranker:
         k: the loss's cutoff, or None.
         model: "linear"; "mlp", a network (extra `torch`); "lambdamart", boosted trees (extra `lightgbm`); or any
             `torch.nn.Module` from features to scores, which is copied and not changed.
-        learning_rate: a number, or "auto". A linear model then races step sizes against each other and keeps the best
-            (a number is the factor of the gradient of the loss with weights that sum to 1), a network takes 0.001,
-            trees 0.1.
+        learning_rate: a number, or "auto". A linear model then searches for one by successive halving (a number is the
+            factor of the gradient of the loss with weights that sum to 1), a network takes 0.001, trees 0.1.
         max_epochs: the most passes over the queries; of trees, the most rounds. None for the model's own: 300 for
             trees, 100 for the others.
         patience: with validation data, stop after this many epochs without a better metric. None for the model's own:
@@ -67,7 +67,7 @@ class Ranker:
         model_: the learned model.
         history_: one dict per epoch: epoch, loss (over the epoch; of trees, before the round), validation (the metric,
             or None), seconds.
-        learning_rate_: the step size used.
+        learning_rate_: the learning rate used.
         best_epoch_: the epoch whose model was kept.
         kind_: the kind of the model: "linear", "mlp", "lambdamart", or "module" for one of your own.
         loss_: the name of the loss.
@@ -147,7 +147,7 @@ class Ranker:
         elif qid is not None or group is not None:
             raise CounterrankError("qid, group: go with a matrix; expected none beside RankingData")
         loss.spec(self.k, longest_query(data.offsets))  # complains of a wrong cutoff before anything else is done
-        evidence = check_evidence(weights, data)
+        evidence = check_weights(weights, data)
         task = Task(
             data,
             evidence,
@@ -250,8 +250,6 @@ class Ranker:
 
     def save(self, path: PathLike) -> None:
         """Write a folder: `model.json` with everything needed, and arrays in numpy's own format."""
-        from counterrank.training.storage import save_ranker
-
         self._fitted()
         save_ranker(self, path)
 
@@ -262,9 +260,7 @@ class Ranker:
         Of a module of your own only the tensors are stored. `module` says how it is built: they are put into a copy of
         it, if names, shapes and types are the same.
         """
-        from counterrank.training.storage import load_ranker
-
-        return load_ranker(path, module)
+        return load_ranker(cls, path, module)
 
     def __repr__(self) -> str:
         name = self.loss.name if isinstance(self.loss, NamedLoss) else self.loss or "default loss"

@@ -56,13 +56,11 @@ def save_ranker(ranker: Ranker, path: PathLike) -> None:
         (folder / MARKER).write_text(json.dumps(content, indent=1, default=_plain) + "\n", encoding="utf-8")
 
 
-def load_ranker(path: PathLike, module: Any = None) -> Ranker:
-    """Read a folder written by `save_ranker`; anything not understood is an error that says what.
+def load_ranker(ranker_class: type[Ranker], path: PathLike, module: Any = None) -> Ranker:
+    """Read a folder written by `save_ranker` as a `Ranker`; anything not understood is an error that says what.
 
     A module of the user's own is put into a copy of `module`, which says how it is built.
     """
-    from counterrank.training.ranker import Ranker
-
     folder = existing(path, "ranker")
     content = read_stamp(folder, MARKER, FORMAT, VERSION, "Ranker.save", ModelError)
     name = content.get("model")
@@ -75,7 +73,7 @@ def load_ranker(path: PathLike, module: Any = None) -> Ranker:
             raise ModelError(f"{path}: normalize is {kind!r}; this version knows {', '.join(NORMALIZE)}")
         n_features = int(content["n_features"])
         arrays = {name: read_array(folder, file, (n_features,)) for name, file in content["arrays"].items()}
-        ranker = Ranker(**_check_settings(content["settings"], path))
+        ranker = ranker_class(**_check_settings(content["settings"], path))
         if module is not None:
             ranker.model = module
         elif ranker.model != name:

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.clicks.policies import Deterministic, PlackettLuce, ReplaceLast, UniformInsert, coverage
-from counterrank.clicks.policies.base import components_of, knows_propensity, propensity_of
+from counterrank.clicks.policies.components import components_of, knows_propensity
+from counterrank.clicks.policies.intervention_aware import SAME
 from counterrank.clicks.policies.page_kernels import rank_queries
-from counterrank.clicks.policies.several import SAME
+from counterrank.clicks.policies.propensity import propensity_of
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.parallel import for_queries
 from counterrank.data.ids import query_of, query_of_rows
@@ -329,7 +330,7 @@ def policy_check(
     if not len(placed.docs) or not knows_propensity(policy):
         return None
     sample = QuerySample.of(clicks)
-    by_query = any(part.custom is not None or part.table is not None for part in components_of(policy))
+    by_query = any(part.custom is not None or part.listed is not None for part in components_of(policy))
     if by_query and not sample.is_whole(clicks):
         return None
     offsets, rows = sample.offsets, sample.rows
