@@ -18,23 +18,23 @@ from counterrank.common.random import derive_key, seed_key
 
 @exact_kernel
 def add_joint_terms(
-    first: int, last: int, offsets: Array, plan: Any, c: int, theta: Array, worth: Array, n_queries: int, out: Array
+    first: int, last: int, offsets: Array, policy: Any, c: int, theta: Array, worth: Array, n_queries: int, out: Array
 ) -> None:
     """Add share * E[sum over ranks r != s of m_r * m_s] of component `c`, for each query and column; exact.
 
     m_r is theta_r times the worth of the document on rank r. Not for Plackett-Luce, whose pages are too many.
     """
-    kind, k, value, share = plan.kinds[c], plan.ks[c], plan.values[c], plan.shares[c]
+    kind, k, value, share = policy.kinds[c], policy.ks[c], policy.values[c], policy.shares[c]
     for q in range(first, last):
         own = worth[offsets[q] : offsets[q + 1]]
         for m in range(worth.shape[1]):
             if kind == LISTED:
-                begin, end = listed_pages(plan, c, q, n_queries)
+                begin, end = listed_pages(policy, c, q, n_queries)
                 for page in range(begin, end):
-                    places = plan.page_places[plan.page_offsets[page] : plan.page_offsets[page + 1]]
-                    out[q, m] += share * plan.page_probabilities[page] * _page_products(places, own[:, m], theta)
+                    places = policy.page_places[policy.page_offsets[page] : policy.page_offsets[page + 1]]
+                    out[q, m] += share * policy.page_probabilities[page] * _page_products(places, own[:, m], theta)
             else:
-                order = plan.order[offsets[q] : offsets[q + 1]]
+                order = policy.order[offsets[q] : offsets[q + 1]]
                 if kind == INSERT and len(order) >= k:
                     out[q, m] += share * _inserted_products(order, k, own[:, m], theta)
                 else:
@@ -166,14 +166,14 @@ def session_moments(
             for_queries(add_joint_terms, source.offsets, *args, threads=source.threads)
         else:
             own = slice(c, c + 1)
-            plan = source.arrays._replace(
+            arrays = source.arrays._replace(
                 kinds=source.arrays.kinds[own],
                 ks=source.arrays.ks[own],
                 values=source.arrays.values[own],
                 shares=np.ones(1),
                 tables=source.arrays.tables[own],
             )
-            alone = PageSource(plan, source.offsets, [part], source.width, source.threads)
+            alone = PageSource(arrays, source.offsets, [part], source.width, source.threads)
             key = derive_key(seed_key(seed), c)
             sampled = _add_sampled(alone, part.share, key, theta, worth, joint)
     return SessionMoments(means, squares + joint - means**2, sampled)
