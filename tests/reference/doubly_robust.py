@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from counterrank.evaluation.intervals import _student
+from counterrank.evaluation.confidence_intervals import _student
 
 
 def each_impression(clicks, rho, relevance, exam):

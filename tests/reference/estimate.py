@@ -12,7 +12,7 @@ from counterrank.clicks import ClickCounts
 from counterrank.clicks.displays import Displays
 from counterrank.common.random import below, seed_key, start_stream
 from counterrank.data.identity import identity
-from counterrank.evaluation.intervals import _student
+from counterrank.evaluation.confidence_intervals import _student
 
 
 def lambda_of(metric, rank):
