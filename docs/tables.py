@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from counterrank import losses
+from counterrank.clicks.logs import FORMATS
 from counterrank.clicks.policies import POLICIES
 from counterrank.estimators import ESTIMATORS, NEEDS
 
@@ -62,8 +63,22 @@ def policies() -> str:
     return table(("policy", "parameters", "the displayed page"), rows)
 
 
+def formats() -> str:
+    """Formats of click logs."""
+    rows = [
+        (
+            f"`{each.name}`",
+            each.description,
+            ", ".join(f"`{ending}`" for ending in each.extensions) or "the fields of the first lines",
+        )
+        for each in FORMATS.values()
+    ]
+    return table(("format", "files", "recognised by"), rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "estimators": estimators,
+    "formats": formats,
     "formulas": formulas,
     "losses": loss_functions,
     "policies": policies,
