@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from counterrank.clicks.examination import Examination
     from counterrank.clicks.logs.columns import LogOptions
     from counterrank.clicks.logs.faults import LogReport
-    from counterrank.estimators import Evidence, Propensities
+    from counterrank.estimators import Estimator, Evidence, Propensities
 
 WHOLE = "clicks.json"  # what a folder of click counts holds
 PARTS = ("train", "validation", "test")
@@ -241,11 +241,19 @@ class ClickSource:
         self.reports.clear()
 
 
+def check_needs(estimator: Estimator, evidence: Evidence) -> None:
+    """An error that names the options an estimator requires, and the command that shows what a log supports."""
+    try:
+        estimator.check(evidence, options=True)
+    except CounterrankError as error:
+        raise CounterrankError(f"{error}; {_INSPECT}") from None
+
+
 def announced_propensities(evidence: Evidence) -> Propensities:
     """The propensities, with a note where they are combined of several policies."""
     from counterrank.estimators import named_estimator
 
-    named_estimator("policy-aware").check(evidence, options=True)
+    check_needs(named_estimator("policy-aware"), evidence)
     with show_warnings():
         found = evidence.propensities
     if found.source in _COMBINED and evidence.rho is None:
