@@ -169,9 +169,7 @@ def test_faults_stop_or_are_dropped(place, tmp_path):
 
 def test_nothing_is_assumed_about_examination(place, tmp_path):
     fixed = ("train", DATA, "--log", place / "log", "--k", 5, "--out", tmp_path / "ranker")
-    with pytest.raises(
-        cr.CounterrankError, match=r"requires the propensity.*logged propensities.*counterrank inspect LOG"
-    ):
+    with pytest.raises(cr.CounterrankError, match=r"requires the propensity.*counterrank inspect LOG"):
         attempt(*fixed)
     with pytest.raises(cr.CounterrankError, match=r"--examination.*counterrank inspect"):
         attempt(*fixed, "--policy", "uniform-insert:k=5", "--logger", "feature:1")
