@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import counterrank
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "counterrank"
 OPTIONAL = ("torch", "lightgbm", "pyspark", "onnx", "onnxruntime", "jax", "rax", "sklearn", "xgboost", "altair")
 HEAVY = ("numba", "pyarrow", "rich", "typer")

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from counterrank.cli import app
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -18,6 +17,7 @@ import pytest
 import counterrank as cr
 from counterrank.data.sources import choose_part, open_data
 from tests.support.command import as_json, invoke, run
+from tests.support.paths import ROOT
 
 SMALL = "synthetic:yahoo:queries=60,seed=1"
 
@@ -300,6 +300,6 @@ def test_missing_parts_are_named(tmp_path):
 
 
 def test_the_makefile_names_what_the_readme_promises():
-    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
+    makefile = (ROOT / "Makefile").read_text()
     for target in ("demo", "test", "lint", "bench", "clean"):
         assert f"\n{target}:" in makefile

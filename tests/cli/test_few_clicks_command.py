@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,6 +12,7 @@ from counterrank.experiments import reproduction
 from counterrank.experiments.reproduction import choose_settings
 from counterrank.experiments.run_folder import RESULTS, read_results
 from tests.support.command import attempt, invoke
+from tests.support.paths import ROOT
 
 DATA = "synthetic:mslr:queries=60"
 TINY = (
@@ -96,7 +96,7 @@ def finished(tmp_path_factory):
         text=True,
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
     )
     return folder / "run", result
 

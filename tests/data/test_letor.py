@@ -14,8 +14,8 @@ import counterrank as cr
 from counterrank.common.errors import CounterrankError
 from counterrank.data import letor
 from tests.reference import letor as naive_letor
+from tests.support.paths import SHARED
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
 FILES = sorted(SHARED.glob("**/*.txt.gz"))
 GOOD = b"1 qid:1 1:0.5\n"
 

@@ -8,7 +8,7 @@ import pytest
 from counterrank.experiments.claims import FAILS, HOLDS, OPEN, PanelValues
 from counterrank.experiments.figures.few_clicks import between, share_panel
 from counterrank.experiments.summary import Panel, from_json, to_json
-from tests.reference.claims import check_claims
+from tests.support.claims import check_claims
 
 SIZES = (500, 2000, 10_000, 60_000, 10**6, 10**7)
 TARGETS = {2000: 0.62, 10_000: 0.74, 10**7: 0.85}
