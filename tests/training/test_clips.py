@@ -126,7 +126,7 @@ def weigh(clip=None):
 
 
 def choose(clips=(0.1, 0.5, None), ranker=None, weigh=weigh, validation=(OTHER, OTHER_TRUE), **more):
-    shared_learning_rate = more.pop("shared_learning_rate", False)
+    shared = more.pop("shared_learning_rate", False)
     settings = {"loss": "dcg-logistic", "max_epochs": 5, **more}
     return fit_best_clip(
         ranker or Ranker(**settings),
@@ -134,7 +134,7 @@ def choose(clips=(0.1, 0.5, None), ranker=None, weigh=weigh, validation=(OTHER, 
         weigh,
         clips,
         validation=validation,
-        shared_learning_rate=shared_learning_rate,
+        shared_learning_rate=shared,
     )
 
 
@@ -287,3 +287,10 @@ BAD_CHOICES = [
 def test_bad_choices_are_refused(arguments, message):
     with pytest.raises(cr.CounterrankError, match=message):
         choose(**arguments)
+
+
+def test_the_old_name_of_the_shared_learning_rate_still_works():
+    with pytest.warns(DeprecationWarning, match="one_race is deprecated; use shared_learning_rate"):
+        fit_best_clip(
+            Ranker("arp-hinge", max_epochs=1), DATA, weigh, [None], validation=(OTHER, OTHER_TRUE), one_race=True
+        )

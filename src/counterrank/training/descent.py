@@ -226,9 +226,8 @@ def _rounds(max_epochs: int) -> list[tuple[int, int]]:
     However long training may go on, what has not shown within the first 40 epochs is not waited for.
     """
     rounds = ((0.08, 7), (0.16, 5), (0.4, 3))
-    return [(max(1, round(share * min(max_epochs, _LONGEST_SEARCH))), keep) for share, keep in rounds] + [
-        (max_epochs, 1)
-    ]
+    longest = min(max_epochs, _LONGEST_SEARCH)
+    return [(max(1, round(share * longest)), keep) for share, keep in rounds] + [(max_epochs, 1)]
 
 
 def search_epochs(max_epochs: int) -> int:
