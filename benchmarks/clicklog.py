@@ -21,7 +21,7 @@ from benchmarks.clicklog_figure import write_figure
 from benchmarks.clicklog_models import MODELS, choose_strength, log_likelihoods
 from counterrank import examination
 from counterrank.clicks import read_log
-from counterrank.clicks.counts import SEEN_ONLY, ClickCounts
+from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
 from counterrank.common.errors import ExaminationWarning
 
 METHODS = ("all-pairs", "em")
@@ -66,7 +66,7 @@ class Log:
         _, first = np.unique(self.pages, return_index=True)
         sessions = np.bincount(self.queries[first], times[first], len(self.offsets) - 1).astype(np.int64)
         return ClickCounts(
-            SEEN_ONLY + "benchmark", self.offsets, sessions, cells // deepest, cells % deepest + 1, shown, clicks
+            SHOWN_ONLY + "benchmark", self.offsets, sessions, cells // deepest, cells % deepest + 1, shown, clicks
         )
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from counterrank import RankingData, examination, policies, simulation
-from counterrank.clicks.position_bias import all_pairs, compared, em, rare_share
+from counterrank.clicks.position_bias import all_pairs, em, interventional_set, sparse_share
 from counterrank.common.errors import CounterrankError
 
 K = 10
@@ -105,7 +105,7 @@ def repeated(share: float, n_queries: int, each: int, methods: Any, repetitions:
     for repetition in range(repetitions):
         world = World.make(share, n_queries, False, repetition)
         log = world.log(n_queries * each, repetition)
-        rare.append(rare_share(compared(log, K)))
+        rare.append(sparse_share(interventional_set(log, K)))
         for method in methods:
             notes[method].append(estimated(log, world.data, method))
     row = {method: _summary(found) for method, found in notes.items()}
@@ -136,7 +136,7 @@ def covered(case: Any, repetitions: int) -> dict[str, Any]:
     for repetition in range(repetitions):
         world = World.make(share, n_queries, zipf, repetition)
         log = world.log(n_queries * each, repetition)
-        table = compared(log, K)
+        table = interventional_set(log, K)
         for method, fit in (("all-pairs", all_pairs(table)), ("em", em(table))):
             effective.append(fit.effective_queries)
             for target in ("queries", "these-queries"):

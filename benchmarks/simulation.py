@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.timing import at_least, at_most, best_seconds, row
 from counterrank import RankingData, examination, policies, simulation
 from counterrank.clicks.simulation_kernels import click_probability
-from counterrank.clicks.users import Users
+from counterrank.clicks.users import SessionSimulator
 from counterrank.common.jit import exact_kernel
 from counterrank.common.random import below, start_stream, uniform
 
@@ -75,12 +75,12 @@ def replace_last_sessions(sessions: int, offsets: Any, order: Any, world: Any, k
 
 def one_by_one(data: RankingData, scores: Any, exam: Any, aggregated: float) -> list[dict[str, Any]]:
     """The compiled twin that draws every session, and Plackett-Luce, which has no other way."""
-    users = Users.make(data, scores, policies.ReplaceLast(5), exam, 3, None, None, None)
+    users = SessionSimulator.make(data, scores, policies.ReplaceLast(5), exam, 3, None, None, None)
     made: Any = {}
 
     def twin() -> None:
         counts = np.zeros((2, data.n_docs), np.int64)
-        fixed = (data.offsets, users.source.plan.order, users.world, 5)
+        fixed = (data.offsets, users.source.arrays.order, users.user_model, 5)
         made["clicks"] = replace_last_sessions(SESSIONS_ONE_BY_ONE, *fixed, counts[0], counts[1])
 
     def softmax() -> None:

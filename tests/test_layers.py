@@ -1,9 +1,11 @@
 """Data flows one way: a layer imports only from itself, from layers to its left, and from `common`."""
 
 import ast
+import importlib
 
 import pytest
 
+import counterrank
 from tests.support.paths import ROOT, TESTS
 
 PACKAGE = ROOT / "src" / "counterrank"
@@ -79,9 +81,20 @@ def test_every_module_imports_from_the_left(file, module, is_package):
     assert violations(file.read_text(encoding="utf-8"), module, is_package) == []
 
 
+# modules that users import from the top, and that lie in `clicks`
+OTHER_NAMES = ("examination", "policies", "simulation")
+
+
+@pytest.mark.parametrize("name", OTHER_NAMES)
+def test_other_names_are_the_same_modules(name):
+    module = importlib.import_module(f"counterrank.{name}")
+    assert module is importlib.import_module(f"counterrank.clicks.{name}")
+    assert module is getattr(counterrank, name)
+
+
 def test_the_top_holds_nothing_but_the_public_surface():
     top = {path.name for path in PACKAGE.iterdir() if path.suffix == ".py"}
-    assert top <= {"__init__.py", "__main__.py"}
+    assert top == {"__init__.py", "__main__.py", *(f"{name}.py" for name in OTHER_NAMES)}
     folders = {path.parent.relative_to(PACKAGE).parts[0] for path in PACKAGE.glob("*/*.py")}
     assert folders <= set(PLACE)
 

@@ -1,35 +1,72 @@
-"""What the README shows works as shown."""
+"""What the README and the docs show works as shown."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
-from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from counterrank.cli import app
+from counterrank.cli.flags import registry
 from tests.support.paths import ROOT
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", *DOCS]
 SMALLER = " --runs 1 --figures 2 --queries 60 --max-epochs 2"  # the same command in seconds
 
 
-def links(file):
-    return re.findall(r"\]\((?!http)([^)#]+)[^)]*\)", (ROOT / file).read_text(encoding="utf-8"))
+def name_of(page):
+    return str(page.relative_to(ROOT))
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+def text(page):
+    return (ROOT / page).read_text(encoding="utf-8")
 
 
-def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
-    code = blocks("python")[0]
-    monkeypatch.chdir(tmp_path)
-    exec(compile(code, "README.md", "exec"), {})
+def links(page):
+    return re.findall(r"\]\((?!http)([^)#]+)[^)]*\)", text(page))
+
+
+def blocks(page, language):
+    return re.findall(rf"```{language}\n(.*?)```", text(page), flags=re.DOTALL)
+
+
+def commands(page):
+    """The commands that a page shows, those in several lines as one."""
+    lines = [line for block in blocks(page, "sh") for line in block.replace("\\\n", " ").splitlines()]
+    return [line.partition(" #")[0] for line in lines if line.startswith("counterrank ")]
+
+
+def run_example(code, page, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    exec(compile(code, page, "exec"), {})
+
+
+# The README itself
+
+
+def test_the_readme_is_short():
+    assert len(text("README.md").splitlines()) <= 150
+    assert "Only Linux is tested" in text("README.md")
+
+
+def test_the_example_of_the_readme_runs(tmp_path, monkeypatch, capsys):
+    (code,) = blocks("README.md", "python")
+    assert len(code.splitlines()) <= 15
+    run_example(code, "README.md", tmp_path, monkeypatch)
+    assert "dcg@5" in capsys.readouterr().out
+    assert (tmp_path / "ranker" / "model.json").is_file()
+
+
+# Examples in Python
+
+
+def test_the_example_of_the_library_runs(tmp_path, monkeypatch, capsys):
+    run_example(blocks("docs/library.md", "python")[0], "library.md", tmp_path, monkeypatch)
     assert "dcg@5" in capsys.readouterr().out
     assert (tmp_path / "ranker" / "model.json").is_file()
 
@@ -37,59 +74,96 @@ def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
 def test_the_example_of_other_models_runs(tmp_path, monkeypatch, capsys):
     for package in ("lightgbm", "onnx", "torch"):
         pytest.importorskip(package)
-    code = blocks("python")[1]
-    monkeypatch.chdir(tmp_path)
-    exec(compile(code, "README.md", "exec"), {})
+    run_example(blocks("docs/library.md", "python")[1], "library.md", tmp_path, monkeypatch)
     assert "features that count most" in capsys.readouterr().out
     assert (tmp_path / "trees.onnx").is_file()
 
 
 def test_the_example_of_few_clicks_runs(tmp_path, monkeypatch, capsys):
-    code = blocks("python")[2]
-    monkeypatch.chdir(tmp_path)
-    exec(compile(code, "README.md", "exec"), {})
-    assert "ways to weigh the clicks of 36 queries" in capsys.readouterr().out
+    run_example(blocks("docs/library.md", "python")[2], "library.md", tmp_path, monkeypatch)
+    assert "the clicks of 36 queries" in capsys.readouterr().out
 
 
-DOCS = sorted((ROOT / "docs").glob("*.md"))
+@pytest.mark.parametrize("page", [page for page in DOCS if page.name != "library.md"], ids=name_of)
+def test_the_examples_of_the_docs_run(page, tmp_path, monkeypatch):
+    for code in blocks(page, "python"):
+        run_example(code, page.name, tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize("file", DOCS, ids=lambda file: file.name)
-def test_the_examples_of_the_docs_run(file, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for code in re.findall(r"```python\n(.*?)```", file.read_text(encoding="utf-8"), flags=re.DOTALL):
-        exec(compile(code, file.name, "exec"), {})
+# Commands
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_have_the_flags_they_show(page):
+    known = {
+        name: {flag for each in command.params for flag in (*each.opts, *each.secondary_opts)}
+        for name, command in get_command(app).commands.items()
+    }
+    for line in commands(page):
+        _, command, *words = shlex.split(line)
+        flags = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert flags <= known[command], line
 
 
 def test_the_commands_run_in_their_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("counterrank ")]
-    lines = [line for line in lines if "synthetic:" in line]  # the others need data sets that cannot be shipped
-    assert len(lines) >= 3
+    # the others need data sets that cannot be shipped
+    lines = [line for line in commands("docs/commands.md") if "synthetic:" in line or " trees " in line]
+    assert len(lines) >= 12
     for line in lines:
         line += SMALLER if line.startswith("counterrank reproduce") else ""
         result = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
         assert result.exit_code == 0, (line, result.output)
+        assert "deprecated" not in result.stderr
     assert (tmp_path / "run.trec").stat().st_size > 0
 
 
 def test_every_command_of_the_guide_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    guide = (ROOT / "docs" / "guide-own-log.md").read_text(encoding="utf-8")
-    shown = re.findall(r"```sh\n(.*?)```", guide, flags=re.DOTALL)
-    lines = [line for block in shown for line in block.splitlines() if "synthetic:" in line or "inspect" in line]
-    assert len(lines) == sum(block.count("counterrank ") for block in shown)
+    lines = commands("docs/guide-own-log.md")
+    assert all("synthetic:" in line or "inspect" in line for line in lines)
+    assert len(lines) == sum(block.count("counterrank ") for block in blocks("docs/guide-own-log.md", "sh"))
     for line in lines:
         result = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
         assert result.exit_code == 0, (line, result.output)
         assert "rho differs" not in result.stderr, line  # the curve is estimated, the policies are right
 
 
-LINKS = [
-    (file, link) for file in (Path("README.md"), *(Path("docs", file.name) for file in DOCS)) for link in links(file)
-]
+# Tables
 
 
-@pytest.mark.parametrize(("file", "link"), LINKS, ids=[f"{file}:{link}" for file, link in LINKS])
-def test_links_lead_somewhere(file, link):
-    assert (ROOT / file.parent / link).exists()
+def generator():
+    """docs/tables.py, which is no part of the package."""
+    spec = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_tables_are_those_of_the_registries(page):
+    assert generator().updated(text(page)) == text(page), "run python docs/tables.py"
+
+
+def test_the_check_of_tables_can_fail():
+    wrong = "<!-- table: losses -->\n| loss |\n<!-- end -->\n"
+    assert "`arp-hinge`" in generator().updated(wrong)
+    assert generator().updated("no table") == "no table"
+
+
+@pytest.mark.parametrize(
+    ("page", "name"), [("docs/log-formats.md", "formats"), ("docs/export.md", "targets"), ("README.md", "estimators")]
+)
+def test_tables_name_every_entry(page, name):
+    first = re.findall(r"^\| `([\w-]+)`", text(page), flags=re.MULTILINE)
+    assert first[: len(registry(name))] == list(registry(name))
+
+
+# Links
+
+LINKS = [(page.relative_to(ROOT), link) for page in PAGES for link in links(page)]
+
+
+@pytest.mark.parametrize(("page", "link"), LINKS, ids=[f"{page}:{link}" for page, link in LINKS])
+def test_links_lead_somewhere(page, link):
+    assert (ROOT / page.parent / link).exists()

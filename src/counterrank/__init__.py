@@ -16,8 +16,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from counterrank import clicks, data, estimators, evaluation, export, losses, models, torch, training
-    from counterrank.clicks import ClickCounts, examination, policies, read_log, simulation
+    from counterrank import (
+        clicks,
+        data,
+        estimators,
+        evaluation,
+        examination,
+        export,
+        losses,
+        models,
+        policies,
+        simulation,
+        torch,
+        training,
+    )
+    from counterrank.clicks import ClickCounts, read_log
     from counterrank.common.errors import CounterrankError, CoverageWarning, ExaminationWarning
     from counterrank.data import (
         Fold,
@@ -28,33 +41,26 @@ if TYPE_CHECKING:
         read_letor,
         read_scores,
     )
+    from counterrank.estimators import Evidence
     from counterrank.evaluation import InSampleWarning, IntervalWarning, select
-    from counterrank.training import Ranker, fit_from_clicks
+    from counterrank.training import Ranker, fit_from_clicks, fit_ranker
 
-_MODULES = {
-    "clicks": "counterrank.clicks",
-    "data": "counterrank.data",
-    "estimators": "counterrank.estimators",
-    "evaluation": "counterrank.evaluation",
-    "examination": "counterrank.clicks.examination",
-    "export": "counterrank.export",
-    "losses": "counterrank.losses",
-    "models": "counterrank.models",
-    "policies": "counterrank.clicks.policies",
-    "simulation": "counterrank.clicks.simulation",
-    "torch": "counterrank.torch",
-    "training": "counterrank.training",
-}
+_MODULES = (
+    "clicks", "data", "estimators", "evaluation", "examination", "export", "losses", "models", "policies", "simulation",
+    "torch", "training",
+)  # fmt: skip
 _NAMES = {
     "ClickCounts": "counterrank.clicks",
     "CounterrankError": "counterrank.common.errors",
     "CoverageWarning": "counterrank.common.errors",
+    "Evidence": "counterrank.estimators",
     "ExaminationWarning": "counterrank.common.errors",
     "Fold": "counterrank.data",
     "InSampleWarning": "counterrank.evaluation",
     "IntervalWarning": "counterrank.evaluation",
     "RankingData": "counterrank.data",
     "fit_from_clicks": "counterrank.training",
+    "fit_ranker": "counterrank.training",
     "make_fold": "counterrank.data",
     "make_ranking_data": "counterrank.data",
     "read_fold": "counterrank.data",
@@ -69,6 +75,7 @@ __all__ = [
     "ClickCounts",
     "CounterrankError",
     "CoverageWarning",
+    "Evidence",
     "ExaminationWarning",
     "Fold",
     "InSampleWarning",
@@ -83,6 +90,7 @@ __all__ = [
     "examination",
     "export",
     "fit_from_clicks",
+    "fit_ranker",
     "losses",
     "make_fold",
     "make_ranking_data",
@@ -105,7 +113,7 @@ def __getattr__(name: str) -> Any:
 
         value: Any = installed_version()
     elif name in _MODULES:
-        value = importlib.import_module(_MODULES[name])
+        value = importlib.import_module(f"counterrank.{name}")
     elif name in _NAMES:
         value = getattr(importlib.import_module(_NAMES[name]), name)
     else:

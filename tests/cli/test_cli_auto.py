@@ -16,7 +16,7 @@ def clicks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("auto")
     invoke("train", DATA, "--loss", "arp-hinge", "--max-epochs", 2, "--share", 0.2, "--out", folder / "production")
     invoke(
-        "simulate", DATA, "--logger", folder / "production", "--policy", "replace-last:k=5", "--sessions", 2000,
+        "simulate", DATA, "--logger", folder / "production", "--policy", "replace-last:k=5", "--n-sessions", 2000,
         "--out", folder / "clicks",
     )  # fmt: skip
     return folder / "clicks"
@@ -67,16 +67,25 @@ def test_trust_bias(clicks, tmp_path):
 
 
 WRONG = [
-    (("--estimator", "policy-aware", "--tau", 0.1), "--tau: expected one of the estimators auto"),
-    (("--estimator", "naive", "--folds", 3), "--folds: expected one of the estimators auto"),
+    (
+        ("--estimator", "policy-aware", "--tau", 0.1),
+        "--tau 0.1: a hyperparameter of auto, doubly-robust; expected none with policy-aware",
+    ),
+    (("--estimator", "naive", "--folds", 3), "--folds: naive has no relevance model"),
     (("--estimator", "auto", "--folds", 1), "--folds 1: expected at least 2"),
-    (("--estimator", "auto", "--clip", "auto"), "clip='auto': not for auto"),
-    (("--estimator", "direct", "--tau", 0.1), "tau=0.1: goes with doubly-robust"),
+    (("--estimator", "auto", "--clip", "auto"), "--clip auto"),
+    (
+        ("--estimator", "direct", "--tau", 0.1),
+        "--tau 0.1: a hyperparameter of auto, doubly-robust; expected none with direct",
+    ),
     (("--estimator", "auto", "--alpha", "0.9"), "--alpha, --beta: expected both"),
     (("--estimator", "auto", "--relevance-model", "forest"), "--relevance-model forest: expected one of ridge"),
-    (("--estimator", "best"), "estimator='best'"),
-    (("--estimator", "auto", "--alpha", "0.9,a", "--beta", "0.1,0.1"), "alpha, beta='a': expected a number"),
-    (("--estimator", "auto", "--alpha", "0.9", "--beta", "0", "--examination", "inverse-rank"), "--examination: under"),
+    (("--estimator", "best"), "--estimator best"),
+    (("--estimator", "auto", "--alpha", "0.9,a", "--beta", "0.1,0.1"), "--alpha, --beta a: expected a number"),
+    (
+        ("--estimator", "auto", "--alpha", "0.9", "--beta", "0", "--examination", "inverse-rank"),
+        "--examination: --alpha takes its place",
+    ),
 ]
 
 
@@ -88,5 +97,5 @@ def test_what_does_not_go_together(clicks, tmp_path, options, message):
 
 
 def test_auto_needs_clicks(tmp_path):
-    with pytest.raises(CounterrankError, match="expected --clicks or --log"):
+    with pytest.raises(CounterrankError, match="requires --clicks or --log"):
         attempt("train", DATA, "--estimator", "auto", "--out", tmp_path / "ranker")

@@ -29,8 +29,8 @@ def place(tmp_path_factory):
     production, clicks = folder / "production", folder / "clicks"
     invoke("train", DATA, "--share", 0.05, "--loss", "arp-hinge", "--max-epochs", 20, "--out", production)
     fixed = ("simulate", DATA, "--logger", production, "--policy", "replace-last:k=5")
-    invoke(*fixed, "--clicks", "1e5", "--displays", "--out", clicks)
-    invoke(*fixed, "--sessions", 20000, "--log", "--out", folder / "log")
+    invoke(*fixed, "--n-clicks", "1e5", "--displays", "--out", clicks)
+    invoke(*fixed, "--n-sessions", 20000, "--as-log", "--out", folder / "log")
     aware = ("train", DATA, "--clicks", clicks, "--k", 5, "--max-epochs", 20, "--out", folder / "aware")
     invoke(*aware)
     return folder
@@ -136,12 +136,12 @@ def test_estimate_against_another(place):
 
 def test_estimate_ends_with_a_verdict(place):
     fixed = ("estimate", place / "aware", DATA, "--clicks", place / "clicks", "--against", place / "production")
-    *_, last = invoke(*fixed, "--target", "these-queries").stdout.splitlines()
+    *_, last = invoke(*fixed, "--population", "these-queries").stdout.splitlines()
     assert last.startswith(f"{place / 'aware'} is better than {place / 'production'}: dcg@5 per session +")
     assert last.endswith("), for these queries.")
-    told = as_json(*fixed, "--target", "these-queries")["verdict"]
+    told = as_json(*fixed, "--population", "these-queries")["verdict"]
     assert (told["decision"], told["passes"], told["exit_code"], told["sentence"]) == ("better", True, 0, last)
-    estimate = as_json(*fixed, "--target", "these-queries")["estimates"]["dcg@5"]
+    estimate = as_json(*fixed, "--population", "these-queries")["estimates"]["dcg@5"]
     assert [told["estimate"], told["lower"], told["upper"]] == [estimate["ips"], *estimate["ips_interval"]]
     by_rank = as_json(*fixed, "--metrics", "arp,dcg@5")  # the first metric is what counts
     low, high = by_rank["estimates"]["arp"]["self_normalized_interval"]
@@ -166,7 +166,7 @@ def test_estimate_ends_with_a_verdict(place):
 )
 def test_the_gate(place, model, other, more, code):
     fixed = ("estimate", place / model, DATA, "--clicks", place / "clicks", "--against", place / other)
-    fixed += ("--target", "these-queries", *more)
+    fixed += ("--population", "these-queries", *more)
     result = attempt(*fixed, "--gate")
     assert result.exit_code == code
     if "--json" in more:
@@ -175,7 +175,7 @@ def test_the_gate(place, model, other, more, code):
 
 
 def test_exit_codes_of_the_gate_as_a_script_sees_them(place):
-    fixed = ("--clicks", place / "clicks", "--target", "these-queries", "--gate", "--against")
+    fixed = ("--clicks", place / "clicks", "--population", "these-queries", "--gate", "--against")
     better = run("estimate", place / "aware", DATA, *fixed, place / "production")
     worse = run("estimate", place / "production", DATA, *fixed, place / "aware")
     same = run("estimate", place / "aware", DATA, *fixed, place / "aware")
@@ -277,7 +277,7 @@ def test_scores_as_logger(place, tmp_path):
     np.savetxt(tmp_path / "scores.txt", scores)
     for name in ("scores.npy", "scores.txt"):
         out = tmp_path / name.replace(".", "-")
-        fixed = ("simulate", tmp_path / "train.parquet", "--logger", tmp_path / name, "--sessions", 1000)
+        fixed = ("simulate", tmp_path / "train.parquet", "--logger", tmp_path / name, "--n-sessions", 1000)
         invoke(*fixed, "--policy", "deterministic:k=3", "--out", out)
     counts = [cr.ClickCounts.load(tmp_path / name / "train") for name in ("scores-npy", "scores-txt")]
     np.testing.assert_array_equal(counts[0].docs, counts[1].docs)
@@ -285,9 +285,9 @@ def test_scores_as_logger(place, tmp_path):
 
 
 def test_click_models_on_the_command_line(place, tmp_path):
-    fixed = ("simulate", DATA, "--logger", place / "production", "--sessions", 20000)
+    fixed = ("simulate", DATA, "--logger", place / "production", "--n-sessions", 20000)
     n_clicks = {}
-    for name, options in {"plain": (), "graded": ("--gain", "graded"), "trust": ("--trust", 1)}.items():
+    for name, options in {"plain": (), "graded": ("--click-gain", "graded"), "trust": ("--trust-bias", 1)}.items():
         invoke(*fixed, *options, "--out", tmp_path / name)
         n_clicks[name] = cr.ClickCounts.load(tmp_path / name / "train").n_clicks
     assert len(set(n_clicks.values())) == 3
@@ -296,46 +296,97 @@ def test_click_models_on_the_command_line(place, tmp_path):
 
 SIMULATE = ("simulate", DATA, "--logger", "{place}/production", "--out", "{out}")
 BAD = {
-    SIMULATE: "--clicks, --sessions: expected one of the two",
-    (*SIMULATE, "--clicks", "many"): "clicks='many': expected a whole number",
-    (*SIMULATE, "--clicks", "10", "--log"): "--log: a log is written by --sessions",
-    (*SIMULATE, "--clicks", "10", "--policy", "best:k=5"): "policy 'best:k=5': unknown; expected one of",
-    (*SIMULATE, "--clicks", "10", "--policy", "replace-last:k=0"): "k=0: expected a whole number of at least 1",
-    (*SIMULATE, "--clicks", "10", "--policy", "replace-last:depth=5"): "no setting 'depth'; expected k",
-    (*SIMULATE, "--clicks", "10", "--examination", "1,2"): "examination: 2 at rank 2",
-    (*SIMULATE, "--clicks", "10", "--relevant", "2"): "relevant=2.0: expected probabilities from 0 to 1",
-    (*SIMULATE, "--clicks", "10", "--trust", "5"): "trust=5.0: expected a number from 0 to 1",
-    (*SIMULATE, "--sessions", "10", "--log", "--displays"): "--displays, --log: a log holds every page anyway",
-    ("train", DATA, "--policy", "replace-last:k=5", "--out", "{out}"): "expected --clicks or --log too",
-    ("select", DATA, "--clicks", "{place}/clicks", "--losses", "arp-hinge,best", "--k", "5"): "loss='best'",
-    ("simulate", DATA, "--logger", "nowhere", "--out", "{out}", "--clicks", "10"): "nowhere: no such ranker or scores",
-    ("train", DATA, "--estimator", "policy-aware", "--out", "{out}"): "expected --clicks or --log with it",
-    ("train", DATA, "--clicks", "{place}/clicks", "--estimator", "full-information", "--out", "{out}"): "expected no",
-    ("train", DATA, "--clicks", "{place}/clicks", "--estimator", "best", "--out", "{out}"): "estimator='best'",
-    ("train", DATA, "--clicks", "{place}/clicks", "--share", "0.5", "--out", "{out}"): "--share: clicks belong to all",
-    ("train", DATA, "--clicks", "{place}/clicks", "--clip", "low", "--out", "{out}"): "clip='low': expected 'none'",
+    SIMULATE: "--n-clicks, --n-sessions: expected one of the two",
+    (*SIMULATE, "--n-clicks", "many"): "--n-clicks many: expected a whole number",
+    (*SIMULATE, "--n-clicks", "10", "--as-log"): "--as-log: requires --n-sessions",
+    (*SIMULATE, "--n-clicks", "10", "--policy", "best:k=5"): "--policy best:k=5: unknown; expected one of",
+    (*SIMULATE, "--n-clicks", "10", "--policy", "replace-last:k=0"): "--policy replace-last:k=0: k=0: expected a whole",
+    (*SIMULATE, "--n-clicks", "10", "--policy", "replace-last:depth=5"): "no setting 'depth'; expected k",
+    (*SIMULATE, "--n-clicks", "10", "--examination", "1,2"): "--examination 1,2: 2 at rank 2",
+    (*SIMULATE, "--n-clicks", "10", "--relevant", "2"): "--relevant 2.0: expected probabilities from 0 to 1",
+    (*SIMULATE, "--n-clicks", "10", "--trust-bias", "5"): "--trust-bias 5.0: expected a number from 0 to 1",
+    (*SIMULATE, "--n-sessions", "10", "--as-log", "--displays"): "--displays, --as-log: a log holds every page anyway",
+    ("train", DATA, "--policy", "replace-last:k=5", "--out", "{out}"): "require --clicks or --log",
+    ("select", DATA, "--clicks", "{place}/clicks", "--losses", "arp-hinge,best", "--k", "5"): "--losses best: expected",
+    (
+        "simulate",
+        DATA,
+        "--logger",
+        "nowhere",
+        "--out",
+        "{out}",
+        "--n-clicks",
+        "10",
+    ): "nowhere: no such ranker or scores",
+    (
+        "train",
+        DATA,
+        "--estimator",
+        "policy-aware",
+        "--out",
+        "{out}",
+    ): "--estimator policy-aware: requires --clicks or --log",
+    ("train", DATA, "--clicks", "{place}/clicks", "--estimator", "full-information", "--out", "{out}"): "requires no",
+    (
+        "train",
+        DATA,
+        "--clicks",
+        "{place}/clicks",
+        "--estimator",
+        "best",
+        "--out",
+        "{out}",
+    ): "--estimator best: expected",
+    ("train", DATA, "--clicks", "{place}/clicks", "--share", "0.5", "--out", "{out}"): "--share: is for labels",
+    ("train", DATA, "--clicks", "{place}/clicks", "--clip", "low", "--out", "{out}"): "--clip low: expected none",
     ("train", DATA, "--clicks", "{place}/production", "--out", "{out}"): "no click counts in it",
     ("train", DATA, "--clicks", "{place}/clicks", "--log", "{place}/log", "--out", "{out}"): "expected one of the two",
     ("train", DATA, "--log", "{place}/log", "--estimator", "rerank", "--out", "{out}"): "--examination: not known",
     ("train", "synthetic:yahoo", "--clicks", "{place}/clicks", "--out", "{out}"): "counted against other data",
     ("estimate", "{place}/aware", DATA): "--clicks, --log: expected one of the two",
-    ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--metrics", "ndcg@5"): "metric 'ndcg@5'",
-    ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--noise", "0.1"): "noise='0.1': expected 2",
-    ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--target", "all"): "target='all'",
+    ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--metrics", "ndcg@5"): "--metrics ndcg@5: ",
+    ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--noise", "0.1"): "--noise 0.1: expected 2",
+    (
+        "estimate",
+        "{place}/aware",
+        DATA,
+        "--clicks",
+        "{place}/clicks",
+        "--population",
+        "all",
+    ): "--population all: expected",
     ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--policy", "deterministic"): "expected both",
-    ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--method", "best"): "method='best': expected",
+    ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--method", "best"): "--method best: expected",
     ("estimate", "{place}/aware", DATA, "--log", "{place}/log", "--method", "dr"): "--examination: not known",
-    ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--gate"): "expected --against too",
-    ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--margin", "0.1"): "expected --against too",
-    ("estimate", "nowhere", DATA, "--against", "nowhere", "--margin", "nan"): "margin=nan: expected a finite number",
-    ("train", DATA, "--clip", "5", "--out", "{out}"): "caps the weight of clicks",
-    ("train", DATA, "--clicks", "{place}/clicks", "--gain", "binary", "--out", "{out}"): "tell of labels",
-    ("train", DATA, "--clicks", "{place}/clicks", "--relevance-threshold", "2", "--out", "{out}"): "tell of labels",
+    ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--gate"): "require --against",
+    ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--margin", "0.1"): "require --against",
+    ("estimate", "nowhere", DATA, "--against", "nowhere", "--margin", "nan"): "--margin nan: expected a finite number",
+    ("train", DATA, "--clip", "5", "--out", "{out}"): "--clip 5.0: a hyperparameter of",
+    (
+        "train",
+        DATA,
+        "--clicks",
+        "{place}/clicks",
+        "--gain",
+        "binary",
+        "--out",
+        "{out}",
+    ): "a hyperparameter of full-information",
+    (
+        "train",
+        DATA,
+        "--clicks",
+        "{place}/clicks",
+        "--relevance-threshold",
+        "2",
+        "--out",
+        "{out}",
+    ): "a hyperparameter of full-information",
     ("inspect", "{place}/clicks", "--policy", "replace-last:k=5"): "expected --data too",
-    ("demo", "--shape", "web"): "shape='web': expected one of",
-    ("demo", "--queries", "3"): "queries=3: expected at least 20",
+    ("demo", "--shape", "web"): "--shape web: expected one of",
+    ("demo", "--queries", "3"): "--queries 3: expected at least 20",
     ("select", DATA, "--clicks", "{place}/clicks"): "nothing to choose from",
-    ("inspect", "{place}/clicks", "--part", "all"): "part='all': expected one of train, validation, test",
+    ("inspect", "{place}/clicks", "--part", "all"): "--part all: expected one of train, validation, test",
     ("inspect", "{place}/clicks", "--data", DATA, "--policy", "replace-last:k=5"): "expected --logger too",
 }
 
@@ -350,7 +401,7 @@ def test_bad_input(place, tmp_path, arguments, message):
 
 
 def test_an_older_simulation_is_replaced_and_other_folders_are_not(place, tmp_path):
-    fixed = ("simulate", DATA, "--logger", place / "production", "--sessions", 100, "--out")
+    fixed = ("simulate", DATA, "--logger", place / "production", "--n-sessions", 100, "--out")
     invoke(*fixed, tmp_path / "clicks")
     invoke(*fixed, tmp_path / "clicks", "--force")
     (tmp_path / "mine").mkdir()
@@ -363,7 +414,7 @@ def test_an_older_simulation_is_replaced_and_other_folders_are_not(place, tmp_pa
 
 
 def test_a_policy_that_cannot_show_every_candidate_is_warned_about(place, tmp_path):
-    fixed = ("simulate", DATA, "--logger", place / "production", "--sessions", 5000, "--policy", "deterministic:k=3")
+    fixed = ("simulate", DATA, "--logger", place / "production", "--n-sessions", 5000, "--policy", "deterministic:k=3")
     invoke(*fixed, "--out", tmp_path / "clicks")
     arguments = ("--clicks", tmp_path / "clicks", "--k", 3, "--max-epochs", 2, "--learning-rate", 1)
     assert "eq:awarecond" in invoke("train", DATA, *arguments, "--out", tmp_path / "ranker").stderr
@@ -375,7 +426,7 @@ def test_a_policy_that_cannot_show_every_candidate_is_warned_about(place, tmp_pa
 def test_broken_scores(place, tmp_path, content):
     (tmp_path / "scores.npy").write_bytes(content)
     with pytest.raises(cr.CounterrankError, match="not scores that can be read"):
-        attempt("simulate", DATA, "--logger", tmp_path / "scores.npy", "--sessions", 10, "--out", tmp_path / "out")
+        attempt("simulate", DATA, "--logger", tmp_path / "scores.npy", "--n-sessions", 10, "--out", tmp_path / "out")
 
 
 def test_a_policy_that_contradicts_the_log_is_warned_about(place, tmp_path):
@@ -394,7 +445,7 @@ def test_training_without_validation(place, tmp_path):
 def test_a_signal_in_the_middle_leaves_nothing(place, tmp_path):
     """Plackett-Luce sessions take long enough to be stopped inside a kernel."""
     command = [sys.executable, "-m", "counterrank", "simulate", DATA, "--logger", str(place / "production")]
-    command += ["--policy", "plackett-luce:k=5", "--sessions", "1e10", "--out", str(tmp_path / "out")]
+    command += ["--policy", "plackett-luce:k=5", "--n-sessions", "1e10", "--out", str(tmp_path / "out")]
     for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
         # SIGINT would be ignored if the tests themselves run in the background
         process = subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=_listen)

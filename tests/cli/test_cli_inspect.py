@@ -23,10 +23,10 @@ def place(tmp_path_factory):
     train = open_data(DATA).train
     train.save(folder / "data.parquet")
     np.save(folder / "scores.npy", np.random.default_rng(0).normal(size=train.n_docs))
-    fixed = ("simulate", folder / "data.parquet", "--logger", folder / "scores.npy", "--sessions", 20_000)
+    fixed = ("simulate", folder / "data.parquet", "--logger", folder / "scores.npy", "--n-sessions", 20_000)
     for name in ("replace-last", "uniform-insert", "deterministic"):
         invoke(*fixed, "--policy", f"{name}:k=3", "--out", folder / name)
-    invoke(*fixed, "--policy", "uniform-insert:k=3", "--log", "--out", folder / "log")
+    invoke(*fixed, "--policy", "uniform-insert:k=3", "--as-log", "--out", folder / "log")
     return folder
 
 
@@ -73,7 +73,7 @@ def test_a_log_and_the_counts_of_it_say_the_same(place):
 
 
 def test_the_target(place):
-    easy, hard = (as_json("inspect", place / "replace-last", "--target-size", n) for n in (10, 10**7))
+    easy, hard = (as_json("inspect", place / "replace-last", "--effective-sample-size", n) for n in (10, 10**7))
     assert levels(easy)["policy-aware"] == "good"
     assert levels(hard)["policy-aware"] == "warning"
     assert any("10,000,000" in line for line in hard["advice"])
@@ -128,8 +128,8 @@ BAD = {
     ("--policy", "replace-last:k=3"): "expected --data too",
     ("--data", "{place}/data.parquet", "--policy", "replace-last:k=3"): "expected --logger too",
     ("--data", "synthetic:yahoo"): "counted against other data",
-    ("--target-size", "0"): "target_size=0: expected a whole number of at least 1",
-    ("--examination", "steep"): "examination 'steep'",
+    ("--effective-sample-size", "0"): "--effective-sample-size 0: expected a whole number of at least 1",
+    ("--examination", "steep"): "--examination steep",
     ("--part", "test"): "no clicks of the test part",
 }
 

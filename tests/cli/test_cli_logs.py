@@ -215,7 +215,7 @@ def test_each_of_several_policies_is_compared_with_its_own_pages(place, tmp_path
 
 def test_a_curve_that_ends_before_the_clicks(place, tmp_path):
     fixed = ("train", DATA, "--log", place / "log", *QUICK, "--policy", "estimated", "--out", tmp_path / "ranker")
-    with pytest.raises(cr.CounterrankError, match=r"nobody looks at rank 3 by it, .*reaches rank 5"):
+    with pytest.raises(cr.CounterrankError, match=r"0 at rank 3, but there are clicks.*reaches rank 5"):
         attempt(*fixed, "--examination", "1,0.5")
 
 

@@ -17,7 +17,20 @@ from counterrank.experiments.settings import QUICK, Settings, read_preset
 from tests.support.command import invoke, run
 
 DATA = "synthetic:yahoo:queries=60"
-TINY = ("--clicks", "100", "--ks", "5", "--clicks-by-k", "100", "--max-epochs", "2", "--runs", "1", "--clip", "none")
+TINY = (
+    "--n-clicks",
+    "100",
+    "--pages",
+    "5",
+    "--clicks-by-k",
+    "100",
+    "--max-epochs",
+    "2",
+    "--runs",
+    "1",
+    "--clip",
+    "none",
+)
 
 
 # What reaches the library --------------------------------------------------------------------------------------------
@@ -48,9 +61,9 @@ OPTIONS = [
     (("--figures", "3,1"), "figures", (1, 3)),
     (("--runs", 7), "runs", 7),
     (("--seed", 8), "seed", 8),
-    (("--ks", "1, 1e1"), "ks", (1, 10)),
+    (("--pages", "1, 1e1"), "ks", (1, 10)),
     (("--clicks-by-k", "1e9"), "clicks_by_k", 10**9),
-    (("--clicks", "1e2,1000,1e9"), "clicks", (100, 1000, 10**9)),
+    (("--n-clicks", "1e2,1000,1e9"), "clicks", (100, 1000, 10**9)),
     (("--page", 3), "page", 3),
     (("--k", 7), "cutoff", 7),
     (("--losses", "dcg-hinge, lambdarank"), "losses", ("dcg-hinge", "lambdarank")),
@@ -70,8 +83,8 @@ OPTIONS = [
     (("--max-epochs", 9), "max_epochs", 9),
     (("--patience", 4), "patience", 4),
     (("--tolerance", 0), "tolerance", 0.0),
-    (("--step-size", 0.5), "step_size", 0.5),
-    (("--step-size", "auto"), "step_size", "auto"),
+    (("--learning-rate", 0.5), "step_size", 0.5),
+    (("--learning-rate", "auto"), "step_size", "auto"),
     (("--clip", "schedule:a=-3,b=32"), "clip", "schedule:a=-3,b=32"),
     (("--clips", 3), "clips", 3),
     (("--queries", 30), "queries", 30),
@@ -121,7 +134,7 @@ def test_presets_by_name(asked, name):
 
 @pytest.mark.parametrize("step", [2.0, "auto"])
 def test_a_step_size_wins_over_all_those_of_a_preset(asked, step):
-    settings = asked("--preset", "paper-mslr", "--step-size", step)[2]
+    settings = asked("--preset", "paper-mslr", "--learning-rate", step)[2]
     assert {settings.step_for(figure, loss) for figure in (1, 2, 3, 4) for loss in settings.losses} == {step}
     assert settings.clip == "schedule:a=-57,b=86"
 
@@ -129,33 +142,33 @@ def test_a_step_size_wins_over_all_those_of_a_preset(asked, step):
 # Bad options ---------------------------------------------------------------------------------------------------------
 
 BAD_OPTIONS = [
-    (("--figures", "1,2,9"), "figures='1,2,9': expected some of 1,2,3,4, separated by commas"),
-    (("--figures", "1-3"), "figures='1-3': expected some of 1,2,3,4, separated by commas"),
+    (("--figures", "1,2,9"), "--figures 1,2,9: expected some of 1,2,3,4, separated by commas"),
+    (("--figures", "1-3"), "--figures 1-3: expected some of 1,2,3,4, separated by commas"),
     (("--figures", ""), "figures=: expected some of"),
-    (("--clicks", "1e2,1e2"), "clicks=100,100: expected numbers of clicks, each larger"),
-    (("--clicks", "1.5"), "clicks='1.5': expected a whole number"),
-    (("--clicks", "1e14"), "clicks=100000000000000: expected numbers of clicks"),
-    (("--clicks-by-k", "lots"), "clicks-by-k='lots': expected a whole number"),
-    (("--ks", "0,1"), "ks='0': expected a whole number of at least 1"),
-    (("--runs", "0"), "runs=0: expected"),
-    (("--noise", "0.1"), "noise='0.1': expected 2 numbers separated by a comma"),
-    (("--noise", "1,0.1"), "noise=1.0,0.1: expected 2 probabilities, rising"),
-    (("--losses", "hinge"), "loss='hinge': expected one of"),
+    (("--n-clicks", "1e2,1e2"), "--n-clicks 100,100: expected numbers of clicks, each larger"),
+    (("--n-clicks", "1.5"), "--n-clicks 1.5: expected a whole number"),
+    (("--n-clicks", "1e14"), "--n-clicks 100000000000000: expected numbers of clicks"),
+    (("--clicks-by-k", "lots"), "--clicks-by-k lots: expected a whole number"),
+    (("--pages", "0,1"), "--pages 0: expected a whole number of at least 1"),
+    (("--runs", "0"), "--runs 0: expected"),
+    (("--noise", "0.1"), "--noise 0.1: expected 2 numbers separated by a comma"),
+    (("--noise", "1,0.1"), "--noise 1.0,0.1: expected 2 probabilities, rising"),
+    (("--losses", "hinge"), "--losses hinge: expected one of"),
     (("--losses", ","), "losses=: expected different losses"),
-    (("--policies", "random"), "policy 'random': unknown"),
+    (("--policies", "random"), "--policies random: unknown"),
     (("--policies", "2*replace-last:k=5"), "shares"),
-    (("--step-size", "fast"), "step-size='fast': expected 'auto' or a number"),
-    (("--step-size", "nan"), "step-size=nan: expected 'auto' or a number"),
-    (("--production-seed", "-1"), "production-seed='-1': expected 'each' or a whole number"),
-    (("--clip", "some"), "clip='some': expected grid, none"),
-    (("--preset", "nonsense"), "preset 'nonsense': no such file; expected one of few-clicks"),
-    (("--engine", "dask"), "engine='dask': expected one of"),
-    (("--master", "local[2]"), "--master: names a Spark master; expected --engine spark"),
-    (("--engine", "spark"), "--engine spark: expected --master too"),
-    (("--jobs", "0"), "jobs=0: expected a whole number of at least 1"),
-    (("--engine", "spark", "--master", "local[2]", "--jobs", "-1"), "jobs=-1: expected a whole number of at least 1"),
+    (("--learning-rate", "fast"), "--learning-rate fast: expected auto or a number"),
+    (("--learning-rate", "nan"), "--learning-rate nan: expected 'auto' or a number"),
+    (("--production-seed", "-1"), "--production-seed -1: expected each or a whole number"),
+    (("--clip", "some"), "--clip some: expected grid, none"),
+    (("--preset", "nonsense"), "--preset nonsense: no such file; expected one of few-clicks"),
+    (("--engine", "dask"), "--engine dask: expected one of"),
+    (("--master", "local[2]"), "--master: requires --engine spark"),
+    (("--engine", "spark"), "--engine spark: requires --master"),
+    (("--jobs", "0"), "--jobs 0: expected a whole number of at least 1"),
+    (("--engine", "spark", "--master", "local[2]", "--jobs", "-1"), "--jobs -1: expected a whole number of at least 1"),
     (("--data", "no/such/fold"), "no/such/fold"),
-    (("--relevance-threshold", "7"), "relevance_threshold=7: no document is relevant"),
+    (("--relevance-threshold", "7"), "--relevance-threshold 7: no document is relevant"),
     (("--nonsense", "1"), "No such option: --nonsense"),
 ]
 
@@ -174,7 +187,10 @@ def test_bad_options_are_refused(tmp_path, options, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("reproduce", "--data", DATA, "--out", "run", "--runs", "0"), "counterrank: runs=0: expected a whole number"),
+        (
+            ("reproduce", "--data", DATA, "--out", "run", "--runs", "0"),
+            "counterrank: --runs 0: expected a whole number",
+        ),
         (("reproduce", "--data", DATA, "--out", "run", "--runs", "many"), "counterrank: Invalid value for '--runs'"),
         (("reproduce", "--out", "run"), "counterrank: Missing option '--data'"),
         (("reproduce", "--data", DATA, "--out", "file"), "counterrank: file: is a file; expected a folder"),
@@ -269,7 +285,7 @@ def test_cells_that_fail_are_told_and_tried_again(tmp_path, monkeypatch):
     monkeypatch.setattr(
         reporting, "write_report", lambda summary, out: [written.append(summary), out / "report.html"][1:]
     )
-    command = ("reproduce", "--data", DATA, "--out", tmp_path / "run", "--figures", 2, *TINY, "--step-size", 1e200,
+    command = ("reproduce", "--data", DATA, "--out", tmp_path / "run", "--figures", 2, *TINY, "--learning-rate", 1e200,
                "--jobs", 1)  # fmt: skip
     for times in (1, 2):
         with pytest.raises(CounterrankError) as caught:

@@ -25,9 +25,9 @@ def place(tmp_path_factory):
         (folder / "fold" / f"{part}.txt").write_text(lines)
     (folder / "names.json").write_text(json.dumps({str(number): f"f{number}" for number in range(1, 701)}))
     invoke("train", DATA, *QUICK, "--normalize", "none", "--out", folder / "ranker")
-    fixed = ("simulate", DATA, "--logger", folder / "ranker", "--sessions", 300)
+    fixed = ("simulate", DATA, "--logger", folder / "ranker", "--n-sessions", 300)
     invoke(*fixed, "--out", folder / "clicks")
-    invoke(*fixed, "--policy", "uniform-insert:k=5", "--log", "--out", folder / "log")
+    invoke(*fixed, "--policy", "uniform-insert:k=5", "--as-log", "--out", folder / "log")
     return folder
 
 
@@ -38,8 +38,12 @@ COMMANDS = {
     "select": (["select", DATA, "{place}/ranker", "--clicks", "{place}/clicks"], "--out", "new"),
     "rank": (["rank", "{place}/ranker", DATA], "--out", "run.trec"),
     "rank to Parquet": (["rank", "{place}/ranker", DATA], "--out", "run.parquet"),
-    "simulate": (["simulate", DATA, "--logger", "{place}/ranker", "--sessions", "50"], "--out", "new"),
-    "simulate a log": (["simulate", DATA, "--logger", "{place}/ranker", "--sessions", "50", "--log"], "--out", "new"),
+    "simulate": (["simulate", DATA, "--logger", "{place}/ranker", "--n-sessions", "50"], "--out", "new"),
+    "simulate a log": (
+        ["simulate", DATA, "--logger", "{place}/ranker", "--n-sessions", "50", "--as-log"],
+        "--out",
+        "new",
+    ),
     "aggregate": (["aggregate", "{place}/log", "--data", DATA], "--out", "new"),
     "export": (["export", "{place}/ranker", "--to", "json"], "--out", "model.json"),
     "inspect": (["inspect", "{place}/clicks"], "--out", "page.html"),
@@ -118,13 +122,13 @@ INPUTS = [
     (["train", DATA, "--log", "{place}/log", "--policy", "a=replace-last:k=5", "--logger", "a={place}/ranker",
       "--examination", "inverse-rank"], "--out", "ranker"),
     (["select", DATA, "{place}/ranker", "--clicks", "{place}/clicks"], "--out", "ranker"),
-    (["simulate", "{place}/log/train.parquet", "--logger", "{place}/ranker", "--sessions", "9"], "--out", "log"),
-    (["simulate", DATA, "--logger", "{place}/ranker", "--sessions", "9"], "--out", "ranker"),
+    (["simulate", "{place}/log/train.parquet", "--logger", "{place}/ranker", "--n-sessions", "9"], "--out", "log"),
+    (["simulate", DATA, "--logger", "{place}/ranker", "--n-sessions", "9"], "--out", "ranker"),
     (["aggregate", "{place}/log", "--data", DATA], "--out", "log"),
     (["aggregate", "{place}/log/*.parquet", "--data", DATA], "--out", "log/train.parquet"),
     (["inspect", "{place}/log/train.parquet"], "--examination-out", "log/train.parquet"),
     (["plan", "{place}/data.parquet", "--logger", "{place}/ranker", "--examination", "inverse-rank", "--policy",
-      "deterministic:k=5", "--model", "{place}/plan.svg"], "--out", "plan.svg"),
+      "deterministic:k=5", "--ranker", "{place}/plan.svg"], "--out", "plan.svg"),
     (["reproduce", "--data", "{place}/fold"], "--out", "fold"),
     (["reproduce", "--data", "{place}/fold"], "--out", ""),
 ]  # fmt: skip
@@ -176,7 +180,7 @@ def test_long_and_odd_names_of_inputs_are_no_paths(tmp_path):
 
 
 def test_a_run_folder_is_resumed_and_its_report_made_again(tmp_path):
-    small = ("--quick", "--runs", 1, "--figures", 2, "--queries", 60, "--max-epochs", 2, "--clicks", 100, "--jobs", 1)
+    small = ("--quick", "--runs", 1, "--figures", 2, "--queries", 60, "--max-epochs", 2, "--n-clicks", 100, "--jobs", 1)
     command = ("reproduce", "--data", "synthetic:yahoo:queries=60", *small, "--out", tmp_path / "run")
     invoke(*command)
     invoke(*command)
@@ -209,7 +213,7 @@ def test_a_part_of_another_name_is_an_error(place, tmp_path, words, data):
     source = DATA if data is None else place / data
     command = [word.format(place=place, data=source, out=tmp_path / "out") for word in words]
     for part in ("nonsense", "vali", "Train", ""):
-        with pytest.raises(cr.CounterrankError, match=f"part='{part}': expected one of train, validation, test"):
+        with pytest.raises(cr.CounterrankError, match=f"--part {part}: expected one of train, validation, test"):
             attempt(*command, "--part", part)
     if data is not None:  # one file is its own only part, under each of the three names
         for part in ("train", "validation", "test"):

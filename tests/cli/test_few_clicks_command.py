@@ -16,7 +16,7 @@ from tests.support.paths import ROOT
 
 DATA = "synthetic:mslr:queries=60"
 TINY = (
-    "--quick", "--sessions", "100,1000", "--runs", 2, "--max-epochs", 2, "--step-size", 1, "--queries", 30,
+    "--quick", "--n-sessions", "100,1000", "--runs", 2, "--max-epochs", 2, "--learning-rate", 1, "--queries", 30,
     "--estimators", "auto, policy-aware, doubly-robust:tau=0.03",
 )  # fmt: skip
 
@@ -44,7 +44,7 @@ def asked(monkeypatch):
     ("options", "given"),
     [
         ((), {}),
-        (("--sessions", "100,1e3"), {"sessions": (100, 1000)}),
+        (("--n-sessions", "100,1e3"), {"sessions": (100, 1000)}),
         (("--estimators", "auto, shrinkage:strength=2.0"), {"estimators": ("auto", "shrinkage:strength=2")}),
         (("--runs", 3, "--production-seed", 4), {"runs": 3, "production_seed": 4}),
         (("--max-epochs", 7, "--clip", "grid"), {"max_epochs": 7, "clip": "grid"}),
@@ -63,15 +63,15 @@ def test_the_paper_is_the_default(asked):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("few-clicks", "--clicks", "100"), "--clicks: means nothing to few-clicks"),
-        (("few-clicks", "--figures", "2"), "--figures: means nothing to few-clicks"),
-        (("few-clicks", "--clicks-by-k", "10"), "--clicks-by-k: means nothing to few-clicks"),
-        (("paper", "--sessions", "100"), "--sessions: means nothing to paper"),
-        (("--estimators", "auto"), "--estimators: means nothing to paper"),
-        (("few-clicks", "--sessions", "1000,100"), "sessions=1000,100: expected"),
-        (("few-clicks", "--estimators", "rerank"), "estimators: 'rerank'; expected some of"),
+        (("few-clicks", "--n-clicks", "100"), "--n-clicks: is for another experiment; expected none with few-clicks"),
+        (("few-clicks", "--figures", "2"), "--figures: is for another experiment"),
+        (("few-clicks", "--clicks-by-k", "10"), "--clicks-by-k: is for another experiment"),
+        (("paper", "--n-sessions", "100"), "--n-sessions: is for another experiment; expected none with paper"),
+        (("--estimators", "auto"), "--estimators: is for another experiment"),
+        (("few-clicks", "--n-sessions", "1000,100"), "--n-sessions 1000,100: expected"),
+        (("few-clicks", "--estimators", "rerank"), "--estimators: 'rerank'; expected some of"),
         (("few-clicks", "--estimators", ""), "estimators=: expected different estimators"),
-        (("many-clicks",), "experiment='many-clicks': expected one of"),
+        (("many-clicks",), "EXPERIMENT many-clicks: expected one of"),
         (("--preset", "few-clicks"), "figures=5: those of few-clicks"),
     ],
 )
@@ -141,7 +141,7 @@ def test_the_report_is_made_elsewhere(finished):
 def test_another_experiment_does_not_go_on_in_the_folder(finished):
     folder, _ = finished
     before = (folder / "run.json").read_bytes()
-    arguments = ("--figures", 2, "--clicks", 100, "--runs", 1, "--queries", 30, "--jobs", 1, "--no-report")
+    arguments = ("--figures", 2, "--n-clicks", 100, "--runs", 1, "--queries", 30, "--jobs", 1, "--no-report")
     with pytest.raises(CounterrankError, match="holds a run of another experiment; choose another folder"):
         attempt("reproduce", "--data", DATA, "--out", folder, *arguments)
     assert (folder / "run.json").read_bytes() == before

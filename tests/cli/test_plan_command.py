@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import counterrank as cr
 from counterrank.cli import app
-from counterrank.clicks.policies.named import parse_policies, score_spread
+from counterrank.clicks.policies.parsing import parse_policies, score_spread
 from counterrank.common.errors import CounterrankError
 from counterrank.data.parquet import write_parquet
 from counterrank.data.sources import open_data
@@ -41,8 +41,8 @@ def plan(place, *arguments):
 
 
 def test_the_command_says_what_the_library_finds(place):
-    chosen = ("--policy", "replace-last:k=5", "--policy", "uniform-insert:k=5", "--model", place / "other.npy")
-    found = json.loads(plan(place, *chosen, "--sessions", "1e4,1e6", "--width", 0.05, "--json").stdout)
+    chosen = ("--policy", "replace-last:k=5", "--policy", "uniform-insert:k=5", "--ranker", place / "other.npy")
+    found = json.loads(plan(place, *chosen, "--n-sessions", "1e4,1e6", "--width", 0.05, "--json").stdout)
     train = open_data(DATA).train
     names = ["replace-last:k=5", "uniform-insert:k=5"]
     wanted = plan_logging(
@@ -53,7 +53,9 @@ def test_the_command_says_what_the_library_finds(place):
         [10**4, 10**6],
         scores=np.load(place / "other.npy"),
     )
-    assert found["advice"] == advise_logging(wanted, width=0.05)
+    *advice, about = found["advice"]
+    assert advice == advise_logging(wanted, width=0.05)
+    assert "--population these-queries" in about
     assert [row["policy"] for row in found["plans"]] == names
     for row, own in zip(found["plans"], wanted, strict=True):
         assert row["price"] == pytest.approx(own.price)
@@ -64,18 +66,30 @@ def test_the_command_says_what_the_library_finds(place):
 
 
 def test_the_table_begins_with_advice(place):
-    shown = plan(place, "--page", 5, "--sessions", "1e5", "--effective", 1000).stdout
+    shown = plan(place, "--page", 5, "--n-sessions", "1e5", "--effective-sample-size", 1000).stdout
     assert shown.startswith("For an effective sample size of 1,000, ")
     assert "sessions for size 1,000" in shown
     assert "deterministic:k=5 can never show" in shown
-    assert "whose documents are shown most; --model names another." in shown
+    assert "whose documents are shown most; --ranker names another." in shown
     for policy in ("replace-last:k=5", "epsilon-greedy:k=5,epsilon=0.01", "plackett-luce:k=5,temperature"):
         assert policy in shown
 
 
 def test_the_page_and_the_chart_are_written(place):
     for name in ("plan.html", "plan.png", "plan.svg"):
-        plan(place, "--page", 5, "--sessions", "1e5", "--width", 0.1, "--effective", 1000, "--out", place / name)
+        plan(
+            place,
+            "--page",
+            5,
+            "--n-sessions",
+            "1e5",
+            "--width",
+            0.1,
+            "--effective-sample-size",
+            1000,
+            "--out",
+            place / name,
+        )
     page = (place / "plan.html").read_text(encoding="utf-8")
     assert "Sessions for width 0.1" in page
     assert "epsilon-greedy:k=5,epsilon=0.03" in page
@@ -107,24 +121,24 @@ def test_without_labels_the_page_says_that_there_is_no_price(place, tmp_path):
     ("arguments", "message"),
     [
         ((), "does not say how long a page is; expected deterministic:k=5, or page=5 (--page 5)"),
-        (("--policy", "nonsense"), "policy 'nonsense': unknown; expected one of"),
+        (("--policy", "nonsense"), "--policy nonsense: unknown; expected one of"),
         (("--policy", "replace-last:k=5,epsilon=1"), "no setting 'epsilon'; expected k"),
         (("--policy", "epsilon-greedy:k=5,epsilon=0.5..0.1"), "epsilon=0.5..0.1; expected a range such as 0.01..0.5"),
         (("--policy", "epsilon-greedy:k=5,epsilon=0.5..2"), "epsilon=1.4: expected a number from 0 to 1"),
         (("--policy", "epsilon-greedy:k=5,epsilon=0..1"), "epsilon=0..1; expected a range"),
         (("--page", "5", "--policy", "epsilon-greedy:5"), "expected settings such as k=5"),
         (("--policy", "0.5*deterministic:k=5 + 0.5*epsilon-greedy:k=5,epsilon=0.1..1"), "a range in a mixture"),
-        (("--page", "5", "--sessions", "many"), "sessions='many': expected a whole number"),
-        (("--page", "5", "--sessions", "1e5,"), "sessions='': expected a whole number"),
+        (("--page", "5", "--n-sessions", "many"), "--n-sessions many: expected a whole number"),
+        (("--page", "5", "--n-sessions", "1e5,"), "--n-sessions : expected a whole number"),
         (("--page", "0"), "k=0: expected a whole number of at least 1"),
         (("--page", "5", "--out", "plan.pdf"), "plan.pdf: unknown kind of file; expected one that ends in .html"),
-        (("--page", "5", "--width", "0"), "width=0.0: expected a number above 0"),
-        (("--page", "5", "--effective", "-3"), "effective=-3.0: expected a number above 0"),
-        (("--page", "5", "--metric", "arp"), "metric='arp': has no value per session"),
-        (("--page", "5", "--target", "all"), "target='all': expected one of"),
-        (("--page", "5", "--relevance-threshold", "9"), "relevance_threshold=9: no document is relevant"),
-        (("--page", "5", "--other", "2"), "other=2.0: expected probabilities from 0 to 1"),
-        (("--page", "5", "--click-rate", "0"), "click_rate=0.0: expected a number above 0"),
+        (("--page", "5", "--width", "0"), "--width 0.0: expected a number above 0"),
+        (("--page", "5", "--effective-sample-size", "-3"), "--effective-sample-size -3.0: expected a number above 0"),
+        (("--page", "5", "--metric", "arp"), "--metric arp: has no value per session"),
+        (("--page", "5", "--population", "all"), "--population all: expected one of"),
+        (("--page", "5", "--relevance-threshold", "9"), "--relevance-threshold 9: no document is relevant"),
+        (("--page", "5", "--other", "2"), "--other 2.0: expected probabilities from 0 to 1"),
+        (("--page", "5", "--click-rate", "0"), "--click-rate 0.0: expected a number above 0"),
     ],
 )
 def test_what_is_wrong_is_said(place, arguments, message):
@@ -251,7 +265,7 @@ def _joined(block):
 @pytest.mark.parametrize("width", [1280, 480])
 def test_the_page_opens_without_a_word(place, tmp_path, width):
     page = tmp_path / "plan.html"
-    plan(place, "--page", 5, "--sessions", "1e5", "--model", place / "other.npy", "--out", page)
+    plan(place, "--page", 5, "--n-sessions", "1e5", "--ranker", place / "other.npy", "--out", page)
     seen = visit(page.read_text(encoding="utf-8"), tmp_path, width)
     assert seen.messages == []
     assert seen.fetched == []

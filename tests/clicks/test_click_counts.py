@@ -155,7 +155,7 @@ def test_concat_of_other_examination_forgets_it():
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        (list, "clicks: nothing to put together"),
+        (list, "clicks: an empty list"),
         (lambda: [log_of(), 3], "clicks 1: int; expected ClickCounts"),
         (lambda: [log_of(), replace(log_of(), identity="other")], "clicks 1: counted against other data than clicks 0"),
         (lambda: [log_of(), log_of(propensities=False)], "clicks 1: propensities kept in some parts and not in others"),

@@ -78,12 +78,12 @@ def test_aligned_counts_put_together_are_those_of_one_log(tmp_path, displays):
     together = ClickCounts.concat([first.align(NEW), second])
     whole = cr.read_log(logs, NEW, displays=displays)
     same(together, whole)
-    assert shared_sessions(together.where_from(), whole.where_from()) == 1.0
+    assert shared_sessions(together.known_origin(), whole.known_origin()) == 1.0
     assert (estimators.policy_aware(together, exam=THETA) == estimators.policy_aware(whole, exam=THETA)).all()
     together.save(tmp_path / "kept")
     loaded = ClickCounts.load(tmp_path / "kept")
     same(loaded, whole)
-    assert loaded.where_from().describe() == together.where_from().describe()
+    assert loaded.known_origin().describe() == together.known_origin().describe()
 
 
 def test_the_same_sessions_are_not_counted_twice(tmp_path):
@@ -131,7 +131,7 @@ def test_align_of_simulated_counts_knows_who_could_not_be_seen():
 
 def test_what_cannot_be_aligned(tmp_path):
     counts = cr.read_log(write_parts(tmp_path / "logs") / "v1.parquet", OLD)
-    with pytest.raises(CounterrankError, match="data: lacks 1 of the queries that were asked, such as q 2;"):
+    with pytest.raises(CounterrankError, match="data: lacks 1 of the logged queries, such as q 2;"):
         counts.align(NEW.subset([1, 2, 3, 4]))
     small = make_data(range(5), lambda q: range(2))
     with pytest.raises(
@@ -161,7 +161,7 @@ def test_only_some_policies_of_a_log(tmp_path, displays, engine):
     found = cr.read_log(logs, NEW, displays=displays, only_policies=["v2"], engine=engine)
     expected = cr.read_log(logs / "v2.parquet", NEW, displays=displays)
     same(found, expected)
-    assert [source.policy for source in found.where_from().sources] == ["v2"]
+    assert [source.policy for source in found.known_origin().sources] == ["v2"]
 
 
 def test_policies_that_a_log_does_not_have(tmp_path):
@@ -201,7 +201,7 @@ def test_counts_written_before_have_no_ids_and_no_origin(tmp_path):
     old = ClickCounts.load(tmp_path / "kept")
     assert old.query_ids is None
     assert old.displays.policies is None
-    assert old.where_from().sources[0].content == counts.where_from().sources[0].content
+    assert old.known_origin().sources[0].content == counts.known_origin().sources[0].content
     both = ClickCounts.concat([counts, replace(counts, policy_names=("v2",))])
     with pytest.raises(CounterrankError, match="displayed pages were kept without the policy"):
         replace(both, displays=replace(both.displays, policies=None)).only_policies(["v1"])
@@ -215,7 +215,7 @@ def test_the_origin_of_a_log(tmp_path):
     ]
     file = tmp_path / "log.csv"
     file.write_text("\n".join(["session_id,query_id,doc_id,rank,clicked,timestamp", *rows]) + "\n")
-    origin = cr.read_log(file).where_from()
+    origin = cr.read_log(file).known_origin()
     assert origin.paths == (str(file),)
     assert (origin.first, origin.last) == ("2026-03-01T10:00:01Z", "2026-03-09T10:00:02Z")
     assert origin.sources[0].sessions == 9
@@ -224,7 +224,7 @@ def test_the_origin_of_a_log(tmp_path):
     half.write_text(
         "\n".join(["session_id,query_id,doc_id,rank,clicked", *(row.rpartition(",")[0] for row in rows[:8])]) + "\n"
     )
-    part = cr.read_log(half).where_from()
+    part = cr.read_log(half).known_origin()
     assert shared_sessions(origin, part) == pytest.approx(4 / 9)
     assert shared_sessions(part, origin) == 1.0
 
@@ -241,7 +241,7 @@ def test_a_sample_of_many_sessions_still_tells_how_many_are_shared(tmp_path):
             low["clicked"] = [not each for each in low["clicked"]]
             kept = {key: [*(map(str, kept[key]) if key == "session_id" else kept[key]), *low[key]] for key in kept}
         pq.write_table(pa.table(kept), tmp_path / f"{name}.parquet")
-    one, other = (cr.read_log(tmp_path / f"{name}.parquet", OLD).where_from() for name in ("one", "other"))
+    one, other = (cr.read_log(tmp_path / f"{name}.parquet", OLD).known_origin() for name in ("one", "other"))
     assert 8000 < len(one.sources[0].sample.ids.hashes) <= 16384
     assert shared_sessions(one, other) == pytest.approx(0.5, abs=0.04)
     assert shared_sessions(one.reduced(200), other) == pytest.approx(0.5, abs=0.2)
@@ -258,7 +258,7 @@ def test_numbers_and_their_texts_are_one_session(tmp_path, name):
     pa.csv.write_csv(table.set_column(0, "session_id", pa.array(ids)), tmp_path / "log.csv")
     numbers = [int(i) for i in ids] if name in ("{}", "-1{}") else ids
     pq.write_table(table.set_column(0, "session_id", pa.array(numbers)), tmp_path / "log.parquet")
-    one, other = (cr.read_log(tmp_path / f"log.{kind}", OLD).where_from() for kind in ("parquet", "csv"))
+    one, other = (cr.read_log(tmp_path / f"log.{kind}", OLD).known_origin() for kind in ("parquet", "csv"))
     assert shared_sessions(one, other, by_content=False) == 1.0
     assert one.sources[0].sample.describe() == other.sources[0].sample.describe()
     assert 15_000 < len(one.sources[0].sample.ids.hashes) <= 16_384
@@ -267,7 +267,7 @@ def test_numbers_and_their_texts_are_one_session(tmp_path, name):
 def test_session_numbers_that_begin_again_are_not_the_same_sessions(tmp_path):
     for seed in (1, 2):
         write_log(OLD, scores_of(OLD), UniformInsert(3), THETA, tmp_path / f"{seed}.parquet", sessions=3000, seed=seed)
-    one, other = (cr.read_log(tmp_path / f"{seed}.parquet", OLD).where_from() for seed in (1, 2))
+    one, other = (cr.read_log(tmp_path / f"{seed}.parquet", OLD).known_origin() for seed in (1, 2))
     assert shared_sessions(one, other) == 0.0
 
 

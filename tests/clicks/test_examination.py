@@ -5,7 +5,7 @@ import pytest
 
 from counterrank import examination
 from counterrank.clicks.examination import Examination, check_examination, from_description, inverse_rank
-from counterrank.clicks.policies.named import parse_examination
+from counterrank.clicks.policies.parsing import parse_examination
 from counterrank.common.errors import CounterrankError
 
 
@@ -74,7 +74,7 @@ def test_plain_lists_do():
         (lambda: Examination([1.0, 1.5]), "examination: 1.5 at rank 2; expected probabilities from 0 to 1"),
         (lambda: Examination([-0.1]), "examination: -0.1 at rank 1; expected probabilities"),
         (lambda: Examination([1.0, np.nan]), "examination: entry 1 is nan; expected finite numbers"),
-        (lambda: Examination([0.0, 0.0]), "examination: 0 at every rank, so nothing is ever seen"),
+        (lambda: Examination([0.0, 0.0]), "examination: 0 at every rank, so nothing is ever examined"),
         (lambda: Examination([[1.0]]), r"examination: shape \(1, 1\); expected one dimension"),
         (lambda: Examination(["a"]), "examination: type <U1; expected real numbers"),
         (lambda: inverse_rank(k=0), "k=0: expected a whole number of at least 1, or None"),

@@ -9,9 +9,9 @@ import pytest
 
 from counterrank import RankingData, examination, policies, simulation
 from counterrank.clicks import read_log
-from counterrank.clicks.counts import SEEN_ONLY
-from counterrank.clicks.policies.named import parse_examination
-from counterrank.clicks.position_bias import all_pairs, compared, em, regression_em, seen
+from counterrank.clicks.counts import SHOWN_ONLY
+from counterrank.clicks.policies.parsing import parse_examination
+from counterrank.clicks.position_bias import all_pairs, em, interventional_set, rank_table, regression_em
 from counterrank.common.errors import CounterrankError, DataError, ExaminationWarning, MissingFileError
 from tests.support.paths import SHARED
 
@@ -94,7 +94,7 @@ def test_ranks_that_nothing_connects_are_refused(policy, method):
     data, scores = world(20, n_docs=12)
     log = log_of(data, scores, 20_000, policy, examination.inverse_rank(k=4))
     assert examination.connected_ranks(log) == [[1], [2], [3], [4]]
-    with pytest.raises(CounterrankError, match=r"groups \{1\}, \{2\}, \{3\}, \{4\}, so this log cannot.*uniform-ins"):
+    with pytest.raises(CounterrankError, match=r"groups \{1\}, \{2\}, \{3\}, \{4\}, so this log cannot .*uniform-ins"):
         examination.estimate(log, method=method, data=data if method == "regression-em" else None)
 
 
@@ -106,7 +106,7 @@ def test_what_is_connected_can_be_estimated_alone():
     assert examination.connected_ranks(log) == [[1, 2], [3], [4]]
     with pytest.raises(CounterrankError, match=r"\{1-2\}, \{3\}, \{4\}.*, or k=2$"):
         examination.estimate(log)
-    with pytest.warns(ExaminationWarning, match="weight of 1.0 queries"):
+    with pytest.warns(ExaminationWarning, match="holds 1.0 effective queries"):
         found = examination.estimate(log, k=2)
     assert found.values == pytest.approx([1.0, 0.5], rel=0.05)
     assert found.target == "these-queries"
@@ -132,7 +132,7 @@ def test_ranks_below_k_do_not_matter(small):
 
 def test_counts_without_ranking_data_do(small):
     data, log = small
-    alone = replace(log, identity=SEEN_ONLY + "test")
+    alone = replace(log, identity=SHOWN_ONLY + "test")
     assert examination.estimate(alone).values.tolist() == examination.estimate(log).values.tolist()
     with pytest.raises(CounterrankError, match="counted without ranking data"):
         examination.estimate(alone, method="regression-em", data=data)
@@ -170,8 +170,12 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     held = {}
     for seed in range(100):
         drawn = clicked_by(log, theta, gamma, seed)
-        table = compared(drawn, 4)
-        fits = {"all-pairs": all_pairs(table), "em": em(table), "regression-em": regression_em(seen(drawn, 4), data)}
+        table = interventional_set(drawn, 4)
+        fits = {
+            "all-pairs": all_pairs(table),
+            "em": em(table),
+            "regression-em": regression_em(rank_table(drawn, 4), data),
+        }
         for method, fit in fits.items():
             for target in ("queries", "these-queries"):
                 low, high = fit.intervals(target, 0.95)[1:].T
@@ -185,7 +189,7 @@ def test_few_heavy_queries_are_counted_by_their_weight():
     frequencies = np.where(np.arange(40) < 2, 1000.0, 1.0)
     policy, exam = policies.PlackettLuce(k=4), examination.inverse_rank(k=4)
     log = simulation.simulate(data, scores, policy, exam, sessions=40_000, query_frequencies=frequencies)
-    with pytest.warns(ExaminationWarning, match=r"weight of [12]\.\d queries, too few"):
+    with pytest.warns(ExaminationWarning, match=r"holds [12]\.\d effective queries, too few"):
         found = examination.estimate(log)
     assert found.target == "these-queries"
     with warnings.catch_warnings():
@@ -197,7 +201,7 @@ def test_few_heavy_queries_are_counted_by_their_weight():
 def test_one_query_tells_nothing_of_others():
     data, scores = world(1)
     log = log_of(data, scores, 20_000)
-    with pytest.raises(CounterrankError, match=r"target='queries': the log speaks with the weight of 1\.0 queries"):
+    with pytest.raises(CounterrankError, match=r"target='queries': the log holds 1\.0 effective queries"):
         examination.estimate(log, target="queries")
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import counterrank as cr
 from counterrank import estimators
-from counterrank.clicks.counts import SEEN_ONLY, ClickCounts
+from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
 from counterrank.clicks.policies import Deterministic, PlackettLuce, ReplaceLast, propensity_from_log
 from counterrank.clicks.policies.from_log import LEAST, MOST, best_smoothing, log_evidence, lower_bounds
 from counterrank.clicks.simulation import ClickModel, simulate
@@ -201,7 +201,7 @@ def test_fixed_pages_keep_their_frequencies_and_the_rest_its_warning():
 def test_counts_without_candidates_have_frequencies():
     log = count([3], [(0, (0, 1), set()), (0, (2, 0), set())])
     fields = {name: getattr(log, name) for name in ("offsets", "sessions", "docs", "ranks", "impressions", "clicks")}
-    seen = ClickCounts(SEEN_ONLY + "x", **fields)
+    seen = ClickCounts(SHOWN_ONLY + "x", **fields)
     assert propensity_from_log(seen, THETA).propensities.tolist() == [0.75, 0.25, 0.5]
     for smoothing in (1.0, "auto"):
         with pytest.raises(CounterrankError, match="clicks: counted without ranking data"):
@@ -226,7 +226,7 @@ LOG = count([3], [(0, (0, 1), set())])
         (LOG, {"smoothing": "some"}, "smoothing='some': expected a number of sessions"),
         (LOG, {"smoothing": True}, "smoothing=True: expected a number of sessions"),
         (LOG, {"smoothing": float("nan")}, "smoothing=nan: expected a number of sessions"),
-        (LOG, {"smoothing": "auto"}, 'smoothing="auto": no query was asked more than once'),
+        (LOG, {"smoothing": "auto"}, 'smoothing="auto": no query has several sessions'),
         (LOG, {"confidence": 1.0}, "confidence=1.0: expected a number from 0.5 to below 1"),
         (LOG, {"confidence": 0.1}, "confidence=0.1: expected a number"),
         (LOG, {"confidence": "high"}, "confidence='high': expected a number"),

@@ -7,19 +7,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from counterrank.clicks import position_bias_kernels as _all_pairs
-from counterrank.clicks import position_bias_kernels as _em
-from counterrank.clicks.counts import SEEN_ONLY, ClickCounts
+from counterrank.clicks import position_bias_kernels as kernels
+from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
 from counterrank.clicks.position_bias import (
     MOST_STEPS,
     all_pairs,
     bradley_terry,
     check_clicked,
-    compared,
     connected_groups,
     em,
+    interventional_set,
+    rank_table,
     regression_em,
-    seen,
 )
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
@@ -35,7 +34,7 @@ def make_counts(cells, n_queries=3, policies=None):
     columns = np.array([cells[i] for i in order], np.int64).reshape(-1, 5).T.copy()
     names = {} if policies is None else {"policies": np.asarray(policies)[order], "policy_names": ("a", "b")}
     return ClickCounts(
-        SEEN_ONLY + "test",
+        SHOWN_ONLY + "test",
         np.arange(n_queries + 1) * DOCS,
         np.full(n_queries, 10),
         columns[0] * DOCS + columns[1],
@@ -60,7 +59,7 @@ def logs(draw, most=6, ranks=4):
 @settings(deadline=None)
 @given(logs(), st.integers(1, 5))
 def test_what_is_compared(cells, k):
-    table = compared(make_counts(cells), k)
+    table = interventional_set(make_counts(cells), k)
     expected = naive.compared(cells, k)
     assert [(doc // DOCS, doc % DOCS) for doc in table.docs.tolist()] == sorted(expected)
     for i, key in enumerate(sorted(expected)):
@@ -74,14 +73,14 @@ def test_what_is_compared(cells, k):
 @settings(deadline=None)
 @given(logs())
 def test_all_that_was_seen(cells):
-    table = seen(make_counts(cells), 3)
+    table = rank_table(make_counts(cells), 3)
     assert table.n_docs == len(naive.by_document(cells, 3))
     assert table.clicks.sum() == sum(c for _, _, rank, _, c in cells if rank <= 3)
 
 
 def test_policies_of_one_cell_are_added_up():
     cells = [(0, 0, 1, 4, 2), (0, 0, 1, 6, 1), (0, 0, 2, 5, 1), (0, 1, 2, 5, 5)]
-    table = compared(make_counts(cells, policies=[0, 1, 0, 0]), 2)
+    table = interventional_set(make_counts(cells, policies=[0, 1, 0, 0]), 2)
     assert table.impressions.tolist() == [10, 5]
     assert table.clicks.tolist() == [3, 1]
 
@@ -89,12 +88,12 @@ def test_policies_of_one_cell_are_added_up():
 @settings(deadline=None)
 @given(logs(), st.integers(0, 10**6))
 def test_pairs_against_their_twin(cells, seed):
-    table, documents = compared(make_counts(cells), 4), naive.compared(cells, 4)
+    table, documents = interventional_set(make_counts(cells), 4), naive.compared(cells, 4)
     assume(documents)
     theta = np.random.default_rng(seed).uniform(0.05, 1.5, 4)
-    wins = _all_pairs.pair_clicks(*table.cells(), 4)
+    wins = kernels.pair_clicks(*table.cells(), 4)
     np.testing.assert_allclose(wins, naive.pair_clicks(documents, 4), atol=1e-12)
-    queries, clicks, said = _all_pairs.pair_scores(table.query_starts, *table.cells(), theta)
+    queries, clicks, said = kernels.pair_scores(table.query_starts, *table.cells(), theta)
     expected = naive.over_queries(documents, lambda own: naive.pair_score(own, 4, theta))
     np.testing.assert_allclose(queries, expected, atol=1e-9)
     np.testing.assert_allclose(clicks, naive.over_clicks(documents, 4, theta), atol=1e-9)
@@ -107,7 +106,7 @@ def test_pairs_against_their_twin(cells, seed):
 def test_the_most_likely_curve_of_pairs(cells):
     """With one document more that was clicked at every rank, so that there is a maximum."""
     cells = [*(cell for cell in cells if cell[:2] != (2, 2)), *((2, 2, rank, 4, rank) for rank in (1, 2, 3))]
-    table, documents = compared(make_counts(cells), 3), naive.compared(cells, 3)
+    table, documents = interventional_set(make_counts(cells), 3), naive.compared(cells, 3)
     wins = naive.pair_clicks(documents, 3)
     check_clicked(wins)
     fit = all_pairs(table)
@@ -119,7 +118,7 @@ def test_the_most_likely_curve_of_pairs(cells):
 
 def test_two_ranks_by_hand():
     # one document 10 times at rank 1 with 4 clicks, 5 times at rank 2 with 1: at equal exposure 4 / 10 to 1 / 5
-    table = compared(make_counts([(0, 0, 1, 10, 4), (0, 0, 2, 5, 1)]), 2)
+    table = interventional_set(make_counts([(0, 0, 1, 10, 4), (0, 0, 2, 5, 1)]), 2)
     fit = all_pairs(table)
     assert fit.theta == pytest.approx([1.0, (1 / 5) / (4 / 10)])
     # the delta method for the logarithm of a ratio: variance of each rate over its square, with n - 1
@@ -145,12 +144,12 @@ def test_weak_links_do_not_stop_newton(spread):
 @settings(deadline=None)
 @given(logs(), st.integers(0, 10**6))
 def test_an_em_step_against_its_twin(cells, seed):
-    table, documents = compared(make_counts(cells), 4), naive.compared(cells, 4)
+    table, documents = interventional_set(make_counts(cells), 4), naive.compared(cells, 4)
     assume(documents)
     rng = np.random.default_rng(seed)
     theta, gamma = rng.uniform(0.05, 0.95, 4), rng.uniform(0.05, 0.95, table.n_docs)
     new_gamma = np.empty(table.n_docs)
-    new_theta, value = _em.em_step(*table.cells(), theta, gamma, new_gamma)
+    new_theta, value = kernels.em_step(*table.cells(), theta, gamma, new_gamma)
     keys = sorted(documents)
     expected = naive.em_step(documents, dict(enumerate(theta, 1)), dict(zip(keys, gamma, strict=True)))
     np.testing.assert_allclose(new_theta, [expected[0][rank] for rank in range(1, 5)], rtol=1e-10)
@@ -175,7 +174,7 @@ def connected_world(seed, n=40):
 def test_em_ends_where_plain_em_does(seed):
     cells = connected_world(seed)
     documents = naive.compared(cells, 4)
-    fit = em(compared(make_counts(cells), 4))
+    fit = em(interventional_set(make_counts(cells), 4))
     assert fit.iterations < MOST_STEPS
     theta, gamma = dict.fromkeys(range(1, 5), 0.5), dict.fromkeys(documents, 0.5)
     for _ in range(400):
@@ -188,7 +187,7 @@ def test_the_information_of_em_is_that_of_the_profile_likelihood(seed):
     """Where no document's gamma is at its bound."""
     cells = connected_world(seed)
     documents = naive.compared(cells, 4)
-    fit = em(compared(make_counts(cells), 4))
+    fit = em(interventional_set(make_counts(cells), 4))
     beta = np.log(fit.theta)
     likelihood = partial(naive.profile_likelihood, documents)
     np.testing.assert_allclose(naive.gradient(likelihood, beta), 0.0, atol=2e-3)
@@ -201,7 +200,7 @@ def test_the_information_of_em_is_that_of_the_profile_likelihood(seed):
 def test_the_scores_of_em_are_those_of_the_profile_likelihood(seed):
     cells = connected_world(seed)
     documents = naive.compared(cells, 4)
-    table = compared(make_counts(cells), 4)
+    table = interventional_set(make_counts(cells), 4)
     fit = em(table)
     beta = np.log(fit.theta)
 
@@ -216,7 +215,7 @@ def test_regression_ends_where_a_general_optimiser_does(seed):
     cells = connected_world(seed)
     features = np.random.default_rng(seed).uniform(size=(9, 2)).astype(np.float32)
     data = RankingData(features, [0, 3, 6, 9])
-    fit = regression_em(seen(make_counts(cells), 4), data)
+    fit = regression_em(rank_table(make_counts(cells), 4), data)
     scaled = data.normalized().features.astype(float)
     named = {(query, doc): scaled[query * DOCS + doc] for query in range(3) for doc in range(DOCS)}
     expected = naive.regression_curve(naive.by_document(cells, 4), named, 4)
@@ -226,14 +225,14 @@ def test_regression_ends_where_a_general_optimiser_does(seed):
 def test_documents_that_are_always_clicked():
     """Their gamma is at its bound, 1; nothing overflows, and the others decide."""
     cells = [(0, 0, 1, 5, 5), (0, 0, 2, 5, 5), *((1, d, r, 30, c) for d in range(3) for r, c in ((1, 12), (2, 6)))]
-    fit = em(compared(make_counts(cells), 2))
+    fit = em(interventional_set(make_counts(cells), 2))
     assert np.isfinite(fit.information).all()
     assert np.isfinite(fit.intervals("these-queries", 0.95)).all()
     assert 0.4 < fit.theta[1] < 1.0
 
 
 def test_nothing_but_clicks_leaves_em_without_intervals():
-    table = compared(make_counts([(0, 0, 1, 5, 5), (0, 0, 2, 5, 5)]), 2)
+    table = interventional_set(make_counts([(0, 0, 1, 5, 5), (0, 0, 2, 5, 5)]), 2)
     with pytest.raises(CounterrankError, match="too few impressions without a click"):
         em(table).intervals("these-queries", 0.95)
     assert all_pairs(table).theta.tolist() == [1.0, 1.0]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import counterrank as cr
 from counterrank import estimators
-from counterrank.clicks.counts import SEEN_ONLY, ClickCounts
+from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
 from counterrank.clicks.policies import (
     Deterministic,
     Explicit,
@@ -152,7 +152,7 @@ def test_queries_without_sessions_have_propensity_0():
 
 
 NAMELESS = simulate(DATA, DOWN, ReplaceLast(3), THETA, sessions=100)
-SEEN = ClickCounts(SEEN_ONLY + "x", OFFSETS, *[np.empty(0, np.int64)] * 5)
+SEEN = ClickCounts(SHOWN_ONLY + "x", OFFSETS, *[np.empty(0, np.int64)] * 5)
 
 
 @pytest.mark.parametrize(

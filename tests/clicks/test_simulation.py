@@ -25,7 +25,7 @@ from counterrank.clicks.policies import (
     UniformInsert,
 )
 from counterrank.clicks.simulation import ClickModel, simulate, trust_bias
-from counterrank.clicks.users import Users
+from counterrank.clicks.users import SessionSimulator
 from counterrank.common.errors import CounterrankError
 from tests.clicks.test_policies import MIXED, LastFirst, OnlySamples, Untold, by_rank
 from tests.reference.simulation import World, alike, binomials_fit, counted, fits, needed_sessions
@@ -364,13 +364,13 @@ def test_blocks_and_single_sessions_make_one_row(policy, displays, clicks, monke
     monkeypatch.setattr(simulation, "_FEW", 4)
     monkeypatch.setattr(simulation, "_PILOT", 20)
     blocks = []
-    original = Users.all_at_once
+    original = SessionSimulator.all_at_once
 
     def spy(self, sessions, *arguments):
         blocks.append(sessions)
         return original(self, sessions, *arguments)
 
-    monkeypatch.setattr(Users, "all_at_once", spy)
+    monkeypatch.setattr(SessionSimulator, "all_at_once", spy)
     n = 25 if is_own(policy) else 150
     found = runs(policy, clicks, n, displays=displays, propensities=False)
     assert len(blocks) >= n * (1 if clicks == 250 else 2)
@@ -390,13 +390,13 @@ def test_blocks_stay_below_the_wanted_click(policy, clicks, monkeypatch):
     """The first block is large, and holds the wanted click with a chance below 1e-12: a sum over its sessions."""
     monkeypatch.setattr(simulation, "_FEW", 4)
     blocks = []
-    original = Users.all_at_once
+    original = SessionSimulator.all_at_once
 
     def spy(self, sessions, *arguments):
         blocks.append(sessions)
         return original(self, sessions, *arguments)
 
-    monkeypatch.setattr(Users, "all_at_once", spy)
+    monkeypatch.setattr(SessionSimulator, "all_at_once", spy)
     simulate(DATA, SCORES, policy, THETA, clicks=clicks, seed=0, click_model=NOISY)
     per_session = world_of(policy).clicks_of_a_session()
     mean = per_session @ np.arange(len(per_session))
@@ -659,7 +659,7 @@ GIVEN = {"data": DATA, "scores": SCORES, "policy": ReplaceLast(3), "exam": THETA
         ({"seed": None}, "seed=None: expected a whole number"),
         ({"relevance_threshold": 9}, "relevance_threshold=9: no document is relevant"),
         ({"relevance_threshold": "3"}, "relevance_threshold='3': expected a number"),
-        ({"click_model": "trust"}, "click_model: str; expected simulation.ClickModel"),
+        ({"click_model": "trust"}, "click_model: str; expected ClickModel"),
         ({"query_frequencies": [1.0]}, "query_frequencies: 1 entries; expected 4, the number of queries"),
         ({"query_frequencies": [1.0, -1.0, 0.0, 0.0]}, "query_frequencies: -1 for query 1; expected 0 or more"),
         ({"query_frequencies": [0.0] * 4}, "query_frequencies: all are 0; expected at least one above 0"),

@@ -129,7 +129,7 @@ def part(n_queries=10, n_features=2):
     ],
 )
 def test_parts_that_do_not_fit(parts, message):
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(CounterrankError) as caught:
         cr.Fold(*parts)
     assert str(caught.value) == message
 

@@ -252,7 +252,8 @@ def test_widened():
 def test_group_rows(values):
     codes, distinct = encode(np.array(values))
     assert distinct.tolist() == list(dict.fromkeys(values))
-    offsets, place = group_rows(codes, len(distinct))
+    offsets, place, moved = group_rows(codes, len(distinct))
+    assert moved == (place.tolist() != sorted(place.tolist()))
     grouped = np.empty(len(values), dtype=np.int64)
     grouped[place] = np.arange(len(values))
     expected = [i for value in distinct for i in range(len(values)) if values[i] == value]

@@ -351,7 +351,7 @@ def test_shuffled_rows_give_the_same_estimate_by_key(case, ending):
 @pytest.mark.parametrize("ending", ["npy", "txt"])
 def test_shuffled_rows_and_a_plain_list_are_refused(case, tmp_path, ending):
     data, scores = case / "shuffled.parquet", case / f"old.{ending}"
-    with pytest.raises(cr.CounterrankError, match="so the order of the list tells nothing; expected Parquet or CSV"):
+    with pytest.raises(cr.CounterrankError, match="so the order of the list means nothing; expected Parquet or CSV"):
         cr.read_scores(scores, cr.RankingData.load(data))
     exam = ("--examination", "inverse-rank:eta=1")
     log = ("--log", case / "log.parquet", "--policy", "uniform-insert:k=5", "--logger", scores, *exam)

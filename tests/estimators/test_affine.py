@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import counterrank as cr
 from counterrank import estimators
-from counterrank.clicks.counts import SEEN_ONLY, ClickCounts
+from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
 from counterrank.clicks.examination import Examination, inverse_rank
 from counterrank.clicks.policies import (
     Deterministic,
@@ -182,7 +182,7 @@ def test_documents_that_relevance_cannot_move_get_weight_0_and_a_warning():
 
 
 LOG = log_of(ReplaceLast(3))
-SEEN = ClickCounts(SEEN_ONLY + "x", OFFSETS, *[np.empty(0, np.int64)] * 5)
+SEEN = ClickCounts(SHOWN_ONLY + "x", OFFSETS, *[np.empty(0, np.int64)] * 5)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 import counterrank as cr
 from counterrank import policies, simulation
-from counterrank.clicks.counts import SEEN_ONLY, ClickCounts
+from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
 from counterrank.common.errors import CounterrankError
 from counterrank.data.identity import identity
 from counterrank.evaluation.inspection import ESTIMATORS, LEVELS, inspect_clicks
@@ -92,7 +92,7 @@ def test_a_log_without_ranking_data():
     lengths = np.bincount(known // 12, minlength=DATA.n_queries)
     seen_only = stripped(
         log,
-        identity=SEEN_ONLY + "x",
+        identity=SHOWN_ONLY + "x",
         offsets=np.concatenate(([0], np.cumsum(lengths))),
         docs=np.searchsorted(known, log.docs),
         propensities=log.propensities,

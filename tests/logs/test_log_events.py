@@ -73,7 +73,7 @@ FAULTS = {
     "an item twice": ([ranking("r1", "x", ["a", "a"])], "1 page shows a document twice"),
     "an item without id": ([ranking("r1", "x", ["a", None])], "1 row has no doc_id"),
     "an empty id": ([ranking("r1", "x", ["a", ""])], "1 row has no doc_id"),
-    "no ranking": ([interaction("r1", "a")], "nothing tells what was shown; expected events of kind 'ranking'"),
+    "no ranking": ([interaction("r1", "a")], "no impressions; expected events of kind 'ranking'"),
     "items are no list": (
         [ranking("r1", "x", []) | {"items": "a"}, *RANKED],
         '1 line cannot be read (the first: {"eve',
@@ -87,7 +87,7 @@ FAULTS = {
     "rank 0": ([*SEARCHES, *EVENTS, event("impression", "s2", "a", 0)], "1 row has a rank below 1 or not whole"),
     "half a rank": ([*SEARCHES, *EVENTS, event("impression", "s2", "a", 1.5)], "1 row has a rank below 1 or not whole"),
     "no query_id": ([*SEARCHES, *EVENTS, event("impression", None, "a", 1)], "1 row has no session_id"),
-    "only clicks": (CLICKS_ONLY, "nothing tells what was shown; expected events with action_name 'impression', or"),
+    "only clicks": (CLICKS_ONLY, "no impressions; expected events with action_name 'impression', or"),
     "only empty": ([search("s1", "x", [])], "no rows"),
     "neither": ([*SEARCHES, *EVENTS, {"query_id": "s1"}], '1 line cannot be read (the first: {"query_id":'),
 }
@@ -124,7 +124,7 @@ WRONG_OPTIONS = {
     "blank": ({"click_actions": (" ",)}, "click_actions=(' ',): expected names of actions"),
     "no events": ({"click_actions": ("tap",)}, "log.jsonl is jsonl; expected it only with ubi or metarank"),
     "format": ({"format": "opensearch"}, "format='opensearch'"),
-    "not UBI": ({"format": "ubi"}, "nothing tells what was shown"),
+    "not UBI": ({"format": "ubi"}, "no impressions"),
 }
 
 
@@ -236,7 +236,7 @@ def test_events_of_any_kind(tmp_path, format):
         expected = Counter(naive(documents, first_rank=base))
         found, error = outcome(rows, path, format=format, rank_base=base)
         if error:
-            assert "nothing tells what was shown" in error
+            assert "no impressions" in error
             assert all(row[5] for row in expected)
             return
         assert found == expected

@@ -9,7 +9,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.clicks.logs import LogOptions, passes
-from counterrank.clicks.logs.reading import opened
+from counterrank.clicks.logs.log_reader import opened
 from tests.support import log_files
 from tests.support.log_files import read_reported
 

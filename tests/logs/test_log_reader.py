@@ -103,12 +103,12 @@ REFUSED = {
     "no column": (
         lambda p: log_files.write(p / "log.csv", [{"query_id": 1}]),
         {},
-        "no column 'session_id'; the log has 'query_id'; other names are told by --map session_id=NAME; each row with",
+        "no column 'session_id'; the log has 'query_id'; --map session_id=NAME gives another name; each row with",
     ),
     "no such name": (
         lambda p: write(p / "log.csv"),
         {"columns": {"rank": "position"}},
-        "no column 'position'; the log has 'session_id', 'query_id', 'doc_id', 'rank', 'clicked'; other names",
+        "no column 'position'; the log has 'session_id', 'query_id', 'doc_id', 'rank', 'clicked'; --map rank=NAME",
     ),
     "no such key": (
         lambda p: write(p / "log.csv"),

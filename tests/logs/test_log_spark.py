@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
-from counterrank.clicks.logs import LogOptions, read_parts, spark_engine
-from counterrank.clicks.logs import policy_columns as beside
+from counterrank.clicks.logs import LogOptions, policy_columns, read_parts, spark_engine
 from counterrank.clicks.logs.spark_files import urls
 from counterrank.common.errors import CounterrankError
 from counterrank.common.spark import spark_session
@@ -218,7 +217,7 @@ def test_files_that_spark_would_pass_over(tmp_path):
 
 @needs_spark
 def test_events_times_scores_and_display_probabilities(local_spark, tmp_path):
-    """What is read beside the counts, and logs that are no plain ones."""
+    """What is read besides the counts, and logs that are no plain ones."""
     log = lines(tmp_path / "events.jsonl", [*SEARCHES, *EVENTS, event("click", "s1", "z", 1)])
     assert "are a click without an impression" in read_both(log, on_error="skip").report.dropped
     columns = pages(100, seed=8)
@@ -234,6 +233,8 @@ def test_events_times_scores_and_display_probabilities(local_spark, tmp_path):
         found = [read_parts(tmp_path / str(i), (), drift=True, options=options).drift[0] for options in both]
         assert found[0] == found[1]
         assert len(found[0]) > 5
-    same_fields(*(beside.read_display_probabilities(tmp_path / "0", options) for options in both))
-    scores = [beside.read_scores(tmp_path / "0", [ranking(range(5), cut=0)], options) for options in both]
+    same_fields(*(policy_columns.read_display_probabilities(tmp_path / "0", options) for options in both))
+    scores = [
+        policy_columns.read_logging_scores(tmp_path / "0", [ranking(range(5), cut=0)], options) for options in both
+    ]
     np.testing.assert_array_equal(*(each[0] for each in scores))

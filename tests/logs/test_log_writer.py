@@ -189,7 +189,7 @@ class Breaks(UniformInsert):
     calls = 0
 
     def components(self):
-        from counterrank.clicks.policies.base import Component
+        from counterrank.clicks.policies.components import Component
 
         return [Component(1.0, custom=self)]
 
@@ -234,7 +234,7 @@ GIVEN = {"data": DATA, "scores": SCORES, "policy": ReplaceLast(3), "exam": THETA
         ({"sessions": 1.5}, "sessions=1.5: expected a whole number"),
         ({"seed": -1}, "seed=-1: expected a whole number of at least 0"),
         ({"relevance_threshold": 9}, "relevance_threshold=9: no document is relevant"),
-        ({"click_model": 3}, "click_model: int; expected simulation.ClickModel"),
+        ({"click_model": 3}, "click_model: int; expected ClickModel"),
         ({"query_frequencies": [1.0]}, "query_frequencies: 1 entries; expected 4"),
         ({"threads": 0}, "threads=0"),
     ],

@@ -9,7 +9,7 @@ import pytest
 
 import counterrank as cr
 from counterrank import examination, policies, simulation
-from counterrank.clicks.counts import SEEN_ONLY, ClickCounts
+from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
 from counterrank.evaluation.inspection import inspect_clicks
 from counterrank.report import write_inspection_report
 from counterrank.report.inspection_page import inspection_specs
@@ -112,7 +112,7 @@ def test_a_log_of_which_little_is_known(tmp_path):
     asked = lengths > 0
     offsets = np.concatenate(([0], np.cumsum(lengths[asked])))
     rest = (log.sessions[asked], docs, log.ranks, log.impressions, log.clicks)
-    found = inspect_clicks(ClickCounts(SEEN_ONLY, offsets, *rest)).summary()
+    found = inspect_clicks(ClickCounts(SHOWN_ONLY, offsets, *rest)).summary()
     assert list(inspection_specs(found)) == ["rates", "sessions"]
     seen = words(page_of(found, tmp_path))
     assert "not known" in seen

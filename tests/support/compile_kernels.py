@@ -16,6 +16,7 @@ import warnings
 from contextlib import redirect_stderr, redirect_stdout
 
 from benchmarks.compile_time import modules, run_doctests, run_more
+
 from counterrank.common.jit import cache_folder
 
 MORE = "what no doctest reaches"

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 from counterrank.clicks.logs import LogOptions
-from counterrank.clicks.logs.reading import opened
+from counterrank.clicks.logs.log_reader import opened
 
 TIME = "2024-05-16T12:34:56.789Z"
 

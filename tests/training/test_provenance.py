@@ -62,7 +62,7 @@ def test_a_ranker_records_what_it_was_learned_from():
     assert found["clicks"]["sessions"] == 40_000
     assert found["clicks"]["clicks"] == TRAIN.n_clicks + VALIDATION.n_clicks
     assert [source["content"] for source in found["clicks"]["sources"]] == [
-        each.where_from().sources[0].content for each in (TRAIN, VALIDATION)
+        each.known_origin().sources[0].content for each in (TRAIN, VALIDATION)
     ]
     assert (found["loss"], found["model"], found["seed"]) == ("lambdaloss-truncated", "linear", 0)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
@@ -426,6 +426,6 @@ def test_auto_on_the_command_line_records_its_trials(folder):
 
 def test_counts_without_an_origin_are_known_by_their_content():
     bare = replace(TRAIN, origin=None)
-    assert bare.where_from().describe() == TRAIN.where_from().describe()
+    assert bare.known_origin().describe() == TRAIN.known_origin().describe()
     changed = replace(TRAIN, clicks=np.where(np.arange(len(TRAIN.clicks)) == np.argmax(TRAIN.clicks), 0, TRAIN.clicks))
-    assert changed.where_from().sources[0].content != TRAIN.where_from().sources[0].content
+    assert changed.known_origin().sources[0].content != TRAIN.known_origin().sources[0].content

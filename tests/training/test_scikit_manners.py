@@ -112,7 +112,7 @@ def test_queries_are_runs_of_rows(lengths, as_text):
 BAD = [
     ({}, "qid, group: expected one of them"),
     ({"qid": [1, 1, 2], "group": [2, 1]}, "qid, group: expected one of them"),
-    ({"qid": [1, 2, 1]}, r"qid: row 2 takes up query 1 again; expected the rows of a query together \(sort by qid\)"),
+    ({"qid": [1, 2, 1]}, r"qid: row 2 continues query 1; expected the rows of a query together \(sort by qid\)"),
     ({"qid": [1, 2]}, r"qid: shape \(2,\); expected \(3,\), the query of each row"),
     ({"group": [2, 2]}, "group: 4 rows in all; expected 3, as X has"),
     ({"group": [3, 0]}, "group: expected the number of rows of each query, whole numbers of at least 1"),

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterrank.cli.clicks import ClickSource, parts_of
-from counterrank.cli.inspect_tables import print_read
-from counterrank.cli.log_options import reads_logs
-from counterrank.cli.options import Json, Threads
-from counterrank.cli.output import heard, print_json, print_table, say
-from counterrank.cli.writing import Force, check_out, folder_with
+from counterrank.cli.evidence import ClickSource, parts_of
+from counterrank.cli.inspect import print_read
+from counterrank.cli.options import Displays, Force, Json, Threads, option, reads_logs
+from counterrank.cli.output import print_json, print_table, say, show_warnings
+from counterrank.cli.writing import check_out, folder_with
 from counterrank.common.files import atomic_folder
 
 if TYPE_CHECKING:
@@ -27,11 +26,17 @@ MARKER, FOLDERS = "aggregation.json", ("train", "validation", "test")
 @reads_logs
 def aggregate(
     log: Annotated[str, typer.Argument(help="A click log: a file, a folder or a pattern.")],
-    out: Annotated[Path, typer.Option(help="The folder to write to: one folder of click counts for each part.")],
+    out: Annotated[
+        Path, option(help="The folder to write to: one folder of click counts for each part.", metavar="PATH")
+    ],
     data: Annotated[
-        str | None, typer.Option(help="The ranking data; without it only what was seen is counted, which cannot train.")
+        str | None,
+        option(
+            help="The ranking data; without it only what was shown is counted, which cannot train a ranker.",
+            metavar="DATA",
+        ),
     ] = None,
-    displays: Annotated[bool, typer.Option("--displays", help="Keep the distinct pages, for rerank.")] = False,
+    displays: Displays = False,
     force: Force = False,
     threads: Threads = None,
     json: Json = False,
@@ -45,7 +50,7 @@ def aggregate(
     check_out(out, force, (log, data), folder_with(MARKER, FOLDERS))
     begin = time.perf_counter()
     source = ClickSource([], log, [], None, [], threads, reading)
-    with heard():
+    with show_warnings():
         counted = _counted(source, data, displays)
     rows = [_row(part, counts) for part, counts in counted.items()]
     about = {"log": log, "data": data, "parts": rows, "read": [report.summary() for report in source.reports]}
@@ -59,7 +64,7 @@ def aggregate(
     for report in source.reports:
         print_read(report.summary())
     print_table(f"{out}", tuple(rows[0]), [tuple(row.values()) for row in rows])
-    source.say_what_was_read()
+    source.say_what_it_read()
     say(f"Saved. Next: counterrank inspect {out}" + (f" --data {data}" if data else ""))
 
 

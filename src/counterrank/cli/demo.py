@@ -6,9 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from counterrank.cli.options import Json, Seed, Threads
+from counterrank.cli.options import Json, Seed, Threads, option
 from counterrank.cli.output import print_json, print_table, say
 from counterrank.cli.writing import check_page
 from counterrank.common.checks import check_choice
@@ -25,24 +23,24 @@ _NEXT = (
     ),
     (
         "counterrank train DATA --share 0.01 --loss arp-hinge --max-epochs 20 --validation none --out production\n"
-        "counterrank simulate DATA --logger production --policy replace-last:k=5 --clicks 1e6 --out clicks\n"
+        "counterrank simulate DATA --logger production --policy replace-last:k=5 --n-clicks 1e6 --out clicks\n"
         "counterrank train DATA --clicks clicks --k 5 --out ranker",
-        "Step by step: a ranker, clicks on its pages, and what is learned from them; the files are yours to look at.",
+        "Step by step: a ranker, clicks on its pages, and a ranker learned from them, each in a folder of its own.",
     ),
     (
         "counterrank inspect LOG --data DATA --policy replace-last:k=5 --logger production --examination inverse-rank\n"
         "counterrank train DATA --log LOG --policy replace-last:k=5 --logger production --examination inverse-rank "
         "--k 5 --out ranker",
         "From your own click log, without any labels (docs/guide-own-log.md): the policy is how your pages were made, "
-        "examination how likely users look at each rank.",
+        "examination the probability that users look at each rank.",
     ),
 )
 
 
 def demo(
-    shape: Annotated[str, typer.Option(help="Which built-in data: mslr or yahoo.")] = "mslr",
-    queries: Annotated[int, typer.Option(help="How many queries, in all parts together.")] = 3000,
-    out: Annotated[Path, typer.Option(help="The page to write; one of an earlier demo is replaced.")] = Path(
+    shape: Annotated[str, option(help="Built-in data: mslr or yahoo.", metavar="NAME")] = "mslr",
+    queries: Annotated[int, option(help="Number of queries, in all parts together.", metavar="N")] = 3000,
+    out: Annotated[Path, option(help="The page to write; one of an earlier demo is replaced.", metavar="PATH")] = Path(
         "counterrank-demo.html"
     ),
     seed: Seed = 0,
@@ -55,7 +53,7 @@ def demo(
     """
     check_choice(shape, ("mslr", "yahoo"), "shape")
     if queries < 20:
-        raise CounterrankError(f"queries={queries}: expected at least 20, to have some in every part")
+        raise CounterrankError(f"--queries {queries}: expected at least 20, to have some in every part")
     _check_page(out)
     begin = time.perf_counter()
     with Stages() as stages:
@@ -185,7 +183,7 @@ def _content(result: DemoResult, shape: str, seed: int) -> dict[str, Any]:
             ["Clicks", f"{found.clicks.n_clicks:,} in {found.clicks.n_sessions:,} sessions to learn from, "
              f"{found.validation_clicks.n_clicks:,} to stop early on; an examined document is clicked always if "
              "relevant, else one time in ten"],
-            ["Learning", "linear ranker, LambdaLoss truncated at 5, step size found by a race"],
+            ["Learning", "linear ranker, LambdaLoss truncated at 5, learning rate searched by a race"],
             ["Equal scores", "in the order of the data where ranks are counted, averaged in the metrics"],
         ],
         "next": [list(step) for step in _NEXT],

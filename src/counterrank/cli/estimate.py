@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterrank.cli.clicks import ClickSource, parse_pair, parts_of
-from counterrank.cli.log_options import reads_logs
+from counterrank.cli.evidence import ClickSource, parse_pair, parts_of
 from counterrank.cli.options import (
+    EVALUATION,
     Align,
     Clicks,
+    Confidence,
     Data,
     Examination,
     InSample,
@@ -21,15 +22,17 @@ from counterrank.cli.options import (
     Logger,
     Method,
     Metrics,
-    ModelOrScores,
     Noise,
     Part,
     Policy,
+    Population,
+    RankerOrScores,
     Seed,
-    Target,
     Threads,
+    option,
+    reads_logs,
 )
-from counterrank.cli.output import heard, print_json, print_table
+from counterrank.cli.output import print_json, print_table, show_warnings
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
@@ -39,32 +42,35 @@ if TYPE_CHECKING:
 
 @reads_logs
 def estimate(
-    model: ModelOrScores,
+    ranker: RankerOrScores,
     data: Data,
     clicks: Clicks = None,
     log: Log = None,
     against: Annotated[
         Path | None,
-        typer.Option(help="Another ranker, or scores as MODEL: the difference is estimated, MODEL minus this one."),
+        option(help="Another ranker, or scores: the difference RANKER minus this one is estimated.", metavar="PATH"),
     ] = None,
     gate: Annotated[
         bool,
-        typer.Option(
+        option(
             "--gate",
-            help="With --against: exit with 0 only if the lower bound of the first metric's difference is above "
-            "--margin, with 4 if MODEL is worse, else with 3.",
+            help="With --against: exit code 0 only if the lower bound of the first metric's difference is above "
+            "--margin, 4 if RANKER is worse, 3 if undecided.",
+            panel=EVALUATION,
         ),
     ] = False,
     margin: Annotated[
         float | None,
-        typer.Option(
-            help="How much better MODEL must be for --gate; below 0, how much worse it may be; 0 if not given."
+        option(
+            help="How much better RANKER must be for --gate; below 0, how much worse it may be; 0 if not given.",
+            panel=EVALUATION,
+            metavar="X",
         ),
     ] = None,
     part: Part = "test",
     metrics: Metrics = "dcg@5,arp",
-    target: Target = "queries",
-    confidence: Annotated[float, typer.Option(help="How often an interval shall hold the truth.")] = 0.95,
+    population: Population = "queries",
+    confidence: Confidence = 0.95,
     noise: Noise = None,
     method: Method = "ips",
     policy: Policy = None,
@@ -78,51 +84,51 @@ def estimate(
     *,
     reading: LogOptions,
 ) -> None:
-    """Estimate from clicks alone how good a saved ranker is, or how much better than another.
+    """Estimate the metrics of a ranker from clicks alone, or its difference to another, with confidence intervals.
 
     Example: counterrank estimate ranker synthetic:mslr --clicks clicks --metrics dcg@5
 
     In a script: counterrank estimate ranker synthetic:mslr --clicks clicks --against production --gate
     """
     from counterrank import evaluation
-    from counterrank.cli.clicks import load_scored
+    from counterrank.cli.evidence import load_scored
     from counterrank.data.sources import choose_part, open_data
     from counterrank.evaluation.click_metrics import check_margin
 
     if against is None and (gate or margin is not None):
-        raise CounterrankError("--gate, --margin: judge a difference; expected --against too, another ranker")
+        raise CounterrankError("--gate, --margin: require --against, another ranker")
     limit = check_margin(0.0 if margin is None else margin)
     source = ClickSource(clicks or [], log, policy or [], examination, logger or [], threads, reading, align=align)
     opened = open_data(data, threads=threads)
     chosen, parts = choose_part(opened, part, data), parts_of(opened, part)
     counts = source.load(part, parts)
     rho = source.propensities(counts, part, parts)
-    source.say_what_was_read()
+    source.say_what_it_read()
     settings: dict[str, Any] = {
         "metrics": [name.strip() for name in metrics.split(",")],
-        "target": target,
+        "target": population,
         "confidence": confidence,
-        "noise": parse_pair(noise, "noise"),
+        "noise": parse_pair(noise, "--noise"),
         "seed": seed,
         "threads": threads,
         "in_sample": in_sample,
         **by_method(method, source, counts),
     }
-    judged = load_scored(model, chosen, threads)
-    with heard():
+    candidate = load_scored(ranker, chosen, threads)
+    with show_warnings():
         if against is None:
-            found = evaluation.estimate(judged, chosen, counts, rho, **settings)
+            found = evaluation.estimate(candidate, chosen, counts, rho, **settings)
         else:
             other = load_scored(against, chosen, threads)
-            found = evaluation.compare(judged, other, chosen, counts, rho, **settings)
+            found = evaluation.compare(candidate, other, chosen, counts, rho, **settings)
     first = next(iter(found.values()))
-    verdict = None if against is None else evaluation.verdict(first, limit, names=(str(model), str(against)))
+    verdict = None if against is None else evaluation.verdict(first, limit, names=(str(ranker), str(against)))
     if json:
-        told = None if verdict is None else {**asdict(verdict), "exit_code": verdict.exit_code}
-        about = {"model": str(model), "against": against and str(against), "in_sample": first.in_sample}
-        print_json({**about, "estimates": plain(found), "verdict": told})
+        decision = None if verdict is None else {**asdict(verdict), "exit_code": verdict.exit_code}
+        about = {"model": str(ranker), "against": against and str(against), "in_sample": first.in_sample}
+        print_json({**about, "estimates": plain(found), "verdict": decision})
     else:
-        _print(found, f"{model} on {data}" if against is None else f"{model} minus {against} on {data}")
+        _print(found, f"{ranker} on {data}" if against is None else f"{ranker} minus {against} on {data}")
         if verdict is not None:
             print(verdict.sentence)
     if gate and verdict is not None:

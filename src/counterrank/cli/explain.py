@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from counterrank.cli.options import FeatureNames, Json, Model
+from counterrank.cli.options import FeatureNames, Json, SavedRanker, option
 from counterrank.cli.output import constant_features, constant_in_words, print_json, print_table, say
 from counterrank.common.errors import CounterrankError
 
@@ -18,43 +16,43 @@ _BAR = 24
 
 
 def explain(
-    model: Model,
-    top: Annotated[int, typer.Option(help="How many features to show.")] = 20,
+    ranker: SavedRanker,
+    top: Annotated[int, option(help="Number of features to show.", metavar="N")] = 20,
     features: FeatureNames = None,
     json: Json = False,
 ) -> None:
-    """Show what a saved ranker was learned from, and which features it uses, the most important first.
+    """Show what a saved ranker was trained on, and the importances of its features.
 
     Example: counterrank explain ranker --top 10 --features names.json
 
     Importance is a share of the whole. Linear: the coefficient's size times how much the scaled feature varies within
-    a query of the training data. Trees: what the splits on the feature gained. Networks do not tell.
+    a query of the training data. Trees: what the splits on the feature gained. Neural networks have none.
     """
     from counterrank import Ranker
 
     if top < 1:
-        raise CounterrankError(f"top={top}: expected a whole number of at least 1")
-    ranker = Ranker.load(model)
-    rows = _rows(ranker, features)
-    constant = constant_features(ranker)
+        raise CounterrankError(f"--top {top}: expected a whole number of at least 1")
+    loaded = Ranker.load(ranker)
+    rows = _rows(loaded, features)
+    constant = constant_features(loaded)
     used = None if rows is None else sum(row["importance"] > 0.0 for row in rows)
     if json:
         shown = None if rows is None else rows[:top]
-        about = {"model": str(model), "kind": ranker.kind_, "features_used": used, "constant_features": constant}
-        print_json({**about, "features": shown, "provenance": ranker.provenance_})
+        about = {"model": str(ranker), "kind": loaded.kind_, "features_used": used, "constant_features": constant}
+        print_json({**about, "features": shown, "provenance": loaded.provenance_})
         return
-    if ranker.provenance_:
-        print_table(f"{model}: learned from", ("", "value"), _provenance(ranker.provenance_))
+    if loaded.provenance_:
+        print_table(f"{ranker}: trained on", ("", "value"), _provenance(loaded.provenance_))
     else:
-        say(f"{model}: saved by a version that recorded no provenance.")
+        say(f"{ranker}: saved by a version that recorded no provenance.")
     if rows is None or used is None:
-        say(f"{ranker.kind_}: a network does not tell which features it uses; linear models and trees do.")
+        say(f"{loaded.kind_}: a neural network has no feature importances; linear models and trees do.")
         return
     largest = max(rows[0]["importance"], 1e-300)
     own = [name for name in rows[0] if name not in ("number", "name", "importance")]
     most = [row for row in rows[:top] if row["importance"] > 0.0]
     print_table(
-        f"{model}: {ranker.kind_}, {ranker.loss_}; {used:,} of {len(rows):,} features in use",
+        f"{ranker}: {loaded.kind_}, {loaded.loss_}; {used:,} of {len(rows):,} features in use",
         ("feature", "name", "importance", *own, " "),
         [
             (

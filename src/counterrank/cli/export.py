@@ -5,34 +5,32 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from counterrank.cli.options import FeatureNames, Json, Model
+from counterrank.cli.options import FeatureNames, Force, Json, SavedRanker, option
 from counterrank.cli.output import print_json, say
-from counterrank.cli.writing import Force, check_out
+from counterrank.cli.writing import check_out
 
 
 def export(
-    model: Model,
-    to: Annotated[str, typer.Option(help="onnx, es-ltr, solr, lightgbm (trees) or json (linear).")],
-    out: Annotated[Path, typer.Option(help="The file to write.")],
+    ranker: SavedRanker,
+    to: Annotated[str, option(help="The target: {targets}.", metavar="NAME")],
+    out: Annotated[Path, option(help="The file to write.", metavar="PATH")],
     features: FeatureNames = None,
-    name: Annotated[str, typer.Option(help="What the model is called there.")] = "counterrank",
+    name: Annotated[str, option(help="Name of the model in the target system.", metavar="NAME")] = "counterrank",
     tree_format: Annotated[
-        str, typer.Option(help="Trees in es-ltr: xgboost (features by name) or ranklib (by their place).")
+        str, option(help="Trees in es-ltr: xgboost (features by name) or ranklib (by number).", metavar="NAME")
     ] = "xgboost",
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Write a saved ranker for ONNX, Elasticsearch or OpenSearch, Solr, LightGBM, or as JSON.
+    """Export a saved ranker to ONNX, Elasticsearch or OpenSearch, Solr, LightGBM, or JSON.
 
     Example: counterrank export ranker --to es-ltr --features names.json --name title_ranker --out model.json
     """
     from counterrank import Ranker
     from counterrank.export import write
 
-    check_out(out, force, (model, features))
-    written = write(Ranker.load(model), out, to, features, name, tree_format)
+    check_out(out, force, (ranker, features))
+    written = write(Ranker.load(ranker), out, to, features, name, tree_format)
     for note in written.notes:
         say(f"Note: {note}.")
     if json:

@@ -2,40 +2,64 @@
 
 from __future__ import annotations
 
+import json as json_format
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterrank.cli.inspect_tables import print_inspection
-from counterrank.cli.inspected import Inspected, load_inspected
-from counterrank.cli.log_options import reads_logs
-from counterrank.cli.options import Examination, Json, Logger, Part, Policy, Threads
-from counterrank.cli.output import print_json, say
-from counterrank.cli.writing import Force, check_out, check_page
+from counterrank.cli.evidence import (
+    ESTIMATED,
+    FITTED,
+    PARTS,
+    WHOLE,
+    ClickSource,
+    named_policies,
+    parts_of,
+    scores_of,
+    single,
+)
+from counterrank.cli.options import OUTPUT, Examination, Force, Json, Logger, Part, Policy, Threads, option, reads_logs
+from counterrank.cli.output import print_json, print_table, say
+from counterrank.cli.writing import check_out, check_page
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
-    from counterrank import ClickCounts
+    from counterrank import ClickCounts, RankingData
     from counterrank.clicks.logs.columns import LogOptions
+    from counterrank.clicks.logs.faults import LogReport
     from counterrank.evaluation.inspection import Inspection
+
+_MARKS = {"good": "yes", "warning": "with care", "bad": "no"}
+_RANKS = 30  # rows of the table; --json has all
 
 
 @reads_logs
 def inspect(
     clicks: Annotated[str, typer.Argument(help="A click log (file, folder or pattern), or click counts of simulate.")],
     part: Part = "train",
-    data: Annotated[str | None, typer.Option(help="The ranking data, for candidates that were never shown.")] = None,
+    data: Annotated[
+        str | None, option(help="The ranking data, with the candidates that were never shown.", metavar="DATA")
+    ] = None,
     policy: Policy = None,
     examination: Examination = None,
     logger: Logger = None,
-    target_size: Annotated[
-        int, typer.Option(help="The effective sample size to aim at; 10,000 gives a total weight to about 1 percent.")
+    effective_sample_size: Annotated[
+        int,
+        option(help="Effective sample size to aim at; 10,000 gives a total weight to about 1 percent.", metavar="N"),
     ] = 10_000,
-    out: Annotated[Path | None, typer.Option(help="Also write a page (HTML) with the verdict and charts.")] = None,
+    out: Annotated[
+        Path | None,
+        option(help="Also write a page (HTML) with the verdict and charts.", panel=OUTPUT, metavar="PATH"),
+    ] = None,
     examination_out: Annotated[
         Path | None,
-        typer.Option(help="Also estimate P(examined | rank) from the clicks and write it, for --examination."),
+        option(
+            help="Also estimate the examination curve from the clicks and write it to a file, for --examination.",
+            panel=OUTPUT,
+            metavar="PATH",
+        ),
     ] = None,
     force: Force = False,
     threads: Threads = None,
@@ -43,9 +67,9 @@ def inspect(
     *,
     reading: LogOptions,
 ) -> None:
-    """Tell what clicks can and cannot support: a verdict, what to change in logging, and the numbers behind both.
+    """Inspect clicks: what they support, what they do not, what to change in logging, and the numbers behind it.
 
-    Data, policy and logger of simulated clicks are remembered; name them for others.
+    Data, policy and logger of simulated clicks are known; name them for other clicks.
 
     Example: counterrank inspect clicks.parquet --data Fold1 --out inspection.html
     """
@@ -55,7 +79,7 @@ def inspect(
     if out is not None and examination_out is not None and out.resolve() == examination_out.resolve():
         raise CounterrankError(f"{out}: is both --out and --examination-out; expected two names")
     loaded = load_inspected(clicks, part, data, policy or [], logger or [], examination, threads, reading)
-    found = _inspected(loaded, target_size)
+    found = _inspected(loaded, effective_sample_size)
     read = None if loaded.report is None else loaded.report.summary()
     summary = {"clicks": loaded.path, "data": loaded.source, "read": read} | found.summary()
     if out is not None:
@@ -82,7 +106,7 @@ def _say_more(loaded: Inspected, part: str, out: Path | None) -> None:
 
 
 def _inspected(loaded: Inspected, target_size: int) -> Inspection:
-    from counterrank.clicks.policies.named import parse_policy
+    from counterrank.clicks.policies.parsing import parse_policy
     from counterrank.evaluation.inspection import inspect_clicks
 
     return inspect_clicks(
@@ -97,11 +121,11 @@ def _inspected(loaded: Inspected, target_size: int) -> Inspection:
 
 
 def _write_curve(counts: ClickCounts, path: Path) -> None:
-    """The estimated curve; where ranks are not connected the estimate refuses, and says why."""
-    from counterrank.cli.output import heard
+    """The estimated curve; an error where ranks are not connected."""
+    from counterrank.cli.output import show_warnings
     from counterrank.clicks import examination
 
-    with heard():
+    with show_warnings():
         examination.estimate(counts).save(path)
     say(f"The examination curve is in {path}; use it with --examination {path}.")
 
@@ -122,3 +146,214 @@ def _check_page(out: Path) -> None:
     if not out.is_dir() and out.suffix.lower() not in (".html", ".htm"):
         raise CounterrankError(f"{out}: unknown kind of file; expected one that ends in .html")
     check_page(out, "counterrank inspect", "inspection.html")
+
+
+# What is inspected.
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """The clicks, and what is known about them.
+
+    Attributes:
+        path: where the clicks are.
+        counts: the clicks.
+        source: the name of the ranking data.
+        data: the ranking data.
+        policy: the name of the policy, if there is one that ranks by scores.
+        scores: what it ranked by.
+        rho: the propensities of several policies, or of one that was estimated.
+        exam: the examination curve.
+        drift: clicks over time.
+        report: what became of the rows of a log.
+        is_part: whether the log is one of several, each of a part of the data.
+    """
+
+    path: str
+    counts: ClickCounts
+    source: str | None = None
+    data: RankingData | None = None
+    policy: str | None = None
+    scores: Any = None
+    rho: Any = None
+    exam: Any = None
+    drift: list[dict[str, Any]] | None = None
+    report: LogReport | None = None
+    is_part: bool = False
+
+
+def load_inspected(
+    clicks: str,
+    part: str,
+    data: str | None,
+    policies: list[str],
+    loggers: list[str],
+    examination: str | None,
+    threads: int | None,
+    reading: LogOptions,
+) -> Inspected:
+    """Everything the options name."""
+    from counterrank.data.sources import check_part
+
+    check_part(part)
+    if data is None and (policies or loggers):
+        raise CounterrankError("--policy, --logger: require the candidates; expected --data too")
+    is_log = not _holds_counts(Path(clicks))
+    about = {} if is_log or data is not None else _remembered(Path(clicks))
+    data = data or about.get("data")
+    if about:
+        policies, loggers = policies or [about["policy"]], loggers or [about["logger"]]
+    source = ClickSource(
+        [] if is_log else [Path(clicks)], clicks if is_log else None, policies, examination, loggers, threads, reading,
+        with_drift=True,
+    )  # fmt: skip
+    parts = _parts(data, part, threads)
+    counts = _counts(source, part, parts)
+    known = examination is not None or counts.examination is not None
+    found: dict[str, Any] = {"exam": source.curve(counts) if known else None}
+    if policies and parts:
+        found |= _policy(source, counts, part, parts)
+    if is_log:
+        found |= {
+            "drift": source.drift.get(part),
+            "report": source.reports[0],
+            "is_part": source.file_of(part) is not None,
+        }
+    return Inspected(clicks, counts, data, parts.get(part), **found)
+
+
+def _holds_counts(path: Path) -> bool:
+    return any((path / inside / WHOLE).is_file() for inside in ("", *PARTS))
+
+
+def _parts(data: str | None, part: str, threads: int | None) -> dict[str, RankingData]:
+    from counterrank.data.sources import choose_part, open_data
+
+    if data is None:
+        return {}
+    opened = open_data(data, threads=threads)
+    choose_part(opened, part, data)
+    return parts_of(opened, part)
+
+
+def _counts(source: ClickSource, part: str, parts: dict[str, RankingData]) -> ClickCounts:
+    """The clicks of a part; without data, those of the part's own file or of all there is."""
+    from counterrank.cli.output import show_warnings
+    from counterrank.clicks.logs import read_parts
+
+    if parts:
+        return source.load(part, parts)
+    if source.clicks:
+        kept = source.kept(part, None)
+        if kept is None:
+            raise CounterrankError(f"{source.name}: no clicks of the {part} part in it")
+        return kept
+    with show_warnings():
+        found = read_parts(source.file_of(part) or str(source.log), (), drift=True, options=source.reading)
+    source.reports.append(found.report)
+    source.drift |= dict(zip([part], found.drift or (), strict=False))
+    return found.counts[0]
+
+
+def _policy(source: ClickSource, counts: ClickCounts, part: str, parts: dict[str, RankingData]) -> dict[str, Any]:
+    """The policy and its scores; propensities alone where there are several policies, or an estimated one."""
+    first = source.policies[0].partition(":")[0]
+    if first in (ESTIMATED, FITTED) or named_policies(source.policies) is not None:
+        found = source.propensities(counts, part, parts)
+        return {"rho": found.by_document if found.source == "given" else found}
+    if not source.loggers:
+        raise CounterrankError("--policy: ranks by scores; expected --logger too")
+    if len(counts.policy_names) > 1:
+        source.propensities(counts, part, parts)  # the error names them
+    return {"policy": source.policies[0], "scores": scores_of(source, single(source.loggers), part, parts)}
+
+
+def _remembered(clicks: Path) -> dict[str, Any]:
+    """What simulate wrote next to the clicks, if the data and the logger are still where they were."""
+    file = clicks / "simulation.json"
+    if not file.is_file():
+        return {}
+    about: dict[str, Any] = json_format.loads(file.read_text(encoding="utf-8"))
+    there = Path(about["logger"]).exists() and (about["data"].startswith("synthetic:") or Path(about["data"]).exists())
+    return about if there else {}
+
+
+# What is printed: the verdict, what to do about it, and the numbers as tables.
+
+
+def print_inspection(found: dict[str, Any]) -> None:
+    """Tables for people, the verdict first."""
+    verdict = [(item["about"], _MARKS[item["level"]], item["text"]) for item in found["verdict"]]
+    print_table(f"{found['clicks']}: {found['headline']}", ("", "supported", "why"), verdict)
+    if found["advice"]:
+        print_table("What to change", ("", ""), [(str(i), text) for i, text in enumerate(found["advice"], 1)])
+    print_read(found["read"])
+    print_table("Overview", ("", "value"), [*_words(_overview(found)), *_pages(found)])
+    rows = found["ranks"][:_RANKS]
+    if rows:
+        over = "over queries" if found["overview"]["queries_asked"] > 1 else "of independent impressions"
+        print_table(f"By rank (95 % intervals {over})", tuple(rows[0]), [tuple(row.values()) for row in rows])
+    for title, key in (("Weights of clicks (1 / propensity)", "weights"), ("Coverage of the candidates", "coverage")):
+        if found[key]:
+            print_table(title, ("", "value"), _words(found[key]))
+    old = (found["coverage"] or {}).get("by_old_rank")
+    if old:
+        names = ("old rank", "candidates", "shown", "never shown", "could have been", "can never be")
+        print_table("By rank under the logger", names, [(_span(row), *list(row.values())[2:]) for row in old])
+    if found["policy_check"]:
+        print_table("The log against the policy", ("", "value"), _words(found["policy_check"]))
+    if found["remedies"]:
+        _print_remedies(found["remedies"])
+    if found["drift"]:
+        periods = found["drift"]["periods"]
+        print_table("Over time", tuple(periods[0]), [tuple(row.values()) for row in periods])
+
+
+def print_read(read: dict[str, Any] | None) -> None:
+    """What became of the rows of a log; nothing where all of them are used."""
+    if read is None:
+        return
+    if read["unknown"]:
+        rows = [(f"{each['unit']} that {each['kind']}", each["count"], each["example"]) for each in read["unknown"]]
+        print_table("Rows that are left out", ("", "count", "example"), rows)
+    if not read["faults"]:
+        return
+    rows = [(f"{fault['unit']} that {fault['kind']}", fault["count"], fault["example"]) for fault in read["faults"]]
+    rows.append(("rows dropped", read["rows_dropped"], f"of {read['rows']:,}, with {read['pages_dropped']:,} pages"))
+    print_table("What is wrong in the log", ("", "count", "example"), rows)
+
+
+def _overview(found: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in found["overview"].items() if key != "policies"}
+    kept["distinct_pages"] = "not kept" if kept["distinct_pages"] is None else kept["distinct_pages"]
+    if found["overview"]["policies"]:
+        kept["policies"] = ", ".join(found["overview"]["policies"])
+    return kept
+
+
+def _pages(found: dict[str, Any]) -> list[tuple[str, Any]]:
+    groups = "; ".join(", ".join(map(str, group)) for group in found["connected"])
+    return [("pages of one query", found["pages"]["looks_like"]), ("connected ranks", groups)]
+
+
+def _words(values: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Plain values; tables within have one of their own."""
+    plain = {key: value for key, value in values.items() if not isinstance(value, dict | list)}
+    return [(key.replace("_", " "), str(value) if isinstance(value, bool) else value) for key, value in plain.items()]
+
+
+def _span(row: dict[str, Any]) -> str:
+    low, high = row["old_rank_from"], row["old_rank_to"]
+    return str(low) if low == high else f"{low}-{high}"
+
+
+def _print_remedies(table: dict[str, Any]) -> None:
+    rows: list[tuple[Any, ...]] = []
+    for family in table["families"].values():
+        for row in (family["least"], family["best"]):
+            if row is not None and row["policy"] not in [each[0] for each in rows]:
+                moves = "yes" if row["learns_position_bias"] else "no"
+                size, sessions = round(row["effective_sample_size"]), row["sessions_for_target"]
+                rows.append((row["policy"], size, round(row["clicks"]), sessions, moves))
+    names = ("policy", "effective sample size", "clicks", f"sessions for {table['target']:,}", "position bias")
+    print_table(f"What other policies would bring in {table['sessions']:,} sessions", names, rows)

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from counterrank.cli.aggregate import aggregate
+from counterrank.cli.command import Command, Group
 from counterrank.cli.demo import demo
 from counterrank.cli.estimate import estimate
 from counterrank.cli.evaluate import evaluate
@@ -30,15 +31,19 @@ from counterrank.common.files import discard_unfinished
 app = typer.Typer(
     name="counterrank",
     help="Learn rankers from the clicks of top-k result pages, without the biases those clicks carry.",
+    cls=Group,
     add_completion=False,
-    rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (
-    demo, plan, simulate, aggregate, inspect, train, evaluate, estimate, select, rank, explain, export, reproduce,
-    report,
-):  # fmt: skip
-    app.command()(command)
+_COMMANDS = {
+    "Start": (demo,),
+    "Clicks": (plan, simulate, aggregate, inspect),
+    "Rankers": (train, evaluate, estimate, select, rank, explain, export),
+    "Experiments of the paper": (reproduce, report),
+}
+for _panel, _commands in _COMMANDS.items():
+    for _command in _commands:
+        app.command(cls=Command, rich_help_panel=_panel)(_command)
 
 
 def _version(wanted: bool) -> None:
@@ -52,14 +57,14 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and leave.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     pass
 
 
 def main() -> None:
-    """Run the command; what the caller can mend becomes one line on stderr and exit code 2."""
+    """Run the command; what the caller can correct becomes one line on stderr and exit code 2."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), _leave)
@@ -86,7 +91,7 @@ def main() -> None:
 
 
 def _leave(number: int, frame: object) -> None:
-    """Remove what is half written and leave at once: no exception, which might strike inside compiled code."""
+    """Remove what is half written and exit at once: no exception, which might strike inside compiled code."""
     if discard_unfinished():
         if sys.stderr.isatty():
             os.write(2, b"\x1b[?25h")  # a progress display hides the cursor

@@ -75,13 +75,15 @@ def command_line() -> str:
 
 
 @contextmanager
-def heard() -> Iterator[None]:
-    """Warnings of the library as lines for people, each once."""
+def show_warnings() -> Iterator[None]:
+    """Print the library's warnings as lines on stderr, each once, arguments named as flags."""
+    from counterrank.cli.command import name_flags
+
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
     for text in dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught):
-        say(f"Warning: {text}")
+        say(f"Warning: {name_flags(text)}")
 
 
 def _cell(value: Any) -> str:

@@ -5,94 +5,117 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from counterrank.cli.clicks import load_scores, parse_count
-from counterrank.cli.options import Data, Json, Part, RankedBy, Seed, Threads, Threshold
-from counterrank.cli.output import heard, print_json, print_table, say
-from counterrank.cli.writing import Force, check_out
+from counterrank.cli.evidence import load_scores, parse_count, read_examination
+from counterrank.cli.options import (
+    CLICKS,
+    EVALUATION,
+    OUTPUT,
+    USERS,
+    Confidence,
+    Data,
+    Force,
+    Json,
+    KnownExamination,
+    Other,
+    Part,
+    Population,
+    RankedBy,
+    Relevant,
+    Seed,
+    Threads,
+    Threshold,
+    option,
+)
+from counterrank.cli.output import print_json, print_table, say, show_warnings
+from counterrank.cli.writing import check_out
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
     from counterrank.evaluation import LoggingPlan
 
-_TARGETS = {"these-queries": "these queries alone", "queries": "queries like these"}
+_POPULATIONS = {"these-queries": "these queries alone", "queries": "queries like these"}
 
 
 def plan(
     data: Data,
     logger: RankedBy,
-    examination: Annotated[
-        str, typer.Option(help="P(examined | rank): inverse-rank:eta=1, also with k=5, or values such as 1,0.5,0.3.")
-    ],
+    examination: KnownExamination,
     policy: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Which pages are shown, such as replace-last:k=5; may be given several times, and with a range: "
-            "epsilon-greedy:k=5,epsilon=0.01..0.5. Without its epsilon or temperature a policy stands for several. "
-            "All families if not given; then --page is needed."
+        option(
+            help="Logging policies: {policies}. Repeat for several; epsilon=0.01..0.5 is a range, and without its "
+            "epsilon or temperature a policy stands for several. All if not given, which requires --page.",
+            panel=CLICKS,
+            metavar="POLICY",
         ),
     ] = None,
     page: Annotated[
-        int | None, typer.Option(help="How many results a page shows, where --policy does not say k.")
+        int | None, option(help="Number of results on a page, where --policy has no k.", panel=CLICKS, metavar="N")
     ] = None,
-    sessions: Annotated[str, typer.Option(help="How many pages to plan for, comma-separated.")] = "1e4,1e5,1e6",
-    model: Annotated[
+    n_sessions: Annotated[str, option(help="Numbers of sessions, comma-separated.", metavar="LIST")] = "1e4,1e5,1e6",
+    ranker: Annotated[
         Path | None,
-        typer.Option(help="The ranker (or scores, as --logger) that clicks shall judge; the logger if not given."),
+        option(
+            help="The ranker (or scores, as --logger) that clicks are to evaluate; the logger if not given.",
+            panel=EVALUATION,
+            metavar="PATH",
+        ),
     ] = None,
     width: Annotated[
-        float | None, typer.Option(help="A wanted width of the interval: how many sessions does each policy need?")
+        float | None,
+        option(help="Width of the confidence interval to reach: in how many sessions does each policy?", metavar="X"),
     ] = None,
-    effective: Annotated[
-        float | None, typer.Option(help="A wanted effective sample size: how many sessions does each policy need?")
+    effective_sample_size: Annotated[
+        float | None,
+        option(help="Effective sample size to reach: in how many sessions does each policy?", metavar="N"),
     ] = None,
-    metric: Annotated[str, typer.Option(help="dcg, dcg@k or precision@k.")] = "dcg@5",
-    target: Annotated[
-        str, typer.Option(help="What intervals speak of: these-queries (and no others) or queries (such as these).")
-    ] = "these-queries",
-    confidence: Annotated[float, typer.Option(help="How often an interval shall hold the truth.")] = 0.95,
+    metric: Annotated[str, option(help="dcg, dcg@k or precision@k.", panel=EVALUATION, metavar="NAME")] = "dcg@5",
+    population: Population = "these-queries",
+    confidence: Confidence = 0.95,
     relevance_threshold: Threshold = 3,
-    relevant: Annotated[float, typer.Option(help="P(click | examined) of a relevant document.")] = 1.0,
-    other: Annotated[float, typer.Option(help="P(click | examined) of any other document.")] = 0.1,
+    relevant: Relevant = 1.0,
+    other: Other = 0.1,
     click_rate: Annotated[
-        float | None, typer.Option(help="P(click | examined) of every document, in place of labels.")
+        float | None,
+        option(help="P(click | examined) of every document, in place of labels.", panel=USERS, metavar="X"),
     ] = None,
     part: Part = "train",
-    out: Annotated[Path | None, typer.Option(help="Write a page (.html), or the chart alone (.png, .svg).")] = None,
+    out: Annotated[
+        Path | None, option(help="Write a page (.html), or the chart alone (.png, .svg).", panel=OUTPUT, metavar="PATH")
+    ] = None,
     force: Force = False,
     seed: Seed = 0,
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Plan logging: how many sessions, how much randomisation, and what users pay for it, before any page is shown.
+    """Plan logging: how many sessions, how much randomisation, and what it costs users, before any page is shown.
 
     Example: counterrank plan synthetic:mslr --logger production --examination inverse-rank:eta=1 --page 5 --width 0.01
     """
-    from counterrank.clicks.policies.named import FAMILIES, parse_examination, parse_policies, score_spread
+    from counterrank.clicks.policies.parsing import POLICIES, parse_policies, score_spread
     from counterrank.clicks.users import ClickModel
     from counterrank.data.sources import choose_part, open_data
     from counterrank.evaluation import advise_logging, plan_logging
 
-    amounts = sorted({parse_count(word.strip(), "sessions") for word in sessions.split(",")})
-    exam = parse_examination(examination)
-    _check_wanted(out, width, effective)
-    check_out(out, force, (data, logger, model, examination))
+    amounts = sorted({parse_count(word.strip(), "--n-sessions") for word in n_sessions.split(",")})
+    exam = read_examination(examination)
+    _check_wanted(out, width, effective_sample_size)
+    check_out(out, force, (data, logger, ranker, examination))
     chosen = choose_part(open_data(data, threads=threads), part, data)
     if chosen.labels is None and click_rate is None:
         missing = "has no labels; expected --click-rate, P(click | examined) of a document, such as 0.1"
         raise CounterrankError(f"{data}: {missing}")
     scores = load_scores(logger, chosen, threads)
-    with heard():
+    with show_warnings():
         plans = plan_logging(
             chosen,
             scores,
-            parse_policies(policy or FAMILIES, page, score_spread(scores, chosen.offsets)),
+            parse_policies(policy or POLICIES, page, score_spread(scores, chosen.offsets)),
             exam,
             amounts,
-            scores=None if model is None else load_scores(model, chosen, threads),
+            scores=None if ranker is None else load_scores(ranker, chosen, threads),
             metric=metric,
-            target=target,
+            target=population,
             confidence=confidence,
             relevance_threshold=relevance_threshold,
             click_model=None if click_rate is not None else ClickModel(relevant, other),
@@ -100,40 +123,42 @@ def plan(
             seed=seed,
             threads=threads,
         )
-    advice = advise_logging(plans, width, effective)
-    if model is None:
+    advice = advise_logging(plans, width, effective_sample_size)
+    if ranker is None:
         own = "The intervals are those of the logger itself, whose documents are shown most"
-        advice.append(f"{own}; --model names another.")
+        advice.append(f"{own}; --ranker names another.")
+    if population == "these-queries":
+        advice.append("Intervals are for these queries alone; estimate has them with --population these-queries.")
     clicked = f"{relevant:g} of examined documents with label {relevance_threshold:g} and above, {other:g} of others"
     assumed = {
         "data": f"{data}, {part}",
         "queries": chosen.n_queries,
         "candidates": chosen.n_docs,
         "logger": str(logger),
-        "ranker to be judged": str(model or logger),
+        "ranker to be evaluated": str(ranker or logger),
         "examination": examination,
         "clicks": clicked if click_rate is None else f"{click_rate:g} of examined documents",
-        "intervals": f"{confidence:.4g}, for {_TARGETS[target]}",
+        "intervals": f"{confidence:.4g}, for {_POPULATIONS[population]}",
     }
-    rows = [_row(found, width, effective) for found in plans]
+    rows = [_row(found, width, effective_sample_size) for found in plans]
     content = {"advice": advice, "metric": metric, "assumed": assumed, "plans": rows}
     if out is not None:
-        _write(content, out, width, effective)
+        _write(content, out, width, effective_sample_size)
     if json:
-        print_json({**content, "width": width, "effective": effective, "out": out and str(out)})
+        print_json({**content, "width": width, "effective": effective_sample_size, "out": out and str(out)})
         return
-    _print(content, amounts, width, effective)
+    _print(content, amounts, width, effective_sample_size)
     if out is not None:
         say(f"Written to {out}.")
 
 
 def _check_wanted(out: Path | None, width: float | None, effective: float | None) -> None:
     """Before long work, what would only fail after it."""
-    from counterrank.clicks.policies.base import check_positive
+    from counterrank.common.checks import check_number
 
-    for name, wanted in (("width", width), ("effective", effective)):
+    for name, wanted in (("width", width), ("effective_sample_size", effective)):
         if wanted is not None:
-            check_positive(wanted, name)
+            check_number(wanted, name, above=0)
     if out is not None and out.suffix.lower() not in (".html", ".png", ".svg"):
         raise CounterrankError(f"{out}: unknown kind of file; expected one that ends in .html, .png or .svg")
 

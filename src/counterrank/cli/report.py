@@ -29,7 +29,7 @@ def report(
 
     Example: counterrank report runs/mslr
 
-    What an earlier report left in the run folder is replaced.
+    The report of an earlier run in this folder is replaced.
     """
     from counterrank.experiments.reproduction import read_run
     from counterrank.experiments.summary import to_json

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterrank.cli.clicks import parse_count, parse_pair
-from counterrank.cli.options import Json
+from counterrank.cli.evidence import parse_count, parse_pair
+from counterrank.cli.options import EXPERIMENT, OUTPUT, TRAINING, Json, option
 from counterrank.cli.output import print_json, say
 from counterrank.cli.report import check_report, print_claims, write_all
 from counterrank.cli.writing import check_not_input
@@ -26,98 +26,121 @@ if TYPE_CHECKING:
     from counterrank.experiments.settings import Settings
     from counterrank.experiments.summary import CellCounts
 
-# options that mean something to one experiment alone
+_FLAGS = {"ks": "--pages", "clicks": "--n-clicks", "sessions": "--n-sessions"}  # of settings with other names
+# settings of one experiment alone
 _ONLY = {
     "paper": ("figures", "ks", "clicks_by_k", "clicks", "losses", "policies"),
     "few-clicks": ("sessions", "estimators"),
 }
 
 
+def _setting(help: str, metavar: str, panel: str = EXPERIMENT) -> Any:
+    """An option of an experiment; its default, which settings and presets hold, comes after the last semicolon."""
+    text, _, default = help.rstrip(".").rpartition("; ")
+    return option(help=f"{text}. [default: {default}]", panel=panel, metavar=metavar)
+
+
 def reproduce(
     data: Annotated[
         list[str],
-        typer.Option(
-            help="A fold folder, or synthetic:mslr / synthetic:yahoo, also with settings: "
-            "synthetic:mslr:queries=2000,seed=1. Name it several times for several folds."
+        option(
+            help="A fold folder, or synthetic:mslr / synthetic:yahoo, also with parameters: "
+            "synthetic:mslr:queries=2000,seed=1. Repeat for several folds.",
+            metavar="DATA",
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The run folder; one that was begun goes on where it was.")],
+    out: Annotated[Path, option(help="The run folder; one that was begun is continued.", metavar="PATH")],
     experiment: Annotated[
         str, typer.Argument(help="paper, figures 1 to 4; or few-clicks, estimators against the number of sessions.")
     ] = "paper",
     preset: Annotated[
         str | None,
-        typer.Option(
+        option(
             help="Settings by name (paper-mslr, paper-yahoo, ohsumed, mq2008, mslr-sample; few-clicks-ohsumed, "
-            "few-clicks-mq2008, few-clicks-mslr-sample) or in a TOML file of your own; other options win over it."
+            "few-clicks-mq2008, few-clicks-mslr-sample) or in a TOML file of your own; other options override it.",
+            metavar="NAME",
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A reduced grid on few queries, in a few minutes.")] = False,
-    figures: Annotated[str | None, typer.Option(help="Which of 1,2,3,4; all if not given.")] = None,
-    runs: Annotated[int | None, typer.Option(help="Independent runs on each fold; 5, few-clicks 8.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Fixes all runs; 0.")] = None,
-    ks: Annotated[str | None, typer.Option(help="Figure 1: how many results pages show; 1,2,3,5,7,10,...,100.")] = None,
-    clicks_by_k: Annotated[str | None, typer.Option(help="Figure 1: how many clicks; 1e8.")] = None,
-    clicks: Annotated[str | None, typer.Option(help="Figures 2 to 4: how many clicks; 1e2,1e3,...,1e8.")] = None,
-    sessions: Annotated[
-        str | None, typer.Option(help="few-clicks: how many pages are shown; 500,2000,10000,60000,1e6,1e7.")
+    quick: Annotated[bool, option("--quick", help="A reduced grid on few queries, in a few minutes.")] = False,
+    figures: Annotated[str | None, _setting("Which of 1,2,3,4; all.", "LIST")] = None,
+    runs: Annotated[int | None, _setting("Independent runs on each fold; 5, few-clicks 8.", "N")] = None,
+    seed: Annotated[int | None, _setting("Random seed of all runs; 0.", "N")] = None,
+    pages: Annotated[str | None, _setting("Figure 1: results on a page; 1,2,3,5,7,10,...,100.", "LIST")] = None,
+    clicks_by_k: Annotated[str | None, _setting("Figure 1: number of clicks; 1e8.", "N")] = None,
+    n_clicks: Annotated[str | None, _setting("Figures 2 to 4: numbers of clicks; 1e2,1e3,...,1e8.", "LIST")] = None,
+    n_sessions: Annotated[
+        str | None, _setting("few-clicks: numbers of sessions; 500,2000,10000,60000,1e6,1e7.", "LIST")
     ] = None,
     estimators: Annotated[
         str | None,
-        typer.Option(
-            help="few-clicks: auto, direct, doubly-robust, shrinkage, policy-aware, policy-oblivious, naive; also "
-            "doubly-robust:tau=0.03, shrinkage:strength=2, policy-aware:clip=30; separated by commas."
+        option(
+            help="few-clicks: comma-separated, of {estimators}, also with hyperparameters: doubly-robust:tau=0.03, "
+            "shrinkage:strength=2, policy-aware:clip=30.",
+            panel=EXPERIMENT,
+            metavar="LIST",
         ),
     ] = None,
-    page: Annotated[int | None, typer.Option(help="Figures 2 to 5: how many results pages show; 5.")] = None,
-    k: Annotated[int | None, typer.Option(help="The losses' cutoff, and that of the metric DCG@k; 5.")] = None,
-    losses: Annotated[str | None, typer.Option(help="Figure 3: the losses to compare; those of the paper.")] = None,
+    page: Annotated[int | None, _setting("Figures 2 to 5: results on a page; 5.", "N")] = None,
+    k: Annotated[int | None, _setting("Cutoff of the losses and of the metric DCG@k; 5.", "N")] = None,
+    losses: Annotated[str | None, _setting("Figure 3: losses to compare; those of the paper.", "LIST")] = None,
     policies: Annotated[
-        str | None,
-        typer.Option(help="Figure 4: logging policies, separated by semicolons; one of each kind if not given."),
+        str | None, _setting("Figure 4: logging policies, separated by semicolons; one of each kind.", "LIST")
     ] = None,
-    relevance_threshold: Annotated[float | None, typer.Option(help="The smallest relevant label; 3.")] = None,
+    relevance_threshold: Annotated[float | None, _setting("Smallest label of a relevant document; 3.", "X")] = None,
     production_share: Annotated[
-        float | None, typer.Option(help="The share of queries the production ranker learns from; 0.01, 3 at least.")
+        float | None, _setting("Share of queries the production ranker is trained on; 0.01, 3 at least.", "X")
     ] = None,
-    production_norm: Annotated[float | None, typer.Option(help="The norm of its coefficients; 5.")] = None,
+    production_norm: Annotated[float | None, _setting("Norm of its coefficients; 5.", "X")] = None,
     production_seed: Annotated[
-        str | None, typer.Option(help="Which queries these are; or each, for another ranker in each run; 0.")
+        str | None, _setting("Which queries these are; or each, for another ranker in each run; 0.", "N")
     ] = None,
-    eta: Annotated[float | None, typer.Option(help="P(examined at rank r) = r ** -eta; 1.")] = None,
+    eta: Annotated[float | None, _setting("P(examined at rank r) = r ** -eta; 1.", "X")] = None,
     noise: Annotated[
-        str | None, typer.Option(help="P(click | examined) of irrelevant and relevant documents; 0.1,1.")
+        str | None, _setting("P(click | examined) of irrelevant and relevant documents; 0.1,1.", "X,X")
     ] = None,
-    validation_share: Annotated[float | None, typer.Option(help="Validation clicks per training click; 0.15.")] = None,
-    max_epochs: Annotated[int | None, typer.Option(help="The most passes over the queries; 1000.")] = None,
+    validation_share: Annotated[float | None, _setting("Validation clicks per training click; 0.15.", "X")] = None,
+    max_epochs: Annotated[int | None, _setting("The most epochs; 1000.", "N", TRAINING)] = None,
     patience: Annotated[
-        int | None, typer.Option(help="Epochs without improvement; 20 or 30 + 10 log10(clicks) if not given.")
+        int | None,
+        _setting("Early stopping: epochs without improvement; 20 or 30 + 10 log10(clicks).", "N", TRAINING),
     ] = None,
     tolerance: Annotated[
-        float | None, typer.Option(help="What is no improvement; 1e-4 for ARP and 1e-6 for DCG if not given.")
+        float | None,
+        _setting("Early stopping: least improvement that counts; 1e-4 for ARP and 1e-6 for DCG.", "X", TRAINING),
     ] = None,
-    step_size: Annotated[str | None, typer.Option(help="auto, or a number for all losses; auto.")] = None,
+    learning_rate: Annotated[str | None, _setting("auto, or a number for all losses; auto.", "X", TRAINING)] = None,
     clip: Annotated[
         str | None,
-        typer.Option(help="Cap on 1 / propensity: grid, none, a number, or schedule:a=-3,b=32; grid."),
+        _setting("Cap on 1 / propensity: grid, none, a number, or schedule:a=-3,b=32; grid.", "X", TRAINING),
     ] = None,
-    clips: Annotated[int | None, typer.Option(help="How many clips a grid has; 6.")] = None,
-    queries: Annotated[int | None, typer.Option(help="The most queries of each part; all if not given.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Cells to run at once; one for each core if not given.")] = None,
-    engine: Annotated[str, typer.Option(help="local, or spark (needs the extra of that name).")] = "local",
-    master: Annotated[str | None, typer.Option(help="The Spark master, such as spark://host:7077.")] = None,
+    clips: Annotated[int | None, _setting("Number of clips in a grid; 6.", "N", TRAINING)] = None,
+    queries: Annotated[int | None, _setting("The most queries of each part; all.", "N")] = None,
+    jobs: Annotated[
+        int | None, option(help="Cells to run at once; one for each core if not given.", panel=OUTPUT, metavar="N")
+    ] = None,
+    engine: Annotated[
+        str, option(help="local, or spark (requires the extra of that name).", panel=OUTPUT, metavar="NAME")
+    ] = "local",
+    master: Annotated[
+        str | None, option(help="Spark master, such as spark://host:7077.", panel=OUTPUT, metavar="URL")
+    ] = None,
     report: Annotated[
-        bool, typer.Option(help="Write claims and report; counterrank report does it later, also elsewhere.")
+        bool,
+        option(
+            "--report/--no-report",
+            help="Write claims and report; counterrank report does it later, also elsewhere.",
+            panel=OUTPUT,
+        ),
     ] = True,
     json: Json = False,
 ) -> None:
-    """Redo the experiments of the paper on your data: figures, claims and a report.
+    """Reproduce the experiments of the paper on your data: figures, claims and a report.
 
     Example: counterrank reproduce --data MSLR-WEB30K/Fold1 --out runs/mslr
 
-    With few-clicks: what estimators learn from few sessions, and whether "auto" chooses well among them.
+    few-clicks: how well estimators do with few sessions, and how well auto chooses among them.
 
-    Results are written as they come in; run the same command again to go on after an interruption.
+    Results are written as they come in; run the same command again to continue after an interruption.
     """
     from counterrank.experiments.reproduction import reproduce as run_cells
 
@@ -125,10 +148,10 @@ def reproduce(
         "figures": _figures(figures),
         "runs": runs,
         "seed": seed,
-        "ks": _whole_numbers(ks, "ks"),
-        "clicks_by_k": None if clicks_by_k is None else parse_count(clicks_by_k, "clicks-by-k"),
-        "clicks": _whole_numbers(clicks, "clicks"),
-        "sessions": _whole_numbers(sessions, "sessions"),
+        "ks": _whole_numbers(pages, "--pages"),
+        "clicks_by_k": None if clicks_by_k is None else parse_count(clicks_by_k, "--clicks-by-k"),
+        "clicks": _whole_numbers(n_clicks, "--n-clicks"),
+        "sessions": _whole_numbers(n_sessions, "--n-sessions"),
         "estimators": _estimators(estimators),
         "page": page,
         "cutoff": k,
@@ -138,12 +161,12 @@ def reproduce(
         "production_share": production_share,
         "production_norm": production_norm,
         "eta": eta,
-        "noise": parse_pair(noise, "noise"),
+        "noise": parse_pair(noise, "--noise"),
         "validation_share": validation_share,
         "max_epochs": max_epochs,
         "patience": patience,
         "tolerance": tolerance,
-        "step_size": _step_size(step_size),
+        "step_size": _learning_rate(learning_rate),
         "clip": clip,
         "clips": clips,
         "queries": queries,
@@ -175,7 +198,7 @@ def _tell(run: Run, json: bool, quick: bool) -> CellCounts:
     print_claims(summary)
     say(f"{cells.done} of {cells.wanted} cells done. The report is at {files[0]}.")
     if quick:
-        say("A quick run shows directions. More runs settle more claims, such as --runs 10; or leave out --quick.")
+        say("A quick run shows directions. More runs settle more claims, such as --runs 10; or run without --quick.")
     return cells
 
 
@@ -195,7 +218,7 @@ def _tell_cells(run: Run, json: bool) -> CellCounts:
 def _settings(
     experiment: str, preset: str | None, is_quick: bool, given: dict[str, Any], production_seed: str | None
 ) -> Settings:
-    """What was said, over presets and defaults; an option of the other experiment is an error."""
+    """Options, over presets and defaults; an option of another experiment is an error."""
     from counterrank.experiments.figure_registry import experiment_names
     from counterrank.experiments.settings import choose_settings
 
@@ -203,7 +226,8 @@ def _settings(
     said = {name: value for name, value in given.items() if value is not None}
     for name in (name for other, names in _ONLY.items() if other != experiment for name in names):
         if name in said:
-            raise CounterrankError(f"--{name.replace('_', '-')}: means nothing to {experiment}; expected it left out")
+            flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
+            raise CounterrankError(f"{flag}: is for another experiment; expected none with {experiment}")
     if "step_size" in said:
         said["step_sizes"] = {}
     if production_seed is not None:
@@ -215,10 +239,10 @@ def _engine(name: str, master: str | None, jobs: int | None) -> Engine | None:
     check_choice(name, ("local", "spark"), "engine")
     if name == "local":
         if master is not None:
-            raise CounterrankError("--master: names a Spark master; expected --engine spark with it")
+            raise CounterrankError("--master: requires --engine spark")
         return None
     if master is None:
-        raise CounterrankError("--engine spark: expected --master too, such as spark://host:7077 or local[4]")
+        raise CounterrankError("--engine spark: requires --master, such as spark://host:7077 or local[4]")
     from counterrank.experiments.spark_cells import spark_engine
 
     return partial(spark_engine, master=master, slots=None if jobs is None else thread_count(jobs, "jobs"))
@@ -229,7 +253,7 @@ def _words(text: str | None, between: str) -> tuple[str, ...] | None:
 
 
 def _estimators(text: str | None) -> tuple[str, ...] | None:
-    """Estimators are separated by commas, and so is what they are told: `shrinkage:strength=2,folds=5,direct`."""
+    """Estimators are separated by commas, and so are their hyperparameters: `shrinkage:strength=2,folds=5,direct`."""
     found: list[str] = []
     for word in _words(text, ",") or ():
         if found and "=" in word and ":" not in word:
@@ -247,7 +271,7 @@ def _whole_numbers(text: str | None, name: str) -> tuple[int, ...] | None:
 def _figures(text: str | None) -> tuple[int, ...] | None:
     words = _words(text, ",")
     if words is not None and not set(words) <= {"1", "2", "3", "4"}:
-        raise CounterrankError(f"figures={text!r}: expected some of 1,2,3,4, separated by commas")
+        raise CounterrankError(f"--figures {text}: expected some of 1,2,3,4, separated by commas")
     return None if words is None else tuple(sorted({int(word) for word in words}))
 
 
@@ -255,14 +279,14 @@ def _production_seed(text: str) -> int | None:
     if text == "each":
         return None
     if not (text.isascii() and text.isdigit()):
-        raise CounterrankError(f"production-seed={text!r}: expected 'each' or a whole number of at least 0")
+        raise CounterrankError(f"--production-seed {text}: expected each or a whole number of at least 0")
     return int(text)
 
 
-def _step_size(text: str | None) -> float | str | None:
+def _learning_rate(text: str | None) -> float | str | None:
     if text is None or text == "auto":
         return text
     try:
         return float(text)
     except ValueError:
-        raise CounterrankError(f"step-size={text!r}: expected 'auto' or a number") from None
+        raise CounterrankError(f"--learning-rate {text}: expected auto or a number") from None

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from counterrank.cli.clicks import ClickSource, Scored, parse_pair, parts_of, propensities_told
 from counterrank.cli.estimate import by_method, span
-from counterrank.cli.loading import widened
-from counterrank.cli.log_options import reads_logs
+from counterrank.cli.evidence import ClickSource, Scored, announced_propensities, parse_pair, parts_of, widened
 from counterrank.cli.options import (
     Align,
     Clicks,
     Data,
     Examination,
+    Force,
     InSample,
     Json,
     Log,
@@ -27,13 +26,15 @@ from counterrank.cli.options import (
     Params,
     Part,
     Policy,
+    Population,
     Seed,
-    Target,
     Threads,
+    option,
     parse_params,
+    reads_logs,
 )
-from counterrank.cli.output import command_line, heard, print_json, print_table, say
-from counterrank.cli.writing import Force, check_out, folder_with
+from counterrank.cli.output import command_line, print_json, print_table, say, show_warnings
+from counterrank.cli.writing import check_out, folder_with
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
@@ -45,19 +46,24 @@ if TYPE_CHECKING:
 @reads_logs
 def select(
     data: Data,
-    models: Annotated[list[Path] | None, typer.Argument(help="Folders written by train, to choose from.")] = None,
+    rankers: Annotated[list[Path] | None, typer.Argument(help="Folders written by train, to choose from.")] = None,
     clicks: Clicks = None,
     log: Log = None,
     losses: Annotated[
-        str | None, typer.Option(help="Train these first, comma-separated, on the training part's clicks.")
+        str | None,
+        option(
+            help="Train a ranker with each of these losses first, on the training part's clicks; comma-separated, of "
+            "{losses}.",
+            metavar="LIST",
+        ),
     ] = None,
-    k: Annotated[int | None, typer.Option(help="The cutoff of those losses that have one.")] = None,
+    k: Annotated[int | None, option(help="Cutoff of the losses that have one.", metavar="N")] = None,
     model: ModelKind = "linear",
     param: Params = None,
-    out: Annotated[Path | None, typer.Option(help="Where to save the chosen ranker.")] = None,
-    metric: Annotated[str, typer.Option(help="arp, dcg, dcg@k or precision@k.")] = "dcg@5",
+    out: Annotated[Path | None, option(help="Where to save the selected ranker.", metavar="PATH")] = None,
+    metric: Annotated[str, option(help="arp, dcg, dcg@k or precision@k.", metavar="NAME")] = "dcg@5",
     part: Part = "validation",
-    target: Target = "queries",
+    population: Population = "queries",
     noise: Noise = None,
     method: Method = "ips",
     policy: Policy = None,
@@ -72,7 +78,7 @@ def select(
     *,
     reading: LogOptions,
 ) -> None:
-    """Choose among rankers by a metric estimated from clicks alone: the paper's unbiased loss selection.
+    """Select the best ranker by a metric estimated from clicks alone: the paper's unbiased loss selection.
 
     Example: counterrank select synthetic:mslr --losses dcg-hinge,lambdaloss-truncated --k 5 --clicks clicks --out best
     """
@@ -81,43 +87,43 @@ def select(
     from counterrank.data.sources import choose_part, open_data
     from counterrank.training.storage import MARKER, PARTS
 
-    if not models and losses is None:
-        raise CounterrankError("MODELS, --losses: nothing to choose from; expected rankers, or losses to train")
-    check_out(out, force, (data, models, clicks, log, logger, examination), folder_with(MARKER, PARTS))
+    if not rankers and losses is None:
+        raise CounterrankError("RANKERS, --losses: nothing to choose from; expected rankers, or losses to train")
+    check_out(out, force, (data, rankers, clicks, log, logger, examination), folder_with(MARKER, PARTS))
     source = ClickSource(clicks or [], log, policy or [], examination, logger or [], threads, reading, align=align)
     opened = open_data(data, threads=threads)
-    judged, parts = choose_part(opened, part, data), parts_of(opened, part)
+    held_out, parts = choose_part(opened, part, data), parts_of(opened, part)
     counts = source.load(part, parts)
     evidence = source.about(counts, part, parts)
-    rho = propensities_told(evidence)
-    source.say_what_was_read()
-    # those that are trained here are stopped by these clicks, which the note below says
-    saved = {str(path): Ranker.load(path) for path in models or []}
+    rho = announced_propensities(evidence)
+    source.say_what_it_read()
+    # those that are trained here are stopped by these clicks, see the note below
+    saved = {str(path): Ranker.load(path) for path in rankers or []}
     candidates: dict[str, Ranker] = dict(saved)
-    with heard():
+    with show_warnings():
         if losses is not None:
             if part == "train":
-                raise CounterrankError("--part: the losses are trained on the train part; expected another to judge by")
+                raise CounterrankError("--part train: the losses are trained on it; expected another part to select on")
             parts["train"] = choose_part(opened, "train", data)
             candidates |= _train(
                 [text.strip() for text in losses.split(",")],
                 Ranker(k=k, model=model, params=parse_params(param), metric=metric, threads=threads, seed=seed),
                 (parts["train"], source.evidence("train", parts)),
-                (judged, evidence),
+                (held_out, evidence),
             )
-        wide = {name: widened(judged, ranker, data) for name, ranker in candidates.items()}
+        wide = {name: widened(held_out, ranker, data) for name, ranker in candidates.items()}
         scored = [
             Scored(name, ranker.predict(wide[name]), ranker.provenance_ if name in saved else {})
             for name, ranker in candidates.items()
         ]
         found = choose(
             scored,
-            judged,
+            held_out,
             counts,
             rho,
             metric,
-            target=target,
-            noise=parse_pair(noise, "noise"),
+            target=population,
+            noise=parse_pair(noise, "--noise"),
             seed=seed,
             threads=threads,
             in_sample=in_sample,
@@ -142,7 +148,7 @@ def select(
         )
         return
     print_table(
-        f"{metric} by {counts.n_clicks:,} clicks on {judged.n_queries:,} queries of {data}"
+        f"{metric} by {counts.n_clicks:,} clicks on {held_out.n_queries:,} queries of {data}"
         + (", doubly robust" if method == "dr" else "")
         + (", IN-SAMPLE" if found.in_sample else ""),
         ("ranker", metric, "interval", "chosen in resamples", ""),
@@ -160,14 +166,14 @@ def select(
     if losses is not None:
         say(
             "Note: training stopped early by the same clicks, so these estimates are in-sample, a little too good; the "
-            "order is what counts. Estimate the chosen one on the test part's clicks."
+            "order is what counts. Estimate the selected one on the test part's clicks."
         )
     if out is not None:
         say(f"Saved {names[found.index]} as {out}.")
 
 
 def _train(
-    losses: list[str], untrained: Ranker, train: tuple[RankingData, Evidence], judged: tuple[RankingData, Evidence]
+    losses: list[str], untrained: Ranker, train: tuple[RankingData, Evidence], held_out: tuple[RankingData, Evidence]
 ) -> dict[str, Ranker]:
     """A ranker for each loss, from policy-aware weights; all stop early by the metric to be chosen by."""
     from counterrank import Ranker
@@ -178,6 +184,6 @@ def _train(
     for name, loss in {name: named_loss(name) for name in losses}.items():
         cutoff = untrained.k if loss.takes_k else None
         ranker = Ranker(**untrained.get_params()).set_params(loss=name, k=cutoff)
-        trained[name] = fit_ranker(*train, "policy-aware", ranker, validation=judged).ranker
+        trained[name] = fit_ranker(*train, "policy-aware", ranker, validation=held_out).ranker
         trained[name].provenance_["command"] = command_line()
     return trained

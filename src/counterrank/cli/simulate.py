@@ -7,12 +7,26 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from counterrank.cli.clicks import load_scores, parse_count
-from counterrank.cli.options import Data, Json, RankedBy, Seed, Threads, Threshold
+from counterrank.cli.evidence import load_scores, parse_count, read_examination, read_policy
+from counterrank.cli.options import (
+    CLICKS,
+    OUTPUT,
+    USERS,
+    Data,
+    Displays,
+    Force,
+    Json,
+    KnownExamination,
+    Other,
+    RankedBy,
+    Relevant,
+    Seed,
+    Threads,
+    Threshold,
+    option,
+)
 from counterrank.cli.output import print_json, print_table, say
-from counterrank.cli.writing import Force, check_out, folder_with
+from counterrank.cli.writing import check_out, folder_with
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import atomic_folder
 
@@ -25,72 +39,101 @@ MARKER, PARTS = "simulation.json", ("train", "validation", "test", "*.parquet")
 def simulate(
     data: Data,
     logger: RankedBy,
-    out: Annotated[Path, typer.Option(help="The folder to write to: one folder of clicks for each part of the data.")],
+    out: Annotated[
+        Path, option(help="The folder to write to: one folder of clicks for each part of the data.", metavar="PATH")
+    ],
     policy: Annotated[
-        str,
-        typer.Option(
-            help="Which pages are shown: deterministic:k=5, replace-last:k=5, epsilon-greedy:k=5,epsilon=0.1, "
-            "uniform-insert:k=5 or plackett-luce:k=5,temperature=1."
-        ),
+        str, option(help="The logging policy: {policies}; or a mixture.", panel=CLICKS, metavar="POLICY")
     ] = "replace-last:k=5",
-    examination: Annotated[
-        str, typer.Option(help="P(examined | rank): inverse-rank:eta=1, also with k=5, or values such as 1,0.5,0.3.")
-    ] = "inverse-rank:eta=1",
-    clicks: Annotated[str | None, typer.Option(help="How many clicks on the training part, such as 1e6; or")] = None,
-    sessions: Annotated[str | None, typer.Option(help="how many pages to show.")] = None,
-    held_out: Annotated[float, typer.Option(help="Clicks on a validation or test part, as a share of those.")] = 0.15,
+    examination: KnownExamination = "inverse-rank:eta=1",
+    n_clicks: Annotated[
+        str | None, option(help="Number of clicks on the training part, such as 1e6; or --n-sessions.", metavar="N")
+    ] = None,
+    n_sessions: Annotated[
+        str | None, option(help="Number of sessions (pages) on the training part; or --n-clicks.", metavar="N")
+    ] = None,
+    held_out: Annotated[
+        float, option(help="Clicks on a validation or test part, as a share of those on training.", metavar="X")
+    ] = 0.15,
     relevance_threshold: Threshold = 3,
-    relevant: Annotated[float, typer.Option(help="P(click | examined) of a relevant document.")] = 1.0,
-    other: Annotated[float, typer.Option(help="P(click | examined) of any other document.")] = 0.1,
-    gain: Annotated[str, typer.Option(help="binary: relevant or not; graded: by label, in between.")] = "binary",
-    trust: Annotated[
-        float, typer.Option(help="Trust bias from 0 to 1: irrelevant documents get more clicks at high ranks.")
+    relevant: Relevant = 1.0,
+    other: Other = 0.1,
+    click_gain: Annotated[
+        str,
+        option(
+            help="P(click | examined) by relevance: binary (relevant or not), or graded (in proportion to the label).",
+            panel=USERS,
+            metavar="NAME",
+        ),
+    ] = "binary",
+    trust_bias: Annotated[
+        float,
+        option(
+            help="Trust bias from 0 to 1: irrelevant documents get more clicks at high ranks.", panel=USERS, metavar="X"
+        ),
     ] = 0.0,
-    displays: Annotated[bool, typer.Option("--displays", help="Keep the distinct pages, for rerank.")] = False,
-    log: Annotated[
-        bool, typer.Option("--log", help="Write a log of every page instead of counts: PART.parquet, with --sessions.")
+    displays: Displays = False,
+    as_log: Annotated[
+        bool,
+        option(
+            "--as-log",
+            help="Write a log of every page, PART.parquet, instead of click counts; requires --n-sessions.",
+            panel=OUTPUT,
+        ),
     ] = False,
     propensities: Annotated[
-        bool, typer.Option("--propensities/--no-propensities", help="Whether a log holds them, as a good logger would.")
+        bool,
+        option(
+            "--propensities/--no-propensities", help="Whether a log holds propensities, as it should.", panel=OUTPUT
+        ),
     ] = True,
     policy_name: Annotated[
         str | None,
-        typer.Option(help="What the column policy says: the name of the policy, such as v1; none if not given."),
+        option(
+            help="Name of the policy, such as v1, in the column policy; none if not given.",
+            panel=OUTPUT,
+            metavar="NAME",
+        ),
     ] = None,
     first_session: Annotated[
-        int, typer.Option(help="The number of the first session of a log, so that several logs can be read as one.")
+        int,
+        option(
+            help="Number of the first session of a log, so that several logs can be read as one.",
+            panel=OUTPUT,
+            metavar="N",
+        ),
     ] = 0,
     force: Force = False,
     seed: Seed = 0,
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Show pages to simulated users and save what they click.
+    """Simulate users: show pages of a logging policy and save the clicks.
 
-    Example: counterrank simulate synthetic:mslr --logger production --policy replace-last:k=5 --clicks 1e6 --out clicks
+    Example: counterrank simulate synthetic:mslr --logger production --n-clicks 1e6 --out clicks
     """
-    from counterrank.clicks.policies.named import parse_examination, parse_policy
-    from counterrank.clicks.users import ClickModel, trust_bias
+    from counterrank.clicks.users import ClickModel
+    from counterrank.clicks.users import trust_bias as trusting_users
     from counterrank.data.sources import open_data
 
     check_out(out, force, (data, logger, examination), folder_with(MARKER, PARTS))
-    wanted = _amount(clicks, sessions, log)
+    wanted = _amount(n_clicks, n_sessions, as_log)
     if not 0.0 < held_out <= 10.0:
-        raise CounterrankError(f"held-out={held_out}: expected a share above 0, such as 0.15")
-    if not 0.0 <= trust <= 1.0:
-        raise CounterrankError(f"trust={trust}: expected a number from 0 to 1")
-    if log and displays:
-        raise CounterrankError("--displays, --log: a log holds every page anyway; expected one of the two")
-    if trust and gain != "binary":
-        raise CounterrankError("--trust, --gain: trust bias is for binary relevance; expected one of the two")
-    model = ClickModel(relevant, other, gain)
-    if trust:
-        model = trust_bias(k=100, strength=trust, relevant=relevant, other=other)
-    if first_session < 0 or (first_session and not log):
-        raise CounterrankError(f"--first-session {first_session}: expected a number of at least 0, with --log")
+        raise CounterrankError(f"--held-out {held_out}: expected a share above 0, such as 0.15")
+    if not 0.0 <= trust_bias <= 1.0:
+        raise CounterrankError(f"--trust-bias {trust_bias}: expected a number from 0 to 1")
+    if as_log and displays:
+        raise CounterrankError("--displays, --as-log: a log holds every page anyway; expected one of the two")
+    if trust_bias and click_gain != "binary":
+        raise CounterrankError("--trust-bias: requires --click-gain binary")
+    model = ClickModel(relevant, other, click_gain)
+    if trust_bias:
+        model = trusting_users(k=100, strength=trust_bias, relevant=relevant, other=other)
+    if first_session < 0 or (first_session and not as_log):
+        raise CounterrankError(f"--first-session {first_session}: expected a number of at least 0, with --as-log")
     settings: dict[str, Any] = {"relevance_threshold": relevance_threshold, "click_model": model, "threads": threads}
     settings["policy_name"] = policy_name
-    shown = (parse_policy(policy), parse_examination(examination))
+    shown = (read_policy(policy), read_examination(examination))
     begin = time.perf_counter()
     rows: list[dict[str, Any]] = []
     with atomic_folder(out, MARKER, PARTS) as folder:
@@ -98,10 +141,10 @@ def simulate(
             amount = {name: n if part == "train" else max(1, round(held_out * n)) for name, n in wanted.items()}
             scores = load_scores(logger, chosen, threads)
             more = {**settings, **amount, "seed": _seed(seed, number)}
-            if log:
+            if as_log:
                 first = first_session + sum(row["sessions"] for row in rows)
                 more |= {"propensities": propensities, "first_session": first}
-            rows.append(_write(folder, part, chosen, scores, shown, displays, log, more))
+            rows.append(_write(folder, part, chosen, scores, shown, displays, as_log, more))
         about = {
             "data": data,
             "logger": str(logger),
@@ -109,7 +152,7 @@ def simulate(
             "policy_name": policy_name,
             "examination": examination,
             "relevance_threshold": relevance_threshold,
-            "click_model": {"relevant": relevant, "other": other, "gain": gain, "trust": trust},
+            "click_model": {"relevant": relevant, "other": other, "gain": click_gain, "trust": trust_bias},
             "seed": seed,
             "parts": rows,
         }
@@ -119,20 +162,20 @@ def simulate(
         return
     columns = tuple(rows[0])
     print_table(f"{out}: {policy}, {examination}", columns, [tuple(row.values()) for row in rows])
-    if log and not propensities:
+    if as_log and not propensities:
         say(f"Saved. Next: counterrank inspect {out} --data {data}")
     else:
-        say(f"Saved. Next: counterrank train {data} --{'log' if log else 'clicks'} {out} --k 5 --out from-clicks")
+        say(f"Saved. Next: counterrank train {data} --{'log' if as_log else 'clicks'} {out} --k 5 --out from-clicks")
 
 
-def _amount(clicks: str | None, sessions: str | None, log: bool) -> dict[str, int]:
-    if (clicks is None) == (sessions is None):
-        raise CounterrankError("--clicks, --sessions: expected one of the two, such as --clicks 1e6")
-    if clicks is not None:
-        if log:
-            raise CounterrankError("--log: a log is written by --sessions; expected those instead of --clicks")
-        return {"clicks": parse_count(clicks, "clicks")}
-    return {"sessions": parse_count(str(sessions), "sessions")}
+def _amount(n_clicks: str | None, n_sessions: str | None, as_log: bool) -> dict[str, int]:
+    if (n_clicks is None) == (n_sessions is None):
+        raise CounterrankError("--n-clicks, --n-sessions: expected one of the two, such as --n-clicks 1e6")
+    if n_clicks is not None:
+        if as_log:
+            raise CounterrankError("--as-log: requires --n-sessions; expected it instead of --n-clicks")
+        return {"clicks": parse_count(n_clicks, "--n-clicks")}
+    return {"sessions": parse_count(str(n_sessions), "--n-sessions")}
 
 
 def _seed(seed: int, number: int) -> Any:

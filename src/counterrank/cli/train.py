@@ -8,15 +8,16 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from counterrank.cli.clicks import ClickSource, counts_folder, parts_of, propensities_told
-from counterrank.cli.log_options import reads_logs
+from counterrank.cli.evidence import ClickSource, announced_propensities, counts_folder, parts_of
 from counterrank.cli.options import (
+    CLICKS,
+    ESTIMATOR,
+    TRAINING,
     Align,
     Clicks,
     Data,
     Examination,
+    Force,
     Json,
     Log,
     Logger,
@@ -25,18 +26,20 @@ from counterrank.cli.options import (
     Policy,
     Seed,
     Threads,
+    option,
     parse_params,
+    reads_logs,
 )
 from counterrank.cli.output import (
     command_line,
     constant_features,
     constant_in_words,
-    heard,
     print_json,
     print_table,
     say,
+    show_warnings,
 )
-from counterrank.cli.writing import Force, check_out, folder_with
+from counterrank.cli.writing import check_out, folder_with
 from counterrank.common.checks import check_choice, make_generator
 from counterrank.common.errors import CounterrankError
 
@@ -52,80 +55,142 @@ _RELEVANCE_MODELS = ("ridge", "lightgbm", "mlp")
 @reads_logs
 def train(
     data: Data,
-    out: Annotated[Path, typer.Option(help="The folder to write the ranker to.")],
-    loss: Annotated[
-        str | None,
-        typer.Option(
-            help="Which loss; one of those listed above. lambdaloss-truncated if not given, for lambdamart lambdarank."
-        ),
-    ] = None,
-    k: Annotated[int | None, typer.Option(help="The loss's cutoff: the k your page shows; none if not given.")] = None,
-    model: ModelKind = "linear",
-    param: Params = None,
+    out: Annotated[Path, option(help="The folder to write the ranker to.", metavar="PATH")],
     clicks: Clicks = None,
     log: Log = None,
     estimator: Annotated[
         str | None,
-        typer.Option(
-            help="From clicks to weights: policy-aware (the default), affine, policy-oblivious, rerank or naive; with "
-            "a model of relevance, for few clicks: auto (chooses), direct, doubly-robust or shrinkage; without clicks "
-            "full-information."
+        option(
+            help="From clicks or labels to document weights: {estimators}. policy-aware if not given, without clicks "
+            "full-information; auto where clicks are few.",
+            metavar="NAME",
         ),
     ] = None,
-    clip: Annotated[
-        str, typer.Option(help="Cap on 1 / propensity of training clicks: none, a number, or auto to try several.")
-    ] = "none",
-    tau: Annotated[
-        float | None, typer.Option(help="For doubly-robust: the least propensity to divide by; auto tries several.")
+    loss: Annotated[
+        str | None,
+        option(help="{losses}. lambdaloss-truncated if not given, for lambdamart lambdarank.", metavar="NAME"),
     ] = None,
-    strength: Annotated[
-        float | None,
-        typer.Option(help="For shrinkage: how many examinations the model counts for; found from clicks if not given."),
+    k: Annotated[
+        int | None, option(help="Cutoff of the loss: the k of your page; no cutoff if not given.", metavar="N")
     ] = None,
-    folds: Annotated[
-        int | None, typer.Option(help="For auto and its kin: into how many parts queries are dealt; 5 if not given.")
-    ] = None,
-    relevance_model: Annotated[
-        str | None, typer.Option(help="For auto and its kin: ridge, lightgbm or mlp; ridge if not given.")
-    ] = None,
+    model: ModelKind = "linear",
     policy: Policy = None,
-    examination: Examination = None,
     logger: Logger = None,
+    examination: Examination = None,
     alpha: Annotated[
         str | None,
-        typer.Option(help="For affine, auto and its kin: by rank, how much relevance adds to P(click): 0.9,0.4,0.2."),
+        option(
+            help="Trust bias, by rank: how much relevance adds to P(click), such as 0.9,0.4,0.2; requires --beta. For "
+            "affine, and estimators with a relevance model.",
+            panel=CLICKS,
+            metavar="LIST",
+        ),
     ] = None,
     beta: Annotated[
         str | None,
-        typer.Option(help="For affine, auto and its kin: by rank, P(click) of an irrelevant document: 0.1,0.05,0.02."),
+        option(
+            help="Trust bias, by rank: P(click) of an irrelevant document, such as 0.1,0.05,0.02; requires --alpha.",
+            panel=CLICKS,
+            metavar="LIST",
+        ),
+    ] = None,
+    align: Align = False,
+    clip: Annotated[
+        str,
+        option(
+            help="Cap on the importance weight 1 / propensity of training clicks: none, a number, or auto to try "
+            "several.",
+            panel=ESTIMATOR,
+            metavar="X",
+        ),
+    ] = "none",
+    tau: Annotated[
+        float | None,
+        option(
+            help="For doubly-robust: least propensity to divide by; auto tries several.", panel=ESTIMATOR, metavar="X"
+        ),
+    ] = None,
+    strength: Annotated[
+        float | None,
+        option(
+            help="For shrinkage: examinations that the relevance model counts for; most likely value if not given.",
+            panel=ESTIMATOR,
+            metavar="X",
+        ),
+    ] = None,
+    folds: Annotated[
+        int | None,
+        option(
+            help="For auto, direct, doubly-robust and shrinkage: folds of cross-validation; 5 if not given.",
+            panel=ESTIMATOR,
+            metavar="N",
+        ),
+    ] = None,
+    relevance_model: Annotated[
+        str | None,
+        option(help="For the same: ridge, lightgbm or mlp; ridge if not given.", panel=ESTIMATOR, metavar="NAME"),
     ] = None,
     relevance_threshold: Annotated[
-        float | None, typer.Option(help="Of labels: the smallest that counts as relevant; 3 if not given.")
+        float | None,
+        option(
+            help="For full-information: smallest label of a relevant document; 3 if not given.",
+            panel=ESTIMATOR,
+            metavar="X",
+        ),
     ] = None,
     gain: Annotated[
         str | None,
-        typer.Option(help="Weights from labels: binary, or exponential (2**label - 1); binary is usual."),
+        option(
+            help="For full-information: binary weights, or exponential (2**label - 1); binary if not given.",
+            panel=ESTIMATOR,
+            metavar="NAME",
+        ),
     ] = None,
-    share: Annotated[float, typer.Option(help="Train on this share of the training queries, drawn at random.")] = 1.0,
+    param: Params = None,
     validation: Annotated[
-        str | None, typer.Option(help="Data to stop early on, or none; a fold's own validation part if not given.")
-    ] = None,
-    learning_rate: Annotated[str, typer.Option(help="'auto', or a number.")] = "auto",
-    max_epochs: Annotated[
-        int | None, typer.Option(help="The most passes over the queries; 100 if not given, for lambdamart 300 rounds.")
-    ] = None,
-    patience: Annotated[
-        int | None, typer.Option(help="Stop after so many epochs without improvement; 20, for lambdamart 100.")
-    ] = None,
-    batch_queries: Annotated[int | None, typer.Option(help="Queries a step; 1 for linear, 16 for mlp.")] = None,
-    normalize: Annotated[
         str | None,
-        typer.Option(help="Feature scaling: query, standard or none; query if not given, for lambdamart none."),
+        option(
+            help="Data for early stopping, or none; a fold's own validation part if not given.",
+            panel=TRAINING,
+            metavar="DATA",
+        ),
     ] = None,
     metric: Annotated[
-        str | None, typer.Option(help="What early stopping watches: arp, dcg, dcg@k, precision@k; the loss's own.")
+        str | None,
+        option(
+            help="Metric of early stopping: arp, dcg, dcg@k or precision@k; that of the loss if not given.",
+            panel=TRAINING,
+            metavar="NAME",
+        ),
     ] = None,
-    align: Align = False,
+    learning_rate: Annotated[str, option(help="auto, or a number.", panel=TRAINING, metavar="X")] = "auto",
+    max_epochs: Annotated[
+        int | None,
+        option(help="The most epochs; 100 if not given, for lambdamart 300 rounds.", panel=TRAINING, metavar="N"),
+    ] = None,
+    patience: Annotated[
+        int | None,
+        option(
+            help="Early stopping after so many epochs without improvement; 20 if not given, for lambdamart 100.",
+            panel=TRAINING,
+            metavar="N",
+        ),
+    ] = None,
+    batch_queries: Annotated[
+        int | None, option(help="Queries in a batch; 1 for linear, 16 for mlp.", panel=TRAINING, metavar="N")
+    ] = None,
+    normalize: Annotated[
+        str | None,
+        option(
+            help="Feature scaling: query, standard or none; query if not given, for lambdamart none.",
+            panel=TRAINING,
+            metavar="NAME",
+        ),
+    ] = None,
+    share: Annotated[
+        float,
+        option(help="Train on this share of the training queries, drawn at random.", panel=TRAINING, metavar="X"),
+    ] = 1.0,
     force: Force = False,
     threads: Threads = None,
     seed: Seed = 0,
@@ -138,9 +203,6 @@ def train(
     Example: counterrank train synthetic:mslr --clicks clicks --estimator policy-aware --k 5 --out ranker
 
     With few clicks: counterrank train synthetic:mslr --clicks clicks --estimator auto --k 5 --out ranker
-
-    Losses: arp-hinge, arp-logistic, dcg-hinge, dcg-logistic, lambdaloss-dcg, lambdaloss-dcg-at-k,
-    lambdaloss-truncated, lambdarank.
     """
     from counterrank import Ranker
     from counterrank.training import fit_ranker
@@ -173,11 +235,11 @@ def train(
     evidence: Evidence | None = None
     held_out_evidence: Evidence | None = None
     begin = time.perf_counter()
-    with heard():
+    with show_warnings():
         if source.given:
             if share < 1.0:
                 raise CounterrankError(
-                    "--share: clicks belong to all queries of the data; expected it without --clicks"
+                    "--share: is for labels, since clicks belong to all queries; expected no --clicks or --log"
                 )
             parts = others | {"train": training} | ({} if held_out is None else {"validation": held_out})
             evidence, held_out_evidence = _evidence(source, parts, chosen, held_out is not None)
@@ -222,7 +284,7 @@ def train(
         if "test" in others and not source.is_single() and (log or counts_folder(source.clicks[0], "test")):
             named = [("--log", str(log))] if log else [("--clicks", str(path)) for path in source.clicks]
             where = " ".join([data, *(f"{option} {quote(path)}" for option, path in named)])
-        say(f"Saved. Next: counterrank estimate {out} {where}{source.said_again()}")
+        say(f"Saved. Next: counterrank estimate {out} {where}{source.options_again()}")
     else:
         threshold = 3.0 if relevance_threshold is None else relevance_threshold
         say(f"Saved. Next: counterrank evaluate {out} {data} --relevance-threshold {threshold:g}")
@@ -233,17 +295,17 @@ def _check_estimator(name: str | None, source: ClickSource) -> Estimator:
     from counterrank.estimators import named_estimator
 
     if not source.given and (source.policies or source.loggers or source.examination):
-        raise CounterrankError("--policy, --logger, --examination: describe clicks; expected --clicks or --log too")
+        raise CounterrankError("--policy, --logger, --examination: describe clicks; require --clicks or --log")
     chosen = named_estimator(name or ("policy-aware" if source.given else "full-information"))
     if ("labels" in chosen.needs) == source.given:
         wanted = "no --clicks or --log" if source.given else "--clicks or --log"
-        raise CounterrankError(f"estimator={chosen.name!r}: expected {wanted} with it")
+        raise CounterrankError(f"--estimator {chosen.name}: requires {wanted}")
     if (source.alpha or source.beta) and not ("trust" in chosen.needs or chosen.uses_relevance):
         raise CounterrankError(
             f"--alpha, --beta: {chosen.name} does not correct for trust bias; expected --estimator affine or auto"
         )
     if "trust" in chosen.needs and not (source.alpha and source.beta):
-        raise CounterrankError(f"estimator {chosen.name!r}: requires --alpha and --beta, such as 0.9,0.4 and 0.1,0.05")
+        raise CounterrankError(f"--estimator {chosen.name}: requires --alpha and --beta, such as 0.9,0.4 and 0.1,0.05")
     return chosen
 
 
@@ -256,13 +318,13 @@ def _check_hyperparameters(
     if not chosen.uses_relevance:
         for option, value in (("--folds", folds), ("--relevance-model", relevance_model)):
             if value is not None:
-                raise CounterrankError(f"{option}: {chosen.name} uses no model of relevance; expected auto or the like")
+                raise CounterrankError(f"{option}: {chosen.name} has no relevance model; expected --estimator auto")
         chosen.check_hyperparameters(given)
         return
     if folds is not None and folds < 2:
         raise CounterrankError(f"--folds {folds}: expected at least 2")
     if relevance_model is not None:
-        check_choice(relevance_model, _RELEVANCE_MODELS, "relevance-model")
+        check_choice(relevance_model, _RELEVANCE_MODELS, "relevance_model")
     candidates(chosen, given)
 
 
@@ -274,16 +336,16 @@ def _evidence(
     evidence = source.evidence("train", parts, pages)
     chosen.check(evidence, options=True)
     other = source.find("validation", parts, pages) if has_validation and not source.is_single() else None
-    source.say_what_was_read()
+    source.say_what_it_read()
     if "propensities" in chosen.needs:
-        propensities_told(evidence)
+        announced_propensities(evidence)
     if chosen.uses_relevance:
         if evidence.exam is None and evidence.alpha is None:
             if evidence.clicks.examination is None:
-                say("Note: with --examination impressions count, and not only propensities.")
+                say("Note: no --examination, so only propensities are used, and not impressions.")
             evidence = replace(evidence, exam=evidence.clicks.examination)
         if not evidence.has("propensities"):
-            say("Note: no policy is named, so propensities are how often the log shows each document.")
+            say("Note: no --policy, so display frequencies of the log are used as propensities.")
     elif other is None:
         say("Note: no clicks of a validation part, so training runs all epochs and keeps the last model.")
     if other is None:
@@ -334,7 +396,7 @@ def _print_choice(report: FitReport) -> None:
         rows = [(each.name, *_standing(each)) for each in report.trials]
         print_table("What was tried", ("estimator", f"held-out {report.metric}", "behind", "kept"), rows)
     say(report.why)
-    say(f"Model of relevance: {model.about}.")
+    say(f"Relevance model: {model.about}.")
     if model.error >= model.baseline:
         say(
             "Note: it explains no more than one rate for all documents would: features say little of relevance here, "
@@ -366,7 +428,7 @@ def _load(
         width = max(training.n_features, held_out.n_features)
         training, held_out = training.widened(width), held_out.widened(width)
     if not 0.0 < share <= 1.0:
-        raise CounterrankError(f"share={share}: expected a number above 0 and up to 1")
+        raise CounterrankError(f"--share {share}: expected a number above 0 and up to 1")
     if share < 1.0:
         size = max(1, round(share * training.n_queries))
         chosen = make_generator(seed).choice(training.n_queries, size=size, replace=False)
@@ -386,7 +448,7 @@ def parse_clip(text: str) -> float | str | None:
     try:
         return float(text)
     except ValueError:
-        raise CounterrankError(f"clip={text!r}: expected 'none', 'auto' or a number above 0") from None
+        raise CounterrankError(f"--clip {text}: expected none, auto or a number above 0") from None
 
 
 def _rate(text: str) -> float | str:
@@ -395,7 +457,7 @@ def _rate(text: str) -> float | str:
     try:
         return float(text)
     except ValueError:
-        raise CounterrankError(f"learning-rate={text!r}: expected 'auto' or a number") from None
+        raise CounterrankError(f"--learning-rate {text}: expected auto or a number") from None
 
 
 def _summary(ranker: Ranker, training: RankingData, seconds: float, out: Path) -> dict[str, Any]:

@@ -7,16 +7,10 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import check_file, check_folder, is_empty_folder
-
-Force = Annotated[
-    bool, typer.Option("--force", help="Replace what is written already; without it, what exists is left alone.")
-]
 
 # what a folder holds that other commands read whole
 _MARKERS = ("model.json", "clicks.json")

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.clicks.counts_files import check_loaded, load_fields, save_counts
+from counterrank.clicks.curves import Examination
 from counterrank.clicks.displays import Displays, join_pages, merge_cells, merge_pages, take_pages
-from counterrank.clicks.examination import Examination
 from counterrank.clicks.origin import (
     FEW_SHARED,
     FEWEST_SESSIONS,
@@ -21,264 +22,15 @@ from counterrank.clicks.origin import (
     join_origins,
     shared_sessions,
 )
-from counterrank.common.checks import FloatArray, IntArray
+from counterrank.common.checks import FloatArray, IntArray, check_type
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike
 from counterrank.data import RankingData
 from counterrank.data.identity import identity
 from counterrank.data.ids import find_rows, query_of, query_of_rows
 
-# Click counts put together, mapped onto other data, and restricted to some policies.
-
-
-def concat(parts: Sequence[ClickCounts]) -> ClickCounts:
-    """See `ClickCounts.concat`."""
-    found = add_up(parts)
-    origins = [part.where_from() for part in parts]
-    for i, origin in enumerate(origins[1:], 1):
-        before = join_origins(origins[:i])
-        share = shared_sessions(origin, before, by_content=False)
-        if share >= FEW_SHARED and parts[i].n_sessions >= FEWEST_SESSIONS:
-            raise CounterrankError(
-                f"clicks {i}: {share:.0%} of its sessions are in the others too and would be counted twice; expected "
-                "logs without common sessions"
-            )
-        if shared_sessions(origin, before):
-            text = "has sessions that are in the others too" if share else "has the same counts as one of the others"
-            warnings.warn(f"clicks {i}: {text}; are they counted twice?", stacklevel=3)
-    return replace(found, origin=join_origins(origins))
-
-
-def add_up(parts: Sequence[ClickCounts]) -> ClickCounts:
-    """`concat` of counts that nobody will ask where they come from: sessions that were simulated piece by piece."""
-
-    if not isinstance(parts, Sequence):
-        raise CounterrankError(f"clicks: {type(parts).__name__}; expected a list of ClickCounts")
-    given = [check_counts(part, f"clicks {i}") for i, part in enumerate(parts)]
-    if not given:
-        raise CounterrankError("clicks: nothing to put together; expected at least one ClickCounts")
-    first = given[0]
-    for i, part in enumerate(given):
-        if part.identity != first.identity:
-            raise CounterrankError(
-                f"clicks {i}: counted against other data than clicks 0; expected the same data (align(data) maps "
-                "counts onto data that has grown)"
-            )
-        for name in ("propensities", "displays"):
-            if (getattr(part, name) is None) != (getattr(first, name) is None):
-                raise CounterrankError(f"clicks {i}: {name} kept in some parts and not in others; expected all or none")
-    names = tuple(dict.fromkeys(name for part in given for name in _names(part)))
-    small_first = sorted(given, key=lambda part: len(part.docs))
-    cells = reduce(_merged, [_sorted_cells(part, names) for part in small_first])
-    named = names != ("",)
-    return ClickCounts(
-        identity=first.identity,
-        offsets=first.offsets,
-        sessions=np.sum([part.sessions for part in given], axis=0),
-        docs=cells[0],
-        ranks=cells[1],
-        impressions=cells[4],
-        clicks=cells[5],
-        propensities=None if first.propensities is None else cells[3],
-        policies=cells[2] if named else None,
-        policy_names=names if named else (),
-        policy_sessions=_policy_sessions(given, names) if named else None,
-        displays=_displays(given, names),
-        unexaminable=_unexaminable(given),
-        unknown_impressions=sum(part.unknown_impressions for part in given),
-        examination=first.examination if all(part.examination == first.examination for part in given) else None,
-        query_ids=first.query_ids,
-        doc_ids=first.doc_ids,
-    )
-
-
-def align(clicks: ClickCounts, data: RankingData) -> ClickCounts:
-    """See `ClickCounts.align`."""
-    if not isinstance(data, RankingData):
-        raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
-    if clicks.query_ids is None or clicks.doc_ids is None:
-        raise CounterrankError(
-            "clicks: hold no ids of queries and documents (counted by an earlier version); count the log again to "
-            "align them"
-        )
-    if clicks.unknown_impressions:
-        raise CounterrankError(
-            f"clicks: leave out {clicks.unknown_impressions:,} impressions of documents that their data did not have, "
-            "and other data may; count the log again with it"
-        )
-    queries = find_rows(clicks.query_ids, data.query_ids)
-    missing = (queries < 0) & (clicks.sessions > 0)
-    if missing.any():
-        raise CounterrankError(
-            f"data: lacks {np.count_nonzero(missing):,} of the queries that were asked, such as "
-            f"{clicks.query_ids[np.argmax(missing)]!s}; expected data with all of them"
-        )
-    owners = query_of_rows(clicks.offsets)
-    rows = find_rows(clicks.doc_ids, data.doc_ids, queries[owners], data.offsets)
-    missing = rows[clicks.docs] < 0
-    if missing.any():
-        doc = clicks.docs[np.argmax(missing)]
-        raise CounterrankError(
-            f"data: lacks {len(np.unique(clicks.docs[missing])):,} of the documents that were shown, such as "
-            f"{clicks.doc_ids[doc]!s} of query {clicks.query_ids[owners[doc]]!s}; expected data with all of them"
-        )
-    known = np.flatnonzero(queries >= 0)
-    docs, pages = rows[clicks.docs], clicks.displays
-    order = np.lexsort(
-        [column for column in (clicks.propensities, clicks.policies) if column is not None] + [clicks.ranks, docs]
-    )
-
-    def by_query(sessions: IntArray) -> IntArray:
-        found = np.zeros((*sessions.shape[:-1], data.n_queries), np.int64)
-        found[..., queries[known]] = sessions[..., known]
-        return found
-
-    return replace(
-        clicks,
-        identity=identity(data),
-        offsets=data.offsets,
-        sessions=by_query(clicks.sessions),
-        docs=docs[order],
-        ranks=clicks.ranks[order],
-        impressions=clicks.impressions[order],
-        clicks=clicks.clicks[order],
-        propensities=None if clicks.propensities is None else clicks.propensities[order],
-        policies=None if clicks.policies is None else clicks.policies[order],
-        policy_sessions=None if clicks.policy_sessions is None else by_query(clicks.policy_sessions),
-        displays=None if pages is None else merge_pages(data.offsets, replace(pages, docs=rows[pages.docs])),
-        unexaminable=None if clicks.unexaminable is None else _unexaminable_now(clicks.unexaminable, rows, data),
-        query_ids=data.query_ids,
-        doc_ids=data.doc_ids,
-        origin=clicks.where_from(),
-    )
-
-
-def _unexaminable_now(before: IntArray, rows: IntArray, data: RankingData) -> IntArray:
-    """Documents that could not be examined: those of before, and those that were no candidates yet."""
-    hidden = np.ones(data.n_docs, np.bool_)
-    hidden[rows[rows >= 0]] = False
-    hidden[rows[before][rows[before] >= 0]] = True
-    return np.flatnonzero(hidden)
-
-
-def only_policies(clicks: ClickCounts, names: Sequence[str]) -> ClickCounts:
-    """See `ClickCounts.only_policies`."""
-    wanted = check_policy_names(names)
-    if clicks.policies is None or clicks.policy_sessions is None:
-        raise CounterrankError(
-            f"only_policies={list(wanted)}: these clicks name no policies; expected a log with the column policy"
-        )
-    for name in wanted:
-        if name not in clicks.policy_names:
-            raise CounterrankError(
-                f"only_policies: {name!r} is not in the log; expected some of "
-                f"{', '.join(map(repr, clicks.policy_names))}"
-            )
-    kept = [i for i, name in enumerate(clicks.policy_names) if name in wanted]
-    number = np.full(len(clicks.policy_names), -1)
-    number[kept] = np.arange(len(kept))
-    own = number[clicks.policies] >= 0
-    sessions = clicks.policy_sessions[kept]
-    chosen = tuple(clicks.policy_names[i] for i in kept)
-    everything = len(kept) == len(clicks.policy_names)
-    return replace(
-        clicks,
-        sessions=sessions.sum(axis=0),
-        docs=clicks.docs[own],
-        ranks=clicks.ranks[own],
-        impressions=clicks.impressions[own],
-        clicks=clicks.clicks[own],
-        propensities=None if clicks.propensities is None else clicks.propensities[own],
-        policies=number[clicks.policies[own]],
-        policy_names=chosen,
-        policy_sessions=sessions,
-        displays=clicks.displays if everything else _pages_of_policies(clicks.displays, number),
-        unexaminable=clicks.unexaminable if everything else None,  # of all policies together
-        origin=clicks.where_from().of_policies(chosen),
-    )
-
-
-def check_policy_names(names: Any) -> tuple[str, ...]:
-    """Names of policies, each once.
-
-    >>> check_policy_names(["v2"])
-    ('v2',)
-    """
-    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
-        raise CounterrankError(f"only_policies={names!r}: expected a list of names, such as ['v2']")
-    for name in names:
-        if not isinstance(name, str):
-            raise CounterrankError(f"only_policies={names!r}: {name!r} is not a name; expected texts, such as ['v2']")
-    return tuple(dict.fromkeys(names))
-
-
-def _pages_of_policies(pages: Displays | None, number: IntArray) -> Displays | None:
-    """The pages of some policies, which get new numbers."""
-    if pages is None:
-        return None
-    if pages.policies is None:
-        raise CounterrankError(
-            "only_policies: the displayed pages were kept without the policy that showed them (by an earlier version); "
-            "count the log again"
-        )
-    kept = take_pages(pages, np.flatnonzero(number[pages.policies] >= 0))
-    return replace(kept, policies=number[pages.policies[number[pages.policies] >= 0]])
-
-
-def _merged(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Both lists of cells as one; read-only as those of click counts are, for which the kernel is compiled."""
-    merged: tuple[Any, ...] = merge_cells(a, b)
-    for column in merged:
-        column.flags.writeable = False
-    return merged
-
-
-def _names(part: ClickCounts) -> tuple[str, ...]:
-    return ("",) if part.policies is None else part.policy_names
-
-
-def _sorted_cells(part: ClickCounts, names: tuple[str, ...]) -> tuple[Any, ...]:
-    """The cells with policies numbered as in `names`, in order."""
-    number = np.array([names.index(name) for name in _names(part)])
-    policies = np.full(len(part.docs), number[0]) if part.policies is None else number[part.policies]
-    propensities = np.zeros(len(part.docs)) if part.propensities is None else part.propensities
-    for column in (policies, propensities):
-        column.flags.writeable = False
-    cells: tuple[Any, ...] = (part.docs, part.ranks, policies, propensities, part.impressions, part.clicks)
-    if (np.diff(number) < 0).any():
-        order = np.lexsort((propensities, policies, part.ranks, part.docs))
-        cells = tuple(column[order] for column in cells)
-    return cells
-
-
-def _policy_sessions(parts: Sequence[ClickCounts], names: tuple[str, ...]) -> IntArray:
-    total = np.zeros((len(names), parts[0].n_queries), np.int64)
-    for part in parts:
-        own = part.sessions[None] if part.policy_sessions is None else part.policy_sessions
-        total[[names.index(name) for name in _names(part)]] += own
-    return total
-
-
-def _unexaminable(parts: Sequence[ClickCounts]) -> IntArray | None:
-    """Documents that none of the policies shows where they can be examined; None if one of them does not tell."""
-    known = [part.unexaminable for part in parts if part.unexaminable is not None]
-    return reduce(np.intersect1d, known) if len(known) == len(parts) else None
-
-
-def _displays(parts: Sequence[ClickCounts], names: tuple[str, ...]) -> Displays | None:
-    """The pages of all parts; those of a part without names belong to its only policy, if others have names."""
-    kept = []
-    for part in parts:
-        if part.displays is not None:
-            number = np.array([names.index(name) for name in _names(part)])
-            old = part.displays.policies
-            if old is None and len(number) == 1:
-                old = np.zeros(part.displays.n_pages, np.int64)
-            kept.append(replace(part.displays, policies=None if names == ("",) or old is None else number[old]))
-    return merge_pages(parts[0].offsets, join_pages(kept)) if kept else None
-
-
-SEEN_ONLY = "pairs-seen:"  # the identity of counts without ranking data begins so
+SHOWN_ONLY = "pairs-seen:"  # the identity of counts without ranking data begins so
+CELL_COLUMNS = ("docs", "ranks", "impressions", "clicks", "propensities", "policies")
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,9 +42,9 @@ class ClickCounts:
 
     Attributes:
         identity: which data it was counted against, see `counterrank.data.identity`; of a log that was counted
-            without ranking data it begins with `SEEN_ONLY`.
+            without ranking data it begins with `SHOWN_ONLY`.
         offsets: of that data, (n_queries + 1,); without ranking data, of the documents that were seen.
-        sessions: how often each query was asked, (n_queries,).
+        sessions: the number of sessions of each query, (n_queries,).
         docs: the document of each cell, as a row of the data.
         ranks: its rank, from 1.
         impressions: how often it was shown there.
@@ -363,7 +115,7 @@ class ClickCounts:
     @property
     def knows_candidates(self) -> bool:
         """Whether it was counted against ranking data, so that documents which were never shown are known too."""
-        return not self.identity.startswith(SEEN_ONLY)
+        return not self.identity.startswith(SHOWN_ONLY)
 
     @property
     def active_policies(self) -> tuple[str, ...]:
@@ -377,6 +129,11 @@ class ClickCounts:
         found: IntArray = query_of(self.docs, self.offsets)
         return found
 
+    def cells_at(self, chosen: NDArray[Any] | slice) -> dict[str, Any]:
+        """The columns of some cells, by their index, as the arguments of `dataclasses.replace`."""
+        columns = {name: getattr(self, name) for name in CELL_COLUMNS}
+        return {name: None if column is None else column[chosen] for name, column in columns.items()}
+
     def by_document(self, values: FloatArray | IntArray) -> FloatArray:
         """Numbers of the cells added up for each document, float64 (n_docs,)."""
         return np.asarray(np.bincount(self.docs, weights=values, minlength=self.n_docs), np.float64)
@@ -385,15 +142,18 @@ class ClickCounts:
         """Numbers of the cells added up for each rank, float64; entry 0 is rank 1."""
         return np.asarray(np.bincount(self.ranks, weights=values)[1:], np.float64)
 
-    def check_data(self, data: RankingData, name: str = "clicks") -> None:
-        """An error unless these clicks were counted against this data (the same queries and documents)."""
-        if not isinstance(data, RankingData):
-            raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
+    def check_candidates(self, name: str = "clicks") -> None:
+        """An error for counts without ranking data: a policy ranks candidates that may never have been shown."""
         if not self.knows_candidates:
             raise CounterrankError(
                 f"{name}: counted without ranking data, so candidates that were never shown are not known; "
                 "expected a log counted with data"
             )
+
+    def check_data(self, data: RankingData, name: str = "clicks") -> None:
+        """An error unless these clicks were counted against this data (the same queries and documents)."""
+        check_type(data, RankingData, "data")
+        self.check_candidates(name)
         if identity(data) != self.identity:
             raise CounterrankError(
                 f"{name}: counted against other data, of {self.n_queries:,} queries and {self.n_docs:,} documents; "
@@ -401,14 +161,14 @@ class ClickCounts:
                 "(align(data) maps counts onto data that has grown)"
             )
 
-    def where_from(self) -> Origin:
-        """The logs it was counted from; of counts without any, their content."""
+    def known_origin(self) -> Origin:
+        """The logs it was counted from; counts that were not read from a log are identified by their content."""
         return Origin(content_sources(self)) if self.origin is None else self.origin
 
     def align(self, data: RankingData) -> ClickCounts:
         """The same counts for other data, by the ids of queries and documents.
 
-        The data must have every query that was asked and every document that was shown; it may have more of both, in
+        The data must have every logged query and every document that was shown; it may have more of both, in
         any order. Counts of successive deployments over data that grew can so be put together with `concat`.
 
         >>> from counterrank.data.identity import identity
@@ -419,11 +179,89 @@ class ClickCounts:
         >>> counts.align(new).docs.tolist()
         [1]
         """
-        return align(self, data)
+        check_type(data, RankingData, "data")
+        if self.query_ids is None or self.doc_ids is None:
+            raise CounterrankError(
+                "clicks: hold no ids of queries and documents (counted by an earlier version); count the log again to "
+                "align them"
+            )
+        if self.unknown_impressions:
+            raise CounterrankError(
+                f"clicks: leave out {self.unknown_impressions:,} impressions of documents that their data did not "
+                "have, and other data may; count the log again with it"
+            )
+        queries = find_rows(self.query_ids, data.query_ids)
+        missing = (queries < 0) & (self.sessions > 0)
+        if missing.any():
+            raise CounterrankError(
+                f"data: lacks {np.count_nonzero(missing):,} of the logged queries, such as "
+                f"{self.query_ids[np.argmax(missing)]!s}; expected data with all of them"
+            )
+        owners = query_of_rows(self.offsets)
+        rows = find_rows(self.doc_ids, data.doc_ids, queries[owners], data.offsets)
+        missing = rows[self.docs] < 0
+        if missing.any():
+            doc = self.docs[np.argmax(missing)]
+            raise CounterrankError(
+                f"data: lacks {len(np.unique(self.docs[missing])):,} of the documents that were shown, such as "
+                f"{self.doc_ids[doc]!s} of query {self.query_ids[owners[doc]]!s}; expected data with all of them"
+            )
+        known = np.flatnonzero(queries >= 0)
+        moved, pages = replace(self, docs=rows[self.docs]), self.displays
+        order = np.lexsort(
+            [column for column in (moved.propensities, moved.policies) if column is not None]
+            + [moved.ranks, moved.docs]
+        )
+
+        def by_query(sessions: IntArray) -> IntArray:
+            found = np.zeros((*sessions.shape[:-1], data.n_queries), np.int64)
+            found[..., queries[known]] = sessions[..., known]
+            return found
+
+        return replace(
+            self,
+            identity=identity(data),
+            offsets=data.offsets,
+            sessions=by_query(self.sessions),
+            **moved.cells_at(order),
+            policy_sessions=None if self.policy_sessions is None else by_query(self.policy_sessions),
+            displays=None if pages is None else merge_pages(data.offsets, replace(pages, docs=rows[pages.docs])),
+            unexaminable=None if self.unexaminable is None else _unexaminable_rows(self.unexaminable, rows, data),
+            query_ids=data.query_ids,
+            doc_ids=data.doc_ids,
+            origin=self.known_origin(),
+        )
 
     def only_policies(self, names: Sequence[str]) -> ClickCounts:
         """The sessions of some policies, by their names in the log."""
-        return only_policies(self, names)
+        wanted = check_policy_names(names)
+        if self.policies is None or self.policy_sessions is None:
+            raise CounterrankError(
+                f"only_policies={list(wanted)}: these clicks name no policies; expected a log with the column policy"
+            )
+        for name in wanted:
+            if name not in self.policy_names:
+                raise CounterrankError(
+                    f"only_policies: {name!r} is not in the log; expected some of "
+                    f"{', '.join(map(repr, self.policy_names))}"
+                )
+        kept = [i for i, name in enumerate(self.policy_names) if name in wanted]
+        number = np.full(len(self.policy_names), -1)
+        number[kept] = np.arange(len(kept))
+        own = number[self.policies] >= 0
+        sessions = self.policy_sessions[kept]
+        chosen = tuple(self.policy_names[i] for i in kept)
+        everything = len(kept) == len(self.policy_names)
+        return replace(
+            self,
+            sessions=sessions.sum(axis=0),
+            **{**self.cells_at(own), "policies": number[self.policies[own]]},
+            policy_names=chosen,
+            policy_sessions=sessions,
+            displays=self.displays if everything else _pages_of_policies(self.displays, number),
+            unexaminable=self.unexaminable if everything else None,  # of all policies together
+            origin=self.known_origin().of_policies(chosen),
+        )
 
     @staticmethod
     def concat(parts: Sequence[ClickCounts]) -> ClickCounts:
@@ -431,20 +269,32 @@ class ClickCounts:
 
         Either all of them hold propensities, or none; the same for displays.
         """
-        return concat(parts)
+        found = merge_counts(parts)
+        origins = [part.known_origin() for part in parts]
+        for i, origin in enumerate(origins[1:], 1):
+            before = join_origins(origins[:i])
+            share = shared_sessions(origin, before, by_content=False)
+            if share >= FEW_SHARED and parts[i].n_sessions >= FEWEST_SESSIONS:
+                raise CounterrankError(
+                    f"clicks {i}: {share:.0%} of its sessions are in the others too and would be counted twice; "
+                    "expected logs without common sessions"
+                )
+            if shared_sessions(origin, before):
+                what = "sessions that are in the others too" if share else "the same counts as one of the others"
+                warnings.warn(f"clicks {i}: has {what}; are they counted twice?", stacklevel=2)
+        return replace(found, origin=join_origins(origins))
 
     def save(self, path: PathLike) -> None:
         """Write a folder: `clicks.json`, and Parquet tables of cells, sessions and displays."""
-        from counterrank.clicks.counts_files import save_counts
-
         save_counts(self, path)
 
     @classmethod
     def load(cls, path: PathLike) -> ClickCounts:
         """Read what `save` wrote."""
-        from counterrank.clicks.counts_files import load_counts
-
-        return load_counts(path)
+        clicks = cls(**load_fields(path))
+        check_loaded(clicks, path)
+        found = clicks.known_origin()
+        return clicks if found.paths else replace(clicks, origin=replace(found, paths=(str(path),)))
 
     def __repr__(self) -> str:
         extra = "" if self.displays is None else f", {self.displays.n_pages:,} distinct pages"
@@ -460,3 +310,133 @@ def check_counts(clicks: Any, name: str = "clicks") -> ClickCounts:
     if not isinstance(clicks, ClickCounts):
         raise CounterrankError(f"{name}: {type(clicks).__name__}; expected ClickCounts, as simulation.simulate gives")
     return clicks
+
+
+def check_policy_names(names: Any) -> tuple[str, ...]:
+    """Names of policies, each once.
+
+    >>> check_policy_names(["v2"])
+    ('v2',)
+    """
+    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
+        raise CounterrankError(f"only_policies={names!r}: expected a list of names, such as ['v2']")
+    for name in names:
+        if not isinstance(name, str):
+            raise CounterrankError(f"only_policies={names!r}: {name!r} is not a name; expected texts, such as ['v2']")
+    return tuple(dict.fromkeys(names))
+
+
+def merge_counts(parts: Sequence[ClickCounts]) -> ClickCounts:
+    """`ClickCounts.concat` without an origin, for sessions that are simulated piece by piece."""
+    if not isinstance(parts, Sequence):
+        raise CounterrankError(f"clicks: {type(parts).__name__}; expected a list of ClickCounts")
+    given = [check_counts(part, f"clicks {i}") for i, part in enumerate(parts)]
+    if not given:
+        raise CounterrankError("clicks: an empty list; expected at least one ClickCounts")
+    first = given[0]
+    for i, part in enumerate(given):
+        if part.identity != first.identity:
+            raise CounterrankError(
+                f"clicks {i}: counted against other data than clicks 0; expected the same data (align(data) maps "
+                "counts onto data that has grown)"
+            )
+        for name in ("propensities", "displays"):
+            if (getattr(part, name) is None) != (getattr(first, name) is None):
+                raise CounterrankError(f"clicks {i}: {name} kept in some parts and not in others; expected all or none")
+    names = tuple(dict.fromkeys(name for part in given for name in _names(part)))
+    small_first = sorted(given, key=lambda part: len(part.docs))
+    cells = reduce(_merge_cells, [_sorted_cells(part, names) for part in small_first])
+    named = names != ("",)
+    return ClickCounts(
+        identity=first.identity,
+        offsets=first.offsets,
+        sessions=np.sum([part.sessions for part in given], axis=0),
+        docs=cells[0],
+        ranks=cells[1],
+        impressions=cells[4],
+        clicks=cells[5],
+        propensities=None if first.propensities is None else cells[3],
+        policies=cells[2] if named else None,
+        policy_names=names if named else (),
+        policy_sessions=_policy_sessions(given, names) if named else None,
+        displays=_merge_displays(given, names),
+        unexaminable=_common_unexaminable(given),
+        unknown_impressions=sum(part.unknown_impressions for part in given),
+        examination=first.examination if all(part.examination == first.examination for part in given) else None,
+        query_ids=first.query_ids,
+        doc_ids=first.doc_ids,
+    )
+
+
+def _unexaminable_rows(before: IntArray, rows: IntArray, data: RankingData) -> IntArray:
+    """Documents that could not be examined: those of before, and those that were no candidates yet."""
+    hidden = np.ones(data.n_docs, np.bool_)
+    hidden[rows[rows >= 0]] = False
+    hidden[rows[before][rows[before] >= 0]] = True
+    return np.flatnonzero(hidden)
+
+
+def _pages_of_policies(pages: Displays | None, number: IntArray) -> Displays | None:
+    """The pages of some policies, which get new numbers."""
+    if pages is None:
+        return None
+    if pages.policies is None:
+        raise CounterrankError(
+            "only_policies: the displayed pages were kept without the policy that showed them (by an earlier version); "
+            "count the log again"
+        )
+    kept = take_pages(pages, np.flatnonzero(number[pages.policies] >= 0))
+    return replace(kept, policies=number[pages.policies[number[pages.policies] >= 0]])
+
+
+def _merge_cells(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Both lists of cells as one; read-only as those of click counts are, for which the kernel is compiled."""
+    merged: tuple[Any, ...] = merge_cells(a, b)
+    for column in merged:
+        column.flags.writeable = False
+    return merged
+
+
+def _names(part: ClickCounts) -> tuple[str, ...]:
+    return ("",) if part.policies is None else part.policy_names
+
+
+def _sorted_cells(part: ClickCounts, names: tuple[str, ...]) -> tuple[Any, ...]:
+    """The cells with policies numbered as in `names`, in order."""
+    number = np.array([names.index(name) for name in _names(part)])
+    policies = np.full(len(part.docs), number[0]) if part.policies is None else number[part.policies]
+    propensities = np.zeros(len(part.docs)) if part.propensities is None else part.propensities
+    for column in (policies, propensities):
+        column.flags.writeable = False
+    cells: tuple[Any, ...] = (part.docs, part.ranks, policies, propensities, part.impressions, part.clicks)
+    if (np.diff(number) < 0).any():
+        order = np.lexsort((propensities, policies, part.ranks, part.docs))
+        cells = tuple(column[order] for column in cells)
+    return cells
+
+
+def _policy_sessions(parts: Sequence[ClickCounts], names: tuple[str, ...]) -> IntArray:
+    total = np.zeros((len(names), parts[0].n_queries), np.int64)
+    for part in parts:
+        own = part.sessions[None] if part.policy_sessions is None else part.policy_sessions
+        total[[names.index(name) for name in _names(part)]] += own
+    return total
+
+
+def _common_unexaminable(parts: Sequence[ClickCounts]) -> IntArray | None:
+    """Documents that none of the policies shows where they can be examined; None where one of them does not know."""
+    known = [part.unexaminable for part in parts if part.unexaminable is not None]
+    return reduce(np.intersect1d, known) if len(known) == len(parts) else None
+
+
+def _merge_displays(parts: Sequence[ClickCounts], names: tuple[str, ...]) -> Displays | None:
+    """The pages of all parts; those of a part without names belong to its only policy, if others have names."""
+    kept = []
+    for part in parts:
+        if part.displays is not None:
+            number = np.array([names.index(name) for name in _names(part)])
+            old = part.displays.policies
+            if old is None and len(number) == 1:
+                old = np.zeros(part.displays.n_pages, np.int64)
+            kept.append(replace(part.displays, policies=None if names == ("",) or old is None else number[old]))
+    return merge_pages(parts[0].offsets, join_pages(kept)) if kept else None

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.curves import from_description
 from counterrank.clicks.displays import Displays
-from counterrank.clicks.examination import from_description
-from counterrank.clicks.logs.columns import MOST
 from counterrank.clicks.origin import Origin
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
 
+if TYPE_CHECKING:
+    from counterrank.clicks.counts import ClickCounts
+
+DEEPEST_RANK = 1_000_000  # no page is longer; what lies beyond is a fault and not a rank
 FORMAT, VERSION = "counterrank-clicks", 1
 MARKER, PARTS = "clicks.json", ("*.parquet",)
 
@@ -34,7 +35,7 @@ def save_counts(clicks: ClickCounts, path: PathLike) -> None:
         "clicks": clicks.n_clicks,
         "displays": clicks.displays is not None,
         "unexaminable": clicks.unexaminable is not None,
-        "origin": clicks.where_from().describe(),
+        "origin": clicks.known_origin().describe(),
         "unknown_impressions": clicks.unknown_impressions,
     }
     cells: dict[str, Any] = {
@@ -68,8 +69,8 @@ def save_counts(clicks: ClickCounts, path: PathLike) -> None:
         (folder / MARKER).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def load_counts(path: PathLike) -> ClickCounts:
-    """Read a folder written by `save_counts`; anything not understood is an error that says what."""
+def load_fields(path: PathLike) -> dict[str, Any]:
+    """The fields of `ClickCounts` in a folder written by `save_counts`."""
     folder = existing(path, "click counts")
     content = read_stamp(folder, MARKER, FORMAT, VERSION, "ClickCounts.save", DataError)
     try:
@@ -79,33 +80,30 @@ def load_counts(path: PathLike) -> ClickCounts:
         described, origin = content["examination"], content.get("origin")  # version 0.1 wrote no origin
         doc_ids = _read(folder / "documents.parquet")["doc_id"] if "query_id" in queries else None
         policies = cells["policy"] if names else None
-        clicks = ClickCounts(
-            identity=str(content["identity"]),
-            offsets=offsets,
-            sessions=queries["sessions"],
-            docs=cells["doc"],
-            ranks=cells["rank"],
-            impressions=cells["impressions"],
-            clicks=cells["clicks"],
-            propensities=cells.get("propensity"),
-            policies=policies,
-            policy_names=names,
-            policy_sessions=np.stack([queries[f"sessions_{i}"] for i in range(len(names))]) if names else None,
-            displays=_read_displays(folder) if content["displays"] else None,
-            unexaminable=_read(folder / "unexaminable.parquet")["doc"] if content["unexaminable"] else None,
-            examination=None if described is None else from_description(described),
-            query_ids=queries.get("query_id"),
-            doc_ids=doc_ids,
-            origin=None if origin is None else Origin.from_description(origin),
-            unknown_impressions=int(content.get("unknown_impressions", 0)),  # older folders have none
-        )
+        return {
+            "identity": str(content["identity"]),
+            "offsets": offsets,
+            "sessions": queries["sessions"],
+            "docs": cells["doc"],
+            "ranks": cells["rank"],
+            "impressions": cells["impressions"],
+            "clicks": cells["clicks"],
+            "propensities": cells.get("propensity"),
+            "policies": policies,
+            "policy_names": names,
+            "policy_sessions": np.stack([queries[f"sessions_{i}"] for i in range(len(names))]) if names else None,
+            "displays": _read_displays(folder) if content["displays"] else None,
+            "unexaminable": _read(folder / "unexaminable.parquet")["doc"] if content["unexaminable"] else None,
+            "examination": None if described is None else from_description(described),
+            "query_ids": queries.get("query_id"),
+            "doc_ids": doc_ids,
+            "origin": None if origin is None else Origin.from_description(origin),
+            "unknown_impressions": int(content.get("unknown_impressions", 0)),  # older folders have none
+        }
     except CounterrankError:
         raise
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path}: lacks or misuses {error}; the folder is damaged") from None
-    _check(clicks, path)
-    found = clicks.where_from()
-    return clicks if found.paths else replace(clicks, origin=replace(found, paths=(str(path),)))
 
 
 def _read_displays(folder: Path) -> Displays:
@@ -116,11 +114,11 @@ def _read_displays(folder: Path) -> Displays:
     return Displays(offsets, places["doc"], pages["sessions"], places["clicks"], pages.get("policy"))
 
 
-def _check(clicks: ClickCounts, path: PathLike) -> None:
-    """What later code relies on: rows inside the data, counts that are none below 0, cells in order."""
+def check_loaded(clicks: ClickCounts, path: PathLike) -> None:
+    """An error unless rows lie inside the data, no count is below 0, and cells are in order."""
     n = clicks.n_docs
     # documents that are not known have ranks too
-    deepest = n if clicks.knows_candidates and not clicks.unknown_impressions else max(n, MOST)
+    deepest = n if clicks.knows_candidates and not clicks.unknown_impressions else max(n, DEEPEST_RANK)
     columns: list[tuple[str, NDArray[Any], int, int | None]] = [
         ("doc", clicks.docs, 0, n - 1),
         ("rank", clicks.ranks, 1, deepest),

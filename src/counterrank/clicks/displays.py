@@ -12,7 +12,7 @@ from counterrank.common.checks import IntArray
 from counterrank.common.jit import Array, exact_kernel
 from counterrank.data.ids import place_in_query, query_of
 
-# Kernels that find equal pages among many.
+# --- kernels: equal pages
 
 
 _PRIME, _BASIS = np.uint64(0x100000001B3), np.uint64(0xCBF29CE484222325)
@@ -210,7 +210,7 @@ def take_pages(pages: Displays, chosen: IntArray) -> Displays:
     return Displays(offsets, docs, pages.sessions[chosen], clicks, policies)
 
 
-# Kernels on cells: (document, rank, policy, propensity) with impressions and clicks, in that order.
+# --- kernels: cells (document, rank, policy, propensity) with impressions and clicks, in that order
 
 
 @exact_kernel

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from counterrank.clicks.counts import ClickCounts
 
 SAMPLE_SIZE = 16384  # sessions of each source that counts keep the hashes of
-FEW_SHARED = 0.01  # share of common sessions up to which two logs are told apart, with a warning
+FEW_SHARED = 0.01  # share of common sessions up to which two logs are taken for different ones, with a warning
 _MOSTLY = 0.9  # of sessions with equal ids, those whose pages are equal if they are the same sessions
-_FEWEST_COMPARED = 5  # sessions in a sample from which on it tells whether a log is among another's
+_FEWEST_COMPARED = 5  # fewest sampled sessions by which a log is found in another
 FEWEST_SESSIONS = 100  # by which logs are known again
 
 
@@ -174,7 +174,7 @@ def join_origins(origins: Sequence[Origin]) -> Origin:
 
 
 def shared_sessions(clicks: Origin, earlier: Origin, by_content: bool = True) -> float:
-    """The share of the sessions of `clicks` that are among the earlier ones too, as far as can be told.
+    """The share of the sessions of `clicks` that are among the earlier ones too, as far as is known.
 
     By session ids; `by_content` also if all counts of a source are the same, and there are a hundred sessions.
 

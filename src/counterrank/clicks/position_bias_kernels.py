@@ -1,4 +1,4 @@
-"""Kernels of AllPairs: clicks at one rank made comparable with another, and what each click moves."""
+"""Kernels of position bias: AllPairs, EM, and which ranks are connected; see `position_bias` for the formulas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from counterrank.common.jit import Array, exact_kernel, kernel
 
 @kernel
 def pair_clicks(starts: Array, ranks: Array, impressions: Array, clicks: Array, n_ranks: int) -> Array:
-    """A[k, l] = sum over documents of c_k n_l / (n_k + n_l): comparable clicks at rank k, beside rank l."""
+    """A[k, l] = sum over documents of c_k n_l / (n_k + n_l): clicks at rank k at the exposure that k and l share."""
     total = np.zeros((n_ranks, n_ranks))
     for doc in range(len(starts) - 1):
         for i in range(starts[doc], starts[doc + 1]):
@@ -37,14 +37,14 @@ def _influence(first: int, last: int, i: int, ranks: Array, impressions: Array, 
 def pair_scores(
     query_starts: Array, starts: Array, ranks: Array, impressions: Array, clicks: Array, theta: Array
 ) -> tuple[Array, Array, Array]:
-    """The scores' variance over queries, over the clicks of each cell, and how much each query has to say.
+    """The scores' variance over queries, over the clicks of each cell, and the information in each query.
 
     The clicks of a cell are binomial: c (n - c) / (n - 1) estimates their variance without bias; of a single
     impression nothing is known, and c is what it has at most.
     """
     n_ranks = len(theta)
     of_queries, of_clicks = np.zeros((n_ranks, n_ranks)), np.zeros((n_ranks, n_ranks))
-    said = np.zeros(len(query_starts) - 1)
+    query_weights = np.zeros(len(query_starts) - 1)
     score, out = np.empty(n_ranks), np.empty(n_ranks)
     for query in range(len(query_starts) - 1):
         score[:] = 0.0
@@ -60,14 +60,14 @@ def pair_scores(
                         score[a] += c * out[a]
                         for b in range(n_ranks):
                             of_clicks[a, b] += spread * out[a] * out[b]
-                said[query] += c * out[ranks[i]]
+                query_weights[query] += c * out[ranks[i]]
         for a in range(n_ranks):
             for b in range(n_ranks):
                 of_queries[a, b] += score[a] * score[b]
-    return of_queries, of_clicks, said
+    return of_queries, of_clicks, query_weights
 
 
-# Kernels of EM for the position-based model with a relevance of its own for each document.
+# --- EM with a free relevance for each document
 
 
 _MOST = 1.0 - 1e-6  # a click probability beyond is 1 but for rounding
@@ -117,7 +117,7 @@ def em_step(
 def em_scores(
     query_starts: Array, starts: Array, ranks: Array, impressions: Array, clicks: Array, theta: Array, gamma: Array
 ) -> tuple[Array, Array, Array]:
-    """Information about log theta with gamma profiled out, the scores' variance over queries, what each query says.
+    """Information about log theta with gamma profiled out, the scores' variance over queries, and that in each query.
 
     With p = theta gamma the score of a cell for log p is (c - n p) / (1 - p), its information
     w = (n - c) p / (1 - p)^2. Profiling gamma out of a document leaves diag(w) - w w' / sum(w); where gamma is held
@@ -125,7 +125,7 @@ def em_scores(
     """
     n_ranks = len(theta)
     information, of_queries = np.zeros((n_ranks, n_ranks)), np.zeros((n_ranks, n_ranks))
-    said = np.zeros(len(query_starts) - 1)
+    query_weights = np.zeros(len(query_starts) - 1)
     score, w = np.empty(n_ranks), np.empty(n_ranks)
     for query in range(len(query_starts) - 1):
         score[:] = 0.0
@@ -147,16 +147,16 @@ def em_scores(
                 own = w[ranks[i]]
                 score[ranks[i]] -= free * surprises * own / total
                 information[ranks[i], ranks[i]] += own
-                said[query] += own * (1.0 - free * own / total)
+                query_weights[query] += own * (1.0 - free * own / total)
                 for j in range(starts[doc], starts[doc + 1]):
                     information[ranks[i], ranks[j]] -= free * own * w[ranks[j]] / total
         for k in range(n_ranks):
             for m in range(n_ranks):
                 of_queries[k, m] += score[k] * score[m]
-    return information, of_queries, said
+    return information, of_queries, query_weights
 
 
-# Kernels that look at which ranks documents were seen at.
+# --- connected ranks
 
 
 @exact_kernel

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.clicks.counts import ClickCounts, add_up
-from counterrank.clicks.policies.base import knows_propensity
+from counterrank.clicks.counts import ClickCounts, merge_counts
+from counterrank.clicks.policies.components import knows_propensity
 from counterrank.clicks.policies.propensity import rank_probabilities
-from counterrank.clicks.users import MOST, ClickModel, Sessions, Users, check_amount, trust_bias
+from counterrank.clicks.users import MOST, ClickModel, Sessions, SessionSimulator, check_amount, trust_bias
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike, atomic_file
@@ -30,8 +30,10 @@ from counterrank.common.progress import progress
 from counterrank.common.random import derive_key, seed_key
 from counterrank.data import RankingData
 
-# Simulated clicks as a log on disk, one row per displayed document.
+# --- logs on disk, one row per displayed document
 
+
+__all__ = ["ClickModel", "simulate", "trust_bias", "write_log"]
 
 _CHUNK = 1 << 19  # rows in memory at a time, or a little more
 
@@ -62,7 +64,7 @@ def write_log(
     Arguments:
         path: the file to write; it appears when it is complete.
         sessions: how many pages to show.
-        propensities: write P(examined | query, policy) with each row, if the policy can tell it.
+        propensities: write P(examined | query, policy) with each row, if the policy can compute it.
         display_probabilities: write P(shown at this rank | query, policy) with each row.
         policy_name: write this with each row, for a log that holds the pages of several policies.
         first_session: the number of the first session, so that several logs can be read as one.
@@ -78,8 +80,10 @@ def write_log(
     import pyarrow.parquet as pq
 
     n = check_amount(sessions, "sessions")
-    users = Users.make(data, scores, policy, exam, relevance_threshold, click_model, query_frequencies, threads)
-    columns = _Columns(users, propensities, display_probabilities, policy_name, first_session)
+    simulator = SessionSimulator.make(
+        data, scores, policy, exam, relevance_threshold, click_model, query_frequencies, threads
+    )
+    columns = _Columns(simulator, propensities, display_probabilities, policy_name, first_session)
     key = seed_key(seed)
     rows = 0
     with (
@@ -87,7 +91,7 @@ def write_log(
         pq.ParquetWriter(temporary, columns.schema(), compression="snappy") as writer,
         progress("writing sessions", n) as advance,
     ):
-        for batch, shown in _ahead(partial(columns.batch, key), n, max(1, _CHUNK // users.source_width)):
+        for batch, shown in _ahead(partial(columns.batch, key), n, max(1, _CHUNK // simulator.source_width)):
             writer.write_batch(batch, row_group_size=1 << 20)
             rows += batch.num_rows
             advance(shown)
@@ -110,26 +114,33 @@ class _Columns:
     """The columns of a log, as Arrow arrays."""
 
     def __init__(
-        self, users: Users, propensities: bool, display_probabilities: bool, policy_name: str | None, first_session: int
+        self,
+        simulator: SessionSimulator,
+        propensities: bool,
+        display_probabilities: bool,
+        policy_name: str | None,
+        first_session: int,
     ) -> None:
         import pyarrow as pa
 
-        self.users, self.policy_name, self.first_session = users, policy_name, first_session
-        self.query_ids, self.doc_ids = pa.array(users.data.query_ids), pa.array(users.data.doc_ids)
-        known = knows_propensity(users.policy)
-        self.rho: FloatArray | None = users.propensity() if propensities and known else None
+        self.simulator, self.policy_name, self.first_session = simulator, policy_name, first_session
+        self.query_ids, self.doc_ids = pa.array(simulator.data.query_ids), pa.array(simulator.data.doc_ids)
+        known = knows_propensity(simulator.policy)
+        self.rho: FloatArray | None = simulator.propensity() if propensities and known else None
         self.shown: FloatArray | None = None
         if display_probabilities:
             if not known:
-                raise CounterrankError("display_probabilities: this policy cannot tell them; expected one that can")
-            source = users.source
-            self.shown = rank_probabilities(users.policy, source.plan.scores, source.offsets, users.source_width)
+                raise CounterrankError("display_probabilities: this policy cannot compute them; expected one that can")
+            source = simulator.source
+            self.shown = rank_probabilities(
+                simulator.policy, source.arrays.scores, source.offsets, simulator.source_width
+            )
 
     def batch(self, key: np.uint64, begin: int, n: int) -> Any:
         """The rows of sessions `begin` to `begin + n`."""
         import pyarrow as pa
 
-        drawn = self.users.draw(n, key, begin)
+        drawn = self.simulator.draw(n, key, begin)
         return pa.RecordBatch.from_arrays(self.arrays(drawn, begin), schema=self.schema())
 
     def schema(self) -> Any:
@@ -173,13 +184,14 @@ class _Columns:
         return arrays
 
 
-__all__ = ["ClickModel", "simulate", "trust_bias", "write_log"]
+# --- aggregated counts
+
 
 # A block stays below the wanted clicks unless their number is this many standard deviations too large: 1e-15.
 _SAFE = 8.0
 # Sessions from which the mean number of clicks is learned before the first large block.
 _PILOT = 1_000_000
-# Sessions that are drawn one by one come in blocks of a few seconds, to show progress and hear signals.
+# Sessions that are drawn one by one come in blocks of a few seconds, to show progress and to react to signals.
 _BLOCK = 10_000_000
 _PARTS = 8  # blocks to keep before they are added up
 # With fewer sessions to go, they are drawn one by one.
@@ -207,7 +219,7 @@ def simulate(
 
         P(click | shown at rank r) = theta_r * P(click | examined)
 
-    Each session asks one query, sees one page, and clicks each document on it independently. For all policies but
+    Each session issues one query, sees one page, and clicks each document on it independently. For all policies but
     Plackett-Luce and your own, all sessions of a query are drawn at once, exactly in distribution, so that 10^9 clicks
     cost about as much as 10^7.
 
@@ -221,9 +233,9 @@ def simulate(
         seed: one seed gives one result, whatever the number of threads.
         relevance_threshold: the smallest label of a relevant document.
         click_model: see `ClickModel`; by default the paper's, 1.0 for relevant documents and 0.1 for others.
-        query_frequencies: how often each query is asked, up to a factor; all equally often if None.
+        query_frequencies: the frequency of each query, up to a factor; uniform if None.
         displays: also keep the clicks of each distinct page, which `estimators.rerank` needs.
-        propensities: log P(examined | query, policy) with each shown document, if the policy can tell it.
+        propensities: log P(examined | query, policy) with each shown document, if the policy can compute it.
         policy_name: a name to log with the sessions, for logs of several policies put together.
         threads: None for all cores.
 
@@ -237,69 +249,73 @@ def simulate(
     wanted = _check_amount(clicks, sessions)
     if policy_name is not None and not isinstance(policy_name, str):
         raise CounterrankError(f"policy_name={policy_name!r}: expected a string")
-    users = Users.make(data, scores, policy, exam, relevance_threshold, click_model, query_frequencies, threads)
+    simulator = SessionSimulator.make(
+        data, scores, policy, exam, relevance_threshold, click_model, query_frequencies, threads
+    )
     key = seed_key(seed)
     what = f"simulating {wanted:,} {'sessions' if clicks is None else 'clicks'}"
     with progress(what, wanted) as advance:
         if clicks is None:
-            counts = _all_of(users, wanted, key, displays, advance)
+            counts = _all_of(simulator, wanted, key, displays, advance)
         else:
-            counts = _until(users, wanted, key, displays, advance)
-    return users.finished(counts, propensities, policy_name)
+            counts = _until(simulator, wanted, key, displays, advance)
+    return simulator.finished(counts, propensities, policy_name)
 
 
-def _all_of(users: Users, sessions: int, key: np.uint64, displays: bool, advance: Any) -> ClickCounts:
+def _all_of(simulator: SessionSimulator, sessions: int, key: np.uint64, displays: bool, advance: Any) -> ClickCounts:
     """So many sessions: at once, or in blocks where each of them takes its time."""
-    if sessions <= _BLOCK or users.clicks_of_a_session() is not None:
-        return users.all_at_once(sessions, key, displays)
+    if sessions <= _BLOCK or simulator.clicks_of_a_session() is not None:
+        return simulator.all_at_once(sessions, key, displays)
     parts: list[ClickCounts] = []
     for number, begin in enumerate(range(0, sessions, _BLOCK)):
         size = min(_BLOCK, sessions - begin)
-        parts = _with(parts, users.all_at_once(size, derive_key(key, number), displays))
+        parts = _with(parts, simulator.all_at_once(size, derive_key(key, number), displays))
         advance(size)
-    return add_up(parts)
+    return merge_counts(parts)
 
 
 def _with(parts: list[ClickCounts], part: ClickCounts) -> list[ClickCounts]:
     """One part more; many of them are added up, so that they do not fill the memory."""
-    return [add_up([*parts, part])] if len(parts) >= _PARTS else [*parts, part]
+    return [merge_counts([*parts, part])] if len(parts) >= _PARTS else [*parts, part]
 
 
-def _until(users: Users, clicks: int, key: np.uint64, displays: bool, advance: Any) -> ClickCounts:
+def _until(simulator: SessionSimulator, clicks: int, key: np.uint64, displays: bool, advance: Any) -> ClickCounts:
     """Sessions up to the one with the wanted click: large blocks that stay below it, then one by one.
 
     Sizes of blocks follow from earlier blocks alone, so that all of them together are the beginning of one endless
     row of sessions.
     """
     parts: list[ClickCounts] = []
-    seen = shown = number = 0
-    known = users.clicks_of_a_session()
+    n_clicks = n_sessions = number = 0
+    known = simulator.clicks_of_a_session()
     if known is not None and known[0] == 0.0:
         raise CounterrankError("clicks: no page of this policy can be clicked; expected one with an examined document")
     while True:
-        size = _safe_block(users, clicks - seen, known, seen, shown)
+        size = _safe_block(simulator, clicks - n_clicks, known, n_clicks, n_sessions)
         block_key = derive_key(key, number)
         if size < _FEW:
-            return add_up(_with(parts, users.one_by_one(clicks - seen, block_key, displays, advance)))
-        part = users.all_at_once(size, block_key, displays)
-        if part.n_clicks >= clicks - seen:  # once in 1e15 times
+            return merge_counts(_with(parts, simulator.one_by_one(clicks - n_clicks, block_key, displays, advance)))
+        part = simulator.all_at_once(size, block_key, displays)
+        if part.n_clicks >= clicks - n_clicks:  # once in 1e15 times
             raise CounterrankError("clicks: a block of sessions went beyond them by sheer luck; use another seed")
         parts = _with(parts, part)
-        seen, shown, number = seen + part.n_clicks, shown + size, number + 1
+        n_clicks, n_sessions, number = n_clicks + part.n_clicks, n_sessions + size, number + 1
         advance(part.n_clicks)
 
 
-def _safe_block(users: Users, clicks: int, known: tuple[float, float] | None, seen: int, shown: int) -> int:
+def _safe_block(
+    simulator: SessionSimulator, clicks: int, known: tuple[float, float] | None, n_clicks: int, n_sessions: int
+) -> int:
     """How many sessions hold fewer than `clicks` clicks, all but certainly.
 
-    Where their mean is not known, what was seen so far tells the most it can be, and their mean square is at most
-    (1 + b) times their mean, with b the largest mean of any page.
+    Where their mean is not known, it is bounded by the clicks so far, and their mean square is at most (1 + b) times
+    their mean, with b the largest mean of any page.
     """
     if known is None:
-        if shown == 0:
-            return min((clicks - 1) // users.source_width, _PILOT)
-        spread, most = 1.0 + users.largest_mean, float(_BLOCK)
-        mean = (seen + _SAFE**2 * spread + _SAFE * math.sqrt((seen + 1) * spread)) / shown
+        if n_sessions == 0:
+            return min((clicks - 1) // simulator.source_width, _PILOT)
+        spread, most = 1.0 + simulator.largest_mean, float(_BLOCK)
+        mean = (n_clicks + _SAFE**2 * spread + _SAFE * math.sqrt((n_clicks + 1) * spread)) / n_sessions
     else:
         mean, spread, most = known[0], known[1] / known[0], float(MOST)
     room = clicks - _SAFE * math.sqrt(clicks * spread)

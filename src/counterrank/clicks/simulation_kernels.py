@@ -34,7 +34,7 @@ _ZERO: Any = np.int64(0)
 _ONE: Any = np.int64(1)
 
 
-class World(NamedTuple):
+class UserModel(NamedTuple):
     """How users behave."""
 
     theta: Array  # P(examined | rank)
@@ -44,15 +44,15 @@ class World(NamedTuple):
 
 
 @exact_kernel
-def click_probability(world: Any, doc: int, rank: int) -> Any:
+def click_probability(user: Any, doc: int, rank: int) -> Any:
     """P(click | shown at rank + 1)."""
-    low = world.other[rank]
-    return world.theta[rank] * (low + (world.relevant[rank] - low) * world.attractiveness[doc])
+    low = user.other[rank]
+    return user.theta[rank] * (low + (user.relevant[rank] - low) * user.attractiveness[doc])
 
 
 @exact_kernel
 def expected_clicks(
-    first: int, last: int, offsets: Array, plan: Any, world: Any, width: int, means: Array, squares: Array
+    first: int, last: int, offsets: Array, policy: Any, user: Any, width: int, means: Array, squares: Array
 ) -> None:
     """The expected clicks of a session of each query, and the most that the mean square of a page's can be.
 
@@ -64,26 +64,26 @@ def expected_clicks(
     for q in range(first, last):
         begin, n = offsets[q], offsets[q + 1] - offsets[q]
         by_rank[:] = 0.0
-        for c in range(len(plan.kinds)):
-            kind, k, epsilon, share = plan.kinds[c], plan.ks[c], plan.values[c], plan.shares[c]
+        for c in range(len(policy.kinds)):
+            kind, k, epsilon, share = policy.kinds[c], policy.ks[c], policy.values[c], policy.shares[c]
             if kind == LISTED:
-                first_page, last_page = listed_pages(plan, c, q, n_queries)
+                first_page, last_page = listed_pages(policy, c, q, n_queries)
                 for at in range(first_page, last_page):
-                    places = listed_places(plan, at)
+                    places = listed_places(policy, at)
                     for rank in range(len(places)):
-                        clicked = click_probability(world, begin + places[rank], rank)
-                        means[q] += share * plan.page_probabilities[at] * clicked
-                        by_rank[rank] += share * plan.page_probabilities[at] * clicked * clicked
+                        clicked = click_probability(user, begin + places[rank], rank)
+                        means[q] += share * policy.page_probabilities[at] * clicked
+                        by_rank[rank] += share * policy.page_probabilities[at] * clicked * clicked
                 continue
             length = min(k, n)
             for old_rank in range(1, n + 1):
-                doc = begin + plan.order[begin + old_rank - 1]
+                doc = begin + policy.order[begin + old_rank - 1]
                 # documents of the head stay or move down by one, the others may come anywhere
                 low, high = (old_rank, old_rank + 1) if old_rank < length else (1, length)
                 for rank in range(low, min(high, length) + 1):
                     probability = probability_at(kind, k, epsilon, n, old_rank, rank)
                     if probability > 0.0:
-                        clicked = click_probability(world, doc, rank - 1)
+                        clicked = click_probability(user, doc, rank - 1)
                         means[q] += share * probability * clicked
                         by_rank[rank - 1] += share * probability * clicked * clicked
         roots = 0.0
@@ -141,8 +141,8 @@ def simulate_queries(
     first: int,
     last: int,
     offsets: Array,
-    plan: Any,
-    world: Any,
+    policy: Any,
+    user: Any,
     sessions: Array,
     width: int,
     key: np.uint64,
@@ -160,7 +160,7 @@ def simulate_queries(
     n_queries = len(offsets) - 1
     longest = longest_of(first, last, offsets)
     state = np.empty(1, np.uint64)
-    split_sessions = np.empty(len(plan.kinds), np.int64)
+    split_sessions = np.empty(len(policy.kinds), np.int64)
     page = np.empty(width, np.int64)
     tree, weights = np.empty(4 * longest), np.empty(longest)
     shown = np.empty(longest * min(width, longest), np.int64)
@@ -174,20 +174,20 @@ def simulate_queries(
         stride = min(width, n)
         start_stream(state, key, q)
         pages_before, places_before = n_pages, n_places
-        split(state, sessions[q], plan.shares, split_sessions)
+        split(state, sessions[q], policy.shares, split_sessions)
         shown[: n * stride] = 0
         clicked[: n * stride] = 0
-        for c in range(len(plan.kinds)):
+        for c in range(len(policy.kinds)):
             if split_sessions[c] == 0:
                 continue
-            if draws is not None and plan.kinds[c] == PLACKETT_LUCE:
+            if draws is not None and policy.kinds[c] == PLACKETT_LUCE:
                 pages, places, n_pages, n_places = _show_plackett_luce(
-                    plan, c, world, split_sessions[c], begin, n, stride, state, tree, weights, page, shown, clicked,
+                    policy, c, user, split_sessions[c], begin, n, stride, state, tree, weights, page, shown, clicked,
                     displays, pages, places, n_pages, n_places,
                 )  # fmt: skip
             else:
                 pages, places, n_pages, n_places = _show_counted(
-                    plan, c, world, q, split_sessions[c], begin, n, stride, n_queries, state, page, shown, clicked,
+                    policy, c, user, q, split_sessions[c], begin, n, stride, n_queries, state, page, shown, clicked,
                     displays, pages, places, n_pages, n_places,
                 )  # fmt: skip
         if displays is not None:
@@ -198,7 +198,7 @@ def simulate_queries(
                 at = i * stride + rank
                 if shown[at]:
                     if displays is None:
-                        clicked[at] = binomial(state, shown[at], click_probability(world, begin + i, rank))
+                        clicked[at] = binomial(state, shown[at], click_probability(user, begin + i, rank))
                     cells[0, n_cells], cells[1, n_cells] = begin + i, rank + 1
                     cells[2, n_cells], cells[3, n_cells] = shown[at], clicked[at]
                     n_cells += 1
@@ -207,16 +207,16 @@ def simulate_queries(
 
 @exact_kernel
 def _show_counted(
-    plan: Any, c: int, world: Any, q: int, sessions: int, begin: int, n: int, stride: int, n_queries: int,
+    policy: Any, c: int, user: Any, q: int, sessions: int, begin: int, n: int, stride: int, n_queries: int,
     state: Array, page: Array, shown: Array, clicked: Array, displays: bool | None,
     pages: Array, places: Array, n_pages: int, n_places: int,
 ) -> Any:  # fmt: skip
     """Add the impressions of a component whose pages can be counted; with displays its clicks too."""
-    kind, k = plan.kinds[c], plan.ks[c]
-    counts = np.empty(count_pages(plan, c, q, n, n_queries), np.int64)
-    first_page, last_page = listed_pages(plan, c, q, n_queries) if kind == LISTED else (_ZERO, _ZERO)
-    count_draws(kind, plan.values[c], sessions, plan.page_probabilities[first_page:last_page], state, counts)
-    order = plan.order[begin : begin + n]
+    kind, k = policy.kinds[c], policy.ks[c]
+    counts = np.empty(count_pages(policy, c, q, n, n_queries), np.int64)
+    first_page, last_page = listed_pages(policy, c, q, n_queries) if kind == LISTED else (_ZERO, _ZERO)
+    count_draws(kind, policy.values[c], sessions, policy.page_probabilities[first_page:last_page], state, counts)
+    order = policy.order[begin : begin + n]
     if displays is None and kind != LISTED:
         _add_ranked(kind, k, sessions, order, counts, stride, shown)
         return pages, places, n_pages, n_places
@@ -224,7 +224,7 @@ def _show_counted(
         if counts[number] == 0:
             continue
         if kind == LISTED:
-            length = fill_listed(listed_places(plan, first_page + number), page)
+            length = fill_listed(listed_places(policy, first_page + number), page)
         else:
             length = fill_ranked(kind, k, number, order, page)
         for rank in range(length):
@@ -235,7 +235,7 @@ def _show_counted(
             n_pages += 1
             for rank in range(length):
                 doc = begin + page[rank]
-                clicks = binomial(state, counts[number], click_probability(world, doc, rank))
+                clicks = binomial(state, counts[number], click_probability(user, doc, rank))
                 clicked[page[rank] * stride + rank] += clicks
                 places[0, n_places], places[1, n_places] = doc, clicks
                 n_places += 1
@@ -265,14 +265,14 @@ def _add_ranked(kind: int, k: int, sessions: int, order: Array, counts: Array, s
 
 @exact_kernel
 def _show_plackett_luce(
-    plan: Any, c: int, world: Any, sessions: int, begin: int, n: int, stride: int,
+    policy: Any, c: int, user: Any, sessions: int, begin: int, n: int, stride: int,
     state: Array, tree: Array, weights: Array, page: Array, shown: Array, clicked: Array, displays: bool | None,
     pages: Array, places: Array, n_pages: int, n_places: int,
 ) -> Any:  # fmt: skip
     """Add the impressions of a Plackett-Luce component, session by session; with displays its clicks too."""
-    logits = plan.scores[begin : begin + n]
-    length = min(plan.ks[c], n)
-    temperature = plan.values[c]
+    logits = policy.scores[begin : begin + n]
+    length = min(policy.ks[c], n)
+    temperature = policy.values[c]
     plant(logits, temperature, page, 0, tree)
     for _ in range(sessions):
         draw_plackett_luce(logits, temperature, length, tree, state, page, weights)
@@ -284,7 +284,7 @@ def _show_plackett_luce(
             n_pages += 1
             for rank in range(length):
                 doc = begin + page[rank]
-                clicks = np.int64(uniform(state) < click_probability(world, doc, rank))
+                clicks = np.int64(uniform(state) < click_probability(user, doc, rank))
                 clicked[page[rank] * stride + rank] += clicks
                 places[0, n_places], places[1, n_places] = doc, clicks
                 n_places += 1
@@ -322,11 +322,11 @@ def _merge(pages: Array, places: Array, page: int, last_page: int, place: int, l
 
 @exact_kernel
 def click_pages(
-    first: int, last: int, page_offsets: Array, docs: Array, world: Any, key: np.uint64, begin: int, clicked: Array
+    first: int, last: int, page_offsets: Array, docs: Array, user: Any, key: np.uint64, begin: int, clicked: Array
 ) -> None:
     """Which places are clicked on the pages of sessions `first:last`; session `i` draws from stream `begin + i`."""
     state = np.empty(1, np.uint64)
     for i in range(first, last):
         start_stream(state, key, begin + i)
         for at in range(page_offsets[i], page_offsets[i + 1]):
-            clicked[at] = uniform(state) < click_probability(world, docs[at], at - page_offsets[i])
+            clicked[at] = uniform(state) < click_probability(user, docs[at], at - page_offsets[i])

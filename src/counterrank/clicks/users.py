@@ -1,4 +1,4 @@
-"""Simulated users: the queries they ask, the pages they are shown, what they click."""
+"""Simulated users: click models, and sessions in which they issue queries, see pages and click."""
 
 from __future__ import annotations
 
@@ -9,13 +9,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.clicks import simulation_kernels as _simulation
-from counterrank.clicks.counts import ClickCounts, add_up
+from counterrank.clicks import simulation_kernels as kernels
+from counterrank.clicks.counts import ClickCounts, merge_counts
 from counterrank.clicks.displays import Displays, merge_pages, offsets_of
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies.base import as_policy, knows_propensity, propensity_of
+from counterrank.clicks.policies.components import knows_propensity
 from counterrank.clicks.policies.pages import PageSource
-from counterrank.common.checks import FloatArray, IntArray, as_array, check_choice, check_cutoff, check_vector
+from counterrank.clicks.policies.propensity import propensity_of
+from counterrank.clicks.policies.standard import as_policy
+from counterrank.common.checks import (
+    FloatArray,
+    IntArray,
+    as_array,
+    check_choice,
+    check_cutoff,
+    check_number,
+    check_type,
+    check_vector,
+)
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries, for_range
 from counterrank.common.random import derive_key
@@ -24,8 +35,6 @@ from counterrank.data import RankingData
 from counterrank.data.identity import identity
 from counterrank.data.ids import place_in_query, query_of_rows
 from counterrank.data.labels import check_labels, exponential_gains, relevant_documents
-
-# Click models: how likely an examined document is clicked.
 
 
 @dataclass(frozen=True)
@@ -73,7 +82,7 @@ class ClickModel:
         """
         depth = check_cutoff(k)
         if depth is None:
-            raise CounterrankError("k=None: expected the number of ranks to tell of")
+            raise CounterrankError("k=None: expected the number of ranks")
         theta, (other, relevant) = check_examination(exam).curve(depth), self.by_rank(depth)
         return (theta * (relevant - other)).tolist(), (theta * other).tolist()
 
@@ -98,8 +107,7 @@ def trust_bias(k: int = 10, strength: float = 1.0, relevant: float = 1.0, other:
     """
     for name, value in (("relevant", relevant), ("other", other)):
         _check(value, name)
-    if isinstance(strength, bool) or not isinstance(strength, int | float | np.number) or not strength >= 0.0:
-        raise CounterrankError(f"strength={strength!r}: expected a number of at least 0")
+    check_number(strength, "strength", at_least=0)
     ranks = np.arange(1.0, (check_cutoff(k) or 1) + 1.0)
     raised = np.minimum(other + strength * (relevant - other) * 0.65 / np.sqrt(ranks + 1.0), relevant)
     return ClickModel(relevant=relevant, other=raised.tolist())
@@ -155,8 +163,8 @@ class Sessions:
 
 
 @dataclass(frozen=True, eq=False)
-class Users:
-    """Everything that decides about a session, made ready once.
+class SessionSimulator:
+    """A policy, the users it serves and the queries they issue, ready for kernels.
 
     Attributes:
         data: what is searched.
@@ -164,8 +172,8 @@ class Users:
         source: the pages of the policy.
         policy: the policy itself.
         exam: how likely each rank is examined.
-        world: the same and the click model, for kernels.
-        frequencies: how likely each query is asked, summing to 1.
+        user_model: the same and the click model, for kernels.
+        frequencies: the probability of each query in a session, summing to 1.
         largest_mean: no page has more clicks than this on average.
     """
 
@@ -174,7 +182,7 @@ class Users:
     source: PageSource
     policy: Any
     exam: Examination
-    world: _simulation.World
+    user_model: kernels.UserModel
     frequencies: FloatArray
     largest_mean: float
     threads: int | None
@@ -190,23 +198,21 @@ class Users:
         click_model: ClickModel | None,
         query_frequencies: ArrayLike | None,
         threads: int | None,
-    ) -> Users:
-        """Check what was given."""
+    ) -> SessionSimulator:
+        """Check the arguments of `simulate`."""
         check_labels(data)
         given = check_vector(scores, data.n_docs, "scores")
         chosen, curve = as_policy(policy), check_examination(exam)
-        model = ClickModel() if click_model is None else click_model
-        if not isinstance(model, ClickModel):
-            raise CounterrankError(f"click_model: {type(model).__name__}; expected simulation.ClickModel")
+        model = check_type(ClickModel() if click_model is None else click_model, ClickModel, "click_model")
         n = longest_query(data.offsets)
         theta, (other, relevant) = curve.curve(n), model.by_rank(n)
-        world = _simulation.World(theta, model.attractiveness(data, relevance_threshold), other, relevant)
+        user_model = kernels.UserModel(theta, model.attractiveness(data, relevance_threshold), other, relevant)
         most = theta * np.maximum(other, relevant)
         if not most.any():
             raise CounterrankError("exam, click_model: no rank is ever clicked; expected a probability above 0")
         source = PageSource.make(chosen, given, data.offsets, threads)
         frequencies = check_frequencies(query_frequencies, data.n_queries)
-        return cls(data, identity(data), source, chosen, curve, world, frequencies, float(most.sum()), threads)
+        return cls(data, identity(data), source, chosen, curve, user_model, frequencies, float(most.sum()), threads)
 
     @property
     def source_width(self) -> int:
@@ -214,46 +220,46 @@ class Users:
         return self.source.width if self.source.is_built_in else longest_query(self.data.offsets)
 
     def clicks_of_a_session(self) -> tuple[float, float] | None:
-        """Their mean and the most that their mean square can be; None where only sampling could tell."""
+        """Their mean and an upper bound of their mean square; None where pages can only be sampled."""
         if not self.source.is_built_in or self.source.draws:
             return None
         means, squares = np.zeros((2, self.data.n_queries))
-        args = (self.source.plan, self.world, self.source.width, means, squares)
-        for_queries(_simulation.expected_clicks, self.data.offsets, *args, threads=self.threads)
+        args = (self.source.arrays, self.user_model, self.source.width, means, squares)
+        for_queries(kernels.expected_clicks, self.data.offsets, *args, threads=self.threads)
         mean = float((means * self.frequencies).sum())
         return mean, mean + float((squares * self.frequencies).sum())
 
     def all_at_once(self, sessions: int, key: np.uint64, displays: bool) -> ClickCounts:
         """The counts of so many sessions; drawn together where pages can be counted."""
         rng = np.random.default_rng(int(derive_key(key, -1)))
-        asked: IntArray = rng.multinomial(sessions, self.frequencies)
+        n_sessions: IntArray = rng.multinomial(sessions, self.frequencies)
         if not self.source.is_built_in:
-            return self._in_chunks(asked, key, displays)
+            return self._in_chunks(n_sessions, key, displays)
         source = self.source
-        args = (source.plan, self.world, asked, source.width, key, source.draws, True if displays else None)
-        found = for_queries(_simulation.simulate_queries, self.data.offsets, *args, threads=self.threads)
+        args = (source.arrays, self.user_model, n_sessions, source.width, key, source.draws, True if displays else None)
+        found = for_queries(kernels.simulate_queries, self.data.offsets, *args, threads=self.threads)
         cells = _joined([part[0] for part in found])
         kept = None
         if displays:
             lengths, shown = _joined([part[1] for part in found])
             docs, clicks = _joined([part[2] for part in found])
             kept = Displays(offsets_of(lengths), docs, shown, clicks)
-        return self._counts(asked, cells, kept)
+        return self._counts(n_sessions, cells, kept)
 
     def one_by_one(self, clicks: int, key: np.uint64, displays: bool, advance: Callable[[float], None]) -> ClickCounts:
         """The counts of the sessions up to the one with the wanted click."""
         parts: list[ClickCounts] = []
-        seen = begin = 0
+        n_clicks = begin = 0
         size = 1024
         while True:
             drawn = self.draw(size, key, begin)
             total = np.cumsum(drawn.clicks())
-            enough = int(np.searchsorted(total, clicks - seen)) + 1
+            enough = int(np.searchsorted(total, clicks - n_clicks)) + 1
             parts.append(self.count(drawn.first(min(enough, size)), displays))
             if enough <= size:
-                return add_up(parts)
-            seen, begin = seen + int(total[-1]), begin + size
-            if seen == 0 and begin > _PATIENCE:
+                return merge_counts(parts)
+            n_clicks, begin = n_clicks + int(total[-1]), begin + size
+            if n_clicks == 0 and begin > _PATIENCE:
                 raise CounterrankError(f"clicks: none in {begin:,} sessions; expected pages that can be clicked")
             advance(int(total[-1]))
             size = min(2 * size, _CHUNK)
@@ -269,22 +275,22 @@ class Users:
         """Sessions with given queries."""
         offsets, docs = self.source.draw(queries, key, begin)
         clicked = np.empty(len(docs), np.bool_)
-        args = (offsets, docs, self.world, derive_key(key, -2), begin, clicked)
-        for_range(_simulation.click_pages, len(queries), *args, threads=self.threads)
+        args = (offsets, docs, self.user_model, derive_key(key, -2), begin, clicked)
+        for_range(kernels.click_pages, len(queries), *args, threads=self.threads)
         return Sessions(queries, offsets, docs, clicked)
 
-    def _in_chunks(self, asked: IntArray, key: np.uint64, displays: bool) -> ClickCounts:
+    def _in_chunks(self, n_sessions: IntArray, key: np.uint64, displays: bool) -> ClickCounts:
         """The counts of so many sessions of each query, drawn one by one.
 
         The first session of every query comes first, then the second of each: one call of a policy serves all queries.
         """
-        queries = query_of_rows(offsets_of(asked))
-        queries = queries[np.argsort(place_in_query(offsets_of(asked)), kind="stable")]
+        queries = query_of_rows(offsets_of(n_sessions))
+        queries = queries[np.argsort(place_in_query(offsets_of(n_sessions)), kind="stable")]
         parts = [
             self.count(self.answer(queries[begin : begin + _CHUNK], key, begin), displays)
             for begin in range(0, len(queries), _CHUNK)
         ]
-        return add_up(parts)
+        return merge_counts(parts)
 
     def count(self, sessions: Sessions, displays: bool) -> ClickCounts:
         """Add up sessions."""
@@ -293,18 +299,18 @@ class Users:
         impressions = np.bincount(places, minlength=len(keys))
         clicks = np.bincount(places[sessions.clicked], minlength=len(keys))
         cells = [keys // n, keys % n, impressions, clicks]
-        asked = np.bincount(sessions.queries, minlength=self.data.n_queries)
+        n_sessions = np.bincount(sessions.queries, minlength=self.data.n_queries)
         kept = None
         if displays:
             once, shown = np.ones(len(sessions.queries), np.int64), sessions.clicked.astype(np.int64)
             kept = merge_pages(self.data.offsets, Displays(sessions.offsets, sessions.docs, once, shown))
-        return self._counts(asked, cells, kept)
+        return self._counts(n_sessions, cells, kept)
 
-    def _counts(self, asked: IntArray, cells: list[IntArray], displays: Displays | None) -> ClickCounts:
+    def _counts(self, n_sessions: IntArray, cells: list[IntArray], displays: Displays | None) -> ClickCounts:
         return ClickCounts(
             identity=self.identity,
             offsets=self.data.offsets,
-            sessions=asked,
+            sessions=n_sessions,
             docs=cells[0],
             ranks=cells[1],
             impressions=cells[2],
@@ -316,7 +322,7 @@ class Users:
         )
 
     def finished(self, counts: ClickCounts, propensities: bool, policy_name: str | None) -> ClickCounts:
-        """With what is logged beside the clicks."""
+        """The counts with what else is logged: propensities and the name of the policy."""
         if propensities and knows_propensity(self.policy):
             rho = self.propensity()
             counts = replace(counts, propensities=rho[counts.docs], unexaminable=np.flatnonzero(rho == 0.0))
@@ -335,7 +341,7 @@ class Users:
 
     def propensity(self) -> FloatArray:
         """P(examined | query, policy) of each document."""
-        return propensity_of(self.policy, self.source.plan.scores, self.data.offsets, self.exam)
+        return propensity_of(self.policy, self.source.arrays.scores, self.data.offsets, self.exam)
 
 
 def check_amount(value: Any, name: str) -> int:
@@ -356,7 +362,7 @@ def _joined(parts: list[IntArray]) -> list[IntArray]:
 
 
 def check_frequencies(query_frequencies: ArrayLike | None, n_queries: int) -> FloatArray:
-    """How likely each query is asked, summing to 1; all equally if None.
+    """The probability of each query in a session, summing to 1; uniform if None.
 
     >>> check_frequencies([1.0, 3.0], 2)
     array([0.25, 0.75])

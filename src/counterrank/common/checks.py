@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,8 @@ from counterrank.common.errors import CounterrankError
 FloatArray = NDArray[np.float64]
 Float32Array = NDArray[np.float32]
 IntArray = NDArray[np.int64]
+
+T = TypeVar("T")
 
 
 def check_offsets(offsets: ArrayLike, n_docs: int | None = None, name: str = "offsets") -> IntArray:
@@ -207,3 +209,16 @@ def make_generator(seed: int | np.random.Generator) -> np.random.Generator:
     if isinstance(seed, np.random.Generator):
         return seed
     return np.random.default_rng(check_whole(seed, "seed", 0, also=", or a numpy Generator"))
+
+
+def check_type(value: Any, expected: type[T], name: str, hint: str = "") -> T:
+    """A value of the expected type.
+
+    >>> check_type([1], dict, "policies")
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.CounterrankError: policies: list; expected dict
+    """
+    if not isinstance(value, expected):
+        raise CounterrankError(f"{name}: {type(value).__name__}; expected {expected.__name__}{hint}")
+    return value

@@ -2,8 +2,8 @@
 
 from counterrank.data.fold import Fold, read_fold
 from counterrank.data.letor import read_letor
-from counterrank.data.parquet import read_parquet, write_parquet
-from counterrank.data.ranking_data import RankingData
+from counterrank.data.parquet import write_parquet
+from counterrank.data.ranking_data import RankingData, read_parquet
 from counterrank.data.scores import read_scores
 from counterrank.data.synthetic import make_fold, make_ranking_data
 

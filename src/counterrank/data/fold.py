@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from counterrank.common.checks import make_generator
-from counterrank.common.errors import CounterrankError, DataError, MissingFileError
+from counterrank.common.checks import check_number, check_type, make_generator
+from counterrank.common.errors import DataError, MissingFileError
 from counterrank.common.files import PathLike, existing
 from counterrank.data.letor import read_letor
 from counterrank.data.ranking_data import RankingData
@@ -44,8 +44,7 @@ class Fold:
             part = getattr(self, name)
             if part is None and name == "validation":
                 continue
-            if not isinstance(part, RankingData):
-                raise DataError(f"{name}: {type(part).__name__}; expected RankingData")
+            check_type(part, RankingData, name)
             if part.n_features != self.train.n_features:
                 raise DataError(f"{name}: {part.n_features} features; expected {self.train.n_features}, as in train")
 
@@ -73,8 +72,7 @@ class Fold:
             raise DataError(
                 f"validation: the fold has one already ({self.validation.n_queries} queries); expected None"
             )
-        if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 < share < 1:
-            raise CounterrankError(f"share={share!r}: expected a number between 0 and 1")
+        check_number(share, "share", above=0, below=1)
         n = self.train.n_queries
         if n < 2:
             raise DataError("train: 1 query; expected at least 2 to split off a validation part")

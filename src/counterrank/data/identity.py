@@ -23,12 +23,8 @@ def identity(data: RankingData) -> str:
     >>> identity(data) == identity(RankingData([[1.0], [3.0]], [0, 2], doc_ids=["a", "b"]))
     False
     """
-    found: str = data._remembered("identity", _identity)
+    found: str = data._cached("identity", lambda: digest_of(data.offsets, data.query_ids, data.doc_ids))
     return found
-
-
-def _identity(data: RankingData) -> str:
-    return digest_of(data.offsets, data.query_ids, data.doc_ids)
 
 
 def query_keys(data: RankingData) -> HashArray:
@@ -42,7 +38,7 @@ def query_keys(data: RankingData) -> HashArray:
     >>> (query_keys(wide) == query_keys(data)).tolist(), (query_keys(other) == query_keys(data)).tolist()
     ([True, True], [False, True])
     """
-    keys: HashArray = data._remembered("query_keys", _query_keys)
+    keys: HashArray = data._cached("query_keys", lambda: _query_keys(data))
     return keys
 
 

@@ -33,6 +33,19 @@ def check_ids(ids: ArrayLike, n: int, name: str) -> NDArray[Any]:
     raise DataError(f"{name}: type {given.dtype}; expected whole numbers or strings")
 
 
+def is_id_type(kind: Any) -> bool:
+    """Whether an Arrow type, or that of a dictionary's values, can hold ids.
+
+    >>> import pyarrow as pa
+    >>> is_id_type(pa.int32()), is_id_type(pa.dictionary(pa.int8(), pa.string())), is_id_type(pa.float64())
+    (True, True, False)
+    """
+    import pyarrow.types as kinds
+
+    kind = kind.value_type if kinds.is_dictionary(kind) else kind
+    return bool(kinds.is_integer(kind) or kinds.is_string(kind) or kinds.is_large_string(kind))
+
+
 def place_in_query(offsets: IntArray) -> IntArray:
     """For each row its place in its query, from 0.
 
@@ -77,19 +90,19 @@ def encode(ids: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
     return codes, distinct.astype(ids.dtype)
 
 
-def group_rows(codes: IntArray, n_queries: int) -> tuple[IntArray, IntArray]:
-    """Offsets, and the new place of each row, when rows are gathered by query and otherwise keep their order.
+def group_rows(codes: IntArray, n_queries: int) -> tuple[IntArray, IntArray, bool]:
+    """Gather rows by query, otherwise in their order: offsets, the new place of each row, and whether any row moved.
 
-    >>> offsets, place = group_rows(np.array([0, 1, 0]), 2)
-    >>> offsets.tolist(), place.tolist()
-    ([0, 2, 3], [0, 2, 1])
+    >>> offsets, place, moved = group_rows(np.array([0, 1, 0]), 2)
+    >>> offsets.tolist(), place.tolist(), moved
+    ([0, 2, 3], [0, 2, 1], True)
     """
     offsets: IntArray = np.concatenate(([0], np.cumsum(np.bincount(codes, minlength=n_queries))))
     if np.all(codes[1:] >= codes[:-1]):
-        return offsets, np.arange(len(codes))
+        return offsets, np.arange(len(codes)), False
     place = np.empty(len(codes), dtype=np.int64)
     place[np.argsort(codes, kind="stable")] = np.arange(len(codes))
-    return offsets, place
+    return offsets, place, True
 
 
 def first_repeat_in_query(
@@ -110,15 +123,6 @@ def first_repeat_in_query(
                     return int(query), seen[code], row
                 seen[code] = row
     return None
-
-
-def is_regrouped(place: IntArray) -> bool:
-    """Whether `group_rows` moved any row.
-
-    >>> is_regrouped(np.array([0, 2, 1])), is_regrouped(np.array([0, 1, 2]))
-    (True, False)
-    """
-    return bool((np.diff(place) != 1).any())
 
 
 def find_rows(wanted: Any, ids: Any, queries: IntArray | None = None, offsets: IntArray | None = None) -> IntArray:

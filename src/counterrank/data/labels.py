@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.common.checks import Float32Array, FloatArray
+from counterrank.common.checks import Float32Array, FloatArray, check_type, is_real
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.data.ranking_data import RankingData
 
@@ -45,16 +45,15 @@ def exponential_gains(data: RankingData) -> FloatArray:
     return gains
 
 
-def check_labels(data: Any) -> Float32Array:
+def check_labels(data: RankingData) -> Float32Array:
     """The labels of the data, or an error that says what is missing."""
-    if not isinstance(data, RankingData):
-        raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
+    check_type(data, RankingData, "data")
     if data.labels is None:
         raise DataError("data: has no labels; expected ranking data with a relevance label per document")
     return data.labels
 
 
-def check_gain_labels(data: Any) -> Float32Array:
+def check_gain_labels(data: RankingData) -> Float32Array:
     """Labels from which 2**label - 1 can be computed, at least one of them above 0."""
     labels = check_labels(data)
     largest = labels.max()
@@ -70,7 +69,7 @@ def check_gain_labels(data: Any) -> Float32Array:
 
 def check_threshold(value: Any) -> np.float32:
     """A finite relevance threshold as float32, the type of labels."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+    if not is_real(value):
         raise CounterrankError(f"relevance_threshold={value!r}: expected a number")
     with np.errstate(over="ignore"):
         threshold = np.float32(value)

@@ -10,7 +10,7 @@ import mmap
 import os
 import warnings
 import zlib
-from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,19 +18,16 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.common.checks import Float32Array, IntArray
-from counterrank.common.errors import CounterrankError, LetorError
+from counterrank.common.checks import Float32Array, IntArray, check_whole
+from counterrank.common.errors import LetorError
 from counterrank.common.files import PathLike, existing
 from counterrank.common.jit import Array
 from counterrank.common.parallel import run_parallel, thread_count
 from counterrank.common.progress import progress
 from counterrank.data import letor_kernels as kernels
-from counterrank.data.ids import first_repeat_in_query, group_rows, is_regrouped, place_in_query
+from counterrank.data.ids import first_repeat_in_query, group_rows, place_in_query
 from counterrank.data.letor_kernels import DOC, DOC_END, MAX_FEATURE_ID, QID, QID_END, Text, byte_kernel
 from counterrank.data.ranking_data import RankingData
-
-# The bytes of a text file, plain or gzip, as one read-only array.
-
 
 _BLOCK = 1 << 20  # bytes of the file at a time
 _MOST = 16 << 20  # bytes unpacked at a time
@@ -105,7 +102,7 @@ def _unpacked(file: BinaryIO, path: Path) -> FileBytes:
     return FileBytes(text)
 
 
-# Ids written in a text, given by where each begins and ends.
+# --- ids in a text, given by where each begins and ends
 
 
 def same_tokens(text: Array, begin: IntArray, end: IntArray) -> IntArray:
@@ -189,6 +186,9 @@ def _whole_numbers(text: Array, begin: Array, end: Array, out: Array) -> bool:
     return True
 
 
+# --- the reader
+
+
 _PIECE = 4 << 20  # bytes; small enough that threads end at about the same time
 _EXAMPLE = "2 qid:10 1:0.5 2:3 #docid = 7"
 _EXPECTED = {
@@ -224,18 +224,9 @@ def read_letor(path: PathLike, *, n_features: int | None = None, threads: int | 
     ([[0.5, 0.0, 7.0], [0.0, 0.0010000000474974513, 0.0]], [10], [12, 15])
     """
     n_threads = thread_count(threads)
-    _check_n_features(n_features)
+    if n_features is not None:
+        check_whole(n_features, "n_features", 1, MAX_FEATURE_ID, also=", or None")
     return _LetorFile(path, n_threads).read(n_features or 0)
-
-
-def _check_n_features(n_features: Any) -> None:
-    if n_features is None:
-        return
-    whole = isinstance(n_features, int | np.integer) and not isinstance(n_features, bool)
-    if not whole or not 1 <= n_features <= MAX_FEATURE_ID:
-        raise CounterrankError(
-            f"n_features={n_features!r}: expected a whole number from 1 to {MAX_FEATURE_ID}, or None"
-        )
 
 
 class _LetorFile:
@@ -261,13 +252,12 @@ class _LetorFile:
     def read(self, least_width: int) -> RankingData:
         begin, end = self._column(QID), self._column(QID_END)
         codes = same_tokens(self.text, begin, end)
-        offsets, rows = group_rows(codes, int(codes.max()) + 1)
+        offsets, rows, regrouped = group_rows(codes, int(codes.max()) + 1)
         features, labels = self._parse(rows, max(self.width, least_width))
         first = np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1))
         query_ids = read_ids(self.text, begin[first], end[first])
         doc_ids = self._doc_ids(offsets, rows, query_ids)
-        source, moved = str(self.path), is_regrouped(rows)
-        return RankingData._trusted(features, offsets, labels, query_ids, doc_ids, source, moved)
+        return RankingData._trusted(features, offsets, labels, query_ids, doc_ids, str(self.path), regrouped)
 
     def _cuts(self) -> list[int]:
         """Where the text is cut into pieces, always behind a line."""
@@ -285,7 +275,7 @@ class _LetorFile:
             self.source.release(start, end)
             return table[:n].copy(), widest
 
-        jobs = [_job(find, start, end) for start, end in pairwise(self.cuts)]
+        jobs = [partial(find, start, end) for start, end in pairwise(self.cuts)]
         found = run_parallel(jobs, self.threads) if jobs else [(np.empty((0, 6), np.int64), 0)]
         bounds = np.cumsum([0] + [len(table) for table, _ in found])
         return np.concatenate([table for table, _ in found]), bounds, max(widest for _, widest in found)
@@ -347,7 +337,7 @@ class _LetorFile:
                 advance(len(piece))
                 return result
 
-            results = run_parallel([_job(parse, i) for i in range(len(pieces))], self.threads)
+            results = run_parallel([partial(parse, i) for i in range(len(pieces))], self.threads)
         widest = max(widest for _, _, _, widest in results)
         for piece, (fault, place, line, _) in zip(pieces, results, strict=True):
             if fault != kernels.FINE:
@@ -403,10 +393,6 @@ def _physical_memory() -> float:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):  # not known on this system
         return np.inf
-
-
-def _job(function: Callable[..., Any], *args: Any) -> Callable[[], Any]:
-    return lambda: function(*args)
 
 
 def _shown(text: bytes | str) -> str:

@@ -1,4 +1,8 @@
-"""Byte kernels for LETOR text: find the lines, then parse each into its row of the matrix."""
+"""Byte kernels for LETOR text: find the lines, then parse each into its row of the matrix.
+
+Looking at eight bytes as one word saves branches: the lengths of values are not predictable, and a branch
+guessed wrong costs as much as parsing the value.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,6 @@ from numpy.typing import NDArray
 
 from counterrank.common.jit import F, compiled
 
-# Byte kernels under the LETOR parser: eight bytes at a time, and decimal numbers.
-#
-# Looking at eight bytes as one word saves branches: the lengths of values are not predictable, and a branch
-# guessed wrong costs as much as parsing the value.
-
 
 def byte_kernel(function: F) -> F:
     """Compile a function over the bytes of a text; no fast-math, the digits of a number hang on every rounding."""
@@ -29,6 +28,8 @@ def byte_step(function: F) -> F:
     """As `byte_kernel`, to be built into its callers."""
     return compiled(function, set(), forceinline=True)
 
+
+Array = NDArray[Any]
 
 _LITTLE = sys.byteorder == "little"
 _SIXES = np.uint64(0x0606060606060606)
@@ -211,7 +212,8 @@ def _scaled(mantissa: Any, exponent: int) -> Any:
     return product + (error + (high * rest + low * power))
 
 
-Array = NDArray[Any]
+# --- lines
+
 
 LARGEST = np.finfo(np.float32).max
 MAX_FEATURE_ID = 1_000_000  # beyond it an id is taken for junk: one row would be 4 MB

@@ -6,7 +6,7 @@ Both ways are streamed, so that little more than the matrix itself is in memory.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,19 +14,22 @@ from numpy.typing import NDArray
 from counterrank.common.checks import Float32Array, IntArray
 from counterrank.common.errors import DataError
 from counterrank.common.files import PathLike, atomic_file, existing
-from counterrank.data.ids import encode, first_repeat_in_query, group_rows, is_regrouped, query_of
-from counterrank.data.ranking_data import RankingData
+from counterrank.data.ids import encode, first_repeat_in_query, group_rows, is_id_type, query_of
 
-_GROUP_BYTES = 8 << 20  # of the matrix in one row group: what a writer or reader holds beside the matrix
+if TYPE_CHECKING:
+    from counterrank.data.ranking_data import RankingData
+
+_GROUP_BYTES = 8 << 20  # of the matrix in one row group: what a writer or reader holds besides the matrix
 
 
 def write_parquet(data: RankingData, path: PathLike) -> None:
     """Write ranking data to one Parquet file, which appears whole or not at all.
 
     >>> import pathlib, tempfile
+    >>> from counterrank.data import RankingData
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "data.parquet"
     >>> write_parquet(RankingData([[1.0], [2.0]], [0, 2], labels=[0, 1]), path)
-    >>> read_parquet(path)
+    >>> RankingData.load(path)
     RankingData(1 query, 2 documents, 1 feature, 2 documents a query, labels 0: 50.0 %, 1: 50.0 %)
     """
     import pyarrow.parquet as pq
@@ -80,17 +83,8 @@ def _batch(data: RankingData, schema: Any, start: int, end: int) -> Any:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def read_parquet(path: PathLike) -> RankingData:
-    """Ranking data from one Parquet file with the columns `write_parquet` writes; others are ignored.
-
-    Features may be lists of any one length, float32 or float64. Rows of a query may stand apart.
-
-    >>> import pathlib, tempfile
-    >>> file = pathlib.Path(tempfile.mkdtemp()) / "data.parquet"
-    >>> write_parquet(RankingData([[1.0], [2.0]], [0, 2], doc_ids=["a", "b"]), file)
-    >>> read_parquet(file).doc_ids.tolist()
-    ['a', 'b']
-    """
+def parquet_fields(path: PathLike) -> tuple[Any, ...]:
+    """The fields of `RankingData` in a Parquet file: features, offsets, labels, ids, source and whether regrouped."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -115,15 +109,14 @@ class _Reader:
         if self.n_rows == 0:
             raise DataError(f"{path}: no rows; expected at least one document")
 
-    def read(self) -> RankingData:
+    def read(self) -> tuple[Any, ...]:
         codes, query_ids = encode(self._column("query_id"))
-        offsets, rows = group_rows(codes, len(query_ids))
+        offsets, rows, regrouped = group_rows(codes, len(query_ids))
         doc_ids = _placed(self._column("doc_id"), rows)
         self._check_unique(doc_ids, query_ids, offsets, rows)
         labels = _placed(self._labels(), rows) if "label" in self.schema.names else None
         # all is checked by here, with the rows of the file at hand
-        source, moved = str(self.path), is_regrouped(rows)
-        return RankingData._trusted(self._features(rows), offsets, labels, query_ids, doc_ids, source, moved)
+        return self._features(rows), offsets, labels, query_ids, doc_ids, str(self.path), regrouped
 
     def _check_unique(self, doc_ids: NDArray[Any], query_ids: NDArray[Any], offsets: IntArray, rows: IntArray) -> None:
         repeat = first_repeat_in_query(doc_ids, offsets)
@@ -137,8 +130,8 @@ class _Reader:
 
     def _check_columns(self) -> None:
         wanted = {
-            "query_id": (_is_id, "whole numbers or strings"),
-            "doc_id": (_is_id, "whole numbers or strings"),
+            "query_id": (is_id_type, "whole numbers or strings"),
+            "doc_id": (is_id_type, "whole numbers or strings"),
             "label": (_is_number, "numbers"),
             "features": (_is_list, "lists of float32 or float64"),
         }
@@ -239,13 +232,6 @@ def _placed(values: NDArray[Any], rows: IntArray) -> NDArray[Any]:
     placed = np.empty_like(values)
     placed[rows] = values
     return placed
-
-
-def _is_id(kind: Any) -> bool:
-    import pyarrow.types as kinds
-
-    kind = kind.value_type if kinds.is_dictionary(kind) else kind
-    return bool(kinds.is_integer(kind) or kinds.is_string(kind) or kinds.is_large_string(kind))
 
 
 def _is_number(kind: Any) -> bool:

@@ -14,64 +14,7 @@ from counterrank.common.files import PathLike
 from counterrank.common.parallel import for_queries
 from counterrank.data import feature_kernels as _kernels
 from counterrank.data.ids import check_ids, first_repeat_in_query, place_in_query
-
-# What `RankingData` asks of its arguments.
-
-
-def as_matrix(features: ArrayLike) -> Float32Array:
-    """Features as a C-ordered float32 matrix with at least one column."""
-    given = as_array(features, "features")
-    if given.ndim != 2 or given.shape[1] < 1:
-        raise DataError(f"features: shape {given.shape}; expected (documents, features) with at least one feature")
-    if not np.issubdtype(given.dtype, np.number) or np.iscomplexobj(given):
-        raise DataError(f"features: type {given.dtype}; expected real numbers")
-    with np.errstate(over="ignore"):  # what overflows float32 is found by the check for finite values
-        matrix = np.ascontiguousarray(given, dtype=np.float32)
-    # what the caller could still change is copied, or the checks would mean nothing
-    return matrix.copy() if matrix.flags.writeable and np.may_share_memory(matrix, given) else matrix
-
-
-def as_labels(labels: ArrayLike, n_docs: int) -> Float32Array:
-    """Labels as finite float32, one per document."""
-    values = check_vector(labels, n_docs, "labels")
-    with np.errstate(over="ignore"):
-        small = values.astype(np.float32)
-    if not np.isfinite(small).all():
-        row = int(np.argmin(np.isfinite(small)))
-        raise DataError(f"labels: entry {row} is {values[row]}; expected numbers that fit float32")
-    return small
-
-
-def check_finite(features: Float32Array, offsets: IntArray) -> None:
-    """An error that names the first value that is not finite."""
-    for row in for_queries(_kernels.first_bad_row, offsets, features):
-        if row >= 0:
-            column = int(np.flatnonzero(~np.isfinite(features[row]))[0])
-            query = int(np.searchsorted(offsets, row, side="right")) - 1
-            raise DataError(
-                f"features: document {row - offsets[query]} of query {query} (row {row}) has "
-                f"{features[row, column]} in column {column}; expected finite float32 numbers"
-            )
-
-
-def check_unique_queries(query_ids: NDArray[Any]) -> None:
-    """An error that names the two queries that share an id."""
-    values, counts = np.unique(query_ids, return_counts=True)
-    if len(values) < len(query_ids):
-        again = values[counts > 1][0]
-        places = np.flatnonzero(query_ids == again)[:2].tolist()
-        raise DataError(f"query_ids: {again!s} stands for queries {places[0]} and {places[1]}; expected unique ids")
-
-
-def check_unique_documents(doc_ids: NDArray[Any], query_ids: NDArray[Any], offsets: IntArray) -> None:
-    """An error that names the two rows of a query that share an id."""
-    found = first_repeat_in_query(doc_ids, offsets)
-    if found is not None:
-        query, first, second = found
-        raise DataError(
-            f"doc_ids: document {doc_ids[first]!s} occurs twice in query {query_ids[query]!s} "
-            f"(rows {first} and {second}); expected each document once per query"
-        )
+from counterrank.data.parquet import parquet_fields, write_parquet
 
 
 class RankingData:
@@ -94,7 +37,7 @@ class RankingData:
     [0, 1, 0]
     """
 
-    __slots__ = ("_doc_ids", "_features", "_labels", "_memory", "_offsets", "_query_ids", "_regrouped", "_source")
+    __slots__ = ("_cache", "_doc_ids", "_features", "_labels", "_offsets", "_query_ids", "_regrouped", "_source")
 
     _features: Float32Array
     _offsets: IntArray
@@ -102,8 +45,8 @@ class RankingData:
     _query_ids: NDArray[Any]
     _doc_ids: NDArray[Any]
     _source: str | None
-    _memory: dict[str, Any]
     _regrouped: bool
+    _cache: dict[str, Any]
 
     def __init__(
         self,
@@ -113,22 +56,22 @@ class RankingData:
         query_ids: ArrayLike | None = None,
         doc_ids: ArrayLike | None = None,
     ) -> None:
-        matrix = as_matrix(features)
+        matrix = _as_matrix(features)
         # a copy: kernels go where the offsets point, so nobody may change them behind the checks
         bounds = check_offsets(offsets, len(matrix)).copy()
-        check_finite(matrix, bounds)
-        given = None if labels is None else as_labels(labels, len(matrix))
+        _check_finite(matrix, bounds)
+        given = None if labels is None else _as_labels(labels, len(matrix))
         n_queries = len(bounds) - 1
         if query_ids is None:
             queries: NDArray[Any] = np.arange(n_queries)
         else:
             queries = check_ids(query_ids, n_queries, "query_ids")
-            check_unique_queries(queries)
+            _check_unique_queries(queries)
         if doc_ids is None:
             documents: NDArray[Any] = place_in_query(bounds)
         else:
             documents = check_ids(doc_ids, len(matrix), "doc_ids")
-            check_unique_documents(documents, queries, bounds)
+            _check_unique_documents(documents, queries, bounds)
         self._set(matrix, bounds, given, queries, documents)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -147,38 +90,26 @@ class RankingData:
         source: str | None = None,
         regrouped: bool = False,
     ) -> None:
-        object.__setattr__(self, "_source", source)
-        object.__setattr__(self, "_memory", {})
-        arrays = (
-            ("_features", features),
-            ("_offsets", offsets),
-            ("_labels", labels),
-            ("_query_ids", query_ids),
-            ("_doc_ids", doc_ids),
-        )
-        for name, array in arrays:
+        names = ("_features", "_offsets", "_labels", "_query_ids", "_doc_ids")
+        for name, array in zip(names, (features, offsets, labels, query_ids, doc_ids), strict=True):
             object.__setattr__(self, name, None if array is None else _frozen(array))
+        object.__setattr__(self, "_source", source)
         object.__setattr__(self, "_regrouped", regrouped)
+        object.__setattr__(self, "_cache", {})
 
     @classmethod
-    def _trusted(
-        cls,
-        features: Float32Array,
-        offsets: IntArray,
-        labels: Float32Array | None,
-        query_ids: NDArray[Any],
-        doc_ids: NDArray[Any],
-        source: str | None = None,
-        regrouped: bool = False,
-    ) -> RankingData:
-        """From arrays that are known to be right (made by this package from checked ones)."""
+    def _trusted(cls, *fields: Any) -> RankingData:
+        """From arrays that are known to be right (made by this package from checked ones); arguments of `_set`."""
         data = cls.__new__(cls)
-        data._set(features, offsets, labels, query_ids, doc_ids, source, regrouped)
+        data._set(*fields)
         return data
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def _fields(self) -> tuple[Any, ...]:
         arrays = (self._features, self._offsets, self._labels, self._query_ids, self._doc_ids)
-        return RankingData._trusted, (*arrays, self._source, self._regrouped)
+        return *arrays, self._source, self._regrouped
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RankingData._trusted, self._fields()
 
     def __copy__(self) -> RankingData:
         return self  # nothing in it can change
@@ -216,11 +147,11 @@ class RankingData:
         """The file it was read from, or how it was made; None where that is not known."""
         return self._source
 
-    def _remembered(self, name: str, make: Callable[[RankingData], Any]) -> Any:
+    def _cached(self, name: str, make: Callable[[], Any]) -> Any:
         """What `make` computes from this data, computed once: nothing in it can change."""
-        if name not in self._memory:
-            self._memory[name] = make(self)
-        return self._memory[name]
+        if name not in self._cache:
+            self._cache[name] = make()
+        return self._cache[name]
 
     @property
     def regrouped(self) -> bool:
@@ -280,8 +211,8 @@ class RankingData:
             self._source,
             self._regrouped,
         )
-        if "query_keys" in self._memory:
-            chosen._memory["query_keys"] = self._memory["query_keys"][index]
+        if "query_keys" in self._cache:
+            chosen._cache["query_keys"] = self._cache["query_keys"][index]
         return chosen
 
     def normalized(self) -> RankingData:
@@ -292,7 +223,7 @@ class RankingData:
         """
         scaled = np.empty_like(self._features)
         for_queries(_kernels.scale_queries, self._offsets, self._features, scaled)
-        return self._with_features(scaled)
+        return RankingData._trusted(scaled, *self._fields()[1:])
 
     def widened(self, n_features: int) -> RankingData:
         """The same with columns of zeros behind its own, up to `n_features`; itself if it has that many.
@@ -306,18 +237,7 @@ class RankingData:
             return self
         wide = np.zeros((self.n_docs, n_features), np.float32)
         wide[:, : self.n_features] = self._features
-        return self._with_features(wide)
-
-    def _with_features(self, features: Float32Array) -> RankingData:
-        return RankingData._trusted(
-            features,
-            self._offsets,
-            self._labels,
-            self._query_ids,
-            self._doc_ids,
-            self._source,
-            self._regrouped,
-        )
+        return RankingData._trusted(wide, *self._fields()[1:])
 
     def equals(self, other: object) -> bool:
         """Whether the other is ranking data with the same features, offsets, labels and ids.
@@ -326,31 +246,18 @@ class RankingData:
         >>> data.equals(data.subset([0])), data.equals(data.normalized())
         (True, False)
         """
-        if not isinstance(other, RankingData):
+        if not isinstance(other, RankingData) or (self._labels is None) != (other._labels is None):
             return False
-        if (self._labels is None) != (other._labels is None):
-            return False
-        pairs = [
-            (self._offsets, other._offsets),
-            (self._query_ids, other._query_ids),
-            (self._doc_ids, other._doc_ids),
-            (self._features, other._features),
-        ]
-        if self._labels is not None and other._labels is not None:
-            pairs.append((self._labels, other._labels))
-        return all(a.dtype.kind == b.dtype.kind and np.array_equal(a, b) for a, b in pairs)
+        pairs = zip(self._fields()[:5], other._fields()[:5], strict=True)
+        return all(a is b or (a.dtype.kind == b.dtype.kind and np.array_equal(a, b)) for a, b in pairs)
 
     def save(self, path: PathLike) -> None:
         """Write one Parquet file: `query_id`, `doc_id`, `label` (if any), `features` as fixed-size list."""
-        from counterrank.data.parquet import write_parquet
-
         write_parquet(self, path)
 
     @classmethod
     def load(cls, path: PathLike) -> RankingData:
         """Read what `save` wrote, or any Parquet file with those columns."""
-        from counterrank.data.parquet import read_parquet
-
         return read_parquet(path)
 
     def _query_index(self, queries: ArrayLike | slice) -> IntArray:
@@ -373,6 +280,62 @@ class RankingData:
         if len(values) < len(index):
             raise DataError(f"queries: index {values[counts > 1][0]} is chosen more than once")
         return index.astype(np.int64)
+
+
+def _as_matrix(features: ArrayLike) -> Float32Array:
+    """Features as a C-ordered float32 matrix with at least one column."""
+    given = as_array(features, "features")
+    if given.ndim != 2 or given.shape[1] < 1:
+        raise DataError(f"features: shape {given.shape}; expected (documents, features) with at least one feature")
+    if not np.issubdtype(given.dtype, np.number) or np.iscomplexobj(given):
+        raise DataError(f"features: type {given.dtype}; expected real numbers")
+    with np.errstate(over="ignore"):  # what overflows float32 is found by the check for finite values
+        matrix = np.ascontiguousarray(given, dtype=np.float32)
+    # what the caller could still change is copied, or the checks would mean nothing
+    return matrix.copy() if matrix.flags.writeable and np.may_share_memory(matrix, given) else matrix
+
+
+def _as_labels(labels: ArrayLike, n_docs: int) -> Float32Array:
+    """Labels as finite float32, one per document."""
+    values = check_vector(labels, n_docs, "labels")
+    with np.errstate(over="ignore"):
+        small = values.astype(np.float32)
+    if not np.isfinite(small).all():
+        row = int(np.argmin(np.isfinite(small)))
+        raise DataError(f"labels: entry {row} is {values[row]}; expected numbers that fit float32")
+    return small
+
+
+def _check_finite(features: Float32Array, offsets: IntArray) -> None:
+    """An error that names the first value that is not finite."""
+    for row in for_queries(_kernels.first_bad_row, offsets, features):
+        if row >= 0:
+            column = int(np.flatnonzero(~np.isfinite(features[row]))[0])
+            query = int(np.searchsorted(offsets, row, side="right")) - 1
+            raise DataError(
+                f"features: document {row - offsets[query]} of query {query} (row {row}) has "
+                f"{features[row, column]} in column {column}; expected finite float32 numbers"
+            )
+
+
+def _check_unique_queries(query_ids: NDArray[Any]) -> None:
+    """An error that names the two queries that share an id."""
+    values, counts = np.unique(query_ids, return_counts=True)
+    if len(values) < len(query_ids):
+        again = values[counts > 1][0]
+        places = np.flatnonzero(query_ids == again)[:2].tolist()
+        raise DataError(f"query_ids: {again!s} stands for queries {places[0]} and {places[1]}; expected unique ids")
+
+
+def _check_unique_documents(doc_ids: NDArray[Any], query_ids: NDArray[Any], offsets: IntArray) -> None:
+    """An error that names the two rows of a query that share an id."""
+    found = first_repeat_in_query(doc_ids, offsets)
+    if found is not None:
+        query, first, second = found
+        raise DataError(
+            f"doc_ids: document {doc_ids[first]!s} occurs twice in query {query_ids[query]!s} "
+            f"(rows {first} and {second}); expected each document once per query"
+        )
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -399,13 +362,27 @@ def _describe_labels(labels: Float32Array) -> str:
     return ", ".join(shares).replace("%", " %")
 
 
-# Plain arrays with a query for each row, as scikit-learn and its relatives pass them.
+# --- other ways to make ranking data
+
+
+def read_parquet(path: PathLike) -> RankingData:
+    """Ranking data from one Parquet file with the columns `write_parquet` writes; others are ignored.
+
+    Features may be lists of any one length, float32 or float64. Rows of a query may stand apart.
+
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "data.parquet"
+    >>> write_parquet(RankingData([[1.0], [2.0]], [0, 2], doc_ids=["a", "b"]), file)
+    >>> read_parquet(file).doc_ids.tolist()
+    ['a', 'b']
+    """
+    return RankingData._trusted(*parquet_fields(path))
 
 
 def from_arrays(
     features: ArrayLike, qid: ArrayLike | None = None, group: ArrayLike | None = None, name: str = "X"
 ) -> RankingData:
-    """Ranking data of a matrix and either the query of each row (`qid`) or the number of rows of each query (`group`).
+    """Ranking data of a matrix with the query of each row (`qid`) or the number of rows of each query (`group`).
 
     The rows of a query must follow each other. `name` is what an error calls the matrix.
 
@@ -421,7 +398,7 @@ def from_arrays(
         ids, offsets = _runs(as_array(qid, "qid"), len(matrix))
         return RankingData(matrix, offsets, query_ids=ids)
     if group is None or qid is not None:
-        raise CounterrankError(f"qid, group: expected one of them beside the array {name}, to tell its queries apart")
+        raise CounterrankError(f"qid, group: expected one of them with the array {name}, to separate its queries")
     sizes = as_array(group, "group")
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or not len(sizes) or sizes.min() < 1:
         raise CounterrankError("group: expected the number of rows of each query, whole numbers of at least 1")
@@ -442,7 +419,7 @@ def _runs(qid: NDArray[Any], n: int) -> tuple[NDArray[Any], NDArray[Any]]:
     if len(seen) < len(ids):
         again = int(np.setdiff1d(np.arange(len(ids)), first)[0])
         raise CounterrankError(
-            f"qid: row {int(starts[again])} takes up query {ids[again]!s} again; expected the rows of a query together "
+            f"qid: row {int(starts[again])} continues query {ids[again]!s}; expected the rows of a query together "
             "(sort by qid)"
         )
     return ids, np.append(starts, n)

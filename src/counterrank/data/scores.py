@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.common.checks import FloatArray
+from counterrank.common.checks import FloatArray, check_type
 from counterrank.common.errors import DataError, printable
 from counterrank.common.files import PathLike, existing
-from counterrank.data.ids import find_rows, query_of
+from counterrank.data.ids import find_rows, is_id_type, query_of
 from counterrank.data.ranking_data import RankingData
 
 COLUMNS = ("query_id", "doc_id", "score")
@@ -56,8 +56,7 @@ def read_scores(path: PathLike, data: RankingData) -> FloatArray:
     >>> read_scores(file, RankingData([[1.0], [2.0]], [0, 2], query_ids=[7], doc_ids=["a", "b"])).tolist()
     [1e-17, 0.5]
     """
-    if not isinstance(data, RankingData):
-        raise DataError(f"data: {type(data).__name__}; expected RankingData")
+    check_type(data, RankingData, "data")
     file = existing(path, "scores")
     if file.is_dir():
         raise DataError(f"{path}: is a folder; expected one file of scores")
@@ -134,7 +133,7 @@ def _in_order(scores: NDArray[Any], data: RankingData, path: PathLike) -> FloatA
     if data.regrouped:
         raise DataError(
             f"{path}: a plain list of scores, but the rows of a query stood apart in the data and were regrouped when "
-            f"it was read, so the order of the list tells nothing; expected {_KEYED}"
+            f"it was read, so the order of the list means nothing; expected {_KEYED}"
         )
     if scores.shape != (data.n_docs,):
         raise DataError(
@@ -169,13 +168,12 @@ def _parquet(path: PathLike) -> _Keyed:
 def _ids(table: Any, name: str, path: PathLike) -> Any:
     """A column of ids, whole numbers or texts."""
     import pyarrow as pa
-    import pyarrow.types as kinds
 
     column = table[name]
-    kind = column.type.value_type if kinds.is_dictionary(column.type) else column.type
-    if not (kinds.is_integer(kind) or kinds.is_string(kind) or kinds.is_large_string(kind)):
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not is_id_type(kind):
         raise DataError(f"{path}: column {name!r} is {kind}; expected whole numbers or texts")
-    column = column.cast(kind if kinds.is_integer(kind) else pa.large_string())
+    column = column.cast(kind if pa.types.is_integer(kind) else pa.large_string())
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy()))
         raise DataError(f"{path}: column {name!r} is null in row {row}; expected a value")

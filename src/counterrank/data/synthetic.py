@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.common.checks import IntArray, check_choice, make_generator
-from counterrank.common.errors import CounterrankError
+from counterrank.common.checks import check_choice, check_whole, make_generator
 from counterrank.common.parallel import for_queries
 from counterrank.common.progress import progress
 from counterrank.data import synthetic_mslr as mslr
@@ -49,7 +48,8 @@ def make_ranking_data(
     >>> bool((large.subset(range(5)).features == small.features).all())
     True
     """
-    _check(shape, n_queries, at_least=1)
+    check_choice(shape, SHAPES, "shape")
+    check_whole(n_queries, "n_queries")
     return _make(shape, 0, n_queries, _key(seed), threads, _source(shape, n_queries, seed))
 
 
@@ -64,7 +64,8 @@ def make_fold(
     >>> fold.train.n_queries, fold.validation.n_queries, fold.test.query_ids.tolist()
     (6, 2, [8, 9])
     """
-    _check(shape, n_queries, at_least=5)
+    check_choice(shape, SHAPES, "shape")
+    check_whole(n_queries, "n_queries", 5)
     held_out = n_queries // 5
     n_train = n_queries - 2 * held_out
     source = _source(shape, n_queries, seed)
@@ -77,16 +78,9 @@ def make_fold(
 
 
 def _source(shape: str, n_queries: int, seed: int | np.random.Generator) -> str:
-    """How the data was made, as the command names it; a generator has no seed to tell."""
+    """How the data was made, as the command names it; a generator has no seed to name."""
     known = "" if isinstance(seed, np.random.Generator) else f",seed={seed}"
     return f"synthetic:{shape}:queries={n_queries}{known}"
-
-
-def _check(shape: Any, n_queries: Any, at_least: int) -> None:
-    check_choice(shape, SHAPES, "shape")
-    whole = isinstance(n_queries, int | np.integer) and not isinstance(n_queries, bool)
-    if not whole or n_queries < at_least:
-        raise CounterrankError(f"n_queries={n_queries!r}: expected a whole number of at least {at_least}")
 
 
 def _key(seed: int | np.random.Generator) -> np.uint64:
@@ -98,7 +92,9 @@ def _make(
 ) -> RankingData:
     """The queries `first_query` and on of the endless sequence that `key` stands for."""
     world = mslr if shape == "mslr" else yahoo
-    offsets = _draw_offsets(key, first_query, n_queries, world.LENGTHS)
+    lengths = np.zeros(n_queries + 1, np.int64)
+    draw_lengths(key, first_query, lengths[1:], *world.LENGTHS)
+    offsets = np.cumsum(lengths)
     features = np.empty((offsets[-1], world.N_FEATURES), np.float32)
     labels = np.empty(offsets[-1], np.float32)
     fill: Callable[..., None] = mslr.fill_mslr if shape == "mslr" else yahoo.fill_yahoo
@@ -107,9 +103,3 @@ def _make(
         for_queries(fill, offsets, key, first_query, world.THRESHOLDS, *tables, features, labels, threads=threads)
     query_ids = np.arange(first_query, first_query + n_queries)
     return RankingData._trusted(features, offsets, labels, query_ids, place_in_query(offsets), source)
-
-
-def _draw_offsets(key: np.uint64, first_query: int, n_queries: int, spread: tuple[Any, ...]) -> IntArray:
-    offsets: IntArray = np.zeros(n_queries + 1, np.int64)
-    draw_lengths(key, first_query, offsets[1:], *spread)
-    return np.cumsum(offsets)

@@ -54,7 +54,7 @@ def check_held_out(
     told = [(name, each.provenance_) for name, each in rankers.items() if getattr(each, "provenance_", None)]
     if not told:
         return False
-    found, origin = False, clicks.where_from()
+    found, origin = False, clicks.known_origin()
     asked = HashSample.of(query_keys(data)[clicks.sessions > 0])
     for name, provenance in told:
         about = printable(str(getattr(rankers[name], "label", name)))

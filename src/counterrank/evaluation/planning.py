@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies.base import as_policy
 from counterrank.clicks.policies.pages import PageSource
 from counterrank.clicks.policies.propensity import exact_propensity
-from counterrank.clicks.policies.standard import Deterministic
+from counterrank.clicks.policies.standard import Deterministic, as_policy
 from counterrank.clicks.users import MOST, ClickModel, check_amount, check_frequencies
 from counterrank.common.checks import FloatArray, check_vector
 from counterrank.common.errors import CounterrankError

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.clicks.policies import page_kernels as _plan
+from counterrank.clicks.policies import page_kernels as kernels
 from counterrank.clicks.policies.page_kernels import INSERT, LISTED, head_and_tail, listed_pages
 from counterrank.clicks.policies.pages import PageSource
 from counterrank.common.checks import FloatArray
@@ -20,23 +20,23 @@ from counterrank.common.random import derive_key, seed_key
 
 @exact_kernel
 def add_joint_terms(
-    first: int, last: int, offsets: Array, plan: Any, c: int, theta: Array, worth: Array, n_queries: int, out: Array
+    first: int, last: int, offsets: Array, policy: Any, c: int, theta: Array, worth: Array, n_queries: int, out: Array
 ) -> None:
     """Add share * E[sum over ranks r != s of m_r * m_s] of component `c`, for each query and column; exact.
 
     m_r is theta_r times the worth of the document on rank r. Not for Plackett-Luce, whose pages are too many.
     """
-    kind, k, value, share = plan.kinds[c], plan.ks[c], plan.values[c], plan.shares[c]
+    kind, k, value, share = policy.kinds[c], policy.ks[c], policy.values[c], policy.shares[c]
     for q in range(first, last):
         own = worth[offsets[q] : offsets[q + 1]]
         for m in range(worth.shape[1]):
             if kind == LISTED:
-                begin, end = listed_pages(plan, c, q, n_queries)
+                begin, end = listed_pages(policy, c, q, n_queries)
                 for page in range(begin, end):
-                    places = plan.page_places[plan.page_offsets[page] : plan.page_offsets[page + 1]]
-                    out[q, m] += share * plan.page_probabilities[page] * _of_page(places, own[:, m], theta)
+                    places = policy.page_places[policy.page_offsets[page] : policy.page_offsets[page + 1]]
+                    out[q, m] += share * policy.page_probabilities[page] * _of_page(places, own[:, m], theta)
             else:
-                order = plan.order[offsets[q] : offsets[q + 1]]
+                order = policy.order[offsets[q] : offsets[q + 1]]
                 if kind == INSERT and len(order) >= k:
                     out[q, m] += share * _of_inserted(order, k, own[:, m], theta)
                 else:
@@ -169,8 +169,8 @@ def session_moments(
     joint = np.zeros_like(means)
     sampled = 0
     for c, part in enumerate(source.parts):
-        if part.custom is None and part.kind != _plan.PLACKETT_LUCE:
-            args = (source.plan, c, theta, worth, len(starts), joint)
+        if part.custom is None and part.kind != kernels.PLACKETT_LUCE:
+            args = (source.arrays, c, theta, worth, len(starts), joint)
             for_queries(add_joint_terms, source.offsets, *args, threads=source.threads)
         else:
             key = derive_key(seed_key(seed), c)
@@ -181,14 +181,14 @@ def session_moments(
 def _only(source: PageSource, c: int) -> PageSource:
     """The pages of one component alone."""
     own = slice(c, c + 1)
-    plan = source.plan._replace(
-        kinds=source.plan.kinds[own],
-        ks=source.plan.ks[own],
-        values=source.plan.values[own],
+    arrays = source.arrays._replace(
+        kinds=source.arrays.kinds[own],
+        ks=source.arrays.ks[own],
+        values=source.arrays.values[own],
         shares=np.ones(1),
-        tables=source.plan.tables[own],
+        tables=source.arrays.tables[own],
     )
-    return PageSource(plan, source.offsets, [source.parts[c]], source.width, source.threads)
+    return PageSource(arrays, source.offsets, [source.parts[c]], source.width, source.threads)
 
 
 def _add_sampled(

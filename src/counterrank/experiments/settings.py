@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from counterrank.clicks.policies.named import parse_policy
+from counterrank.clicks.policies.parsing import parse_policy
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError
 from counterrank.experiments.estimator_options import check_clip_rule, parse_estimator

@@ -13,7 +13,7 @@ import numpy as np
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination, inverse_rank
 from counterrank.clicks.policies import Deterministic
-from counterrank.clicks.policies.named import parse_policy
+from counterrank.clicks.policies.parsing import parse_policy
 from counterrank.clicks.simulation import simulate
 from counterrank.clicks.users import ClickModel
 from counterrank.common.checks import FloatArray

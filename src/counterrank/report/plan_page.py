@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counterrank.clicks.policies.named import split_mixture
+from counterrank.clicks.policies.parsing import split_mixture
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike
 from counterrank.experiments.summary import is_number

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from counterrank.clicks.policies.named import split_mixture
+from counterrank.clicks.policies.parsing import split_mixture
 
 SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _READABLE = {"no-cutoff": "no cutoff", "full-information": "full information"}

@@ -69,7 +69,7 @@ def describe_clicks(clicks: Sequence[ClickCounts]) -> dict[str, Any]:
         "sessions": sum(counts.n_sessions for counts in clicks),
         "clicks": sum(counts.n_clicks for counts in clicks),
         "policies": list(policies),
-        **join_origins([counts.where_from() for counts in clicks]).reduced(_SESSIONS).describe(),
+        **join_origins([counts.known_origin() for counts in clicks]).reduced(_SESSIONS).describe(),
     }
 
 

@@ -1,7 +1,20 @@
-"""Click logs of any size: their files, what is wrong in them, and how they are counted, here or on a cluster."""
+"""Click logs of any size: their formats, what is wrong in them, and how they are counted, here or on a cluster."""
 
 from counterrank.clicks.logs.columns import LogOptions
 from counterrank.clicks.logs.faults import Fault, LogReport
-from counterrank.clicks.logs.reading import Reading, read_log, read_parts
+from counterrank.clicks.logs.formats import FORMATS, LogFiles, LogFormat, PlainLog, register_format
+from counterrank.clicks.logs.log_reader import Reading, read_log, read_parts
 
-__all__ = ["Fault", "LogOptions", "LogReport", "Reading", "read_log", "read_parts"]
+__all__ = [
+    "FORMATS",
+    "Fault",
+    "LogFiles",
+    "LogFormat",
+    "LogOptions",
+    "LogReport",
+    "PlainLog",
+    "Reading",
+    "read_log",
+    "read_parts",
+    "register_format",
+]

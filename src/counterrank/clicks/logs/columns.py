@@ -13,7 +13,7 @@ from counterrank.common.errors import CounterrankError, DataError
 IDS = ("session_id", "query_id", "doc_id")
 NEEDED = (*IDS, "rank", "clicked")
 OPTIONAL = ("propensity", "display_probability", "logging_score", "policy", "timestamp")
-MOST = 1_000_000  # no page is deeper; beyond it is a fault and not a rank
+
 
 MINUTE = 60  # seconds
 _HUGE = 10**15  # what is beyond is no rank anyway, and here it can still be counted up
@@ -57,7 +57,7 @@ class Columns:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """What each row must tell."""
+        """What each row must have."""
         return tuple(name for name in (*NEEDED, "propensity", "policy") if self.has(name))
 
     def read(self, name: str) -> str:
@@ -94,7 +94,7 @@ class Columns:
         return f"coalesce({scaled}, unix_seconds(try_cast({column} as timestamp)))" if kind == TEXT else scaled
 
     def normalised(self, *more: str) -> str:
-        """The log as a query over its files: only the columns that are counted, and what is asked for beside."""
+        """The log as a query over its files: the columns that are counted, and `more`."""
         chosen = [f"{self.read(name)} as {name}" for name in self.needed]
         if not self.has("query_id"):
             chosen.append("cast(0 as bigint) as query_id")
@@ -107,7 +107,7 @@ class Columns:
         return f"select {', '.join((*chosen, *more))} from {self.table}"
 
     def of_policies(self, names: Sequence[str], text: Callable[[str], str]) -> str:
-        """The rows of some policies, as a query over the files; those that name none stay, to be told of.
+        """The rows of some policies, as a query over the files; those that name none stay, as faults.
 
         `text` writes a text as SQL has it.
         """
@@ -145,7 +145,7 @@ def plan_columns(
         renamed: for columns of the log, the name they have in the files.
         rank_base: 0 or 1.
         impressions: whether each row is a page of its own.
-        events: whether the files were made of events, and tell by `orphan` which clicks were on nothing shown.
+        events: whether the files were made of events; their column `orphan` marks clicks without an impression.
     """
     if rank_base not in (0, 1) or isinstance(rank_base, bool):
         raise CounterrankError(f"rank_base={rank_base!r}: expected 0 or 1, the number of the first rank")
@@ -167,7 +167,7 @@ def plan_columns(
         source[column], kinds[column] = quoted, kind
     if impressions:
         source.pop("session_id", None)
-    if events:
+    if events and "orphan" in found:
         source["orphan"], kinds["orphan"] = found["orphan"]
     return Columns(source, kinds, rank_base, impressions)
 
@@ -175,7 +175,7 @@ def plan_columns(
 def _missing(name: str, column: str, wanted: str, found: Mapping[str, object]) -> str:
     there = ", ".join(map(repr, found)) or "none"
     hint = "; each row without a page? use --impressions" if column == "session_id" and column == wanted else ""
-    return f"{name}: no column {wanted!r}; the log has {there}; other names are told by --map {column}=NAME{hint}"
+    return f"{name}: no column {wanted!r}; the log has {there}; --map {column}=NAME gives another name{hint}"
 
 
 def parse_map(text: str | None) -> dict[str, str]:
@@ -193,9 +193,6 @@ def parse_map(text: str | None) -> dict[str, str]:
     return result
 
 
-# How a click log is to be read.
-
-
 MEMORY = "1GB"
 CLICK_ACTIONS = ("click",)
 
@@ -207,7 +204,7 @@ class LogOptions:
     Attributes:
         columns: for columns of the log that have another name in the files, that name.
         rank_base: the number of the first rank, 0 or 1.
-        format: "parquet", "csv", "jsonl", "ubi" or "metarank"; "auto" goes by the names and first lines of the files.
+        format: a name of `FORMATS`; "auto" goes by the names and first lines of the files.
         click_actions: which events of OpenSearch UBI (their action_name) or metarank (their type) are clicks.
         impressions: each row is a page of its own, session_id is not needed, and query_id is one constant if missing.
         only_policies: use the sessions of these policies only, by their names in the column `policy`; all if empty.

@@ -1,4 +1,6 @@
-"""What runs the passes over a log: something that reads its files, and a small DuckDB beside it for what is left."""
+"""Engines run the passes over a log. DuckDB reads the files itself, within a limit of memory; Spark (`spark_engine`)
+reads them on a cluster and hands the aggregates to a local DuckDB.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from counterrank.clicks.logs.columns import BOOL, EMPTY, FLOAT, TEXT, TIME, WHOLE
-from counterrank.clicks.logs.log_files import Header, LogFiles, check_apart, csv_headers
+from counterrank.clicks.logs.formats import FORMATS, LogFiles
+from counterrank.clicks.logs.log_files import Header, check_apart, csv_headers
 from counterrank.common.errors import DataError, printable
 from counterrank.common.progress import progress
 
@@ -35,7 +38,7 @@ class Engine(Protocol):
         """Give a query over the log a name."""
 
     def reduce(self, name: str, sql: str, what: str) -> None:
-        """Run a query over the log; its result becomes the local table `name`. `what` is said of it meanwhile."""
+        """Run a query over the log; its result becomes the local table `name`. `what` is shown as progress."""
 
     def lend(self, name: str) -> None:
         """Let queries over the log use the local table `name`."""
@@ -72,7 +75,7 @@ def connect(memory: str, threads: int | None, spill: Path) -> Any:
     return local
 
 
-def doubt_statistics(local: Any) -> None:
+def disable_statistics(local: Any) -> None:
     """From now on DuckDB infers nothing from the least and greatest value of a column.
 
     Parquet leaves NaN out of these. DuckDB would take it that none is there, and conditions on the column for granted.
@@ -122,13 +125,13 @@ def run(local: Any, sql: str, what: str, log: str) -> None:
                 advance(now - done)
                 done = now
     for error in failed:
-        with told(log):
+        with duckdb_errors(log):
             raise error
 
 
 @contextmanager
-def told(log: str) -> Iterator[None]:
-    """What DuckDB complains about becomes one line about this log."""
+def duckdb_errors(log: str) -> Iterator[None]:
+    """An error of DuckDB becomes one line about this log."""
     import duckdb
 
     try:
@@ -145,7 +148,7 @@ def _done(local: Any) -> float:
 
 @contextmanager
 def _interrupting(local: Any, worker: threading.Thread, ended: threading.Event) -> Iterator[None]:
-    """Stop the query if this thread is told to leave; what it works with cannot be closed before it has ended."""
+    """Stop the query if this thread is interrupted; its connection cannot be closed before the query has ended."""
     try:
         yield
     except BaseException:
@@ -175,7 +178,7 @@ def one_line(error: BaseException) -> str:
     return words if len(words) <= 300 else words[:300] + " ..."
 
 
-# Click logs counted by DuckDB, on this machine and within a limit of memory.
+# --- DuckDB
 
 
 # What Spark has and DuckDB calls otherwise, so that one text serves both.
@@ -362,8 +365,8 @@ def _as_pattern(file: Path) -> str:
 
 
 def _unreadable(format: str) -> str:
-    wanted = {"parquet": "Parquet", "csv": "CSV with a header"}.get(format, "JSON Lines")
-    return f"not {wanted} that can be read"
+    plain = format if format in ("parquet", "csv") else "jsonl"
+    return f"not {FORMATS[plain].description} that can be read"
 
 
 @contextmanager
@@ -371,7 +374,7 @@ def duckdb_engine(log: LogFiles, memory: str, threads: int | None, spill: Path) 
     """An engine for as long as the log is read."""
     local = connect(memory, threads, spill)
     try:
-        with told(log.name):
+        with duckdb_errors(log.name):
             yield DuckDBEngine(log, local)
     finally:
         local.close()

@@ -1,44 +1,29 @@
 """Logs of events, turned into plain ones: a row for each document that was shown, and whether it was clicked.
 
-What was shown and what was clicked come as events of their own there, each told by its reader (`ubi`, `metarank`) as
-one of two relations that share the page and the document. Here the events are read, once, and the two are joined. The
-result is a Parquet file in the folder of what is spilled, which any engine reads as a plain log; its column `orphan`
-marks clicks on what was not shown.
+Impressions and clicks come as separate events there; each format (`Ubi`, `Metarank`) describes them as two relations
+that share the page and the document. The events are read once, and the two are joined to a Parquet file in the spill
+folder, which any engine reads as a plain log; its column `orphan` marks clicks without an impression.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from counterrank.clicks.logs.columns import CLICK_ACTIONS, LogOptions
 from counterrank.clicks.logs.engine import file_list, one_line, run, text
-from counterrank.clicks.logs.log_files import EVENTS, LogFiles, format_of, layout
+from counterrank.clicks.logs.formats import FORMATS, LogFiles, LogFormat, PlainLog, format_of, layout, register_format
 from counterrank.common.errors import CounterrankError, DataError
 
 _LARGEST = 1 << 24  # bytes of one JSON value; DuckDB sets aside twice as many for each thread
 
 
-@dataclass(frozen=True)
-class Plain:
-    """A log of events as a plain one.
-
-    Attributes:
-        log: the file it was written to.
-        rejected: lines of the events that could not be read.
-        line: what one of them is.
-    """
-
-    log: LogFiles
-    rejected: int
-    line: str
-
-
 class EventFormat(Protocol):
-    """What a format of events has to tell."""
+    """How the events of a format are read, as SQL."""
 
     def records(self) -> str:
         """A query over `documents` (columns `file` and `json`, null where a line is no JSON).
@@ -50,36 +35,35 @@ class EventFormat(Protocol):
         """What was shown: session, query, doc, rank and timestamp, over the file of records."""
 
     def clicked(self) -> str:
-        """Which records may be clicks; `action` tells of each whether it is."""
+        """Which records may be clicks; `click_actions` decides by their `action`."""
 
-    def others(self) -> str:
+    def non_clicks(self) -> str:
         """Which of these are known to be something else."""
 
 
-def as_plain(
-    log: LogFiles, local: Any, folder: Path, format: EventFormat, rank_base: int, click_actions: Sequence[str]
-) -> Plain:
+def join_events(log: LogFiles, local: Any, folder: Path, options: LogOptions, format: EventFormat) -> PlainLog:
     """Turn a log of events into a plain one.
 
     Arguments:
         log: its files.
         local: a DuckDB connection; it keeps to its limit of memory and spills.
         folder: for the result.
-        format: how the events are to be understood.
-        rank_base: the number of the first rank, which is counted on where the log tells ranks by an order.
-        click_actions: the names of what is a click, in whatever case.
+        options: of these, `rank_base` is the first rank where ranks follow from an order, and `click_actions` names the
+            events that are clicks, in any case.
+        format: how the events are read.
     """
+    click_actions = options.click_actions
     local.execute("set TimeZone = 'UTC'")  # times that name no zone mean the same on every machine
     files = folder / "records.parquet", folder / "plain.parquet"
     _write(local, f"with documents as ({_documents(log)}) {format.records()}", files[0], "reading events", log.name)
     records = f"read_parquet({file_list([files[0]])})"
     is_click = f"action in ({', '.join(text(name.strip().lower()) for name in click_actions)})"
     _warn_without_clicks(local, records, format, is_click, log.name, click_actions)
-    shown = format.shown(records, local, log.name, rank_base)
+    shown = format.shown(records, local, log.name, options.rank_base)
     clicks = f"select session, doc, timestamp from {records} where {format.clicked()} and {is_click}"
     _write(local, _joined(shown, clicks), files[1], "joining events", log.name)
     rejected, line = local.execute(f"select count(*), min(line) from {records} where kind is null").fetchone()
-    return Plain(replace(log, format="parquet", files=(files[1],), root=None), int(rejected), str(line))
+    return PlainLog(replace(log, format="parquet", files=(files[1],), root=None), int(rejected), str(line))
 
 
 def _write(local: Any, sql: str, file: Path, what: str, name: str) -> None:
@@ -108,7 +92,8 @@ def _warn_without_clicks(
 ) -> None:
     found = local.execute(
         f"select action, count_if({is_click}) as n from {records} "
-        f"where {format.clicked()} and action is not null and not ({format.others()}) group by action order by action"
+        f"where {format.clicked()} and action is not null and not ({format.non_clicks()}) "
+        "group by action order by action"
     ).fetchall()
     if found and not any(n for _, n in found):
         there = ", ".join(repr(action) for action, _ in found[:8])
@@ -172,8 +157,8 @@ def fields(**paths: Sequence[str]) -> str:
     )
 
 
-def same_query(column: str) -> str:
-    """A text that a user typed, without what does not change it: case and blanks; null if nothing is left."""
+def normalised_query(column: str) -> str:
+    """The text of a query in lower case with single blanks; null if nothing is left."""
     return f"nullif(trim(regexp_replace(lower({column}), '\\s+', ' ', 'g')), '')"
 
 
@@ -187,11 +172,11 @@ def time_of(column: str) -> str:
 
 
 def line_of(json: str = "json") -> str:
-    """What is told of a line that cannot be read."""
+    """How a line that cannot be read is quoted."""
     return f"coalesce(left({json}, 100), 'no JSON, in ' || file)"
 
 
-def asked(local: Any, sql: str, name: str) -> Any:
+def fetch_value(local: Any, sql: str, name: str) -> Any:
     """One value of a small query."""
     import duckdb
 
@@ -201,17 +186,38 @@ def asked(local: Any, sql: str, name: str) -> Any:
         raise DataError(f"{name}: cannot be read ({one_line(error)})") from None
 
 
-# OpenSearch User Behavior Insights: the indexes `ubi_queries` and `ubi_events`.
-#
-# Their schema is that of the UBI specification 1.0 to 1.3 (https://github.com/o19s/ubi). What it calls query_id is one
-# search and so one page here; the query is what the user typed. docs/log-formats.md tells what is read from where.
+# --- OpenSearch UBI
 
 
 _ATTRIBUTES = "$.event_attributes"
+_BULK = ("index", "create", "update", "delete")
+_HITS = ("query_response_hit_ids", "query_response_object_ids", "query_response_objects_ids", "query_response")
+
+
+def is_ubi(event: Mapping[str, Any]) -> bool:
+    """Whether this is an event or a query of UBI, or a line of a bulk request for its indexes.
+
+    >>> is_ubi({"action_name": "click", "query_id": "s1"}), is_ubi({"query_id": "s1", "rank": 1})
+    (True, False)
+    """
+    if isinstance(event.get("action_name"), str) and any(key.startswith(("event_attr", "query_id")) for key in event):
+        return True
+    if "query_id" in event and any(key in event for key in ("user_query", *_HITS)):
+        return True
+    return len(event) == 1 and any(_is_bulk_line(event.get(word)) for word in _BULK)
+
+
+def _is_bulk_line(action: Any) -> bool:
+    return isinstance(action, dict) and str(action.get("_index", "")).startswith("ubi_")
 
 
 class Ubi:
-    """How events and queries of UBI are understood."""
+    """OpenSearch User Behavior Insights: the indexes `ubi_queries` and `ubi_events`.
+
+    Their schema is that of the UBI specification 1.0 to 1.3 (https://github.com/o19s/ubi). What it calls query_id is
+    one search and so one page here; the query is what the user typed. docs/log-formats.md lists what is read from
+    where.
+    """
 
     def records(self) -> str:
         """A row for each search, event and line that is neither."""
@@ -252,24 +258,25 @@ class Ubi:
         )
         return (
             "select kind, lower(trim(action)) as action, nullif(session, '') as session, nullif(doc, '') as doc, rank, "
-            f"{same_query('query')} as query, case when kind = 'query' and hits is not null then {listed} end as hits, "
+            f"{normalised_query('query')} as query, "
+            f"case when kind = 'query' and hits is not null then {listed} end as hits, "
             f"{time_of('timestamp')} as timestamp, case when kind is null then {line_of()} end as line "
             f"from (select *, {kind} as kind from ({found}) as found) as known"
         )
 
     def shown(self, records: str, local: Any, name: str, first_rank: int) -> str:
-        """What impressions tell, or the lists of what searches returned if there are no impressions."""
+        """The impressions, or the lists of what searches returned if there are no impressions."""
         typed = (
             "select session, unnest(coalesce(list(distinct query) filter (where query is not null), [session])) "
             f"as query from {records} where kind = 'query' and session is not null group by session"
         )
-        if asked(local, f"select count_if(kind = 'event' and action = 'impression') from {records}", name):
+        if fetch_value(local, f"select count_if(kind = 'event' and action = 'impression') from {records}", name):
             pages = _by_impressions(records)
-        elif asked(local, f"select count_if(kind = 'query' and hits is not null) from {records}", name):
+        elif fetch_value(local, f"select count_if(kind = 'query' and hits is not null) from {records}", name):
             pages = _by_lists(records, first_rank)
         else:
             raise DataError(
-                f"{name}: nothing tells what was shown; expected events with action_name 'impression', or "
+                f"{name}: no impressions; expected events with action_name 'impression', or "
                 "query_response_hit_ids in the queries"
             )
         return (
@@ -281,42 +288,61 @@ class Ubi:
         """Events; the queries have no action."""
         return "kind = 'event'"
 
-    def others(self) -> str:
+    def non_clicks(self) -> str:
         """Impressions are no clicks."""
         return "action = 'impression'"
 
 
 def _by_impressions(records: str) -> str:
-    """An impression that is told again, as scrolling back does, is one; those that lack something stay apart."""
+    """An impression that is logged again, as scrolling back does, is one; those that lack something stay apart."""
     return (
         "select session, query, doc, rank, timestamp from (select session, any_value(query) as query, doc, rank, "
         "min(timestamp) as timestamp, unnest(range(case when session is null or doc is null or rank is null "
         f"then count(*) else 1 end)) as copy from {records} where kind = 'event' and action = 'impression' "
-        "group by session, doc, rank) as told"
+        "group by session, doc, rank) as logged"
     )
 
 
 def _by_lists(records: str, first_rank: int) -> str:
-    """The same list told again for the same search is one."""
+    """The same list logged again for the same search is one."""
     return (
         "select session, query, unnest(hits) as doc, "
         f"cast(unnest(range(len(hits))) + {first_rank} as varchar) as rank, timestamp from ("
         f"select session, any_value(query) as query, hits, min(timestamp) as timestamp from {records} "
-        "where kind = 'query' and hits is not null group by session, hits) as told"
+        "where kind = 'query' and hits is not null group by session, hits) as logged"
     )
 
 
-# Events of metarank: rankings, with the items in the order they were shown, and interactions with them.
-#
-# Their schema is doc/event-schema.md of https://github.com/metarank/metarank. docs/log-formats.md tells what is read
-# from where.
+# --- metarank
 
 
 _QUERY_FIELD = "query"
+# The fields of each kind of event; `metadata` is what `item` was called at first.
+_METARANK = {
+    "ranking": ("id", "items"),
+    "interaction": ("item", "type"),
+    "item": ("item", "fields"),
+    "user": ("user", "fields"),
+    "metadata": ("item", "fields"),
+}
+
+
+def is_metarank(event: Mapping[str, Any]) -> bool:
+    """Whether this is an event of metarank.
+
+    >>> is_metarank({"event": "ranking", "id": "r1", "items": []}), is_metarank({"event": "ranking"})
+    (True, False)
+    """
+    kind = event.get("event")
+    return isinstance(kind, str) and kind in _METARANK and all(key in event for key in _METARANK[kind])
 
 
 class Metarank:
-    """How events of metarank are understood."""
+    """Events of metarank: rankings, with the items in the order they were shown, and interactions with them.
+
+    Their schema is doc/event-schema.md of https://github.com/metarank/metarank. docs/log-formats.md lists what is read
+    from where.
+    """
 
     def records(self) -> str:
         """A row for each event and for each line that is none."""
@@ -346,16 +372,16 @@ class Metarank:
         return (
             "select kind, lower(trim(action)) as action, "
             "nullif(case when kind = 'ranking' then id else ranking end, '') as session, "
-            f"case when kind = 'ranking' then coalesce({same_query(query)}, nullif(id, '')) end as query, "
+            f"case when kind = 'ranking' then coalesce({normalised_query(query)}, nullif(id, '')) end as query, "
             f"nullif(item, '') as doc, case when kind = 'ranking' then {shown} end as items, "
             f"{time_of('timestamp')} as timestamp, case when kind is null then {line_of()} end as line "
             f"from (select *, {kind} as kind from ({found}) as found) as known"
         )
 
     def shown(self, records: str, local: Any, name: str, first_rank: int) -> str:
-        """The items of each ranking; a ranking that is told twice shows each of them twice, which is a fault."""
-        if not asked(local, f"select count_if(kind = 'ranking') from {records}", name):
-            raise DataError(f"{name}: nothing tells what was shown; expected events of kind 'ranking' with items")
+        """The items of each ranking; a ranking that is logged twice shows each of them twice, which is a fault."""
+        if not fetch_value(local, f"select count_if(kind = 'ranking') from {records}", name):
+            raise DataError(f"{name}: no impressions; expected events of kind 'ranking' with items")
         return (
             "select session, query, nullif(unnest(items), '') as doc, "
             f"cast(unnest(range(len(items))) + {first_rank} as varchar) as rank, timestamp "
@@ -366,16 +392,33 @@ class Metarank:
         """Interactions; their type is the action."""
         return "kind = 'interaction'"
 
-    def others(self) -> str:
+    def non_clicks(self) -> str:
         """Any interaction may be a click."""
         return "false"
 
 
-# Logs of events as plain logs, whichever format they are in.
+register_format(
+    LogFormat(
+        "ubi",
+        "OpenSearch User Behavior Insights",
+        recognise=is_ubi,
+        reader=partial(join_events, format=Ubi()),
+        has_actions=True,
+    )
+)
+register_format(
+    LogFormat(
+        "metarank",
+        "events of metarank",
+        recognise=is_metarank,
+        reader=partial(join_events, format=Metarank()),
+        has_actions=True,
+    )
+)
 
 
-def plain_log(log: LogFiles, local: Any, folder: Path, options: LogOptions) -> Plain | None:
-    """Events of OpenSearch UBI or metarank as a plain log in Parquet, which any engine can read; None if it is plain.
+def plain_log(log: LogFiles, local: Any, folder: Path, options: LogOptions) -> PlainLog | None:
+    """What the reader of its format makes of a log; None where engines read it themselves.
 
     Arguments:
         log: the files.
@@ -383,12 +426,10 @@ def plain_log(log: LogFiles, local: Any, folder: Path, options: LogOptions) -> P
         folder: for the result.
         options: how to read them.
     """
-    if log.format in EVENTS:
-        reader = Ubi() if log.format == "ubi" else Metarank()
-        return as_plain(log, local, folder, reader, options.rank_base, options.click_actions)
-    if tuple(options.click_actions) != CLICK_ACTIONS:
+    format = FORMATS[log.format]
+    if not format.has_actions and tuple(options.click_actions) != CLICK_ACTIONS:
+        formats = " or ".join(each.name for each in FORMATS.values() if each.has_actions)
         raise CounterrankError(
-            f"click_actions={options.click_actions!r}: {log.name} is {log.format}; expected it only with "
-            f"{' or '.join(EVENTS)}"
+            f"click_actions={options.click_actions!r}: {log.name} is {log.format}; expected it only with {formats}"
         )
-    return None
+    return None if format.reader is None else format.reader(log, local, folder, options)

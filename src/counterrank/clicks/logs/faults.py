@@ -1,13 +1,14 @@
-"""What can be wrong in a click log: how each fault is found, counted and told."""
+"""Faults of a click log: how each is found, counted and reported."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from counterrank.clicks.logs.columns import MOST, Columns
+from counterrank.clicks.counts_files import DEEPEST_RANK
+from counterrank.clicks.logs.columns import Columns
 
-# Faults of whole pages and of ids, in the order they are told; those of rows come before them.
+# Faults of whole pages and of ids, in the order they are reported; those of rows come before them.
 TWO_QUERIES = "are one session under several queries"
 TWO_POLICIES = "are one session under several policies"
 DOCUMENT_TWICE = "show a document twice"
@@ -19,7 +20,7 @@ TOO_DEEP = "have a rank beyond the candidates of their query"
 UNREADABLE = "cannot be read"
 ORPHAN = "are a click without an impression"
 
-# How `passes.exact` tells them.
+# The rules by which `passes.exact` finds them.
 PAGE_RULES = {
     TWO_QUERIES: "queries > 1",
     TWO_POLICIES: "policies > 1",
@@ -110,7 +111,7 @@ class LogReport:
             "unknown": [_plain(each) for each in self.unknown],
         }
 
-    def words(self) -> str:
+    def drop_message(self) -> str:
         """One sentence about what was dropped."""
         shares = ", ".join(f"{n:,} because they or their page {kind}" for kind, n in self.dropped.items())
         return (
@@ -122,7 +123,7 @@ class LogReport:
         """What was left out because the data does not have it, to follow another sentence; empty if nothing was."""
         return "".join(f"; {each.counted()}" for each in self.unknown)
 
-    def warning(self) -> str | None:
+    def unknown_message(self) -> str | None:
         """One sentence about documents that the data does not have; None if there are none."""
         for each in self.unknown:
             if each.kind == UNKNOWN_DOCUMENT:
@@ -144,7 +145,7 @@ def row_rules(columns: Columns) -> dict[str, str]:
     for name in columns.needed:
         rules[f"have no {name}"] = f"{columns.source[name]} is null"
     rules["have a rank below 1 or not whole"] = _not(columns, "rank", ">= 1")
-    rules[f"have a rank beyond {MOST:,}"] = f"coalesce(({columns.read('rank')}) > {MOST}, false)"
+    rules[f"have a rank beyond {DEEPEST_RANK:,}"] = f"coalesce(({columns.read('rank')}) > {DEEPEST_RANK}, false)"
     rules["have a clicked that is not 0 or 1"] = _not(columns, "clicked", "is not null")
     if columns.has("propensity"):
         rules["have a propensity outside 0 to 1"] = _not(columns, "propensity", "between 0 and 1")

@@ -5,212 +5,19 @@ from __future__ import annotations
 import csv
 import glob
 import itertools
-import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from counterrank.clicks.logs.formats import CARRIERS, COMPRESSED, FORMATS, LogFiles, format_of, recognised
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError, DataError, MissingFileError, printable
 from counterrank.common.files import PathLike
 
-# Which format a file of JSON or Parquet is in, by its first lines: a plain log, OpenSearch UBI, or events of metarank.
-#
-# No file is read further than its first mebibyte for this.
-
-
-_HEAD = 1 << 20
-_LINES = 20
-_BULK = ("index", "create", "update", "delete")
-_HITS = ("query_response_hit_ids", "query_response_object_ids", "query_response_objects_ids", "query_response")
-# What each kind of event of metarank has beside its name; `metadata` is what `item` was called at first.
-_METARANK = {
-    "ranking": ("id", "items"),
-    "interaction": ("item", "type"),
-    "item": ("item", "fields"),
-    "user": ("user", "fields"),
-    "metadata": ("item", "fields"),
-}
-
-
-def recognised(file: Path, is_parquet: bool) -> str | None:
-    """ "ubi" or "metarank", or None for a plain log and for what is neither."""
-    if is_parquet:
-        return event_format(dict.fromkeys(_parquet_names(file), ""))
-    return next((found for each in first_objects(file) if (found := event_format(each))), None)
-
-
-def event_format(event: Mapping[str, Any]) -> str | None:
-    """The format that an event belongs to, if it is one. A row of a plain log may well have a column `event`.
-
-    >>> event_format({"event": "ranking", "id": "r1", "items": []})
-    'metarank'
-    >>> event_format({"event": "ranking", "session_id": 1, "doc_id": "a", "clicked": 0}) is None
-    True
-    """
-    if "doc_id" in event or "clicked" in event:
-        return None
-    if isinstance(event.get("action_name"), str) and any(key.startswith(("event_attr", "query_id")) for key in event):
-        return "ubi"
-    if "query_id" in event and any(key in event for key in ("user_query", *_HITS)):
-        return "ubi"
-    if any(_is_bulk_line(event.get(word)) for word in _BULK if len(event) == 1):
-        return "ubi"
-    kind = event.get("event")
-    if isinstance(kind, str) and kind in _METARANK and all(key in event for key in _METARANK[kind]):
-        return "metarank"
-    return None
-
-
-def _is_bulk_line(action: Any) -> bool:
-    return isinstance(action, dict) and str(action.get("_index", "")).startswith("ubi_")
-
-
-def first_objects(file: Path) -> Iterator[Mapping[str, Any]]:
-    """The JSON objects at the beginning of a file: on lines of their own, in an array, or in the answer to a search."""
-    head = _first_bytes(file)
-    values: list[Any] = []
-    for line in head.splitlines()[:_LINES]:
-        try:
-            values.append(json.loads(line))
-        except (ValueError, RecursionError):
-            continue
-    if not values or layout_of(head) != "newline_delimited":
-        values = [_first_value(head)]
-    for value in values:
-        for each in _inside_object(value):
-            if isinstance(each, dict):
-                inner = each.get("_source")
-                yield inner if isinstance(inner, dict) else each
-
-
-def _inside_object(value: Any) -> list[Any]:
-    if isinstance(value, list):
-        return value[:_LINES]
-    hits = value.get("hits") if isinstance(value, dict) else None
-    if isinstance(hits, dict) and isinstance(hits.get("hits"), list):
-        return list(hits["hits"][:_LINES])
-    return [value]
-
-
-def _first_value(head: str) -> Any:
-    """The first value of a text that may be cut off; of an array, the first that is in it."""
-    for text in (head, head.lstrip("[ \t\r\n"), head.partition('"hits":')[2].partition("[")[2].lstrip()):
-        try:
-            return json.JSONDecoder().raw_decode(text)[0]
-        except (ValueError, RecursionError):
-            continue
-    return None
-
-
-def layout(file: Path) -> str:
-    """How the values of a JSON file lie in it, as DuckDB calls it."""
-    return layout_of(_first_bytes(file))
-
-
-def layout_of(head: str) -> str:
-    """The same by the beginning of the file.
-
-    >>> layout_of('{"a": 1}\\n{"a": 2}'), layout_of('[{"a": 1},\\n{"a": 2}]'), layout_of('{\\n"a": 1\\n}')
-    ('newline_delimited', 'array', 'unstructured')
-    >>> layout_of('[{"a": 1}]\\n[{"a": 2}]'), layout_of('{"a": \\n{"a": 2}')
-    ('newline_delimited', 'newline_delimited')
-    """
-    line, _, rest = head.partition("\n")
-    if len(head) >= _HEAD and not rest:
-        return "array" if line.startswith("[") else "unstructured"  # one very long value, or several
-    try:
-        json.loads(line)
-        return "array" if line.startswith("[") and not rest.strip() else "newline_delimited"
-    except (ValueError, RecursionError):
-        pass
-    if line.startswith("["):
-        return "array"
-    if not line.startswith("{") or not rest:
-        return "newline_delimited"
-    try:
-        json.JSONDecoder().raw_decode(head)
-    except json.JSONDecodeError as error:
-        # one value over several lines, cut off, unless something is wrong already where its second line begins
-        fine = error.pos > len(line) + 1 and not rest.lstrip().startswith(("{", "["))
-        return "unstructured" if fine else "newline_delimited"
-    except RecursionError:
-        return "newline_delimited"
-    return "unstructured"
-
-
-def _first_bytes(file: Path) -> str:
-    """The beginning of a file, unpacked; nothing where it cannot be read, which is told when it is."""
-    import pyarrow as pa
-
-    read = b""
-    try:
-        with pa.input_stream(str(file), compression="detect") as stream:
-            while len(read) < _HEAD and (more := stream.read(_HEAD - len(read))):
-                read += more
-    except OSError:
-        return ""
-    return read.decode("utf-8-sig", errors="replace").lstrip()
-
-
-def _parquet_names(file: Path) -> list[str]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return list(pq.read_schema(file).names)
-    except (OSError, pa.ArrowException):
-        return []
-
-
-EVENTS = ("ubi", "metarank")
-FORMATS = ("parquet", "csv", "jsonl", *EVENTS)
-_SUFFIXES = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-}
-_COMPRESSED = (".gz", ".zst")
 _LOOK_INTO = 8  # files of a kind
 _LONGEST = 1 << 22  # bytes of a first line
-
-
-@dataclass(frozen=True)
-class LogFiles:
-    """The files of one log.
-
-    Attributes:
-        name: the log as it was asked for, for messages.
-        format: one of `FORMATS`.
-        files: all of them, in order.
-        root: the folder that was asked for, or that a pattern begins with; None where it was a file. Names of folders
-            inside it such as `policy=new` are columns, those of folders above are not.
-    """
-
-    name: str
-    format: str
-    files: tuple[Path, ...]
-    root: Path | None
-
-    @property
-    def keyed(self) -> bool:
-        """Whether names of folders are columns."""
-        if self.root is None:
-            return False
-        names = {name for file in self.files for name in file.relative_to(self.root).parts[:-1] if "=" in name}
-        for name in sorted(names):
-            if name.count("=") > 1 or "\\" in name:
-                raise DataError(
-                    f"{self.name}: folder {name!r} in it; expected one column and its value, such as policy=new"
-                )
-        return bool(names)
 
 
 def find_log(path: PathLike, format: str = "auto") -> LogFiles:
@@ -230,7 +37,7 @@ def find_log(path: PathLike, format: str = "auto") -> LogFiles:
     if not isinstance(path, str | os.PathLike):
         raise CounterrankError(f"path {path!r}: {type(path).__name__}; expected the path of a click log")
     if format != "auto":
-        check_choice(format, FORMATS, "format")
+        check_choice(format, tuple(FORMATS), "format")
     given = Path(path)
     root = given if given.is_dir() else None
     files = _inside(given) if root else _matching(given)
@@ -241,14 +48,15 @@ def find_log(path: PathLike, format: str = "auto") -> LogFiles:
         if root is not None and kinds:
             files = [file for file in files if known[file]]  # notes beside the log do no harm
         elif unknown:
+            endings = ", ".join(ending for each in FORMATS.values() for ending in each.extensions)
             raise DataError(
-                f"{unknown[0]}: not known by its name; expected .parquet, .csv, .tsv, .jsonl, .ndjson or .json, "
-                f"also with .gz or .zst, or a format: {', '.join(FORMATS)}"
+                f"{unknown[0]}: no known extension; expected one of {endings}, also with {' or '.join(COMPRESSED)}, or "
+                f"a format: {', '.join(FORMATS)}"
             )
         format = _format_by_content(
             str(path), {kind: [file for file in files if known[file] == kind] for kind in kinds}
         )
-    elif format in EVENTS and root is not None and any(known.values()):
+    elif FORMATS[format].reader is not None and root is not None and any(known.values()):
         files = [file for file in files if known[file]]
     if not files:
         raise DataError(f"{path}: no files of a click log in it; expected Parquet, CSV or JSON Lines")
@@ -258,15 +66,15 @@ def find_log(path: PathLike, format: str = "auto") -> LogFiles:
 
 
 def _format_by_content(name: str, files: dict[str, list[Path]]) -> str:
-    """What the files hold, by a few of each kind: events may come as Parquet and as JSON, and beside each other."""
+    """The format of the files, by the content of a few: events may come as Parquet and as JSON together."""
     found = [
         recognised(file, kind == "parquet")
         for kind, some in files.items()
-        if kind != "csv"
+        if kind in CARRIERS
         for file in some[:_LOOK_INTO]
     ]
     events = sorted({format for format in found if format})
-    if len(events) == 1 and "csv" not in files and (len(files) == 1 or None not in found):
+    if len(events) == 1 and set(files) <= set(CARRIERS) and (len(files) == 1 or None not in found):
         return events[0]
     several = events if len(events) > 1 else list(files)
     if len(several) > 1:
@@ -309,16 +117,6 @@ def _head(pattern: Path) -> Path:
     """
     plain = itertools.takewhile(lambda part: not glob.has_magic(part), pattern.parts)
     return Path(*plain)
-
-
-def format_of(file: Path) -> str | None:
-    """By the end of its name.
-
-    >>> format_of(Path("clicks.csv.gz")), format_of(Path("notes.txt"))
-    ('csv', None)
-    """
-    inner = file.with_suffix("") if file.suffix in _COMPRESSED else file
-    return _SUFFIXES.get(inner.suffix.lower())
 
 
 class Header(NamedTuple):

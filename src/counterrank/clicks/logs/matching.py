@@ -1,4 +1,4 @@
-"""From the cells of a log to `ClickCounts`: ids become rows of the ranking data, or of the pairs that were seen."""
+"""From the cells of a log to `ClickCounts`: ids become rows of the ranking data, or of the shown pairs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.clicks.counts import SEEN_ONLY, ClickCounts
+from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
 from counterrank.clicks.displays import Displays
 from counterrank.clicks.logs.columns import TEXT, WHOLE, Columns
 from counterrank.clicks.logs.engine import Engine
@@ -26,7 +26,7 @@ from counterrank.data.ids import query_of_rows
 class Candidates:
     """The ids of ranking data as tables of the local DuckDB: `queries` and `candidates`.
 
-    Several parts of the data stand behind each other there, and are told apart at the end.
+    Several parts of the data stand behind each other there, and are split at the end.
     """
 
     def __init__(self, local: Any, columns: Columns, parts: Sequence[RankingData]) -> None:
@@ -47,7 +47,7 @@ class Candidates:
         self._check_queries()
 
     def _check_queries(self) -> None:
-        """A query belongs to one part only; else its clicks could not be told apart."""
+        """An error for a query in several parts: its clicks could not be split."""
         twice = self.local.execute(
             "select query_id from queries group by query_id having count(*) > 1 order by min(query) limit 1"
         ).fetchone()
@@ -105,23 +105,23 @@ class Candidates:
         return [replace(part, unknown_impressions=n) for part, n in zip(found, unknown, strict=True)]
 
 
-def seen_only(local: Any, columns: Columns) -> ClickCounts:
+def shown_only(local: Any, columns: Columns) -> ClickCounts:
     """The click counts of a log without ranking data: queries and documents in the order of their ids."""
     local.execute(
-        "create or replace temp table seen as select query_id, doc_id, "
+        "create or replace temp table pairs as select query_id, doc_id, "
         "dense_rank() over (order by query_id) - 1 as query, row_number() over (order by query_id, doc_id) - 1 as row "
         "from (select distinct query_id, doc_id from cells)"
     )
-    pairs = local.execute("select query, query_id, doc_id from seen order by row").fetchnumpy()
+    pairs = local.execute("select query, query_id, doc_id from pairs order by row").fetchnumpy()
     lengths = np.bincount(np.asarray(pairs["query"], np.int64))
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     digest = digest_of(offsets, *(_ids(pairs[name]) for name in ("query_id", "doc_id")))
-    found = _cells(local, columns, "seen.row", "from cells join seen using (query_id, doc_id)")
+    found = _cells(local, columns, "pairs.row", "from cells join pairs using (query_id, doc_id)")
     sessions = local.execute(
         f"select query, {_policy(columns, 'pages')} as policy, cast(sum(pages) as bigint) as pages from pages "
-        "join (select distinct query_id, query from seen) as asked using (query_id) group by all"
+        "join (select distinct query_id, query from pairs) as logged using (query_id) group by all"
     ).fetchnumpy()
-    counts = _counts(SEEN_ONLY + digest, offsets, found, sessions, columns)
+    counts = _counts(SHOWN_ONLY + digest, offsets, found, sessions, columns)
     queries = _ids(pairs["query_id"])[offsets[:-1]]
     return replace(counts, query_ids=queries, doc_ids=_ids(pairs["doc_id"]))
 
@@ -129,20 +129,15 @@ def seen_only(local: Any, columns: Columns) -> ClickCounts:
 def _part(counts: ClickCounts, data: RankingData, queries: tuple[int, int], rows: tuple[int, int]) -> ClickCounts:
     """What was counted of some queries that stand behind each other."""
     cells = slice(*np.searchsorted(counts.docs, rows))
-    asked = slice(*queries)
+    own = slice(*queries)
     shown = counts.displays
     return replace(
         counts,
         identity=identity(data),
         offsets=data.offsets,
-        sessions=counts.sessions[asked],
-        docs=counts.docs[cells] - rows[0],
-        ranks=counts.ranks[cells],
-        impressions=counts.impressions[cells],
-        clicks=counts.clicks[cells],
-        propensities=None if counts.propensities is None else counts.propensities[cells],
-        policies=None if counts.policies is None else counts.policies[cells],
-        policy_sessions=None if counts.policy_sessions is None else counts.policy_sessions[:, asked],
+        sessions=counts.sessions[own],
+        **{**counts.cells_at(cells), "docs": counts.docs[cells] - rows[0]},
+        policy_sessions=None if counts.policy_sessions is None else counts.policy_sessions[:, own],
         displays=None if shown is None else _pages_of(shown, rows),
         query_ids=data.query_ids,
         doc_ids=data.doc_ids,
@@ -195,11 +190,11 @@ def _counts(
     name: str, offsets: IntArray, cells: dict[str, NDArray[Any]], pages: dict[str, NDArray[Any]], columns: Columns
 ) -> ClickCounts:
     named = columns.has("policy")
-    asked = np.asarray(pages["policy"]).astype(np.str_)
-    shown = np.asarray(cells["policy"]).astype(np.str_) if named else asked
-    names = np.unique(np.concatenate((asked, shown)))
+    logged = np.asarray(pages["policy"]).astype(np.str_)
+    shown = np.asarray(cells["policy"]).astype(np.str_) if named else logged
+    names = np.unique(np.concatenate((logged, shown)))
     sessions = np.zeros((len(names), len(offsets) - 1), np.int64)
-    np.add.at(sessions, (np.searchsorted(names, asked), np.asarray(pages["query"], np.int64)), pages["pages"])
+    np.add.at(sessions, (np.searchsorted(names, logged), np.asarray(pages["query"], np.int64)), pages["pages"])
     policies = np.searchsorted(names, shown) if named else None
     whole = {key: np.ascontiguousarray(cells[key], np.int64) for key in ("doc", "rank", "impressions", "clicks")}
     return ClickCounts(
@@ -217,7 +212,7 @@ def _counts(
     )
 
 
-# What a log says of its own sessions: a sample of them by hash, and when they took place.
+# --- the origin of the clicks: a sample of sessions by hash, and when they took place
 
 
 def with_origins(
@@ -271,8 +266,8 @@ def _sampled(engine: Engine, columns: Columns, known: Candidates | None, limit: 
     )
     part, join = "0", ""
     if known is not None:
-        known.name_parts("asked")
-        part, join = "part", f"join asked on cast(sampled.query_id as {known.query_type}) = asked.query_id"
+        known.name_parts("query_parts")
+        part, join = "part", f"join query_parts on cast(sampled.query_id as {known.query_type}) = query_parts.query_id"
     first, second = (_spread("number", *each) for each in (_FIRST, _SECOND))
     both = f"cast({first} as ubigint) * {1 << _SHIFT} + cast({second} as ubigint)"
     found = engine.local.execute(
@@ -315,8 +310,8 @@ def _dates(
     first, last = f"min({columns.seconds('earliest')})", f"max({columns.seconds('latest')})"
     source, part, group = "cells", "0", ""
     if known is not None:
-        known.name_parts("asked")
-        source = f"cells join asked on cast(cells.query_id as {known.query_type}) = asked.query_id"
+        known.name_parts("query_parts")
+        source = f"cells join query_parts on cast(cells.query_id as {known.query_type}) = query_parts.query_id"
         part, group = "part", " group by part"
     found = engine.local.execute(f"select {part}, {first}, {last} from {source}{group}").fetchall()
     spans = {int(number): (_moment(low), _moment(high)) for number, low, high in found}

@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.counts_files import DEEPEST_RANK
 from counterrank.clicks.displays import Displays, merge_pages, offsets_of
 from counterrank.clicks.logs import faults as kinds
-from counterrank.clicks.logs.columns import MINUTE, MOST, TEXT, Columns
-from counterrank.clicks.logs.engine import Engine, doubt_statistics
+from counterrank.clicks.logs.columns import MINUTE, TEXT, Columns
+from counterrank.clicks.logs.engine import Engine, disable_statistics
 from counterrank.clicks.logs.faults import PAGE_RULES, Fault, first_fault, row_rules
 from counterrank.clicks.logs.matching import Candidates
 from counterrank.common.checks import IntArray
@@ -40,14 +41,14 @@ GROUPS = ("query_id", "policy")
 def cells(columns: Columns) -> str:
     """Impressions and clicks by query, document, rank, and policy and propensity where they are logged.
 
-    `told` counts the rows whose click makes sense; `earliest` and `latest` are as the files write times. Texts are
-    compared as such, which is right for ISO 8601, and for numbers of as many digits.
+    `readable` counts the rows whose `clicked` is 0 or 1; `earliest` and `latest` are as the files write times. Texts
+    are compared as such, which is right for ISO 8601, and for numbers of as many digits.
     """
     keys = ", ".join(("query_id", "doc_id", "rank", *(n for n in ("policy", "propensity") if columns.has(n))))
     times = ", min(moment) as earliest, max(moment) as latest" if columns.has("timestamp") else ""
     return (
         f"select {keys}, count(*) as impressions, cast(count_if(clicked) as bigint) as clicks, "
-        f"count(clicked) as told{times} from log group by {keys}"
+        f"count(clicked) as readable{times} from log group by {keys}"
     )
 
 
@@ -158,7 +159,12 @@ def exact(columns: Columns) -> str:
 
 def is_sound(columns: Columns) -> str:
     """Whether all rows of a cell say something that makes sense."""
-    rules = ["query_id is not null", "doc_id is not null", f"rank between 1 and {MOST}", "told = impressions"]
+    rules = [
+        "query_id is not null",
+        "doc_id is not null",
+        f"rank between 1 and {DEEPEST_RANK}",
+        "readable = impressions",
+    ]
     if columns.has("policy"):
         rules.append("policy is not null")
     if columns.has("propensity"):
@@ -179,20 +185,20 @@ def page_by_page(columns: Columns, in_order: Callable[[str], str]) -> str:
     )
 
 
-# The distinct pages of a log, for estimators that look at whole pages.
+# --- distinct pages, for estimators that use whole pages
 
 
 def distinct_pages(engine: Engine, columns: Columns, counts: ClickCounts, matched: bool) -> ClickCounts:
     """The same counts with the distinct pages of `log`.
 
     Arguments:
-        engine: that has read the log; its table `matched`, or else `seen`, tells the row of each pair.
+        engine: that has read the log; its table `matched`, or else `pairs`, has the row of each pair.
         columns: of the log.
         counts: of the same log.
         matched: whether the log was counted against ranking data.
     """
     engine.reduce("shown", page_by_page(columns, engine.in_order), "gathering pages")
-    known = "select distinct query_id, doc_id, row from matched where row is not null" if matched else "from seen"
+    known = "select distinct query_id, doc_id, row from matched where row is not null" if matched else "from pairs"
     found = engine.local.execute(
         "select number, row, cast(clicked as bigint) * sessions as clicks, sessions, policy from ("
         "select number, query_id, policy, sessions, generate_subscripts(docs, 1) as place, unnest(docs) as doc_id, "
@@ -214,7 +220,7 @@ def distinct_pages(engine: Engine, columns: Columns, counts: ClickCounts, matche
     return replace(counts, displays=merge_pages(counts.offsets, pages))
 
 
-# How pages and clicks change over time.
+# --- pages and clicks over time
 
 
 # how wide stretches of time may be, in seconds
@@ -223,25 +229,25 @@ _MOST_STRETCHES = 60
 
 
 def drift_of_parts(
-    engine: Engine, columns: Columns, known: Candidates | None, strays: bool = False
+    engine: Engine, columns: Columns, known: Candidates | None, unknown_documents: bool = False
 ) -> list[list[dict[str, Any]]]:
     """Pages, impressions and clicks of each part of the data in stretches of time; rows without a time are left out.
 
-    `strays` tells whether the table `unknown` has documents of known queries: these are no impressions.
+    `unknown_documents` says whether the table `unknown` has documents of known queries, which are not counted.
     """
     join, keys, used = "", "minute", "true"
     if known is not None:
-        known.name_parts("asked")
-        engine.lend("asked")
-        join = f"join asked on cast(log.query_id as {known.query_type}) = asked.query_id "
+        known.name_parts("query_parts")
+        engine.lend("query_parts")
+        join = f"join query_parts on cast(log.query_id as {known.query_type}) = query_parts.query_id "
         keys = "part, minute"
-    if strays:
+    if unknown_documents:
         engine.local.execute(
-            "create or replace temp table strays as select query_id, doc_id from unknown where not whole_query"
+            "create or replace temp table left_out as select query_id, doc_id from unknown where not whole_query"
         )
-        engine.lend("strays")
-        join += "left join strays on log.query_id = strays.query_id and log.doc_id = strays.doc_id "
-        used = "strays.doc_id is null"
+        engine.lend("left_out")
+        join += "left join left_out on log.query_id = left_out.query_id and log.doc_id = left_out.doc_id "
+        used = "left_out.doc_id is null"
     first = "count(*)" if columns.impressions else "count_if(rank = 1)"
     engine.reduce(
         "minutes",
@@ -279,7 +285,7 @@ def _stretches(minutes: dict[str, IntArray]) -> list[dict[str, Any]]:
     ]
 
 
-# A closer look at a log in which something is wrong: what, how often, where first, and which pages to drop.
+# --- faults: what is wrong, how often, where first, and which pages to drop
 
 
 _UNKNOWN = (
@@ -329,12 +335,12 @@ class Diagnosis:
         if count:
             self._add(kinds.UNREADABLE, "lines", count, f"the first: {_short(line)}")
 
-    def look(self, odd_rows: bool, checks_pages: bool) -> None:
+    def find_faults(self, odd_rows: bool, checks_pages: bool) -> None:
         """Find everything."""
         self._bad_rows = odd_rows
         self.local.execute("create or replace temp table wrong as select 0 as session_id where false")
         if odd_rows:
-            doubt_statistics(self.local)
+            disable_statistics(self.local)
             self._rows()
         if checks_pages:
             self._pages()
@@ -361,11 +367,11 @@ class Diagnosis:
 
     def _ids(self) -> None:
         self.local.execute(_LENGTHS.format(counted=str(kinds.UNKNOWN_DOCUMENT in self.tolerated).lower()))
-        self._unknown_tables()
+        self._make_unknown_tables()
         found = [self._pairs(kind, table, rule) for kind, table, rule, _ in self.bad_cells]
         self.faults = (*self.faults, *filter(None, found))
 
-    def _unknown_tables(self) -> None:
+    def _make_unknown_tables(self) -> None:
         self.local.execute(_UNKNOWN)
         self.local.execute(_DEEP)
 
@@ -415,7 +421,7 @@ class Diagnosis:
 
     def drop_cells(self) -> dict[str, int]:
         """Where each row is a page: take unknown ids, and ranks that cannot be, out of `cells` and `matched`."""
-        self._unknown_tables()
+        self._make_unknown_tables()
         dropped = {}
         for kind, table, rule, keys in self.bad_cells:
             rows = self.local.execute(f"select coalesce(sum(impressions), 0) from {table} where {rule}").fetchone()[0]

@@ -1,4 +1,4 @@
-"""What a log tells beside impressions and clicks: the scores of the policy, and its display probabilities."""
+"""Other columns of a log: the scores that the policy ranked by, and its display probabilities."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from counterrank.clicks.logs.columns import Columns, LogOptions
 from counterrank.clicks.logs.engine import Engine
+from counterrank.clicks.logs.log_reader import opened
 from counterrank.clicks.logs.matching import Candidates
-from counterrank.clicks.logs.reading import opened
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import DataError, printable
 from counterrank.common.files import PathLike
@@ -51,19 +51,19 @@ def read_display_probabilities(path: PathLike, options: LogOptions | None = None
     ([2], [1], [0.25])
     """
     with opened(path, options or LogOptions()) as (engine, log, columns):
-        _need(columns, "display_probability", log.name)
+        _check_column(columns, "display_probability", log.name)
         engine.view("log", columns.normalised(f"{columns.read('display_probability')} as shown"))
-        _refuse_several(engine, columns, log.name)
+        _check_one_policy(engine, columns, log.name)
         keys = "query_id, doc_id, rank, shown"
         counted = (
-            f"select {keys}, count(*) as n, cast(count_if(clicked) as bigint) as clicks, count(clicked) as told "
+            f"select {keys}, count(*) as n, cast(count_if(clicked) as bigint) as clicks, count(clicked) as readable "
             f"from log group by {keys}"
         )
         engine.reduce("displayed", counted, "counting clicks")
-        _refuse_unreadable(engine, log.name)
+        _check_readable(engine, log.name)
         wrong = engine.local.execute(
             "select cast(coalesce(sum(n), 0) as bigint) from displayed where not coalesce(query_id is not null and "
-            "doc_id is not null and rank >= 1 and told = n and shown > 0 and shown <= 1, false)"
+            "doc_id is not null and rank >= 1 and readable = n and shown > 0 and shown <= 1, false)"
         ).fetchone()[0]
         if wrong:
             raise DataError(
@@ -76,17 +76,19 @@ def read_display_probabilities(path: PathLike, options: LogOptions | None = None
     )
 
 
-def read_scores(path: PathLike, parts: Sequence[RankingData], options: LogOptions | None = None) -> list[FloatArray]:
+def read_logging_scores(
+    path: PathLike, parts: Sequence[RankingData], options: LogOptions | None = None
+) -> list[FloatArray]:
     """The scores that the policy ranked by, from the log's `logging_score`, for each document of the data.
 
-    Each candidate must have been shown, always with one score: of the others a log tells nothing.
+    Each candidate must have been shown, always with one score: a log has no scores of the others.
     """
     with opened(path, options or LogOptions()) as (engine, log, columns):
-        _need(columns, "logging_score", log.name)
+        _check_column(columns, "logging_score", log.name)
         engine.view("log", columns.normalised(f"{columns.read('logging_score')} as score"))
         scores = "select query_id, doc_id, min(score) as low, max(score) as high from log group by query_id, doc_id"
         engine.reduce("cells", scores, "reading scores")
-        _refuse_unreadable(engine, log.name)
+        _check_readable(engine, log.name)
         known = Candidates(engine.local, columns, parts)
         known.match()
         found = engine.local.execute("select row, low, high from matched where row is not null").fetchnumpy()
@@ -104,7 +106,7 @@ def read_scores(path: PathLike, parts: Sequence[RankingData], options: LogOption
     return np.split(result, known.rows[1:-1])
 
 
-def _refuse_several(engine: Engine, columns: Columns, log: str) -> None:
+def _check_one_policy(engine: Engine, columns: Columns, log: str) -> None:
     """An error for impressions of several policies: each by its own probability would lose what one cannot show."""
     if not columns.has("policy"):
         return
@@ -117,12 +119,12 @@ def _refuse_several(engine: Engine, columns: Columns, log: str) -> None:
         )
 
 
-def _refuse_unreadable(engine: Engine, log: str) -> None:
+def _check_readable(engine: Engine, log: str) -> None:
     count, line = engine.rejected()
     if count:
         raise DataError(f"{log}: {count:,} lines cannot be read, such as {printable(line)}; expected whole rows")
 
 
-def _need(columns: Columns, name: str, log: str) -> None:
+def _check_column(columns: Columns, name: str, log: str) -> None:
     if not columns.has(name):
         raise DataError(f"{log}: no column {name!r}; expected it, or its other name by --map {name}=NAME")

@@ -8,8 +8,8 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from counterrank.clicks.logs.engine import DuckDBEngine, connect, kind_of, one_line, told
-from counterrank.clicks.logs.log_files import LogFiles
+from counterrank.clicks.logs.engine import DuckDBEngine, connect, duckdb_errors, kind_of, one_line
+from counterrank.clicks.logs.formats import LogFiles
 from counterrank.clicks.logs.spark_files import name_of, parquet_rows, prepare, text
 from counterrank.clicks.logs.spark_lines import csv_rows, json_rows
 from counterrank.common.errors import CounterrankError, DataError
@@ -146,7 +146,7 @@ def spark_engine(log: LogFiles, master: Any, memory: str, threads: int | None, s
         with spark_session(master, spill / "spark.log", settings) as spark:
             if context_of(spark) is not None:
                 wait_for_cores(spark, _FIRST_WORKER_S, 0.0)
-            with told(log.name):
+            with duckdb_errors(log.name):
                 yield SparkEngine(log, spark, local, master_name(master))
     finally:
         local.close()

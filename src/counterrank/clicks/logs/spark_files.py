@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from counterrank.clicks.logs.columns import EMPTY
 from counterrank.clicks.logs.engine import file_list, kind_of
-from counterrank.clicks.logs.log_files import LogFiles
+from counterrank.clicks.logs.formats import LogFiles
 from counterrank.common.errors import DataError
 
 # Whatever the cluster's own defaults are.

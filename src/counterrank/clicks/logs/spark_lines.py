@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from counterrank.clicks.logs.engine import one_line
-from counterrank.clicks.logs.log_files import Header, LogFiles, csv_headers, first_line
+from counterrank.clicks.logs.formats import LogFiles
+from counterrank.clicks.logs.log_files import Header, csv_headers, first_line
 from counterrank.clicks.logs.spark_files import Partitions, name_of, partitions, reader, text, together, urls
 from counterrank.common.errors import DataError
 

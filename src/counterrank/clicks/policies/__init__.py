@@ -7,12 +7,12 @@
 [1.0, 0.5, 0.167, 0.167]
 """
 
-from counterrank.clicks.policies.base import Page, Policy
 from counterrank.clicks.policies.fitted import FittedPlackettLuce, fit_plackett_luce
 from counterrank.clicks.policies.from_log import LogPropensity, propensity_from_log
-from counterrank.clicks.policies.named import parse_policy
-from counterrank.clicks.policies.propensity import Coverage, EstimatedPropensity, coverage, estimate_propensity
-from counterrank.clicks.policies.several import several_policies
+from counterrank.clicks.policies.intervention_aware import several_policies
+from counterrank.clicks.policies.live import Page
+from counterrank.clicks.policies.parsing import POLICIES, PolicyEntry, parse_policy, register_policy
+from counterrank.clicks.policies.propensity import Coverage, EstimatedPropensity
 from counterrank.clicks.policies.standard import (
     Deterministic,
     EpsilonGreedy,
@@ -20,11 +20,15 @@ from counterrank.clicks.policies.standard import (
     ExplicitQueries,
     Mixture,
     PlackettLuce,
+    Policy,
     ReplaceLast,
     UniformInsert,
+    coverage,
+    estimate_propensity,
 )
 
 __all__ = [
+    "POLICIES",
     "Coverage",
     "Deterministic",
     "EpsilonGreedy",
@@ -37,6 +41,7 @@ __all__ = [
     "Page",
     "PlackettLuce",
     "Policy",
+    "PolicyEntry",
     "ReplaceLast",
     "UniformInsert",
     "coverage",
@@ -44,5 +49,6 @@ __all__ = [
     "fit_plackett_luce",
     "parse_policy",
     "propensity_from_log",
+    "register_policy",
     "several_policies",
 ]

@@ -1,4 +1,13 @@
-"""A Plackett-Luce policy fitted to the pages of a log, for logs of an unknown policy and rare queries."""
+"""A Plackett-Luce policy fitted to the pages of a log, for logs of an unknown policy and rare queries.
+
+The log-likelihood of displayed pages under Plackett-Luce with a linear score s is
+
+    log P(page d_1 .. d_L) = sum over i of  s(d_i) - log Z_i,
+    Z_i = sum of e^s over the documents of the query that are not among d_1 .. d_(i-1)
+
+Documents off the page are in every Z_i. Sums are built up from the end of the page, so that nothing is subtracted and
+nothing overflows: log Z_i = log(Z_(i+1) + e^s(d_i)).
+"""
 
 from __future__ import annotations
 
@@ -15,24 +24,15 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.displays import Displays
 from counterrank.clicks.examination import Examination
-from counterrank.clicks.policies.several import check_all_candidates
+from counterrank.clicks.policies.intervention_aware import check_all_candidates
 from counterrank.clicks.policies.standard import PlackettLuce
-from counterrank.common.checks import FloatArray, check_cutoff, check_vector
+from counterrank.common.checks import FloatArray, check_cutoff, check_number, check_type, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.common.jit import Array, exact_kernel, kernel
 from counterrank.common.parallel import for_queries, run_parallel, split_queries, thread_count
 from counterrank.common.ranking import longest_of
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of
-
-# Kernels: how likely displayed pages are under Plackett-Luce with a linear score, with gradient and Hessian.
-#
-#     log P(page d_1 .. d_L) = sum over i of  s(d_i) - log Z_i,
-#     Z_i = sum of e^s over the documents of the query that are not among d_1 .. d_(i-1)
-#
-# Documents off the page are in every Z_i. Sums are built up from the end of the page, so that nothing is subtracted and
-# nothing overflows: log Z_i = log(Z_(i+1) + e^s(d_i)).
-
 
 _TINY = 1e-200  # a sum of exponentials as small as this may have lost terms
 
@@ -244,6 +244,9 @@ def plain_information(first: int, last: int, offsets: Array, features: Array, pa
     return result
 
 
+# --- the fit
+
+
 _PARTS = 16  # sums over queries are taken in as many parts, so that they do not depend on the number of threads
 _CLOSE = 1e-8  # stop when the log-likelihood has less than this to gain
 _MOST = 500  # iterations
@@ -254,14 +257,14 @@ _CERTAIN = 0.01  # a page on average as likely as exp(-this) is no matter of cha
 
 @dataclass(frozen=True, eq=False)
 class FittedPlackettLuce:
-    """A Plackett-Luce policy and the scores it ranks by, as pages tell.
+    """A Plackett-Luce policy and the scores it ranks by, fitted to pages.
 
     Attributes:
-        policy: `PlackettLuce(k)` of temperature 1: pages tell score / temperature only, so the temperature of the
+        policy: `PlackettLuce(k)` of temperature 1: pages identify score / temperature only, so the temperature of the
             policy that made them is part of the scores.
         scores: of each document of the data, those of queries without pages too.
         coefficients: of the features, scaled to [0, 1] in each query.
-        standard_errors: of the coefficients, from the Hessian; None if they were not asked for.
+        standard_errors: of the coefficients, from the Hessian; None without `errors`.
         log_likelihood: of a page on average.
         uniform_log_likelihood: the same if all documents were equally likely: what is better than this was learned.
         pages: how many pages it was fitted to.
@@ -287,8 +290,7 @@ class FittedPlackettLuce:
 
     def predict(self, data: RankingData, *, threads: int | None = None) -> FloatArray:
         """The scores of other data with the same features."""
-        if not isinstance(data, RankingData):
-            raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
+        check_type(data, RankingData, "data")
         if data.n_features != len(self.coefficients):
             raise CounterrankError(f"data: {data.n_features} features; expected {len(self.coefficients)}")
         return _scores(data.normalized(), self.coefficients, threads)
@@ -308,10 +310,10 @@ def fit_plackett_luce(
         maximise  sum over pages of sum over ranks i of  s(d_i) - log sum over documents not above rank i of e^s
                   - ridge / 2 |w|^2,            s(d) = w . x(d), x scaled to [0, 1] in each query
 
-    Frequencies know nothing of a query that was asked once. This shares what pages tell over queries, at the price of
-    a form: it is right if the policy draws by softmax of a score that is linear in the features. A policy of another
-    form is found out by `candidates_found`, since E[sum over documents shown of 1 / P(shown)] is the number of
-    candidates; a warning comes above 3. Scores are fitted by BFGS from w = 0; the problem is concave. Use
+    Display frequencies say little about a query with one session. This model pools the pages of all queries, at the
+    price of a form: it is right if the policy draws by softmax of a score that is linear in the features. Another form
+    shows in `candidates_found`, since E[sum over documents shown of 1 / P(shown)] is the number of candidates; a
+    warning comes above 3. Scores are fitted by BFGS from w = 0; the problem is concave. Use
     `found.policy.propensity(found.scores, data.offsets, exam)` as rho.
 
     Arguments:
@@ -342,7 +344,7 @@ def fit_plackett_luce(
             f"may be wrong (--only-policy {names[-1]}, clicks.only_policies([{names[-1]!r}]) keeps the pages of one)",
             stacklevel=2,
         )
-    prior = _check_ridge(ridge)
+    prior = check_number(ridge, "ridge", at_least=0)
     pages, short = _check_pages(counts, depth)
     scaled = data.normalized()
     total = int(pages.sessions.sum())
@@ -378,27 +380,27 @@ def _candidates_found(policy: PlackettLuce, scores: FloatArray, clicks: ClickCou
 
 
 def _warn(iterations: int, converged: bool, value: float, short: int, total: int, share: float) -> None:
-    """Say what makes the fit doubtful."""
-    doubts = []
+    """Warn of what makes the fit doubtful."""
+    found = []
     if not converged:
-        doubts.append(f"not converged after {iterations} steps; try a larger ridge")
+        found.append(f"not converged after {iterations} steps; try a larger ridge")
     if value > -_CERTAIN:
-        doubts.append(
+        found.append(
             "a score explains every page, so the policy seems to draw nothing at random, and propensities of what it "
             "did not show are made up by the fit"
         )
     if short:
-        doubts.append(
+        found.append(
             f"{short:,} of {total:,} pages are shorter than the policy's, min(k, candidates); propensities are those "
             "of full pages"
         )
     if share > _FOUND:
-        doubts.append(
+        found.append(
             f"pages hold documents that the fitted policy all but rules out (candidates_found={share:.3g}, expected "
             "about 1), so the log is of a policy of another form; use policies.propensity_from_log"
         )
-    for doubt in doubts:
-        warnings.warn(f"fit_plackett_luce: {doubt}", stacklevel=3)
+    for text in found:
+        warnings.warn(f"fit_plackett_luce: {text}", stacklevel=3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -426,12 +428,12 @@ class _Problem:
         return self._inverse(lower, 1e-8)
 
     def errors(self, coefficients: FloatArray) -> FloatArray:
-        """Standard errors of the coefficients, from the Hessian; nan where pages and prior tell nothing."""
+        """Standard errors of the coefficients, from the Hessian; nan where pages and prior hold no information."""
         scores = _scores(self.data, coefficients, self.threads)
         lower = np.sum(self._run(information, scores, self.pages), axis=0)
         variances = np.diag(self._inverse(lower, 1e-14))
-        told = np.diag(lower) + self.ridge > 0.0
-        return np.where(told, np.sqrt(np.maximum(variances, 0.0)), np.nan)
+        informed = np.diag(lower) + self.ridge > 0.0
+        return np.where(informed, np.sqrt(np.maximum(variances, 0.0)), np.nan)
 
     def _inverse(self, lower: FloatArray, jitter: float) -> FloatArray:
         full: FloatArray = np.tril(lower) + np.tril(lower, -1).T
@@ -512,10 +514,3 @@ def _check_pages(clicks: ClickCounts, k: int | None) -> tuple[Pages, int]:
     first = np.searchsorted(owner, np.arange(clicks.n_queries + 1))
     pages = Pages(first, kept.offsets, kept.docs, kept.sessions)
     return pages, int(kept.sessions[lengths < full].sum())
-
-
-def _check_ridge(ridge: Any) -> float:
-    numeric = isinstance(ridge, int | float | np.number) and not isinstance(ridge, bool)
-    if not numeric or not 0.0 <= float(ridge) < np.inf:
-        raise CounterrankError(f"ridge={ridge!r}: expected a number of at least 0")
-    return float(ridge)

@@ -1,4 +1,4 @@
-"""Propensities of an unknown policy: how often the log shows each document at each rank."""
+"""Propensities of an unknown policy from display frequencies: how often the log shows each document at each rank."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import numpy as np
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import check_examination
 from counterrank.clicks.policies.propensity import EstimatedPropensity
-from counterrank.clicks.policies.several import check_candidates
-from counterrank.common.checks import FloatArray, IntArray
+from counterrank.common.checks import FloatArray, IntArray, check_number
 from counterrank.common.errors import CounterrankError
 from counterrank.common.jit import Array, exact_kernel
 
-# Kernels for display frequencies: how far documents of a query are alike at one rank, and lower bounds.
+# --- kernels
 
 
 # Smoothing is looked for between these; at the low end frequencies are left as they are, at the high end all
@@ -96,6 +95,9 @@ def lower_bounds(means: Array, largest: Array, n: Array, allowed: float, out: Ar
         out[i] = largest[i] * math.exp(high)
 
 
+# --- propensities
+
+
 AUTO = "auto"
 
 
@@ -105,12 +107,12 @@ class LogPropensity(EstimatedPropensity):
 
     Attributes:
         propensities: P(examined | query, policy), one per document; 0 for those that were never shown.
-        standard_errors: of each of them; nan where the log tells nothing of it: documents never shown, and without
-            smoothing those of queries asked only once. 0 for a document at one rank on every page, however few.
+        standard_errors: of each of them; nan where the log holds no information: documents never shown, and without
+            smoothing those of queries with one session. 0 for a document at one rank on every page, however few.
         samples: how many pages the log has, all queries together.
-        lower: a lower confidence bound of each propensity; None if none was asked for.
-        never_shown: how many documents of queries that were asked are on no page. They have propensity 0 here, since
-            the log cannot tell a candidate that is shown rarely from one that is never shown.
+        lower: a lower confidence bound of each propensity; None without `confidence`.
+        never_shown: how many documents of logged queries are on no page. They have propensity 0 here, since
+            the log cannot separate candidates that are shown rarely from those never shown.
         smoothing: imaginary sessions that were added to each query, by rank from 1.
     """
 
@@ -122,7 +124,7 @@ class LogPropensity(EstimatedPropensity):
 def propensity_from_log(
     clicks: ClickCounts, exam: Any, *, smoothing: float | str = 0.0, confidence: float | None = None
 ) -> LogPropensity:
-    """P(examined) of each document as the log itself tells, without knowing the policy.
+    """P(examined) of each document by the display frequencies of the log, for an unknown policy.
 
         rho(d) = sum over ranks j of theta_j p_j(d),
         p_j(d) = (shown(d, j) + m_j pages(q, j) / pages(q) / N) / (pages(q) + m_j)
@@ -133,7 +135,7 @@ def propensity_from_log(
     frequencies than probabilities. Smoothing takes m_j sessions of a policy that shows each of the N candidates
     equally often at rank j as known beforehand. "auto" finds for each rank the m_j under which the log is most likely
     (p_j drawn from a symmetric Dirichlet distribution, Minka 2000): next to 0 where each query has a fixed document at
-    the rank, large where any document may be there. It needs queries that were asked more than once.
+    the rank, large where any document may be there. It needs queries with several sessions.
 
     Arguments:
         clicks: what was shown.
@@ -142,7 +144,7 @@ def propensity_from_log(
         confidence: of a lower bound on each propensity, such as 0.95; without smoothing only. It is the smallest
             probability r under which a mean as large as rho is not too unlikely (Hoeffding 1963, theorem 1),
             pages(q) KL(rho / theta || r / theta) <= -log(1 - confidence) with the largest theta at which d was shown.
-            That theta is read off the same log, so it is a rule of thumb and no theorem. It tells how large the weight
+            That theta is read off the same log, so it is a rule of thumb and no theorem. It shows how large the weight
             of a click may truly be. Do not train on it: it is furthest below for the documents that were shown least,
             and clicks on them then outweigh all others.
 
@@ -159,7 +161,9 @@ def propensity_from_log(
     >>> propensity_from_log(clicks, [1.0, 0.5], smoothing=10).propensities.round(3).tolist()
     [0.688, 0.388, 0.238, 0.0]
     """
-    counts, level = check_counts(clicks), _check_confidence(confidence)
+    counts, level = check_counts(clicks), confidence
+    if level is not None:
+        level = check_number(level, "confidence", at_least=0.5, below=1, also=", such as 0.95, or None")
     added = _check_smoothing(counts, smoothing)
     if level is not None and added.any():
         raise CounterrankError(
@@ -180,13 +184,13 @@ def propensity_from_log(
         lower = np.zeros(counts.n_docs)
         pages = np.repeat(counts.sessions, lengths)
         lower_bounds(rho, _largest(counts, theta), pages, -np.log1p(-level), lower)
-    asked = np.repeat(counts.sessions > 0, lengths)
+    logged = np.repeat(counts.sessions > 0, lengths)
     return LogPropensity(
         propensities=rho,
         standard_errors=np.where(known, np.sqrt(np.maximum(square - mean**2, 0.0)), np.nan),
         samples=counts.n_sessions,
         lower=lower,
-        never_shown=int(np.count_nonzero(asked & ~shown)),
+        never_shown=int(np.count_nonzero(logged & ~shown)),
         smoothing=added,
     )
 
@@ -219,35 +223,22 @@ def _largest(clicks: ClickCounts, theta: FloatArray) -> FloatArray:
     return found
 
 
-def _check_confidence(confidence: Any) -> float | None:
-    if confidence is None:
-        return None
-    numeric = isinstance(confidence, int | float | np.number) and not isinstance(confidence, bool)
-    if not numeric or not 0.5 <= float(confidence) < 1.0:
-        raise CounterrankError(
-            f"confidence={confidence!r}: expected a number from 0.5 to below 1, such as 0.95, or None"
-        )
-    return float(confidence)
-
-
 def _check_smoothing(clicks: ClickCounts, smoothing: Any) -> FloatArray:
     """Imaginary sessions by rank, to the lowest rank of the log."""
     depth = int(clicks.ranks.max(initial=1))
     if isinstance(smoothing, str) and smoothing == AUTO:
-        check_candidates(clicks)
+        clicks.check_candidates()
         return _fit_smoothing(clicks, depth)
-    numeric = isinstance(smoothing, int | float | np.number) and not isinstance(smoothing, bool)
-    if not numeric or not 0.0 <= float(smoothing) < np.inf:
-        raise CounterrankError(f'smoothing={smoothing!r}: expected a number of sessions, 0 or more, or "auto"')
-    if smoothing > 0.0:
-        check_candidates(clicks)
-    return np.full(depth, float(smoothing))
+    value = check_number(smoothing, "smoothing", at_least=0, also=' sessions, or "auto"')
+    if value > 0.0:
+        clicks.check_candidates()
+    return np.full(depth, value)
 
 
 def _fit_smoothing(clicks: ClickCounts, depth: int) -> FloatArray:
     if not (clicks.sessions > 1).any():
         raise CounterrankError(
-            'smoothing="auto": no query was asked more than once, so the log does not tell how much its pages differ; '
+            'smoothing="auto": no query has several sessions, so the log does not show how much its pages differ; '
             "give a number, or see policies.fit_plackett_luce"
         )
     first = np.concatenate(([True], (np.diff(clicks.docs) != 0) | (np.diff(clicks.ranks) != 0)))
@@ -258,6 +249,6 @@ def _fit_smoothing(clicks: ClickCounts, depth: int) -> FloatArray:
     pages = _pages_by_rank(clicks, depth).astype(np.int64)
     found = np.empty(depth)
     for rank in range(depth):
-        own, asked = ranks == rank + 1, pages[:, rank] > 0
-        found[rank] = best_smoothing(shown[own], candidates[own], pages[asked, rank])
+        own, logged = ranks == rank + 1, pages[:, rank] > 0
+        found[rank] = best_smoothing(shown[own], candidates[own], pages[logged, rank])
     return found

@@ -1,16 +1,17 @@
-"""One query at a time, for use in a live service."""
+"""One page for one query in a live service, fast: only the top of the ranking is sorted."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies import page_kernels as _plan
-from counterrank.clicks.policies.base import Page, components_of, knows_propensity
+from counterrank.clicks.curves import Examination, check_examination
+from counterrank.clicks.policies import page_kernels as kernels
+from counterrank.clicks.policies.components import components_of, knows_propensity
 from counterrank.clicks.policies.page_kernels import (
     INSERT,
     LISTED,
@@ -27,9 +28,6 @@ from counterrank.common.errors import CounterrankError
 from counterrank.common.jit import Array, exact_kernel
 from counterrank.common.random import below, seed_key, start_stream, uniform
 from counterrank.common.ranking import rank_order
-
-# One page for one query, fast: only the top of the ranking is looked for.
-
 
 # up to this many, a sorted list of the best so far beats ranking all documents
 _SHORT = 64
@@ -86,38 +84,38 @@ def outside(head: Array, n: int, state: Array) -> int:
 
 
 @exact_kernel
-def show(plan: Any, depth: int, theta: Array, key: np.uint64) -> Any:
+def show(policy: Any, depth: int, theta: Array, key: np.uint64) -> Any:
     """The page, and for each of its documents the propensity and the probability of being shown there.
 
     `depth` is the longest page by rank that any component makes: the order beyond it makes no difference.
     """
-    n = len(plan.scores)
+    n = len(policy.scores)
     state = np.empty(1, np.uint64)
     start_stream(state, key, 0)
-    top = top_places(plan.scores, depth)
-    c = draw_component(plan.shares, state)
-    page = _draw(plan, c, n, top, state)
+    top = top_places(policy.scores, depth)
+    c = draw_component(policy.shares, state)
+    page = _draw(policy, c, n, top, state)
     old_ranks = np.full(n, depth + 1)
     for i in range(depth):
         old_ranks[top[i]] = i + 1
     propensities = np.zeros(len(page))
     probabilities = np.zeros(len(page))
-    for part in range(len(plan.kinds)):
-        if plan.kinds[part] == LISTED:
-            _add_listed(plan, part, page, theta, propensities, probabilities)
+    for part in range(len(policy.kinds)):
+        if policy.kinds[part] == LISTED:
+            _add_listed(policy, part, page, theta, propensities, probabilities)
         else:
-            _add_ranked(plan, part, n, page, old_ranks, theta, propensities, probabilities)
+            _add_ranked(policy, part, n, page, old_ranks, theta, propensities, probabilities)
     return page, propensities, probabilities
 
 
 @exact_kernel
-def _draw(plan: Any, c: int, n: int, top: Array, state: Array) -> Any:
-    kind = plan.kinds[c]
+def _draw(policy: Any, c: int, n: int, top: Array, state: Array) -> Any:
+    kind = policy.kinds[c]
     if kind == LISTED:
-        begin, end = listed_pages(plan, c, 0, 1)
-        at = begin + draw_listed(plan.page_probabilities[begin:end], state)
-        return listed_places(plan, at).copy()
-    k = plan.ks[c]
+        begin, end = listed_pages(policy, c, 0, 1)
+        at = begin + draw_listed(policy.page_probabilities[begin:end], state)
+        return listed_places(policy, at).copy()
+    k = policy.ks[c]
     length = min(k, n)
     page = top[:length].copy()
     if kind == INSERT and n >= k:
@@ -126,17 +124,17 @@ def _draw(plan: Any, c: int, n: int, top: Array, state: Array) -> Any:
         for i in range(length - 1, slot, -1):
             page[i] = page[i - 1]
         page[slot] = drawn
-    elif kind != INSERT and n > k and uniform(state) < plan.values[c]:
+    elif kind != INSERT and n > k and uniform(state) < policy.values[c]:
         page[length - 1] = outside(top[: length - 1], n, state)
     return page
 
 
 @exact_kernel
 def _add_ranked(
-    plan: Any, c: int, n: int, page: Array, old_ranks: Array, theta: Array, propensities: Array, probabilities: Array
+    policy: Any, c: int, n: int, page: Array, old_ranks: Array, theta: Array, propensities: Array, probabilities: Array
 ) -> None:
     """Add what a component that goes by rank contributes to the numbers of each shown document."""
-    kind, k, value, share = plan.kinds[c], plan.ks[c], plan.values[c], plan.shares[c]
+    kind, k, value, share = policy.kinds[c], policy.ks[c], policy.values[c], policy.shares[c]
     mean = theta[: min(k, n)].mean()
     for i in range(len(page)):
         old_rank = old_ranks[page[i]]
@@ -145,17 +143,34 @@ def _add_ranked(
 
 
 @exact_kernel
-def _add_listed(plan: Any, c: int, page: Array, theta: Array, propensities: Array, probabilities: Array) -> None:
+def _add_listed(policy: Any, c: int, page: Array, theta: Array, propensities: Array, probabilities: Array) -> None:
     """Add what a component that lists its pages contributes."""
-    share, table = plan.shares[c], plan.tables[c]
-    for other in range(plan.first_page[table], plan.first_page[table + 1]):
-        start = plan.page_offsets[other]
-        for j in range(start, plan.page_offsets[other + 1]):
+    share, table = policy.shares[c], policy.tables[c]
+    for other in range(policy.first_page[table], policy.first_page[table + 1]):
+        start = policy.page_offsets[other]
+        for j in range(start, policy.page_offsets[other + 1]):
             for i in range(len(page)):
-                if plan.page_places[j] == page[i]:
-                    propensities[i] += share * plan.page_probabilities[other] * theta[j - start]
+                if policy.page_places[j] == page[i]:
+                    propensities[i] += share * policy.page_probabilities[other] * theta[j - start]
                     if j - start == i:
-                        probabilities[i] += share * plan.page_probabilities[other]
+                        probabilities[i] += share * policy.page_probabilities[other]
+
+
+@dataclass(frozen=True)
+class Page:
+    """One displayed page, and what must be logged with it.
+
+    Attributes:
+        docs: the documents from rank 1 down, as places in the scores that were given.
+        ranks: their ranks, from 1.
+        propensities: P(examined | query, policy) of each.
+        display_probabilities: P(shown at this rank | query, policy) of each.
+    """
+
+    docs: IntArray
+    ranks: IntArray
+    propensities: FloatArray
+    display_probabilities: FloatArray
 
 
 def display(policy: Any, scores: ArrayLike, exam: Any, seed: int | np.random.Generator) -> Page:
@@ -171,15 +186,14 @@ def display(policy: Any, scores: ArrayLike, exam: Any, seed: int | np.random.Gen
     if n < ready.smallest:
         raise CounterrankError(f"policy: document {ready.smallest - 1} on a page of a query with {n} documents")
     _check_reach(curve, min(ready.longest, n), policy)
-    plan = ready.plan._replace(scores=given)
-    docs, propensities, probabilities = show(plan, min(ready.deepest, n), _curve(curve, n), seed_key(seed))
-    return _page(docs, propensities, probabilities)
+    arrays = ready.arrays._replace(scores=given)
+    return _page(*show(arrays, min(ready.deepest, n), _curve(curve, n), seed_key(seed)))
 
 
 class _Ready(NamedTuple):
     """What does not depend on the scores."""
 
-    plan: _plan.Plan
+    arrays: kernels.PolicyArrays
     deepest: int  # the longest page by rank
     smallest: int  # how many documents the listed pages need
     longest: int  # the longest page of all, where the query has documents enough
@@ -194,25 +208,25 @@ def _prepared(policy: Any) -> _Ready | None:
     """What does not depend on the scores, kept on the policy; None where kernels cannot draw the page."""
     if not hasattr(policy, "_ready"):
         components = components_of(policy)
-        quick = all(part.custom is None and part.kind != _plan.PLACKETT_LUCE for part in components)
+        quick = all(part.custom is None and part.kind != kernels.PLACKETT_LUCE for part in components)
         object.__setattr__(policy, "_ready", _lay_out_one(policy) if quick else None)
     ready: _Ready | None = policy._ready
     return ready
 
 
 def _lay_out_one(policy: Any) -> _Ready:
-    tables = [part.table.pages.get(None, ([], [])) for part in components_of(policy) if part.table]
+    tables = [part.listed.get(None, ([], [])) for part in components_of(policy) if part.listed]
     n = 1 + max((max(page) for pages, _ in tables for page in pages), default=0)
-    plan = PageSource.make(policy, np.zeros(n), [0, n]).plan
-    by_rank = (plan.kinds == _plan.LAST) | (plan.kinds == _plan.INSERT)
-    return _Ready(plan, int(plan.ks[by_rank].max(initial=0)), n, _longest_page(policy))
+    arrays = PageSource.make(policy, np.zeros(n), [0, n]).arrays
+    by_rank = (arrays.kinds == kernels.LAST) | (arrays.kinds == kernels.INSERT)
+    return _Ready(arrays, int(arrays.ks[by_rank].max(initial=0)), n, _longest_page(policy))
 
 
 def _longest_page(policy: Any) -> int:
     """How many documents the longest page holds, as far as the policy says it before a page is drawn."""
     known = [part for part in components_of(policy) if part.custom is None]
-    listed = [len(page) for part in known if part.table for page in part.table.pages.get(None, ([], []))[0]]
-    return max([*listed, *(part.k for part in known if part.table is None)], default=0)
+    listed = [len(page) for part in known if part.listed for page in part.listed.get(None, ([], []))[0]]
+    return max([*listed, *(part.k for part in known if part.listed is None)], default=0)
 
 
 def _check_reach(exam: Examination, length: int, policy: Any) -> None:
@@ -235,7 +249,7 @@ def _slow_display(policy: Any, scores: FloatArray, exam: Examination, seed: int 
     offsets = np.array([0, len(scores)])
     _check_reach(exam, min(_longest_page(policy), len(scores)), policy)
     docs, _ = policy.sample(scores, offsets, seed=seed)
-    _check_reach(exam, len(docs), policy)  # a policy of the user's own tells its length with the page
+    _check_reach(exam, len(docs), policy)  # the length of a custom policy's page is known once it is drawn
     shares = policy.rank_probabilities(scores, offsets, len(docs))
     return _page(docs, policy.propensity(scores, offsets, exam)[docs], shares[docs, np.arange(len(docs))])
 

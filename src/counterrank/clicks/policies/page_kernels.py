@@ -23,8 +23,8 @@ LAST, INSERT, LISTED, PLACKETT_LUCE = 0, 1, 2, 3
 NO_CUTOFF = 2**31  # longer than any query
 
 
-class Plan(NamedTuple):
-    """What kernels need to know of a policy and the scores it ranks by."""
+class PolicyArrays(NamedTuple):
+    """A policy and the scores it ranks by, as kernels take them."""
 
     kinds: Array  # of each component
     ks: Array  # its cutoff, NO_CUTOFF for none
@@ -59,27 +59,27 @@ def head_and_tail(kind: int, k: int, n: int) -> tuple[int, int]:
 
 
 @exact_kernel
-def listed_pages(plan: Any, c: int, q: int, n_queries: int) -> tuple[int, int]:
+def listed_pages(policy: Any, c: int, q: int, n_queries: int) -> tuple[int, int]:
     """Where the listed pages of a query begin and end."""
-    at = plan.tables[c] * n_queries + q
-    return plan.first_page[at], plan.first_page[at + 1]
+    at = policy.tables[c] * n_queries + q
+    return policy.first_page[at], policy.first_page[at + 1]
 
 
 @exact_kernel
-def listed_places(plan: Any, at: int) -> Any:
+def listed_places(policy: Any, at: int) -> Any:
     """The places of listed page number `at` of all."""
-    return plan.page_places[plan.page_offsets[at] : plan.page_offsets[at + 1]]
+    return policy.page_places[policy.page_offsets[at] : policy.page_offsets[at + 1]]
 
 
 @exact_kernel
-def count_pages(plan: Any, c: int, q: int, n: int, n_queries: int) -> Any:
+def count_pages(policy: Any, c: int, q: int, n: int, n_queries: int) -> Any:
     """How many pages component `c` can show."""
-    kind = plan.kinds[c]
+    kind = policy.kinds[c]
     if kind == LISTED:
-        begin, end = listed_pages(plan, c, q, n_queries)
+        begin, end = listed_pages(policy, c, q, n_queries)
         return end - begin
-    length, m = head_and_tail(kind, plan.ks[c], n)
-    return m * length if kind == INSERT and n >= plan.ks[c] else m
+    length, m = head_and_tail(kind, policy.ks[c], n)
+    return m * length if kind == INSERT and n >= policy.ks[c] else m
 
 
 @exact_kernel
@@ -102,19 +102,19 @@ def draw_listed(probabilities: Array, state: Array) -> int:
 
 
 @exact_kernel
-def page_length(plan: Any, c: int, q: int, n: int, number: int, n_queries: int) -> Any:
+def page_length(policy: Any, c: int, q: int, n: int, number: int, n_queries: int) -> Any:
     """How many documents page `number` has; of Plackett-Luce every page."""
-    if plan.kinds[c] == LISTED:
-        page = listed_pages(plan, c, q, n_queries)[0] + number
-        return plan.page_offsets[page + 1] - plan.page_offsets[page]
-    return min(plan.ks[c], n)
+    if policy.kinds[c] == LISTED:
+        page = listed_pages(policy, c, q, n_queries)[0] + number
+        return policy.page_offsets[page + 1] - policy.page_offsets[page]
+    return min(policy.ks[c], n)
 
 
 @exact_kernel
 def fill_ranked(kind: int, k: int, number: int, order: Array, page: Array) -> int:
     """Write the places of page `number` of a component that goes by rank; returns how many.
 
-    Takes the few numbers it needs: handing over a whole plan costs more than filling a page.
+    Takes the few numbers it needs: handing over the whole policy costs more than filling a page.
     """
     n = len(order)
     length = min(k, n)
@@ -179,25 +179,25 @@ def probability_at(kind: int, k: int, epsilon: float, n: int, old_rank: int, ran
 
 @exact_kernel
 def add_propensities(
-    first: int, last: int, offsets: Array, plan: Any, c: int, theta: Array, n_queries: int, out: Array
+    first: int, last: int, offsets: Array, policy: Any, c: int, theta: Array, n_queries: int, out: Array
 ) -> None:
     """Add share * P(examined | query, component `c`), eq:expexam, to `out`; not for Plackett-Luce."""
-    kind, k, value, share = plan.kinds[c], plan.ks[c], plan.values[c], plan.shares[c]
+    kind, k, value, share = policy.kinds[c], policy.ks[c], policy.values[c], policy.shares[c]
     for q in range(first, last):
         begin, n = offsets[q], offsets[q + 1] - offsets[q]
         if kind == LISTED:
-            first_page, last_page = listed_pages(plan, c, q, n_queries)
+            first_page, last_page = listed_pages(policy, c, q, n_queries)
             for page in range(first_page, last_page):
-                start = plan.page_offsets[page]
-                for i in range(start, plan.page_offsets[page + 1]):
-                    out[begin + plan.page_places[i]] += share * plan.page_probabilities[page] * theta[i - start]
+                start = policy.page_offsets[page]
+                for i in range(start, policy.page_offsets[page + 1]):
+                    out[begin + policy.page_places[i]] += share * policy.page_probabilities[page] * theta[i - start]
             continue
         length = min(k, n)
         mean = 0.0
         for rank in range(length):
             mean += theta[rank] / length
         for rank in range(1, n + 1):
-            place = plan.order[begin + rank - 1]
+            place = policy.order[begin + rank - 1]
             out[begin + place] += share * propensity_at(kind, k, value, n, rank, theta, mean)
 
 
@@ -281,7 +281,7 @@ def draw_plackett_luce(
             _set_leaf(tree, size, page[i], weights[i])
 
 
-# Kernels that draw one page for each of many sessions, each session from a stream of its own.
+# --- one page for each of many sessions, each session from a stream of its own
 
 
 # the streams of Plackett-Luce pages are apart from those that choose components
@@ -290,7 +290,7 @@ _OTHER = np.uint64(0x5851F42D4C957F2D)
 
 @exact_kernel
 def choose_pages(
-    first: int, last: int, queries: Array, offsets: Array, plan: Any, key: np.uint64, begin: int, chosen: Array
+    first: int, last: int, queries: Array, offsets: Array, policy: Any, key: np.uint64, begin: int, chosen: Array
 ) -> None:
     """For sessions `first:last` the component, the number of the page and its length, rows of `chosen`.
 
@@ -302,15 +302,15 @@ def choose_pages(
         start_stream(state, key, begin + i)
         q = queries[i]
         n = offsets[q + 1] - offsets[q]
-        c = draw_component(plan.shares, state)
+        c = draw_component(policy.shares, state)
         number, length = -1, 0
-        if plan.kinds[c] >= 0:
-            if plan.kinds[c] == LISTED:
-                first_page, last_page = listed_pages(plan, c, q, n_queries)
-                number = draw_listed(plan.page_probabilities[first_page:last_page], state)
-            elif plan.kinds[c] != PLACKETT_LUCE:
-                number = draw_ranked(plan.kinds[c], plan.values[c], count_pages(plan, c, q, n, n_queries), state)
-            length = page_length(plan, c, q, n, number, n_queries)
+        if policy.kinds[c] >= 0:
+            if policy.kinds[c] == LISTED:
+                first_page, last_page = listed_pages(policy, c, q, n_queries)
+                number = draw_listed(policy.page_probabilities[first_page:last_page], state)
+            elif policy.kinds[c] != PLACKETT_LUCE:
+                number = draw_ranked(policy.kinds[c], policy.values[c], count_pages(policy, c, q, n, n_queries), state)
+            length = page_length(policy, c, q, n, number, n_queries)
         chosen[0, i], chosen[1, i], chosen[2, i] = c, number, length
 
 
@@ -321,7 +321,7 @@ def fill_pages(
     turn: Array,
     queries: Array,
     offsets: Array,
-    plan: Any,
+    policy: Any,
     key: np.uint64,
     begin: int,
     chosen: Array,
@@ -343,22 +343,22 @@ def fill_pages(
     for t in range(first, last):
         i = turn[t]
         q, c, number = queries[i], chosen[0, i], chosen[1, i]
-        kind = plan.kinds[c]
+        kind = policy.kinds[c]
         if kind < 0:
             continue
         row = offsets[q]
         page = docs[page_offsets[i] : page_offsets[i + 1]]
         if draws is not None and kind == PLACKETT_LUCE:
-            logits = plan.scores[row : offsets[q + 1]]
+            logits = policy.scores[row : offsets[q + 1]]
             if planted != q or component != c:
-                plant(logits, plan.values[c], nothing, 0, tree)
+                plant(logits, policy.values[c], nothing, 0, tree)
                 planted, component = q, c
             start_stream(state, key ^ _OTHER, begin + i)
-            draw_plackett_luce(logits, plan.values[c], len(page), tree, state, page, weights)
+            draw_plackett_luce(logits, policy.values[c], len(page), tree, state, page, weights)
         elif kind == LISTED:
-            at = listed_pages(plan, c, q, n_queries)[0] + number
-            fill_listed(listed_places(plan, at), page)
+            at = listed_pages(policy, c, q, n_queries)[0] + number
+            fill_listed(listed_places(policy, at), page)
         else:
-            fill_ranked(kind, plan.ks[c], number, plan.order[row : offsets[q + 1]], page)
+            fill_ranked(kind, policy.ks[c], number, policy.order[row : offsets[q + 1]], page)
         for j in range(len(page)):
             page[j] += row

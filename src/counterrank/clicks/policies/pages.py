@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.displays import offsets_of
-from counterrank.clicks.policies import page_kernels as _plan
-from counterrank.clicks.policies import page_kernels as _sessions
-from counterrank.clicks.policies.base import Component, Table, as_policy, components_of
+from counterrank.clicks.policies import page_kernels as kernels
+from counterrank.clicks.policies.components import Component, ListedPages, components_of
 from counterrank.common.checks import IntArray, as_array, check_offsets, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries, for_range
@@ -24,14 +23,14 @@ class PageSource:
     """A policy and the scores it ranks by, ready for kernels.
 
     Attributes:
-        plan: what kernels take.
+        arrays: the policy as kernels take it.
         offsets: of the queries.
         parts: what the policy is a mixture of.
         width: the length of the longest page that kernels can make.
         threads: how many to use; the pages are the same for any number.
     """
 
-    plan: _plan.Plan
+    arrays: kernels.PolicyArrays
     offsets: IntArray
     parts: list[Component]
     width: int
@@ -42,18 +41,18 @@ class PageSource:
         """Check the scores, rank each query once, and lay out listed pages."""
         given = check_vector(scores, None, "scores")
         bounds = check_offsets(offsets, len(given))
-        parts = components_of(as_policy(policy))
+        parts = components_of(policy)
         kinds = np.array([part.kind for part in parts])
         order = np.empty(0, np.int64)
-        if (kinds == _plan.LAST).any() or (kinds == _plan.INSERT).any():
+        if (kinds == kernels.LAST).any() or (kinds == kernels.INSERT).any():
             order = np.empty(len(given), np.int64)
-            for_queries(_plan.rank_queries, bounds, given, order, threads=threads)
-        elif (kinds == _plan.LISTED).any():
+            for_queries(kernels.rank_queries, bounds, given, order, threads=threads)
+        elif (kinds == kernels.LISTED).any():
             order = np.zeros(len(given), np.int64)  # of which only the length is looked at
-        listed = [part.table for part in parts if part.table is not None]
+        listed = [part.listed for part in parts if part.listed is not None]
         tables = np.full(len(parts), -1)
-        tables[kinds == _plan.LISTED] = np.arange(len(listed))
-        plan = _plan.Plan(
+        tables[kinds == kernels.LISTED] = np.arange(len(listed))
+        arrays = kernels.PolicyArrays(
             kinds,
             np.array([part.k for part in parts]),
             np.array([part.value for part in parts]),
@@ -63,7 +62,7 @@ class PageSource:
             order,
             *_lay_out(listed, bounds),
         )
-        return cls(plan, bounds, parts, _width(plan, bounds), threads)
+        return cls(arrays, bounds, parts, _width(arrays, bounds), threads)
 
     @property
     def is_built_in(self) -> bool:
@@ -73,7 +72,7 @@ class PageSource:
     @property
     def draws(self) -> bool | None:
         """True if pages of a Plackett-Luce component have to be drawn, else None: kernels then compile without it."""
-        return True if (self.plan.kinds == _plan.PLACKETT_LUCE).any() else None
+        return True if (self.arrays.kinds == kernels.PLACKETT_LUCE).any() else None
 
     def one_each(self, seed: int | np.random.Generator) -> tuple[IntArray, IntArray]:
         """One page for each query: documents by rank as row indices, and where each page begins."""
@@ -83,14 +82,14 @@ class PageSource:
     def draw(self, queries: IntArray, key: np.uint64, begin: int) -> tuple[IntArray, IntArray]:
         """A page for each session, given its query: where each begins, and documents by rank as row indices.
 
-        Session `i` is number `begin + i` of this key; but for policies of the user's own, it shows the same page
+        Session `i` is number `begin + i` of this key; except for custom policies it shows the same page
         whether drawn in one call or in many.
         """
         n = len(queries)
         chosen = np.empty((3, n), np.int64)
-        fixed = (self.offsets, self.plan, key, begin, chosen)
-        for_range(_sessions.choose_pages, n, queries, *fixed, threads=self.threads)
-        own = self._own_pages(queries, chosen, key, begin)
+        fixed = (self.offsets, self.arrays, key, begin, chosen)
+        for_range(kernels.choose_pages, n, queries, *fixed, threads=self.threads)
+        own = self._custom_pages(queries, chosen, key, begin)
         page_offsets = offsets_of(chosen[2])
         docs = np.empty(page_offsets[-1], np.int64)
         if self.draws:
@@ -98,13 +97,13 @@ class PageSource:
         else:
             turn = np.arange(n)
         args = (turn, queries, *fixed, self.draws, page_offsets, docs)
-        for_range(_sessions.fill_pages, n, *args, threads=self.threads)
+        for_range(kernels.fill_pages, n, *args, threads=self.threads)
         for sessions, rows in own:
             docs[_places(page_offsets, sessions)] = rows
         return page_offsets, docs
 
-    def _own_pages(self, queries: IntArray, chosen: IntArray, key: np.uint64, begin: int) -> list[tuple[Any, Any]]:
-        """Pages of the user's own policies; sets their lengths in `chosen`. Each call of theirs serves all queries."""
+    def _custom_pages(self, queries: IntArray, chosen: IntArray, key: np.uint64, begin: int) -> list[tuple[Any, Any]]:
+        """Pages of custom policies; sets their lengths in `chosen`. Each call of theirs serves all queries."""
         found = []
         for c, part in enumerate(self.parts):
             if part.custom is None:
@@ -114,7 +113,7 @@ class PageSource:
             while len(left):
                 now = np.unique(queries[left], return_index=True)[1]
                 seed = int(derive_key(derive_key(key, begin), len(self.parts) * call + c) >> np.uint64(1))
-                docs, bounds = part.custom.sample(self.plan.scores, self.offsets, seed=seed)
+                docs, bounds = part.custom.sample(self.arrays.scores, self.offsets, seed=seed)
                 docs, bounds = check_sample(docs, bounds, self.offsets)
                 sessions = left[now]
                 chosen[2, sessions] = np.diff(bounds)[queries[sessions]]
@@ -131,14 +130,14 @@ def _places(bounds: IntArray, chosen: IntArray) -> IntArray:
     return places
 
 
-def _width(plan: _plan.Plan, offsets: IntArray) -> int:
+def _width(policy: kernels.PolicyArrays, offsets: IntArray) -> int:
     longest = int(np.diff(offsets).max())
-    known = (plan.kinds >= 0) & (plan.kinds != _plan.LISTED)
-    by_rank = int(np.minimum(plan.ks[known], longest).max(initial=0))
-    return max(by_rank, int(np.diff(plan.page_offsets).max(initial=0)))
+    known = (policy.kinds >= 0) & (policy.kinds != kernels.LISTED)
+    by_rank = int(np.minimum(policy.ks[known], longest).max(initial=0))
+    return max(by_rank, int(np.diff(policy.page_offsets).max(initial=0)))
 
 
-def _lay_out(tables: list[Table], offsets: IntArray) -> tuple[Any, ...]:
+def _lay_out(tables: list[ListedPages], offsets: IntArray) -> tuple[Any, ...]:
     """All listed pages behind each other: first page of each table and query, page offsets, places, probabilities."""
     n_queries = len(offsets) - 1
     counts, lengths, places, probabilities = [], [], [], []
@@ -159,20 +158,20 @@ def _lay_out(tables: list[Table], offsets: IntArray) -> tuple[Any, ...]:
     return offsets_of(ints[0]), offsets_of(ints[1]), ints[2], np.array(probabilities, dtype=np.float64)
 
 
-def _pages_of(table: Table, query: int, n_queries: int) -> tuple[list[list[int]], list[float]]:
-    if query in table.pages:
-        return table.pages[query]
-    if None not in table.pages:
+def _pages_of(table: ListedPages, query: int, n_queries: int) -> tuple[list[list[int]], list[float]]:
+    if query in table:
+        return table[query]
+    if None not in table:
         raise CounterrankError(f"policy: no Explicit for query {query}; expected one for each of {n_queries} queries")
     if n_queries > 1:
         raise CounterrankError(
             f"policy: Explicit serves one query, the data has {n_queries}; expected {{query index: Explicit}}"
         )
-    return table.pages[None]
+    return table[None]
 
 
 def check_sample(docs: Any, bounds: Any, offsets: IntArray) -> tuple[IntArray, IntArray]:
-    """What a user's own policy returned, if it is a page of its own documents for each query."""
+    """What the `sample` of a custom policy returned, if it is a page of its own documents for each query."""
     rows, begins = as_array(docs, "sample's docs"), as_array(bounds, "sample's offsets")
     if begins.shape != offsets.shape or begins[0] != 0 or begins[-1] != len(rows) or (np.diff(begins) < 0).any():
         raise CounterrankError(
@@ -183,7 +182,7 @@ def check_sample(docs: Any, bounds: Any, offsets: IntArray) -> tuple[IntArray, I
         raise CounterrankError(f"policy: sample's docs are {rows.dtype}; expected rows of the data, whole numbers")
     empty = np.flatnonzero(np.diff(begins) == 0)
     if len(empty):
-        raise CounterrankError(f"policy: sample shows an empty page for query {empty[0]}; expected at least a document")
+        raise CounterrankError(f"policy: sample shows an empty page for query {empty[0]}; expected a document")
     query = query_of_rows(begins)
     outside = (rows < offsets[query]) | (rows >= offsets[query + 1])
     if outside.any():

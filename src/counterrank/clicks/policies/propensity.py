@@ -1,19 +1,20 @@
-"""Exact probabilities of examination and of display, for every policy."""
+"""Propensities P(examined | query, policy), display probabilities, and which documents a policy covers."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies import page_kernels as _plan
-from counterrank.clicks.policies.base import Component, Policy, as_policy, components_of, propensity_of
+from counterrank.clicks.curves import Examination, check_examination
+from counterrank.clicks.policies import page_kernels as kernels
+from counterrank.clicks.policies.components import Component, components_of, is_custom, knows_propensity
 from counterrank.clicks.policies.pages import PageSource, check_sample
 from counterrank.clicks.policies.plackett_luce_kernels import plackett_luce_propensities
-from counterrank.common.checks import FloatArray, IntArray, check_cutoff, check_offsets, check_vector
+from counterrank.common.checks import FloatArray, IntArray, check_cutoff, check_offsets, check_vector, check_whole
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries
 from counterrank.common.random import derive_key, seed_key
@@ -21,22 +22,57 @@ from counterrank.common.ranking import longest_query
 from counterrank.data.ids import place_in_query
 
 
+def propensity_of(policy: Any, scores: ArrayLike, offsets: ArrayLike, exam: Examination) -> FloatArray:
+    """The propensities of any policy: its own, or estimated with a warning where it only has `sample`.
+
+    >>> from counterrank.clicks.examination import inverse_rank
+    >>> from counterrank.clicks.policies import Deterministic
+    >>> propensity_of(Deterministic(k=1), [1.0, 2.0], [0, 2], inverse_rank())
+    array([0., 1.])
+    """
+    if is_custom(policy) and not knows_propensity(policy):
+        return estimated_with_warning(policy, scores, offsets, exam)
+    rho: FloatArray = policy.propensity(scores, offsets, exam)
+    return rho
+
+
+def estimated_with_warning(policy: Any, scores: ArrayLike, offsets: ArrayLike, exam: Examination) -> FloatArray:
+    """Propensities from samples, and a warning that says how good they are.
+
+    >>> from counterrank.clicks.examination import inverse_rank
+    >>> from counterrank.clicks.policies import Deterministic
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     estimated_with_warning(Deterministic(k=1), [1.0, 2.0], [0, 2], inverse_rank())
+    array([0., 1.])
+    """
+    estimate = sampled_propensity(policy, scores, offsets, exam, samples=1000, seed=0)
+    never_shown = int((estimate.propensities == 0.0).sum())
+    warnings.warn(
+        f"{type(policy).__name__} has no `propensity`; estimated from {estimate.samples:,} pages a query, with "
+        f"relative standard errors up to {estimate.largest_relative_error():.2g}, and as 0 for {never_shown:,} "
+        "documents on none of these pages. Inverse weights are biased by such errors; see policies.estimate_propensity",
+        stacklevel=3,
+    )
+    return estimate.propensities
+
+
 def exact_propensity(
     policy: Any, scores: ArrayLike, offsets: ArrayLike, exam: Any, threads: int | None = None
 ) -> FloatArray:
     """P(examined | query, policy) of each document: the shares of its components times theirs, eq:expexam."""
     curve = check_examination(exam)
-    source = PageSource.make(as_policy(policy), scores, offsets, threads)
+    source = PageSource.make(policy, scores, offsets, threads)
     theta = curve.curve(longest_query(source.offsets))
-    rho = np.zeros(len(source.plan.scores))
+    rho = np.zeros(len(source.arrays.scores))
     for c, part in enumerate(source.parts):
         if part.custom is not None:
-            rho += part.share * propensity_of(part.custom, source.plan.scores, source.offsets, curve)
-        elif part.kind == _plan.PLACKETT_LUCE:
+            rho += part.share * propensity_of(part.custom, source.arrays.scores, source.offsets, curve)
+        elif part.kind == kernels.PLACKETT_LUCE:
             rho += part.share * _plackett_luce(source, c, theta)
         else:
-            args = (source.plan, c, theta, len(source.offsets) - 1, rho)
-            for_queries(_plan.add_propensities, source.offsets, *args, threads=threads)
+            args = (source.arrays, c, theta, len(source.offsets) - 1, rho)
+            for_queries(kernels.add_propensities, source.offsets, *args, threads=threads)
     return np.minimum(rho, 1.0, out=rho)  # sums of shares may round above
 
 
@@ -46,7 +82,7 @@ def rank_probabilities(
     """P(shown at rank r) is the propensity when rank r alone is examined, and always."""
     depth = check_cutoff(k)
     if depth is None:
-        raise CounterrankError("k=None: expected the number of ranks to tell of")
+        raise CounterrankError("k=None: expected the number of ranks")
     columns = []
     for rank in range(depth):
         only = Examination(np.eye(depth)[rank])
@@ -55,11 +91,11 @@ def rank_probabilities(
 
 
 def _plackett_luce(source: PageSource, c: int, theta: FloatArray) -> FloatArray:
-    shown = theta[: source.plan.ks[c]]
+    shown = theta[: source.arrays.ks[c]]
     seen = np.flatnonzero(shown)
-    rho = np.zeros(len(source.plan.scores))
+    rho = np.zeros(len(source.arrays.scores))
     if len(seen):
-        logits = source.plan.scores / source.plan.values[c]
+        logits = source.arrays.scores / source.arrays.values[c]
         for_queries(
             plackett_luce_propensities,
             source.offsets,
@@ -71,7 +107,7 @@ def _plackett_luce(source: PageSource, c: int, theta: FloatArray) -> FloatArray:
     return rho
 
 
-# Propensities of a policy of which only samples can be had.
+# --- estimated from samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +118,7 @@ class EstimatedPropensity:
 
     Attributes:
         propensities: P(examined | query, policy), one per document.
-        standard_errors: of each of them; nan for documents that were on no page, of which samples tell nothing.
+        standard_errors: of each of them; nan for documents that were on no page.
         samples: how many pages were drawn for each query.
     """
 
@@ -96,32 +132,18 @@ class EstimatedPropensity:
         return float((self.standard_errors[shown] / self.propensities[shown]).max(initial=0.0))
 
 
-def estimate_propensity(
-    policy: Any,
-    scores: ArrayLike,
-    offsets: ArrayLike,
-    exam: Any,
-    *,
-    samples: int = 1000,
-    seed: int | np.random.Generator = 0,
+def sampled_propensity(
+    policy: Any, scores: ArrayLike, offsets: ArrayLike, exam: Any, samples: int, seed: int | np.random.Generator
 ) -> EstimatedPropensity:
-    """Propensities of any policy that can `sample`: the mean of theta at the rank shown, 0 where it is not.
-
-    >>> from counterrank.clicks.examination import inverse_rank
-    >>> from counterrank.clicks.policies import ReplaceLast
-    >>> estimate = estimate_propensity(ReplaceLast(k=2), [3.0, 2.0, 1.0], [0, 3], inverse_rank(k=2), samples=100)
-    >>> estimate.propensities[0], estimate.standard_errors[0]
-    (np.float64(1.0), np.float64(0.0))
-    """
-    if check_cutoff(samples, "samples") in (None, 1):
-        raise CounterrankError(f"samples={samples!r}: expected a whole number of at least 2")
+    """See `counterrank.policies.estimate_propensity`."""
+    check_whole(samples, "samples", 2)
     given = check_vector(scores, None, "scores")
     bounds = check_offsets(offsets, len(given))
     theta = check_examination(exam).curve(longest_query(bounds))
     total, squares = np.zeros(len(given)), np.zeros(len(given))
-    chosen, key = as_policy(policy), seed_key(seed)
+    key = seed_key(seed)
     for i in range(samples):
-        drawn = chosen.sample(given, bounds, seed=int(derive_key(key, i) >> np.uint64(1)))
+        drawn = policy.sample(given, bounds, seed=int(derive_key(key, i) >> np.uint64(1)))
         docs, begins = check_sample(drawn[0], drawn[1], bounds)
         seen = theta[place_in_query(begins)]
         total[docs] += seen
@@ -131,7 +153,7 @@ def estimate_propensity(
     return EstimatedPropensity(mean, np.where(total > 0.0, np.sqrt(variance), np.nan), samples)
 
 
-# What a policy lets users see, and which estimators can live with that.
+# --- coverage: the conditions of the estimators
 
 
 _CERTAIN = 1.0 - 1e-7  # probabilities are sums that round, of Plackett-Luce an integral
@@ -141,7 +163,7 @@ _CERTAIN = 1.0 - 1e-7  # probabilities are sums that round, of Plackett-Luce an 
 class Coverage:
     """Which documents can be examined under a policy.
 
-    Whether a document is relevant is not known from clicks, so conditions are asked of every candidate.
+    Whether a document is relevant is not known from clicks, so the conditions are checked for every candidate.
 
     Attributes:
         offsets: of the queries.
@@ -195,29 +217,22 @@ class Coverage:
         return "\n".join(lines)
 
 
-def coverage(policy: Any, scores: ArrayLike, offsets: ArrayLike, exam: Any) -> Coverage:
-    """Which documents a policy lets users see: the conditions of the policy-aware and policy-oblivious estimators.
-
-    >>> from counterrank.clicks.examination import inverse_rank
-    >>> from counterrank.clicks.policies import Deterministic
-    >>> covered = coverage(Deterministic(k=1), [3.0, 2.0], [0, 2], inverse_rank(k=1))
-    >>> covered.examinable.tolist(), covered.never_examined.tolist(), covered.supports_policy_aware
-    ([True, False], [0.5], False)
-    """
-    chosen, curve = as_policy(policy), check_examination(exam)
+def policy_coverage(policy: Any, scores: ArrayLike, offsets: ArrayLike, exam: Any) -> Coverage:
+    """See `counterrank.policies.coverage`."""
+    curve = check_examination(exam)
     bounds = check_offsets(offsets)
-    # with every rank that can be examined examined for sure, P(examined) is P(shown where it can be seen)
-    seen = curve.curve(longest_query(bounds)) > 0.0
-    shown = propensity_of(chosen, scores, bounds, Examination(seen)) if seen.any() else np.zeros(bounds[-1])
+    # with every rank that can be examined examined for sure, P(examined) is P(shown at such a rank)
+    examined = curve.curve(longest_query(bounds)) > 0.0
+    shown = propensity_of(policy, scores, bounds, Examination(examined)) if examined.any() else np.zeros(bounds[-1])
     return Coverage(bounds, shown > 0.0, shown >= _CERTAIN)
 
 
-def can_show_all(policy: Policy) -> bool:
+def can_show_all(policy: Any) -> bool:
     """Whether a policy shows every document of a query sometimes, however long the query is.
 
-    A mixture does so if one of its parts does. Listed pages do not; of a policy of the user's own it is believed.
+    A mixture does so if one of its parts does. Listed pages do not; a custom policy is assumed to.
 
-    >>> from counterrank.clicks.policies.named import parse_policy
+    >>> from counterrank.clicks.policies import parse_policy
     >>> [can_show_all(parse_policy(name)) for name in ("replace-last:k=5", "deterministic:k=5", "deterministic:k=none")]
     [True, False, True]
     >>> can_show_all(parse_policy("0.5*deterministic:k=5 + 0.5*deterministic:k=3"))
@@ -228,5 +243,5 @@ def can_show_all(policy: Policy) -> bool:
 
 def _is_fixed(part: Component) -> bool:
     """Whether a part of a policy shows a few documents and never any other."""
-    never_drawn = part.kind == _plan.LAST and part.value == 0.0 and part.k < _plan.NO_CUTOFF
-    return never_drawn or part.kind == _plan.LISTED
+    never_drawn = part.kind == kernels.LAST and part.value == 0.0 and part.k < kernels.NO_CUTOFF
+    return never_drawn or part.kind == kernels.LISTED

@@ -1,4 +1,4 @@
-"""Policies that change one place of the ranking by scores, or none."""
+"""The base class `Policy`, the logging policies of the library, and their coverage and propensities."""
 
 from __future__ import annotations
 
@@ -7,24 +7,102 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from counterrank.clicks.policies import page_kernels as _plan
-from counterrank.clicks.policies.base import (
-    Component,
-    Policy,
-    Table,
-    as_policy,
-    check_positive,
-    check_share,
-    check_shares,
-    components_of,
+from counterrank.clicks.curves import Examination
+from counterrank.clicks.policies import page_kernels as kernels
+from counterrank.clicks.policies.components import Component, ListedPages, components_of, is_custom
+from counterrank.clicks.policies.live import Page, display
+from counterrank.clicks.policies.pages import PageSource
+from counterrank.clicks.policies.propensity import (
+    Coverage,
+    EstimatedPropensity,
+    estimated_with_warning,
+    exact_propensity,
+    policy_coverage,
+    rank_probabilities,
+    sampled_propensity,
 )
-from counterrank.common.checks import check_cutoff
+from counterrank.common.checks import FloatArray, IntArray, as_array, check_cutoff, check_number
 from counterrank.common.errors import CounterrankError
 
 
-def _cutoff(k: int | None) -> int:
-    return _plan.NO_CUTOFF if k is None else min(int(k), _plan.NO_CUTOFF)
+class Policy:
+    """A logging policy: which pages it shows for a query, and how often.
+
+    Policies of your own need `sample` and `propensity`, with the arguments here. With `sample` alone, propensities are
+    estimated from samples. Deriving from this class adds `display`, `coverage` and `rank_probabilities`.
+    """
+
+    samples_components = True  # whether `sample` draws from `components`
+    estimates_propensity = True  # whether a custom policy inherits `propensity`
+
+    def __init_subclass__(cls) -> None:
+        cls.samples_components = cls.sample is Policy.sample
+        cls.estimates_propensity = cls.propensity is Policy.propensity
+
+    def components(self) -> list[Component]:
+        """What the policy is a mixture of; a single component unless it is a mixture."""
+        return [Component(1.0, custom=self)]
+
+    def sample(
+        self, scores: ArrayLike, offsets: ArrayLike, seed: int | np.random.Generator = 0
+    ) -> tuple[IntArray, IntArray]:
+        """One displayed page for each query: documents by rank as row indices, and where each page begins.
+
+        >>> from counterrank.clicks.policies import Deterministic
+        >>> Deterministic(k=2).sample([1.0, 3.0, 2.0], [0, 3], seed=0)
+        (array([1, 2]), array([0, 2]))
+        """
+        if is_custom(self):
+            raise CounterrankError(f"policy: {type(self).__name__} has no `sample`; a policy of your own needs one")
+        return PageSource.make(self, scores, offsets).one_each(seed)
+
+    def propensity(
+        self, scores: ArrayLike, offsets: ArrayLike, exam: Examination, *, threads: int | None = None
+    ) -> FloatArray:
+        """P(examined | query, policy) of each document, eq:expexam, exactly.
+
+        >>> from counterrank.clicks.examination import inverse_rank
+        >>> from counterrank.clicks.policies import ReplaceLast
+        >>> ReplaceLast(k=2).propensity([3.0, 2.0, 1.0], [0, 3], inverse_rank(k=2))
+        array([1.  , 0.25, 0.25])
+        """
+        if is_custom(self):
+            return estimated_with_warning(self, scores, offsets, exam)
+        return exact_propensity(self, scores, offsets, exam, threads)
+
+    def rank_probabilities(
+        self, scores: ArrayLike, offsets: ArrayLike, k: int, *, threads: int | None = None
+    ) -> FloatArray:
+        """P(shown at rank r | query, policy) of each document for r = 1 to k, float64 (n_docs, k).
+
+        >>> from counterrank.clicks.policies import ReplaceLast
+        >>> ReplaceLast(k=2).rank_probabilities([3.0, 2.0, 1.0], [0, 3], k=2).tolist()
+        [[1.0, 0.0], [0.0, 0.5], [0.0, 0.5]]
+        """
+        return rank_probabilities(self, scores, offsets, k, threads)
+
+    def display(self, scores: ArrayLike, exam: Examination, seed: int | np.random.Generator) -> Page:
+        """One page for one query in a live service, with what must be logged with it.
+
+        Arguments:
+            scores: of the candidates; a higher score ranks first.
+            exam: how likely each rank is examined; a curve that ends before the longest page does is an error. A
+                query with fewer documents than k has shorter pages.
+            seed: a generator that lives as long as the service, or a number never used before.
+
+        >>> from counterrank.clicks.examination import inverse_rank
+        >>> from counterrank.clicks.policies import Deterministic
+        >>> page = Deterministic(k=2).display([1.0, 3.0, 2.0], inverse_rank(k=2), seed=1)
+        >>> page.docs.tolist(), page.propensities.tolist()
+        ([1, 2], [1.0, 0.5])
+        """
+        return display(self, scores, exam, seed)
+
+    def coverage(self, scores: ArrayLike, offsets: ArrayLike, exam: Examination) -> Coverage:
+        """Which documents can be examined under this policy, see `counterrank.policies.coverage`."""
+        return policy_coverage(self, scores, offsets, exam)
 
 
 @dataclass(frozen=True)
@@ -41,8 +119,8 @@ class Deterministic(Policy):
         check_cutoff(self.k)
 
     def components(self) -> list[Component]:
-        """One part: nothing is replaced."""
-        return [Component(1.0, _plan.LAST, _cutoff(self.k), 0.0)]
+        """One component: nothing is replaced."""
+        return [Component(1.0, kernels.LAST, _cutoff(self.k), 0.0)]
 
 
 @dataclass(frozen=True)
@@ -63,8 +141,8 @@ class ReplaceLast(Policy):
         check_cutoff(self.k)
 
     def components(self) -> list[Component]:
-        """One part: the last place is always drawn."""
-        return [Component(1.0, _plan.LAST, _cutoff(self.k), 1.0)]
+        """One component: the last place is always drawn."""
+        return [Component(1.0, kernels.LAST, _cutoff(self.k), 1.0)]
 
 
 @dataclass(frozen=True)
@@ -81,11 +159,11 @@ class EpsilonGreedy(Policy):
 
     def __post_init__(self) -> None:
         check_cutoff(self.k)
-        check_share(self.epsilon, "epsilon")
+        check_number(self.epsilon, "epsilon", at_least=0, at_most=1)
 
     def components(self) -> list[Component]:
-        """One part: the last place is drawn with probability epsilon."""
-        return [Component(1.0, _plan.LAST, _cutoff(self.k), float(self.epsilon))]
+        """One component: the last place is drawn with probability epsilon."""
+        return [Component(1.0, kernels.LAST, _cutoff(self.k), float(self.epsilon))]
 
 
 @dataclass(frozen=True)
@@ -107,8 +185,8 @@ class UniformInsert(Policy):
         check_cutoff(self.k)
 
     def components(self) -> list[Component]:
-        """One part."""
-        return [Component(1.0, _plan.INSERT, _cutoff(self.k))]
+        """One component."""
+        return [Component(1.0, kernels.INSERT, _cutoff(self.k))]
 
 
 @dataclass(frozen=True)
@@ -127,14 +205,11 @@ class PlackettLuce(Policy):
 
     def __post_init__(self) -> None:
         check_cutoff(self.k)
-        check_positive(self.temperature, "temperature")
+        check_number(self.temperature, "temperature", above=0)
 
     def components(self) -> list[Component]:
-        """One part."""
-        return [Component(1.0, _plan.PLACKETT_LUCE, _cutoff(self.k), float(self.temperature))]
-
-
-# Policies given page by page.
+        """One component."""
+        return [Component(1.0, kernels.PLACKETT_LUCE, _cutoff(self.k), float(self.temperature))]
 
 
 class Explicit(Policy):
@@ -149,7 +224,7 @@ class Explicit(Policy):
     """
 
     def __init__(self, rankings: Sequence[Sequence[int]], probabilities: Sequence[float]) -> None:
-        self.probabilities = tuple(check_shares(probabilities, "probabilities"))
+        self.probabilities = tuple(_check_shares(probabilities, "probabilities"))
         if not hasattr(rankings, "__iter__"):
             raise CounterrankError(f"rankings: {type(rankings).__name__}; expected a list of pages")
         self.rankings = tuple(_check_page(page, i) for i, page in enumerate(rankings))
@@ -160,8 +235,8 @@ class Explicit(Policy):
             )
 
     def components(self) -> list[Component]:
-        """One part, with a table of its pages."""
-        return [Component(1.0, _plan.LISTED, table=Table({None: self.listed()}))]
+        """One component, with its list of pages."""
+        return [Component(1.0, kernels.LISTED, listed={None: self.listed()})]
 
     def listed(self) -> tuple[list[list[int]], list[float]]:
         """The pages that can occur, and their probabilities."""
@@ -192,20 +267,16 @@ class ExplicitQueries(Policy):
         self.queries = {int(query): policy for query, policy in queries.items()}
 
     def components(self) -> list[Component]:
-        """One part, with a table of all pages."""
-        pages: dict[int | None, tuple[list[list[int]], list[float]]]
-        pages = {query: policy.listed() for query, policy in self.queries.items()}
-        return [Component(1.0, _plan.LISTED, table=Table(pages))]
+        """One component, with the pages of all queries."""
+        pages: ListedPages = {query: policy.listed() for query, policy in self.queries.items()}
+        return [Component(1.0, kernels.LISTED, listed=pages)]
 
     def __repr__(self) -> str:
         return repr(self.queries)
 
 
 def _check_page(page: Any, number: int) -> tuple[int, ...]:
-    try:
-        given = np.asarray(page)
-    except ValueError:
-        given = np.empty((0, 0))
+    given = as_array(page, f"rankings[{number}]")
     if given.ndim != 1 or not len(given) or given.dtype.kind not in "iu":
         raise CounterrankError(f"rankings[{number}]: {page!r}; expected places of documents in the query, from 0")
     places = tuple(int(place) for place in given)
@@ -214,9 +285,6 @@ def _check_page(page: Any, number: int) -> tuple[int, ...]:
     if len(set(places)) < len(places):
         raise CounterrankError(f"rankings[{number}]: {list(places)} lists a document twice")
     return places
-
-
-# Policies made of others.
 
 
 class Mixture(Policy):
@@ -233,14 +301,14 @@ class Mixture(Policy):
         if isinstance(policies, str) or not hasattr(policies, "__iter__"):
             raise CounterrankError(f"policies: {type(policies).__name__}; expected a list of policies")
         self.policies = tuple(as_policy(policy) for policy in policies)
-        self.shares = tuple(check_shares(shares, "shares"))
+        self.shares = tuple(_check_shares(shares, "shares"))
         if not self.policies or len(self.policies) != len(self.shares):
             raise CounterrankError(
                 f"shares: {len(self.shares)} of them for {len(self.policies)} policies; expected one for each"
             )
 
     def components(self) -> list[Component]:
-        """The parts of all its policies, those of mixtures inside it too; shares of 0 are left out."""
+        """The components of all its policies, those of mixtures inside it too; shares of 0 are left out."""
         return [
             part._replace(share=share * part.share)
             for policy, share in zip(self.policies, self.shares, strict=True)
@@ -250,3 +318,64 @@ class Mixture(Policy):
 
     def __repr__(self) -> str:
         return f"Mixture({list(self.policies)}, {list(self.shares)})"
+
+
+def _cutoff(k: int | None) -> int:
+    return kernels.NO_CUTOFF if k is None else min(int(k), kernels.NO_CUTOFF)
+
+
+def _check_shares(values: Sequence[Any], name: str) -> list[float]:
+    """Numbers from 0 to 1 that sum to 1."""
+    if isinstance(values, str) or not hasattr(values, "__iter__"):
+        raise CounterrankError(f"{name}={values!r}: expected a list of numbers that sum to 1")
+    shares = [check_number(value, f"{name}[{i}]", at_least=0, at_most=1) for i, value in enumerate(values)]
+    if abs(sum(shares) - 1.0) > 1e-9:
+        raise CounterrankError(f"{name}: sum to {sum(shares):g}; expected 1")
+    return shares
+
+
+def as_policy(policy: Any) -> Any:
+    """A policy; of `{query index: Explicit}` the one that serves all these queries.
+
+    >>> as_policy(3)
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.CounterrankError: policy: int; expected a policy, such as policies.ReplaceLast(k=5)
+    """
+    if isinstance(policy, dict):
+        return ExplicitQueries(policy)
+    if not callable(getattr(policy, "sample", None)):
+        raise CounterrankError(f"policy: {type(policy).__name__}; expected a policy, such as policies.ReplaceLast(k=5)")
+    return policy
+
+
+def coverage(policy: Any, scores: ArrayLike, offsets: ArrayLike, exam: Any) -> Coverage:
+    """Which documents can be examined under a policy: what policy-aware and policy-oblivious estimators need.
+
+    >>> from counterrank.clicks.examination import inverse_rank
+    >>> from counterrank.clicks.policies import Deterministic
+    >>> covered = coverage(Deterministic(k=1), [3.0, 2.0], [0, 2], inverse_rank(k=1))
+    >>> covered.examinable.tolist(), covered.never_examined.tolist(), covered.supports_policy_aware
+    ([True, False], [0.5], False)
+    """
+    return policy_coverage(as_policy(policy), scores, offsets, exam)
+
+
+def estimate_propensity(
+    policy: Any,
+    scores: ArrayLike,
+    offsets: ArrayLike,
+    exam: Any,
+    *,
+    samples: int = 1000,
+    seed: int | np.random.Generator = 0,
+) -> EstimatedPropensity:
+    """Propensities of any policy that can `sample`: the mean of theta at the rank shown, 0 where it is not.
+
+    >>> from counterrank.clicks.examination import inverse_rank
+    >>> from counterrank.clicks.policies import ReplaceLast
+    >>> estimate = estimate_propensity(ReplaceLast(k=2), [3.0, 2.0, 1.0], [0, 3], inverse_rank(k=2), samples=100)
+    >>> estimate.propensities[0], estimate.standard_errors[0]
+    (np.float64(1.0), np.float64(0.0))
+    """
+    return sampled_propensity(as_policy(policy), scores, offsets, exam, samples, seed)

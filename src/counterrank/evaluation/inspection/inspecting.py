@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination, connected_ranks
-from counterrank.clicks.policies.base import as_policy, components_of, knows_propensity, propensity_of
-from counterrank.clicks.policies.several import check_all_candidates
+from counterrank.clicks.policies.components import components_of, knows_propensity
+from counterrank.clicks.policies.intervention_aware import check_all_candidates
+from counterrank.clicks.policies.propensity import propensity_of
+from counterrank.clicks.policies.standard import as_policy
 from counterrank.common.checks import FloatArray, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
@@ -163,7 +165,7 @@ class _Given:
         if self.policy is None or self.scores is None or not len(seen.docs) or not knows_propensity(self.policy):
             return None
         sample = QuerySample.of(self.clicks)
-        numbered = any(part.custom is not None or part.table is not None for part in components_of(self.policy))
+        numbered = any(part.custom is not None or part.listed is not None for part in components_of(self.policy))
         if numbered and not sample.is_whole(self.clicks):
             return None
         return policy_check(self.clicks, seen, self.policy, self.scores, sample)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from counterrank.clicks.policies.named import parse_policy
+from counterrank.clicks.policies.parsing import parse_policy
 from counterrank.clicks.policies.propensity import can_show_all
 from counterrank.common.checks import FloatArray
 from counterrank.experiments.cells import DCG_LOSS, CellFactory, GridPoint

@@ -1,10 +1,15 @@
-"""Policies and examination curves as named on the command line: `replace-last:k=5`, `inverse-rank:eta=1`."""
+"""Policies and examination curves by name, as in `replace-last:k=5` and `inverse-rank:eta=1`.
+
+`POLICIES` is the registry of policies that texts may name; `register_policy` adds to it, after which `parse_policy`,
+`parse_policies` and all commands know the new name.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -12,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.examination import Examination, InverseRank, load
-from counterrank.clicks.policies.base import Policy
 from counterrank.clicks.policies.standard import (
     Deterministic,
     EpsilonGreedy,
@@ -25,18 +29,79 @@ from counterrank.common.checks import check_offsets, check_vector
 from counterrank.common.errors import CounterrankError
 
 _BETWEEN = re.compile(r"\s*\+\s*(?=[\d.]+(?:[eE]-\d+)?\s*\*)")  # not the plus of 1e+5
-
-POLICIES: dict[str, tuple[Callable[..., Policy], tuple[str, ...]]] = {
-    "deterministic": (Deterministic, ("k",)),
-    "replace-last": (ReplaceLast, ("k",)),
-    "epsilon-greedy": (EpsilonGreedy, ("k", "epsilon")),
-    "uniform-insert": (UniformInsert, ("k",)),
-    "plackett-luce": (PlackettLuce, ("k", "temperature")),
-}
+_STEPS = 5  # values of a range, both ends among them
+_MOST = 200  # policies at once
 
 
-def parse_policy(text: str) -> Policy:
-    """A policy from its name and settings; or a mixture of several, each with its share of the sessions.
+@dataclass(frozen=True)
+class PolicyEntry:
+    """A policy that can be named.
+
+    Attributes:
+        name: as in `replace-last:k=5`.
+        make: its class, or any function that makes a policy of its parameters.
+        parameters: their names, in order; `k` is a whole number or none, all others are real numbers.
+        page: the displayed page, from the order of the scores.
+        grid: for parameters that `parse_policies` may choose, the values it tries.
+        scaled: those of the grid that are in units of the standard deviation of scores within a query.
+    """
+
+    name: str
+    make: Callable[..., Any]
+    parameters: tuple[str, ...]
+    page: str
+    grid: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    scaled: tuple[str, ...] = ()
+
+
+POLICIES: dict[str, PolicyEntry] = {}
+
+
+def register_policy(entry: PolicyEntry) -> None:
+    """Let a text name a policy.
+
+    >>> register_policy(PolicyEntry("top", Deterministic, ("k",), "the top k"))
+    >>> parse_policy("top:k=3")
+    Deterministic(k=3)
+    >>> del POLICIES["top"]
+    """
+    if not re.fullmatch("[a-z][a-z0-9-]*", entry.name) or entry.name in POLICIES:
+        raise CounterrankError(
+            f"name={entry.name!r}: expected small letters, digits and dashes, and none of {', '.join(POLICIES)}"
+        )
+    POLICIES[entry.name] = entry
+
+
+for _entry in (
+    PolicyEntry("deterministic", Deterministic, ("k",), "the top k"),
+    PolicyEntry("replace-last", ReplaceLast, ("k",), "the top k-1, then one drawn uniformly from all the others"),
+    PolicyEntry(
+        "epsilon-greedy",
+        EpsilonGreedy,
+        ("k", "epsilon"),
+        "with probability epsilon as replace-last, else the top k",
+        grid={"epsilon": (0.01, 0.03, 0.1, 0.3)},  # 1 is replace-last
+    ),
+    PolicyEntry(
+        "uniform-insert",
+        UniformInsert,
+        ("k",),
+        "one document from outside the top k-1, inserted at a uniform rank of 1 to k; the top k-1 keep their order",
+    ),
+    PolicyEntry(
+        "plackett-luce",
+        PlackettLuce,
+        ("k", "temperature"),
+        "drawn without replacement, softmax of scores / temperature",
+        grid={"temperature": (0.1, 0.2, 0.4, 0.8)},
+        scaled=("temperature",),
+    ),
+):
+    register_policy(_entry)
+
+
+def parse_policy(text: str) -> Any:
+    """A policy from its name and parameters, or a mixture of several, each with its share of the sessions.
 
     >>> parse_policy("epsilon-greedy:k=5,epsilon=0.2")
     EpsilonGreedy(k=5, epsilon=0.2)
@@ -51,8 +116,8 @@ def parse_policy(text: str) -> Policy:
         raise CounterrankError(
             f"policy {text!r}: unknown; expected one of {', '.join(POLICIES)}, such as replace-last:k=5"
         )
-    make, allowed = POLICIES[name]
-    return make(**_checked(settings, allowed, text, "policy"))
+    entry = POLICIES[name]
+    return entry.make(**_checked(settings, entry.parameters, text, "policy"))
 
 
 def split_mixture(text: str) -> list[tuple[str, str]]:
@@ -69,7 +134,7 @@ def split_mixture(text: str) -> list[tuple[str, str]]:
     return [(share.strip(), policy.strip()) for share, _, policy in terms]
 
 
-def _mixture(terms: list[tuple[str, str]], text: str) -> Policy:
+def _mixture(terms: list[tuple[str, str]], text: str) -> Any:
     shares, policies = [], []
     for share, policy in terms:
         value = _number(share)
@@ -147,21 +212,11 @@ def _number(word: str) -> float | None:
     return value if abs(value) < 1e300 else None
 
 
-# Several policies from one text: a range of a setting, or a family by its name alone.
-
-
-FAMILIES = tuple(POLICIES)
-_STEPS = 5  # values of a range, both ends among them
-_MOST = 200  # policies at once
-_EPSILONS = (0.01, 0.03, 0.1, 0.3)  # 1 is replace-last
-_TEMPERATURES = (0.1, 0.2, 0.4, 0.8)  # in standard deviations of the scores of a query
-
-
-def parse_policies(texts: Sequence[str], page: int | None = None, spread: float = 1.0) -> dict[str, Policy]:
+def parse_policies(texts: Iterable[str], page: int | None = None, spread: float = 1.0) -> dict[str, Any]:
     """Policies by their full name, each text one or several.
 
-    A setting may be a range, `epsilon=0.01..0.5`: five values from one to the other, each the same multiple of the one
-    before. A policy without its epsilon or temperature stands for several of them, temperatures in units of `spread`.
+    A parameter may be a range, `epsilon=0.01..0.5`: five values from one to the other, each the same multiple of the
+    one before. One that is left out takes the values of the policy's grid, temperatures in units of `spread`.
 
     Arguments:
         texts: such as "replace-last:k=5", "epsilon-greedy:k=5,epsilon=0.01..0.5", "plackett-luce".
@@ -173,7 +228,7 @@ def parse_policies(texts: Sequence[str], page: int | None = None, spread: float 
     >>> list(parse_policies(["plackett-luce:k=3"], spread=2.0))[:2]
     ['plackett-luce:k=3,temperature=0.2', 'plackett-luce:k=3,temperature=0.4']
     """
-    found: dict[str, Policy] = {}
+    found: dict[str, Any] = {}
     for text in texts:
         for name in _names(text, page, spread):
             found[name] = parse_policy(name)
@@ -212,10 +267,11 @@ def _names(text: str, page: int | None, spread: float) -> list[str]:
                 f"policy {text!r}: does not say how long a page is; expected {name}:k=5, or page=5 (--page 5)"
             )
         settings = {"k": str(page), **settings}
-    if name == "epsilon-greedy" and "epsilon" not in settings:
-        settings["epsilon"] = "|".join(f"{value:g}" for value in _EPSILONS)
-    if name == "plackett-luce" and "temperature" not in settings:
-        settings["temperature"] = "|".join(f"{value * spread:.2g}" for value in _TEMPERATURES)
+    entry = POLICIES[name]
+    for key, values in entry.grid.items():
+        if key not in settings:
+            scale = spread if key in entry.scaled else 1.0
+            settings[key] = "|".join(f"{value * scale:.2g}" for value in values)
     choices = [_values(key, word, text) for key, word in settings.items()]
     return [
         f"{name}:" + ",".join(f"{key}={value}" if value else key for key, value in zip(settings, chosen, strict=True))

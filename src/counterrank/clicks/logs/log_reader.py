@@ -13,11 +13,12 @@ from typing import Any
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.logs import passes
 from counterrank.clicks.logs.columns import FLOAT, Columns, LogOptions, plan_columns
-from counterrank.clicks.logs.engine import DuckDBEngine, Engine, doubt_statistics, duckdb_engine
+from counterrank.clicks.logs.engine import DuckDBEngine, Engine, disable_statistics, duckdb_engine
 from counterrank.clicks.logs.events import plain_log
 from counterrank.clicks.logs.faults import UNKNOWN_DOCUMENT, UNKNOWN_QUERY, Fault, LogReport
-from counterrank.clicks.logs.log_files import LogFiles, find_log
-from counterrank.clicks.logs.matching import Candidates, seen_only, with_origins
+from counterrank.clicks.logs.formats import LogFiles
+from counterrank.clicks.logs.log_files import find_log
+from counterrank.clicks.logs.matching import Candidates, shown_only, with_origins
 from counterrank.clicks.logs.passes import Diagnosis, distinct_pages, drift_of_parts
 from counterrank.clicks.logs.spark_engine import SparkEngine, spark_engine
 from counterrank.common.errors import CounterrankError, DataError, printable
@@ -36,7 +37,7 @@ class Reading:
     Attributes:
         counts: what was shown and clicked; one for each part of the data, or one without data.
         report: what became of each row.
-        drift: for each of the counts, pages, impressions and clicks over time; None if that was not asked for, or the
+        drift: for each of the counts, pages, impressions and clicks over time; None without `drift`, or where the
             log has no timestamp.
     """
 
@@ -58,7 +59,7 @@ class Reader:
     def read(self, parts: Sequence[RankingData]) -> Reading:
         """Count the log against parts of the data, or against nothing but itself."""
         if FLOAT in (self.columns.kinds["rank"], self.columns.kinds["clicked"]):
-            doubt_statistics(self.local)
+            disable_statistics(self.local)
         self.engine.view("log", self.columns.normalised())
         self.engine.reduce("cells", passes.cells(self.columns), "counting clicks")
         self._check_policies()
@@ -72,7 +73,7 @@ class Reader:
             known.match()
         diagnosis = Diagnosis(self.engine, self.columns, self.name, known is not None, self.tolerated)
         diagnosis.add_unreadable(rejected, line)
-        diagnosis.look(self._odd_rows(), self.checks_pages)
+        diagnosis.find_faults(self._odd_rows(), self.checks_pages)
         dropped: dict[str, int] = {}
         dropped_pages = 0
         if diagnosis.faults:
@@ -92,11 +93,13 @@ class Reader:
                 f"doc_id as in the data, such as query {printable(str(parts[0].query_ids[0]))}, document "
                 f"{printable(str(parts[0].doc_ids[0]))}"
             )
-        for warning in (report.words() if dropped else None, report.warning()):
+        for warning in (report.drop_message() if dropped else None, report.unknown_message()):
             if warning is not None:
                 warnings.warn(warning, stacklevel=4)
-        strays = bool(report.unknown_documents)
-        drift = tuple(drift_of_parts(self.engine, self.columns, known, strays)) if self.columns.timed else None
+        unknown_documents = bool(report.unknown_documents)
+        drift = (
+            tuple(drift_of_parts(self.engine, self.columns, known, unknown_documents)) if self.columns.timed else None
+        )
         return Reading(tuple(counts), report, drift)
 
     def _check_policies(self) -> None:
@@ -119,7 +122,7 @@ class Reader:
         return "; without these documents the displayed pages that are kept would have wrong ranks"
 
     def _counts(self, known: Candidates | None) -> list[ClickCounts]:
-        counts = seen_only(self.local, self.columns) if known is None else known.counts(self.columns)
+        counts = shown_only(self.local, self.columns) if known is None else known.counts(self.columns)
         if self.displays:
             counts = distinct_pages(self.engine, self.columns, counts, known is not None)
         return [counts] if known is None else known.split(counts)
@@ -186,7 +189,7 @@ def _listed(faults: Sequence[Fault]) -> str:
     return "; ".join(map(str, faults)) + hint
 
 
-# Click logs: found, opened on an engine, counted.
+# --- logs found, opened on an engine, and counted
 
 
 @contextmanager
@@ -238,7 +241,7 @@ def read_parts(
 
     Arguments:
         path: a file, a folder or a pattern.
-        parts: queries with all their candidates, shown or not, each query in one of them; none to count what was seen.
+        parts: queries with all their candidates, shown or not, each query in one of them; none to count what was shown.
         displays: also keep the distinct pages.
         drift: also count over time, if the log has a timestamp.
         options: how to read it.
@@ -274,7 +277,7 @@ def read_log(path: PathLike, data: RankingData | None = None, *, displays: bool 
     Arguments:
         path: Parquet, CSV or JSON Lines, compressed or not, OpenSearch UBI, or events of metarank: a file, a pattern
             such as `logs/*.csv.gz`, or a folder (`policy=new/` in it is a column).
-        data: the queries and all their candidates, shown or not. Without it the counts know what was seen and no
+        data: the queries and all their candidates, shown or not. Without it the counts know what was shown and no
             more: enough for `examination.estimate`, not for training.
         displays: also keep the distinct pages, which `estimators.rerank` needs. A page with a document that is not a
             candidate is then a fault.

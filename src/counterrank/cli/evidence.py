@@ -1,19 +1,20 @@
-"""Clicks as named on the command line, and what is known about how they were made."""
+"""Clicks, policies, rankers and scores as options name them: from texts to `Evidence`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from counterrank.cli.output import heard, say
+from counterrank.cli.output import say, show_warnings
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import existing
 
 if TYPE_CHECKING:
-    from counterrank import ClickCounts, RankingData
+    from counterrank import ClickCounts, Ranker, RankingData
     from counterrank.clicks.examination import Examination
     from counterrank.clicks.logs.columns import LogOptions
     from counterrank.clicks.logs.faults import LogReport
@@ -21,11 +22,14 @@ if TYPE_CHECKING:
 
 WHOLE = "clicks.json"  # what a folder of click counts holds
 PARTS = ("train", "validation", "test")
+ESTIMATED, FITTED = "estimated", "fitted-plackett-luce"
+LOGGED_SCORES = "logging_score"
+_STRAY = 0.001  # share of impressions that rounding of scores may put elsewhere
 _COMBINED = {
     "mean": "propensities are means over all sessions of a query",
-    "realised": "how often each document was shown is taken for its propensity",
+    "realised": "display frequencies are used as propensities",
 }
-_INSPECT = "counterrank inspect LOG --data DATA tells what a log supports, and can estimate the examination curve"
+_INSPECT = "counterrank inspect LOG --data DATA shows what a log supports, and can estimate the examination curve"
 
 
 @dataclass
@@ -71,7 +75,7 @@ class ClickSource:
 
     @property
     def needs_pages(self) -> bool:
-        """Whether the policy is to be found from whole pages."""
+        """Whether the policy is fitted to whole pages."""
         return any(text.startswith("fitted-plackett-luce") for text in self.policies)
 
     def load(self, part: str, data: Mapping[str, RankingData], displays: bool = False) -> ClickCounts:
@@ -82,7 +86,7 @@ class ClickSource:
         return found
 
     def _other_parts(self) -> str:
-        """Which parts have clicks, as far as that can be told."""
+        """Which parts have clicks, for a message."""
         folders = [path for path in self.clicks if not (path / WHOLE).is_file()]
         there = [name for name in PARTS if any((folder / name / WHOLE).is_file() for folder in folders)]
         return f"; it has those of {', '.join(there)} (--part {there[0]})" if there else "; --part may choose another"
@@ -149,7 +153,7 @@ class ClickSource:
     def _count(self, path: str, data: Mapping[str, RankingData], displays: bool) -> None:
         from counterrank.clicks.logs import read_parts
 
-        with heard():
+        with show_warnings():
             found = read_parts(
                 path, list(data.values()), displays=displays, drift=self.with_drift, options=self.reading
             )
@@ -172,14 +176,14 @@ class ClickSource:
 
     def has_files_for_parts(self) -> bool:
         """Whether each part of the data has a file of its own, rather than one log for all."""
-        from counterrank.clicks.logs.log_files import format_of
+        from counterrank.clicks.logs.formats import format_of
 
         named = any(self.file_of(part) is not None for part in PARTS)
-        beside = sorted(Path(str(self.log)).iterdir()) if named else []
-        for each in beside:
+        inside = sorted(Path(str(self.log)).iterdir()) if named else []
+        for each in inside:
             if each.name.partition(".")[0] not in PARTS and format_of(each) and each.name != "simulation.json":
                 raise CounterrankError(
-                    f"{each}: beside files of train, validation or test; expected those alone, or no such names"
+                    f"{each}: next to files of train, validation or test; expected only those, or no such names"
                 )
         return named
 
@@ -193,7 +197,6 @@ class ClickSource:
 
     def about(self, counts: ClickCounts, part: str, data: Mapping[str, RankingData]) -> Evidence:
         """Clicks, and all that the options say about them."""
-        from counterrank.cli.policies import policy_arguments, trust_curves
         from counterrank.estimators import Evidence
 
         exam = None if self.examination is None else self.curve(counts)
@@ -202,11 +205,9 @@ class ClickSource:
         return replace(known, **policy_arguments(self, known, part, data))
 
     def curve(self, counts: ClickCounts) -> Examination:
-        """How likely each rank was examined: as said, else as the clicks were made."""
-        from counterrank.clicks.policies.named import parse_examination
-
+        """The examination curve: of `--examination`, else that of simulated clicks."""
         if self.examination is not None:
-            return _reaching(parse_examination(self.examination), counts, self.examination)
+            return _reaching(read_examination(self.examination), counts, self.examination)
         if counts.examination is None:
             raise CounterrankError(
                 "--examination: not known from these clicks; expected e.g. inverse-rank:eta=1, or a file with an "
@@ -216,9 +217,9 @@ class ClickSource:
 
     def propensities(self, counts: ClickCounts, part: str, data: Mapping[str, RankingData]) -> Propensities:
         """P(examined | query, policy) of the policies that were named, else as logged with the clicks."""
-        return propensities_told(self.about(counts, part, data))
+        return announced_propensities(self.about(counts, part, data))
 
-    def said_again(self) -> str:
+    def options_again(self) -> str:
         """The options that name the policy and the curve, for a command to go on with."""
         named = [("--policy", each) for each in self.policies] + [("--logger", each) for each in self.loggers]
         named += [("--examination", self.examination)] if self.examination is not None else []
@@ -233,7 +234,7 @@ class ClickSource:
         flags = " --align" if self.align else ""
         return "".join(f" {option} {quote(value)}" for option, value in named) + flags
 
-    def say_what_was_read(self) -> None:
+    def say_what_it_read(self) -> None:
         """A line for each log that was read."""
         for report in self.reports:
             used = f"used {report.used:,} of them, {report.pages:,} pages"
@@ -241,12 +242,12 @@ class ClickSource:
         self.reports.clear()
 
 
-def propensities_told(evidence: Evidence) -> Propensities:
+def announced_propensities(evidence: Evidence) -> Propensities:
     """The propensities, with a note where they are combined of several policies."""
     from counterrank.estimators import named_estimator
 
     named_estimator("policy-aware").check(evidence, options=True)
-    with heard():
+    with show_warnings():
         found = evidence.propensities
     if found.source in _COMBINED and evidence.rho is None:
         names = ", ".join(evidence.clicks.policy_names) or "without names"
@@ -261,7 +262,7 @@ def _reaching(curve: Examination, counts: ClickCounts, text: str) -> Examination
     if unseen.any():
         rank = int(unseen.argmax()) + 1
         raise CounterrankError(
-            f"--examination {text}: nobody looks at rank {rank} by it, but there are clicks; expected a curve that "
+            f"--examination {text}: 0 at rank {rank}, but there are clicks at that rank; expected a curve that "
             f"reaches rank {int(clicked.nonzero()[0].max()) + 1}"
         )
     return curve
@@ -313,7 +314,7 @@ class Scored:
 
 
 def load_scored(path: Path, data: RankingData, threads: int | None) -> Scored:
-    """The scores of a ranker or a file, to be judged by clicks."""
+    """The scores of a ranker or a file, to be evaluated from clicks."""
     found = _scored(path, data, threads)
     if not found.provenance_:
         say(f"Note: {path} does not record what it was trained on; make sure that these clicks are held out.")
@@ -329,14 +330,13 @@ def load_scores(logger: str | Path, data: RankingData, threads: int | None) -> A
 
 def _scored(path: str | Path, data: RankingData, threads: int | None) -> Scored:
     from counterrank import Ranker, read_scores
-    from counterrank.cli.loading import widened
 
     file = existing(path, "ranker or scores")
     if file.is_dir():
         ranker = Ranker.load(file)
         ranker.threads = threads
         return Scored(str(path), ranker.predict(widened(data, ranker, "the data")), ranker.provenance_)
-    with heard():
+    with show_warnings():
         return Scored(str(path), read_scores(file, data), {})
 
 
@@ -354,7 +354,7 @@ def parse_pair(text: str | None, name: str) -> tuple[float, float] | None:
     try:
         first, second = (float(word) for word in text.split(","))
     except ValueError:
-        raise CounterrankError(f"{name}={text!r}: expected 2 numbers separated by a comma") from None
+        raise CounterrankError(f"{name} {text}: expected 2 numbers separated by a comma") from None
     return first, second
 
 
@@ -365,5 +365,249 @@ def parse_count(text: str, name: str) -> int:
     except ValueError:
         value = 0.0
     if not 1 <= value <= 1e15 or value != int(value):
-        raise CounterrankError(f"{name}={text!r}: expected a whole number of at least 1, such as 1000000 or 1e6")
+        raise CounterrankError(f"{name} {text}: expected a whole number of at least 1, such as 1000000 or 1e6")
     return int(value)
+
+
+# Policies.
+
+
+def read_policy(text: str) -> Any:
+    """A policy as `--policy` names it."""
+    from counterrank.clicks.policies.parsing import parse_policy
+
+    with _named("policy", text):
+        return parse_policy(text)
+
+
+def read_examination(text: str) -> Examination:
+    """An examination curve as `--examination` names it."""
+    from counterrank.clicks.policies.parsing import parse_examination
+
+    with _named("examination", text):
+        return parse_examination(text)
+
+
+@contextmanager
+def _named(option: str, text: str) -> Iterator[None]:
+    """Errors begin with the option, whatever they are about: the k of a policy is not --k."""
+    try:
+        yield
+    except CounterrankError as error:
+        rest = str(error).removeprefix(f"{option} {text!r}: ").removeprefix(f"{option}: ")
+        shown = "" if rest.startswith(text) else f" {text}"  # a file that cannot be read names itself
+        error.args = (f"--{option}{shown}: {rest}",)
+        raise
+
+
+def policy_arguments(
+    source: ClickSource, known: Evidence, part: str, data: Mapping[str, RankingData]
+) -> dict[str, Any]:
+    """What the options say about the policy, as arguments of `Evidence`."""
+    kind = source.policies[0].partition(":")[0].strip() if len(source.policies) == 1 else ""
+    if kind in (ESTIMATED, FITTED):
+        if source.loggers:
+            raise CounterrankError(f"--logger: policy {kind} is estimated from the log; expected no --logger")
+        return _estimated(source, known) if kind == ESTIMATED else _fitted(source, known, data[part])
+    if not source.policies and not source.loggers:
+        return {}
+    if not source.policies or not source.loggers:
+        raise CounterrankError("--policy, --logger: expected both, or none for logged propensities")
+    from counterrank.clicks.policies.intervention_aware import check_all_candidates, refuse_contradictions
+
+    check_all_candidates(known.clicks)
+    refuse_contradictions(known.clicks)
+    policy, scores = _known(source, part, data)
+    names = known.clicks.policy_names
+    if scores is not None and len(names) > 1:
+        raise CounterrankError(
+            f"--policy: one for a log of several ({', '.join(names)}); expected each by its name, such as "
+            f"--policy {names[0]}={source.policies[0]}, or the sessions of one only, --only-policy {names[-1]}"
+        )
+    _check_all(source, known.clicks, policy, scores)
+    return {"policy": policy, "scores": scores}
+
+
+def _check_all(source: ClickSource, counts: ClickCounts, policy: Any, scores: Any) -> None:
+    """Each policy that was named against its own pages."""
+    known = {"": (policy, scores)} if scores is not None else policy
+    for name, (one, own) in known.items():
+        if not name or name in counts.policy_names:
+            _check_against_log(counts.only_policies([name]) if name else counts, one, own, name or source.policies[0])
+
+
+def _check_against_log(counts: ClickCounts, policy: Any, scores: Any, name: str) -> None:
+    """An error where the log shows what a policy cannot show, a warning where it does so more or less often."""
+    from counterrank.clicks.policies.components import knows_propensity
+    from counterrank.evaluation.inspection.click_tables import Seen
+    from counterrank.evaluation.inspection.coverage import policy_check
+    from counterrank.evaluation.inspection.findings import QuerySample
+
+    if not counts.n_sessions or not knows_propensity(policy):
+        return
+    found = policy_check(counts, Seen.of(counts), policy, scores, QuerySample.of(counts))
+    share = found["impossible_impressions"] / max(found["impressions_compared"], 1)
+    if share > _STRAY:
+        raise CounterrankError(
+            f"--policy, --logger: {share:.1%} of what the log shows cannot come from {name} with these scores; "
+            "expected the policy and the scores that made the pages (see counterrank inspect)"
+        )
+    if found["contradicted"]:
+        say(
+            f"Warning: the log shows documents more or less often than {name} would with these scores; what is "
+            "computed from its propensities may be wrong (see counterrank inspect)."
+        )
+
+
+def trust_curves(source: ClickSource) -> tuple[list[float] | None, list[float] | None]:
+    """Alpha and beta by rank; None where they are not given."""
+    if bool(source.alpha) != bool(source.beta):
+        raise CounterrankError("--alpha, --beta: expected both, one value for each rank, such as 0.9,0.4 and 0.1,0.05")
+    if source.alpha is None or source.beta is None:
+        return None, None
+    if source.examination is not None:
+        raise CounterrankError("--examination: --alpha takes its place under trust bias; expected one of the two")
+    alpha, beta = (
+        [_number(word, "--alpha, --beta") for word in text.split(",")] for text in (source.alpha, source.beta)
+    )
+    return alpha, beta
+
+
+def _known(source: ClickSource, part: str, data: Mapping[str, RankingData]) -> tuple[Any, Any]:
+    """A policy and its scores; or several with theirs by name, and None."""
+    named = named_policies(source.policies)
+    if named is None:
+        return read_policy(single(source.policies)), scores_of(source, single(source.loggers), part, data)
+    loggers = _loggers(source.loggers, named)
+    return {
+        name: (read_policy(text), scores_of(source, loggers[name], part, data)) for name, text in named.items()
+    }, None
+
+
+def scores_of(source: ClickSource, logger: str, part: str, data: Mapping[str, RankingData]) -> Any:
+    """What a policy ranked by: a ranker, a file, a feature, or the scores that stand in the log."""
+    if logger != LOGGED_SCORES:
+        return load_scores(logger, data[part], source.threads)
+    from counterrank.clicks.logs.policy_columns import read_logging_scores
+
+    if source.log is None:
+        raise CounterrankError(f"--logger {LOGGED_SCORES}: a column of a log; expected --log too")
+    own = source.file_of(part)
+    parts = {part: data[part]} if own is not None else data
+    scores = read_logging_scores(own or source.log, list(parts.values()), source.reading)
+    return dict(zip(parts, scores, strict=True))[part]
+
+
+def named_policies(texts: list[str]) -> dict[str, str] | None:
+    """Policies by the names that the log has for them; None where there is one without a name.
+
+    >>> named_policies(["new=replace-last:k=5", "old=deterministic:k=5"])
+    {'new': 'replace-last:k=5', 'old': 'deterministic:k=5'}
+    >>> named_policies(["0.9*deterministic:k=5 + 0.1*replace-last:k=5"]) is None
+    True
+    """
+    split = [text.partition("=") for text in texts]
+    named = {name.strip(): rest.strip() for name, equals, rest in split if equals and not set(":*") & set(name)}
+    if not named and len(texts) == 1:
+        return None
+    if len(named) < len(texts):
+        raise CounterrankError(
+            f"--policy {', '.join(texts)}: several, not each with its own name; expected such as new=replace-last:k=5"
+        )
+    return named
+
+
+def _loggers(texts: list[str], policies: Mapping[str, str]) -> dict[str, str]:
+    """What each policy ranked by; one without a name serves all."""
+    if len(texts) == 1 and texts[0].partition("=")[0] not in policies:
+        return dict.fromkeys(policies, texts[0])
+    named = {name: rest for name, _, rest in (text.partition("=") for text in texts)}
+    missing = [name for name in policies if not named.get(name)]
+    if missing or len(named) > len(policies):
+        raise CounterrankError(
+            f"--logger: expected one for each of {', '.join(policies)}, such as {next(iter(policies))}=FILE"
+        )
+    return named
+
+
+def single(texts: list[str]) -> str:
+    """The only one of the values of an option."""
+    if len(texts) != 1:
+        raise CounterrankError(
+            f"--policy, --logger: {len(texts)} values for one policy; expected one, or names for each"
+        )
+    return texts[0]
+
+
+def _estimated(source: ClickSource, known: Evidence) -> dict[str, Any]:
+    """Display frequencies of the log: `estimated`, or `estimated:smoothing=auto`."""
+    from counterrank.estimators import display_frequencies
+
+    smoothing: Any = _settings(source.policies[0], ("smoothing",)).get("smoothing", "0")
+    smoothing = smoothing if smoothing == "auto" else _number(smoothing, "--policy estimated: smoothing")
+    curve = known.alpha if known.alpha is not None else source.curve(known.clicks)
+    found = display_frequencies(known.clicks, curve, smoothing)
+    say(
+        f"Propensities estimated from {known.clicks.n_sessions:,} pages; {len(found.uncovered):,} of "
+        f"{known.clicks.n_docs:,} candidates were never shown."
+    )
+    return {"rho": found}
+
+
+def _fitted(source: ClickSource, known: Evidence, data: RankingData) -> dict[str, Any]:
+    """A Plackett-Luce policy over features: `fitted-plackett-luce:k=10`."""
+    from counterrank.clicks.policies import fit_plackett_luce
+
+    k = _settings(source.policies[0], ("k",)).get("k")
+    if k is not None and not (k.isascii() and k.isdigit()):
+        raise CounterrankError(f"--policy {source.policies[0]}: k={k}; expected a whole number")
+    found = fit_plackett_luce(data, known.clicks, None if k is None else int(k), threads=source.threads)
+    say(
+        f"Fitted a Plackett-Luce policy to {found.pages:,} pages: log-likelihood {found.log_likelihood:.2f} a page, "
+        f"{found.uniform_log_likelihood:.2f} if pages were drawn uniformly; by its propensities pages hold "
+        f"{found.candidates_found:.2g} times the candidates there are, 1 if the policy is of this form."
+    )
+    curve = known.curve if known.alpha is not None else source.curve(known.clicks)
+    return {"rho": found.policy.propensity(found.scores, data.offsets, curve, threads=source.threads)}
+
+
+def _settings(text: str, allowed: tuple[str, ...]) -> dict[str, str]:
+    name, _, rest = text.partition(":")
+    found = {}
+    for item in filter(None, rest.split(",")):
+        key, equals, value = item.partition("=")
+        if not equals or key.strip() not in allowed:
+            raise CounterrankError(f"--policy {text}: {item!r}; expected parameters of {name}: {', '.join(allowed)}")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def _number(text: str, name: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise CounterrankError(f"{name} {text}: expected a number") from None
+
+
+# Rankers, with the data to use them on.
+
+
+def load_model_and_data(model: Path, source: str, part: str, threads: int | None) -> tuple[Ranker, RankingData]:
+    """Both, the data made as wide as the ranker expects."""
+    from counterrank import Ranker
+    from counterrank.data.sources import choose_part, open_data
+
+    ranker = Ranker.load(model)
+    ranker.threads = threads
+    return ranker, widened(choose_part(open_data(source, threads=threads), part, source), ranker, source)
+
+
+def widened(data: RankingData, ranker: Ranker, source: str) -> RankingData:
+    """The data as wide as the ranker expects: sparse files leave out columns that are all zero."""
+    if data.n_features >= ranker.n_features_:
+        return data
+    say(
+        f"Note: {source} has {data.n_features} features, the ranker {ranker.n_features_}; "
+        "those that are missing count as 0."
+    )
+    return data.widened(ranker.n_features_)

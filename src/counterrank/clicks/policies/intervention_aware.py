@@ -1,4 +1,4 @@
-"""Several policies in one log: what their sessions come to together."""
+"""Logs of several policies: intervention-aware propensities, and the logged propensities by policy."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies.base import as_policy
 from counterrank.clicks.policies.propensity import exact_propensity
+from counterrank.clicks.policies.standard import as_policy
 from counterrank.common.checks import FloatArray, IntArray, check_vector
 from counterrank.common.errors import CounterrankError, printable
 from counterrank.data.ids import query_of, query_of_rows
@@ -30,8 +30,8 @@ def several_policies(
         rho(d) = sum over policies p of sessions_p(q) / sessions(q) * rho_p(d)
 
     The intervention-aware propensity of Oosterhuis and de Rijke (WSDM 2021) for policies known in advance. Weights
-    `estimators.policy_aware(clicks, rho)` are unbiased if *any* of the policies lets users see a document, and a
-    document that one of them shows often is not weighed by the small propensity it has under another.
+    `estimators.policy_aware(clicks, rho)` are unbiased if a document can be examined under *any* of the policies, and
+    one that is shown often by one of them does not get the large weight of its small propensity under another.
 
     Arguments:
         clicks: of a log with the column `policy`, counted against ranking data.
@@ -42,7 +42,7 @@ def several_policies(
 
     Returns:
         float64, one per document of the data. 0 for the documents of queries without sessions: there were no shares,
-        and clicks of another log on them are then refused rather than weighed by shares of no meaning.
+        and clicks of another log on them are then refused.
 
     >>> from counterrank.clicks.policies import Deterministic, ReplaceLast
     >>> docs, ranks = np.array([0, 1, 2]), np.array([1, 1, 1])
@@ -63,11 +63,11 @@ def mean_over_policies(
     """For each curve its expected value at the rank of each document, 0 where it is not shown."""
     given = check_policies(clicks, policies)
     assert clicks.policy_sessions is not None
-    asked = np.maximum(clicks.sessions, 1)
+    n_sessions = np.maximum(clicks.sessions, 1)
     means = [np.zeros(clicks.n_docs) for _ in curves]
     for number, name in enumerate(clicks.policy_names):
         policy, scores = given[name]
-        share = np.repeat(clicks.policy_sessions[number] / asked, np.diff(clicks.offsets))
+        share = np.repeat(clicks.policy_sessions[number] / n_sessions, np.diff(clicks.offsets))
         for mean, curve in zip(means, curves, strict=True):
             mean += share * exact_propensity(policy, scores, clicks.offsets, curve, threads)
     return [np.minimum(mean, 1.0, out=mean) for mean in means]  # sums of shares may round above
@@ -166,7 +166,7 @@ class LoggedTable(NamedTuple):
 
 
 def refuse_contradictions(clicks: ClickCounts) -> None:
-    """An error where one policy is said to have made pages that several made, by the propensities in the log.
+    """An error where the propensities in the log show that pages under one policy name are of several policies.
 
     >>> one = np.array([1])
     >>> refuse_contradictions(ClickCounts("", np.array([0, 1]), one, np.array([0]), one, one, one))
@@ -192,18 +192,9 @@ def document_name(clicks: ClickCounts, row: int) -> str:
     return f"document {printable(str(clicks.doc_ids[row]))} of query {printable(str(clicks.query_ids[query]))}"
 
 
-def check_candidates(clicks: ClickCounts) -> None:
-    """An error for counts without ranking data: a policy ranks candidates that may never have been shown."""
-    if not clicks.knows_candidates:
-        raise CounterrankError(
-            "clicks: counted without ranking data, so candidates that were never shown are not known; "
-            "expected a log counted with data"
-        )
-
-
 def check_all_candidates(clicks: ClickCounts) -> None:
-    """An error unless the data has all documents that the policy ranked, as far as the log tells."""
-    check_candidates(clicks)
+    """An error unless the data has all documents of the log, and so all that the policy ranked."""
+    clicks.check_candidates()
     if clicks.unknown_impressions:
         share = clicks.unknown_impressions / (clicks.unknown_impressions + clicks.n_impressions)
         raise CounterrankError(

@@ -1,0 +1,88 @@
+"""Tables of the README and the docs that come from registries: `python docs/tables.py` writes them anew.
+
+A table stands between `<!-- table: NAME -->` and `<!-- end -->`; tests/test_readme.py checks that all are up to date.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from counterrank import losses
+from counterrank.cli.flags import registry
+from counterrank.estimators import ESTIMATORS, NEEDS
+
+ROOT = Path(__file__).parents[1]
+_TABLE = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown; bars within cells are escaped."""
+    lines = [columns, ["---"] * len(columns), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def estimators() -> str:
+    """What each estimator corrects for, when it is unbiased, and what it requires."""
+    rows = []
+    for each in ESTIMATORS.values():
+        needs = [NEEDS[need].meaning for need in each.needs if need != "clicks" or each.needs == ("clicks",)]
+        rows.append((f"`{each.name}`", each.summary, each.condition, ", ".join(needs)))
+    return table(("estimator", "what it does", "unbiased when", "requires"), rows)
+
+
+def formulas() -> str:
+    """The weight of a document by estimator, and its hyperparameters."""
+    rows = [
+        (
+            f"`{each.name}`",
+            " ".join(each.formula.split()),
+            "; ".join(f"`{name}`: {meaning}" for name, meaning in each.hyperparameters.items()),
+        )
+        for each in ESTIMATORS.values()
+    ]
+    return table(("estimator", "weight of document d", "hyperparameters"), rows)
+
+
+def loss_functions() -> str:
+    """The losses, from the first line of their docstrings."""
+    rows = []
+    for name, loss in losses.LOSSES.items():
+        function = getattr(losses, name.replace("-", "_"), None)
+        first = " ".join((getattr(function, "__doc__", None) or "").split("\n\n")[0].split()).rstrip(".")
+        metric = loss.metric(None).upper()
+        rows.append((f"`{name}`", first, f"{metric}@k" if loss.takes_k else metric))
+    return table(("loss", "what it is", "metric"), rows)
+
+
+def policies() -> str:
+    """Logging policies by name."""
+    rows = []
+    for name, entry in registry("policies").items():
+        page = getattr(entry, "page", None) or " ".join(entry[0].__doc__.split("\n\n")[0].split())
+        rows.append((f"`{name}`", ", ".join(getattr(entry, "parameters", None) or entry[1]), page.rstrip(".")))
+    return table(("policy", "parameters", "the displayed page"), rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "estimators": estimators,
+    "formulas": formulas,
+    "losses": loss_functions,
+    "policies": policies,
+}
+
+
+def updated(text: str) -> str:
+    """A page with its tables written anew."""
+    return _TABLE.sub(lambda match: match[1] + TABLES[match[2]](), text)
+
+
+def pages() -> list[Path]:
+    """The README and the docs."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+if __name__ == "__main__":
+    for page in pages():
+        page.write_text(updated(page.read_text(encoding="utf-8")), encoding="utf-8")
