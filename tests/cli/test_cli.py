@@ -16,7 +16,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.data.sources import choose_part, open_data
-from tests.support.command import as_json, invoke, run
+from tests.support.command import as_json, invoke, run, run_process
 from tests.support.paths import ROOT
 
 SMALL = "synthetic:yahoo:queries=60,seed=1"
@@ -29,8 +29,10 @@ def trained(tmp_path_factory):
     return out
 
 
+@pytest.mark.process
+@pytest.mark.representative
 def test_version():
-    result = run("--version")
+    result = run_process("--version")
     assert (result.returncode, result.stdout) == (0, f"counterrank {cr.__version__}\n")
 
 
@@ -269,6 +271,7 @@ def test_fewer_features_are_filled_up_with_a_note(trained, tmp_path):
     assert "has 3 features, the ranker 700; those that are missing count as 0" in result.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_stopped_command_leaves_nothing_behind(trained, tmp_path, name):
     """Stopped while it writes: the writing is slowed down so that the signal arrives in its midst."""

@@ -261,6 +261,7 @@ def _joined(block):
     return [line for line in block.replace("\\\n", " ").splitlines() if line.startswith("counterrank ")]
 
 
+@pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium, which is not installed here")
 @pytest.mark.parametrize("width", [1280, 480])
 def test_the_page_opens_without_a_word(place, tmp_path, width):

@@ -215,6 +215,7 @@ def test_a_damaged_ranker_with_a_digest_to_match_is_refused(rankers, tmp_path):
             cr.Ranker.load(tmp_path / "ranker")
 
 
+@pytest.mark.process
 def test_no_text_that_passes_makes_lightgbm_die_or_hang(rankers, tmp_path):
     for number, name in enumerate(["two leaves", "linear", "categorical", "few bins", "one feature"]):
         ranker, data = rankers[name]
