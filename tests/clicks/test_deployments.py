@@ -145,8 +145,7 @@ def test_what_cannot_be_aligned(tmp_path):
         replace(counts, query_ids=None, doc_ids=None).align(NEW)
 
 
-@pytest.mark.parametrize("displays", [False, True])
-def test_only_some_policies_of_a_log(tmp_path, displays, engine="duckdb"):
+def check_only_some_policies(tmp_path, displays, engine):
     """Rows of other policies are not looked at: v1 of an older logger has no propensities at all."""
     logs = write_parts(tmp_path / "logs")
     table = pq.read_table(logs / "v1.parquet")
@@ -160,9 +159,14 @@ def test_only_some_policies_of_a_log(tmp_path, displays, engine="duckdb"):
     assert [source.policy for source in found.known_origin().sources] == ["v2"]
 
 
+@pytest.mark.parametrize("displays", [False, True])
+def test_only_some_policies_of_a_log(tmp_path, displays):
+    check_only_some_policies(tmp_path, displays, "duckdb")
+
+
 @needs_spark
 def test_only_some_policies_of_a_log_on_spark(local_spark, tmp_path):
-    test_only_some_policies_of_a_log(tmp_path, displays=False, engine="spark")  # with pages it is the same SQL
+    check_only_some_policies(tmp_path, False, "spark")  # with pages it is the same SQL
 
 
 def test_policies_that_a_log_does_not_have(tmp_path):
@@ -230,6 +234,7 @@ def test_the_origin_of_a_log(tmp_path):
     assert shared_sessions(part, origin) == 1.0
 
 
+@pytest.mark.statistical
 def test_a_sample_of_many_sessions_still_tells_how_many_are_shared(tmp_path):
     """40,000 sessions, half of them the same: of about 16,000 in the sample half are, standard error 0.004."""
     for name, first in (("one", 0), ("other", 20_000)):

@@ -117,6 +117,7 @@ def logs(policy, sessions, times, **more):
     return [simulate(DATA, SCORES, policy, THETA, sessions=sessions, seed=seed, **more) for seed in range(times)]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("policy", [ReplaceLast(3), PlackettLuce(3)], ids=repr)
 def test_standard_errors_and_bounds_by_simulation(policy):
     """Over 400 logs of about 100 pages a query: frequencies scatter by their standard errors; bounds hold."""

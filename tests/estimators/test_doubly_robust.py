@@ -121,6 +121,7 @@ def test_without_realised_exposure_it_is_the_policy_aware_estimator(log):
             np.testing.assert_allclose(found, aware, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.statistical
 def test_variance_is_what_theory_says(log):
     """Sample variances of 20,000 copies have a relative standard error of 1.2 %; 10 % is rarer than once in 10^6."""
     rho, none = tiled(RHO), [0.0] * 3

@@ -93,6 +93,8 @@ def test_against_the_slow_twin(world, data):
     assert twin.log_likelihood(best, clicks, trials, times, relevance) > max(grid) - 1e-4
 
 
+@pytest.mark.statistical
+@pytest.mark.representative
 @pytest.mark.parametrize("strength", [0.3, 3.0, 30.0])
 def test_the_strength_is_found(strength):
     """Over 100 seeds the logarithm scattered by 0.03, 0.02 and 0.05 (standard deviation): 0.3 off happens less than
@@ -151,6 +153,7 @@ def test_more_clicks_than_examinations():
     assert found.tolist() == pytest.approx([9 * (2 + 0.5) / (0.4 + 1.0), 9 * (3 + 0.3) / (9 + 1.0)])
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("examinations", "bounds"), [(20.0, 0.3), (1.5, 0.5)])
 @pytest.mark.parametrize("theta", [1.0, 0.5, 0.1])
 def test_the_strength_is_found_where_few_who_are_shown_a_document_look(theta, examinations, bounds):

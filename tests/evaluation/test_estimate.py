@@ -304,6 +304,7 @@ def test_expectations_are_the_same_affine_function_of_the_label_metric_for_all_r
             assert np.diff(plain) == pytest.approx((e1 - e0) * np.diff(label), abs=1e-9)
 
 
+@pytest.mark.statistical
 def test_click_noise_leaves_the_order_of_rankers_unbiased():
     """The mean of 400 noisy logs, against the expected difference; missed once in 10^5 runs (4.4 standard errors)."""
     rng = np.random.default_rng(0)

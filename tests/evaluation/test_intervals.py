@@ -131,6 +131,7 @@ def outside(found):
     return {key: held for key, (held, _) in found.items() if not limits[key][0] <= held <= limits[key][1]}
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("policy", "n_queries", "each"), [("replace-last", 120, 12), ("deterministic", 200, 3)])
 def test_coverage_over_queries(policy, n_queries, each):
     found = hits(policy, "queries", n_queries, each)
@@ -138,6 +139,7 @@ def test_coverage_over_queries(policy, n_queries, each):
     assert outside(found) == {}
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("policy", POLICIES)
 def test_coverage_over_clicks(policy):
     found = hits(policy, "these-queries", 40, 30)
@@ -184,6 +186,7 @@ def paged_hits(policy, displays, each=50):
     return found
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("policy", PAGED)
 def test_coverage_over_whole_pages(policy):
     found = paged_hits(policy, displays=True)
@@ -192,6 +195,7 @@ def test_coverage_over_whole_pages(policy):
     assert outside(found) == {}
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("policy", PAGED)
 def test_without_pages_what_is_shown_together_is_doubted(policy):
     """Two whole pages leave a quarter of the truths outside; inserted documents push each other out: too wide."""
@@ -219,6 +223,7 @@ def test_the_two_targets_differ():
     assert widths["queries"] > 3 * widths["these-queries"]
 
 
+@pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::counterrank.evaluation.IntervalWarning")
 def test_conditioning_on_impressions_is_several_times_too_narrow():
     """Which document filled the last place is chance too: most of it, where hardly any page shows a given document."""

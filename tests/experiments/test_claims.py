@@ -136,6 +136,7 @@ def equal_losses(rng, runs):
     return figures
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("runs", [3, 8])
 def test_the_luck_of_the_best_loss_is_not_held_against_selection(runs):
     """Neither error more often than 2.5 %: of 300 pictures 19 or more once in 5,000 times."""
@@ -216,6 +217,7 @@ def test_length_of_queries_turns_claims():
     assert documents_per_query([from_json(FoldDescription, fold) for fold in (*SHORT, *LONG)]) == 72.0
 
 
+@pytest.mark.statistical
 def test_true_claims_are_refuted_no_more_often_than_they_should():
     """Each with probability 5 % at most: of 30 noisy pictures 8 or more once in 10,000 times."""
     rng = np.random.default_rng(5)
@@ -226,6 +228,8 @@ def test_true_claims_are_refuted_no_more_often_than_they_should():
     assert max(wrong.values()) < 8
 
 
+@pytest.mark.statistical
+@pytest.mark.representative
 @pytest.mark.parametrize(("share", "wrong"), [(0.9801, FAILS), (0.9799, HOLDS)])
 def test_a_claim_at_the_very_margin(share, wrong):
     """The worst case, at one k: 5 % at most, so of 60 pictures 11 or more once in 5,000 times."""
@@ -235,6 +239,7 @@ def test_a_claim_at_the_very_margin(share, wrong):
     assert sum(verdicts(picture)["aware-near-full-information-dcg"] == wrong for picture in drawn) < 11
 
 
+@pytest.mark.statistical
 def test_false_claims_seldom_hold():
     """Of 4 noisy pictures against each of 25 claims, 2.5 % at most hold: 9 or more of 100 once in 900 times."""
     rng = np.random.default_rng(8)

@@ -92,6 +92,7 @@ def test_much_noise_and_few_runs_tell_nothing():
         assert set(verdicts(figures).values()) == {OPEN}
 
 
+@pytest.mark.statistical
 def test_a_target_just_met_is_seldom_called_reached():
     """Its truth on the bar, it holds in 2.5 % of 400 pictures: 25 or more once in 10,000 times; fails likewise."""
     rng = np.random.default_rng(4)

@@ -282,6 +282,7 @@ def test_page_dcg_is_that_of_all_pages(text, cutoff):
     assert page_dcg(policy, scores, data, cutoff, 3) == pytest.approx(expected, rel=1e-7)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("text", POLICIES)
 def test_page_dcg_is_that_of_pages_drawn(text):
     """2000 pages of each query; seven policies beyond 5 standard errors by chance: once in 200,000 seeds."""

@@ -12,6 +12,7 @@ from tests.support.paths import SHARED
 OHSUMED = SHARED / "ohsumed" / "Fold1"
 
 
+@pytest.mark.statistical
 @pytest.mark.skipif(not OHSUMED.is_dir(), reason="the OHSUMED data set is not at hand")
 def test_policy_awareness_removes_item_selection_bias_on_real_data():
     """Policy-aware closes the gap to full information, the others stay near the production ranker.
