@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -13,8 +12,8 @@ from typer.testing import CliRunner
 
 from counterrank.cli import app
 from counterrank.cli.flags import registry
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [ROOT / "README.md", *DOCS]
 SMALLER = " --runs 1 --figures 2 --queries 60 --max-epochs 2"  # the same command in seconds

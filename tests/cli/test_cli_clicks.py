@@ -451,6 +451,7 @@ def test_training_without_validation(place, tmp_path):
     assert (found["validation"], found["best_epoch"]) == (None, 2)
 
 
+@pytest.mark.process
 def test_a_signal_in_the_middle_leaves_nothing(place, tmp_path):
     """Plackett-Luce sessions take long enough to be stopped inside a kernel."""
     command = [sys.executable, "-m", "counterrank", "simulate", DATA, "--logger", str(place / "production")]

@@ -54,6 +54,7 @@ def test_basics_come_first(command):
     assert "Example: counterrank" in help_of(command, 80)
 
 
+@pytest.mark.process
 def test_help_of_all_imports_no_registry():
     code = "import sys; from counterrank.cli import app; app(['--help'], standalone_mode=False)"
     done = run_python(code + "; print([name for name in ('numba', 'pyarrow') if name in sys.modules])")

@@ -49,6 +49,7 @@ def check_logged(page, pages, n, curve):
     assert page.propensities.dtype == page.display_probabilities.dtype == np.float64
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("policy", "n"), CASES, ids=[f"{repr(policy)[:60]}-{n}" for policy, n in CASES])
 def test_pages_have_their_probabilities_and_logs_tell_them(policy, n):
     """600 pages from one generator; false alarm below 1e-7 in each case, seed fixed."""
@@ -64,6 +65,7 @@ def test_pages_have_their_probabilities_and_logs_tell_them(policy, n):
     assert fits(seen, pages) > RARE
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("policy", [PlackettLuce(2), PlackettLuce(None, 2.0), MIXED[1], MIXED[2]], ids=repr)
 def test_slower_policies(policy):
     """Plackett-Luce and policies of one's own; false alarm below 1e-7, seed fixed."""
@@ -105,6 +107,8 @@ def test_a_thousand_candidates(k):
                 assert (page.docs[at + 1 :] == order[at : length - 1]).all()
 
 
+@pytest.mark.statistical
+@pytest.mark.representative
 def test_every_document_of_a_long_query_gets_its_turn():
     """Which of 996 documents stands last: Pearson's test over 83 ranges of 12, false alarm below 1e-7."""
     rng, scores, exam = np.random.default_rng(0), np.arange(1000.0)[::-1], inverse_rank(5)

@@ -94,6 +94,7 @@ def test_the_gradient_is_that_of_the_value():
         assert -hessian[j] == pytest.approx((up[1] - down[1]) / 2e-5, rel=1e-5, abs=1e-4)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_the_score_over_the_temperature_is_recovered(temperature):
     """Coefficients are off by a few of their standard errors; failing by chance once in 10^6."""
@@ -115,6 +116,7 @@ def test_the_score_over_the_temperature_is_recovered(temperature):
     assert found.candidates_found == pytest.approx(1.0, abs=0.1)
 
 
+@pytest.mark.statistical
 def test_standard_errors_by_simulation():
     """Over 60 logs the standard deviation of coefficients is known to 9 %; 5 times that is let pass (once in 10^6)."""
     data, scores, _ = make(40, 8, 2, seed=12)

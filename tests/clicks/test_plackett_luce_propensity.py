@@ -158,6 +158,7 @@ def test_the_best_on_a_page_that_is_full_before_the_rest():
     assert found(logits, [1.0, 0.5, 0.2]) == pytest.approx([0.75, 0.75, 0.1, 0.1], rel=TOLERANCE)
 
 
+@pytest.mark.statistical
 def test_against_simulation():
     """300 documents, 10 ranks: 200,000 pages drawn with Gumbel noise.
 

@@ -100,6 +100,7 @@ ALL = [
 ]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("scores", SCORES.values(), ids=SCORES)
 @pytest.mark.parametrize("policy", [*by_rank(1), *by_rank(3), *by_rank(None), *MIXED], ids=repr)
 def test_the_two_references_agree(policy, scores):
@@ -186,6 +187,7 @@ SAMPLED = [
 ]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("policy", "n"), SAMPLED, ids=[f"{repr(policy)[:60]}-{n}" for policy, n in SAMPLED])
 def test_sampled_pages_have_their_probabilities(policy, n):
     """4,000 equal queries in one call are so many draws; false alarm below 1e-7 in each case, seed fixed."""
@@ -297,6 +299,7 @@ def test_plackett_luce_with_scores_far_apart():
             assert rho[expected] == pytest.approx(1.0 / np.arange(1, length + 1), rel=1e-6)
 
 
+@pytest.mark.statistical
 def test_plackett_luce_ties_among_far_apart_scores():
     """Two equal scores 1000 below two equal ones: each pair comes in both orders, evenly; false alarm below 1e-7."""
     scores = np.tile([0.0, 1000.0, 0.0, 1000.0], 2000)
@@ -344,6 +347,7 @@ class Untold:
     sample, enumerate_pages = LastFirst.sample, LastFirst.enumerate_pages
 
 
+@pytest.mark.statistical
 def test_samples_alone_in_a_mixture():
     """Within 6 standard errors of theta being 1 or 0.4, 3 to 1: false alarm below 1e-7."""
     exam = Examination([1.0, 0.4])
@@ -360,6 +364,7 @@ def test_exact_policies_do_not_warn():
             policy.propensity(SCORES[5], [0, 5], inverse_rank(2))
 
 
+@pytest.mark.statistical
 def test_estimates_agree_with_exact_propensities():
     """Within 6 standard errors; false alarm below 1e-7."""
     for policy in (ReplaceLast(3), PlackettLuce(3), UniformInsert(3), MIXED[2]):

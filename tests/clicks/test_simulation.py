@@ -162,6 +162,7 @@ def test_counts_have_their_probabilities(policy, displays):
     assert min(p_values(counted(log), world_of(policy))) > RARE
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("policy", [*by_rank(3)[1:7], MIXED[1], PAGES], ids=brief)
 def test_counts_are_alike_those_of_session_after_session(policy):
     log = simulate(DATA, SCORES, policy, THETA, sessions=30_000, seed=5, click_model=NOISY, displays=True)
@@ -256,6 +257,7 @@ def exact_logs(world, sessions, displays):
     return found
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("displays", [False, True])
 @pytest.mark.parametrize("policy", JOINT, ids=brief)
 def test_whole_logs_of_a_few_sessions_have_their_probabilities(policy, displays):
@@ -345,6 +347,8 @@ def runs(policy, clicks, n, **more):
     return found
 
 
+@pytest.mark.statistical
+@pytest.mark.representative
 @pytest.mark.parametrize("clicks", [1, 7])
 @pytest.mark.parametrize("policy", [ReplaceLast(3), PlackettLuce(3), PAGES, MIXED[2]], ids=brief)
 def test_the_session_with_the_wanted_click_is_the_last(policy, clicks):
@@ -369,6 +373,7 @@ def recorded_blocks(monkeypatch):
     return blocks
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("clicks", [250, 400])
 @pytest.mark.parametrize("displays", [False, True])
 @pytest.mark.parametrize("policy", [ReplaceLast(3), PlackettLuce(3), MIXED[2]], ids=brief)

@@ -128,6 +128,7 @@ def test_yahoo_features_are_quantiles_with_many_zeros() -> None:
     assert 181 + 20 < of_query.sum() < 181 + 70
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("shape", SHAPES)
 def test_document_order_carries_no_information(shape: str) -> None:
     """Labels against places, both centred in their query: |z| < 4 fails by chance once in 16,000 seeds."""

@@ -139,6 +139,7 @@ def test_wilson_ends_are_where_the_normal_test_rejects(n, data):
     assert np.isnan(wilson(0, 0)[0])
 
 
+@pytest.mark.statistical
 def test_intervals_over_queries_hold_the_truth():
     """40 queries with click rates of their own: 95 % intervals, 2000 logs, held within four standard errors or more.
 
