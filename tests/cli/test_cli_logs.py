@@ -171,8 +171,8 @@ def test_nothing_is_assumed_about_examination(place, tmp_path):
     fixed = ("train", DATA, "--log", place / "log", "--k", 5, "--out", tmp_path / "ranker")
     with pytest.raises(cr.CounterrankError, match=r"requires the propensity.*counterrank inspect LOG"):
         attempt(*fixed)
-    with pytest.raises(cr.CounterrankError, match=r"--examination.*counterrank inspect"):
-        attempt(*fixed, "--policy", "uniform-insert:k=5", "--logger", "feature:1")
+    with pytest.raises(cr.CounterrankError, match=r"expected --examination; counterrank inspect"):
+        attempt(*fixed, "--estimator", "policy-oblivious")
 
 
 def test_counts_without_data_do_not_train(place, tmp_path):
