@@ -369,7 +369,7 @@ BAD = {
     ("estimate", "{place}/aware", DATA, "--log", "{place}/log", "--method", "dr"): "--examination: not known",
     ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--gate"): "require --against",
     ("estimate", "{place}/aware", DATA, "--clicks", "{place}/clicks", "--margin", "0.1"): "require --against",
-    ("estimate", "nowhere", DATA, "--against", "nowhere", "--margin", "nan"): "--margin nan: expected a finite number",
+    ("estimate", "nowhere", DATA, "--against", "nowhere", "--margin", "nan"): "--margin nan: expected a number",
     ("train", DATA, "--clip", "5", "--out", "{out}"): "--clip 5.0: a hyperparameter of",
     (
         "train",
