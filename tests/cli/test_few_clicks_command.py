@@ -72,7 +72,7 @@ def test_the_paper_is_the_default(asked):
         (("few-clicks", "--estimators", "rerank"), "--estimators: 'rerank'; expected some of"),
         (("few-clicks", "--estimators", ""), "estimators=: expected different estimators"),
         (("many-clicks",), "EXPERIMENT many-clicks: expected one of"),
-        (("--preset", "few-clicks"), "figures=5: those of few-clicks"),
+        (("--preset", "few-clicks"), "--figures 5: those of few-clicks"),
     ],
 )
 def test_bad_options_are_refused(tmp_path, arguments, message):

@@ -139,6 +139,8 @@ FLAGS = {"examination": "--examination", "k": "--k", "population": "--population
     [
         ("exam: shape (2, 2); expected 1 dimension", "--examination: shape (2, 2); expected 1 dimension"),
         ("k=0: expected a whole number", "--k 0: expected a whole number"),
+        ("k=10,5: expected rising numbers", "--k 10,5: expected rising numbers"),
+        ("fold: train: target=all: expected", "fold: train: --population all: expected"),
         ("target='all': expected one of queries", "--population all: expected one of queries"),
         ("policy 'best': unknown; expected k=5", "--policy best: unknown; expected k=5"),
         ("exam, rho: expected one of the two", "--examination, --policy: expected one of the two"),
