@@ -17,9 +17,9 @@ from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.losses import LOSSES
 from counterrank.losses.evaluate import run_loss
-from counterrank.models.base import Scaler, Scales
 from counterrank.models.linear import linear_scores
 from counterrank.models.linear_kernels import gradient_of_rows
+from counterrank.models.model import Scaler, Scales
 from counterrank.training.problem import LinearProblem
 
 _LIMITS = {

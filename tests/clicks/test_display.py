@@ -17,7 +17,7 @@ from counterrank.clicks.policies import (
 )
 from counterrank.common.errors import CounterrankError
 from tests.clicks.test_policies import LISTED, MIXED, OnlySamples, by_rank
-from tests.reference import policies as twin
+from tests.reference import policies as naive
 from tests.reference.simulation import fits
 
 RARE = 1e-7
@@ -40,8 +40,8 @@ CASES = [
 
 def check_logged(page, pages, n, curve):
     """What is logged with a page is the truth about the policy."""
-    rho = np.array(twin.propensities(pages, n, curve))
-    shown = np.array(twin.rank_probabilities(pages, n, n))
+    rho = np.array(naive.propensities(pages, n, curve))
+    shown = np.array(naive.rank_probabilities(pages, n, n))
     docs = page.docs
     assert page.ranks.tolist() == list(range(1, len(docs) + 1))
     assert page.propensities == pytest.approx(rho[docs], rel=1e-9, abs=1e-15)
@@ -54,7 +54,7 @@ def check_logged(page, pages, n, curve):
 def test_pages_have_their_probabilities_and_logs_tell_them(policy, n):
     """600 pages from one generator; false alarm below 1e-7 in each case, seed fixed."""
     rng, scores, exam = np.random.default_rng(n), SCORES[n], Examination(CURVE)
-    pages = twin.pages_of(policy, scores)
+    pages = naive.pages_of(policy, scores)
     seen = Counter()
     for _ in range(600):
         page = policy.display(scores, exam, rng)
@@ -71,14 +71,14 @@ def test_slower_policies(policy):
     """Plackett-Luce and policies of one's own; false alarm below 1e-7, seed fixed."""
     curve = [1, 1 / 2, 1 / 3, 0, 0]
     scores, exam = SCORES[5], Examination(curve)
-    pages = twin.pages_of(policy, scores)
+    pages = naive.pages_of(policy, scores)
     seen = Counter()
     for seed in range(150):
         page = policy.display(scores, exam, seed)
         places = tuple(page.docs.tolist())
         if len(seen) < 10 and places not in seen:
-            rho = np.array(twin.propensities(pages, 5, curve))
-            shown = np.array(twin.rank_probabilities(pages, 5, 5))
+            rho = np.array(naive.propensities(pages, 5, curve))
+            shown = np.array(naive.rank_probabilities(pages, 5, 5))
             assert page.propensities == pytest.approx(rho[page.docs], rel=1e-6)
             assert page.display_probabilities == pytest.approx(shown[page.docs, page.ranks - 1], rel=1e-6)
         seen[places] += 1
@@ -91,7 +91,7 @@ def test_a_thousand_candidates(k):
     rng = np.random.default_rng(2)
     scores = rng.integers(0, 300, 1000).astype(float)  # with ties
     exam = inverse_rank(k, eta=0.5)
-    order = np.array(twin.ranked(scores.tolist()))
+    order = np.array(naive.ranked(scores.tolist()))
     length = 1000 if k is None else min(k, 1000)
     for policy in quick(k):
         rho = policy.propensity(scores, [0, 1000], exam)
@@ -131,7 +131,7 @@ def test_scores_of_other_types_and_lengths_follow_each_other():
     for scores in ([1.0, 2.0], np.arange(9, dtype=np.float32), [5, 7, 6], [1.0], np.arange(4.0)):
         for exam in (inverse_rank(), Examination([0.5, 0.4, 0.3])):
             page = policy.display(scores, exam, 0)
-            top = twin.ranked(np.asarray(scores, dtype=float).tolist())[:3]
+            top = naive.ranked(np.asarray(scores, dtype=float).tolist())[:3]
             assert page.docs.tolist() == top
             assert page.propensities == pytest.approx(exam.curve(len(top)))
 

@@ -118,7 +118,7 @@ def test_long_queries_and_pages(logits, sizes, k):
         assert worst_error(found(np.repeat(logits, sizes), theta), exact) < TOLERANCE
 
 
-def test_the_two_twins_agree():
+def test_the_two_references_agree():
     logits, theta = [1.0, 1.0, -2.0, -2.0, -2.0], [1.0, 0.0, 0.3, 0.2]
     first = propensities(logits, theta)
     assert np.allclose(first, np.repeat(propensities_of_groups([1.0, -2.0], [2, 3], theta), [2, 3]), rtol=1e-13)

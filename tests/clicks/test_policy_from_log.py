@@ -1,4 +1,4 @@
-"""Propensities from display frequencies: against slow twins, standard errors and bounds by simulation, bad input.
+"""Propensities from display frequencies: against slow references, standard errors and bounds by simulation, bad input.
 
 Simulated tests compare means with what they should be in units of a standard error and fail beyond 5 of them (false
 alarm 6e-7 for each comparison); seeds are fixed.
@@ -18,7 +18,7 @@ from counterrank.clicks.policies import Deterministic, PlackettLuce, ReplaceLast
 from counterrank.clicks.policies.from_log import LEAST, MOST, best_smoothing, log_evidence, lower_bounds
 from counterrank.clicks.simulation import ClickModel, simulate
 from counterrank.common.errors import CounterrankError, CoverageWarning
-from tests.reference import policy_from_log as twin
+from tests.reference import policy_from_log as naive
 from tests.support.click_counts import count, worlds
 
 THETA = [1.0, 0.5, 0.25]
@@ -26,14 +26,14 @@ THETA = [1.0, 0.5, 0.25]
 
 @given(worlds(), st.data())
 @settings(max_examples=100, deadline=None)
-def test_propensities_against_the_slow_twin(world, data):
+def test_propensities_against_the_reference(world, data):
     lengths, sessions = world
     log = count(lengths, sessions)
     depth = int(log.ranks.max(initial=1))
     theta = data.draw(st.lists(st.floats(0.0, 1.0), min_size=depth, max_size=depth).filter(any))
     m = data.draw(st.sampled_from([0.0, 0.5, 10.0]))
     found = propensity_from_log(log, theta, smoothing=m)
-    assert found.propensities == pytest.approx(twin.smoothed(lengths, sessions, theta, [m] * depth), abs=1e-12)
+    assert found.propensities == pytest.approx(naive.smoothed(lengths, sessions, theta, [m] * depth), abs=1e-12)
     shown = {int(log.offsets[q]) + place for q, page, _ in sessions for place in page}
     asked = {q for q, _, _ in sessions}
     assert found.never_shown == sum(lengths[q] for q in asked) - len(shown)
@@ -76,7 +76,7 @@ def test_evidence_is_that_of_an_urn(queries, smoothing):
     shown, candidates = np.array(counts).T.copy()
     pages = np.array([len(shown) for _, shown in draws])
     found = log_evidence(smoothing, shown, candidates, pages)
-    assert found == pytest.approx(twin.log_evidence(smoothing, draws), abs=1e-8)
+    assert found == pytest.approx(naive.log_evidence(smoothing, draws), abs=1e-8)
     best = best_smoothing(shown, candidates, pages)
     at_best = log_evidence(best, shown, candidates, pages)
     grid = [log_evidence(m, shown, candidates, pages) for m in np.geomspace(LEAST, MOST, 40)]
@@ -223,7 +223,7 @@ LOG = count([3], [(0, (0, 1), set())])
     ("log", "more", "message"),
     [
         ("log", {}, "clicks: str; expected ClickCounts"),
-        (LOG, {"smoothing": -1.0}, "smoothing=-1.0: expected a number of sessions, 0 or more"),
+        (LOG, {"smoothing": -1.0}, "smoothing=-1.0: expected a number of at least 0"),
         (LOG, {"smoothing": "some"}, "smoothing='some': expected a number of sessions"),
         (LOG, {"smoothing": True}, "smoothing=True: expected a number of sessions"),
         (LOG, {"smoothing": float("nan")}, "smoothing=nan: expected a number of sessions"),

@@ -13,7 +13,7 @@ from counterrank.clicks import ClickCounts
 from counterrank.data import RankingData
 from counterrank.data.identity import identity
 from counterrank.evaluation import compare, estimate, evaluate
-from counterrank.evaluation.intervals import _student
+from counterrank.evaluation.confidence_intervals import _student
 from tests.reference import estimate as naive_estimate
 from tests.support.click_counts import from_pages, simulate
 
@@ -374,5 +374,5 @@ def test_bad_input(changed, message):
 
 def test_noise_needs_rho():
     clicks = replace(CLICKS, propensities=np.array([1.0, 0.25, 0.25, 1.0]))
-    with pytest.raises(ValueError, match="noise: needs rho, since logged propensities do not tell"):
+    with pytest.raises(ValueError, match="noise: requires rho, since logged propensities do not say"):
         estimate(SCORES, DATA, clicks, noise=(0.1, 1.0))

@@ -13,7 +13,7 @@ from counterrank.clicks import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.estimators import doubly_robust
 from counterrank.evaluation import IntervalWarning, compare, estimate, select
-from counterrank.evaluation.click_evidence import Method, weigh_clicks, worst_factor
+from counterrank.evaluation.weighted_clicks import Method, weight_clicks, worst_factor
 from tests.evaluation.test_estimate import (
     CLICKS,
     DATA,
@@ -106,7 +106,7 @@ def test_how_far_ranks_may_vary_together(world, metric, data_of):
     data, clicks, rho, scores, _ = world
     relevance = data_of.draw(relevances(data.n_docs))
     value = np.array(naive_estimate.values(metric, scores, data.offsets))
-    weighed = quietly(weigh_clicks, data, clicks, rho, None, 1, Method("dr", relevance, EXAM))
+    weighed = quietly(weight_clicks, data, clicks, rho, None, 1, Method("dr", relevance, EXAM))
     expected = naive_doubly_robust.worst_factor(value, 0.3, clicks, rho, relevance, EXAM)
     if naive_doubly_robust.click_variance(value, 0.3, clicks, rho, relevance, EXAM) > 1e-6:
         assert worst_factor(weighed, value[:, None], np.array([0.3]))[0] == pytest.approx(expected, rel=1e-4)
@@ -228,8 +228,8 @@ LONELY = ClickCounts(CLICKS.identity, CLICKS.offsets, np.array([10, 0]), *(np.ar
 BAD = [
     ({"method": "best"}, "method='best': expected one of 'ips', 'dr'"),
     ({"method": None}, "method=None: expected one of"),
-    ({"method": "ips"}, "relevance: given, but method='ips' has no use for it; expected method='dr'"),
-    ({"exam": None}, "exam: None, and the clicks do not remember .* method='dr' needs to know how likely each rank"),
+    ({"method": "ips"}, "relevance: given, but method='ips' does not use it; expected method='dr'"),
+    ({"exam": None}, "exam: None, and the clicks do not hold the curve .* method='dr' requires P"),
     ({"exam": [1.0]}, "exam: 0 at rank 2, where there are clicks; expected .* up to rank 2"),
     ({"exam": [0.0, 0.0]}, "exam: 0 at every rank"),
     ({"exam": [1.0, 1.5]}, "exam: 1.5 at rank 2; expected numbers from 0 to 1"),

@@ -85,7 +85,7 @@ def test_metrics_that_weights_cannot_give(name):
         ([1, 2], [0, 3], {"metrics": []}, r"metrics=\[\]: expected a list of names"),
         ([1, 2], [0, 3], {"ks": 5}, "ks=5: expected a list of cutoffs"),
         ([1, 2], [0, 3], {"ks": [0]}, "ks=0: expected a whole number of at least 1"),
-        ([1, 2], [0, 3], {"ks": [None]}, "ks: holds None"),
+        ([1, 2], [0, 3], {"ks": [None]}, "ks=None: expected a whole number of at least 1"),
         ([1, 2], [0, 3], {"threads": 0}, "threads=0: expected a whole number of at least 1"),
         (
             [1, 2],

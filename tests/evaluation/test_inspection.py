@@ -15,7 +15,7 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.evaluation.inspection import inspect_clicks
 from counterrank.evaluation.inspection.click_tables import (
     NORMAL,
-    Seen,
+    Placements,
     bernstein,
     clustered,
     drift_table,
@@ -52,7 +52,7 @@ def small_counts(draw):
 @settings(max_examples=150, deadline=None)
 @given(small_counts())
 def test_counts_are_those_of_the_slow_version(counts):
-    seen = Seen.of(counts)
+    seen = Placements.of(counts)
     got = {
         (int(q), int(d), int(r)): [int(n), int(c)]
         for q, d, r, n, c in zip(seen.queries, seen.docs, seen.ranks, seen.impressions, seen.clicks, strict=True)
@@ -60,13 +60,13 @@ def test_counts_are_those_of_the_slow_version(counts):
     assert got == naive.places(counts)
     wanted = naive.rank_rows(counts)
     rows = rank_table(seen, None)
-    assert [{key: row[key] for key in wanted[0]} for row in rows] == [pytest.approx(row) for row in wanted]
-    assert page_evidence(counts, seen)["ranks_that_change"] == naive.changing_ranks(counts)
+    assert [{key: row.to_json()[key] for key in wanted[0]} for row in rows] == [pytest.approx(row) for row in wanted]
+    assert page_evidence(counts, seen).ranks_that_change == naive.changing_ranks(counts)
     assert inspect_clicks(counts).connected == naive.groups_of_ranks(counts)
     scores = np.cos(np.arange(counts.n_docs))
     table = coverage_table(counts, None, scores, None)
     by_rank = naive.coverage_rows(counts, ranks_of(scores, counts.offsets))
-    assert {row["old_rank_from"]: [row["candidates"], row["never_shown"]] for row in table["by_old_rank"]} == by_rank
+    assert {row.old_rank_from: [row.candidates, row.never_shown] for row in table.by_old_rank} == by_rank
 
 
 @settings(max_examples=100, deadline=None)
@@ -85,15 +85,15 @@ def test_every_propensity_is_in_its_bin(values):
     ones = np.ones(len(values), np.int64)
     rows = propensity_histogram(np.array(values), ones, ones)
     for row in rows:
-        assert row["clicks"] == sum(row["from"] < v * (1 - 1e-12) <= row["to"] for v in values)
-    assert sum(row["share_of_weight"] for row in rows) == pytest.approx(1.0)
-    assert rows[0]["clicks"] > 0
+        assert row.clicks == sum(row.low < v * (1 - 1e-12) <= row.high for v in values)
+    assert sum(row.share_of_weight for row in rows) == pytest.approx(1.0)
+    assert rows[0].clicks > 0
 
 
 def test_bins_of_propensities_end_at_round_numbers():
     values = np.array([0.5, 0.2, 0.1, 0.05])
     rows = propensity_histogram(values, np.ones(4, np.int64), np.ones(4, np.int64))
-    assert [(row["from"], row["to"], row["clicks"]) for row in rows] == [
+    assert [(row.low, row.high, row.clicks) for row in rows] == [
         (0.02, 0.05, 1), (0.05, 0.1, 1), (0.1, 0.2, 1), (0.2, 0.5, 1), (0.5, 1.0, 0)
     ]  # fmt: skip
 
@@ -103,11 +103,11 @@ def test_weights_by_hand():
     offsets, one = np.array([0, 2]), np.array([1, 1])
     log = ClickCounts("", offsets, np.array([5]), np.array([0, 1]), one, np.array([5, 5]), np.array([2, 1]))
     table = weight_table(log, np.array([1.0, 0.25]))
-    assert table["effective_sample_size"] == pytest.approx(6**2 / (2 * 1 + 4**2))
-    assert table["effective_share_of_clicks"] == pytest.approx(2 / 3)
-    assert (table["largest_weight"], table["largest_share"]) == (4.0, pytest.approx(4 / 6))
-    assert table["share_of_heaviest_percent"] == pytest.approx(4 / 6)
-    assert weight_table(log, np.array([0.0, 0.25]))["impossible_clicks"] == 2
+    assert table.effective_sample_size == pytest.approx(6**2 / (2 * 1 + 4**2))
+    assert table.effective_share_of_clicks == pytest.approx(2 / 3)
+    assert (table.largest_weight, table.largest_share) == (4.0, pytest.approx(4 / 6))
+    assert table.share_of_heaviest_percent == pytest.approx(4 / 6)
+    assert weight_table(log, np.array([0.0, 0.25])).impossible_clicks == 2
 
 
 @settings(max_examples=100, deadline=None)
@@ -151,7 +151,7 @@ def test_intervals_over_queries_hold_the_truth():
         shown = rng.integers(50, 150, 40)
         clicks = rng.binomial(shown, rng.beta(2.0, 8.0, 40))
         found = clustered(clicks, shown)
-        held += found["low"] <= 0.2 <= found["high"]
+        held += found.low <= 0.2 <= found.high
         low, high = wilson(clicks.sum(), shown.sum())
         plain += low <= 0.2 <= high
     assert held / 2000 > 0.95 - 4 * math.sqrt(0.95 * 0.05 / 2000)
@@ -159,13 +159,13 @@ def test_intervals_over_queries_hold_the_truth():
 
 
 def test_intervals_where_there_is_little_to_tell():
-    assert clustered([0, 0], [0, 0]) == {"rate": None, "low": None, "high": None, "effective": 0.0, "queries": 0}
-    assert clustered([3], [10])["effective"] == 10.0
+    assert clustered([0, 0], [0, 0]) == (None, None, None, 0.0, 0)
+    assert clustered([3], [10]).effective == 10.0
     none = clustered([0, 0, 0], [10, 10, 10])
-    assert none["rate"] == none["low"] == 0.0
-    assert none["high"] > 0.1
+    assert none.rate == none.low == 0.0
+    assert none.high > 0.1
     many = clustered(np.full(50, 20), np.full(50, 100))  # more alike than chance: not narrower than independent clicks
-    assert many["effective"] == 5000.0
+    assert many.effective == 5000.0
 
 
 def test_bernstein_bounds_binomial_tails():
@@ -185,7 +185,7 @@ def test_a_right_policy_is_hardly_ever_accused(policy):
     accused = 0
     for seed in range(40):
         log = make_log(policy, sessions=3000, seed=seed)
-        accused += inspect_clicks(log, policy=policy, scores=SCORES).policy_check["contradicted"]
+        accused += inspect_clicks(log, policy=policy, scores=SCORES).policy_check.contradicted
     assert accused < 5
 
 
@@ -199,8 +199,8 @@ WRONG = {
 @pytest.mark.parametrize(("true", "said", "scores"), WRONG.values(), ids=WRONG)
 def test_a_wrong_policy_is_accused(true, said, scores):
     found = inspect_clicks(make_log(true, propensities=False), policy=said, scores=scores, exam=EXAM)
-    assert found.policy_check["impossible_impressions"] == 0
-    assert found.policy_check["adjusted_p"] < 0.01
+    assert found.policy_check.impossible_impressions == 0
+    assert found.policy_check.adjusted_p < 0.01
     assert found.level("policy-aware") == "bad"
     assert "The log contradicts" in text_of(found, "policy-aware")
 
@@ -208,30 +208,30 @@ def test_a_wrong_policy_is_accused(true, said, scores):
 def test_documents_where_the_policy_never_shows_them():
     found = inspect_clicks(make_log(policies.UniformInsert(3)), policy=policies.ReplaceLast(3), scores=SCORES)
     check = found.policy_check
-    place = check["impossible_example"]
-    assert check["contradicted"]
-    assert 0 < check["impossible_impressions"] < check["impressions_compared"]
-    row = DATA.offsets[place["query"]] + place["document"]
-    assert policies.ReplaceLast(3).rank_probabilities(SCORES, DATA.offsets, 3)[row, place["rank"] - 1] == 0.0
-    assert f"document {place['document']} of query {place['query']}" in text_of(found, "policy-aware")
+    place = check.impossible_example
+    assert check.contradicted
+    assert 0 < check.impossible_impressions < check.impressions_compared
+    row = DATA.offsets[place.query] + place.document
+    assert policies.ReplaceLast(3).rank_probabilities(SCORES, DATA.offsets, 3)[row, place.rank - 1] == 0.0
+    assert f"document {place.document} of query {place.query}" in text_of(found, "policy-aware")
 
 
 def test_propensities_that_differ_from_those_logged():
     log = make_log(policies.ReplaceLast(3))
     other = examination.inverse_rank(k=3, eta=2.0)
     found = inspect_clicks(log, policy=policies.ReplaceLast(3), scores=SCORES, exam=other)
-    assert not found.policy_check["contradicted"]  # pages are as they should be, examination is not
-    assert found.logged_check["largest_ratio"] == pytest.approx((1 / 3) / (1 / 9))
+    assert not found.policy_check.contradicted  # pages are as they should be, examination is not
+    assert found.logged_check.largest_ratio == pytest.approx((1 / 3) / (1 / 9))
     assert found.level("policy-aware") == "bad"
     same = inspect_clicks(log, policy=policies.ReplaceLast(3), scores=SCORES)
-    assert same.logged_check["differing_share_of_impressions"] == 0.0
+    assert same.logged_check.differing_share_of_impressions == 0.0
 
 
 def test_clicks_that_cannot_have_happened():
     log = stripped(make_log(policies.ReplaceLast(3)))
     rho = np.where(np.arange(DATA.n_docs) == log.docs[log.clicks > 0][0], 0.0, 0.5)
     found = inspect_clicks(log, rho=rho)
-    assert found.weights["impossible_clicks"] > 0
+    assert found.weights.impossible_clicks > 0
     assert found.level("policy-aware") == "bad"
     assert "cannot have happened" in text_of(found, "policy-aware")
 
@@ -247,15 +247,15 @@ def test_predicted_sizes_are_those_of_a_log_made_so(logged):
     """
     worth = np.where(DATA.labels >= 3, 1.0, 0.1) * 100_000 / DATA.n_queries
     found = inspect_clicks(make_log(logged, 100_000), policy=logged, scores=SCORES, target_size=1000)
-    rows = [row for family in found.remedies["families"].values() for row in (family["least"], family["best"]) if row]
+    rows = [row for family in found.remedies.families.values() for row in (family.least, family.best) if row]
     assert len(rows) >= 5
     for row in rows:
-        policy = policies.parse_policy(row["policy"])
+        policy = policies.parse_policy(row.policy)
         rho = policy.propensity(SCORES, DATA.offsets, EXAM)
-        assert row["effective_sample_size"] == pytest.approx(worth.sum() ** 2 / (worth / rho).sum(), rel=0.1), row
-        assert row["clicks"] == pytest.approx((worth * rho).sum(), rel=0.05)
+        assert row.effective_sample_size == pytest.approx(worth.sum() ** 2 / (worth / rho).sum(), rel=0.1), row
+        assert row.clicks == pytest.approx((worth * rho).sum(), rel=0.05)
         got = inspect_clicks(make_log(policy, 100_000, seed=9), policy=policy, scores=SCORES)
-        assert row["learns_position_bias"] == (len(got.connected) == 1)
+        assert row.learns_position_bias == (len(got.connected) == 1)
 
 
 def test_the_size_of_clicks_is_too_good_where_the_heaviest_have_not_happened():
@@ -265,34 +265,34 @@ def test_the_size_of_clicks_is_too_good_where_the_heaviest_have_not_happened():
     worth = np.where(DATA.labels >= 3, 1.0, 0.1) * 100_000 / DATA.n_queries
     exact = worth.sum() ** 2 / (worth / rho).sum()
     found = [inspect_clicks(make_log(policy, 100_000, seed), policy=policy, scores=SCORES) for seed in range(12)]
-    assert np.median([each.weights["effective_sample_size"] for each in found]) > 3 * exact
-    assert all(exact / 3 < each.weights["expected_effective_sample_size"] < 3 * exact for each in found)
+    assert np.median([each.weights.effective_sample_size for each in found]) > 3 * exact
+    assert all(exact / 3 < each.weights.expected_effective_sample_size < 3 * exact for each in found)
     assert "have not happened yet" in text_of(found[0], "policy-aware")
 
 
 def test_the_policy_itself_is_predicted_as_it_is():
     policy = policies.ReplaceLast(3)
     found = inspect_clicks(make_log(policy, 1000), policy=policy, scores=SCORES, target_size=10**6)
-    own = found.remedies["families"]["epsilon-greedy"]["best"]
-    assert own["policy"] == "replace-last:k=3"
-    assert own["effective_sample_size"] == pytest.approx(found.weights["effective_sample_size"])
+    own = found.remedies.families["epsilon-greedy"].best
+    assert own.policy == "replace-last:k=3"
+    assert own.effective_sample_size == pytest.approx(found.weights.effective_sample_size)
     assert "no policy that was tried" in found.advice[0]
-    assert own["sessions_for_target"] == math.ceil(1000 * 10**6 / own["effective_sample_size"])
+    assert own.sessions_for_target == math.ceil(1000 * 10**6 / own.effective_sample_size)
 
 
 def test_the_least_randomisation_is_the_least():
     policy = policies.ReplaceLast(3)
     log = make_log(policy, 100_000)
-    least = inspect_clicks(log, policy=policy, scores=SCORES, target_size=1000).remedies["families"]["epsilon-greedy"]
-    more = inspect_clicks(log, policy=policy, scores=SCORES, target_size=3000).remedies["families"]["epsilon-greedy"]
-    epsilon = [float(row["least"]["policy"].partition("epsilon=")[2]) for row in (least, more)]
+    least = inspect_clicks(log, policy=policy, scores=SCORES, target_size=1000).remedies.families["epsilon-greedy"]
+    more = inspect_clicks(log, policy=policy, scores=SCORES, target_size=3000).remedies.families["epsilon-greedy"]
+    epsilon = [float(row.least.policy.partition("epsilon=")[2]) for row in (least, more)]
     assert 0.0 < epsilon[0] < epsilon[1] < 1.0
 
 
 def test_a_log_that_covers_nothing_more_says_what_was_assumed():
     policy = policies.Deterministic(3)
     found = inspect_clicks(make_log(policy), policy=policy, scores=SCORES)
-    assert found.remedies["assumed_click_rate"] == pytest.approx(0.5, abs=0.2)
+    assert found.remedies.assumed_click_rate == pytest.approx(0.5, abs=0.2)
     assert "as the others are on average" in found.advice[0]
 
 
@@ -318,7 +318,7 @@ def test_a_steady_log_is_hardly_ever_said_to_change():
             {"begin": i, "pages": n, "impressions": n, "clicks": c}
             for i, (n, c) in enumerate(zip(shown, rng.binomial(shown, rates), strict=True))
         ]
-        changed += drift_table(rows)["changed"]
+        changed += drift_table(rows).changed
     assert changed < 14
     found = inspect_clicks(log, drift=periods(rng.binomial(1000, 0.2, 14)))
     assert not any(item.about == "the log" for item in found.verdict)
@@ -328,20 +328,20 @@ def test_a_change_is_found():
     log = make_log(policies.ReplaceLast(3), 500)
     rates = np.random.default_rng(0).binomial(1000, [0.20] * 7 + [0.26] * 7)
     found = inspect_clicks(log, drift=periods(rates))
-    assert found.drift["changed"]
-    assert found.drift["scatter"] > 2.0
+    assert found.drift.changed
+    assert found.drift.scatter > 2.0
     assert "The click rate changed over time: 20 % in the first half" in text_of(found, "the log")
-    rows = found.drift["periods"]
-    assert [row["clicks"] for row in rows] == rates.tolist()
-    assert all(row["low"] < row["click rate"] < row["high"] for row in rows)
+    rows = found.drift.periods
+    assert [row.clicks for row in rows] == rates.tolist()
+    assert all(row.low < row.click_rate < row.high for row in rows)
 
 
 def test_few_periods_are_not_tested():
     log = make_log(policies.ReplaceLast(3), 500)
     assert inspect_clicks(log, drift=[]).drift is None
-    assert inspect_clicks(log, drift=periods([100, 200, 300])).drift["changed"] is None
+    assert inspect_clicks(log, drift=periods([100, 200, 300])).drift.changed is None
     quiet = inspect_clicks(log, drift=[*periods([10, 20]), {"begin": "x", "pages": 0, "impressions": 0, "clicks": 0}])
-    assert quiet.drift["periods"][2]["click rate"] is None
+    assert quiet.drift.periods[2].click_rate is None
     json.dumps(quiet.summary(), allow_nan=False)
 
 

@@ -21,14 +21,14 @@ def test_one_page_per_query():
     found = inspect_clicks(make_log(policy), policy=policy, scores=SCORES)
     hidden = DATA.n_docs - 3 * DATA.n_queries
     assert {name: found.level(name) for name in ESTIMATORS if found.level(name) != "bad"} == {"rerank": "warning"}
-    assert found.coverage["never_examinable"] == found.coverage["never_shown"] == hidden
+    assert found.coverage.never_examinable == found.coverage.never_shown == hidden
     assert f"{hidden:,} of {DATA.n_docs:,} candidates (75 %), in 40 queries, can never be examined" in text_of(
         found, "policy-aware"
     )
     assert "at ranks 4 to 12 of the old ranking" in text_of(found, "policy-aware")
-    assert found.pages["looks_like"] == "one page per query"
-    assert found.coverage["expected_never_shown"] == pytest.approx(hidden)
-    assert found.coverage["sessions_to_show_95_percent"] is None
+    assert found.pages.looks_like == "one page per query"
+    assert found.coverage.expected_never_shown == pytest.approx(hidden)
+    assert found.coverage.sessions_to_show_95_percent is None
 
 
 def test_one_page_per_query_is_seen_without_any_knowledge():
@@ -46,7 +46,7 @@ def test_replace_last():
     found = inspect_clicks(make_log(policy, 100_000), policy=policy, scores=SCORES)
     assert found.level("policy-aware") == "good"
     assert found.level("policy-oblivious") == found.level("naive") == "bad"
-    assert found.pages["looks_like"] == "only the last rank changes"
+    assert found.pages.looks_like == "only the last rank changes"
     assert found.connected == [[1], [2], [3]]
     assert found.level("examination.estimate") == "bad"
     assert "Ranks fall into 3 groups (1; 2; 3)" in text_of(found, "examination.estimate")
@@ -60,7 +60,7 @@ def test_policies_that_support_all_that_can_be_supported(policy):
     assert found.level("affine") == found.level("rerank") == "warning"
     assert found.connected == [[1, 2, 3]]
     assert found.advice == ()
-    assert found.pages["looks_like"] == "all ranks change"
+    assert found.pages.looks_like == "all ranks change"
 
 
 def test_pages_that_show_everything():
@@ -125,9 +125,9 @@ def test_an_unknown_policy():
 
 def test_old_ranks_need_scores_but_no_policy():
     found = inspect_clicks(stripped(make_log(policies.Deterministic(3))), scores=SCORES)
-    rows = found.coverage["by_old_rank"]
-    assert [row["never_shown"] for row in rows[:4]] == [0, 0, 0, DATA.n_queries]
-    assert rows[3]["can_never_be"] is None
+    rows = found.coverage.by_old_rank
+    assert [row.never_shown for row in rows[:4]] == [0, 0, 0, DATA.n_queries]
+    assert rows[3].can_never_be is None
 
 
 def test_few_sessions():
@@ -152,15 +152,15 @@ def test_candidates_on_no_page_yet_are_no_evidence():
 def test_few_clicks_make_a_rough_curve():
     """30 clicks at the last rank at most: 1 / sqrt(30) is more than 10 %; a single query is not many."""
     found = inspect_clicks(make_log(policies.PlackettLuce(3, 1.0), 300))
-    least = min(found.pages["comparing_clicks"])
-    wanted = math.sqrt(1 / found.pages["comparing_clicks"][0] + 1 / least)
+    least = min(found.pages.comparing_clicks)
+    wanted = math.sqrt(1 / found.pages.comparing_clicks[0] + 1 / least)
     assert f"{least:.0f} clicks at the least compared rank leave errors of {100 * wanted:.0f} % or more" in text_of(
         found, "examination.estimate"
     )
     data = make_data(n_queries=1)
     alone = make_log(policies.PlackettLuce(3, 1.0), 20_000, data=data, scores=SCORES[:12])
     found = inspect_clicks(alone)
-    assert found.pages["comparing_queries"] == 1.0
+    assert found.pages.comparing_queries == 1.0
     assert "the weight of 1 query," in text_of(found, "examination.estimate")
 
 
@@ -190,15 +190,15 @@ def test_several_policies_in_the_log():
     with pytest.raises(CounterrankError, match="policy: one for a log of several, 'a', 'b'"):
         inspect_clicks(log, policy=policies.ReplaceLast(3), scores=SCORES)
     found = inspect_clicks(log)
-    assert found.overview["policies"] == ["a", "b"]
+    assert found.overview.policies == ["a", "b"]
     assert found.known.propensities == "mean"  # both policies showed every document that was clicked
     assert "names 2 policies (a, b): propensities are means over all sessions" in text_of(found, "the log")
     known = {
         name: (policy, SCORES) for name, policy in (("a", policies.ReplaceLast(3)), ("b", policies.UniformInsert(3)))
     }
     given = inspect_clicks(log, rho=policies.several_policies(log, known, EXAM))
-    assert given.logged_check["differing_share_of_impressions"] == 0.0
-    assert given.weights["effective_sample_size"] == pytest.approx(found.weights["effective_sample_size"])
+    assert given.logged_check.differing_share_of_impressions == 0.0
+    assert given.weights.effective_sample_size == pytest.approx(found.weights.effective_sample_size)
 
 
 def test_several_policies_that_cannot_be_combined():
@@ -215,9 +215,9 @@ def test_queries_that_were_never_asked_do_not_count():
     frequencies = np.arange(DATA.n_queries) < 10
     log = make_log(policies.ReplaceLast(3), query_frequencies=frequencies)
     found = inspect_clicks(log, policy=policies.ReplaceLast(3), scores=SCORES)
-    assert found.coverage["candidates"] == 10 * 12
-    assert found.sessions["queries_asked"] == 10
-    assert not found.policy_check["contradicted"]
+    assert found.coverage.candidates == 10 * 12
+    assert found.sessions.queries_asked == 10
+    assert not found.policy_check.contradicted
 
 
 @pytest.mark.parametrize(
@@ -241,16 +241,20 @@ def test_candidates_never_shown_are_as_many_as_the_policy_says():
     counts, expected = [], 0.0
     for seed in range(20):
         found = inspect_clicks(make_log(policy, 2000, seed), policy=policy, scores=SCORES).coverage
-        counts.append(found["never_shown"])
-        expected += found["expected_never_shown"] / 20
+        counts.append(found.never_shown)
+        expected += found.expected_never_shown / 20
     error = np.std(counts, ddof=1) / math.sqrt(20)
     assert abs(np.mean(counts) - expected) < 4 * error + 1.0  # sessions of a query vary; the formula takes them as seen
 
 
 def test_sessions_until_nearly_all_are_shown():
     policy = policies.ReplaceLast(3)
-    needed = inspect_clicks(make_log(policy, 2000), policy=policy, scores=SCORES).coverage[
-        "sessions_to_show_95_percent"
-    ]
+    needed = inspect_clicks(make_log(policy, 2000), policy=policy, scores=SCORES).coverage.sessions_to_show_95_percent
     found = inspect_clicks(make_log(policy, needed, seed=1), policy=policy, scores=SCORES).coverage
-    assert found["never_shown"] / found["candidates"] == pytest.approx(0.05, abs=0.03)
+    assert found.never_shown / found.candidates == pytest.approx(0.05, abs=0.03)
+
+
+def test_tables_can_still_be_read_like_dicts():
+    found = inspect_clicks(make_log(policies.ReplaceLast(3), 500))
+    with pytest.warns(DeprecationWarning, match="use the attribute"):
+        assert found.overview["sessions"] == 500

@@ -18,7 +18,7 @@ from counterrank.clicks.examination import inverse_rank
 from counterrank.clicks.users import ClickModel
 from counterrank.data import RankingData
 from counterrank.evaluation import IntervalWarning, compare, estimate
-from counterrank.evaluation.intervals import _student
+from counterrank.evaluation.confidence_intervals import _student
 from tests.evaluation.test_estimate import make_clicks, make_data
 from tests.reference import estimate as naive_estimate
 from tests.reference.estimate import DETERMINISTIC, EPSILON, INSERT, PLACKETT_LUCE
@@ -320,7 +320,7 @@ def test_doubts_about_pages_say_what_helps():
     none, wide = doubts_of(data, clicks, rho)
     assert none == []
     doubts, narrow = doubts_of(data, replace(clicks, displays=None), rho)
-    assert doubts[0].startswith("ips may be up to 1.3 times too narrow, or too wide, since counts do not tell what was")
+    assert doubts[0].startswith("ips may be up to 1.3 times too narrow, or too wide, since counts do not say what was")
     assert doubts[0].endswith("shown together; keep pages with displays=True")
     assert wide[1] - wide[0] > 1.2 * (narrow[1] - narrow[0])
 
@@ -330,7 +330,9 @@ def test_few_sessions_of_what_matters_are_doubted():
     data = make_data([2] * 30)
     pages = [([2 * q + i], 1 if q == 0 else 20, [int(i == 0)]) for q in range(30) for i in range(2)]
     clicks = from_pages(data, pages)
-    with pytest.warns(IntervalWarning, match="ips hangs on queries with few sessions, 1 degrees of freedom, expected"):
+    with pytest.warns(
+        IntervalWarning, match="ips depends on queries with few sessions, 1 degrees of freedom, expected"
+    ):
         estimate(np.tile([2.0, 1.0], 30), data, clicks, np.r_[0.01, np.ones(59)], ["dcg"], target="these-queries")
 
 
@@ -354,7 +356,7 @@ def test_logged_propensities_of_pages():
 
 def test_few_queries_are_doubted():
     with pytest.warns(
-        IntervalWarning, match=r"not hold the truth as often as 0\.95 says: .*dcg@3: 99 queries, expected at least 100"
+        IntervalWarning, match=r"may cover the truth less often than 0\.95: .*dcg@3: 99 queries, expected at least 100"
     ):
         found = estimate(*make_world(99, 300), metrics=["dcg@3"])
     assert "99 queries, expected at least 100" in found["dcg@3"].doubts
@@ -368,7 +370,7 @@ def test_few_frequent_queries_are_doubted():
     clicks = world.clicks(data, rows, np.r_[np.full(20, 2000), np.full(480, 10)], 0)
     # (40,000 + 4,800)^2 / (20 * 2,000 * 1,999 + 480 * 10 * 9)
     with pytest.warns(
-        IntervalWarning, match="500 queries have most sessions, which tell as much as 25 equally frequent"
+        IntervalWarning, match="500 queries have most sessions, an effective number of 25 equally frequent"
     ):
         estimate(world.rankings[0][rows], data, clicks, world.rho[rows], ["dcg@3"])
 
@@ -384,7 +386,7 @@ def rare_world(heavy_clicks):
 def test_rare_clicks_are_doubted_even_when_none_happened():
     data, clicks, rho = rare_world(0)
     for target in ("queries", "these-queries"):
-        with pytest.warns(IntervalWarning, match="dcg@1: ips hangs on rare clicks, as if on"):
+        with pytest.warns(IntervalWarning, match="dcg@1: ips depends on rare clicks, as skewed as"):
             estimate(np.tile([0.0, 1.0], 200), data, clicks, rho, ["dcg@1"], target=target)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the other order has only the often clicked ones at rank 1
@@ -397,7 +399,7 @@ def test_heavy_clicks_are_doubted():
     with pytest.warns(IntervalWarning) as caught:
         found = estimate(np.tile([0.0, 1.0], 200), data, clicks, rho, ["dcg@1"])["dcg@1"]
     assert "self_normalized has an effective sample size of" in str(caught[0].message)
-    assert "ips hangs on rare clicks, as if on" in str(caught[0].message)
+    assert "ips depends on rare clicks, as skewed as" in str(caught[0].message)
     assert found.largest_share == pytest.approx(1000 / (4000 + 4 * 1000))
 
 
@@ -454,5 +456,5 @@ def test_arp_needs_more_queries():
 def test_without_rho_the_clicks_themselves_tell_of_rare_ones():
     data, clicks, rho = rare_world(4)
     logged = replace(clicks, propensities=rho[clicks.docs])
-    with pytest.warns(IntervalWarning, match="dcg@1: ips hangs on rare clicks, as if on 4 equal ones"):
+    with pytest.warns(IntervalWarning, match="dcg@1: ips depends on rare clicks, as skewed as 4 equal ones"):
         estimate(np.tile([0.0, 1.0], 200), data, logged, metrics=["dcg@1"])

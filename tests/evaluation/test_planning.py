@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from counterrank import RankingData, evaluation, examination, make_ranking_data, policies, simulation
 from counterrank.common.errors import CounterrankError
-from counterrank.evaluation.planning import plan_logging
+from counterrank.evaluation.logging_plan import plan_logging
 from tests.reference import plan as naive_plan
 from tests.reference.policies import ranked
 
@@ -203,7 +203,7 @@ def test_simulated_logs_are_as_planned(study, name):
     rho = SHOWN[name].propensity(logger, data.offsets, exam)
     expected = found.expected[0]
     attraction = np.where(data.labels >= 3, 1.0, 0.1)
-    value = evaluation.click_evidence.document_values(judged, data, ["dcg@5"], "average", 1)[:, 0]
+    value = evaluation.weighted_clicks.document_values(judged, data, ["dcg@5"], "average", 1)[:, 0]
     of_query = np.add.reduceat(attraction * value * (rho > 0), data.offsets[:-1])
     omega_of_query = np.add.reduceat(attraction * (rho > 0), data.offsets[:-1])
     rows = []

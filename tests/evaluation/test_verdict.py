@@ -94,7 +94,7 @@ SENTENCES = [
     (difference(0.0, (0.0, 0.0)), "+0.0 (95 % confidence interval 0.0 to 0.0)"),
     (difference(0.25, (0.25, 0.25)), "+0.25 (95 % confidence interval 0.25 to 0.25)"),
     (difference(-1e-9, (-0.1, 0.1)), "+0.00 (95 % confidence interval -0.10 to 0.10)"),
-    (difference(0.0701, None), "+0.0701 (no confidence interval, since there is too little to tell by)"),
+    (difference(0.0701, None), "+0.0701 (no confidence interval, since there is too little data)"),
     (difference(None, None, "arp"), "arp self-normalised cannot be estimated from these clicks"),
 ]
 
@@ -133,11 +133,11 @@ def test_population_and_doubts():
             r"difference: dict; expected an Estimate from evaluation.compare",
         ),
         (0.3, 0.0, "difference: float; expected"),
-        (difference(0.1, (0.0, 0.2)), float("nan"), "margin=nan: expected a finite number"),
-        (difference(0.1, (0.0, 0.2)), float("inf"), "margin=inf: expected a finite number"),
-        (difference(0.1, (0.0, 0.2)), "0.1", "margin='0.1': expected a finite number"),
-        (difference(0.1, (0.0, 0.2)), True, "margin=True: expected a finite number"),
-        (difference(0.1, (0.0, 0.2)), None, "margin=None: expected a finite number"),
+        (difference(0.1, (0.0, 0.2)), float("nan"), "margin=nan: expected a number, such as"),
+        (difference(0.1, (0.0, 0.2)), float("inf"), "margin=inf: expected a number, such as"),
+        (difference(0.1, (0.0, 0.2)), "0.1", "margin='0.1': expected a number, such as"),
+        (difference(0.1, (0.0, 0.2)), True, "margin=True: expected a number, such as"),
+        (difference(0.1, (0.0, 0.2)), None, "margin=None: expected a number, such as"),
     ],
 )
 def test_bad_arguments(given, margin, message):

@@ -128,9 +128,17 @@ def test_the_order_of_the_feature_set_does_not_matter():
 
 
 REFUSED = [
-    ("query", "es-ltr", "which es-ltr cannot; train with normalize='standard' or 'none', or export to onnx"),
-    ("query", "solr", "which solr cannot; train with normalize='standard' or 'none', or export to onnx"),
-    ("none", "lightgbm", "only trees go to lightgbm; export to onnx, or train lambdamart"),
+    (
+        "query",
+        "es-ltr",
+        "es-ltr cannot scale features within each query; train with normalize='standard' or 'none', or export",
+    ),
+    (
+        "query",
+        "solr",
+        "solr cannot scale features within each query; train with normalize='standard' or 'none', or export",
+    ),
+    ("none", "lightgbm", "lightgbm takes lambdamart models, not"),
 ]
 
 

@@ -162,7 +162,7 @@ def test_the_command_refuses_in_one_line(saved, tmp_path):
     result = run("export", saved.query, "--to", "es-ltr", "--out", tmp_path / "m.json")
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
-        "counterrank: normalize='query': the model scales features within each query, which es-ltr cannot; "
+        "counterrank: normalize='query': es-ltr cannot scale features within each query; "
         "train with normalize='standard' or 'none', or export to onnx\n"
     )
     assert not (tmp_path / "m.json").exists()

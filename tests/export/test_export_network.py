@@ -103,10 +103,14 @@ def test_other_modules_are_refused(name, tmp_path):
 
 
 REFUSED = [
-    ("es-ltr", "none", "es-ltr knows no networks; export to onnx, or train linear or lambdamart with"),
-    ("solr", "query", "which solr cannot; train with normalize='standard' or 'none', or export to onnx"),
-    ("lightgbm", "none", "only trees go to lightgbm"),
-    ("json", "none", "only linear models go to json"),
+    ("es-ltr", "none", "es-ltr takes linear and lambdamart models, not mlp; train one of those, or export to onnx"),
+    (
+        "solr",
+        "query",
+        "solr cannot scale features within each query; train with normalize='standard' or 'none', or export",
+    ),
+    ("lightgbm", "none", "lightgbm takes lambdamart models, not"),
+    ("json", "none", "json takes linear models, not"),
 ]
 
 

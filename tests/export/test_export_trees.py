@@ -48,7 +48,7 @@ scalers = st.one_of(
 
 def telling_values(model):
     """Values around which something could go wrong: thresholds and their neighbours, zeros, tiny and huge numbers."""
-    forest = forest_of(model.booster.dump_model(), model.scaler)
+    forest = forest_of(model)
     values = {0.0, -0.0, ZERO, -ZERO, 1e-45, -1e-45, 2e-35, -2e-35, 1e-30, 3.4e38, -3.4e38, 1.0, -1.0}
     for split in forest.splits():
         number = F(split.threshold)
@@ -88,7 +88,7 @@ def test_every_target_goes_where_lightgbm_goes(forest, scaler):
 def test_solr_goes_where_lightgbm_goes_but_for_values_its_slack_hides(forest, scaler):
     model = trees_model(forest, scaler)
     data = documents(model)
-    splits = list(forest_of(model.booster.dump_model(), scaler).splits())
+    splits = list(forest_of(model).splits())
     moved = [(split, without_slack(split.threshold).compared) for split in splits]
     hidden = np.zeros(data.n_docs, bool)
     for split, compared in moved:
@@ -247,10 +247,22 @@ def test_trees_that_no_target_can_hold_are_refused_by_name(kind, tmp_path):
 @pytest.mark.parametrize(
     ("normalize", "to", "message"),
     [
-        ("query", "es-ltr", "which es-ltr cannot; train with normalize='standard' or 'none', or export to onnx"),
-        ("query", "solr", "which solr cannot; train with normalize='standard' or 'none', or export to onnx"),
-        ("standard", "lightgbm", "LightGBM's text holds no scaling; train with normalize='none', or export to onnx"),
-        ("none", "json", "only linear models go to json; export to onnx, or trees to lightgbm"),
+        (
+            "query",
+            "es-ltr",
+            "es-ltr cannot scale features within each query; train with normalize='standard' or 'none', or export",
+        ),
+        (
+            "query",
+            "solr",
+            "solr cannot scale features within each query; train with normalize='standard' or 'none', or export",
+        ),
+        (
+            "standard",
+            "lightgbm",
+            "lightgbm cannot scale features by mean and standard deviation; train with normalize='none'",
+        ),
+        ("none", "json", "json takes linear models, not"),
     ],
 )
 def test_what_cannot_be_held_is_refused(normalize, to, message, tmp_path):

@@ -93,7 +93,7 @@ def estimate(
     from counterrank import evaluation
     from counterrank.cli.evidence import load_scored
     from counterrank.data.sources import choose_part, open_data
-    from counterrank.evaluation.click_metrics import check_margin
+    from counterrank.evaluation.deployment import check_margin
 
     if against is None and (gate or margin is not None):
         raise CounterrankError("--gate, --margin: require --against, another ranker")

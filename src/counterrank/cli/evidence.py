@@ -24,7 +24,6 @@ WHOLE = "clicks.json"  # what a folder of click counts holds
 PARTS = ("train", "validation", "test")
 ESTIMATED, FITTED = "estimated", "fitted-plackett-luce"
 LOGGED_SCORES = "logging_score"
-_STRAY = 0.001  # share of impressions that rounding of scores may put elsewhere
 _COMBINED = {
     "mean": "propensities are means over all sessions of a query",
     "realised": "display frequencies are used as propensities",
@@ -430,33 +429,13 @@ def policy_arguments(
 
 def _check_all(source: ClickSource, counts: ClickCounts, policy: Any, scores: Any) -> None:
     """Each policy that was named against its own pages."""
+    from counterrank.evaluation.inspection import check_policy
+
     known = {"": (policy, scores)} if scores is not None else policy
-    for name, (one, own) in known.items():
-        if not name or name in counts.policy_names:
-            _check_against_log(counts.only_policies([name]) if name else counts, one, own, name or source.policies[0])
-
-
-def _check_against_log(counts: ClickCounts, policy: Any, scores: Any, name: str) -> None:
-    """An error where the log shows what a policy cannot show, a warning where it does so more or less often."""
-    from counterrank.clicks.policies.components import knows_propensity
-    from counterrank.evaluation.inspection.click_tables import Seen
-    from counterrank.evaluation.inspection.coverage import policy_check
-    from counterrank.evaluation.inspection.findings import QuerySample
-
-    if not counts.n_sessions or not knows_propensity(policy):
-        return
-    found = policy_check(counts, Seen.of(counts), policy, scores, QuerySample.of(counts))
-    share = found["impossible_impressions"] / max(found["impressions_compared"], 1)
-    if share > _STRAY:
-        raise CounterrankError(
-            f"--policy, --logger: {share:.1%} of what the log shows cannot come from {name} with these scores; "
-            "expected the policy and the scores that made the pages (see counterrank inspect)"
-        )
-    if found["contradicted"]:
-        say(
-            f"Warning: the log shows documents more or less often than {name} would with these scores; what is "
-            "computed from its propensities may be wrong (see counterrank inspect)."
-        )
+    with show_warnings():
+        for name, (one, own) in known.items():
+            if not name or name in counts.policy_names:
+                check_policy(counts.only_policies([name]) if name else counts, one, own, name or source.policies[0])
 
 
 def trust_curves(source: ClickSource) -> tuple[list[float] | None, list[float] | None]:

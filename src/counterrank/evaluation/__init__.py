@@ -1,29 +1,31 @@
-"""How good a ranking is: metrics from labels, and the metric of weighted documents that training watches.
+"""Evaluation of rankings: metrics from labels, estimates from clicks with confidence intervals, and planning.
 
-Without labels `estimate`, `compare` and `select` judge by clicks, with intervals. `plan_logging` tells before any click
-how wide they will be.
+Without labels `estimate`, `compare` and `select` use clicks, `verdict` is the deployment test on their result, and
+`inspect_clicks` says what a log supports. `plan_logging` predicts the width of the intervals before any click.
 """
 
-from counterrank.evaluation.click_metrics import Verdict, compare, estimate, verdict
+from counterrank.evaluation.click_metrics import Estimate, IntervalWarning, Selection, compare, estimate, select
 from counterrank.evaluation.click_rates import ClickRate, ClickRateDifference, click_rate, compare_click_rates
+from counterrank.evaluation.deployment import Verdict, verdict
 from counterrank.evaluation.held_out import InSampleWarning
 from counterrank.evaluation.inspection import Inspection, inspect_clicks
-from counterrank.evaluation.judgement import Estimate, IntervalWarning
 from counterrank.evaluation.label_metrics import evaluate, evaluate_queries
+from counterrank.evaluation.logging_plan import LoggingPlan, advise_logging, plan_logging
 from counterrank.evaluation.metrics import (
+    METRICS,
+    MetricKind,
     higher_is_better,
+    metric_table,
     parse_metric,
     prefix_sums,
     rank_values,
     weighted_metric,
     weighted_queries,
 )
-from counterrank.evaluation.planning import LoggingPlan, plan_logging
-from counterrank.evaluation.planning_advice import advise_logging
 from counterrank.evaluation.run_files import ranked_rows, write_run
-from counterrank.evaluation.selection import Selection, select
 
 __all__ = [
+    "METRICS",
     "ClickRate",
     "ClickRateDifference",
     "Estimate",
@@ -31,6 +33,7 @@ __all__ = [
     "Inspection",
     "IntervalWarning",
     "LoggingPlan",
+    "MetricKind",
     "Selection",
     "Verdict",
     "advise_logging",
@@ -42,6 +45,7 @@ __all__ = [
     "evaluate_queries",
     "higher_is_better",
     "inspect_clicks",
+    "metric_table",
     "parse_metric",
     "plan_logging",
     "prefix_sums",

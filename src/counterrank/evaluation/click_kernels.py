@@ -1,4 +1,4 @@
-"""Kernels of the estimates from clicks: values of documents, sums and variances by query, sums of resamples."""
+"""Kernels of the estimates from clicks: values of documents, sums and variances by query, bootstrap sums."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from counterrank.evaluation.metric_kernels import end_of_run, scratch
 
 
 class Cells(NamedTuple):
-    """The cells of a log that tell something, in the order of their documents.
+    """The cells of a log with a residual, in the order of their documents.
 
-    Of each impression its surprise counts, the click less what a model foresaw. Without a model, nothing was foreseen:
-    cells are those with clicks, and a surprise is a click.
+    The residual of an impression is the click less its prediction by the click model. Without a model predictions are
+    0: cells are those with clicks, and a residual is a click.
     """
 
     bounds: Array  # where the cells of each query begin, and their number at the end
@@ -24,10 +24,10 @@ class Cells(NamedTuple):
     ranks: Array  # from 0
     clicks: Array
     inverse: Array  # 1 / propensity
-    sums: Array  # of the surprises of the impressions of the cell
+    sums: Array  # of the residuals of the impressions of the cell
     squares: Array  # of their squares
     fourths: Array  # of their fourth powers
-    steady: Array  # impressions * (mean surprise)^2, free of the chance of clicks where shown more than once
+    steady: Array  # impressions * (mean residual)^2, unbiased where shown more than once
 
 
 class Pages(NamedTuple):
@@ -38,7 +38,7 @@ class Pages(NamedTuple):
     docs: Array
     sessions: Array
     clicks: Array
-    sums: Array  # of the surprises at each place, see `Cells`
+    sums: Array  # of the residuals at each place, see `Cells`
     inverse: Array  # 1 / propensity of each document of the data that has a cell
 
 
@@ -64,7 +64,7 @@ def document_values(
 
 @exact_kernel
 def query_sums(first: int, last: int, offsets: Array, cells: Cells, values: Array, omega: Array, terms: Array) -> None:
-    """omega[q] = sum of surprises / propensity, terms[q, m] = sum of surprises / propensity * value m; from zeros."""
+    """omega[q] = sum of residuals / propensity, terms[q, m] = sum of residuals / propensity * value m; from zeros."""
     for q in range(first, last):
         for i in range(cells.bounds[q], cells.bounds[q + 1]):
             weight = cells.sums[i] * cells.inverse[i]
@@ -96,7 +96,7 @@ def session_variances(
     centres: Array,
     out: Array,
 ) -> None:
-    """out[q, m] = the variance of the sum over the sessions of q of surprise * (value - centre) / propensity.
+    """out[q, m] = the variance of the sum over the sessions of q of residual * (value - centre) / propensity.
 
     For each rank the sample variance over the n sessions of the query, those without a cell there counting as 0, times
     n: (sum of squares - sum^2 / n) * n / (n - 1). From zeros; queries with less than two sessions are left at 0.
@@ -131,11 +131,11 @@ def _depth(first: int, last: int, cells: Cells) -> int:
 def page_moments(
     first: int, last: int, offsets: Array, pages: Pages, values: Array, centres: Array, out: Array
 ) -> None:
-    """out[q, m] = the sums over the sessions of q of Y^2 and Y, Y = sum of surprise * (value - centre) / propensity.
+    """out[q, m] = the sums over the sessions of q of Y^2 and Y, Y = sum of residual * (value - centre) / propensity.
 
-    A page shown s times with surprises of sum S_j and of squares T_j on its place j, each worth v_j, adds to the first
+    A page shown s times with residuals of sum S_j and of squares T_j on its place j, each worth v_j, adds to the first
     sum over j of T_j v_j^2 + sum over j != l of S_j S_l v_j v_l / s, right on average if clicks are independent given
-    the page. T_j - S_j^2 / s is clicks - clicks^2 / s whatever was foreseen.
+    the page. T_j - S_j^2 / s is clicks - clicks^2 / s whatever was predicted.
     """
     for q in range(first, last):
         out[q] = 0.0
@@ -154,7 +154,7 @@ def page_moments(
 
 
 @exact_kernel
-def tied_ranks(
+def correlated_ranks(
     first: int,
     last: int,
     offsets: Array,
@@ -164,10 +164,10 @@ def tied_ranks(
     centres: Array,
     out: Array,
 ) -> None:
-    """out[q, m] = what the variance of `session_variances` lacks if the ranks are tied together as much as can be.
+    """out[q, m] = what the variance of `session_variances` lacks if the ranks of a page are perfectly correlated.
 
-    b_r is the part of the variance of rank r that lies between its cells, free of the chance of clicks where a cell
-    was shown more than once; the ranks lack (sum of sqrt(b_r))^2 - sum of b_r at most. From zeros.
+    b_r is the part of the variance of rank r that lies between its cells, unbiased where a cell was shown more than
+    once; perfect correlation adds (sum of sqrt(b_r))^2 - sum of b_r. From zeros.
     """
     sums = np.zeros((2, _depth(first, last, cells), len(centres)))
     for q in range(first, last):
@@ -195,7 +195,7 @@ def tied_ranks(
 def chance_moments(
     first: int, last: int, offsets: Array, sessions: Array, rho: Array, values: Array, centres: Array, out: Array
 ) -> None:
-    """out[q, m] = second and third moment of what clicks add, had every examination brought one.
+    """out[q, m] = second and third moment of the terms of the estimate if every examination led to a click.
 
     Sums over the documents of q that can be seen of sessions * rho * |(value - centre) / rho| ** 2 and ** 3.
     """
@@ -212,7 +212,7 @@ def chance_moments(
 
 @exact_kernel
 def resampled_sums(first: int, last: int, key: np.uint64, rows: Array, out: Array) -> None:
-    """out[r] = the sum of as many rows as there are, drawn with replacement; one stream for each resample."""
+    """out[r] = the sum of a bootstrap resample of the rows; one random stream for each resample."""
     state = np.empty(1, np.uint64)
     total = np.empty(rows.shape[1])
     for r in range(first, last):

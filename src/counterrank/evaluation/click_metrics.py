@@ -1,8 +1,11 @@
-"""Metrics of a ranking from clicks alone, with intervals: `estimate` for one ranking, `compare` for two."""
+"""Metrics of a ranking from clicks alone, with confidence intervals.
+
+`estimate` for one ranking, `compare` for the difference of two, `select` for the best of several.
+"""
 
 from __future__ import annotations
 
-import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,17 +15,83 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
-from counterrank.common.checks import is_real
+from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
-from counterrank.estimators.propensities import Propensities
-from counterrank.evaluation.click_evidence import Method, document_values, weigh_clicks
+from counterrank.estimators.propensities import UNSHOWN, Propensities
+from counterrank.evaluation.confidence_intervals import (
+    Interval,
+    IntervalSettings,
+    bootstrap_intervals,
+    bootstrap_sums,
+    click_intervals,
+    diagnose,
+    uncovered_shares,
+)
 from counterrank.evaluation.held_out import check_held_out, scores_of
-from counterrank.evaluation.intervals import Asked
-from counterrank.evaluation.judgement import Estimate, flagged, judge
-from counterrank.evaluation.metrics import higher_is_better, metric_names
+from counterrank.evaluation.metrics import higher_is_better, metric_names, parse_metric
+from counterrank.evaluation.weighted_clicks import Method, WeightedClicks, document_values, query_sums, weight_clicks
 
-MOST_UNCOVERED = 0.05  # share of a difference on uncovered documents above which there is no verdict
+
+class IntervalWarning(UserWarning):
+    """A confidence interval outside the range in which its coverage was shown to hold."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate from clicks of one metric of a ranking, or of the difference of two rankings.
+
+    omega is that of the method: by inverse propensities, or doubly robust.
+
+    Attributes:
+        metric: its name.
+        ips: sum(omega * lambda) / sessions; None for arp.
+        self_normalized: sum(omega * lambda) / sum(omega); None if that sum is not above 0.
+        ips_interval: its confidence interval (low, high); None where there is no `ips`, or too little data.
+        self_normalized_interval: the same for `self_normalized`.
+        effective_sample_size: (sum of the weights of clicks)^2 / sum of their squares, each click weighing 1 / rho.
+        largest_share: the largest weight of a click over the sum of all.
+        target: the target population of the intervals, "queries" or "these-queries".
+        confidence: the confidence level.
+        n_queries: the number of queries with sessions.
+        n_sessions: the number of sessions.
+        n_clicks: the number of clicks.
+        doubts: why the coverage of the intervals may be lower; empty inside the range where it was shown to hold.
+        method: "ips", or "dr" where omega is doubly robust; `ips` is then the doubly robust value per session.
+        in_sample: whether the ranker was trained on these clicks, or stopped by them.
+        propensities: where they come from: "given", "logged", or of several policies "mean" or "realised".
+        uncovered: the share of the metric, by sum(sessions * |lambda|), on documents that the clicks do not cover.
+        is_difference: whether it is the difference of two rankings, from `compare`.
+    """
+
+    metric: str
+    ips: float | None
+    self_normalized: float | None
+    ips_interval: Interval | None
+    self_normalized_interval: Interval | None
+    effective_sample_size: float
+    largest_share: float
+    target: str
+    confidence: float
+    n_queries: int
+    n_sessions: int
+    n_clicks: int
+    doubts: tuple[str, ...]
+    method: str = "ips"
+    in_sample: bool = False
+    propensities: str = "given"
+    uncovered: float = 0.0
+    is_difference: bool = False
+
+    @property
+    def per_session(self) -> float | None:
+        """The value per session by the method; another name of `ips`."""
+        return self.ips
+
+    @property
+    def per_session_interval(self) -> Interval | None:
+        """Its confidence interval (low, high)."""
+        return self.ips_interval
 
 
 def estimate(
@@ -44,7 +113,7 @@ def estimate(
     exam: ArrayLike | Examination | None = None,
     in_sample: bool = False,
 ) -> dict[str, Estimate]:
-    """The quality of a ranking by the clicks that another one got.
+    """Metrics of a ranking, estimated from the clicks on pages of another one (off-policy evaluation).
 
         ips             = sum(omega * lambda) / sessions       sessions of all queries
         self_normalized = sum(omega * lambda) / sum(omega)     for dcg: per relevant document
@@ -55,14 +124,14 @@ def estimate(
 
     With P(click | examined) = e0 + (e1 - e0) * relevance and rho > 0 for every candidate, the expectations are an
     increasing function (affine, and the same for all rankers) of the label metric,
-    `evaluate(..., query_weights=sessions, empty="zero")`. `noise` takes off what is not relevance.
+    `evaluate(..., query_weights=sessions, empty="zero")`. `noise` removes the clicks that are not for relevance.
 
-    method="dr" starts from a model of relevance R and weighs only what it did not foresee (doubly robust):
+    method="dr" is doubly robust: a model of relevance R predicts the clicks, and only the residuals are weighted:
 
         omega(d) = sessions * R(d) + sum over impressions of d of (click - P(examined | rank) R(d)) / rho(d)
 
     Its expectation is that of "ips" whatever R is if rho is right, and whatever rho is if R is right; documents that
-    cannot be seen keep sessions * R. Intervals are narrower where the chance of which document was shown matters, see
+    cannot be examined keep sessions * R. Intervals are narrower where it varies which document was shown, see
     docs/intervals.md.
 
     Arguments:
@@ -73,11 +142,11 @@ def estimate(
         rho: the propensity of each document, as `policy.propensity(scores, offsets, exam)` gives it; None for those
             logged with the clicks.
         metrics: "arp", "dcg", "dcg@k", "precision@k".
-        target: what the intervals speak of. "queries": how the ranking will do on queries like these (bootstrap over
-            queries). "these-queries": what more clicks on these queries would show, with the same number of sessions.
-        confidence: how often an interval shall hold the truth.
-        replicates: resamples of the queries; those of target "these-queries" need none.
-        noise: (e0, e1), the chances of a click on an irrelevant and on a relevant document once examined. omega becomes
+        target: the target population of the intervals. "queries": queries like these (bootstrap over queries).
+            "these-queries": new clicks on these queries, with the same number of sessions.
+        confidence: the confidence level.
+        replicates: bootstrap resamples of the queries; target "these-queries" needs none.
+        noise: (e0, e1), P(click | examined) of irrelevant and of relevant documents. omega becomes
             (omega - e0 * sessions of the query) / (e1 - e0) where rho > 0.
         ties: "average" for the expected value over all orders of documents with equal scores, "order" for document
             order.
@@ -85,15 +154,15 @@ def estimate(
         threads: how many to use; the result is the same for any number.
         method: "ips", or "dr" for doubly robust.
         relevance: for "dr", R = P(click | examined) of each document, from 0 to 1: an array, or what `fit_relevance`
-            gives. Clicks on a query must not have told its own R, else the estimate is biased. None to fit it here by
-            `fit_relevance`, which sees to that.
-        exam: for "dr" and for logs of several policies, P(examined | rank), the curve that rho was made with; None for
-            what simulated clicks remember.
-        in_sample: whether clicks that the ranker was trained on, or stopped by, are in order; the result then says so.
+            gives. R of a query must not be fitted to its own clicks, else the estimate is biased. None for
+            `fit_relevance`, which is cross-fitted.
+        exam: for "dr" and for logs of several policies, P(examined | rank), the curve that rho was computed with; None
+            for that of simulated clicks.
+        in_sample: whether to accept clicks that the ranker was trained on, or stopped by; the result then says so.
 
     Returns:
-        an `Estimate` for each metric. An `IntervalWarning` says which intervals lie outside the range where they were
-        shown to hold.
+        an `Estimate` for each metric. An `IntervalWarning` says which intervals lie outside the range where their
+        coverage was shown to hold.
 
     >>> import warnings
     >>> from counterrank.data.identity import identity
@@ -115,12 +184,12 @@ def estimate(
     >>> found["arp"].self_normalized  # weights 4 + 0 / 1, 4 + (1 - 5 * 0.2) / 0.25, 4 + (2 - 5 * 0.2) / 0.25
     1.75
     """
-    asked = Asked.checked(target, confidence, replicates, seed, threads)
+    settings = IntervalSettings.check(target, confidence, replicates, seed, threads)
     names = metric_names(metrics, ())
-    weighed = weigh_clicks(data, clicks, rho, noise, asked.threads, Method(method, relevance, exam))
+    weighted = weight_clicks(data, clicks, rho, noise, settings.threads, Method(method, relevance, exam))
     seen = check_held_out({"the ranker": scores}, data, clicks, target, in_sample)
-    values = document_values(scores_of(scores, data), data, names, ties, asked.threads)
-    return dict(zip(names, flagged(judge(weighed, values, names, asked), seen), strict=True))
+    values = document_values(scores_of(scores, data), data, names, ties, settings.threads)
+    return dict(zip(names, _estimates(weighted, values, names, settings, seen), strict=True))
 
 
 def compare(
@@ -148,8 +217,8 @@ def compare(
         ips             = sum(omega * (lambda_a - lambda_b)) / sessions
         self_normalized = sum(omega * (lambda_a - lambda_b)) / sum(omega)
 
-    Both are judged by the same clicks and the same resamples, so that much of the chance cancels: an interval that does
-    not hold 0 says which is better. Of dcg a positive difference speaks for a, of arp a negative one.
+    Both are estimated from the same clicks and the same resamples, so that much of the variance cancels: an interval
+    without 0 says which is better. For dcg a positive difference is in favour of a, for arp a negative one.
 
     Arguments:
         scores_a, scores_b: one per document each, or rankers that predict them.
@@ -167,171 +236,186 @@ def compare(
     >>> found["arp"].self_normalized  # weights 6, 2: (6 * (1 - 2) + 2 * (2 - 1)) / 8
     -0.5
     """
-    asked = Asked.checked(target, confidence, replicates, seed, threads)
+    settings = IntervalSettings.check(target, confidence, replicates, seed, threads)
     names = metric_names(metrics, ())
-    weighed = weigh_clicks(data, clicks, rho, noise, asked.threads, Method(method, relevance, exam))
+    weighted = weight_clicks(data, clicks, rho, noise, settings.threads, Method(method, relevance, exam))
     seen = check_held_out({"ranker a": scores_a, "ranker b": scores_b}, data, clicks, target, in_sample)
-    values = document_values(scores_of(scores_a, data, "scores_a"), data, names, ties, asked.threads, "scores_a")
-    values -= document_values(scores_of(scores_b, data, "scores_b"), data, names, ties, asked.threads, "scores_b")
-    found = flagged(judge(weighed, values, names, asked), seen)
+    values = document_values(scores_of(scores_a, data, "scores_a"), data, names, ties, settings.threads, "scores_a")
+    values -= document_values(scores_of(scores_b, data, "scores_b"), data, names, ties, settings.threads, "scores_b")
+    found = _estimates(weighted, values, names, settings, seen)
     return {name: replace(each, is_difference=True) for name, each in zip(names, found, strict=True)}
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Whether one ranking is better than another, and whether by a margin, for a script to go by.
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The best of several rankers by an estimate from clicks.
 
     Attributes:
-        decision: "better" (lower > 0), "worse" (upper < 0) or "undecided".
-        passes: lower > margin.
-        metric: its name.
-        estimate: the gain, positive where the first ranking is better: for ARP the difference with its sign changed.
-            None where there is no estimate.
-        lower, upper: the confidence interval of the gain; None where there is none, which is undecided.
-        margin: what the lower bound was compared with, in the unit of the gain.
-        target: the target population, "queries" or "these-queries".
-        confidence: the confidence level.
-        kind: "per session", or "self-normalised" for ARP.
-        doubts: why the interval may not hold; see `Estimate`.
-        sentence: the verdict in words, the difference with the metric's natural sign.
+        best: the ranker itself.
+        index: its place in the list.
+        metric: by which it was chosen.
+        estimates: of all rankers, in the order of the list.
+        stability: the share of bootstrap resamples of the queries in which `best` is chosen.
+        shares: the same for each ranker; they sum to 1.
+        in_sample: whether one of them was trained on these clicks, or stopped by them.
     """
 
-    decision: str
-    passes: bool
+    best: Any
+    index: int
     metric: str
-    estimate: float | None
-    lower: float | None
-    upper: float | None
-    margin: float
-    target: str
-    confidence: float
-    kind: str
-    doubts: tuple[str, ...]
-    sentence: str
-
-    @property
-    def exit_code(self) -> int:
-        """What a gate exits with: 0 if it passes, 4 if it is worse and does not pass, 3 otherwise."""
-        return 0 if self.passes else 4 if self.decision == "worse" else 3
+    estimates: tuple[Estimate, ...]
+    stability: float
+    shares: tuple[float, ...]
+    in_sample: bool = False
 
 
-def verdict(
-    difference: Estimate, margin: float = 0.0, *, names: tuple[str, str] = ("the first ranker", "the second")
-) -> Verdict:
-    """Whether the first ranking of a comparison is better, worse or undecided, by its confidence interval.
+def select(
+    rankers: Sequence[Any],
+    data: RankingData,
+    clicks: ClickCounts,
+    rho: ArrayLike | Propensities | None = None,
+    metric: str = "dcg@5",
+    *,
+    target: str = "queries",
+    confidence: float = 0.95,
+    replicates: int = 2000,
+    noise: tuple[float, float] | None = None,
+    ties: str = "average",
+    seed: int | np.random.Generator = 0,
+    threads: int | None = None,
+    method: str = "ips",
+    relevance: ArrayLike | None = None,
+    exam: ArrayLike | Examination | None = None,
+    in_sample: bool = False,
+) -> Selection:
+    """The best of several rankers by a metric estimated from clicks; nothing is trained (unbiased loss selection).
 
-        better:  lower > 0        worse:  upper < 0        passes:  lower > margin
+        best = argmax over rankers of sum(omega * lambda) / sum(omega)     (argmin for arp)
 
-    The interval is that of the gain: per session (`ips`) for DCG and precision; self-normalised for ARP, where the gain
-    is minus the difference. A margin above 0 asks for a gain of at least so much, one below 0 for no loss of more
-    (non-inferiority). Without an interval it is undecided, and so it is where more than 5 % of the difference is on
-    documents that the clicks do not cover (`Estimate.uncovered`).
+    omega comes from the clicks as in `estimate`, never clipped, so that the choice is not biased by a clip that suits
+    one ranker. The first of equals is chosen. Clicks that one of them was trained on, or stopped by, are refused unless
+    `in_sample` is given.
 
     Arguments:
-        difference: of one metric, from `compare`.
-        margin: what the lower bound must exceed, in the unit of the metric.
-        names: of the two rankings, for the sentence.
+        rankers: objects with `predict(data)`, or plain scores.
+        data: what the clicks were counted against.
+        clicks: what was shown and clicked.
+        rho: the propensity of each document; None for those logged with the clicks.
+        metric: "arp", "dcg", "dcg@k" or "precision@k".
+        target, confidence, replicates, noise, ties, seed, threads: as in `estimate`; `stability` is over resamples of
+            the queries for either target.
+        method, relevance, exam, in_sample: as in `estimate`; omega is doubly robust for "dr".
 
-    >>> about = {"effective_sample_size": 900.0, "largest_share": 0.01, "target": "queries", "confidence": 0.95}
-    >>> about |= {"n_queries": 500, "n_sessions": 10_000, "n_clicks": 4000, "doubts": (), "is_difference": True}
-    >>> found = verdict(Estimate("dcg@5", 0.07, 0.12, (0.021, 0.119), (0.04, 0.2), **about), names=("new", "old"))
-    >>> found.decision, found.passes, found.exit_code
-    ('better', True, 0)
-    >>> print(found.sentence)
-    new is better than old: dcg@5 per session +0.070 (95 % confidence interval 0.021 to 0.119), for queries like these.
+    >>> import warnings
+    >>> from counterrank.data.identity import identity
+    >>> data = RankingData([[0.0], [0.0]], offsets=[0, 2])
+    >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [9, 9], [1, 6]])
+    >>> clicks = ClickCounts(identity(data), data.offsets, np.array([9]), docs, ranks, shown, clicked)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")  # one query is far too few
+    ...     chosen = select([[2.0, 1.0], [1.0, 2.0]], data, clicks, rho=[1.0, 0.5], metric="arp")
+    >>> chosen.best, chosen.index, chosen.stability
+    ([1.0, 2.0], 1, 1.0)
     """
-    if not isinstance(difference, Estimate):
-        raise CounterrankError(f"difference: {type(difference).__name__}; expected an Estimate from evaluation.compare")
-    if not difference.is_difference:
-        raise CounterrankError("difference: an Estimate of one ranking; expected one from evaluation.compare")
-    limit = check_margin(margin)
-    higher = higher_is_better(difference.metric)
-    value = difference.ips if higher else difference.self_normalized
-    interval = difference.ips_interval if higher else difference.self_normalized_interval
-    kind, sign = ("per session", 1.0) if higher else ("self-normalised", -1.0)
-    lower, upper = (None, None) if interval is None else sorted(sign * bound + 0.0 for bound in interval)
-    decision = "undecided"
-    blind = difference.uncovered > MOST_UNCOVERED
-    if lower is not None and upper is not None and not lower <= 0.0 <= upper and not blind:
-        decision = "better" if lower > 0.0 else "worse"
-    about = {"queries": "queries like these", "these-queries": "these queries"}[difference.target]
-    gap = _difference_in_words(difference, value, interval, sign * limit)
-    lead = _decision_in_words(decision, lower, upper, limit, names)
-    if blind:
-        lead += (
-            f" ({100.0 * difference.uncovered:.2g} % of the difference is on documents that the clicks do not cover)"
+    settings = IntervalSettings.check(target, confidence, replicates, seed, threads)
+    weighted = weight_clicks(data, clicks, rho, noise, settings.threads, Method(method, relevance, exam))
+    sign = 1.0 if higher_is_better(metric) else -1.0
+    all_scores = _all_scores(rankers, data)
+    named = {f"ranker {i}": rankers[i] for i in range(len(rankers))}
+    seen = check_held_out(named, data, clicks, target, in_sample)
+    columns = [
+        document_values(scores, data, [metric], ties, settings.threads, f"rankers: scores of number {i}")
+        for i, scores in enumerate(all_scores)
+    ]
+    values = np.hstack(columns)
+    sums = query_sums(weighted, values)
+    if not sums.omega.sum() > 0.0:
+        raise CounterrankError(
+            f"clicks: the weights of all documents sum to {sums.omega.sum():g}, so no ranker can be preferred; "
+            "expected a sum above 0"
         )
-    return Verdict(
-        decision=decision,
-        passes=lower is not None and lower > limit and not blind,
-        metric=difference.metric,
-        estimate=None if value is None else sign * value + 0.0,
-        lower=lower,
-        upper=upper,
-        margin=limit,
-        target=difference.target,
-        confidence=difference.confidence,
-        kind=kind,
-        doubts=difference.doubts,
-        sentence=f"{lead}: {difference.metric} {kind} {gap}, for {about}{', in-sample' * difference.in_sample}.",
-    )
+    estimates = _estimates(weighted, values, [metric] * len(columns), settings, seen)
+    # the rankers have the same denominator, so their numerators decide; the first of equals is chosen
+    index = int(np.argmax(sign * sums.terms.sum(axis=0)))
+    drawn = bootstrap_sums(np.column_stack([sums.terms, sums.omega]), settings)
+    chosen = np.argmax(sign * drawn[drawn[:, -1] > 0.0, :-1], axis=1)  # of resamples with a positive denominator
+    shares = np.bincount(chosen, minlength=len(columns)) / max(len(chosen), 1)
+    stability = float(shares[index])
+    return Selection(rankers[index], index, metric, tuple(estimates), stability, tuple(shares.tolist()), seen)
 
 
-def check_margin(margin: Any) -> float:
-    """A margin of a verdict: any finite number.
-
-    >>> check_margin(-0.01)
-    -0.01
-    """
-    if not is_real(margin) or not math.isfinite(margin):
-        raise CounterrankError(f"margin={margin!r}: expected a finite number, such as 0.01")
-    return float(margin)
+def _all_scores(rankers: Any, data: RankingData) -> list[ArrayLike]:
+    expected = "expected a list of rankers (objects with predict) or of scores"
+    if isinstance(rankers, str | bytes | dict) or not {"__len__", "__getitem__"} <= set(dir(rankers)):
+        raise CounterrankError(f"rankers: {type(rankers).__name__}; {expected}")
+    if not len(rankers):
+        raise CounterrankError(f"rankers: the list is empty; {expected}, at least one")
+    return [scores_of(rankers[i], data, f"rankers: number {i}") for i in range(len(rankers))]
 
 
-def _decision_in_words(
-    decision: str, lower: float | None, upper: float | None, margin: float, names: tuple[str, str]
-) -> str:
-    """The decision, and what the margin adds to it."""
-    lead = f"undecided whether {names[0]} is better than {names[1]}"
-    if decision != "undecided":
-        lead = f"{names[0]} is {decision} than {names[1]}"
-    if lower is None or upper is None or margin == 0.0:
-        return lead
-    size, passes = f"the margin of {abs(margin):g}", lower > margin
-    if margin > 0.0:
-        if passes:
-            return f"{lead} by more than {size}"
-        if decision != "better":
-            return lead
-        return f"{lead}, but not by {size}" if upper <= margin else f"{lead}, but perhaps not by {size}"
-    if passes:
-        return lead if decision == "better" else f"{lead}, but within {size}"
-    if upper <= margin:
-        return f"{lead} by more than {size}"
-    return f"{lead}, {'and perhaps' if decision == 'worse' else 'and perhaps worse'} by more than {size}"
+def _estimates(
+    weighted: WeightedClicks, values: FloatArray, names: Sequence[str], settings: IntervalSettings, in_sample: bool
+) -> list[Estimate]:
+    """An estimate for each column of the values, and one warning for all intervals in doubt."""
+    sums = query_sums(weighted, values)
+    denominators = {"ips": sums.sessions}
+    centres = {"ips": np.zeros(len(names))}
+    if sums.omega.sum() > 0.0:
+        denominators["self_normalized"] = sums.omega
+        centres["self_normalized"] = sums.terms.sum(axis=0) / sums.omega.sum()
+    else:
+        text = f"self_normalized: the weights of all documents sum to {sums.omega.sum():g}, not above 0; it is None"
+        warnings.warn(text, stacklevel=3)
+    if settings.target == "queries":
+        found = bootstrap_intervals(sums.terms, list(denominators.values()), settings)
+    else:
+        found = [
+            click_intervals(weighted, sums.terms, below, values, centres[kind], settings)
+            for kind, below in denominators.items()
+        ]
+    ratios = dict(zip(denominators, found, strict=True))
+    diagnoses = {
+        kind: diagnose(weighted, values, names, settings, kind, float(below.sum()), centres[kind])
+        for kind, below in denominators.items()
+    }
+    estimates = []
+    for m, (name, uncovered) in enumerate(zip(names, uncovered_shares(weighted, values).tolist(), strict=True)):
+        # the sum of ranks per session means nothing
+        kinds = [kind for kind in ratios if kind != "ips" or parse_metric(name)[0] != "arp"]
+        doubts = [doubt for kind in kinds for doubt in diagnoses[kind][m]]
+        if uncovered > UNSHOWN:
+            doubts.insert(0, f"{100 * uncovered:.2g} % of it are on documents that the clicks do not cover")
+        values_of = {kind: float(ratios[kind].values[m]) for kind in kinds}
+        intervals = {kind: ratios[kind].interval(m) for kind in kinds}
+        one = Estimate(
+            metric=name,
+            ips=values_of.get("ips"),
+            self_normalized=values_of.get("self_normalized"),
+            ips_interval=intervals.get("ips"),
+            self_normalized_interval=intervals.get("self_normalized"),
+            effective_sample_size=weighted.effective_sample_size,
+            largest_share=weighted.largest_share,
+            target=settings.target,
+            confidence=settings.confidence,
+            n_queries=int(np.count_nonzero(weighted.sessions)),
+            n_sessions=int(weighted.sessions.sum()),
+            n_clicks=int(weighted.cells.clicks.sum()),
+            doubts=tuple(dict.fromkeys(doubts)),
+            method=weighted.method,
+            propensities=weighted.source,
+            uncovered=uncovered,
+        )
+        estimates.append(one)
+    _warn(estimates, settings.confidence)
+    if in_sample:
+        doubt = "in-sample: the ranker was trained on these clicks, or stopped by them"
+        return [replace(each, in_sample=True, doubts=(doubt, *each.doubts)) for each in estimates]
+    return estimates
 
 
-def _difference_in_words(
-    difference: Estimate, value: float | None, interval: tuple[float, float] | None, limit: float
-) -> str:
-    """The difference with its natural sign, and its confidence interval."""
-    if value is None:
-        return "cannot be estimated from these clicks"
-    lower_is_better = "" if higher_is_better(difference.metric) else "; lower is better"
-    if interval is None:
-        return f"{value:+.3g} (no confidence interval, since there is too little to tell by{lower_is_better})"
-    digits = _decimals(value, interval, limit)
-    low, high = (f"{round(bound, digits) + 0.0:.{digits}f}" for bound in interval)
-    level = f"{100.0 * difference.confidence:.4g} % confidence interval"
-    return f"{round(value, digits) + 0.0:+.{digits}f} ({level} {low} to {high}{lower_is_better})"
-
-
-def _decimals(value: float, interval: tuple[float, float], limit: float) -> int:
-    """So many that half the interval's width has two digits, and no bound looks as if it were 0 or the margin."""
-    half = (interval[1] - interval[0]) / 2.0 or abs(value) or 1.0
-    digits = min(12, max(0, 1 - math.floor(math.log10(half))))
-    while digits < 12 and any(
-        bound != mark and round(bound, digits) == round(mark, digits) for bound in interval for mark in (0.0, limit)
-    ):
-        digits += 1
-    return digits
+def _warn(estimates: Sequence[Estimate], confidence: float) -> None:
+    """One warning for all intervals outside the range in which their coverage was shown to hold."""
+    texts = [f"{each.metric}: {doubt}" for each in estimates for doubt in each.doubts]
+    if texts:
+        text = f"confidence intervals may cover the truth less often than {confidence:.4g}: "
+        warnings.warn(text + "; ".join(dict.fromkeys(texts)), IntervalWarning, stacklevel=4)

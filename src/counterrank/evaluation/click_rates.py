@@ -1,4 +1,4 @@
-"""The click rate of one display policy from the log of another: impressions one by one, no ranker, no pages."""
+"""Off-policy evaluation of a display policy: its click rate from impressions that another policy chose."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from math import hypot
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.common.checks import FloatArray, check_vector
+from counterrank.common.checks import FloatArray, check_confidence, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.common.quantiles import gamma_quantile
-from counterrank.evaluation.click_evidence import concentration
-from counterrank.evaluation.judgement import Interval
+from counterrank.evaluation.confidence_intervals import Interval
+from counterrank.evaluation.weighted_clicks import concentration
 
 
 @dataclass(frozen=True)
 class ClickRate:
-    """The click rate that a policy would have had, by the log of another.
+    """The estimated click rate of a policy, from the log of another; w is the importance weight of an impression.
 
     Attributes:
         ips: sum(w * clicks) / impressions.
-        ips_interval: from and to.
+        ips_interval: its confidence interval (low, high).
         self_normalized: sum(w * clicks) / sum(w * impressions).
-        self_normalized_interval: from and to.
-        confidence: how often such intervals hold the truth.
-        n_impressions: how many there were.
-        n_clicks: how many were clicked.
+        self_normalized_interval: its confidence interval (low, high).
+        confidence: the confidence level.
+        n_impressions: the number of impressions.
+        n_clicks: the number of clicks.
         effective_impressions: (sum of w)^2 / sum of w^2 over impressions.
-        effective_sample_size: the same over clicks; about this many clicks is what the estimate rests on.
-        largest_weight: w of the impression that counts most.
-        largest_share: of the sum of weighted clicks, what the heaviest click holds.
+        effective_sample_size: the same over clicks.
+        largest_weight: the largest w.
+        largest_share: the largest weight of a click over the sum of all.
         mean_weight: of the impressions; about 1 if the display probabilities are right and every display of the
             target policy was possible.
     """
@@ -55,10 +55,10 @@ class ClickRateDifference:
 
     Attributes:
         ips: the difference of `ips`.
-        ips_interval: from and to.
+        ips_interval: its confidence interval (low, high).
         self_normalized: the difference of `self_normalized`.
-        self_normalized_interval: from and to.
-        confidence: how often such intervals hold the truth.
+        self_normalized_interval: its confidence interval (low, high).
+        confidence: the confidence level.
     """
 
     ips: float
@@ -82,20 +82,19 @@ def click_rate(
         ips             = sum(w * clicks) / sum(impressions)
         self_normalized = sum(w * clicks) / sum(w * impressions)
 
-    Intervals are those of Fay and Feuer (Statistics in Medicine, 1997) for a weighted sum of Poisson counts: with
-    y = sum(w * clicks) and v = sum(w^2 * clicks), gamma quantiles of shape y^2 / v and scale v / y for the lower end,
-    and of y + w* and v + w*^2 for the upper one. With equal weights they are the exact ones of a Poisson count. Fay and
-    Feuer take the largest weight as w*; here it is the mean weight of an impression under the target policy,
-    sum(w^2) / sum(w), which was measured to hold (docs/open-bandit.md) and does not blow up with one rare display.
-    They are for clicks that are rare; where most impressions are clicked they are too wide. Rows are taken as
-    independent of each other.
+    Intervals are those of Fay and Feuer (Statistics in Medicine, 1997) for a weighted sum of Poisson counts: with y =
+    sum(w * clicks) and v = sum(w^2 * clicks), gamma quantiles of shape y^2 / v and scale v / y for the lower end, and
+    of y + w* and v + w*^2 for the upper one. With equal weights they are the exact ones of a Poisson count. Fay and
+    Feuer take the largest weight as w*; here it is the mean weight of an impression under the target policy, sum(w^2) /
+    sum(w), whose coverage was measured (docs/open-bandit.md) and which does not blow up with one rare display. They are
+    for clicks that are rare; where most impressions are clicked they are too wide. Rows are taken as independent.
 
     Arguments:
         clicks: of each row.
         impressions: of each row; 1 where a row is one impression.
         logged: the display probability as logged, P(this shown here | context, logging policy); above 0.
-        target: the same under the policy to be judged; a number for all rows, or one for each.
-        confidence: how often an interval shall hold the truth.
+        target: the same under the target policy; a number for all rows, or one for each.
+        confidence: the confidence level.
 
     >>> found = click_rate([1, 0, 1], [1, 1, 1], [0.5, 0.5, 0.25], 0.25)  # weights 0.5, 0.5, 1
     >>> found.ips, found.self_normalized
@@ -105,8 +104,7 @@ def click_rate(
     >>> [round(end, 6) for end in click_rate([38], [10_000], [0.0125], 0.0125).ips_interval]
     [0.002689, 0.005216]
     """
-    if not 0.0 < confidence < 1.0:
-        raise CounterrankError(f"confidence={confidence!r}: expected a number between 0 and 1, such as 0.95")
+    level = check_confidence(confidence)
     times, shown, weights = _checked(clicks, impressions, logged, target)
     n, y, squares = float(shown.sum()), float((weights * times).sum()), float((weights**2 * times).sum())
     total, total_squares = float((weights * shown).sum()), float((weights**2 * shown).sum())
@@ -114,15 +112,15 @@ def click_rate(
         raise CounterrankError("target: 0 for every impression; the log says nothing about this policy")
     rate = y / total
     # over displays, too: (click - rate) in place of the click
-    spread = float((weights**2 * (times * (1.0 - 2.0 * rate) + shown * rate**2)).sum())
+    residuals = float((weights**2 * (times * (1.0 - 2.0 * rate) + shown * rate**2)).sum())
     next_one = total_squares / total
     effective, share = concentration(times, weights)
     return ClickRate(
         ips=y / n,
-        ips_interval=_interval(y, squares, next_one, n, confidence),
+        ips_interval=_interval(y, squares, next_one, n, level),
         self_normalized=rate,
-        self_normalized_interval=_interval(y, spread or squares, next_one, total, confidence),
-        confidence=float(confidence),
+        self_normalized_interval=_interval(y, residuals or squares, next_one, total, level),
+        confidence=level,
         n_impressions=int(n),
         n_clicks=int(times.sum()),
         effective_impressions=total**2 / total_squares,
@@ -136,8 +134,8 @@ def click_rate(
 def compare_click_rates(first: ClickRate, second: ClickRate) -> ClickRateDifference:
     """The first minus the second, of logs that have nothing in common.
 
-    The interval joins those of both without asking them to be symmetric (MOVER; Zou and Donner, Statistics in Medicine,
-    2008): from d - sqrt((a - low a)^2 + (high b - b)^2) to d + sqrt((high a - a)^2 + (b - low b)^2).
+    The interval combines those of both without assuming them to be symmetric (MOVER; Zou and Donner, Statistics in
+    Medicine, 2008): from d - sqrt((a - low a)^2 + (high b - b)^2) to d + sqrt((high a - a)^2 + (b - low b)^2).
 
     >>> rates = [click_rate([n], [10_000], [0.1], 0.1) for n in (60, 40)]
     >>> found = compare_click_rates(*rates)
@@ -186,17 +184,17 @@ def _checked(
     times = check_vector(clicks, None, "clicks")
     shown = check_vector(impressions, len(times), "impressions", "rows")
     chance = check_vector(logged, len(times), "logged", "rows")
-    wanted = check_vector(np.full(len(times), target) if np.ndim(target) == 0 else target, len(times), "target", "rows")
+    chosen = check_vector(np.full(len(times), target) if np.ndim(target) == 0 else target, len(times), "target", "rows")
     for name, values, bad, expected in (
         ("impressions", shown, (shown < 0.0) | (shown != np.floor(shown)), "whole numbers of at least 0"),
         ("clicks", times, (times < 0.0) | (times != np.floor(times)), "whole numbers of at least 0"),
         ("clicks", times, times > shown, "no more clicks than impressions"),
         ("logged", chance, (chance <= 0.0) | (chance > 1.0), "probabilities above 0, up to 1: it was displayed"),
-        ("target", wanted, (wanted < 0.0) | (wanted > 1.0), "probabilities from 0 to 1"),
+        ("target", chosen, (chosen < 0.0) | (chosen > 1.0), "probabilities from 0 to 1"),
     ):
         if bad.any():
             row = int(np.argmax(bad))
             raise CounterrankError(f"{name}: {values[row]:g} in row {row}; expected {expected}")
     if not shown.any():
         raise CounterrankError("impressions: none; expected at least one")
-    return times, shown, wanted / chance
+    return times, shown, chosen / chance

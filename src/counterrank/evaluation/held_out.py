@@ -39,24 +39,24 @@ def check_held_out(
     """Whether some of the rankers were trained on these clicks, or stopped by them: an error unless that is allowed.
 
     New clicks on queries that a ranker was trained on are valid for the target population of these queries; for queries
-    like these a warning tells the share of such queries.
+    like these a warning gives the share of such queries.
 
     Arguments:
         rankers: by the names they have in messages, if they have no `label`; those without a `provenance_` (plain
             scores) cannot be checked.
         data: what the clicks were counted against.
-        clicks: what the rankers are to be judged by.
+        clicks: the clicks to evaluate them by.
         target: the target population, "queries" or "these-queries".
-        in_sample: whether clicks of the training are in order.
+        in_sample: whether clicks of the training are accepted.
     """
     if not isinstance(in_sample, bool | np.bool_):
         raise CounterrankError(f"in_sample={in_sample!r}: expected True or False")
-    told = [(name, each.provenance_) for name, each in rankers.items() if getattr(each, "provenance_", None)]
-    if not told:
+    known = [(name, each.provenance_) for name, each in rankers.items() if getattr(each, "provenance_", None)]
+    if not known:
         return False
     found, origin = False, clicks.known_origin()
-    asked = HashSample.of(query_keys(data)[clicks.sessions > 0])
-    for name, provenance in told:
+    queries = HashSample.of(query_keys(data)[clicks.sessions > 0])
+    for name, provenance in known:
         about = printable(str(getattr(rankers[name], "label", name)))
         used = provenance["clicks"]
         earlier = Origin.from_description(used) if isinstance(used, dict) else Origin()
@@ -72,25 +72,26 @@ def check_held_out(
         if share:
             text = f"{about} was trained on or stopped by {share:.2%} of these sessions"
             warnings.warn(f"{text}; the others are held out", InSampleWarning, stacklevel=3)
-        _warn_of_queries(about, asked, provenance, target, too_few_to_tell(origin, earlier))
+        _warn_of_queries(about, queries, provenance, target, too_few_to_tell(origin, earlier))
     return found
 
 
-def _warn_of_queries(name: str, asked: HashSample, provenance: Mapping[str, Any], target: str, too_few: bool) -> None:
+def _warn_of_queries(name: str, queries: HashSample, provenance: Mapping[str, Any], target: str, too_few: bool) -> None:
     """Warn of queries that were trained on, where that matters."""
     parts = [provenance[part] for part in ("data", "validation") if provenance[part] is not None]
-    share = sum(asked.share_in(HashSample.from_description(part["query_keys"])) for part in parts)
+    share = sum(queries.share_in(HashSample.from_description(part["query_keys"])) for part in parts)
     if not share:
         return
+    trained = f"{name} was trained on {min(share, 1.0):.0%} of these queries"
     if isinstance(provenance["clicks"], str):
-        text = f"{name} was trained on {min(share, 1.0):.0%} of these queries, and does not say on which clicks"
-        warnings.warn(f"{text}; are these held out?", InSampleWarning, stacklevel=4)
+        text = f"{trained}, and does not say on which clicks; are these held out?"
     elif too_few:
-        text = f"{name} was trained on {min(share, 1.0):.0%} of these queries, and these sessions are too few to tell"
-        warnings.warn(f"{text} whether it was trained on them", InSampleWarning, stacklevel=4)
+        text = f"{trained}, and these sessions are too few to tell whether it was trained on them"
     elif target == "queries":
         text = (
-            f"{name} was trained on or stopped by {min(share, 1.0):.0%} of these queries, with other clicks: the result"
+            f"{name} was trained on or stopped by {min(share, 1.0):.0%} of these queries, with other clicks: the "
+            'result holds for these queries (target="these-queries"), and may be too good for queries like these'
         )
-        cure = 'holds for these queries (target="these-queries"), and may be too good for queries like these'
-        warnings.warn(f"{text} {cure}", InSampleWarning, stacklevel=4)
+    else:
+        return
+    warnings.warn(text, InSampleWarning, stacklevel=4)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.common.checks import FloatArray, IntArray, check_choice, check_vector
+from counterrank.common.checks import FloatArray, check_choice, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
 from counterrank.data.labels import check_gain_labels, check_labels, check_threshold, relevant_documents
 from counterrank.evaluation import metric_kernels as _kernels
-from counterrank.evaluation.metrics import discounts, metric_names, parse_metric, prefix_sums
+from counterrank.evaluation.metrics import metric_names, parse_metric, prefix_sums, rank_values
 
 _GAINS = 2.0 ** np.arange(16) - 1.0  # of the whole labels that occur in practice
 
@@ -31,7 +31,7 @@ def evaluate(
     empty: str = "skip",
     threads: int | None = None,
 ) -> dict[str, float]:
-    """The quality of a ranking by its labels; a document is relevant if its label reaches the threshold.
+    """Metrics of a ranking from labels; a document is relevant if its label reaches the threshold.
 
         arp             mean rank of the relevant documents, pooled over queries; lower is better (eq:ARP)
         dcg, dcg@k      sum of D(rank) = 1 / log2(1 + rank) of the relevant documents, up to rank k
@@ -66,9 +66,9 @@ def evaluate(
     """
     check_choice(empty, ("skip", "zero"), "empty")
     names = metric_names(metrics, ks)
-    parts = _rank(scores, data, relevance_threshold, names, ties, threads)
+    ranked = _rank(scores, data, relevance_threshold, names, ties, threads)
     weights = _check_query_weights(query_weights, data.n_queries)
-    return {name: _mean(parts, name, weights, empty) for name in names}
+    return {name: _mean(ranked, name, weights, empty) for name in names}
 
 
 def evaluate_queries(
@@ -90,15 +90,15 @@ def evaluate_queries(
     {'mrr': array([0.5, nan])}
     """
     names = metric_names(metrics, ks)
-    parts = _rank(scores, data, relevance_threshold, names, ties, threads)
-    return {name: parts.values(name) for name in names}
+    ranked = _rank(scores, data, relevance_threshold, names, ties, threads)
+    return {name: ranked.values(name) for name in names}
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """What the kernels found in each query; every metric is a quotient of two such parts."""
+class _RankedQueries:
+    """Statistics of each ranked query; every metric is a ratio of two of them."""
 
-    found: _kernels.Found
+    statistics: _kernels.QueryStatistics
     columns: dict[int | None, int]  # cutoff -> column of hits, dcg and ideal
     gain_columns: dict[int | None, int]  # the same for the graded gains
     ideal: FloatArray  # dcg of a perfect ranking
@@ -111,13 +111,13 @@ class _Parts:
 
     def values(self, name: str, otherwise: float = np.nan) -> FloatArray:
         """The metric of each query; `otherwise` where it does not count."""
-        above, below = self._quotient(*parse_metric(name))
+        above, below = self._ratio(*parse_metric(name))
         values = np.full(len(above), otherwise)
         np.divide(above, below, out=values, where=self.counts(name))
         return values
 
-    def _quotient(self, kind: str, k: int | None) -> tuple[FloatArray, FloatArray | float]:
-        found = self.found
+    def _ratio(self, kind: str, k: int | None) -> tuple[FloatArray, FloatArray | float]:
+        found = self.statistics
         if kind == "arp":
             return found.rank_sum, found.n_relevant
         if kind == "mrr":
@@ -142,14 +142,16 @@ def _rank(
     names: list[str],
     ties: str,
     threads: int | None,
-) -> _Parts:
+) -> _RankedQueries:
     """Rank every query once, and take from the ranking what the named metrics need."""
     check_choice(ties, ("average", "order"), "ties")
     labels = check_labels(data)
     given = check_vector(scores, data.n_docs, "scores")
     metrics = [parse_metric(name) for name in names]
-    columns = _columns([k for kind, k in metrics if kind in ("dcg", "ndcg", "precision", "recall")])
-    gain_columns = _columns([k for kind, k in metrics if kind == "ndcg_graded"])
+    columns, gain_columns = (
+        {k: column for column, k in enumerate(dict.fromkeys(k for kind, k in metrics if kind in kinds))}
+        for kinds in (("dcg", "ndcg", "precision", "recall"), ("ndcg_graded",))
+    )
     if all(kind == "ndcg_graded" for kind, _ in metrics):
         relevant = labels >= check_threshold(relevance_threshold)
     else:
@@ -158,32 +160,27 @@ def _rank(
         check_gain_labels(data)
 
     longest = int(data.lengths.max())
-    cutoffs, gain_cutoffs = _depths(columns, longest), _depths(gain_columns, longest)
+    cutoffs, gain_cutoffs = (
+        np.array([longest if k is None else min(k, longest) for k in ks], dtype=np.int64)
+        for ks in (columns, gain_columns)
+    )
     deepest = int(gain_cutoffs.max(initial=0))
-    sums = prefix_sums(discounts(longest))
-    wanted = _kernels.Wanted(ties == "average", cutoffs, gain_cutoffs, deepest, sums, _GAINS)
+    sums = prefix_sums(rank_values("dcg", longest))
+    request = _kernels.RankingRequest(ties == "average", cutoffs, gain_cutoffs, deepest, sums, _GAINS)
     widths = (len(cutoffs), len(cutoffs), len(gain_cutoffs), len(gain_cutoffs))
     single = [np.zeros(data.n_queries) for _ in range(4)]
-    found = _kernels.Found(*single, *(np.zeros((data.n_queries, width)) for width in widths))
-    for_queries(_kernels.label_queries, data.offsets, given, relevant, labels, wanted, found, threads=threads)
+    found = _kernels.QueryStatistics(*single, *(np.zeros((data.n_queries, width)) for width in widths))
+    for_queries(_kernels.label_queries, data.offsets, given, relevant, labels, request, found, threads=threads)
     if gain_columns:
-        for_queries(_kernels.ideal_queries, data.offsets, labels, wanted, found, threads=threads)
+        for_queries(_kernels.ideal_queries, data.offsets, labels, request, found, threads=threads)
     best = np.minimum(found.n_relevant[:, None].astype(np.int64), cutoffs)
     has_gain = found.gain_ideal.sum(axis=1) > 0
-    return _Parts(found, columns, gain_columns, sums[best], found.n_relevant > 0, has_gain)
+    return _RankedQueries(found, columns, gain_columns, sums[best], found.n_relevant > 0, has_gain)
 
 
-def _columns(cutoffs: list[int | None]) -> dict[int | None, int]:
-    return {k: column for column, k in enumerate(dict.fromkeys(cutoffs))}
-
-
-def _depths(cutoffs: dict[int | None, int], longest: int) -> IntArray:
-    return np.array([longest if k is None else min(k, longest) for k in cutoffs], dtype=np.int64)
-
-
-def _mean(parts: _Parts, name: str, weights: FloatArray, empty: str) -> float:
+def _mean(ranked: _RankedQueries, name: str, weights: FloatArray, empty: str) -> float:
     """The weighted mean over queries; for arp over their relevant documents."""
-    counts = parts.counts(name)
+    counts = ranked.counts(name)
     counted = float((weights * counts).sum())
     if counted == 0.0:
         what = "label above 0" if name.startswith("ndcg_graded") else "relevant document"
@@ -192,9 +189,9 @@ def _mean(parts: _Parts, name: str, weights: FloatArray, empty: str) -> float:
         )
     # sums rather than dot products: BLAS would wake its threads for each of these short vectors
     if name == "arp":
-        return float((weights * parts.found.rank_sum).sum() / (weights * parts.found.n_relevant).sum())
+        return float((weights * ranked.statistics.rank_sum).sum() / (weights * ranked.statistics.n_relevant).sum())
     total = float(weights.sum()) if empty == "zero" else counted
-    return float((weights * parts.values(name, otherwise=0.0)).sum()) / total
+    return float((weights * ranked.values(name, otherwise=0.0)).sum()) / total
 
 
 def _check_query_weights(query_weights: ArrayLike | None, n_queries: int) -> FloatArray:

@@ -21,8 +21,8 @@ _FEW = 16
 _ZERO: Any = np.int64(0)
 
 
-class Wanted(NamedTuple):
-    """What to take from a ranking."""
+class RankingRequest(NamedTuple):
+    """What to compute from a ranking."""
 
     average: bool  # whether ties are averaged, else document order counts
     cutoffs: Array  # for hits and dcg, at most the length of the longest query
@@ -32,8 +32,8 @@ class Wanted(NamedTuple):
     gains: Array  # gain of the whole labels 0, 1, 2, ...
 
 
-class Found(NamedTuple):
-    """What the kernels write: one entry per query, and where there are cutoffs one column for each."""
+class QueryStatistics(NamedTuple):
+    """What the kernels compute: one entry per query, and where there are cutoffs one column for each."""
 
     n_relevant: Array
     rank_sum: Array  # of the relevant documents
@@ -94,17 +94,17 @@ def weighted_queries(
 
 @exact_kernel
 def few_weighted(scores: Array, omega: Array, prefix: Array) -> float:
-    """Count for each weighted document how many stand above it and beside it."""
+    """Count for each weighted document how many rank above it and how many tie with it."""
     total = 0.0
     for i in range(len(scores)):
         if omega[i] != 0.0:
             score = scores[i]
             above = 0
-            beside = 0
+            tied = 0
             for other in scores:
                 above += other > score
-                beside += other == score
-            total += omega[i] * (prefix[above + beside] - prefix[above]) / beside
+                tied += other == score
+            total += omega[i] * (prefix[above + tied] - prefix[above]) / tied
     return total
 
 
@@ -164,49 +164,51 @@ def label_queries(
     scores: Array,
     relevant: Array,
     labels: Array,
-    wanted: Wanted,
-    found: Found,
+    request: RankingRequest,
+    statistics: QueryStatistics,
 ) -> None:
-    """Everything that depends on the ranking, in one walk down it; `found` starts as zeros."""
+    """Everything that depends on the ranking, in one walk down it; `statistics` starts as zeros."""
     order, keys, spare = scratch(longest_of(first, last, offsets))
-    deepest = wanted.deepest
+    deepest = request.deepest
     for q in range(first, last):
         own = scores[offsets[q] : offsets[q + 1]]
         is_relevant = relevant[offsets[q] : offsets[q + 1]]
         label = labels[offsets[q] : offsets[q + 1]]
         total = how_many(is_relevant)
-        found.n_relevant[q] = total
+        statistics.n_relevant[q] = total
         rank_order(own, order, keys, spare)
         seen = begin = _ZERO
         while begin < len(own) and (seen < total or begin < deepest):
-            end = end_of_run(own, order, begin) if wanted.average else begin + 1
+            end = end_of_run(own, order, begin) if request.average else begin + 1
             here = _ZERO
             for place in order[begin:end]:
                 here += is_relevant[place]
             if here:
-                add_relevant(q, begin, end, seen, here, wanted, found)
+                add_relevant(q, begin, end, seen, here, request, statistics)
             if begin < deepest:
                 gain = 0.0
                 for place in order[begin:end]:
-                    gain += gain_of(label[place], wanted.gains)
+                    gain += gain_of(label[place], request.gains)
                 if gain > 0.0:
-                    add_gain(begin, end, gain, wanted.gain_cutoffs, wanted.sums, found.gain_dcg[q])
+                    add_gain(begin, end, gain, request.gain_cutoffs, request.sums, statistics.gain_dcg[q])
             seen += here
             begin = end
 
 
 @exact_kernel
-def add_relevant(q: int, begin: int, end: int, seen: int, here: int, wanted: Wanted, found: Found) -> None:
+def add_relevant(
+    q: int, begin: int, end: int, seen: int, here: int, request: RankingRequest, statistics: QueryStatistics
+) -> None:
     """Count `here` relevant documents in the run of ranks begin+1 .. end, with `seen` of them above it."""
     size = end - begin
-    found.rank_sum[q] += here * (begin + 0.5 * (size + 1))
+    statistics.rank_sum[q] += here * (begin + 0.5 * (size + 1))
     if seen == 0:
-        found.reciprocal_rank[q] = expected_reciprocal_rank(begin, size, here)
-    found.precision_sum[q] += expected_precision_sum(begin, seen, size, here)
-    add_gain(begin, end, float(here), wanted.cutoffs, wanted.sums, found.dcg[q])
+        statistics.reciprocal_rank[q] = expected_reciprocal_rank(begin, size, here)
+    statistics.precision_sum[q] += expected_precision_sum(begin, seen, size, here)
+    add_gain(begin, end, float(here), request.cutoffs, request.sums, statistics.dcg[q])
     share = here / size
-    for c in range(len(wanted.cutoffs)):
-        found.hits[q, c] += share * max(0, min(end, wanted.cutoffs[c]) - begin)
+    for c in range(len(request.cutoffs)):
+        statistics.hits[q, c] += share * max(0, min(end, request.cutoffs[c]) - begin)
 
 
 @exact_kernel
@@ -231,11 +233,13 @@ def gain_of(label: float, gains: Array) -> float:
 
 
 @exact_kernel
-def ideal_queries(first: int, last: int, offsets: Array, labels: Array, wanted: Wanted, found: Found) -> None:
-    """The discounted gains of a perfect ranking; `found` starts as zeros."""
+def ideal_queries(
+    first: int, last: int, offsets: Array, labels: Array, request: RankingRequest, statistics: QueryStatistics
+) -> None:
+    """The discounted gains of a perfect ranking; `statistics` starts as zeros."""
     order, keys, spare = scratch(longest_of(first, last, offsets))
-    counts = np.empty(len(wanted.gains), np.int64)
-    cutoffs, sums = wanted.gain_cutoffs, wanted.sums
+    counts = np.empty(len(request.gains), np.int64)
+    cutoffs, sums = request.gain_cutoffs, request.sums
     for q in range(first, last):
         own = labels[offsets[q] : offsets[q + 1]]
         begin = _ZERO
@@ -243,13 +247,13 @@ def ideal_queries(first: int, last: int, offsets: Array, labels: Array, wanted: 
             for label in range(len(counts) - 1, 0, -1):
                 end = begin + counts[label]
                 if end > begin:
-                    add_gain(begin, end, counts[label] * wanted.gains[label], cutoffs, sums, found.gain_ideal[q])
+                    add_gain(begin, end, counts[label] * request.gains[label], cutoffs, sums, statistics.gain_ideal[q])
                     begin = end
         else:
             rank_order(own.astype(np.float64), order, keys, spare)
             for place in order[: len(own)]:
-                gain = gain_of(own[place], wanted.gains)
-                add_gain(begin, begin + 1, gain, cutoffs, sums, found.gain_ideal[q])
+                gain = gain_of(own[place], request.gains)
+                add_gain(begin, begin + 1, gain, cutoffs, sums, statistics.gain_ideal[q])
                 begin += 1
 
 
@@ -259,7 +263,7 @@ def count_whole(labels: Array, counts: Array) -> bool:
     counts[:] = 0
     largest = len(counts) - 1
     all_whole = True
-    for label in labels:  # without a branch, since labels in a query are hard to foresee
+    for label in labels:  # without a branch, since labels in a query are hard to predict
         positive = max(label, np.float32(0.0))
         whole = np.int64(min(positive, np.float32(largest)))
         all_whole &= np.float32(whole) == positive

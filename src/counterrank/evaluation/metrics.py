@@ -1,32 +1,80 @@
-"""The names of metrics, and the value they give to each rank."""
+"""The registry of metrics, the value they give to each rank, and metrics of weighted documents.
+
+`METRICS` is what names are parsed by; `rank_values` gives lambda, which losses, estimates from clicks and the metric
+that training monitors share.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.common.checks import FloatArray, check_cutoff, check_offsets, check_vector
+from counterrank.common.checks import FloatArray, check_offsets, check_vector, check_whole
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries
-from counterrank.evaluation.metric_kernels import weighted_queries
+from counterrank.evaluation.metric_kernels import weighted_queries as weighted_queries
 from counterrank.losses import dcg_discounts
 
-# whether the name carries a cutoff: never, if wanted, always
-_CUTOFF = {
-    "arp": "never",
-    "dcg": "optional",
-    "ndcg": "optional",
-    "precision": "always",
-    "recall": "always",
-    "mrr": "never",
-    "map": "never",
-    "ndcg_graded": "optional",
-}
-_BY_RANK = ("arp", "dcg", "precision")
-_NAMES = "arp, dcg, dcg@k, ndcg, ndcg@k, precision@k, recall@k, mrr, map, ndcg_graded, ndcg_graded@k"
+
+@dataclass(frozen=True)
+class MetricKind:
+    """A metric without its cutoff.
+
+    Attributes:
+        name: what stands before the "@".
+        cutoff: whether the name carries one: "never", "optional" or "always".
+        description: its definition, for the table in docs/metrics.md.
+        values: lambda, the value of a relevant document at each of the ranks 1 to n, without the cutoff; None where
+            documents have no value of their own, so that the metric cannot be estimated from clicks.
+        higher_is_better: whether a larger value is a better ranking.
+    """
+
+    name: str
+    cutoff: str
+    description: str
+    values: Callable[[FloatArray, int | None], FloatArray] | None = None
+    higher_is_better: bool = True
+
+    @property
+    def names(self) -> list[str]:
+        """The forms that its name can take."""
+        return [self.name] * (self.cutoff != "always") + [f"{self.name}@k"] * (self.cutoff != "never")
+
+
+METRICS = {
+    kind.name: kind
+    for kind in (
+        MetricKind("arp", "never", "mean rank of the relevant documents, pooled over queries (eq:ARP)",
+                   lambda ranks, k: ranks, higher_is_better=False),
+        MetricKind("dcg", "optional", "sum of D(rank) = 1 / log2(1 + rank) of the relevant documents (eq:DCG, negated)",
+                   lambda ranks, k: dcg_discounts(ranks)),
+        MetricKind("ndcg", "optional", "dcg / dcg of a perfect ranking"),
+        MetricKind("precision", "always", "relevant documents up to rank k / k, also in shorter queries",
+                   lambda ranks, k: np.full(len(ranks), 1.0 / (k or 1))),
+        MetricKind("recall", "always", "relevant documents up to rank k / relevant documents"),
+        MetricKind("mrr", "never", "1 / rank of the first relevant document"),
+        MetricKind("map", "never", "mean over the relevant documents of the precision at their rank"),
+        MetricKind("ndcg_graded", "optional", "ndcg with the gain 2**label - 1 in place of relevance"),
+    )
+}  # fmt: skip
+
+
+def metric_table() -> list[str]:
+    """The registered metrics as lines of a Markdown table, as docs/metrics.md shows it.
+
+    >>> metric_table()[2]
+    '| `arp` | mean rank of the relevant documents, pooled over queries (eq:ARP) | lower | yes |'
+    """
+    lines = ["| metric | definition | better | from clicks |", "|---|---|---|---|"]
+    for kind in METRICS.values():
+        names = ", ".join(f"`{name}`" for name in kind.names)
+        better, estimable = "higher" if kind.higher_is_better else "lower", "yes" if kind.values else "no"
+        lines.append(f"| {names} | {kind.description} | {better} | {estimable} |")
+    return lines
 
 
 def parse_metric(name: str) -> tuple[str, int | None]:
@@ -40,11 +88,12 @@ def parse_metric(name: str) -> tuple[str, int | None]:
     counterrank.common.errors.CounterrankError: metric 'precision': expected a cutoff, such as 'precision@5'
     """
     kind, at, digits = name.partition("@") if isinstance(name, str) else ("", "", "")
-    if kind not in _CUTOFF:
-        raise CounterrankError(f"metric {name!r}: unknown; expected one of {_NAMES}")
-    if not at and _CUTOFF[kind] == "always":
+    if kind not in METRICS:
+        forms = ", ".join(form for each in METRICS.values() for form in each.names)
+        raise CounterrankError(f"metric {name!r}: unknown; expected one of {forms}")
+    if not at and METRICS[kind].cutoff == "always":
         raise CounterrankError(f"metric {name!r}: expected a cutoff, such as '{kind}@5'")
-    if at and _CUTOFF[kind] == "never":
+    if at and METRICS[kind].cutoff == "never":
         raise CounterrankError(f"metric {name!r}: {kind} has no cutoff; expected {kind!r}")
     if at and not (digits.isascii() and digits.isdigit() and int(digits) >= 1):
         raise CounterrankError(f"metric {name!r}: expected a whole number of at least 1 after '@'")
@@ -57,11 +106,11 @@ def higher_is_better(metric: str) -> bool:
     >>> higher_is_better("dcg@5"), higher_is_better("arp")
     (True, False)
     """
-    return parse_metric(metric)[0] != "arp"
+    return METRICS[parse_metric(metric)[0]].higher_is_better
 
 
-def metric_names(metrics: Sequence[str] | None, ks: Sequence[int]) -> list[str]:
-    """The metrics asked for, each once; all of them, with the cutoffs `ks`, if none are named.
+def metric_names(metrics: Sequence[str] | None, ks: Any) -> list[str]:
+    """The metrics that are named, each once; all of them, with the cutoffs `ks`, if none are named.
 
     >>> metric_names(None, [5])
     ['arp', 'dcg', 'dcg@5', 'ndcg', 'ndcg@5', 'precision@5', 'recall@5', 'mrr', 'map', 'ndcg_graded@5']
@@ -72,23 +121,14 @@ def metric_names(metrics: Sequence[str] | None, ks: Sequence[int]) -> list[str]:
         for name in metrics:
             parse_metric(name)
         return list(dict.fromkeys(metrics))
-    cutoffs = _check_cutoffs(ks)
+    if isinstance(ks, str) or not isinstance(ks, Iterable):
+        raise CounterrankError(f"ks={ks!r}: expected a list of cutoffs, such as (1, 3, 5, 10)")
+    cutoffs = sorted({check_whole(k, "ks") for k in ks})
     names = []
-    for kind, cutoff in _CUTOFF.items():
-        if cutoff != "always" and kind != "ndcg_graded":
-            names.append(kind)
-        if cutoff != "never":
-            names.extend(f"{kind}@{k}" for k in cutoffs)
+    for kind in METRICS.values():
+        names += [kind.name] * (kind.cutoff != "always" and kind.name != "ndcg_graded")
+        names += [f"{kind.name}@{k}" for k in cutoffs if kind.cutoff != "never"]
     return names
-
-
-def discounts(n: int) -> FloatArray:
-    """D(rank) = 1 / log2(1 + rank) for the ranks 1 to n.
-
-    >>> discounts(3).round(4).tolist()
-    [1.0, 0.6309, 0.5]
-    """
-    return dcg_discounts(np.arange(1.0, n + 1.0))
 
 
 def rank_values(metric: str, n_max: int) -> FloatArray:
@@ -107,35 +147,16 @@ def rank_values(metric: str, n_max: int) -> FloatArray:
     [1.0, 2.0, 3.0, 4.0]
     """
     kind, k = parse_metric(metric)
-    if kind not in _BY_RANK:
+    function = METRICS[kind].values
+    if function is None:
         raise CounterrankError(
             f"metric {metric!r}: needs to know all relevant documents, weights are not enough; "
-            "expected arp, dcg, dcg@k or precision@k"
+            f"expected {', '.join(name for each in METRICS.values() if each.values for name in each.names)}"
         )
-    if kind == "arp":
-        return np.arange(1.0, n_max + 1.0)
-    values = discounts(n_max) if kind == "dcg" else np.full(n_max, 1.0 / (k or 1))
+    values = function(np.arange(1.0, n_max + 1.0), k)
     if k is not None:
         values[k:] = 0.0
     return values
-
-
-def _check_cutoffs(ks: Any) -> list[int]:
-    if isinstance(ks, str) or not hasattr(ks, "__iter__"):
-        raise CounterrankError(f"ks={ks!r}: expected a list of cutoffs, such as (1, 3, 5, 10)")
-    cutoffs = []
-    for k in ks:
-        cutoff = check_cutoff(k, "ks")
-        if cutoff is None:
-            raise CounterrankError("ks: holds None; expected whole numbers of at least 1")
-        cutoffs.append(cutoff)
-    return sorted(set(cutoffs))
-
-
-# The metric of weighted documents: what training watches on validation data.
-
-
-__all__ = ["prefix_sums", "weighted_metric", "weighted_queries"]
 
 
 def weighted_metric(

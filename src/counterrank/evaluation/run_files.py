@@ -41,7 +41,7 @@ def ranked_rows(scores: ArrayLike, data: RankingData, depth: int | None = None) 
 
 
 def write_run(rows: Any, path: PathLike, tag: str = "counterrank") -> None:
-    """Write ranked rows in the format that the file's name tells, gzipped where it ends in .gz.
+    """Write ranked rows in the format of the file's ending, gzipped where it ends in .gz.
 
     Parquet (.parquet, .pq), CSV (.csv, .tsv), else a TREC run (query Q0 document rank score tag). `read_scores` reads
     the same scores back from each.

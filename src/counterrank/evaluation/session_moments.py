@@ -1,4 +1,4 @@
-"""How what the clicks of one session are worth varies, under a policy that has not shown a page yet."""
+"""Mean and variance, over the pages of a policy, of a weighted sum over the clicks of one session."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from counterrank.common.checks import FloatArray
 from counterrank.common.jit import Array, exact_kernel
 from counterrank.common.parallel import for_queries, for_range
 from counterrank.common.random import derive_key, seed_key
-
-# Kernels of planning: how clicks on one page vary together, from every page a policy can show.
 
 
 @exact_kernel
@@ -34,18 +32,18 @@ def add_joint_terms(
                 begin, end = listed_pages(policy, c, q, n_queries)
                 for page in range(begin, end):
                     places = policy.page_places[policy.page_offsets[page] : policy.page_offsets[page + 1]]
-                    out[q, m] += share * policy.page_probabilities[page] * _of_page(places, own[:, m], theta)
+                    out[q, m] += share * policy.page_probabilities[page] * _page_products(places, own[:, m], theta)
             else:
                 order = policy.order[offsets[q] : offsets[q + 1]]
                 if kind == INSERT and len(order) >= k:
-                    out[q, m] += share * _of_inserted(order, k, own[:, m], theta)
+                    out[q, m] += share * _inserted_products(order, k, own[:, m], theta)
                 else:
                     epsilon = 0.0 if kind == INSERT else value
-                    out[q, m] += share * _of_replaced(order, k, epsilon, own[:, m], theta)
+                    out[q, m] += share * _replaced_products(order, k, epsilon, own[:, m], theta)
 
 
 @exact_kernel
-def _of_page(places: Array, worth: Array, theta: Array) -> float:
+def _page_products(places: Array, worth: Array, theta: Array) -> float:
     """(sum of m)^2 - sum of m^2 of one page."""
     total, squares = 0.0, 0.0
     for rank in range(len(places)):
@@ -64,7 +62,7 @@ def _mean_of_tail(order: Array, length: int, tail: int, worth: Array) -> float:
 
 
 @exact_kernel
-def _of_replaced(order: Array, k: int, epsilon: float, worth: Array, theta: Array) -> Any:
+def _replaced_products(order: Array, k: int, epsilon: float, worth: Array, theta: Array) -> Any:
     """The head stays; the last place is linear in the document drawn for it, so its mean is enough."""
     length, tail = head_and_tail(0, k, len(order))
     drawn = (1.0 - epsilon) * worth[order[length - 1]]
@@ -73,11 +71,11 @@ def _of_replaced(order: Array, k: int, epsilon: float, worth: Array, theta: Arra
     total = 0.0
     for rank in range(length - 1):
         total += theta[rank] * worth[order[rank]]
-    return _of_page(order[: length - 1], worth, theta) + 2.0 * total * theta[length - 1] * drawn
+    return _page_products(order[: length - 1], worth, theta) + 2.0 * total * theta[length - 1] * drawn
 
 
 @exact_kernel
-def _of_inserted(order: Array, k: int, worth: Array, theta: Array) -> float:
+def _inserted_products(order: Array, k: int, worth: Array, theta: Array) -> float:
     """The mean over the ranks of the inserted document; the head moves down one rank at and below it."""
     length, tail = head_and_tail(INSERT, k, len(order))
     drawn = _mean_of_tail(order, length, tail, worth)
@@ -112,28 +110,22 @@ def add_sampled_terms(
         for page in range(q * pages, (q + 1) * pages):
             shown = docs[page_offsets[page] : page_offsets[page + 1]]
             for m in range(worth.shape[1]):
-                out[q, m] += share * _of_page(shown, worth[:, m], theta)
+                out[q, m] += share * _page_products(shown, worth[:, m], theta)
 
 
 _PAGES = 200_000  # drawn in all, where pages must be drawn
-_FEWEST_PAGES = 64  # drawn for each query
+_FEWEST_PAGES = 64  # sampled for each query
 _MOST_CALLS = 2_000  # of a policy of the user's own, each of which draws a page for every query
 _AT_ONCE = 1 << 18  # pages held in memory
 
 
 @dataclass(frozen=True, eq=False)
 class SessionMoments:
-    """Of Y = sum over the page of click * value, the click being one given that the document is examined.
+    """Of Y = sum over the page of click * value, the click being one given that the document is examined."""
 
-    Attributes:
-        means: E[Y | query], (n_queries, n_columns).
-        variances: Var(Y | query), the same shape; from drawn pages one may come out a little below 0.
-        sampled_pages: how many pages of each query were drawn for them; 0 where they are exact.
-    """
-
-    means: FloatArray
-    variances: FloatArray
-    sampled_pages: int
+    means: FloatArray  # E[Y | query], (n_queries, n_columns)
+    variances: FloatArray  # Var(Y | query), the same shape; from sampled pages one may come out a little below 0
+    sampled_pages: int  # of each query; 0 where moments are exact
 
 
 def session_moments(
@@ -144,15 +136,15 @@ def session_moments(
     values: FloatArray,
     seed: int | np.random.Generator = 0,
 ) -> SessionMoments:
-    """Mean and variance of what the clicks of a session are worth, for each query.
+    """Mean and variance of Y, the sum of the values of the clicks of a session, for each query.
 
         E[Y]   = sum over d of a_d rho_d v_d
         Var(Y) = sum over d of a_d rho_d v_d^2 + E[sum over ranks r != s of m_r m_s] - E[Y]^2
         m_r    = theta_r a_d v_d        d being the document on rank r
 
-    a is P(click | examined) and clicks are independent given the page. Documents on one page depend on each other,
-    which is what the middle term tells: exact where the pages of a policy can be counted, from drawn pages for
-    Plackett-Luce and for policies of the user's own. The first term, which outweighs it, is always exact.
+    a is P(click | examined) and clicks are independent given the page. The middle term is for the covariance of the
+    documents on one page: exact where the pages of a policy can be enumerated, from sampled pages for Plackett-Luce and
+    for policies of the user's own. The first term, which outweighs it, is always exact.
 
     Arguments:
         source: the policy's pages.
@@ -160,7 +152,7 @@ def session_moments(
         theta: P(examined | rank), for the longest query.
         attraction: P(click | examined) of each document.
         values: what a click on each document is worth, (n_docs, n_columns).
-        seed: of drawn pages.
+        seed: of sampled pages.
     """
     starts = source.offsets[:-1]
     worth = np.ascontiguousarray(attraction[:, None] * values)
@@ -173,22 +165,18 @@ def session_moments(
             args = (source.arrays, c, theta, worth, len(starts), joint)
             for_queries(add_joint_terms, source.offsets, *args, threads=source.threads)
         else:
+            own = slice(c, c + 1)
+            arrays = source.arrays._replace(
+                kinds=source.arrays.kinds[own],
+                ks=source.arrays.ks[own],
+                values=source.arrays.values[own],
+                shares=np.ones(1),
+                tables=source.arrays.tables[own],
+            )
+            alone = PageSource(arrays, source.offsets, [part], source.width, source.threads)
             key = derive_key(seed_key(seed), c)
-            sampled = _add_sampled(_only(source, c), part.share, key, theta, worth, joint)
+            sampled = _add_sampled(alone, part.share, key, theta, worth, joint)
     return SessionMoments(means, squares + joint - means**2, sampled)
-
-
-def _only(source: PageSource, c: int) -> PageSource:
-    """The pages of one component alone."""
-    own = slice(c, c + 1)
-    arrays = source.arrays._replace(
-        kinds=source.arrays.kinds[own],
-        ks=source.arrays.ks[own],
-        values=source.arrays.values[own],
-        shares=np.ones(1),
-        tables=source.arrays.tables[own],
-    )
-    return PageSource(arrays, source.offsets, [source.parts[c]], source.width, source.threads)
 
 
 def _add_sampled(
@@ -196,14 +184,14 @@ def _add_sampled(
 ) -> int:
     """Add the joint terms of a component by drawing pages; returns how many of each query."""
     n_queries = len(source.offsets) - 1
-    wanted = max(_FEWEST_PAGES, -(-_PAGES // n_queries))
+    pages_per_query = max(_FEWEST_PAGES, -(-_PAGES // n_queries))
     if not source.is_built_in:
-        wanted = min(wanted, _MOST_CALLS)
+        pages_per_query = min(pages_per_query, _MOST_CALLS)
     at_once = max(1, _AT_ONCE // n_queries)
-    for begin in range(0, wanted, at_once):
-        pages = min(at_once, wanted - begin)
+    for begin in range(0, pages_per_query, at_once):
+        pages = min(at_once, pages_per_query - begin)
         queries = np.repeat(np.arange(n_queries), pages)
         page_offsets, docs = source.draw(queries, key, begin * n_queries)
-        args = (page_offsets, docs, pages, share / wanted, theta, worth, out)
+        args = (page_offsets, docs, pages, share / pages_per_query, theta, worth, out)
         for_range(add_sampled_terms, n_queries, *args, threads=source.threads)
-    return wanted
+    return pages_per_query

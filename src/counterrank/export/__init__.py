@@ -1,10 +1,39 @@
 """Rankers for other systems: ONNX, Elasticsearch and OpenSearch, Solr, LightGBM, JSON.
 
-A file says what `predict` says, or is not written: what a target cannot hold faithfully is refused with a line that
-tells what to train instead.
+A file scores as `predict` does, or is not written: what a target cannot hold faithfully is refused with a line that
+says what to train instead. `register_target` adds a target without a change to the library.
 """
 
-from counterrank.export.exporting import TARGETS, TREE_FORMATS, Exported, write
+from counterrank.export.elastic import ES_LTR
 from counterrank.export.feature_names import Names, feature_names
+from counterrank.export.onnx_graph import ONNX
+from counterrank.export.plain_formats import JSON, LIGHTGBM
+from counterrank.export.solr import SOLR
+from counterrank.export.targets import (
+    TARGETS,
+    TREE_FORMATS,
+    Exported,
+    ExportJob,
+    Target,
+    register_target,
+    target_table,
+    unregister_target,
+    write,
+)
 
-__all__ = ["TARGETS", "TREE_FORMATS", "Exported", "Names", "feature_names", "write"]
+for _target in (ONNX, ES_LTR, SOLR, LIGHTGBM, JSON):
+    register_target(_target)
+
+__all__ = [
+    "TARGETS",
+    "TREE_FORMATS",
+    "ExportJob",
+    "Exported",
+    "Names",
+    "Target",
+    "feature_names",
+    "register_target",
+    "target_table",
+    "unregister_target",
+    "write",
+]

@@ -27,13 +27,16 @@ class Names:
 
     def of(self, features: Iterable[int]) -> list[str]:
         """The names of these features, which all must have one."""
-        wanted = list(features)
-        missing = [str(feature + 1) for feature in wanted if feature not in self.by_feature]
+        used = list(features)
+        missing = [str(feature + 1) for feature in used if feature not in self.by_feature]
         if missing:
+            more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+            feature, it = ("feature", "it") if len(missing) == 1 else ("features", "them")
             raise ExportError(
-                f"features: no name for {_these(missing)}, which the model uses; name {_it(missing)} in the mapping"
+                f"features: no name for {feature} {', '.join(missing[:10])}{more}, which the model uses; name {it} in "
+                "the mapping"
             )
-        return [self.by_feature[feature] for feature in wanted]
+        return [self.by_feature[feature] for feature in used]
 
 
 def feature_names(naming: Naming | None, n_features: int) -> Names:
@@ -118,12 +121,3 @@ def _checked(pairs: list[tuple[int, Any]], n_features: int, where: str) -> dict[
         owners[name] = number
         names[number - 1] = name
     return names
-
-
-def _these(numbers: list[str]) -> str:
-    shown = ", ".join(numbers[:10]) + (f" and {len(numbers) - 10} more" if len(numbers) > 10 else "")
-    return f"feature {shown}" if len(numbers) == 1 else f"features {shown}"
-
-
-def _it(numbers: list[str]) -> str:
-    return "it" if len(numbers) == 1 else "them"

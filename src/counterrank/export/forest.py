@@ -1,8 +1,11 @@
-"""Trees as every target can take them: splits of raw float32 features, and leaves.
+"""Trees and networks as every target can take them: splits of raw float32 features and leaves; layers.
 
-A split sends x left when x <= threshold, where the threshold is the last float32 number that LightGBM would send left,
-with scaling, rounding and LightGBM's idea of zero worked in (see `thresholds`). What cannot be said that way is refused
-by name: categorical splits, linear trees, several outputs, zeros that count as missing.
+LightGBM compares in double: a scaled feature s goes left of the threshold t when s <= t, after every |s| up to 1e-35
+was taken for zero. Targets compare raw features in float32. Whether a value goes left never turns back to no as the
+value falls, so one float32 number says all of it: the last one that goes left. `last_left` searches for it among all
+float32 numbers, by the very comparison that LightGBM makes, so it is exact by construction, with scaling, rounding and
+LightGBM's zero worked in. What cannot be said that way is refused by name: categorical splits, linear trees, several
+outputs, zeros that count as missing.
 """
 
 from __future__ import annotations
@@ -16,15 +19,7 @@ import numpy as np
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import ExportError
 from counterrank.common.jit import Array
-from counterrank.models.base import Scaler
-
-# Where a split parts raw float32 values: the largest value that goes left.
-#
-# LightGBM compares in double: a scaled feature s goes left of the threshold t when s <= t, after every |s| up to 1e-35
-# was taken for zero. Targets compare raw features in float32. Whether a value goes left never turns back to no as the
-# value falls, so one float32 number tells all of it: the last one that goes left. It is looked for among all float32
-# numbers, by the very comparison LightGBM makes, and is exact by construction.
-
+from counterrank.models import Model, NeuralModel, Scaler, TreesModel
 
 # LightGBM's kZeroThreshold, a float32 number
 ZERO = float(np.float32(1e-35))
@@ -106,28 +101,19 @@ class Forest:
                 waiting += [node.left, node.right]
 
 
-def forest_of(dump: dict[str, Any], scaler: Scaler | None) -> Forest:
-    """The trees of LightGBM's `dump_model()`.
-
-    With a scaler whose numbers are known ("standard", "none") splits are turned into splits of raw features; without
-    one they stay splits of what the trees see.
-    """
+def forest_of(model: Model) -> Forest:
+    """The trees of a model, as splits of raw features; with per-query scaling, of the scaled ones."""
+    assert isinstance(model, TreesModel)
+    dump = model.booster.dump_model()
     if dump["num_tree_per_iteration"] != 1:
         raise ExportError(f"trees: {dump['num_tree_per_iteration']} outputs a document; expected one score")
     roots = [info["tree_structure"] for info in dump["tree_info"]]
-    thresholds = _raw_thresholds(roots, scaler)
-    trees = tuple(_node(root, thresholds) for root in roots)
-    return Forest(trees or (Leaf(0.0),))
-
-
-def _raw_thresholds(roots: list[Any], scaler: Scaler | None) -> Iterator[float]:
-    """The threshold of each split for raw float32 features, in the order `_splits` finds them."""
     splits = [split for root in roots for split in _splits(root)]
     features = np.array([split["split_feature"] for split in splits], dtype=np.int64)
     thresholds = np.array([split["threshold"] for split in splits], dtype=np.float64)
-    low = np.zeros(len(splits)) if scaler is None else scaler.low[features]
-    inverse = np.ones(len(splits)) if scaler is None else scaler.inverse[features]
-    return iter(last_left(thresholds, low, inverse).tolist())
+    scaler = Scaler.none(model.n_features) if model.scaler.kind == "query" else model.scaler
+    raw = iter(last_left(thresholds, scaler.low[features], scaler.inverse[features]).tolist())
+    return Forest(tuple(_node(root, raw) for root in roots) or (Leaf(0.0),))
 
 
 def _splits(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -136,13 +122,6 @@ def _splits(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if "leaf_coeff" in node:
             raise ExportError("trees: linear trees cannot be exported; train without linear_tree")
         return
-    _check_split(node)
-    yield node
-    yield from _splits(node["left_child"])
-    yield from _splits(node["right_child"])
-
-
-def _check_split(node: dict[str, Any]) -> None:
     number = node["split_feature"] + 1
     if node["decision_type"] != "<=":
         raise ExportError(
@@ -153,6 +132,9 @@ def _check_split(node: dict[str, Any]) -> None:
             f"trees: a split of feature {number} sends zeros apart from their neighbours, which cannot be exported; "
             "train without zero_as_missing"
         )
+    yield node
+    yield from _splits(node["left_child"])
+    yield from _splits(node["right_child"])
 
 
 def _node(node: dict[str, Any], thresholds: Iterator[float]) -> Node:
@@ -165,9 +147,6 @@ def _node(node: dict[str, Any], thresholds: Iterator[float]) -> Node:
     if threshold == LARGEST:
         return left
     return right if threshold == -np.inf else Split(node["split_feature"], threshold, left, right)
-
-
-# Numbers for targets that compute in float32: neighbours, texts, and scales.
 
 
 def next_number(value: float) -> float:
@@ -190,23 +169,21 @@ def decimal(value: float) -> str:
     return short if np.float32(float(short)) == number else repr(float(number))
 
 
-def standard_numbers(mean: float, inverse: float, feature: int) -> tuple[float, float]:
-    """Mean and deviation as float32 numbers, which the targets hold; an error where they are none.
+def float32_scale(scaler: Scaler, feature: int) -> tuple[float, float]:
+    """Mean and standard deviation of a feature as float32 numbers; an error where they do not fit.
 
-    >>> standard_numbers(0.5, 4.0, feature=0)
+    >>> float32_scale(Scaler("standard", np.array([0.5]), np.array([4.0])), feature=0)
     (0.5, 0.25)
     """
+    mean, deviation = float(scaler.low[feature]), 1.0 / float(scaler.inverse[feature])
     with np.errstate(over="ignore"):
-        numbers = np.float32(mean), np.float32(1.0 / inverse)
+        numbers = np.float32(mean), np.float32(deviation)
     if not np.isfinite(numbers).all() or numbers[1] <= 0.0:
         raise ExportError(
-            f"feature {feature + 1}: a mean of {mean:g} and a deviation of {1.0 / inverse:g} do not fit into float32, "
+            f"feature {feature + 1}: a mean of {mean:g} and a deviation of {deviation:g} do not fit into float32, "
             "in which the target computes; scale the feature before training"
         )
     return float(decimal(float(numbers[0]))), float(decimal(float(numbers[1])))
-
-
-# The layers of a plain network, read from its torch module.
 
 
 @dataclass(frozen=True)
@@ -218,19 +195,21 @@ class Layer:
     relu: bool
 
 
-def layers_of(module: Any) -> list[Layer]:
-    """The layers of an `nn.Sequential` of `Linear`, `ReLU` and `Dropout` in double, which `Ranker(model="mlp")` makes.
+def layers_of(model: Model) -> list[Layer]:
+    """The layers of a network that `Ranker(model="mlp")` makes: `nn.Sequential` of `Linear`, `ReLU` and `Dropout`.
 
-    Any other module does what only its author knows, and is refused.
+    Any other module is refused, since only its author knows what it computes.
     """
+    if not isinstance(model, NeuralModel):
+        raise ExportError(f"model: {type(model).__name__} is unknown to export; expected one that Ranker trained")
     from torch import float64, nn
 
-    layers: list[Layer] = []
+    module, layers = model.module, list[Layer]()
     for part in module if type(module) is nn.Sequential else [module]:
-        # exact types, since a class of its own may do as it likes with its parameters
+        # exact types, since a derived class may do as it likes with its parameters
         if type(part) is nn.Linear and part.weight.dtype == float64:
-            weights = _numbers(part.weight)
-            bias = np.zeros(len(weights)) if part.bias is None else _numbers(part.bias)
+            weights = part.weight.numpy(force=True)
+            bias = np.zeros(len(weights)) if part.bias is None else part.bias.numpy(force=True)
             layers.append(Layer(weights, bias, relu=False))
         elif type(part) is nn.ReLU and layers:
             layers[-1] = Layer(layers[-1].weights, layers[-1].bias, relu=True)
@@ -242,8 +221,3 @@ def layers_of(module: Any) -> list[Layer]:
     if not layers or len(layers[-1].weights) != 1:
         raise ExportError("model: the network does not end in one score a document, so it cannot be exported")
     return layers
-
-
-def _numbers(tensor: Any) -> FloatArray:
-    numbers: FloatArray = tensor.detach().cpu().numpy()
-    return numbers

@@ -1,7 +1,7 @@
 """ONNX: the whole ranker as one graph, from the raw features of one query's documents to their scores.
 
-Everything that could round is done in double, but for trees, which need not be (see `onnx_trees`). Operators are those
-that every onnxruntime of the last years knows.
+Everything that could round is done in double, but for trees, which need not be (see `regressor_attributes`). Operators
+are those that every onnxruntime of the last years knows.
 """
 
 from __future__ import annotations
@@ -16,98 +16,77 @@ import numpy as np
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import installed_version, require
 from counterrank.common.jit import Array
-from counterrank.export.forest import Forest, Layer, Leaf, Node
-from counterrank.models.base import Scaler
-
-# Trees as ONNX's `TreeEnsembleRegressor` takes them: flat lists of nodes, and leaves in two parts.
-#
-# The operator compares, adds and puts out in float32. For comparisons that is exact, since thresholds are float32
-# numbers already. Sums would lose too much where all documents of a query score nearly alike. So each leaf is given
-# in two parts that the operator adds up apart: a multiple of 2^-23 of what scores can reach, so that sums of them are
-# exact in float32, and the small rest. Together they are nearly as good as double.
-#
-# `TreeEnsemble` of ai.onnx.ml 5 could be double throughout, but onnxruntime 1.21 to 1.23 read some trees in it wrongly,
-# without a word, and earlier ones read none.
-
+from counterrank.export.forest import Forest, Layer, Leaf, Node, forest_of, layers_of
+from counterrank.export.targets import ExportJob, Target
+from counterrank.models import LinearModel, Scaler, TreesModel
 
 _STEPS = 2.0**23  # half of what float32 has, which leaves room for the rounding of each leaf
 
 
+def to_onnx(job: ExportJob) -> bytes:
+    """The serialized graph; loss, cutoff, scaling and feature names are its metadata."""
+    model, scaler = job.model, job.model.scaler
+    graph = Graph(model.n_features)
+    if isinstance(model, LinearModel):
+        graph.linear(scaler, model.coefficients)
+    elif isinstance(model, TreesModel):
+        # other scalings are worked into the thresholds
+        in_graph = scaler if scaler.kind == "query" else Scaler.none(model.n_features)
+        graph.forest(graph.seen(in_graph), forest_of(model))
+    else:
+        graph.network(graph.seen(scaler), layers_of(model))
+    job.label_all()
+    labels = [job.names.by_feature.get(feature, "") for feature in range(model.n_features)]
+    notes = {"loss": job.ranker.loss_, "k": job.ranker.k, "normalize": scaler.kind, "feature_names": labels}
+    return graph.serialized(job.name, notes)
+
+
 def regressor_attributes(forest: Forest) -> tuple[dict[str, Any], float]:
-    """Attributes of the operator with two outputs, and what their sum has to be multiplied by."""
-    nodes, leaves = _Nodes(), []
-    for number, tree in enumerate(forest.trees):
-        leaves.append(nodes.add_tree(number, tree))
-    scale = _scale(leaves)
-    values = np.concatenate([np.array([value for _, value in tree]) for tree in leaves]) / scale
+    """Attributes of a `TreeEnsembleRegressor` with two outputs, and what their sum has to be multiplied by.
+
+    The operator compares, adds and puts out in float32. For comparisons that is exact, since thresholds are float32
+    numbers already. Sums would lose too much where all documents of a query score nearly alike. So each leaf is given
+    in two parts that the operator adds up separately: a multiple of 2^-23 of what scores can reach, so that sums of
+    them are exact in float32, and the small rest. Together they are nearly as good as double.
+
+    `TreeEnsemble` of ai.onnx.ml 5 could be double throughout, but onnxruntime 1.21 to 1.23 read some trees in it
+    wrongly, without a word, and earlier ones read none.
+    """
+    trees = [_nodes(tree) for tree in forest.trees]
+    nodes = [(number, place, *node) for number, tree in enumerate(trees) for place, node in enumerate(tree)]
+    leaves = [(tree, place, value) for tree, place, mode, _, value, *_ in nodes if mode == "LEAF"]
+    # the power of two that no sum of leaves, one of each tree, exceeds
+    total = sum(max(abs(value) for mode, _, value, *_ in tree if mode == "LEAF") for tree in trees)
+    scale = math.ldexp(1.0, math.frexp(total)[1])
+    values = np.array([value for *_, value in leaves]) / scale
     coarse = np.round(values * _STEPS) / _STEPS
-    places = [(number, place) for number, tree in enumerate(leaves) for place, _ in tree]
     weights = np.stack([coarse, values - coarse], axis=1)
     return {
-        **nodes.attributes(),
+        "nodes_treeids": [node[0] for node in nodes],
+        "nodes_nodeids": [node[1] for node in nodes],
+        "nodes_modes": [node[2] for node in nodes],
+        "nodes_featureids": [node[3] for node in nodes],
+        "nodes_values": [0.0 if node[2] == "LEAF" else node[4] for node in nodes],
+        "nodes_truenodeids": [node[5] for node in nodes],
+        "nodes_falsenodeids": [node[6] for node in nodes],
+        "nodes_missing_value_tracks_true": [0] * len(nodes),
         "n_targets": 2,
         "aggregate_function": "SUM",
         "post_transform": "NONE",
-        "target_treeids": [number for number, _ in places for _ in range(2)],
-        "target_nodeids": [place for _, place in places for _ in range(2)],
-        "target_ids": [0, 1] * len(places),
+        "target_treeids": [tree for tree, _, _ in leaves for _ in range(2)],
+        "target_nodeids": [place for _, place, _ in leaves for _ in range(2)],
+        "target_ids": [0, 1] * len(leaves),
         "target_weights": weights.astype(np.float32).ravel().tolist(),
     }, scale
 
 
-def _scale(leaves: list[list[tuple[int, float]]]) -> float:
-    """The power of two that no sum of leaves, one of each tree, goes beyond."""
-    total = sum(max(abs(value) for _, value in tree) for tree in leaves)
-    return math.ldexp(1.0, math.frexp(total)[1])
-
-
-class _Nodes:
-    """All nodes of all trees, each with its number in its tree."""
-
-    def __init__(self) -> None:
-        self._trees: list[int] = []
-        self._numbers: list[int] = []
-        self._modes: list[str] = []
-        self._features: list[int] = []
-        self._thresholds: list[float] = []
-        self._left: list[int] = []
-        self._right: list[int] = []
-
-    def add_tree(self, number: int, tree: Node) -> list[tuple[int, float]]:
-        """Add the nodes of a tree; its leaves, each with its number and value."""
-        leaves: list[tuple[int, float]] = []
-        first = len(self._numbers)
-        self._add(number, tree, first, leaves)
-        return leaves
-
-    def attributes(self) -> dict[str, Any]:
-        """The lists by their names in ONNX."""
-        return {
-            "nodes_treeids": self._trees,
-            "nodes_nodeids": self._numbers,
-            "nodes_modes": self._modes,
-            "nodes_featureids": self._features,
-            "nodes_values": self._thresholds,
-            "nodes_truenodeids": self._left,
-            "nodes_falsenodeids": self._right,
-            "nodes_missing_value_tracks_true": [0] * len(self._numbers),
-        }
-
-    def _add(self, tree: int, node: Node, first: int, leaves: list[tuple[int, float]]) -> int:
-        place = len(self._numbers)
-        self._trees.append(tree)
-        self._numbers.append(place - first)
-        self._modes.append("LEAF" if isinstance(node, Leaf) else "BRANCH_LEQ")
-        self._features.append(0 if isinstance(node, Leaf) else node.feature)
-        self._thresholds.append(0.0 if isinstance(node, Leaf) else node.threshold)
-        self._left.append(0)
-        self._right.append(0)
-        if isinstance(node, Leaf):
-            leaves.append((place - first, node.value))
-        else:
-            self._left[place] = self._add(tree, node.left, first, leaves)
-            self._right[place] = self._add(tree, node.right, first, leaves)
-        return place - first
+def _nodes(node: Node, first: int = 0) -> list[tuple[str, int, float, int, int]]:
+    """The node and all below it, left first: mode, feature, threshold or leaf value, places of both children."""
+    if isinstance(node, Leaf):
+        return [("LEAF", 0, node.value, 0, 0)]
+    left = _nodes(node.left, first + 1)
+    right = _nodes(node.right, first + 1 + len(left))
+    return [("BRANCH_LEQ", node.feature, node.threshold, first + 1, first + 1 + len(left)), *left, *right]
 
 
 OPSET, TREES_OPSET, IR_VERSION = 13, 1, 8
@@ -193,7 +172,11 @@ class Graph:
         features = self._double(INPUT)
         if scaler.kind == "none":
             return features
-        low, inverse = self._query_scale() if scaler.kind == "query" else self._constant_scale(scaler)
+        if scaler.kind == "query":
+            low, inverse = self._query_scale()
+        else:
+            low = self._constant("low", scaler.low[None, :])
+            inverse = self._constant("inverse", scaler.inverse[None, :])
         return self._add("Mul", [self._add("Sub", [features, low], "moved"), inverse], "scaled")
 
     def _query_scale(self) -> tuple[str, str]:
@@ -206,9 +189,6 @@ class Graph:
         divisor = self._add("Where", [varies, spread, one], "divisor")
         inverse = self._add("Div", [one, divisor], "inverse_of_divisor")
         return low, self._add("Where", [varies, inverse, zero], "inverse")
-
-    def _constant_scale(self, scaler: Scaler) -> tuple[str, str]:
-        return self._constant("low", scaler.low[None, :]), self._constant("inverse", scaler.inverse[None, :])
 
     def _scores(self, column: str) -> None:
         shape = self._constant("one_dimension", np.array([-1]))
@@ -224,3 +204,14 @@ class Graph:
     def _add(self, operator: str, inputs: list[str], output: str, **attributes: Any) -> str:
         self._nodes.append(self._helper.make_node(operator, inputs, [output], name=output, **attributes))
         return output
+
+
+ONNX = Target(
+    "onnx",
+    (".onnx",),
+    ("linear", "lambdamart", "mlp"),
+    ("query", "standard", "none"),
+    "by place",
+    "ONNX Runtime and whatever else reads ONNX",
+    to_onnx,
+)

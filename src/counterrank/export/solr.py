@@ -8,21 +8,18 @@ has its `defaultValue`, which is 0 unless the feature says otherwise, as LETOR f
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from counterrank.common.checks import FloatArray
-from counterrank.export.forest import ZERO, Forest, Layer, Leaf, Node, Split, decimal, standard_numbers
-from counterrank.models.base import Scaler
-
-# Thresholds for Solr, which adds 1e-6 to each of them, in float32, when it reads a tree.
-
+from counterrank.export.forest import ZERO, Leaf, Node, decimal, float32_scale, forest_of, layers_of
+from counterrank.export.targets import ExportJob, Target
+from counterrank.models import LinearModel, Scaler, TreesModel
 
 SLACK = np.float32(1e-6)
-_NEAR = 4  # how many numbers on either side of the obvious one are tried
+_NEAR = 4  # how many float32 numbers on either side of the obvious one are tried
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,9 @@ class Slacked:
 
 
 def without_slack(threshold: float) -> Slacked:
-    """The number that Solr turns into this threshold; into the nearest on the same side of zero if there is none.
+    """The number that Solr, which adds 1e-6 in float32, turns into this threshold.
+
+    Into the nearest one on the same side of zero if there is none.
 
     >>> without_slack(0.5).compared, without_slack(0.0).written == -float(SLACK)
     (0.5, True)
@@ -56,56 +55,71 @@ def without_slack(threshold: float) -> Slacked:
     return min(same_side, key=lambda slacked: (abs(slacked.compared - threshold), slacked.compared > threshold))
 
 
-_MODEL = "org.apache.solr.ltr.model."
-_NORMALIZER = "org.apache.solr.ltr.norm.StandardNormalizer"
+def to_solr(job: ExportJob) -> str:
+    """A `LinearModel`, `MultipleAdditiveTreesModel` or `NeuralNetworkModel`."""
+    if isinstance(job.model, TreesModel):
+        kind, features, params = _trees(job, job.model)
+    else:
+        job.note_float32()
+        kind, features, params = _linear(job, job.model) if isinstance(job.model, LinearModel) else _network(job)
+    content = {"class": f"org.apache.solr.ltr.model.{kind}", "name": job.name, "features": features, "params": params}
+    return json.dumps(content, indent=1) + "\n"
 
 
-def linear_model(
-    coefficients: FloatArray, scaler: Scaler, features: Sequence[int], labels: Sequence[str], name: str
-) -> str:
-    """A `LinearModel`."""
-    weights = {label: _number(coefficients[feature]) for feature, label in zip(features, labels, strict=True)}
-    return _model("LinearModel", name, _scaled(scaler, features, labels), {"weights": weights})
+_Parts = tuple[str, list[dict[str, Any]], dict[str, Any]]  # class, features, params
 
 
-def trees_model(forest: Forest, names: dict[int, str], name: str) -> tuple[str, list[Split]]:
-    """A `MultipleAdditiveTreesModel`, and the splits whose threshold the slack keeps from being met."""
-    trees = [{"weight": "1.0", "root": _node(tree, names)} for tree in forest.trees]
-    missed = [split for split in forest.splits() if without_slack(split.threshold).misses(split.threshold)]
-    features = [{"name": label} for label in names.values()]
-    return _model("MultipleAdditiveTreesModel", name, features, {"trees": trees}), missed
+def _linear(job: ExportJob, model: LinearModel) -> _Parts:
+    used = job.used_features()
+    labels = job.label(used)
+    weights = {label: _number(model.coefficients[feature]) for feature, label in zip(used, labels, strict=True)}
+    return "LinearModel", _features(model.scaler, used, labels), {"weights": weights}
 
 
-def network_model(
-    layers: Sequence[Layer], scaler: Scaler, features: Sequence[int], labels: Sequence[str], name: str
-) -> str:
-    """A `NeuralNetworkModel`; features that are constant in training have no part in it."""
-    content = []
-    for place, layer in enumerate(layers):
-        weights = layer.weights[:, list(features)] if place == 0 else layer.weights
-        content.append(
-            {
-                "matrix": [[_number(weight) for weight in row] for row in weights],
-                "bias": [_number(bias) for bias in layer.bias],
-                "activation": "relu" if layer.relu else "identity",
-            }
+def _trees(job: ExportJob, model: TreesModel) -> _Parts:
+    forest = forest_of(model)
+    names = dict(zip(forest.features, job.label(forest.features), strict=True))
+    thresholds = [split.threshold for split in forest.splits()]
+    missed = [threshold for threshold in thresholds if without_slack(threshold).misses(threshold)]
+    if missed:
+        gap = max(abs(without_slack(threshold).compared - threshold) for threshold in missed)
+        job.notes.append(
+            f"Solr adds 1e-6 to thresholds, so {len(missed)} of {len(thresholds)} come out up to {gap:.1g} off; only "
+            "feature values that close to them go the other way"
         )
-    return _model("NeuralNetworkModel", name, _scaled(scaler, features, labels), {"layers": content})
+    trees = [{"weight": "1.0", "root": _node(tree, names)} for tree in forest.trees]
+    return "MultipleAdditiveTreesModel", [{"name": label} for label in names.values()], {"trees": trees}
 
 
-def _scaled(scaler: Scaler, features: Sequence[int], labels: Sequence[str]) -> list[dict[str, Any]]:
+def _network(job: ExportJob) -> _Parts:
+    """Features that are constant in training are left out."""
+    layers = layers_of(job.model)
+    varying = np.flatnonzero(job.model.scaler.inverse).tolist()
+    content = [
+        {
+            "matrix": [
+                [_number(weight) for weight in row] for row in (layer.weights[:, varying] if first else layer.weights)
+            ],
+            "bias": [_number(bias) for bias in layer.bias],
+            "activation": "relu" if layer.relu else "identity",
+        }
+        for first, layer in ((place == 0, layer) for place, layer in enumerate(layers))
+    ]
+    return "NeuralNetworkModel", _features(job.model.scaler, varying, job.label(varying)), {"layers": content}
+
+
+def _features(scaler: Scaler, features: Sequence[int], labels: Sequence[str]) -> list[dict[str, Any]]:
     """Features by name, with a normalizer where they are scaled."""
-    if scaler.kind == "none":
-        return [{"name": label} for label in labels]
-    described = []
-    for feature, label in zip(features, labels, strict=True):
-        mean, deviation = standard_numbers(float(scaler.low[feature]), float(scaler.inverse[feature]), feature)
-        params = {"avg": decimal(mean), "std": decimal(deviation)}
-        described.append({"name": label, "norm": {"class": _NORMALIZER, "params": params}})
+    described: list[dict[str, Any]] = [{"name": label} for label in labels]
+    if scaler.kind == "standard":
+        for entry, feature in zip(described, features, strict=True):
+            mean, deviation = float32_scale(scaler, feature)
+            params = {"avg": decimal(mean), "std": decimal(deviation)}
+            entry["norm"] = {"class": "org.apache.solr.ltr.norm.StandardNormalizer", "params": params}
     return described
 
 
-def _node(node: Node, names: dict[int, str]) -> dict[str, Any]:
+def _node(node: Node, names: Mapping[int, str]) -> dict[str, Any]:
     if isinstance(node, Leaf):
         return {"value": decimal(node.value)}
     return {
@@ -117,10 +131,16 @@ def _node(node: Node, names: dict[int, str]) -> dict[str, Any]:
 
 
 def _number(value: float) -> float:
-    """As a float, also where it is whole: Solr takes 1 for a whole number and 1.0 for what it needs."""
+    """The float32 number as JSON; a float also where it is whole, since Solr reads 1 as an integer."""
     return float(decimal(value))
 
 
-def _model(kind: str, name: str, features: list[dict[str, Any]], params: dict[str, Any]) -> str:
-    content = {"class": _MODEL + kind, "name": name, "features": features, "params": params}
-    return json.dumps(content, indent=1) + "\n"
+SOLR = Target(
+    "solr",
+    (".json",),
+    ("linear", "lambdamart", "mlp"),
+    ("standard", "none"),
+    "by name",
+    "the LTR module of Solr",
+    to_solr,
+)

@@ -1,7 +1,7 @@
 """Models that turn features into scores, and how they are stored."""
 
-from counterrank.models.base import Model, Scaler
 from counterrank.models.linear import LinearModel
+from counterrank.models.model import Model, Scaler
 from counterrank.models.neural import NeuralModel
 from counterrank.models.trees import TreesModel
 

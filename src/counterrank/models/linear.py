@@ -11,8 +11,8 @@ import numpy as np
 from counterrank.common.checks import FloatArray
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
-from counterrank.models.base import Scaler, Scales
 from counterrank.models.linear_kernels import score_queries, squares_within
+from counterrank.models.model import Scaler, Scales
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class LinearModel:
         return {"coefficients": self.coefficients}
 
     def write(self, folder: Path) -> dict[str, Any]:
-        """Nothing beside the coefficients."""
+        """Nothing besides the coefficients."""
         return {}
 
 

@@ -1,4 +1,10 @@
-"""Neural rankers: a score is what a torch module makes of scaled features."""
+"""Neural rankers: a score is the output of a torch module for scaled features.
+
+`Ranker(model="mlp")` has a network of the library's own, `NetworkShape`; other modules are the user's. The tensors of a
+saved module are plain numpy files: nothing is pickled, and nothing that a file names is imported. `model.json` lists
+name, file, shape and type of each; they are read into a module that exists already, and only if names, shapes and types
+are those of the module.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +17,18 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.common.checks import Float32Array, FloatArray, IntArray
+from counterrank.common.checks import Float32Array, FloatArray, IntArray, check_number, is_whole
 from counterrank.common.errors import CounterrankError, ModelError, require
 from counterrank.data import RankingData
-from counterrank.models.base import Scaler, read_array
-
-# The network behind `Ranker(model="mlp")`: layers of rectified units between features and one score.
+from counterrank.models.model import Scaler, read_array
 
 
 @dataclass(frozen=True)
 class NetworkShape:
-    """What has to be known to build the network.
+    """The network of `Ranker(model="mlp")`: layers of rectified units between features and one score.
 
     Attributes:
-        hidden: how many units each hidden layer has; without any the network is linear.
+        hidden: the number of units of each hidden layer; without any the network is linear.
         dropout: the share of units left out in each step of training.
     """
 
@@ -39,11 +43,13 @@ class NetworkShape:
         (64,)
         """
         hidden = hidden.tolist() if isinstance(hidden, np.ndarray) else hidden
-        if not isinstance(hidden, Sequence) or isinstance(hidden, str) or not all(map(_is_size, hidden)):
+        if (
+            not isinstance(hidden, Sequence)
+            or isinstance(hidden, str)
+            or not all(is_whole(size) and size >= 1 for size in hidden)
+        ):
             raise CounterrankError(f"hidden={hidden!r}: expected sizes of layers, such as [128, 64]")
-        if isinstance(dropout, bool) or not isinstance(dropout, int | float | np.floating) or not 0.0 <= dropout < 1.0:
-            raise CounterrankError(f"dropout={dropout!r}: expected a number from 0 to below 1")
-        return cls(tuple(map(int, hidden)), float(dropout))
+        return cls(tuple(map(int, hidden)), check_number(dropout, "dropout", at_least=0, below=1))
 
     def build(self, n_features: int) -> Any:
         """A `torch.nn.Sequential` of Linear, ReLU and Dropout for each hidden layer, and a last Linear to one score.
@@ -62,22 +68,9 @@ class NetworkShape:
         return nn.Sequential(*layers, nn.Linear(width, 1))
 
 
-def _is_size(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
-
-
-# The tensors of a torch module as plain numpy files, and back; nothing is pickled, nothing a file names is imported.
-#
-# `model.json` lists name, file, shape and type of each. What is read goes into a module that is there already, and only
-# if names, shapes and types are those of the module.
-
-
 # how numpy holds each type; it knows no bfloat16, whose bits are kept as whole numbers
-_STORED = {
-    **{name: name for name in ("float64", "float32", "float16", "complex64", "complex128", "bool", "uint8")},
-    **{name: name for name in ("int8", "int16", "int32", "int64")},
-    "bfloat16": "int16",
-}
+_SAME = "float64 float32 float16 complex64 complex128 bool uint8 int8 int16 int32 int64"
+_STORED = {name: name for name in _SAME.split()} | {"bfloat16": "int16"}
 
 
 def write_tensors(folder: Path, state: dict[str, Any]) -> list[dict[str, Any]]:
@@ -121,25 +114,25 @@ def put_tensors(module: Any, tensors: dict[str, Any], folder: Path) -> Any:
     return module
 
 
-def _check_names(folder: Path, saved: list[Any], wanted: list[str]) -> None:
+def _check_names(folder: Path, saved: list[Any], own: list[str]) -> None:
     if len(set(map(str, saved))) < len(saved):
         raise ModelError(f"{folder}: a tensor is listed twice in model.json; the file is damaged")
-    for these, others, what in ((wanted, saved, "is not among those saved"), (saved, wanted, "is not in the module")):
+    for these, others, what in ((own, saved, "is not among those saved"), (saved, own, "is not in the module")):
         lacking = [name for name in these if name not in others]
         if lacking:
             more = f" (and {len(lacking) - 1} others)" if len(lacking) > 1 else ""
             raise ModelError(f"{folder}: tensor {lacking[0]!r} {what}{more}; expected a module like the one saved")
 
 
-def _read_tensor(folder: Path, entry: dict[str, Any], wanted: Any, is_learned: bool) -> Any:
+def _read_tensor(folder: Path, entry: dict[str, Any], own: Any, is_learned: bool) -> Any:
     import torch
 
-    if isinstance(wanted, torch.nn.parameter.UninitializedTensorMixin):
+    if isinstance(own, torch.nn.parameter.UninitializedTensorMixin):
         raise ModelError(
             f"{folder}: tensor {entry['name']!r} of the module has no size yet; expected a module whose lazy layers "
             "have seen features once"
         )
-    name, kind, shape = entry["name"], _type_name(wanted), tuple(wanted.shape)
+    name, kind, shape = entry["name"], _type_name(own), tuple(own.shape)
     if entry["dtype"] != kind or entry["shape"] != list(shape):
         raise ModelError(
             f"{folder}: tensor {name!r} is {entry['dtype']} of shape {tuple(entry['shape'])}; "
@@ -195,7 +188,7 @@ class NeuralModel:
         return scores
 
     def vectors(self) -> dict[str, FloatArray]:
-        """Nothing beside the scaling."""
+        """Nothing besides the scaling."""
         return {}
 
     def write(self, folder: Path) -> dict[str, Any]:
@@ -246,7 +239,7 @@ def call_module(module: Any, features: Float32Array, offsets: IntArray) -> Any:
     """The scores of whole queries as a tensor of shape (n,) on the module's device.
 
     Features come in the type and on the device of the module's parameters. A module whose `forward` has a parameter
-    `offsets` is told where each query begins.
+    `offsets` gets the offsets of the queries.
     """
     import torch
 
@@ -288,7 +281,7 @@ def takes_offsets(module: Any) -> bool:
     """Whether the module wants to know where each query begins."""
     try:
         return "offsets" in inspect.signature(module.forward).parameters
-    except (TypeError, ValueError):  # compiled modules tell nothing
+    except (TypeError, ValueError):  # compiled modules have no signature
         return False
 
 

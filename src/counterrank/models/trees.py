@@ -1,4 +1,10 @@
-"""Boosted trees: a score is the sum of the leaves a document falls into."""
+"""Boosted trees: a score is the sum of the leaves a document falls into.
+
+LightGBM trusts what it reads: a child that is not there ends the process, one that points back hangs it, and a wrong
+length makes it add up whatever lies beside its lists. So `check_tree_text` checks a text from a file in Python, without
+LightGBM. What passes is a set of trees: each list as long as its tree has splits or leaves, each split and each leaf
+below exactly one other split, each feature one that documents have, each number finite.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +23,18 @@ from counterrank.common.checks import FloatArray
 from counterrank.common.errors import ModelError, printable, require
 from counterrank.common.parallel import thread_count
 from counterrank.data import RankingData
-from counterrank.models.base import Scaler
-
-# The fields of LightGBM's text of trees: names with numbers or lists of them, read as strictly as they are written.
-
+from counterrank.models.model import Scaler
 
 # LightGBM takes more for a number than these, and not always for the one Python takes it for
-_WHOLE = re.compile(r"-?[0-9]{1,10}")
-_REAL = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?")
-_WHOLES = re.compile(rf"{_WHOLE.pattern}(?: {_WHOLE.pattern})*")
-_REALS = re.compile(rf"{_REAL.pattern}(?: {_REAL.pattern})*")
-_ANY_REAL = re.compile(rf"{_REAL.pattern}|-?inf|-?nan")
-_ANY_REALS = re.compile(rf"(?:{_ANY_REAL.pattern})(?: (?:{_ANY_REAL.pattern}))*")
+_WHOLE = r"-?[0-9]{1,10}"
+_REAL = r"-?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?"
+_ANY_REAL = rf"(?:{_REAL}|-?inf|-?nan)"
 
 
 class Fields:
-    """Lines of name=value, each name once; a list has one space between its entries.
+    """Lines of name=value, each name once, read as strictly as LightGBM writes them.
+
+    A list has one space between its entries.
 
     >>> fields = Fields(["num_leaves=2", "leaf_value=0.5 -1e-3"])
     >>> fields.whole("num_leaves", 1, 10)
@@ -89,31 +91,32 @@ class Fields:
 
     def wholes(self, name: str, count: int | None, low: int, high: int) -> NDArray[np.int64]:
         """A list of whole numbers from low to high."""
-        words = self.words(name, count)
-        if words and not _WHOLES.fullmatch(self._values[name]):
-            raise ModelError(_not_a_number(name, words, _WHOLE, "a whole number"))
+        words = self._numbers(name, count, _WHOLE, "a whole number")
         numbers = np.array(list(map(int, words)), dtype=np.int64)
         bad = (numbers < low) | (numbers > high)
         if bad.any():
             expected = f"{low}" if low == high else f"{low} to {high}"
-            raise ModelError(f"{_entry(name, words, int(bad.argmax()))}; expected {expected}")
+            raise _fault(name, words, int(bad.argmax()), expected)
         return numbers
 
     def reals(self, name: str, count: int) -> FloatArray:
         """A list of finite numbers."""
-        words = self.words(name, count)
-        if words and not _REALS.fullmatch(self._values[name]):
-            raise ModelError(_not_a_number(name, words, _REAL, "a finite number"))
+        words = self._numbers(name, count, _REAL, "a finite number")
         numbers = np.array(list(map(float, words)), dtype=np.float64)
         if not np.isfinite(numbers).all():  # 1e999
-            raise ModelError(f"{_entry(name, words, int(np.isfinite(numbers).argmin()))}; expected a finite number")
+            raise _fault(name, words, int(np.isfinite(numbers).argmin()), "a finite number")
         return numbers
 
     def check_remarks(self, name: str, count: int) -> None:
-        """A list of numbers that tell how a tree was grown, and that no score depends on."""
+        """A list of numbers that describe how a tree was grown, and that no score depends on."""
+        self._numbers(name, count, _ANY_REAL, "a number")
+
+    def _numbers(self, name: str, count: int | None, number: str, expected: str) -> list[str]:
         words = self.words(name, count)
-        if words and not _ANY_REALS.fullmatch(self._values[name]):
-            raise ModelError(_not_a_number(name, words, _ANY_REAL, "a number"))
+        if words and not re.fullmatch(rf"{number}(?: {number})*", self._values[name]):
+            place = next(place for place, word in enumerate(words) if not re.fullmatch(number, word))
+            raise _fault(name, words, place, expected)
+        return words
 
 
 def shown(text: str) -> str:
@@ -125,22 +128,9 @@ def shown(text: str) -> str:
     return repr(printable(text[:40]))
 
 
-def _entry(name: str, words: list[str], place: int) -> str:
+def _fault(name: str, words: list[str], place: int, expected: str) -> ModelError:
     where = name if len(words) == 1 else f"{name}[{place}]"
-    return f"{where} is {shown(words[place])[1:-1]}"
-
-
-def _not_a_number(name: str, words: list[str], number: re.Pattern[str], expected: str) -> str:
-    place = next(place for place, word in enumerate(words) if not number.fullmatch(word))
-    return f"{_entry(name, words, place)}; expected {expected}"
-
-
-# LightGBM's text of boosted trees, looked at before LightGBM sees it.
-#
-# LightGBM believes what it reads: a child that is not there ends the process, one that points back hangs it, and a
-# wrong length makes it add up whatever lies beside its lists. So a text from a file is checked here, in Python and
-# without LightGBM. What passes is a set of trees: each list as long as its tree has splits or leaves, each split and
-# each leaf below exactly one other split, each feature one that documents have, each number finite.
+    return ModelError(f"{where} is {shown(words[place])[1:-1]}; expected {expected}")
 
 
 _HEADER = (
@@ -169,7 +159,7 @@ _LAST = re.compile(r"\n?(?:\npandas_categorical:(?:null|\[\])\n)?\n?")
 def check_tree_text(text: str, n_features: int) -> None:
     """Raise `ModelError`, with the tree and the field at fault, unless the text is that of trees for one score.
 
-    Meant for what LightGBM 4.5 and later write. Numbers are not judged, as long as they are finite.
+    Meant for what LightGBM 4.5 and later write. Numbers may be anything finite.
 
     >>> check_tree_text("tree\\nversion=v4\\n", 3)
     Traceback (most recent call last):
@@ -311,16 +301,15 @@ def _check_tail(text: str) -> None:
     parameters, end, last = rest.partition("\nend of parameters\n")
     if not importances.startswith("\nfeature_importances:\n") or not mark or not end:
         raise ModelError("expected feature_importances, parameters and 'end of parameters' after the trees")
-    _check_lines("feature_importances", importances.split("\n")[2:], _IMPORTANCE, "name=count")
-    _check_lines("parameters", parameters.split("\n"), _PARAMETER, "[name: value]")
+    for part, lines, pattern, expected in (
+        ("feature_importances", importances.split("\n")[2:], _IMPORTANCE, "name=count"),
+        ("parameters", parameters.split("\n"), _PARAMETER, "[name: value]"),
+    ):
+        for line in lines:
+            if line and not pattern.fullmatch(line):
+                raise ModelError(f"{part}: a line {shown(line)}; expected {expected}")
     if not _LAST.fullmatch(last):
         raise ModelError("expected nothing but 'pandas_categorical:null' after the parameters")
-
-
-def _check_lines(part: str, lines: list[str], pattern: re.Pattern[str], expected: str) -> None:
-    for line in lines:
-        if line and not pattern.fullmatch(line):
-            raise ModelError(f"{part}: a line {shown(line)}; expected {expected}")
 
 
 _FILE = "trees.txt"
@@ -361,7 +350,7 @@ class TreesModel:
         return np.asarray(scores, np.float64)
 
     def vectors(self) -> dict[str, FloatArray]:
-        """Nothing beside the scaling."""
+        """Nothing besides the scaling."""
         return {}
 
     def write(self, folder: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 Plan = dict[str, Any]
-"""The numbers of one policy, as `counterrank.evaluation.planning` gives them."""
+"""The numbers of one policy, as `evaluation.plan_logging` gives them."""
 
 _WIDEST = 1000.0  # times the narrowest interval that is drawn
 _HEIGHT = 340

@@ -19,8 +19,8 @@ from counterrank.estimators.model_assisted import check_strength, check_tau, mos
 from counterrank.estimators.propensities import check_clip
 from counterrank.estimators.registry import ESTIMATORS, Estimator
 from counterrank.estimators.relevance import SATURATION, Examinations, Relevance, relevance_of
-from counterrank.models.base import Scaler
 from counterrank.models.linear import LinearModel, linear_importances
+from counterrank.models.model import Scaler
 from counterrank.training.problem import check_data, check_varying, check_weights, constant_features, query_metric
 from counterrank.training.ranker import Ranker, shares
 

@@ -14,8 +14,8 @@ from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import run_parallel
 from counterrank.common.progress import progress
 from counterrank.common.ranking import longest_query
-from counterrank.models.base import Scaler
 from counterrank.models.linear import LinearModel, linear_importances
+from counterrank.models.model import Scaler
 from counterrank.training.problem import FittedModel, LinearProblem, QueryMetric, Task, linear_query_metric
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from counterrank.common.checks import Float32Array, FloatArray, IntArray
 from counterrank.common.errors import CounterrankError, require
 from counterrank.common.progress import progress
-from counterrank.models.base import Scaler
+from counterrank.models.model import Scaler
 from counterrank.models.neural import (
     NetworkShape,
     NeuralModel,

@@ -23,8 +23,8 @@ from counterrank.estimators.views import Views, check_views
 from counterrank.evaluation import higher_is_better, prefix_sums, rank_values, weighted_queries
 from counterrank.losses import NamedLoss
 from counterrank.losses.evaluate import LossSpec
-from counterrank.models.base import Model, Scales
 from counterrank.models.linear import linear_scores
+from counterrank.models.model import Model, Scales
 from counterrank.training._sgd import EpochOrder, Problem, SetArrays, Sums, batch_epoch, sgd_epoch
 
 

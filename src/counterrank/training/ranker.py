@@ -19,7 +19,7 @@ from counterrank.data import RankingData
 from counterrank.estimators.views import Views
 from counterrank.evaluation import higher_is_better, rank_values
 from counterrank.losses import NamedLoss, named_loss
-from counterrank.models.base import NORMALIZE, Model
+from counterrank.models.model import NORMALIZE, Model
 from counterrank.training.kinds import kind_of, learn
 from counterrank.training.problem import (
     Settings,

@@ -12,8 +12,8 @@ from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError, MissingExtraError, ModelError
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
 from counterrank.losses import NamedLoss
-from counterrank.models.base import NORMALIZE, Model, Scaler, read_array
 from counterrank.models.linear import LinearModel
+from counterrank.models.model import NORMALIZE, Model, Scaler, read_array
 from counterrank.models.neural import NeuralModel
 from counterrank.models.trees import TreesModel
 from counterrank.training.kinds import KINDS, kind_of

@@ -1,14 +1,16 @@
-"""Clicks by rank, and what the log itself tells of the policy that made its pages."""
+"""Tables from clicks alone: by rank, pages, sessions, importance weights, drift.
+
+Click rates have Wilson's interval, with the effective number of impressions where clicks of one query are correlated.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
@@ -16,48 +18,68 @@ from counterrank.common.checks import FloatArray, IntArray, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.common.quantiles import student_quantile
 from counterrank.data.ids import query_of
-from counterrank.evaluation.click_evidence import concentration
-
-# How unequal clicks weigh: propensities, effective sample size, and what the heaviest clicks hold.
-
+from counterrank.evaluation.inspection.findings import Table
+from counterrank.evaluation.weighted_clicks import concentration
 
 # A click that had a smaller chance than this did not happen (as in `estimators`).
 _SMALLEST = 1e-200
 
 
-def weight_table(clicks: ClickCounts, propensities: FloatArray, rho: FloatArray | None = None) -> dict[str, Any]:
-    """What the weights 1 / propensity of the clicks add up to, from the propensity of each cell.
+@dataclass(frozen=True)
+class PropensityBin(Table):
+    """Clicks on documents with a propensity above `low` and up to `high`."""
 
-    Clicks on documents with no chance to be examined are counted apart: policy-aware weights refuse them. Where the
-    propensities `rho` of all documents are known, see `expected_size` for what else they tell.
-    """
+    low: float
+    high: float
+    impressions: int
+    clicks: int
+    share_of_weight: float
+
+    json_keys: ClassVar[dict[str, str]] = {"low": "from", "high": "to"}
+
+
+@dataclass(frozen=True)
+class WeightTable(Table):
+    """Importance weights of the clicks, 1 / propensity."""
+
+    clicks: int
+    impossible_clicks: int  # on documents with propensity 0, which policy-aware weights refuse
+    effective_sample_size: float  # Kish's
+    effective_share_of_clicks: float
+    expected_effective_sample_size: float | None  # see `expected_size`; None if not all propensities are known
+    largest_weight: float
+    largest_share: float
+    share_of_heaviest_percent: float
+    histogram: list[PropensityBin]
+
+
+def weight_table(clicks: ClickCounts, propensities: FloatArray, rho: FloatArray | None = None) -> WeightTable:
+    """From the propensity of each cell, and those of all documents where they are known."""
     possible = propensities >= _SMALLEST
     own = possible & (clicks.clicks > 0)
     numbers, weights = clicks.clicks[own], 1.0 / propensities[own]
     size, largest = concentration(numbers, weights)
     n = int(numbers.sum())
-    return {
-        "clicks": n,
-        "impossible_clicks": int(clicks.clicks[~possible].sum()),
-        "effective_sample_size": size,
-        "effective_share_of_clicks": size / n if n else 0.0,
-        "expected_effective_sample_size": None if rho is None else expected_size(clicks, float(numbers @ weights), rho),
-        "largest_weight": float(weights.max(initial=0.0)),
-        "largest_share": largest,
-        "share_of_heaviest_percent": heaviest_share(numbers, weights, 0.01),
-        "histogram": propensity_histogram(
-            propensities[possible], clicks.impressions[possible], clicks.clicks[possible]
-        ),
-    }
+    return WeightTable(
+        clicks=n,
+        impossible_clicks=int(clicks.clicks[~possible].sum()),
+        effective_sample_size=size,
+        effective_share_of_clicks=size / n if n else 0.0,
+        expected_effective_sample_size=None if rho is None else expected_size(clicks, float(numbers @ weights), rho),
+        largest_weight=float(weights.max(initial=0.0)),
+        largest_share=largest,
+        share_of_heaviest_percent=heaviest_share(numbers, weights, 0.01),
+        histogram=propensity_histogram(propensities[possible], clicks.impressions[possible], clicks.clicks[possible]),
+    )
 
 
 def expected_size(clicks: ClickCounts, weight: float, rho: FloatArray) -> float:
-    """The effective sample size to be expected were all candidates that can be examined equally click-worthy.
+    """The expected effective sample size if P(click | examined) were the same for all candidates.
 
         a (sum of s)^2 / sum of s / rho,   a = weight / sum of s,   s the sessions of each document's query
 
-    The size of the clicks themselves is too good where some documents are hardly ever examined: their clicks would be
-    the heaviest, and mostly have not happened yet. This one does not hang on which of them did.
+    The size of the clicks themselves is too large where some documents are hardly ever examined: their clicks would be
+    the heaviest, and mostly have not happened yet. This one does not depend on which of them did.
 
     Arguments:
         weight: the sum of all weights.
@@ -84,18 +106,18 @@ def heaviest_share(numbers: IntArray, weights: FloatArray, share: float) -> floa
     if not total:
         return 0.0
     order = np.argsort(-weights, kind="stable")
-    wanted = max(1.0, np.ceil(share * n - 1e-9))
+    heaviest = max(1.0, np.ceil(share * n - 1e-9))
     before = np.concatenate(([0.0], np.cumsum(numbers[order])[:-1]))
-    taken = np.clip(wanted - before, 0.0, numbers[order])
+    taken = np.clip(heaviest - before, 0.0, numbers[order])
     return float((taken * weights[order]).sum()) / total
 
 
-def propensity_histogram(propensities: FloatArray, impressions: IntArray, clicks: IntArray) -> list[dict[str, Any]]:
+def propensity_histogram(propensities: FloatArray, impressions: IntArray, clicks: IntArray) -> list[PropensityBin]:
     """Impressions, clicks and the share of weight by propensity, in bins that end at 1, 0.5, 0.2, 0.1, 0.05 ...
 
-    A bin holds propensities above `from` and up to `to`; bins below the smallest one are left out.
+    Bins below the smallest propensity are left out.
 
-    >>> [(row["from"], row["to"], row["clicks"]) for row in propensity_histogram(
+    >>> [(row.low, row.high, row.clicks) for row in propensity_histogram(
     ...     np.array([1.0, 0.5, 0.3]), np.array([4, 4, 4]), np.array([3, 2, 1]))]
     [(0.2, 0.5, 3), (0.5, 1.0, 3)]
     """
@@ -113,8 +135,7 @@ def propensity_histogram(propensities: FloatArray, impressions: IntArray, clicks
     total = float(weight.sum()) or 1.0
     sums = [np.bincount(which, values, len(ends) - 1) for values in (impressions, clicks, weight / total)]
     return [
-        {"from": float(ends[i]), "to": float(ends[i + 1]), "impressions": int(sums[0][i]), "clicks": int(sums[1][i])}
-        | {"share_of_weight": float(sums[2][i])}
+        PropensityBin(float(ends[i]), float(ends[i + 1]), int(sums[0][i]), int(sums[1][i]), float(sums[2][i]))
         for i in range(len(ends) - 1)
     ]
 
@@ -124,7 +145,7 @@ def _edge(i: int) -> float:
     return float(f"{(1, 5, 2)[i % 3]}e-{(i + 2) // 3}")
 
 
-# Click rates with intervals: Wilson's, widened where clicks of one query hang together.
+# Click rates with confidence intervals
 
 
 CONFIDENCE = 0.95
@@ -132,12 +153,12 @@ NORMAL = 1.959963984540054  # of a 95 % interval
 
 
 def wilson(successes: ArrayLike, trials: ArrayLike, quantile: ArrayLike = NORMAL) -> tuple[FloatArray, FloatArray]:
-    """Both ends of Wilson's interval of a share, nan without trials.
+    """Wilson's confidence interval (low, high) of a proportion, nan without trials.
 
         (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
 
     Wilson, Probable inference, the law of succession, and statistical inference, 1927. Unlike p -+ z sqrt(p (1 - p) /
-    n) it holds for few clicks, and none.
+    n) its coverage holds for few clicks, and none.
 
     Arguments:
         successes, trials: how often something happened, and could have; need not be whole.
@@ -157,33 +178,35 @@ def wilson(successes: ArrayLike, trials: ArrayLike, quantile: ArrayLike = NORMAL
     return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
 
-def clustered(clicks: ArrayLike, shown: ArrayLike) -> dict[str, Any]:
-    """A click rate with its interval over queries, from the clicks and impressions of each query.
+class ClickRate(NamedTuple):
+    """A click rate with its confidence interval; None without impressions."""
+
+    rate: float | None
+    low: float | None
+    high: float | None
+    effective: float  # the n of the interval
+    queries: int  # how many have impressions
+
+
+def clustered(clicks: ArrayLike, shown: ArrayLike) -> ClickRate:
+    """A click rate with its confidence interval over queries, from the clicks and impressions of each query.
 
         rate = sum(clicks) / sum(shown),   V = Q / (Q - 1) sum((clicks - rate shown)^2) / sum(shown)^2
 
-    The clicks of one query hang together, so Wilson's interval is taken with n = rate (1 - rate) / V in place of the
+    The clicks of one query are correlated, so Wilson's interval is taken with n = rate (1 - rate) / V in place of the
     number of impressions where that is less, and with Student's quantile at Q - 1 (Korn and Graubard, Confidence
-    intervals for proportions with small expected number of positive counts estimated from survey data, 1998). It
-    speaks of queries such as these. With a single query there is nothing to compare, and the interval is that of
-    independent impressions.
+    intervals for proportions with small expected number of positive counts estimated from survey data, 1998). The
+    target population is queries like these. With a single query the interval is that of independent impressions.
 
-    Arguments:
-        clicks, shown: of each query.
-
-    Returns:
-        rate, low, high; effective, the n of the interval; queries, how many were shown. Without impressions rate, low
-        and high are None.
-
-    >>> {key: round(value, 3) for key, value in clustered([5, 1, 3], [10, 10, 10]).items()}
-    {'rate': 0.3, 'low': 0.054, 'high': 0.762, 'effective': 15.75, 'queries': 3}
+    >>> [round(value, 3) for value in clustered([5, 1, 3], [10, 10, 10])]
+    [0.3, 0.054, 0.762, 15.75, 3]
     """
     n = np.asarray(shown, np.float64)
     c = np.asarray(clicks, np.float64)[n > 0]
     n = n[n > 0]
     total, queries = float(n.sum()), len(n)
     if not total:
-        return {"rate": None, "low": None, "high": None, "effective": 0.0, "queries": 0}
+        return ClickRate(None, None, None, 0.0, 0)
     rate = float(c.sum()) / total
     effective, quantile = total, NORMAL
     if queries > 1:
@@ -192,7 +215,7 @@ def clustered(clicks: ArrayLike, shown: ArrayLike) -> dict[str, Any]:
         if variance > 0.0 and 0.0 < rate < 1.0:
             effective = min(total, rate * (1.0 - rate) / variance)
     low, high = wilson(rate * effective, effective, quantile)
-    return {"rate": rate, "low": float(low), "high": float(high), "effective": effective, "queries": queries}
+    return ClickRate(rate, float(low), float(high), effective, queries)
 
 
 def bernstein(distance: ArrayLike, variance: ArrayLike) -> FloatArray:
@@ -212,23 +235,49 @@ def bernstein(distance: ArrayLike, variance: ArrayLike) -> FloatArray:
     return bound
 
 
-def finite(value: float) -> float | None:
-    """A number for JSON, which knows no nan.
-
-    >>> finite(float("nan")), finite(2.0)
-    (None, 2.0)
-    """
-    return float(value) if math.isfinite(value) else None
+# By rank, page and query
 
 
 @dataclass(frozen=True)
-class Seen:
-    """Each document at each rank once, as it was shown: the cells of all policies and propensities added up.
+class Overview(Table):
+    """Sessions, clicks, queries and documents."""
 
-    Attributes:
-        docs, ranks, queries: of each such place, by document and rank.
-        impressions, clicks: there.
-    """
+    sessions: int
+    impressions: int
+    clicks: int
+    clicks_per_session: float
+    queries: int
+    queries_asked: int
+    sessions_per_asked_query_median: int
+    documents: int
+    documents_shown: int
+    documents_clicked: int
+    distinct_pages: int | None
+    policies: list[str]
+
+
+def overview(clicks: ClickCounts) -> Overview:
+    """Counts over the whole log."""
+    sessions = clicks.sessions[clicks.sessions > 0]
+    return Overview(
+        sessions=clicks.n_sessions,
+        impressions=clicks.n_impressions,
+        clicks=clicks.n_clicks,
+        clicks_per_session=clicks.n_clicks / max(clicks.n_sessions, 1),
+        queries=clicks.n_queries,
+        queries_asked=len(sessions),
+        sessions_per_asked_query_median=int(np.median(sessions)) if len(sessions) else 0,
+        documents=clicks.n_docs,
+        documents_shown=int((clicks.by_document(clicks.impressions) > 0).sum()),
+        documents_clicked=int((clicks.by_document(clicks.clicks) > 0).sum()),
+        distinct_pages=None if clicks.displays is None else clicks.displays.n_pages,
+        policies=list(clicks.policy_names),
+    )
+
+
+@dataclass(frozen=True)
+class Placements:
+    """Each document at each rank where it was shown, once: the cells of all policies and propensities added up."""
 
     docs: IntArray
     ranks: IntArray
@@ -237,13 +286,13 @@ class Seen:
     clicks: IntArray
 
     @classmethod
-    def of(cls, clicks: ClickCounts) -> Seen:
-        """The places of a log; those without an impression are left out.
+    def of(cls, clicks: ClickCounts) -> Placements:
+        """The placements of a log; those without an impression are left out.
 
         >>> one = np.array([1])
         >>> counts = ClickCounts("", np.array([0, 1]), one, np.array([0, 0]), np.array([1, 1]), np.array([2, 3]),
         ...                      np.array([0, 1]), propensities=np.array([0.5, 1.0]))
-        >>> Seen.of(counts).impressions.tolist()
+        >>> Placements.of(counts).impressions.tolist()
         [5]
         """
         new = np.ones(len(clicks.docs), bool)
@@ -258,77 +307,99 @@ class Seen:
         return cls(docs, clicks.ranks[kept], queries, impressions[impressions > 0], hits[impressions > 0])
 
 
-def rank_table(seen: Seen, exam: Examination | None) -> list[dict[str, Any]]:
-    """For each rank: impressions, clicks, the click rate with its interval over queries, and how the pages vary.
+@dataclass(frozen=True)
+class RankRow(Table):
+    """Clicks at one rank, with the confidence interval of the click rate over queries."""
 
-    `documents per query` counts the distinct documents that a query had at the rank; `most shown` is the share of
-    impressions that go to the most frequent of them, 1 where the rank always shows the same.
-    """
-    depth = int(seen.ranks.max(initial=0))
+    rank: int
+    impressions: int
+    clicks: int
+    click_rate: float | None
+    low: float | None
+    high: float | None
+    examination: float | None
+    documents_per_query: float | None  # distinct ones that a query had at the rank
+    most_shown: float | None  # share of impressions of the most frequent of them; 1 where the rank never changes
+
+    json_keys: ClassVar[dict[str, str]] = {
+        "click_rate": "click rate",
+        "examination": "P(examined)",
+        "documents_per_query": "documents per query",
+        "most_shown": "most shown",
+    }
+
+
+def rank_table(placed: Placements, exam: Examination | None) -> list[RankRow]:
+    """A row for each rank."""
+    depth = int(placed.ranks.max(initial=0))
     theta = None if exam is None else exam.curve(depth)
-    order = np.lexsort((seen.queries, seen.ranks))
-    bounds = np.searchsorted(seen.ranks[order], np.arange(1, depth + 2))
+    order = np.lexsort((placed.queries, placed.ranks))
+    bounds = np.searchsorted(placed.ranks[order], np.arange(1, depth + 2))
     rows = []
     for rank in range(1, depth + 1):
         own = order[bounds[rank - 1] : bounds[rank]]
-        begin = np.flatnonzero(np.diff(seen.queries[own], prepend=-1))
-        shown = np.add.reduceat(seen.impressions[own], begin) if len(own) else np.zeros(0)
-        hits = np.add.reduceat(seen.clicks[own], begin) if len(own) else np.zeros(0)
-        most = np.maximum.reduceat(seen.impressions[own], begin) if len(own) else np.zeros(0)
+        begin = np.flatnonzero(np.diff(placed.queries[own], prepend=-1))
+        shown = np.add.reduceat(placed.impressions[own], begin) if len(own) else np.zeros(0)
+        hits = np.add.reduceat(placed.clicks[own], begin) if len(own) else np.zeros(0)
+        most = np.maximum.reduceat(placed.impressions[own], begin) if len(own) else np.zeros(0)
         found = clustered(hits, shown)
         rows.append(
-            {
-                "rank": rank,
-                "impressions": int(shown.sum()),
-                "clicks": int(hits.sum()),
-                "click rate": found["rate"],
-                "low": found["low"],
-                "high": found["high"],
-                "P(examined)": None if theta is None else float(theta[rank - 1]),
-                "documents per query": len(own) / len(begin) if len(begin) else None,
-                "most shown": float(most.sum() / shown.sum()) if len(own) else None,
-            }
+            RankRow(
+                rank=rank,
+                impressions=int(shown.sum()),
+                clicks=int(hits.sum()),
+                click_rate=found.rate,
+                low=found.low,
+                high=found.high,
+                examination=None if theta is None else float(theta[rank - 1]),
+                documents_per_query=len(own) / len(begin) if len(begin) else None,
+                most_shown=float(most.sum() / shown.sum()) if len(own) else None,
+            )
         )
     return rows
 
 
-def page_evidence(clicks: ClickCounts, seen: Seen) -> dict[str, Any]:
-    """Whether pages of one query differ, and at which ranks: what can be said of the policy without knowing it.
+@dataclass(frozen=True)
+class PageEvidence(Table):
+    """How the pages of one query vary: what can be said of the policy without knowing it.
 
-    Only queries asked twice or more can tell. `looks_like` is "one page per query" where none of them ever changed,
-    "only the last rank changes" (as under replace-last), "all ranks change", "some ranks change", or "not known" where
-    no query was asked twice. A page may also change because the ranker did; the log alone cannot tell these apart.
-    `comparing_clicks` are those on documents seen at several ranks, by rank; `comparing_queries` is how many queries of
-    equal weight would have them, (sum of clicks)^2 / sum of clicks^2.
+    Only queries with two or more sessions can show it. A page may also change because the ranker did; the log alone
+    cannot tell these apart.
     """
+
+    queries_asked_twice: int
+    ranks_that_change: list[int]
+    looks_like: str  # "one page per query", "only the last rank changes", "all" or "some ranks change", "not known"
+    documents_shown: int
+    documents_at_several_ranks: int
+    comparing_clicks: list[float]  # on documents at several ranks, by rank
+    comparing_queries: float  # effective number of queries that have them, (sum of clicks)^2 / sum of clicks^2
+
+
+def page_evidence(clicks: ClickCounts, placed: Placements) -> PageEvidence:
+    """From the documents that queries with several sessions had at each rank."""
     again = clicks.sessions > 1
-    own = again[seen.queries]
-    depth = int(seen.ranks.max(initial=0))
-    place = seen.queries[own] * (depth + 1) + seen.ranks[own]
+    own = again[placed.queries]
+    depth = int(placed.ranks.max(initial=0))
+    place = placed.queries[own] * (depth + 1) + placed.ranks[own]
     found, documents = np.unique(place, return_counts=True)
     ranks = found % (depth + 1)
     shown_at = np.bincount(ranks, minlength=depth + 1)[1:] > 0
     changing = np.bincount(ranks[documents > 1], minlength=depth + 1)[1:] > 0
-    moving = np.bincount(seen.docs, minlength=1)
-    return {
-        "queries_asked_twice": int(np.count_nonzero(again)),
-        "ranks_that_change": (np.flatnonzero(changing) + 1).tolist(),
-        "looks_like": _looks(changing, shown_at),
-        "documents_shown": int(np.count_nonzero(moving)),
-        "documents_at_several_ranks": int(np.count_nonzero(moving > 1)),
-        **_comparisons(seen, moving > 1),
-    }
-
-
-def _comparisons(seen: Seen, moving: NDArray[np.bool_]) -> dict[str, Any]:
-    """The clicks on documents seen at several ranks: how many at each rank, and of how many queries of equal weight."""
-    own = moving[seen.docs]
-    by_query = np.bincount(seen.queries[own], seen.clicks[own], minlength=1)
+    n_ranks = np.bincount(placed.docs, minlength=1)
+    comparing = n_ranks[placed.docs] > 1
+    by_query = np.bincount(placed.queries[comparing], placed.clicks[comparing], minlength=1)
     squares = float(np.square(by_query).sum())
-    return {
-        "comparing_clicks": np.bincount(seen.ranks[own], seen.clicks[own], seen.ranks.max(initial=0) + 1)[1:].tolist(),
-        "comparing_queries": float(by_query.sum()) ** 2 / squares if squares else 0.0,
-    }
+    by_rank = np.bincount(placed.ranks[comparing], placed.clicks[comparing], depth + 1)[1:]
+    return PageEvidence(
+        queries_asked_twice=int(np.count_nonzero(again)),
+        ranks_that_change=(np.flatnonzero(changing) + 1).tolist(),
+        looks_like=_looks(changing, shown_at),
+        documents_shown=int(np.count_nonzero(n_ranks)),
+        documents_at_several_ranks=int(np.count_nonzero(n_ranks > 1)),
+        comparing_clicks=by_rank.tolist(),
+        comparing_queries=float(by_query.sum()) ** 2 / squares if squares else 0.0,
+    )
 
 
 def _looks(changing: Any, shown: Any) -> str:
@@ -342,22 +413,38 @@ def _looks(changing: Any, shown: Any) -> str:
     return "all ranks change" if changing[shown].all() else "some ranks change"
 
 
-def sessions_table(clicks: ClickCounts) -> dict[str, Any]:
-    """How often queries were asked: quantiles over those that were, and a histogram."""
-    asked = clicks.sessions[clicks.sessions > 0]
+@dataclass(frozen=True)
+class SessionBin(Table):
+    """Queries with `low` to `high` sessions."""
+
+    low: int
+    high: int
+    queries: int
+
+    json_keys: ClassVar[dict[str, str]] = {"low": "from", "high": "to"}
+
+
+@dataclass(frozen=True)
+class SessionCounts(Table):
+    """Sessions per query, over queries with sessions."""
+
+    queries: int
+    queries_asked: int
+    quantiles: dict[str, float]
+    histogram: list[SessionBin]
+
+
+def sessions_table(clicks: ClickCounts) -> SessionCounts:
+    """Quantiles and a histogram."""
+    sessions = clicks.sessions[clicks.sessions > 0]
     names = {"least": 0.0, "decile": 0.1, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "most": 1.0}
-    quantiles = {name: float(np.quantile(asked, q)) if len(asked) else 0.0 for name, q in names.items()}
-    edges = session_edges(int(asked.min()), int(asked.max())) if len(asked) else np.zeros(1, np.int64)
-    bins = np.histogram(asked, edges)[0] if len(asked) else np.zeros(0, np.int64)
-    return {
-        "queries": clicks.n_queries,
-        "queries_asked": len(asked),
-        "quantiles": quantiles,
-        "histogram": [
-            {"from": int(low), "to": int(high - 1), "queries": int(n)}
-            for low, high, n in zip(edges[:-1], edges[1:], bins, strict=True)
-        ],
-    }
+    quantiles = {name: float(np.quantile(sessions, q)) if len(sessions) else 0.0 for name, q in names.items()}
+    histogram = []
+    if len(sessions):
+        edges = session_edges(int(sessions.min()), int(sessions.max()))
+        bins = zip(edges[:-1], edges[1:], np.histogram(sessions, edges)[0], strict=True)
+        histogram = [SessionBin(int(low), int(high - 1), int(n)) for low, high, n in bins]
+    return SessionCounts(clicks.n_queries, len(sessions), quantiles, histogram)
 
 
 def session_edges(least: int, most: int) -> IntArray:
@@ -374,7 +461,7 @@ def session_edges(least: int, most: int) -> IntArray:
     return np.asarray(width * np.arange(first, last + 2), np.int64)
 
 
-# Click rate over time, and whether it changed.
+# Drift
 
 
 ERROR_RATE = 0.01
@@ -383,7 +470,35 @@ _FEWEST = 6  # with fewer periods no order of them is unlikely enough
 _SHUFFLES = 9_999
 
 
-def drift_table(periods: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Period(Table):
+    """Clicks in one period of time; low and high are Wilson's interval of independent clicks."""
+
+    begin: Any
+    pages: int
+    impressions: int
+    clicks: int
+    click_rate: float | None
+    low: float | None
+    high: float | None
+
+    json_keys: ClassVar[dict[str, str]] = {"click_rate": "click rate"}
+
+
+@dataclass(frozen=True)
+class Drift(Table):
+    """The click rate over time, and a permutation test for a change."""
+
+    periods: list[Period]
+    test_p: float | None  # None with too few periods
+    error_rate: float
+    changed: bool | None
+    scatter: float | None  # mean square of z over that of independent clicks; Wilson's intervals hold for 1
+    first_half_rate: float | None
+    second_half_rate: float | None
+
+
+def drift_table(periods: Sequence[Mapping[str, Any]]) -> Drift:
     """The click rate in each period with Wilson's interval, and a test for a change.
 
         z_b = (clicks_b - rate impressions_b) / sqrt(impressions_b)
@@ -391,8 +506,7 @@ def drift_table(periods: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
     If nothing changed, any order of the periods is as likely as the one seen, so T is compared with its values after
     random shuffles: (1 + those at least as large) / (1 + shuffles) is at most 0.01 in at most 1 % of logs without a
-    change. Periods that differ at random, as weekdays do, make the test less sharp, not wrong. `scatter` is the mean
-    square of z in units of what independent clicks would give; Wilson's intervals hold for 1.
+    change. Periods that differ at random, as weekdays do, make the test less powerful, not wrong.
 
     Arguments:
         periods: in the order of time; `begin` (text or number), `pages`, `impressions` and `clicks` of each.
@@ -400,22 +514,16 @@ def drift_table(periods: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     >>> shown = {"pages": 100, "impressions": 1000}
     >>> rows = [{"begin": day, **shown, "clicks": 100 if day < 6 else 200} for day in range(12)]
     >>> found = drift_table(rows)
-    >>> found["changed"], found["first_half_rate"], found["second_half_rate"]
+    >>> found.changed, found.first_half_rate, found.second_half_rate
     (True, 0.1, 0.2)
     """
     given = _checked(periods)
     shown, clicks = given["impressions"], given["clicks"]
     low, high = wilson(clicks, shown)
-    rows = [
-        {
-            "begin": period["begin"],
-            "pages": int(given["pages"][b]),
-            "impressions": int(shown[b]),
-            "clicks": int(clicks[b]),
-        }
-        | {"click rate": clicks[b] / shown[b] if shown[b] else None, "low": finite(low[b]), "high": finite(high[b])}
-        for b, period in enumerate(periods)
-    ]
+    rows = []
+    for b, period in enumerate(periods):
+        rates = (float(clicks[b] / shown[b]), float(low[b]), float(high[b])) if shown[b] else (None, None, None)
+        rows.append(Period(period["begin"], int(given["pages"][b]), int(shown[b]), int(clicks[b]), *rates))
     own = shown > 0
     n, c = shown[own], clicks[own]
     rate = c.sum() / max(n.sum(), 1.0)
@@ -423,15 +531,15 @@ def drift_table(periods: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     p = change_p(z) if len(z) >= _FEWEST else None
     half = len(z) // 2
     noise = rate * (1.0 - rate)
-    return {
-        "periods": rows,
-        "test_p": p,
-        "error_rate": ERROR_RATE,
-        "changed": None if p is None else p <= ERROR_RATE,
-        "scatter": float(np.square(z).sum() / (len(z) - 1) / noise) if len(z) > 1 and noise > 0.0 else None,
-        "first_half_rate": float(c[:half].sum() / n[:half].sum()) if half else None,
-        "second_half_rate": float(c[half:].sum() / n[half:].sum()) if half else None,
-    }
+    return Drift(
+        periods=rows,
+        test_p=p,
+        error_rate=ERROR_RATE,
+        changed=None if p is None else p <= ERROR_RATE,
+        scatter=float(np.square(z).sum() / (len(z) - 1) / noise) if len(z) > 1 and noise > 0.0 else None,
+        first_half_rate=float(c[:half].sum() / n[:half].sum()) if half else None,
+        second_half_rate=float(c[half:].sum() / n[half:].sum()) if half else None,
+    )
 
 
 def change_p(z: FloatArray, shuffles: int = _SHUFFLES, seed: int = 0) -> float:

@@ -1,94 +1,108 @@
-"""What an inspection found: plain numbers, and a verdict in words."""
+"""The result of an inspection: tables of numbers, findings that follow from them, and how both are written."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
-from counterrank.clicks.counts import ClickCounts
-from counterrank.common.checks import IntArray
+if TYPE_CHECKING:
+    from counterrank.evaluation.inspection.click_tables import (
+        Drift,
+        Overview,
+        PageEvidence,
+        RankRow,
+        SessionCounts,
+        WeightTable,
+    )  # fmt: skip
+    from counterrank.evaluation.inspection.coverage import Coverage, LoggedCheck, PolicyCheck, RankGroup, Remedies
 
 LEVELS = ("good", "warning", "bad")
 ESTIMATORS = ("policy-aware", "affine", "policy-oblivious", "rerank", "naive", "examination.estimate")
 
 
+class Table:
+    """Base of the dataclasses of an inspection, which `to_json` turns into plain values."""
+
+    json_keys: ClassVar[dict[str, str]] = {}  # JSON keys that cannot be names of attributes, by attribute
+
+    def to_json(self) -> dict[str, Any]:
+        """Lists, dicts, numbers and words."""
+        names = [each.name for each in fields(self)]  # type: ignore[arg-type]  # derived classes are dataclasses
+        return {self.json_keys.get(name, name): _plain(getattr(self, name)) for name in names}
+
+    def __getitem__(self, key: str) -> Any:
+        """The value of a JSON key, as when tables were dicts; deprecated."""
+        warnings.warn(f"[{key!r}]: use the attribute, or summary()", DeprecationWarning, stacklevel=2)
+        return self.to_json()[key]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Table):
+        return value.to_json()
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
 @dataclass(frozen=True)
-class Finding:
-    """One sentence or two about one estimator, or about the log.
+class Finding(Table):
+    """One sentence or two about one estimator, or about the log."""
 
-    Attributes:
-        about: the estimator, or "the log".
-        level: "good": supported; "warning": with care, or not known; "bad": not supported.
-        text: why.
-    """
-
-    about: str
-    level: str
+    about: str  # the estimator, or "the log"
+    level: str  # "good": supported; "warning": with care, or not known; "bad": not supported
     text: str
 
 
 @dataclass(frozen=True)
-class Known:
-    """What was given beside the clicks, in words.
+class Known(Table):
+    """What was given besides the clicks, in words."""
 
-    Attributes:
-        candidates: whether the log was counted with ranking data.
-        propensities: where they are from: "rho", "policy", "logged"; or of several policies "mean" (over their
-            sessions) or "realised" (how often documents were shown); None if there are none.
-        policy: as it writes itself; None if not given.
-        scores: whether the old ranking is known.
-        examination: as it writes itself; None if not known.
-        pages: distinct pages that were kept; None if they were not.
-        refused: why logged propensities cannot be used; None if they can, or there are none.
-    """
-
-    candidates: bool
-    propensities: str | None
+    candidates: bool  # whether the log was counted with ranking data
+    propensities: str | None  # "rho", "policy", "logged"; of several policies "mean" (over sessions) or "realised"
     policy: str | None
-    scores: bool
+    scores: bool  # whether the ranking of the logger is known
     examination: str | None
-    pages: int | None
-    refused: str | None = None
+    pages: int | None  # distinct pages that were kept
+    refused: str | None = None  # why logged propensities cannot be used
 
 
 @dataclass(frozen=True)
-class Inspection:
-    """What a log can and cannot tell; made by `inspect_clicks`.
+class Inspection(Table):
+    """What a log supports; made by `inspect_clicks`.
 
     Attributes:
-        target_size: the effective sample size that is aimed at.
-        known: what was given beside the clicks.
+        target_size: the effective sample size to aim at.
+        known: what was given besides the clicks.
         overview: sessions, clicks, queries and documents.
-        ranks: by rank, see `rank_table`.
-        sessions: sessions per query, see `sessions_table`.
-        pages: how the pages vary, see `page_evidence`.
-        connected: ranks in groups that can be compared, see `examination.connected_ranks`.
-        weights: of the clicks, see `weight_table`; None without propensities.
-        coverage: of the candidates, see `coverage_table`; None without ranking data.
-        policy_check: whether the log contradicts the policy, see `policy_check`; None if it was not compared.
+        ranks: by rank.
+        sessions: per query.
+        pages: how the pages of a query vary.
+        connected: groups of ranks that can be compared, see `examination.connected_ranks`.
+        weights: importance weights of the clicks; None without propensities.
+        coverage: of the candidates; None without ranking data.
+        policy_check: whether the log contradicts the policy; None if it was not compared.
         logged_check: whether logged propensities differ from those computed; None if there are not both.
-        drift: over time, see `drift_table`; None without times.
-        remedies: what other policies would bring, see `remedies`; None without scores, propensities and examination.
+        drift: over time; None without times.
+        remedies: what other policies would bring; None without scores, propensities and examination.
         verdict: one finding for each estimator, and those about the log.
         advice: what to change in logging, most useful first.
     """
 
     target_size: int
     known: Known
-    overview: dict[str, Any]
-    ranks: list[dict[str, Any]]
-    sessions: dict[str, Any]
-    pages: dict[str, Any]
+    overview: Overview
+    ranks: list[RankRow]
+    sessions: SessionCounts
+    pages: PageEvidence
     connected: list[list[int]]
-    weights: dict[str, Any] | None = None
-    coverage: dict[str, Any] | None = None
-    policy_check: dict[str, Any] | None = None
-    logged_check: dict[str, Any] | None = None
-    drift: dict[str, Any] | None = None
-    remedies: dict[str, Any] | None = None
+    weights: WeightTable | None = None
+    coverage: Coverage | None = None
+    policy_check: PolicyCheck | None = None
+    logged_check: LoggedCheck | None = None
+    drift: Drift | None = None
+    remedies: Remedies | None = None
     verdict: tuple[Finding, ...] = ()
     advice: tuple[str, ...] = ()
 
@@ -98,12 +112,11 @@ class Inspection:
 
     @property
     def usable_size(self) -> float:
-        """The effective sample size, or that to be expected of the policy where that is less; 0 without weights."""
+        """The effective sample size, or its expectation under the policy where that is less; 0 without weights."""
         if self.weights is None:
             return 0.0
-        expected = self.weights["expected_effective_sample_size"]
-        size = float(self.weights["effective_sample_size"])
-        return size if expected is None else min(size, float(expected))
+        size, expected = self.weights.effective_sample_size, self.weights.expected_effective_sample_size
+        return size if expected is None else min(size, expected)
 
     @property
     def headline(self) -> str:
@@ -118,58 +131,12 @@ class Inspection:
 
     def summary(self) -> dict[str, Any]:
         """Everything as lists, dicts, numbers and words, for JSON."""
-        found = asdict(self)
+        found = self.to_json()
         order = ("verdict", "advice", "target_size", "known", "overview")
         return {"headline": self.headline} | {key: found.pop(key) for key in order} | found
 
 
-# A few of the queries, where all of them would take long.
-
-
-DOCUMENTS = 200_000
-
-
-@dataclass(frozen=True, eq=False)
-class QuerySample:
-    """All queries if they are few, else some that were asked, evenly spaced over the data.
-
-    Attributes:
-        queries: their indices.
-        offsets: where the documents of each begin in `rows`.
-        rows: their documents.
-        share: how many of the sessions they have.
-    """
-
-    queries: IntArray
-    offsets: IntArray
-    rows: IntArray
-    share: float
-
-    @classmethod
-    def of(cls, clicks: ClickCounts, documents: int = DOCUMENTS) -> QuerySample:
-        """All queries, or every n-th that was asked, so that there are at most about so many documents.
-
-        >>> one = np.array([], np.int64)
-        >>> counts = ClickCounts("", np.array([0, 2, 4, 6]), np.array([1, 0, 1]), one, one, one, one)
-        >>> QuerySample.of(counts).queries.tolist(), QuerySample.of(counts, 3).rows.tolist()
-        ([0, 1, 2], [0, 1])
-        """
-        lengths = np.diff(clicks.offsets)
-        queries = np.arange(clicks.n_queries)
-        if clicks.n_docs > documents:
-            asked = np.flatnonzero(clicks.sessions)
-            queries = asked[:: max(1, int(np.ceil(lengths[asked].sum() / documents)))]
-        offsets = np.concatenate(([0], np.cumsum(lengths[queries])))
-        begin = np.repeat(clicks.offsets[queries] - offsets[:-1], lengths[queries])
-        rows = begin + np.arange(offsets[-1])
-        return cls(queries, offsets, rows, float(clicks.sessions[queries].sum()) / max(clicks.n_sessions, 1))
-
-    def is_whole(self, clicks: ClickCounts) -> bool:
-        """Whether these are all queries of the data, so that they keep their numbers."""
-        return len(self.queries) == clicks.n_queries
-
-
-# Numbers as the verdict writes them.
+# Numbers as findings write them
 
 
 def percent(share: float) -> str:
@@ -222,14 +189,7 @@ def rank_list(ranks: Sequence[int]) -> str:
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
 
 
-def old_ranks(rows: Sequence[dict[str, Any]], column: str) -> str:
-    """Where in the old ranking the documents counted in a column stand.
-
-    >>> old_ranks([{"old_rank_from": 1, "old_rank_to": 5, "n": 0}, {"old_rank_from": 6, "old_rank_to": 9, "n": 3}], "n")
-    'at ranks 6 to 9 of the old ranking'
-    """
-    own = [row for row in rows if row[column]]
-    if not own:
-        return ""
-    ranks = [rank for row in own for rank in range(row["old_rank_from"], min(row["old_rank_to"], 10_000) + 1)]
-    return f"at ranks {rank_list(ranks)} of the old ranking"
+def old_ranks(groups: Iterable[RankGroup], column: str) -> str:
+    """Where in the ranking of the logger the documents counted in a column are."""
+    ranks = [rank for group in groups if getattr(group, column) for rank in group.ranks()]
+    return f"at ranks {rank_list(ranks)} of the old ranking" if ranks else ""

@@ -1,4 +1,4 @@
-"""`inspect_clicks`: everything a log says about itself, and what follows for those who want to learn from it."""
+"""`inspect_clicks`: tables from a log and what is known about it, and the findings that follow."""
 
 from __future__ import annotations
 
@@ -6,30 +6,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination, connected_ranks
-from counterrank.clicks.policies.components import components_of, knows_propensity
 from counterrank.clicks.policies.intervention_aware import check_all_candidates
 from counterrank.clicks.policies.propensity import propensity_of
 from counterrank.clicks.policies.standard import as_policy
-from counterrank.common.checks import FloatArray, check_vector
+from counterrank.common.checks import FloatArray, check_vector, check_whole
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
 from counterrank.estimators.propensities import Propensities, check_propensities, logged_propensities
 from counterrank.evaluation.inspection.click_tables import (
-    Seen,
+    Placements,
     drift_table,
+    overview,
     page_evidence,
     rank_table,
     sessions_table,
     weight_table,
 )
-from counterrank.evaluation.inspection.coverage import Expected, coverage_table, logged_check, policy_check, remedies
-from counterrank.evaluation.inspection.findings import Inspection, Known, QuerySample
-from counterrank.evaluation.inspection.verdict import advise, judge
+from counterrank.evaluation.inspection.coverage import (
+    ExpectedClicks,
+    coverage_table,
+    logged_check,
+    policy_check,
+    remedies,
+)
+from counterrank.evaluation.inspection.findings import Inspection, Known
+from counterrank.evaluation.inspection.verdict import advise, assess
 
 TARGET_SIZE = 10_000
 
@@ -45,9 +50,9 @@ def inspect_clicks(
     drift: Sequence[Mapping[str, Any]] | None = None,
     target_size: int = TARGET_SIZE,
 ) -> Inspection:
-    """What a log can and cannot support, before anyone trains on it.
+    """Which estimators a log supports, before anyone trains on it.
 
-    Everything beside the clicks may be left out; what then cannot be told is said so.
+    Everything besides the clicks may be left out; findings then say what is not known.
 
     Arguments:
         clicks: the log.
@@ -58,7 +63,7 @@ def inspect_clicks(
             those logged with the clicks are used, combined where they are of several policies.
         exam: how likely each rank is examined; that of the clicks if None.
         drift: periods in the order of time, each with `begin`, `pages`, `impressions` and `clicks`;
-            none if there are no times.
+            None if there are no times.
         target_size: the effective sample size to aim at. The sum of all weights then has a relative standard error of
             about 1 / sqrt(target_size).
 
@@ -69,31 +74,37 @@ def inspect_clicks(
     >>> inspect_clicks(log, policy=policy, scores=scores).level("policy-aware")
     'bad'
     """
-    given = _Given.checked(clicks, data, policy, scores, rho, exam)
-    if isinstance(target_size, bool) or not isinstance(target_size, int | np.integer) or target_size < 1:
-        raise CounterrankError(f"target_size={target_size!r}: expected a whole number of at least 1")
-    seen = Seen.of(clicks)
-    by_cell = given.by_cell()
+    given = _Inputs.check(clicks, data, policy, scores, rho, exam)
+    size = check_whole(target_size, "target_size")
+    placed = Placements.of(clicks)
+    by_cell, other_policies, checked = given.by_cell(), None, None
+    if by_cell is not None and given.scores is not None and given.exam is not None and clicks.n_clicks:
+        expected = ExpectedClicks.of(clicks, by_cell, given.rho, given.scores, given.exam)
+        other_policies = remedies(expected, clicks.n_sessions, size)
+    if given.policy is not None and given.scores is not None:
+        checked = policy_check(clicks, given.policy, given.scores, placed)
+    shown = set(placed.ranks.tolist())
+    groups = ([rank for rank in group if rank in shown] for group in connected_ranks(clicks))
     found = Inspection(
-        target_size=int(target_size),
+        target_size=size,
         known=given.known(),
-        overview=_overview(clicks),
-        ranks=rank_table(seen, given.exam),
+        overview=overview(clicks),
+        ranks=rank_table(placed, given.exam),
         sessions=sessions_table(clicks),
-        pages=page_evidence(clicks, seen),
-        connected=_connected(clicks, seen),
+        pages=page_evidence(clicks, placed),
+        connected=[group for group in groups if group],
         weights=None if by_cell is None else weight_table(clicks, by_cell, given.rho),
         coverage=coverage_table(clicks, given.policy, given.scores, given.exam, given.rho),
-        policy_check=given.compare(seen),
+        policy_check=checked,
         logged_check=None if given.rho is None else logged_check(clicks, given.rho),
         drift=None if drift is None or not len(drift) else drift_table(drift),
-        remedies=given.remedies(by_cell, int(target_size)),
+        remedies=other_policies,
     )
-    return replace(found, verdict=judge(found), advice=advise(found))
+    return replace(found, verdict=assess(found), advice=advise(found))
 
 
 @dataclass(frozen=True, eq=False)
-class _Given:
+class _Inputs:
     """The arguments, checked, and what follows from several of them together."""
 
     clicks: ClickCounts
@@ -106,13 +117,13 @@ class _Given:
     refused: str | None = None
 
     @classmethod
-    def checked(cls, clicks: Any, data: Any, policy: Any, scores: Any, rho: Any, exam: Any) -> _Given:
+    def check(cls, clicks: Any, data: Any, policy: Any, scores: Any, rho: Any, exam: Any) -> _Inputs:
         counts = check_counts(clicks)
         if data is not None:
             counts.check_data(data)
         if not counts.knows_candidates and any(each is not None for each in (policy, scores, rho)):
             raise CounterrankError(
-                "policy, scores, rho: tell of candidates, which a log counted without ranking data does not know; "
+                "policy, scores, rho: are per candidate, and a log counted without ranking data has none; "
                 "expected a log counted with data"
             )
         if policy is not None:
@@ -125,7 +136,7 @@ class _Given:
         if chosen is not None and rho is None and len(names) > 1:
             raise CounterrankError(
                 f"policy: one for a log of several, {', '.join(map(repr, names))}; expected "
-                "rho=policies.several_policies(...), or clicks.only_policies([...])"
+                "rho=policies.intervention_aware_policies(...), or clicks.only_policies([...])"
             )
         ranked = None if scores is None else check_vector(scores, counts.n_docs, "scores")
         propensities, origin = None, None
@@ -159,45 +170,3 @@ class _Given:
         if self.rho is not None:
             return self.rho[self.clicks.docs]
         return None if self.logged is None else self.logged.by_cell
-
-    def compare(self, seen: Seen) -> dict[str, Any] | None:
-        """The log against the policy; not for one that only samples, nor for listed pages if queries are left out."""
-        if self.policy is None or self.scores is None or not len(seen.docs) or not knows_propensity(self.policy):
-            return None
-        sample = QuerySample.of(self.clicks)
-        numbered = any(part.custom is not None or part.listed is not None for part in components_of(self.policy))
-        if numbered and not sample.is_whole(self.clicks):
-            return None
-        return policy_check(self.clicks, seen, self.policy, self.scores, sample)
-
-    def remedies(self, by_cell: FloatArray | None, target: int) -> dict[str, Any] | None:
-        if by_cell is None or self.scores is None or self.exam is None or not self.clicks.n_clicks:
-            return None
-        expected = Expected.of(self.clicks, by_cell, self.rho, self.scores, self.exam)
-        return remedies(expected, self.clicks.n_sessions, target)
-
-
-def _connected(clicks: ClickCounts, seen: Seen) -> list[list[int]]:
-    """Ranks in groups that documents connect; those at which nothing was shown are left out."""
-    shown = set(seen.ranks.tolist())
-    groups = ([rank for rank in group if rank in shown] for group in connected_ranks(clicks))
-    return [group for group in groups if group]
-
-
-def _overview(clicks: ClickCounts) -> dict[str, Any]:
-    shown, clicked = clicks.by_document(clicks.impressions) > 0, clicks.by_document(clicks.clicks) > 0
-    asked = clicks.sessions[clicks.sessions > 0]
-    return {
-        "sessions": clicks.n_sessions,
-        "impressions": clicks.n_impressions,
-        "clicks": clicks.n_clicks,
-        "clicks_per_session": clicks.n_clicks / max(clicks.n_sessions, 1),
-        "queries": clicks.n_queries,
-        "queries_asked": len(asked),
-        "sessions_per_asked_query_median": int(np.median(asked)) if len(asked) else 0,
-        "documents": clicks.n_docs,
-        "documents_shown": int(shown.sum()),
-        "documents_clicked": int(clicked.sum()),
-        "distinct_pages": None if clicks.displays is None else clicks.displays.n_pages,
-        "policies": list(clicks.policy_names),
-    }

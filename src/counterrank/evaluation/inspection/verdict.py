@@ -1,4 +1,4 @@
-"""The verdict in words: which estimators a log supports, which not, and why. Every sentence follows from a number."""
+"""The verdict in words: which estimators a log supports and why, and advice. Every sentence follows from a number."""
 
 from __future__ import annotations
 
@@ -12,49 +12,40 @@ FEW_QUERIES = 20  # weight of queries: below, others may not be like these
 ROUGH = 0.1  # standard error of a ratio of two ranks, sqrt(1 / clicks + 1 / clicks), at best
 _DIFFERS = 0.001  # share of impressions whose logged propensity is another one
 
-
-def judge(found: Inspection) -> tuple[Finding, ...]:
-    """One finding for each estimator, best known first, and those about the log as a whole."""
-    if not found.overview["clicks"]:
-        text = f"{some(found.overview['sessions'], 'session')} and no click: there is nothing to learn from."
-        return tuple(Finding(name, "bad", text) for name in ("the log", *_JUDGES))
-    return (*(Finding(name, *judged(found)) for name, judged in _JUDGES.items()), *_about_the_log(found))
+Assessment = tuple[str, str]  # level, text
 
 
-Judged = tuple[str, str]
 _TOGETHER = (
     " It learns to order documents that were shown together; of others it knows nothing, so it stays biased towards "
     "the old ranking."
 )
 
 
-def _policy_aware(found: Inspection) -> Judged:
+def _policy_aware(found: Inspection) -> Assessment:
     weights = found.weights
     if found.known.refused is not None:
         return "bad", found.known.refused[0].upper() + found.known.refused[1:] + "."
     if weights is None:
         return "bad", f"No propensities: none were logged, and {_missing(found)}.{_same_pages(found)}"
-    broken = _contradiction(found)
-    if broken:
-        return "bad", broken
-    hidden = _hidden(found)
-    if hidden:
-        return hidden
-    size = weights["effective_sample_size"]
+    if contradiction := _contradiction(found):
+        return "bad", contradiction
+    if uncovered := _uncovered(found):
+        return uncovered
+    size = weights.effective_sample_size
     text = (
-        f"{some(weights['clicks'], 'click')} weigh as much as {about(size)} equal ones "
-        f"({percent(weights['effective_share_of_clicks'])}); the heaviest 1 % hold "
-        f"{percent(weights['share_of_heaviest_percent'])} of the weight."
+        f"{some(weights.clicks, 'click')} weigh as much as {about(size)} equal ones "
+        f"({percent(weights.effective_share_of_clicks)}); the heaviest 1 % hold "
+        f"{percent(weights.share_of_heaviest_percent)} of the weight."
     )
     if found.usable_size < size / 2:
         text += (
-            f" Under this policy some {about(found.usable_size)} are to be expected, were all candidates equally "
-            "click-worthy: the heaviest clicks have not happened yet."
+            f" Under this policy about {about(found.usable_size)} are expected if all candidates are equally likely to "
+            "be clicked when examined: the heaviest clicks have not happened yet."
         )
     if found.usable_size < found.target_size:
         return "warning", f"{_covered(found)} But {text} The target is {found.target_size:,}."
-    unseen = (found.coverage or {}).get("never_shown", 0)
-    candidates = (found.coverage or {}).get("candidates", 0)
+    assert found.coverage is not None  # else not covered
+    unseen, candidates = found.coverage.never_shown, found.coverage.candidates
     if unseen > UNSEEN * candidates:
         return "warning", (
             f"{_covered(found)} {text} But {unseen:,} candidates ({percent(unseen / candidates)}) were on no page yet: "
@@ -64,10 +55,10 @@ def _policy_aware(found: Inspection) -> Judged:
 
 
 def _covered(found: Inspection) -> str:
-    covered = found.coverage or {}
-    if "never_examinable" not in covered:
-        return f"All {covered.get('candidates', 0):,} candidates were shown."
-    return f"Every one of {covered['candidates']:,} candidates can be examined."
+    covered = found.coverage
+    if covered is None or covered.never_examinable is None:
+        return f"All {covered.candidates if covered else 0:,} candidates were shown."
+    return f"Every one of {covered.candidates:,} candidates can be examined."
 
 
 def _missing(found: Inspection) -> str:
@@ -87,116 +78,115 @@ def _missing(found: Inspection) -> str:
 
 
 def _same_pages(found: Inspection) -> str:
-    if found.pages["looks_like"] != "one page per query":
+    if found.pages.looks_like != "one page per query":
         return ""
-    twice = some(found.pages["queries_asked_twice"], "query that was", "queries that were")
+    twice = some(found.pages.queries_asked_twice, "query that was", "queries that were")
     text = (
         f" Each of {twice} asked again got the same page every time: no propensities can bring back what is not on it"
     )
     covered = found.coverage
-    return f"{text} ({covered['never_shown']:,} of {covered['candidates']:,} candidates)." if covered else f"{text}."
+    return f"{text} ({covered.never_shown:,} of {covered.candidates:,} candidates)." if covered else f"{text}."
 
 
 def _contradiction(found: Inspection) -> str:
-    """Why the propensities cannot be those of this log; empty where nothing speaks against them."""
-    check, logged, weights = found.policy_check, found.logged_check, found.weights or {}
-    if check and check["impossible_impressions"]:
-        place = check["impossible_example"]
+    """Why the propensities cannot be those of this log; empty where nothing contradicts them."""
+    check, logged, weights = found.policy_check, found.logged_check, found.weights
+    if check and check.impossible_example:
+        place = check.impossible_example
         return (
-            f"The log contradicts {found.known.policy}: {some(check['impossible_impressions'], 'impression')} "
-            f"({percent(check['impossible_impressions'] / check['impressions_compared'])}) of documents where it never "
-            f"shows them, such as document {place['document']} of query {place['query']} (both from 0) at rank "
-            f"{place['rank']}. Policy or scores are not those of this log."
+            f"The log contradicts {found.known.policy}: {some(check.impossible_impressions, 'impression')} "
+            f"({percent(check.impossible_impressions / check.impressions_compared)}) of documents where it never "
+            f"shows them, such as document {place.document} of query {place.query} (both from 0) at rank "
+            f"{place.rank}. Policy or scores are not those of this log."
         )
-    if weights.get("impossible_clicks"):
+    if weights and weights.impossible_clicks:
         return (
-            f"{some(weights['impossible_clicks'], 'click')} on documents with propensity 0, which cannot have "
+            f"{some(weights.impossible_clicks, 'click')} on documents with propensity 0, which cannot have "
             "happened: policy, scores or examination are not those of this log."
         )
-    if check and check["contradicted"]:
-        worst = check["worst"]
-        first, last = worst["old_rank_from"], worst["old_rank_to"]
+    if check and check.contradicted and check.worst:
+        worst = check.worst
+        first, last = worst.old_rank_from, worst.old_rank_to
         where = f"rank {first}" if first == last else f"ranks {first} to {last}"
         return (
             f"The log contradicts {found.known.policy}: documents at {where} of the old ranking are on "
-            f"{percent(worst['observed'])} of the pages at rank {worst['rank']}, where the policy puts them on "
-            f"{percent(worst['expected'])} (a right policy is accused in at most {percent(check['error_rate'])} of "
+            f"{percent(worst.observed)} of the pages at rank {worst.rank}, where the policy puts them on "
+            f"{percent(worst.expected)} (a right policy is accused in at most {percent(check.error_rate)} of "
             "logs)."
         )
-    if logged and logged["differing_share_of_impressions"] > _DIFFERS:
+    if logged and logged.differing_share_of_impressions > _DIFFERS:
         return (
             f"The propensities in the log differ from those computed for "
-            f"{percent(logged['differing_share_of_impressions'])} of the impressions, by a factor of up to "
-            f"{logged['largest_ratio']:.3g}: policy, scores or examination are not those it was logged with."
+            f"{percent(logged.differing_share_of_impressions)} of the impressions, by a factor of up to "
+            f"{logged.largest_ratio:.3g}: policy, scores or examination are not those it was logged with."
         )
     return ""
 
 
-def _hidden(found: Inspection) -> Judged | None:
-    """Candidates that no click can speak for, or of which that is not known."""
+def _uncovered(found: Inspection) -> Assessment | None:
+    """Candidates that can never be examined, or of which that is not known."""
     covered = found.coverage
     if covered is None:
         return "warning", (
             "Counted without ranking data: candidates that were never shown are not known, so neither is whether "
             "each of them can be examined. Training needs the data."
         )
-    if covered.get("never_examinable"):
-        where = old_ranks(covered.get("by_old_rank", []), "can_never_be")
+    if covered.never_examinable:
+        where = old_ranks(covered.by_old_rank or [], "can_never_be")
         return "bad", (
-            f"{covered['never_examinable']:,} of {covered['candidates']:,} candidates "
-            f"({percent(covered['never_examinable'] / covered['candidates'])}), in "
-            f"{some(covered['queries_with_a_never_examinable_candidate'], 'query', 'queries')}, "
+            f"{covered.never_examinable:,} of {covered.candidates:,} candidates "
+            f"({percent(covered.never_examinable / covered.candidates)}), in "
+            f"{some(covered.queries_with_a_never_examinable_candidate or 0, 'query', 'queries')}, "
             f"{'have propensity 0' if found.known.propensities == 'rho' else 'can never be examined'}"
-            f"{', all ' + where if where else ''}: no click can speak for them (eq:awarecond)."
+            f"{', all ' + where if where else ''}: the clicks do not cover them (eq:awarecond)."
         )
-    if "never_examinable" not in covered and covered["never_shown"]:
-        level = "bad" if found.pages["looks_like"] == "one page per query" else "warning"
+    if covered.never_examinable is None and covered.never_shown:
+        level = "bad" if found.pages.looks_like == "one page per query" else "warning"
         return level, (
-            f"{covered['never_shown']:,} of {covered['candidates']:,} candidates were never shown, and without the "
+            f"{covered.never_shown:,} of {covered.candidates:,} candidates were never shown, and without the "
             f"policy and what it ranked by it is not known whether they could have been.{_same_pages(found)}"
         )
     return None
 
 
-def _affine(found: Inspection) -> Judged:
+def _affine(found: Inspection) -> Assessment:
     level, _ = _policy_aware(found)
     if level == "bad":
         return "bad", "For the same reason as policy-aware."
     if found.known.policy is None or not found.known.scores:
-        # propensities that were handed over may come from policies that are known where they were computed
+        # given propensities may come from policies that are known where they were computed
         return "warning" if found.known.propensities == "rho" else "bad", (
-            "Needs the chance of each document at each rank, not propensities alone: the policy and what it ranked "
-            "by must be known."
+            "Requires P(document at rank), not propensities alone: the policy and what it ranked by must be known."
         )
     return "warning", (
         "As policy-aware, where P(click) = alpha relevance + beta is known by rank. alpha and beta must come from "
-        "elsewhere: clicks alone do not tell trust from relevance."
+        "elsewhere: clicks alone do not separate trust bias from relevance."
     )
 
 
-def _policy_oblivious(found: Inspection) -> Judged:
+def _policy_oblivious(found: Inspection) -> Assessment:
     covered = found.coverage
     if covered is None:
         return "warning", "Counted without ranking data: whether every candidate is on every page is not known."
-    missing = max(covered["not_on_every_page"], covered.get("not_examinable_on_every_page", 0))
+    missing = max(covered.not_on_every_page, covered.not_examinable_on_every_page or 0)
     if missing:
         return "bad", (
-            f"{missing:,} of {covered['candidates']:,} candidates ({percent(missing / covered['candidates'])}) are "
+            f"{missing:,} of {covered.candidates:,} candidates ({percent(missing / covered.candidates)}) are "
             "missing from some page of their query: item selection bias (eq:agnosticcond)."
         )
     if found.known.examination is None:
         return "warning", "Every candidate is on every page, but the examination curve must be known."
-    return "good", f"All {covered['candidates']:,} candidates are on every page of their query."
+    return "good", f"All {covered.candidates:,} candidates are on every page of their query."
 
 
-def _rerank(found: Inspection) -> Judged:
+def _rerank(found: Inspection) -> Assessment:
     level, _ = _policy_oblivious(found)
-    if found.overview["impressions"] <= found.overview["sessions"]:
+    if found.overview.impressions <= found.overview.sessions:
         return "bad", "Each page holds one document: there is nothing to order within it."
     if found.known.pages is None:
         return "warning", (
-            "Needs whole pages, which these counts do not hold: a log has them (train --log), simulate keeps them with "
-            f"--displays.{_TOGETHER}"
+            "Requires whole pages, which these counts do not hold: a log has them (train --log), simulate keeps them "
+            f"with --displays.{_TOGETHER}"
         )
     if found.known.examination is None:
         return "warning", "The pages are there, but the examination curve must be known."
@@ -205,8 +195,8 @@ def _rerank(found: Inspection) -> Judged:
     return "warning", (f"{some(found.known.pages, 'distinct page')} are there.{_TOGETHER}")
 
 
-def _naive(found: Inspection) -> Judged:
-    rows = [row for row in found.ranks if row["click rate"] is not None]
+def _naive(found: Inspection) -> Assessment:
+    rows = [(row.rank, row.click_rate) for row in found.ranks if row.click_rate is not None]
     level, selection = _policy_oblivious(found)
     if len(rows) == 1 and level != "bad":
         return level, "There is one rank, so position does not matter; " + selection[0].lower() + selection[1:]
@@ -214,13 +204,13 @@ def _naive(found: Inspection) -> Judged:
         return "bad", selection
     first, last = rows[0], rows[-1]
     text = (
-        f"Takes position for relevance: {percent(first['click rate'])} of impressions at rank {first['rank']} are "
-        f"clicked and {percent(last['click rate'])} at rank {last['rank']}, and it cannot tell why."
+        f"Takes position for relevance: {percent(first[1])} of impressions at rank {first[0]} are clicked and "
+        f"{percent(last[1])} at rank {last[0]}, and it cannot tell why."
     )
     return "bad", f"{text} {selection}" if level == "bad" else text
 
 
-def _position_bias(found: Inspection) -> Judged:
+def _position_bias(found: Inspection) -> Assessment:
     ranks = [rank for group in found.connected for rank in group]
     if len(ranks) < 2:
         return "bad", "All documents are at one rank: there is nothing to compare."
@@ -229,38 +219,38 @@ def _position_bias(found: Inspection) -> Judged:
         more = "" if len(found.connected) <= 6 else f" and {len(found.connected) - 6} more"
         return "bad", (
             f"Ranks fall into {len(found.connected)} groups ({groups}{more}) that no clicked document connects: "
-            f"{found.pages['documents_at_several_ranks']:,} of {found.pages['documents_shown']:,} documents were "
+            f"{found.pages.documents_at_several_ranks:,} of {found.pages.documents_shown:,} documents were "
             "seen at several ranks. How likely ranks are examined cannot be learned across groups; take the curve from "
             "elsewhere."
         )
     text = (
-        f"All {len(ranks)} ranks are connected: {found.pages['documents_at_several_ranks']:,} of "
-        f"{found.pages['documents_shown']:,} documents were seen at several of them."
+        f"All {len(ranks)} ranks are connected: {found.pages.documents_at_several_ranks:,} of "
+        f"{found.pages.documents_shown:,} documents were seen at several of them."
     )
-    clicks = [found.pages["comparing_clicks"][rank - 1] for rank in ranks]
+    clicks = [found.pages.comparing_clicks[rank - 1] for rank in ranks]
     if not all(clicks):
         return "bad", f"{text} But none of them was clicked at rank {ranks[clicks.index(0)]}: nothing compares it."
-    doubts = _doubts(found, clicks)
+    doubts = _rough_curve(found, clicks)
     return ("warning", f"{text} But {'; '.join(doubts)}.") if doubts else ("good", text)
 
 
-def _doubts(found: Inspection, clicks: list[float]) -> list[str]:
+def _rough_curve(found: Inspection, clicks: list[float]) -> list[str]:
     """What makes an estimated curve rough, from the clicks that compare at each rank."""
-    error, queries = math.sqrt(1.0 / clicks[0] + 1.0 / min(clicks)), found.pages["comparing_queries"]
-    median = found.sessions["quantiles"]["median"]
+    error, queries = math.sqrt(1.0 / clicks[0] + 1.0 / min(clicks)), found.pages.comparing_queries
+    median = found.sessions.quantiles["median"]
     doubts = []
     if error > ROUGH:
         least = some(int(min(clicks)), "click")
         doubts.append(f"{least} at the least compared rank leave errors of {percent(error)} or more")
     if queries < FEW_QUERIES:
         weight = f"{queries:.2g} quer{'y' if queries == 1.0 else 'ies'}"
-        doubts.append(f"the clicks that compare have the weight of {weight}, which others may not be like")
+        doubts.append(f"the clicks that compare have the weight of {weight}, which may not be typical")
     if median < FEW_SESSIONS:
         doubts.append(f"the median query has {some(round(median), 'session')}, so EM will be biased")
     return doubts
 
 
-_JUDGES = {
+_ASSESSMENTS = {
     "policy-aware": _policy_aware,
     "affine": _affine,
     "policy-oblivious": _policy_oblivious,
@@ -270,39 +260,39 @@ _JUDGES = {
 }
 
 
+def assess(found: Inspection) -> tuple[Finding, ...]:
+    """One finding for each estimator, best known first, and those about the log as a whole."""
+    if not found.overview.clicks:
+        text = f"{some(found.overview.sessions, 'session')} and no click: there is nothing to learn from."
+        return tuple(Finding(name, "bad", text) for name in ("the log", *_ASSESSMENTS))
+    return (*(Finding(name, *assessed(found)) for name, assessed in _ASSESSMENTS.items()), *_about_the_log(found))
+
+
 def _about_the_log(found: Inspection) -> list[Finding]:
-    findings = []
-    drift, names = found.drift, found.overview["policies"]
-    if drift and drift["changed"]:
-        findings.append(
-            Finding(
-                "the log",
-                "warning",
-                f"The click rate changed over time: {percent(drift['first_half_rate'])} in the first half of the "
-                f"periods, {percent(drift['second_half_rate'])} in the second (a log without a change is accused in "
-                f"at most {percent(drift['error_rate'])} of cases). Was the ranker, the page or the logging changed?",
-            )
+    texts = []
+    drift, names, source = found.drift, found.overview.policies, found.known.propensities
+    if drift and drift.changed and drift.first_half_rate is not None and drift.second_half_rate is not None:
+        texts.append(
+            f"The click rate changed over time: {percent(drift.first_half_rate)} in the first half of the periods, "
+            f"{percent(drift.second_half_rate)} in the second (a log without a change is accused in at most "
+            f"{percent(drift.error_rate)} of cases). Was the ranker, the page or the logging changed?"
         )
     combined = {"mean": "means over all sessions of a query", "realised": "how often documents were shown"}
-    if len(names) > 1 and found.known.propensities in combined:
-        findings.append(
-            Finding(
-                "the log",
-                "warning",
-                f"The log names {len(names)} policies ({', '.join(names)}): propensities are "
-                f"{combined[found.known.propensities]}, not those of each click.",
-            )
+    if len(names) > 1 and source in combined:
+        texts.append(
+            f"The log names {len(names)} policies ({', '.join(names)}): propensities are {combined[source]}, not those "
+            "of each click."
         )
-    return findings
+    return [Finding("the log", "warning", text) for text in texts]
 
 
-# What to change in logging, so that the log supports more.
+# Advice
 
 
 def advise(found: Inspection) -> tuple[str, ...]:
-    """Sentences, most useful first; none where nothing is missing."""
-    if not found.overview["clicks"]:
-        return ("Log more sessions; the click rate cannot be told yet.",)
+    """What to change in logging so that the log supports more, most useful first; empty where nothing is missing."""
+    if not found.overview.clicks:
+        return ("Log more sessions; the click rate cannot be estimated yet.",)
     return tuple(
         filter(None, (_propensities(found), _randomise(found), _sessions(found), _unseen(found), _move(found)))
     )
@@ -321,17 +311,17 @@ def _propensities(found: Inspection) -> str:
         "Log a propensity with each document that is shown (policy.display gives it), or name what made the pages: "
         "--policy, --logger and --examination."
     )
-    if found.known.policy is None and found.pages["ranks_that_change"]:
-        median = found.sessions["quantiles"]["median"]
+    if found.known.policy is None and found.pages.ranks_that_change:
+        median = found.sessions.quantiles["median"]
         text += (
             " Where that is not known, --policy estimated takes display frequencies (the median query has "
-            f"{about(median)} sessions to tell them), --policy fitted-plackett-luce a fitted policy."
+            f"{about(median)} sessions to estimate them), --policy fitted-plackett-luce a fitted policy."
         )
     return text
 
 
 def _enough(found: Inspection) -> bool:
-    hidden = (found.coverage or {}).get("never_examinable", 0)
+    hidden = found.coverage and found.coverage.never_examinable
     return found.weights is not None and not hidden and found.usable_size >= found.target_size
 
 
@@ -339,37 +329,38 @@ def _randomise(found: Inspection) -> str:
     """The least randomisation of each family that reaches the target at as many sessions."""
     table = found.remedies
     if table is None:
-        if found.pages["looks_like"] == "one page per query":
+        if found.pages.looks_like == "one page per query":
             return (
                 "Show a page now and then that is a little random, such as replace-last or uniform-insert "
-                "(counterrank plan tells how much); with --data, --policy, --logger and --examination this command "
-                "tells it too."
+                "(counterrank plan computes how much, as does this command with --data, --policy, --logger and "
+                "--examination)."
             )
         return ""
     if _enough(found):
         return ""
     head = f"For an effective sample size of {found.target_size:,}"
-    reach = [row["least"] for row in table["families"].values() if row["least"]]
-    best = [row["best"] for row in table["families"].values() if row["best"]["sessions_for_target"]]
+    reach = [row.least for row in table.families.values() if row.least]
+    best = [(row.best.policy, row.best.sessions_for_target) for row in table.families.values()]
+    needs = [(policy, sessions) for policy, sessions in best if sessions]
     if reach:
-        options = "; ".join(f"{row['policy']} ({about(row['effective_sample_size'])})" for row in reach)
+        options = "; ".join(f"{row.policy} ({about(row.effective_sample_size)})" for row in reach)
         text = (
-            f"{head} at {about(table['sessions'])} sessions this much randomisation is enough, the least of each "
+            f"{head} at {about(table.sessions)} sessions this much randomisation is enough, the least of each "
             f"kind that was tried: {options}."
         )
-    elif best:
-        options = "; ".join(f"{row['policy']} {about(row['sessions_for_target'])}" for row in best)
+    elif needs:
+        options = "; ".join(f"{policy} {about(sessions)}" for policy, sessions in needs)
         text = (
-            f"{head} no policy that was tried needs as few as {about(table['sessions'])} sessions. Sessions it takes: "
+            f"{head} no policy that was tried needs as few as {about(table.sessions)} sessions. Sessions it takes: "
             f"{options}."
         )
     else:
         return ""
     text += " What a policy costs users meanwhile: counterrank plan."
-    assumed = table["assumed_click_rate"]
+    assumed = table.assumed_click_rate
     if assumed is not None:
         text += (
-            f" (Candidates that this log cannot speak for are taken to be clicked {percent(assumed)} of the times "
+            f" (Candidates that this log does not cover are assumed to be clicked {percent(assumed)} of the times "
             "they are examined, as the others are on average.)"
         )
     return text
@@ -377,24 +368,26 @@ def _randomise(found: Inspection) -> str:
 
 def _sessions(found: Inspection) -> str:
     """How long to go on as before; only where the policy reaches everything."""
-    if (found.coverage or {}).get("never_examinable", 1) or _enough(found) or not found.usable_size:
+    if found.coverage is None or found.coverage.never_examinable != 0 or _enough(found) or not found.usable_size:
         return ""
     times = found.target_size / found.usable_size
     return (
-        f"Or go on as before: about {about(times * found.overview['sessions'])} sessions in all, {times:.2g} times "
+        f"Or go on as before: about {about(times * found.overview.sessions)} sessions in all, {times:.2g} times "
         f"as many, bring the effective sample size to {found.target_size:,}."
     )
 
 
 def _unseen(found: Inspection) -> str:
-    covered = found.coverage or {}
-    never, expected = covered.get("could_have_been_shown", 0), covered.get("expected_never_shown")
-    if expected is None or not never or never < 0.05 * covered["candidates"]:
+    covered = found.coverage
+    if covered is None or covered.expected_never_shown is None or not covered.could_have_been_shown:
         return ""
-    needed = covered["sessions_to_show_95_percent"]
+    never, expected = covered.could_have_been_shown, covered.expected_never_shown
+    if never < 0.05 * covered.candidates:
+        return ""
+    needed = covered.sessions_to_show_95_percent
     text = (
-        f"{never:,} of {covered['candidates']:,} candidates could have been shown and were not yet (some "
-        f"{about(expected)} were to be expected to be on no page): they have weight 0, which is no evidence against "
+        f"{never:,} of {covered.candidates:,} candidates could have been shown and were not yet (about "
+        f"{about(expected)} are expected to be on no page): they have weight 0, which is no evidence against "
         "them."
     )
     return f"{text} After about {about(needed)} sessions 95 % will have been shown." if needed else text

@@ -1,4 +1,4 @@
-"""What every model is to the rest of the library, however it was learned."""
+"""What every model has in common: the scaling of raw features, `predict`, and the arrays of a saved ranker."""
 
 from __future__ import annotations
 
@@ -17,9 +17,6 @@ from counterrank.data import RankingData
 from counterrank.data.feature_kernels import query_scales, scale_queries
 from counterrank.models.linear_kernels import column_sums, scale_rows
 
-# How raw features become what a model sees; part of the model, so that `predict` takes raw data.
-
-
 NORMALIZE = ("query", "standard", "none")
 
 
@@ -34,7 +31,11 @@ class Scales:
 
 @dataclass(frozen=True)
 class Scaler:
-    """A way to scale: "query" looks at each query by itself, "standard" keeps what it saw in training.
+    """How raw features are scaled; part of the model, so that `predict` takes raw data.
+
+        query:     (x - min) / (max - min) over the documents of the query, 0 where all are equal
+        standard:  (x - mean) / standard deviation over the training data
+        none:      x
 
     >>> data = RankingData([[1.0], [3.0]], [0, 2])
     >>> Scaler.learn("query", data).scales(data).inverse.tolist()
@@ -46,12 +47,23 @@ class Scaler:
     inverse: FloatArray
 
     @classmethod
+    def none(cls, n_features: int, kind: str = "none") -> Scaler:
+        """A scaler that learned nothing: of kind "none", or "query"."""
+        return cls(kind, np.zeros(n_features), np.ones(n_features))
+
+    @classmethod
     def learn(cls, kind: str, data: RankingData, threads: int | None = None) -> Scaler:
-        """What the training data tells: mean and deviation for "standard", nothing for the others."""
+        """Mean and standard deviation of the training data for "standard", nothing for the others."""
         if kind != "standard":
-            return cls(kind, np.zeros(data.n_features), np.ones(data.n_features))
-        mean = _mean(data, np.zeros(data.n_features), 1, threads)
-        deviation = np.sqrt(_mean(data, mean, 2, threads))
+            return cls.none(data.n_features, kind)
+
+        def mean_of(center: FloatArray, power: int) -> FloatArray:
+            sums = np.empty((data.n_queries, data.n_features))
+            for_queries(column_sums, data.offsets, data.features, center, power, sums, threads=threads)
+            return np.asarray(sums.sum(axis=0) / data.n_docs)
+
+        mean = mean_of(np.zeros(data.n_features), 1)
+        deviation = np.sqrt(mean_of(mean, 2))
         # a constant column has a deviation of nothing but rounding
         constant = deviation <= 1e-7 * np.abs(mean)
         return cls(kind, mean, np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, deviation)))
@@ -60,8 +72,7 @@ class Scaler:
         """The numbers to scale this data set with."""
         if self.kind != "query":
             return Scales(self.low[None, :], self.inverse[None, :], True)
-        low = np.empty((data.n_queries, data.n_features))
-        inverse = np.empty((data.n_queries, data.n_features))
+        low, inverse = np.empty((2, data.n_queries, data.n_features))
         for_queries(query_scales, data.offsets, data.features, low, inverse, threads=threads)
         return Scales(low, inverse, False)
 
@@ -80,13 +91,6 @@ class Scaler:
         else:
             for_queries(scale_rows, data.offsets, data.features, self.low, self.inverse, scaled, threads=threads)
         return scaled
-
-
-def _mean(data: RankingData, center: FloatArray, power: int, threads: int | None) -> FloatArray:
-    sums = np.empty((data.n_queries, data.n_features))
-    for_queries(column_sums, data.offsets, data.features, center, power, sums, threads=threads)
-    mean: FloatArray = sums.sum(axis=0) / data.n_docs
-    return mean
 
 
 class Model(Protocol):
@@ -110,13 +114,10 @@ class Model(Protocol):
         """Write whatever else makes up the model; returns what to remember about it, as JSON knows it."""
 
 
-# Arrays of a saved model: plain numpy files that are looked at before they are believed.
-
-
 def read_array(
     folder: Path, name: Any, shape: tuple[int, ...], dtype: Any = np.float64, finite: bool = True
 ) -> NDArray[Any]:
-    """The array in the file of this name, if it lies in the folder and has this shape, this type and finite entries.
+    """An array of a saved model, if it lies in the folder and has this shape, this type and finite entries.
 
     With `finite=False` entries may be anything.
 

@@ -1,0 +1,541 @@
+"""Planning of logging: the expected precision of estimates under a policy before any page is shown, and its cost.
+
+`plan_logging` computes expectations and variances from the policy, the examination curve and a click model;
+`advise_logging` turns plans into sentences: which policy, how many sessions, at what price.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.policies.pages import PageSource
+from counterrank.clicks.policies.propensity import exact_propensity
+from counterrank.clicks.policies.standard import Deterministic, as_policy
+from counterrank.clicks.users import MOST, ClickModel, check_amount, check_frequencies
+from counterrank.common.checks import FloatArray, check_number, check_vector
+from counterrank.common.errors import CounterrankError
+from counterrank.common.ranking import longest_query
+from counterrank.data import RankingData
+from counterrank.data.ids import query_of_rows
+from counterrank.data.labels import relevant_documents
+from counterrank.evaluation.confidence_intervals import (
+    FEWEST_EXPECTED_CLICKS,
+    LEAST_SAMPLE_SIZE,
+    IntervalSettings,
+)
+from counterrank.evaluation.metrics import parse_metric, rank_values
+from counterrank.evaluation.session_moments import session_moments
+from counterrank.evaluation.weighted_clicks import document_values
+
+
+@dataclass(frozen=True)
+class ExpectedEstimate:
+    """Expectation and variance of an estimate under a policy.
+
+    Attributes:
+        value: its expectation.
+        variance: of the estimate, times the number of sessions.
+        floor: the variance between queries, which sessions do not reduce; 0 for target "these-queries".
+        equal_clicks: per session, the number of equally weighted clicks whose sum would be as skewed.
+    """
+
+    value: float
+    variance: float
+    floor: float
+    equal_clicks: float
+
+    def width(self, sessions: float, confidence: float) -> float | None:
+        """The width of the confidence interval; None where nothing would be clicked.
+
+        >>> expected = ExpectedEstimate(0.5, variance=1.0, floor=0.0, equal_clicks=0.1)
+        >>> round(expected.width(400, confidence=0.95), 4)  # 2 * 1.96 / 20
+        0.196
+        """
+        width = 2.0 * _quantile(confidence) * math.sqrt(self.variance / sessions + self.floor)
+        return width if self.equal_clicks > 0.0 and math.isfinite(width) else None
+
+    def sessions_for(self, width: float, confidence: float) -> int | None:
+        """How many sessions give an interval of this width, with its coverage; None where none up to 10**14 do.
+
+        >>> ExpectedEstimate(0.5, variance=1.0, floor=0.0, equal_clicks=0.1).sessions_for(0.196, confidence=0.95)
+        400
+        >>> ExpectedEstimate(0.5, variance=1.0, floor=1.0, equal_clicks=1).sessions_for(0.196, confidence=0.9) is None
+        True
+        """
+        left = (width / (2.0 * _quantile(confidence))) ** 2 - self.floor
+        if left <= 0.0 or self.equal_clicks <= 0.0 or not math.isfinite(self.variance):
+            return None
+        return _amount(max(self.variance / left, FEWEST_EXPECTED_CLICKS / self.equal_clicks))
+
+
+@dataclass(frozen=True)
+class ExpectedLog:
+    """Expectations after a number of sessions.
+
+    Attributes:
+        sessions: their number.
+        clicks: on all documents.
+        effective_sample_size: (sum of the importance weights of clicks)^2 / sum of their squares.
+        ips_width: of the confidence interval of the metric per session (`Estimate.ips`); None if nothing is clicked.
+        self_normalized_width: of the self-normalised metric.
+        equal_clicks: the number of equally weighted clicks whose sum would be as skewed; below 10 coverage is in doubt.
+        seen: the share of candidates that is examined at least once.
+    """
+
+    sessions: int
+    clicks: float
+    effective_sample_size: float
+    ips_width: float | None
+    self_normalized_width: float | None
+    equal_clicks: float
+    seen: float
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the interval would depend on a few rare clicks, with less coverage than its confidence level."""
+        return self.equal_clicks < FEWEST_EXPECTED_CLICKS
+
+
+@dataclass(frozen=True)
+class LoggingPlan:
+    """The expected estimates under one logging policy, and its price.
+
+    Attributes:
+        policy: its name.
+        metric: of the ranker to be evaluated and of the displayed pages.
+        target: the target population of the intervals.
+        confidence: the confidence level.
+        clicks: of a session.
+        effective_sample_size: of a session.
+        ips: the metric per session.
+        self_normalized: the metric per relevant document.
+        covered: the share of candidates that can be examined at all.
+        reached: the share of the estimand that lies on such candidates; below 1 the estimate is biased.
+        displayed: the metric of the displayed pages by the labels, over queries with a relevant document; None without
+            labels.
+        price: the share of it that is lost against showing the top of the ranking; negative where pages get better.
+        sampled_pages: pages sampled for each query for the covariance of its ranks; 0 where that is exact.
+        expected: by number of sessions.
+    """
+
+    policy: str
+    metric: str
+    target: str
+    confidence: float
+    clicks: float
+    effective_sample_size: float
+    ips: ExpectedEstimate
+    self_normalized: ExpectedEstimate
+    covered: float
+    reached: float
+    displayed: float | None
+    price: float | None
+    sampled_pages: int
+    expected: tuple[ExpectedLog, ...]
+
+    @property
+    def is_biased(self) -> bool:
+        """Whether part of the estimand lies on documents that can never be examined."""
+        return self.reached < 1.0 - 1e-12
+
+    def after(self, sessions: int, seen: float) -> ExpectedLog:
+        """Expectations after these sessions; `seen` is the share of candidates examined at least once by then."""
+        return ExpectedLog(
+            sessions=sessions,
+            clicks=sessions * self.clicks,
+            effective_sample_size=sessions * self.effective_sample_size,
+            ips_width=self.ips.width(sessions, self.confidence),
+            self_normalized_width=self.self_normalized.width(sessions, self.confidence),
+            equal_clicks=sessions * self.ips.equal_clicks,
+            seen=seen,
+        )
+
+    def sessions_for_width(self, width: float) -> int | None:
+        """How many sessions give the interval of `ips` this width; None where no number up to 10**14 does.
+
+        At least as many as its coverage needs. None, too, where the estimate is biased.
+        """
+        check_number(width, "width", above=0)
+        return None if self.is_biased else self.ips.sessions_for(width, self.confidence)
+
+    def sessions_for_effective(self, size: float) -> int | None:
+        """How many sessions have this effective sample size; None where no number up to 10**14 does."""
+        check_number(size, "effective", above=0)
+        return _amount(size / self.effective_sample_size) if self.effective_sample_size > 0.0 else None
+
+
+def _amount(sessions: float) -> int | None:
+    """A whole number of sessions, but for rounding; None above 10**14."""
+    return max(1, math.ceil(sessions * (1.0 - 1e-12))) if sessions <= MOST else None
+
+
+def _quantile(confidence: float) -> float:
+    return NormalDist().inv_cdf(0.5 + confidence / 2.0)
+
+
+def plan_logging(
+    data: RankingData,
+    logger: ArrayLike,
+    policies: Mapping[str, Any],
+    exam: Any,
+    sessions: Sequence[float] = (10_000, 100_000, 1_000_000),
+    *,
+    scores: ArrayLike | None = None,
+    metric: str = "dcg@5",
+    target: str = "these-queries",
+    confidence: float = 0.95,
+    relevance_threshold: float = 3,
+    click_model: ClickModel | None = None,
+    click_rate: float | None = None,
+    query_frequencies: ArrayLike | None = None,
+    seed: int | np.random.Generator = 0,
+    threads: int | None = None,
+) -> list[LoggingPlan]:
+    """The expected result of `estimate` under each policy, computed before a page is shown.
+
+        clicks                = N sum(f a rho)
+        effective sample size = N sum(f a [rho > 0])^2 / sum(f a / rho)      Kish's, weights 1 / rho
+        ips                   = sum(f a lambda [rho > 0])
+        variance of ips       = sum over queries of f Var(Y) / N,  Y = sum over the page of click * lambda / rho
+        displayed             = sum(f relevant E[lambda(displayed rank)]) / sum(f of queries with a relevant document)
+
+    f is how often the query of a document is asked, a its P(click | examined), rho its propensity, N the sessions. Sums
+    and variances are exact, but for the covariance of the ranks of a page under Plackett-Luce (and under policies of
+    your own), which is sampled; see `session_moments`. The effective sample size is a ratio of expectations, and the
+    width that of a normal interval: for a log so small that a few heavy clicks decide both say little, which
+    `ExpectedLog.equal_clicks` shows.
+
+    Arguments:
+        data: the queries and all their candidates.
+        logger: the scores by which the policies rank.
+        policies: by name.
+        exam: how likely each rank is examined.
+        sessions: numbers of them to plan for.
+        scores: those of the ranker to be evaluated; the logger's if None.
+        metric: "dcg", "dcg@k" or "precision@k": of the ranker to be evaluated, and of the displayed pages.
+        target: the target population, as in `estimate`. "these-queries": the variance falls with the sessions.
+            "queries": queries like these; the variance between queries falls with their number alone.
+        confidence: the confidence level.
+        relevance_threshold: the smallest label that is relevant.
+        click_model: P(click | examined) by label, as in `simulate`; the paper's if None. The same at every rank.
+        click_rate: P(click | examined) of every document, required where there are no labels.
+        query_frequencies: how often each query is asked; all equally if None.
+        seed: of sampled pages.
+        threads: how many to use.
+
+    Returns:
+        a `LoggingPlan` for each policy. Without labels there is no price: `displayed` and `price` are None.
+
+    >>> from counterrank.clicks.policies import Deterministic, ReplaceLast
+    >>> data = RankingData([[0.0], [0.0], [0.0]], offsets=[0, 3], labels=[0, 4, 0])
+    >>> policies = {"deterministic:k=2": Deterministic(2), "replace-last:k=2": ReplaceLast(2)}
+    >>> fixed, random = plan_logging(data, [3.0, 2.0, 1.0], policies, [1.0, 0.5], sessions=[1000])
+    >>> fixed.expected[0].clicks, random.expected[0].clicks  # 1000 (0.1 + 0.5), 1000 (0.1 + 0.25 + 0.1 * 0.25)
+    (600.0, 375.0)
+    >>> fixed.covered, random.covered, random.price  # of three candidates; the relevant one is shown half as often
+    (0.6666666666666666, 1.0, 0.5)
+    """
+    settings = IntervalSettings.check(target, confidence, 100, seed, threads)
+    amounts = _check_amounts(sessions)
+    attraction = _attraction(data, click_model, click_rate, relevance_threshold)
+    setting = _Setting(
+        data, logger, scores, exam, metric, attraction, relevance_threshold, query_frequencies, settings.threads
+    )
+    if not isinstance(policies, Mapping) or not policies:
+        raise CounterrankError("policies: expected policies by name, such as {'replace-last:k=5': ReplaceLast(5)}")
+    return [_plan(setting, str(name), as_policy(policy), amounts, settings, seed) for name, policy in policies.items()]
+
+
+def _check_amounts(sessions: Any) -> list[int]:
+    if isinstance(sessions, str) or not isinstance(sessions, Iterable):
+        raise CounterrankError(f"sessions={sessions!r}: expected a list of numbers, such as [10_000, 100_000]")
+    if not (amounts := [check_amount(n, "sessions") for n in sessions]):
+        raise CounterrankError("sessions: empty; expected at least one number of sessions")
+    return amounts
+
+
+class _Setting:
+    """All that does not depend on the policy, checked."""
+
+    def __init__(
+        self,
+        data: RankingData,
+        logger: ArrayLike,
+        scores: ArrayLike | None,
+        exam: Any,
+        metric: str,
+        attraction: FloatArray,
+        relevance_threshold: float,
+        query_frequencies: ArrayLike | None,
+        threads: int | None,
+    ) -> None:
+        if parse_metric(metric)[0] not in ("dcg", "precision"):
+            raise CounterrankError(f"metric={metric!r}: has no value per session; expected dcg, dcg@k or precision@k")
+        self.data, self.metric, self.attraction = data, metric, attraction
+        self.logger = check_vector(logger, data.n_docs, "logger")
+        evaluated = self.logger if scores is None else check_vector(scores, data.n_docs, "scores")
+        self.exam = check_examination(exam)
+        longest = longest_query(data.offsets)
+        self.theta = self.exam.curve(longest)
+        self.ranks = Examination(rank_values(metric, longest))  # so that a propensity is the expected lambda
+        self.values = document_values(evaluated, data, [metric], "average", threads)[:, 0]
+        self.relevant = None if data.labels is None else relevant_documents(data, relevance_threshold)
+        self.frequencies = check_frequencies(query_frequencies, data.n_queries)
+        self.query = query_of_rows(data.offsets)
+        self.often = self.frequencies[self.query]
+
+
+def _attraction(
+    data: RankingData, click_model: ClickModel | None, click_rate: float | None, relevance_threshold: float
+) -> FloatArray:
+    """P(click | examined) of each document."""
+    if not isinstance(data, RankingData):
+        raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
+    if click_rate is not None:
+        if click_model is not None:
+            raise CounterrankError("click_rate, click_model: expected one of the two")
+        rate = check_number(click_rate, "click_rate", above=0, at_most=1)
+        return np.full(data.n_docs, rate)
+    if data.labels is None:
+        raise CounterrankError(
+            "data: has no labels to predict clicks from; expected click_rate, P(click | examined) of an average "
+            "document, such as 0.1"
+        )
+    model = ClickModel() if click_model is None else click_model
+    if not isinstance(model, ClickModel):
+        raise CounterrankError(f"click_model: {type(model).__name__}; expected simulation.ClickModel")
+    if np.ndim(model.relevant) or np.ndim(model.other):
+        raise CounterrankError(
+            "click_model: depends on the rank (trust bias), where inverse propensities are biased; "
+            "expected one number for each of relevant and other"
+        )
+    other, relevant = (float(column[0]) for column in model.by_rank(1))
+    attraction: FloatArray = other + (relevant - other) * model.attractiveness(data, relevance_threshold)
+    if not attraction.any():
+        raise CounterrankError("click_model: nothing is ever clicked; expected a probability above 0")
+    return attraction
+
+
+def _plan(
+    setting: _Setting, name: str, policy: Any, amounts: list[int], settings: IntervalSettings, seed: Any
+) -> LoggingPlan:
+    data, often, attraction = setting.data, setting.often, setting.attraction
+    source = PageSource.make(policy, setting.logger, data.offsets, settings.threads)
+    rho = exact_propensity(policy, setting.logger, data.offsets, setting.exam, settings.threads)
+    seen = rho > 0.0
+    inverse = np.divide(1.0, rho, out=np.zeros_like(rho), where=seen)
+    clicked = often * attraction
+    weight = float(clicked[seen].sum())  # of the clicks of a session, on average
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = float((clicked * inverse).sum())
+        ips = float((clicked * setting.values)[seen].sum())
+        ratio = ips / weight if weight else 0.0
+        # a column for each estimate: what a click is worth in it
+        values = np.stack([setting.values, setting.values - ratio], axis=1) * inverse[:, None]
+        moments = session_moments(source, rho, setting.theta, attraction, values, seed)
+        below = np.array([1.0, weight or 1.0])
+        by_session, left = _variances(setting, moments.means - [ips, 0.0], moments.variances, settings)
+        second = (clicked[:, None] * rho[:, None] * values**2).sum(axis=0)
+        third = (clicked[:, None] * rho[:, None] * np.abs(values) ** 3).sum(axis=0)
+        equal = np.nan_to_num(second * (second / third) ** 2, nan=0.0)
+    estimates = [
+        ExpectedEstimate(value, float(by_session[m] / below[m] ** 2), float(left[m] / below[m] ** 2), float(equal[m]))
+        for m, value in enumerate((ips, ratio))
+    ]
+    total = float((clicked * setting.values).sum())
+    displayed, price = _price(setting, policy, source.width if source.is_built_in else None, settings.threads)
+    found = LoggingPlan(
+        policy=name,
+        metric=setting.metric,
+        target=settings.target,
+        confidence=settings.confidence,
+        clicks=float((clicked * rho).sum()),
+        effective_sample_size=weight**2 / squares if squares else 0.0,
+        ips=estimates[0],
+        self_normalized=estimates[1],
+        covered=float(seen.mean()),
+        reached=ips / total if total else 0.0,
+        displayed=displayed,
+        price=price,
+        sampled_pages=moments.sampled_pages,
+        expected=(),
+    )
+    # a candidate is examined at least once with probability 1 - (1 - f rho)^N
+    missed = np.log1p(-np.minimum(often * rho, 1.0 - 1e-16))
+    return replace(found, expected=tuple(found.after(n, float(-np.expm1(n * missed).mean())) for n in amounts))
+
+
+def _variances(
+    setting: _Setting, centred: FloatArray, variances: FloatArray, settings: IntervalSettings
+) -> tuple[FloatArray, FloatArray]:
+    """The part of the variance that falls with the sessions (times their number), and the part that does not.
+
+    Sessions of a query are binomial, so that over Q queries the expectation of the sum of (terms - R * below)^2 is
+    N f Var + (N f (1 - f) + N^2 f^2) mean^2 for each; with the factor Q / (Q - 1), as in `bootstrap_intervals`.
+    """
+    often = setting.frequencies[:, None]
+    within: FloatArray = np.maximum((often * variances).sum(axis=0), 0.0)
+    if settings.target == "these-queries":
+        return within, np.zeros_like(within)
+    n = int(np.count_nonzero(setting.frequencies))
+    factor = n / max(n - 1, 1)
+    between = (often * (1.0 - often) * centred**2).sum(axis=0)
+    return factor * (within + between), factor * (often**2 * centred**2).sum(axis=0)
+
+
+def _price(setting: _Setting, policy: Any, width: int | None, threads: int | None) -> tuple[float | None, float | None]:
+    """The metric of the displayed pages, and the share of it that is lost against the top of the ranking."""
+    if setting.relevant is None:
+        return None, None
+    given = setting.logger, setting.data.offsets, setting.ranks
+    weights = setting.often * setting.relevant
+    displayed = float((weights * exact_propensity(policy, *given, threads)).sum())
+    best = float((weights * exact_propensity(Deterministic(width), *given, threads)).sum())
+    answered = np.zeros(setting.data.n_queries, np.bool_)
+    answered[setting.query[setting.relevant]] = True
+    share = float(setting.frequencies[answered].sum())
+    return displayed / share if share else None, 1.0 - displayed / best if best else None
+
+
+_ALL = 1.0 - 1e-12
+_SAME = 1.05  # costs closer than this count as equal
+
+
+def advise_logging(
+    plans: Sequence[LoggingPlan], width: float | None = None, effective: float | None = None
+) -> list[str]:
+    """Recommendations from plans as sentences, the most important first.
+
+    Policies that can never show some candidate are named, and not recommended while there are others. Prices of
+    policies that need different numbers of sessions are compared by price * sessions: as if that many sessions had
+    shown nothing relevant.
+
+    Arguments:
+        plans: of one metric and the same numbers of sessions.
+        width: of the confidence interval to reach.
+        effective: the sample size to reach.
+
+    >>> from counterrank import RankingData, policies
+    >>> data = RankingData([[0.0], [0.0], [0.0]], offsets=[0, 3], labels=[0, 4, 0])
+    >>> chosen = {"deterministic:k=2": policies.Deterministic(2), "replace-last:k=2": policies.ReplaceLast(2)}
+    >>> plans = plan_logging(data, [3.0, 2.0, 1.0], chosen, [1.0, 0.5], metric="dcg@2")
+    >>> for sentence in advise_logging(plans, effective=1000):
+    ...     print(sentence)
+    For an effective sample size of 1,000, replace-last:k=2 needs 3,125 sessions at a price of 50.0 % of DCG@2.
+    deterministic:k=2 can never show 33.3 % of the candidates: its clicks do not cover them.
+    """
+    if not plans:
+        raise CounterrankError("plans: none; expected at least one, as plan_logging gives them")
+    covering = [plan for plan in plans if plan.covered >= _ALL]
+    chosen = covering or list(plans)
+    sentences = []
+    if width is not None:
+        goal = f"For a confidence interval of {_metric(plans[0])} no wider than {width:g}"
+        sentences += _cheapest(chosen, goal, lambda plan: plan.sessions_for_width(width)) or [
+            _out_of_reach(chosen, goal)
+        ]
+    if effective is not None:
+        goal = f"For an effective sample size of {effective:,g}"
+        sentences += _cheapest(chosen, goal, lambda plan: plan.sessions_for_effective(effective)) or [
+            f"{goal}: no policy here gets any clicks."
+        ]
+    if width is None and effective is None:
+        sentences += _with_most_sessions(chosen)
+    return sentences + _not_covering(plans)
+
+
+def _metric(plan: LoggingPlan) -> str:
+    return plan.metric.upper() if plan.metric.startswith("dcg") else plan.metric
+
+
+def _cheapest(plans: Sequence[LoggingPlan], goal: str, needs: Callable[[LoggingPlan], int | None]) -> list[str]:
+    """The policy with the fewest sessions, and the one that costs least in all if that is another."""
+    sessions = [(needs(plan), plan) for plan in plans]
+    able = [(n, plan) for n, plan in sessions if n is not None]
+    if not able:
+        return []
+    n, quickest = min(able, key=lambda pair: pair[0])
+    many = f"the fewest sessions, {n:,}," if len(able) > 1 else f"{n:,} sessions"
+    sentences = [f"{goal}, {quickest.policy} needs {many}{_at_price(quickest)}".rstrip(",") + "."]
+    # better pages are no reason to show more of them than needed
+    priced = [(m, plan, max(plan.price, 0.0) * m) for m, plan in able if plan.price is not None]
+    if len(able) == 1 or not priced:
+        return sentences
+    least = min(lost for _, _, lost in priced)
+    # of policies that cost about the same, the one that is done first
+    m, cheapest, lost = min((row for row in priced if row[2] <= _SAME * least), key=lambda row: (row[0], row[2]))
+    if cheapest is quickest:
+        return [*sentences, "It costs least in all, too."]
+    total = f", as if {lost:,.0f} sessions had shown nothing relevant" if lost > 0 else ""
+    return [*sentences, f"{cheapest.policy} costs least in all: {m:,} sessions{_at_price(cheapest)}{total}."]
+
+
+def _at_price(plan: LoggingPlan) -> str:
+    if plan.price is None:
+        return ""
+    if plan.price < 0.0:
+        return f", with pages {_percent(-plan.price)} better in {_metric(plan)}"
+    return f" at a price of {_percent(plan.price)} of {_metric(plan)}"
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.2g} %" if share < 0.01 else f"{100.0 * share:.1f} %"
+
+
+def _out_of_reach(plans: Sequence[LoggingPlan], goal: str) -> str:
+    floors = [plan.ips.width(10**18, plan.confidence) for plan in plans]
+    known = [floor for floor in floors if floor is not None]
+    if not known:
+        return f"{goal}: no policy here gets any clicks."
+    return f"{goal} more queries are needed: with these the width stays above {min(known):.3g}, whatever the sessions."
+
+
+def _with_most_sessions(plans: Sequence[LoggingPlan]) -> list[str]:
+    """The largest effective sample size with the most sessions planned for, and the cheapest that is large enough."""
+    able = [
+        (plan, plan.expected[-1])
+        for plan in plans
+        if plan.expected and plan.expected[-1].effective_sample_size >= LEAST_SAMPLE_SIZE
+    ]
+    if not able:
+        return [f"No policy here has an effective sample size of {LEAST_SAMPLE_SIZE:g}: plan for more sessions."]
+    best, at = max(able, key=lambda pair: pair[1].effective_sample_size)
+    sentences = [
+        f"With {at.sessions:,} sessions {best.policy} has the largest effective sample size, {_brings(best, at)}."
+    ]
+    priced = [(plan.price, plan, then) for plan, then in able if plan.price is not None]
+    if priced:
+        _, plan, then = min(priced, key=lambda row: row[0])
+        if plan is not best:
+            least = f"{plan.policy} is the cheapest of those with a size of at least {LEAST_SAMPLE_SIZE:g}"
+            sentences.append(f"{least}: {_brings(plan, then)}.")
+    return sentences
+
+
+def _brings(plan: LoggingPlan, at: ExpectedLog) -> str:
+    width = (
+        ""
+        if at.ips_width is None or at.is_doubtful
+        else f", a confidence interval of {_metric(plan)} {at.ips_width:.3g} wide"
+    )
+    return f"{at.effective_sample_size:,.0f}{width}{_at_price(plan)}"
+
+
+def _not_covering(plans: Sequence[LoggingPlan]) -> list[str]:
+    sentences = []
+    for plan in plans:
+        if plan.covered < _ALL:
+            unseen, missed = _percent(1.0 - plan.covered), _percent(1.0 - plan.reached)
+            text = f"{plan.policy} can never show {unseen} of the candidates: its clicks do not cover them"
+            if plan.is_biased:
+                text += f", and the estimate is biased: it misses {missed} of the metric, whatever its width"
+            sentences.append(text + ".")
+    return sentences

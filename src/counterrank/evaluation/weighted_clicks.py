@@ -1,0 +1,381 @@
+"""The clicks of a log with their importance weights 1 / propensity, and sums and variances of them.
+
+With `method="dr"` a model of relevance predicts the clicks (the direct method), and only the residuals, click minus
+prediction, are weighted: the prediction is a control variate, and the estimate doubly robust.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.clicks.counts import ClickCounts, check_counts
+from counterrank.clicks.examination import Examination
+from counterrank.common.checks import FloatArray, IntArray, check_choice, check_vector
+from counterrank.common.errors import CounterrankError
+from counterrank.common.parallel import for_queries
+from counterrank.data import RankingData
+from counterrank.data.ids import query_of
+from counterrank.estimators.propensities import (
+    SMALLEST,
+    Propensities,
+    capped_inverse,
+    examined,
+    examined_times,
+    propensities_of,
+    refuse_unseen,
+    warn_if_apart,
+)
+from counterrank.estimators.relevance import check_relevance, fit_relevance
+from counterrank.estimators.weights import check_curve, warn_if_contradicted, warn_unless_sometimes_seen
+from counterrank.evaluation import click_kernels as _click_kernels
+from counterrank.evaluation.click_kernels import Cells, Pages
+from counterrank.evaluation.metrics import prefix_sums, rank_values
+
+METHODS = ("ips", "dr")
+
+
+class Method(NamedTuple):
+    """How to estimate, unchecked."""
+
+    name: Any = "ips"  # or "dr"
+    relevance: Any = None  # R of each document, for "dr"; None to fit it
+    exam: Any = None  # P(examined | rank), for "dr" and for logs of several policies; None for that of the clicks
+
+
+class ClickPredictor(NamedTuple):
+    """Predicts clicks: P(click | document, rank) = P(examined | rank) * R(document)."""
+
+    relevance: FloatArray  # R, P(click | examined) of each document
+    exam: Examination
+
+    def probabilities(self, docs: IntArray, ranks: IntArray) -> FloatArray:
+        """P(click) of documents shown at these ranks, from 1."""
+        return np.asarray(examined(self.exam, ranks) * self.relevance[docs])
+
+
+def _click_predictor(
+    method: Method, data: RankingData, clicks: ClickCounts, rho: FloatArray | None
+) -> ClickPredictor | None:
+    """The model that the method needs, fitted (cross-fitted over queries) where none was given; None for "ips"."""
+    if method.name == "ips":
+        if method.relevance is not None:
+            raise CounterrankError("relevance: given, but method='ips' does not use it; expected method='dr'")
+        return None
+    exam = _check_exam(method.exam, clicks)
+    if method.relevance is None:
+        return ClickPredictor(fit_relevance(data, clicks, rho, exam=exam).values, exam)
+    if rho is not None:
+        expected = np.repeat(clicks.sessions, np.diff(clicks.offsets)) * rho
+        warn_if_apart(float(examined_times(exam, clicks).sum()), float(expected.sum()))
+    relevance = check_relevance(method.relevance, clicks.n_docs)
+    outside = (relevance < 0.0) | (relevance > 1.0)
+    if outside.any():
+        doc = int(np.argmax(outside))
+        query = int(query_of(doc, clicks.offsets))
+        raise CounterrankError(
+            f"relevance: {relevance[doc]:g} for document {doc - clicks.offsets[query]} of query {query}; expected "
+            "P(click | examined), from 0 to 1"
+        )
+    return ClickPredictor(relevance, exam)
+
+
+def _check_exam(exam: Any, clicks: ClickCounts) -> Examination:
+    """The curve that was given or remembered, if it explains the clicks."""
+    if exam is None:
+        exam = clicks.examination
+    if exam is None:
+        raise CounterrankError(
+            "exam: None, and the clicks do not hold the curve they were made with; method='dr' requires P(examined | "
+            "rank), exam=[1, 0.5, ...] or an Examination: with n * rho instead it would be method='ips' again"
+        )
+    curve = check_curve(exam, "exam")
+    if curve is None:
+        raise CounterrankError("exam: 0 at every rank, so nothing is ever seen; expected one above 0")
+    refuse_unseen(curve, None, clicks)
+    return curve
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedClicks:
+    """The clicks of a log, each with its importance weight 1 / propensity; for "dr" the residuals of a predictor."""
+
+    offsets: IntArray  # of the data
+    sessions: IntArray  # of each query
+    cells: Cells  # the clicked ones; for "dr" those shown
+    pages: Pages | None  # whole pages, if they were kept
+    rho: FloatArray | None  # the propensity of each document; None if only those of clicks are known
+    relevance: FloatArray | None  # R of each document for "dr", None for "ips"
+    unexaminable: IntArray  # the documents with propensity 0
+    noise: tuple[float, float] | None  # (e0, e1), or None to leave clicks as they are
+    effective_sample_size: float  # Kish's, of the importance weights of the clicks
+    largest_share: float  # the largest weight of a click over the sum of all
+    threads: int | None
+    uncovered: IntArray  # the documents that the clicks do not cover; none for "dr", which predicts them
+    source: str  # where the propensities come from, see `Propensities`
+
+    @property
+    def noise_scale(self) -> float:
+        """e1 - e0; 1 without a correction for click noise."""
+        return 1.0 if self.noise is None else self.noise[1] - self.noise[0]
+
+    @property
+    def method(self) -> str:
+        """How the estimates are made, "ips" or "dr"."""
+        return "ips" if self.relevance is None else "dr"
+
+
+@dataclass(frozen=True, eq=False)
+class QuerySums:
+    """Numerators and denominators of the estimates, one row for each query with sessions."""
+
+    sessions: FloatArray
+    omega: FloatArray  # the sum of the weights of the documents
+    terms: FloatArray  # the sum of weight * lambda, a column for each metric or ranker
+
+
+def weight_clicks(
+    data: RankingData,
+    clicks: ClickCounts,
+    rho: ArrayLike | Propensities | None,
+    noise: Any,
+    threads: int | None,
+    method: Method,
+) -> WeightedClicks:
+    """Check everything and divide each click, or its residual, by its propensity; weights are never clipped."""
+    counts = check_counts(clicks)
+    counts.check_data(data)
+    if not counts.sessions.any():
+        raise CounterrankError("clicks: no sessions; expected at least one result page that was shown")
+    check_choice(method.name, METHODS, "method")
+    found = propensities_of(counts, rho, method.exam, all_shown=method.name == "dr")
+    given = found.by_document if found.source == "given" else None
+    name = "propensities" if given is None else "rho"
+    inverse = capped_inverse(found.by_cell, np.inf, counts, counts.clicks, counts.docs, counts.ranks, name)
+    model = _click_predictor(method, data, counts, given)
+    corrected = _check_noise(noise, given, model)
+    if given is not None:
+        warn_if_contradicted(counts, given, "rho")
+    chances = found.chances()
+    if model is None:
+        warn_unless_sometimes_seen(counts, chances, name)
+    else:
+        np.divide(1.0, found.by_cell, out=inverse, where=found.by_cell >= SMALLEST)
+        if found.source == "realised":  # no click can correct the model of what was never shown
+            chances = np.nan_to_num(found.by_document)
+    cells = _cells(counts, inverse, model)
+    effective, largest = concentration(cells.clicks, cells.inverse)
+    return WeightedClicks(
+        offsets=counts.offsets,
+        sessions=counts.sessions,
+        cells=cells,
+        pages=_pages(counts, cells, model),
+        rho=given,
+        relevance=None if model is None else model.relevance,
+        unexaminable=np.flatnonzero(chances < SMALLEST),
+        noise=corrected,
+        effective_sample_size=effective,
+        largest_share=largest,
+        threads=threads,
+        uncovered=found.uncovered if model is None else np.empty(0, np.int64),
+        source=found.source,
+    )
+
+
+def _cells(counts: ClickCounts, inverse: FloatArray, model: ClickPredictor | None) -> Cells:
+    """Those that were clicked, or where a click was predicted.
+
+    Of n impressions with c clicks, each predicted with probability p, the residuals are c times 1 - p and n - c times
+    -p. Their mean squared, times n, has the unbiased estimate c (c - 1) / (n - 1) - 2 p c + n p^2.
+    """
+    predicted = None if model is None else model.probabilities(counts.docs, counts.ranks)
+    kept = counts.clicks > 0 if predicted is None else (inverse > 0.0) & ((counts.clicks > 0) | (predicted > 0.0))
+    chosen = np.flatnonzero(kept)
+    docs, clicks, shown = counts.docs[chosen], counts.clicks[chosen], counts.impressions[chosen]
+    sums = squares = fourths = clicks.astype(np.float64)
+    steady = np.where(shown > 1, clicks * (clicks - 1) / np.maximum(shown - 1, 1), clicks)
+    if predicted is not None:
+        p, missed = predicted[chosen], shown - clicks
+        sums = clicks - shown * p
+        squares, fourths = (clicks * (1.0 - p) ** power + missed * p**power for power in (2, 4))
+        steady = steady - 2.0 * p * clicks + shown * p**2
+    bounds = np.searchsorted(docs, counts.offsets)
+    return Cells(bounds, docs, counts.ranks[chosen] - 1, clicks, inverse[chosen], sums, squares, fourths, steady)
+
+
+def concentration(numbers: ArrayLike, weights: ArrayLike) -> tuple[float, float]:
+    """How far the sum of weighted clicks depends on a few of them.
+
+        effective sample size = (sum of weights)^2 / sum of their squares   (Kish)
+        largest share         = the largest weight / sum of weights
+
+    Arguments:
+        numbers: how many clicks have each weight; those of weights without a click may be 0.
+        weights: of the clicks, not negative.
+
+    Returns:
+        both, (0.0, 0.0) if there is no click with a weight above 0.
+
+    >>> concentration([6, 1], [1.0, 2.0])  # eight in all; 64 / (6 * 1 + 4), 2 / 8
+    (6.4, 0.25)
+    >>> concentration([], [])
+    (0.0, 0.0)
+    """
+    times, each = np.asarray(numbers, np.float64), np.asarray(weights, np.float64)
+    total = float((times * each).sum())
+    if not total:
+        return 0.0, 0.0
+    return total**2 / float((times * each**2).sum()), float(each[times > 0].max()) / total
+
+
+def _pages(counts: ClickCounts, cells: Cells, model: ClickPredictor | None) -> Pages | None:
+    """The pages that were kept; each document has one propensity, but for rounding."""
+    pages = counts.displays
+    if pages is None:
+        return None
+    inverse = np.zeros(counts.n_docs)
+    inverse[cells.docs] = cells.inverse
+    sums = pages.clicks.astype(np.float64)
+    if model is not None:
+        sums -= np.repeat(pages.sessions, np.diff(pages.offsets)) * model.probabilities(pages.docs, pages.ranks())
+    bounds = np.searchsorted(pages.docs[pages.offsets[:-1]], counts.offsets)
+    return Pages(bounds, pages.offsets, pages.docs, pages.sessions, pages.clicks, sums, inverse)
+
+
+def document_values(
+    scores: ArrayLike, data: RankingData, metrics: Sequence[str], ties: str, threads: int | None, name: str = "scores"
+) -> FloatArray:
+    """lambda of each metric at the rank of each document: (n_docs, n_metrics)."""
+    check_choice(ties, ("average", "order"), "ties")
+    given = check_vector(scores, data.n_docs, name)
+    longest = int(data.lengths.max())
+    prefix = np.stack([prefix_sums(rank_values(metric, longest)) for metric in metrics])
+    values = np.empty((data.n_docs, len(metrics)))
+    kernel = _click_kernels.document_values
+    for_queries(kernel, data.offsets, given, ties == "average", prefix, values, threads=threads)
+    return values
+
+
+def query_sums(weighted: WeightedClicks, values: FloatArray) -> QuerySums:
+    """Sums of omega and of omega * lambda for each query with sessions, corrected for click noise where that is set.
+
+    For "dr" omega includes the prediction of the model, sessions * R. With noise=(e0, e1) omega of a document that can
+    be examined, or has a prediction, becomes (omega - e0 * sessions of its query) / (e1 - e0).
+    """
+    omega, terms = np.zeros(len(weighted.sessions)), np.zeros((len(weighted.sessions), values.shape[1]))
+    options = {"threads": weighted.threads}
+    for_queries(_click_kernels.query_sums, weighted.offsets, weighted.cells, values, omega, terms, **options)
+
+    def add(per_session: FloatArray, times: float) -> None:
+        """Add to omega of every document, in each session of its query, `times * per_session`."""
+        nonlocal omega, terms
+        own, own_terms = np.zeros_like(omega), np.zeros_like(terms)
+        kernel = _click_kernels.document_sums
+        for_queries(kernel, weighted.offsets, per_session, values, own, own_terms, **options)
+        omega += times * weighted.sessions * own
+        terms += times * weighted.sessions[:, None] * own_terms
+
+    if weighted.relevance is not None:
+        add(weighted.relevance, 1.0)
+    if weighted.noise is not None:
+        noisy = np.ones(len(values)) if weighted.rho is None or weighted.relevance is not None else weighted.rho > 0.0
+        add(noisy.astype(np.float64), -weighted.noise[0])
+    kept, scale = weighted.sessions > 0, weighted.noise_scale
+    return QuerySums(weighted.sessions[kept].astype(np.float64), omega[kept] / scale, terms[kept] / scale)
+
+
+def _check_noise(noise: Any, rho: FloatArray | None, model: ClickPredictor | None) -> tuple[float, float] | None:
+    if noise is None:
+        return None
+    expected = "expected a pair (e0, e1), P(click | examined) of irrelevant and of relevant documents, e0 < e1"
+    if isinstance(noise, str) or not hasattr(noise, "__len__") or len(noise) != 2:
+        raise CounterrankError(f"noise={noise!r}: {expected}")
+    e0, e1 = (float(e) for e in check_vector(noise, 2, "noise", "chances"))
+    if not 0.0 <= e0 < e1 <= 1.0:
+        raise CounterrankError(f"noise={noise!r}: {expected}, both from 0 to 1")
+    if rho is None and model is None:
+        raise CounterrankError(
+            "noise: requires rho, since logged propensities do not say which documents that were never shown could "
+            "have been; pass rho=policy.propensity(scores, offsets, exam)"
+        )
+    return e0, e1
+
+
+# Variances, the sessions of each query held fixed
+
+
+class Variance(NamedTuple):
+    """The variance of a sum for each column, and its degrees of freedom as far as numbers of sessions limit them."""
+
+    values: FloatArray
+    degrees_of_freedom: FloatArray
+
+
+def click_variance(weighted: WeightedClicks, values: FloatArray, centres: FloatArray) -> Variance:
+    """The variance of the sum over all sessions of Y = sum over the page of residual * (value - centre) / rho.
+
+    A residual is the click, less its prediction for "dr". The variance is the sum over queries of n times the sample
+    variance of Y over the n sessions of the query. Where pages were kept, Y is that of the whole page; else the ranks
+    of a page are taken as independent. Queries with a single session have no variance of their own and are taken
+    together as if they were one query: what lies between them counts too, so that it is too large rather than too small
+    (collapsed strata; Cochran, Sampling Techniques, 5A.12).
+    """
+    if weighted.pages is not None:
+        return _page_variance(weighted, values, centres)
+    variances = np.zeros((len(weighted.sessions), len(centres)))
+    given = weighted.offsets, weighted.cells, weighted.sessions, values, centres, variances
+    for_queries(_click_kernels.session_variances, *given, threads=weighted.threads)
+    total = variances.sum(axis=0) + _single_sessions(weighted, values, centres)
+    return Variance(np.maximum(total, 0.0), np.full(len(centres), np.inf))  # a variance of 0 may round to less
+
+
+def _page_variance(weighted: WeightedClicks, values: FloatArray, centres: FloatArray) -> Variance:
+    """Degrees of freedom by Welch and Satterthwaite: variance^2 / sum over queries of own variance^2 / (n - 1)."""
+    moments = np.empty((len(weighted.sessions), len(centres), 2))
+    given = weighted.offsets, weighted.pages, values, centres, moments
+    for_queries(_click_kernels.page_moments, *given, threads=weighted.threads)
+    several, single = weighted.sessions > 1, weighted.sessions == 1
+    together = moments[single].sum(axis=0)[None]
+    n = np.append(weighted.sessions[several], np.count_nonzero(single))[:, None]
+    moments = np.concatenate([moments[several], together])
+    squares, sums = moments[..., 0], moments[..., 1]
+    # n times the sample variance of the n sessions; of a single one its square
+    scaled = np.maximum(squares - sums**2 / np.maximum(n, 1), 0.0) * n / np.maximum(n - 1, 1)
+    own = np.where(n > 1, scaled, squares)
+    total, squares = own.sum(axis=0), (own**2 / np.maximum(n - 1, 1)).sum(axis=0)
+    return Variance(total, np.divide(total**2, squares, out=np.full(len(total), np.inf), where=squares > 0.0))
+
+
+def _single_sessions(weighted: WeightedClicks, values: FloatArray, centres: FloatArray) -> FloatArray:
+    """The variance of queries with one session each, by rank over all of them."""
+    cells = weighted.cells
+    owner = np.repeat(np.arange(len(weighted.sessions)), np.diff(cells.bounds))
+    chosen = np.flatnonzero(weighted.sessions[owner] == 1)
+    n = int(np.count_nonzero(weighted.sessions == 1))
+    terms = (values[cells.docs[chosen]] - centres) * cells.inverse[chosen, None]
+    terms *= cells.sums[chosen, None]  # shown once each
+    squares: FloatArray = (terms**2).sum(axis=0)
+    if n < 2 or not len(chosen):
+        return squares
+    by_rank = np.stack([np.bincount(cells.ranks[chosen], weights=column) for column in terms.T])
+    return np.asarray(np.maximum(squares - (by_rank**2).sum(axis=1) / n, 0.0) * n / (n - 1))
+
+
+def worst_factor(weighted: WeightedClicks, values: FloatArray, centres: FloatArray) -> FloatArray:
+    """How many times too narrow intervals may be, at worst, since the ranks of a page were taken as independent.
+
+    The ranks of a page may be correlated through the documents it holds, so of the variance of each rank only the part
+    between documents can matter. At worst these parts are perfectly correlated. 1 where pages were kept, or at most one
+    rank of each query varies.
+    """
+    if weighted.pages is not None:
+        return np.ones(len(centres))
+    more = np.zeros((len(weighted.sessions), len(centres)))
+    given = weighted.offsets, weighted.cells, weighted.sessions, values, centres, more
+    for_queries(_click_kernels.correlated_ranks, *given, threads=weighted.threads)
+    total = click_variance(weighted, values, centres).values
+    return np.asarray(np.sqrt(1.0 + np.divide(more.sum(axis=0), total, out=np.zeros(len(centres)), where=total > 0.0)))

@@ -1,0 +1,69 @@
+"""Formats that belong to no search engine: linear models as JSON, trees in LightGBM's text format."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from counterrank.common.errors import ExportError
+from counterrank.export.targets import ExportJob, Target
+from counterrank.models import TreesModel
+
+FORMAT, VERSION = "counterrank-linear", 1
+
+
+def to_json(job: ExportJob) -> str:
+    """score = sum over features of coefficient * scaled(x); features that are not listed have coefficient 0.
+
+    scaled(x) is x for "none", (x - mean) / deviation for "standard", and (x - smallest) / (largest - smallest) over the
+    documents of the query for "query", 0 where all are equal.
+    """
+    model, used = job.model, job.used_features()
+    coefficients, scaler = model.vectors()["coefficients"], model.scaler
+    described = []
+    for feature, label in zip(used, job.label(used), strict=True):
+        entry: dict[str, Any] = {"number": feature + 1, "name": label, "coefficient": float(coefficients[feature])}
+        if scaler.kind == "standard":
+            entry |= {"mean": float(scaler.low[feature]), "deviation": 1.0 / float(scaler.inverse[feature])}
+        described.append(entry)
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": job.name,
+        "normalize": scaler.kind,
+        "n_features": model.n_features,
+        "features": described,
+    }
+    return json.dumps(content, indent=1) + "\n"
+
+
+def to_lightgbm(job: ExportJob) -> str:
+    """The text of the trees, with which LightGBM predicts what `predict` does; given names replace its own."""
+    assert isinstance(job.model, TreesModel)
+    text = job.model.text
+    job.label_all()
+    if not job.names.given:
+        return text
+    for label in job.names.by_feature.values():
+        if re.search(r'[\s",:\[\]{}]', label):
+            raise ExportError(
+                f'features: {label!r} cannot be a name in LightGBM; expected no blanks nor any of ",:[]{{}}'
+            )
+    names = (job.names.by_feature.get(feature, f"Column_{feature}") for feature in range(job.model.n_features))
+    line = "feature_names=" + " ".join(names)
+    return re.sub(r"^feature_names=.*$", lambda _: line, text, count=1, flags=re.MULTILINE)
+
+
+LIGHTGBM = Target(
+    "lightgbm", (".txt",), ("lambdamart",), ("none",), "by place or name", "LightGBM's own text", to_lightgbm
+)
+JSON = Target(
+    "json",
+    (".json",),
+    ("linear",),
+    ("query", "standard", "none"),
+    "by number and name",
+    "code of your own",
+    to_json,
+)

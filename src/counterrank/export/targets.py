@@ -1,0 +1,237 @@
+"""Export targets: what each one is called, what it can hold, and `write`, which puts a ranker into one of them.
+
+A target is a `Target`: a name, the models and the scalings of features it can hold, and a function from an `ExportJob`
+to the content of the file. `register_target` adds one, the library's own included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from counterrank.common.checks import check_choice
+from counterrank.common.errors import ExportError, printable
+from counterrank.common.files import PathLike, atomic_file
+from counterrank.export.feature_names import Names, Naming, feature_names
+from counterrank.models import LinearModel, Model, TreesModel
+from counterrank.training import Ranker
+
+TREE_FORMATS = ("xgboost", "ranklib")
+
+
+@dataclass
+class ExportJob:
+    """What a target's function is given.
+
+    Attributes:
+        ranker: the trained ranker.
+        names: of its features.
+        name: what the model is called in the target.
+        tree_format: of trees in es-ltr.
+        features: the names in the file by the number of the feature from 1; filled in by `label`.
+        notes: what to know before using the file; append to it.
+    """
+
+    ranker: Ranker
+    names: Names
+    name: str
+    tree_format: str = TREE_FORMATS[0]
+    features: dict[int, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def model(self) -> Model:
+        """The model that the ranker learned."""
+        return self.ranker.model_
+
+    def label(self, features: Sequence[int]) -> list[str]:
+        """The names of the features (counted from 0) that the file mentions; an error where one has none."""
+        labels = self.names.of(features)
+        self.features = {feature + 1: label for feature, label in zip(features, labels, strict=True)}
+        return labels
+
+    def label_all(self) -> None:
+        """For a target that lists every feature, if names were given: those that the model uses must have one."""
+        if self.names.given:
+            self.names.of(self.used_features())
+            self.label(sorted(self.names.by_feature))
+
+    def used_features(self) -> list[int]:
+        """The features (counted from 0) that the score depends on; all of them for a network."""
+        model = self.model
+        if isinstance(model, LinearModel):
+            used = np.flatnonzero((model.coefficients != 0.0) & (model.scaler.inverse != 0.0))
+            if not len(used):
+                raise ExportError("model: every coefficient is 0, so it ranks nothing; train it first")
+        elif isinstance(model, TreesModel):
+            used = np.flatnonzero(model.booster.feature_importance("split"))
+        else:
+            used = np.arange(model.n_features)
+        return [int(feature) for feature in used]
+
+    def note_float32(self) -> None:
+        """For a target that sums in float32: say what that does to unscaled features."""
+        if self.model.scaler.kind == "none":
+            self.notes.append(
+                "search engines sum unscaled features in float32, which loses small differences of large values; "
+                "normalize='standard' keeps them"
+            )
+
+
+@dataclass(frozen=True)
+class Target:
+    """A format that `write` can produce.
+
+    Attributes:
+        name: what `to` and `--to` call it.
+        extensions: usual endings of its files.
+        models: which models it takes: "linear", "lambdamart", "mlp".
+        normalize: which scalings of features it can hold: "query", "standard", "none".
+        features: how it identifies features, for the table in the documentation.
+        description: one line for the same table.
+        convert: from the job to the content of the file.
+    """
+
+    name: str
+    extensions: tuple[str, ...]
+    models: tuple[str, ...]
+    normalize: tuple[str, ...]
+    features: str
+    description: str
+    convert: Callable[[ExportJob], str | bytes]
+
+    def check(self, model: Model) -> None:
+        """Refuse a model that the target cannot hold, and say what to train instead."""
+        kind = "linear" if isinstance(model, LinearModel) else "lambdamart" if isinstance(model, TreesModel) else "mlp"
+        if kind not in self.models:
+            raise ExportError(
+                f"model: {self.name} takes {' and '.join(self.models)} models, not {kind}; train one of those, or "
+                "export to onnx"
+            )
+        if model.scaler.kind not in self.normalize:
+            how = "within each query" if model.scaler.kind == "query" else "by mean and standard deviation"
+            others = " or ".join(map(repr, self.normalize))
+            raise ExportError(
+                f"normalize={model.scaler.kind!r}: {self.name} cannot scale features {how}; train with "
+                f"normalize={others}, or export to onnx"
+            )
+
+
+_REGISTRY: dict[str, Target] = {}
+TARGETS: Mapping[str, Target] = MappingProxyType(_REGISTRY)  # by name; a view that follows `register_target`
+
+
+def register_target(target: Target) -> Target:
+    """Make a target known to `write` and to `counterrank export`; its name must be new.
+
+    >>> def to_lines(job):
+    ...     return "".join(f"{weight:g}\\n" for weight in job.model.coefficients)
+    >>> lines = Target("lines", (".txt",), ("linear",), ("none",), "by place", "one coefficient a line", to_lines)
+    >>> register_target(lines).name in TARGETS
+    True
+    >>> _ = unregister_target("lines")
+    """
+    if target.name in _REGISTRY:
+        raise ExportError(f"target {target.name!r}: registered already; choose another name")
+    _REGISTRY[target.name] = target
+    return target
+
+
+def unregister_target(name: str) -> Target:
+    """Remove a target and return it.
+
+    >>> unregister_target("nothing")
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.ExportError: target 'nothing': not registered
+    """
+    if name not in _REGISTRY:
+        raise ExportError(f"target {name!r}: not registered")
+    return _REGISTRY.pop(name)
+
+
+def target_table() -> list[str]:
+    """The registered targets as lines of a Markdown table, as docs/export.md shows it.
+
+    >>> target_table()[2]
+    '| `onnx` | ONNX Runtime and whatever else reads ONNX | .onnx | yes | yes | yes | by place | all, per query too |'
+    """
+    models = ("linear", "lambdamart", "mlp")
+    lines = [f"| target | for | files | {' | '.join(models)} | features | scaling it can hold |"]
+    lines.append("|" + "---|" * lines[0].replace("|", "", 1).count("|"))
+    for target in _REGISTRY.values():
+        takes = " | ".join("yes" if model in target.models else "no" for model in models)
+        scaling = ", ".join(f"`{kind}`" for kind in target.normalize)
+        scaling = "all, per query too" if len(target.normalize) == 3 else scaling
+        cells = (f"`{target.name}`", target.description, ", ".join(target.extensions), takes, target.features, scaling)
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The result of `write`.
+
+    Attributes:
+        path: the file.
+        to: the target.
+        features: the names in the file, by the number of the feature from 1.
+        notes: what to know before using it.
+    """
+
+    path: Path
+    to: str
+    features: dict[int, str]
+    notes: tuple[str, ...]
+
+
+def write(
+    ranker: Ranker,
+    path: PathLike,
+    to: str = "onnx",
+    features: Naming | None = None,
+    name: str = "counterrank",
+    tree_format: str = "xgboost",
+) -> Exported:
+    """Write a trained ranker in the format of another system; the file appears whole or not at all.
+
+    Arguments:
+        ranker: a trained `Ranker`.
+        path: the file to write.
+        to: "onnx", "es-ltr", "solr", "lightgbm" (trees), "json" (linear), or the name of a registered target.
+        features: what the features are called there: a file, a mapping from their numbers in LETOR files (from 1), or a
+            list in order. Those that the model does not use need no name. None calls them feature_1 and so on.
+        name: what the model is called there.
+        tree_format: for trees in es-ltr: "xgboost", which knows features by name, or "ranklib", by their place.
+
+    A model that the target cannot hold faithfully is refused with a line that says what to train instead.
+
+    >>> import tempfile
+    >>> from counterrank.data import RankingData
+    >>> data = RankingData([[0.0, 1.0], [1.0, 1.0]], offsets=[0, 2])
+    >>> ranker = Ranker("arp-hinge", max_epochs=1, learning_rate=1.0, normalize="none").fit(data, weights=[0.0, 1.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(ranker, f"{folder}/model.json", to="solr", features={1: "title_bm25", 2: "clicks"}).features
+    {1: 'title_bm25'}
+    """
+    target = TARGETS[check_choice(to, tuple(TARGETS), "to")]
+    check_choice(tree_format, TREE_FORMATS, "tree_format")
+    if tree_format != TREE_FORMATS[0] and not (to == "es-ltr" and isinstance(ranker.model_, TreesModel)):
+        raise ExportError(f"tree_format={tree_format!r}: is for trees in es-ltr; leave it out")
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise ExportError(f"name={printable(repr(name))}: expected a name on one line")
+    job = ExportJob(ranker, feature_names(features, ranker.n_features_in_), name, tree_format)
+    target.check(job.model)
+    try:
+        content = target.convert(job)
+    except RecursionError:
+        raise ExportError("trees: too deep to be written; train with max_depth") from None
+    if not job.names.given and job.features:
+        job.notes.append("features are called feature_1, feature_2 and so on, since no names were given")
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+    return Exported(Path(path), to, job.features, tuple(job.notes))
