@@ -85,8 +85,8 @@ def test_csv_with_fields_of_several_lines(local_spark, tmp_path):
     assert found.counts[0].n_impressions == 2 + 1
 
 
-@pytest.mark.representative
 @needs_spark
+@pytest.mark.representative
 def test_json_lines(local_spark, tmp_path):
     rows = [dict(zip(NAMES, row, strict=True)) for row in faulty_rows()]
     texts = [json.dumps(row) for row in rows]
