@@ -225,9 +225,9 @@ LOG = count([3], [(0, (0, 1), set())])
     [
         ("log", {}, "clicks: str; expected ClickCounts"),
         (LOG, {"smoothing": -1.0}, "smoothing=-1.0: expected a number of at least 0"),
-        (LOG, {"smoothing": "some"}, "smoothing='some': expected a number of sessions"),
-        (LOG, {"smoothing": True}, "smoothing=True: expected a number of sessions"),
-        (LOG, {"smoothing": float("nan")}, "smoothing=nan: expected a number of sessions"),
+        (LOG, {"smoothing": "some"}, "smoothing='some': expected a number of at least 0"),
+        (LOG, {"smoothing": True}, "smoothing=True: expected a number of at least 0"),
+        (LOG, {"smoothing": float("nan")}, "smoothing=nan: expected a number of at least 0"),
         (LOG, {"smoothing": "auto"}, 'smoothing="auto": no query has several sessions'),
         (LOG, {"confidence": 1.0}, "confidence=1.0: expected a number from 0.5 to below 1"),
         (LOG, {"confidence": 0.1}, "confidence=0.1: expected a number"),

@@ -444,8 +444,6 @@ def trust_curves(source: ClickSource) -> tuple[list[float] | None, list[float] |
         raise CounterrankError("--alpha, --beta: expected both, one value for each rank, such as 0.9,0.4 and 0.1,0.05")
     if source.alpha is None or source.beta is None:
         return None, None
-    if source.examination is not None:
-        raise CounterrankError("--examination: --alpha takes its place under trust bias; expected one of the two")
     alpha, beta = (
         [_number(word, "--alpha, --beta") for word in text.split(",")] for text in (source.alpha, source.beta)
     )

@@ -126,8 +126,8 @@ def in_flags(message: str, flags: Mapping[str, str], values: Iterable[str] = ())
 _REGISTRIES = {
     "losses": ("counterrank.losses", "LOSSES"),
     "estimators": ("counterrank.estimators", "ESTIMATORS"),
-    "policies": ("counterrank.clicks.policies.parsing", "POLICIES"),
-    "formats": ("counterrank.clicks.logs.formats", "FORMATS"),
+    "policies": ("counterrank.clicks.policies", "POLICIES"),
+    "formats": ("counterrank.clicks.logs", "FORMATS"),
     "targets": ("counterrank.export", "TARGETS"),
 }
 _EXAMPLES = {"k": 5, "epsilon": 0.1, "temperature": 1}

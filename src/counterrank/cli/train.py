@@ -340,6 +340,8 @@ def _evidence(
     if "propensities" in chosen.needs:
         announced_propensities(evidence)
     if chosen.uses_relevance:
+        if evidence.exam is not None and evidence.alpha is not None:
+            raise CounterrankError("--examination: --alpha takes its place under trust bias; expected one of the two")
         if evidence.exam is None and evidence.alpha is None:
             if evidence.clicks.examination is None:
                 say("Note: no --examination, so only propensities are used, and not impressions.")
