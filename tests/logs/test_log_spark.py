@@ -86,7 +86,6 @@ def test_csv_with_fields_of_several_lines(local_spark, tmp_path):
 
 
 @needs_spark
-@pytest.mark.representative
 def test_json_lines(local_spark, tmp_path):
     rows = [dict(zip(NAMES, row, strict=True)) for row in faulty_rows()]
     texts = [json.dumps(row) for row in rows]
