@@ -84,7 +84,16 @@ def test_the_example_of_few_clicks_runs(tmp_path, monkeypatch, capsys):
     assert "the clicks of 36 queries" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("page", [page for page in DOCS if page.name != "library.md"], ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [
+        # whole reproductions, in several processes
+        pytest.param(page, marks=pytest.mark.process) if page.name == "reproduce.md" else page
+        for page in DOCS
+        if page.name != "library.md"
+    ],
+    ids=name_of,
+)
 def test_the_examples_of_the_docs_run(page, tmp_path, monkeypatch):
     for code in blocks(page, "python"):
         run_example(code, page.name, tmp_path, monkeypatch)

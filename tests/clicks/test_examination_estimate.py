@@ -156,6 +156,7 @@ def clicked_by(log, theta, gamma, seed):
     return replace(log, clicks=np.random.default_rng(seed).binomial(log.impressions, chance))
 
 
+@pytest.mark.statistical
 def test_intervals_hold_the_truth_as_often_as_they_say():
     """60 queries, pages of 4, 500 sessions each, 100 logs, 3 ranks; by queries and by clicks, each of three methods.
 

@@ -133,6 +133,7 @@ def test_standard_errors_and_bounds_by_simulation(policy):
     assert (missed <= 0.1 + 5 * (0.1 * 0.9 / 400) ** 0.5).all()
 
 
+@pytest.mark.statistical
 def test_weights_by_frequencies_are_unbiased_for_documents_that_were_shown():
     """About ten pages a query: E[weight / sessions | shown] = P(click | examined), and P(shown) times that over all."""
     model = ClickModel(0.9, 0.1)

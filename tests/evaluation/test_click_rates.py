@@ -93,6 +93,7 @@ def test_every_click_is_no_fault():
 
 
 @pytest.mark.statistical
+@pytest.mark.representative
 @pytest.mark.parametrize("skew", [0.0, 1.0])
 def test_ips_is_unbiased_and_intervals_hold(skew):
     """1,000 logs of 10,000 impressions, seed fixed.

@@ -82,6 +82,7 @@ def test_unbiased_with_a_wrong_model_and_right_propensities(shop):
     assert (np.abs(direct) > 10 * found.std(axis=0) / np.sqrt(len(found))).all()
 
 
+@pytest.mark.statistical
 def test_unbiased_with_a_right_model_and_wrong_propensities(shop):
     """As above; by inverse propensities the same rho misleads."""
     wrong = np.clip(shop.rho * np.random.default_rng(1).choice([0.3, 0.6, 3.0], len(shop.rho)), 0.0, 1.0)

@@ -187,6 +187,7 @@ def test_many_weights_are_the_sum_of_each_alone():
 
 
 @pytest.mark.statistical
+@pytest.mark.representative
 def test_large_tied_groups_match_sampling():
     # beyond enumeration: 5 standard errors, for 4 metrics a false alarm once in 400,000 seeds
     rng = np.random.default_rng(0)

@@ -306,6 +306,7 @@ def periods(clicks, impressions=1000):
     ]
 
 
+@pytest.mark.statistical
 def test_a_steady_log_is_hardly_ever_said_to_change():
     """At an error rate of 1 %: 14 or more of 500 would be an accident of less than 1e-3. Rates vary from day to day."""
     rng = np.random.default_rng(0)

@@ -290,8 +290,8 @@ def test_a_cluster_without_workers():
     assert common.wait_for_cores(session(cluster_of(), lambda: 1), limit=1.0, settled=0.2) == 2
 
 
-@pytest.mark.representative
 @needs_spark
+@pytest.mark.representative
 def test_the_session_of_a_user(environment, expected, tmp_path, monkeypatch):
     """It is used for cells and for logs, and is as before when they are done."""
     from pyspark.sql import SparkSession

@@ -85,7 +85,6 @@ def test_csv_with_fields_of_several_lines(local_spark, tmp_path):
     assert found.counts[0].n_impressions == 2 + 1
 
 
-@pytest.mark.representative
 @needs_spark
 def test_json_lines(local_spark, tmp_path):
     rows = [dict(zip(NAMES, row, strict=True)) for row in faulty_rows()]

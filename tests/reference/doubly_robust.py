@@ -86,7 +86,7 @@ def page_width(value, centre, clicks, rho, relevance, exam):
         known += variances[-1] ** 2 / max(n - 1, 1)
     terms = _terms(value, centre, clicks, rho, relevance, exam)
     freedom = min(_freedom(terms), sum(variances) ** 2 / known if known else np.inf)
-    return student_quantile(0.95, freedom) * np.sqrt(sum(variances))
+    return student_quantile(0.95, freedom) * np.sqrt(max(sum(variances), 0.0))  # rounding
 
 
 def _terms(value, centre, clicks, rho, relevance, exam):

@@ -13,7 +13,7 @@ import os
 import sys
 import time
 import warnings
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 
 from benchmarks.compile_time import modules, run_doctests, run_more
 
@@ -32,7 +32,8 @@ def jobs() -> list[str]:
 def run(job: str) -> float:
     """Seconds of the processor that a job took."""
     begin = time.process_time()
-    with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+    quiet = redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO())
+    with suppress(Exception), warnings.catch_warnings(), quiet[0], quiet[1]:
         warnings.simplefilter("ignore")
         if job == MORE:
             run_more()

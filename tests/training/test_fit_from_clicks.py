@@ -58,6 +58,7 @@ def _scores_of(found, data, fold):
 
 
 @pytest.mark.statistical
+@pytest.mark.representative
 def test_shuffled_features_teach_nothing():
     """Where features tell nothing of clicks, held-out clicks see no gain over a random order; seen clicks would.
 
