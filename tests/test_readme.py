@@ -114,7 +114,9 @@ def test_commands_have_the_flags_they_show(page):
         assert flags <= known[command], line
 
 
+@pytest.mark.process
 def test_the_commands_run_in_their_order(tmp_path, monkeypatch):
+    """`reproduce` among them, which starts others; of all of them those of the guide run in `make test`."""
     monkeypatch.chdir(tmp_path)
     # the others need data sets that cannot be shipped
     lines = [line for line in commands("docs/commands.md") if "synthetic:" in line or " trees " in line]
