@@ -286,7 +286,7 @@ def _write_page(user: Any, query: _Query, scratch: _Scratch, sessions: int, page
         place = scratch.page[rank]
         chance = click_probability(user, query.begin + place, rank)
         if sessions == 0:
-            clicks = np.int64(uniform(scratch.state) < chance)
+            clicks = 1 if uniform(scratch.state) < chance else 0
         else:
             clicks = binomial(scratch.state, sessions, chance)
         scratch.clicked[place * query.stride + rank] += clicks
