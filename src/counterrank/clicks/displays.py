@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.checks import IntArray
-from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.data.ids import place_in_query, query_of
 
 # --- kernels: equal pages
@@ -19,7 +19,7 @@ _PRIME, _BASIS = np.uint64(0x100000001B3), np.uint64(0xCBF29CE484222325)
 _SHIFT = np.uint64(29)
 
 
-@exact_kernel
+@exact_inner_kernel
 def _hash(docs: Array) -> np.uint64:
     mixed = _BASIS
     for doc in docs:
@@ -28,7 +28,7 @@ def _hash(docs: Array) -> np.uint64:
     return mixed
 
 
-@exact_kernel
+@exact_inner_kernel
 def _same(a: Array, b: Array) -> bool:
     if len(a) != len(b):
         return False
@@ -213,7 +213,7 @@ def take_pages(pages: Displays, chosen: IntArray) -> Displays:
 # --- kernels: cells (document, rank, policy, propensity) with impressions and clicks, in that order
 
 
-@exact_kernel
+@exact_inner_kernel
 def _compare(a: Any, i: int, b: Any, j: int) -> int:
     """-1, 0 or 1 as cell `i` of `a` comes before, is, or comes after cell `j` of `b`."""
     if a[0][i] != b[0][j]:

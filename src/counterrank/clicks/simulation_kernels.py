@@ -25,13 +25,12 @@ from counterrank.clicks.policies.page_kernels import (
     plant,
     probability_at,
 )
-from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.jit import Array, exact_allocating_kernel, exact_inner_kernel, exact_kernel
 from counterrank.common.random import binomial, start_stream, uniform
 from counterrank.common.ranking import longest_of
 
 # typed, since numba compiles whatever is called with a literal number once more for that
 _ZERO: Any = np.int64(0)
-_ONE: Any = np.int64(1)
 
 
 class UserModel(NamedTuple):
@@ -43,7 +42,7 @@ class UserModel(NamedTuple):
     relevant: Array  # the same at attractiveness 1
 
 
-@exact_kernel
+@exact_inner_kernel
 def click_probability(user: Any, doc: int, rank: int) -> Any:
     """P(click | shown at rank + 1)."""
     low = user.other[rank]
@@ -92,7 +91,7 @@ def expected_clicks(
         squares[q] = roots * roots
 
 
-@exact_kernel
+@exact_inner_kernel
 def split(state: Array, total: int, shares: Array, out: Array) -> None:
     """A multinomial draw: one binomial after the other from what is left."""
     left = 1.0
@@ -103,7 +102,7 @@ def split(state: Array, total: int, shares: Array, out: Array) -> None:
         left = max(left - shares[i], 1e-300)
 
 
-@exact_kernel
+@exact_inner_kernel
 def count_draws(kind: int, epsilon: float, sessions: int, probabilities: Array, state: Array, counts: Array) -> None:
     """How often each page is shown in so many sessions; `probabilities` are those of listed pages."""
     n_pages = len(counts)
@@ -124,7 +123,7 @@ def count_draws(kind: int, epsilon: float, sessions: int, probabilities: Array, 
             sessions -= part
 
 
-@exact_kernel
+@exact_allocating_kernel
 def room(rows: Array, used: int, more: int) -> Array:
     """The same rows with space for `more` behind the first `used`."""
     if used + more <= rows.shape[1]:
@@ -136,113 +135,165 @@ def room(rows: Array, used: int, more: int) -> Array:
     return larger
 
 
-@exact_kernel
-def simulate_queries(
-    first: int,
-    last: int,
-    offsets: Array,
-    policy: Any,
-    user: Any,
-    sessions: Array,
-    width: int,
-    key: np.uint64,
-    draws: bool | None,
-    displays: bool | None,
-) -> Any:
-    """Cells (doc, rank, impressions, clicks) of the queries, and if wanted their pages.
+class Task(NamedTuple):
+    """What is to be simulated."""
 
-    `draws` is None where no component is Plackett-Luce, `displays` where pages are not wanted: numba leaves out what
-    follows from a None, and compiles in half the time.
+    sessions: Array  # of each query
+    width: int  # no page is longer
+    key: np.uint64  # of the random streams, one for each query
+    displays: bool  # whether pages are wanted
+
+
+class _Query(NamedTuple):
+    """The query at work, and how many there are; `stride` is the length of a document's part of `_Scratch.shown`."""
+
+    number: int
+    n_queries: int
+    begin: int
+    n: int
+    stride: int
+
+
+class _Scratch(NamedTuple):
+    """What all queries share: the stream, one page, a tree of weights, and counts by document and rank."""
+
+    state: Array
+    page: Array
+    tree: Array
+    weights: Array
+    shown: Array
+    clicked: Array
+
+
+class _Pages(NamedTuple):
+    """Pages so far: length and sessions of each, document and clicks of each of their places, with room for more."""
+
+    pages: Array
+    places: Array
+    n_pages: int
+    n_places: int
+
+
+@exact_kernel
+def simulate_queries(first: int, last: int, offsets: Array, policy: Any, user: Any, task: Task) -> Any:
+    """Cells (doc, rank, impressions, clicks) of the queries, and if wanted their pages.
 
     Returns cells (4, n), pages (2, n) of length and sessions, and places (2, n) of document and clicks, each distinct
     page once.
     """
-    n_queries = len(offsets) - 1
     longest = longest_of(first, last, offsets)
-    state = np.empty(1, np.uint64)
+    counts = np.empty((2, longest * min(task.width, longest)), np.int64)
+    floats = np.empty(5 * longest)
+    state, page = np.empty(1, np.uint64), np.empty(task.width, np.int64)
+    scratch = _Scratch(state, page, floats[: 4 * longest], floats[4 * longest :], counts[0], counts[1])
     split_sessions = np.empty(len(policy.kinds), np.int64)
-    page = np.empty(width, np.int64)
-    tree, weights = np.empty(4 * longest), np.empty(longest)
-    shown = np.empty(longest * min(width, longest), np.int64)
-    clicked = np.empty(longest * min(width, longest), np.int64)
-    cells, pages, places = np.empty((4, 1024), np.int64), np.empty((2, 64), np.int64), np.empty((2, 64), np.int64)
-    n_cells = n_pages = n_places = _ZERO
+    cells, n_cells = np.empty((4, 1024), np.int64), _ZERO
+    kept = _Pages(np.empty((2, 64), np.int64), np.empty((2, 64), np.int64), _ZERO, _ZERO)
     for q in range(first, last):
-        if sessions[q] == 0:
+        if task.sessions[q] == 0:
             continue
-        begin, n = offsets[q], offsets[q + 1] - offsets[q]
-        stride = min(width, n)
-        start_stream(state, key, q)
-        pages_before, places_before = n_pages, n_places
-        split(state, sessions[q], policy.shares, split_sessions)
-        shown[: n * stride] = 0
-        clicked[: n * stride] = 0
+        n = offsets[q + 1] - offsets[q]
+        query = _Query(q, len(offsets) - 1, offsets[q], n, min(task.width, n))
+        start_stream(state, task.key, q)
+        split(state, task.sessions[q], policy.shares, split_sessions)
+        scratch.shown[: n * query.stride] = 0
+        scratch.clicked[: n * query.stride] = 0
+        n_pages, n_places = kept.n_pages, kept.n_places
         for c in range(len(policy.kinds)):
             if split_sessions[c] == 0:
                 continue
-            if draws is not None and policy.kinds[c] == PLACKETT_LUCE:
-                pages, places, n_pages, n_places = _show_plackett_luce(
-                    policy, c, user, split_sessions[c], begin, n, stride, state, tree, weights, page, shown, clicked,
-                    displays, pages, places, n_pages, n_places,
-                )  # fmt: skip
+            if policy.kinds[c] == PLACKETT_LUCE:
+                kept = _show_drawn(policy, c, user, query, split_sessions[c], task.displays, scratch, kept)
             else:
-                pages, places, n_pages, n_places = _show_counted(
-                    policy, c, user, q, split_sessions[c], begin, n, stride, n_queries, state, page, shown, clicked,
-                    displays, pages, places, n_pages, n_places,
-                )  # fmt: skip
-        if displays is not None:
-            n_pages, n_places = _merge(pages, places, pages_before, n_pages, places_before, n_places)
-        cells = room(cells, n_cells, n * stride)
-        for i in range(n):
-            for rank in range(stride):
-                at = i * stride + rank
-                if shown[at]:
-                    if displays is None:
-                        clicked[at] = binomial(state, shown[at], click_probability(user, begin + i, rank))
-                    cells[0, n_cells], cells[1, n_cells] = begin + i, rank + 1
-                    cells[2, n_cells], cells[3, n_cells] = shown[at], clicked[at]
-                    n_cells += 1
-    return cells[:, :n_cells], pages[:, :n_pages], places[:, :n_places]
+                kept = _show_counted(policy, c, user, query, split_sessions[c], task.displays, scratch, kept)
+        if task.displays:
+            n_pages, n_places = _merge(kept, n_pages, n_places)
+            kept = _Pages(kept.pages, kept.places, n_pages, n_places)
+        else:
+            _click(user, query, scratch)
+        cells = room(cells, n_cells, n * query.stride)
+        n_cells = _add_cells(query, scratch, cells, n_cells)
+    return cells[:, :n_cells], kept.pages[:, : kept.n_pages], kept.places[:, : kept.n_places]
 
 
-@exact_kernel
+@exact_inner_kernel
+def _click(user: Any, query: _Query, scratch: _Scratch) -> None:
+    """Draw the clicks on each document at each rank, all of its impressions there at once."""
+    for i in range(query.n):
+        for rank in range(query.stride):
+            at = i * query.stride + rank
+            if scratch.shown[at]:
+                chance = click_probability(user, query.begin + i, rank)
+                scratch.clicked[at] = binomial(scratch.state, scratch.shown[at], chance)
+
+
+@exact_inner_kernel
+def _add_cells(query: _Query, scratch: _Scratch, cells: Array, n_cells: int) -> int:
+    """Write the cells of a query behind the others; returns how many there are then."""
+    for i in range(query.n):
+        for rank in range(query.stride):
+            at = i * query.stride + rank
+            if scratch.shown[at]:
+                cells[0, n_cells], cells[1, n_cells] = query.begin + i, rank + 1
+                cells[2, n_cells], cells[3, n_cells] = scratch.shown[at], scratch.clicked[at]
+                n_cells += 1
+    return n_cells
+
+
+@exact_allocating_kernel
 def _show_counted(
-    policy: Any, c: int, user: Any, q: int, sessions: int, begin: int, n: int, stride: int, n_queries: int,
-    state: Array, page: Array, shown: Array, clicked: Array, displays: bool | None,
-    pages: Array, places: Array, n_pages: int, n_places: int,
-) -> Any:  # fmt: skip
+    policy: Any, c: int, user: Any, query: _Query, sessions: int, displays: bool, scratch: _Scratch, kept: _Pages
+) -> Any:
     """Add the impressions of a component whose pages can be counted; with displays its clicks too."""
-    kind, k = policy.kinds[c], policy.ks[c]
-    counts = np.empty(count_pages(policy, c, q, n, n_queries), np.int64)
-    first_page, last_page = listed_pages(policy, c, q, n_queries) if kind == LISTED else (_ZERO, _ZERO)
-    count_draws(kind, policy.values[c], sessions, policy.page_probabilities[first_page:last_page], state, counts)
-    order = policy.order[begin : begin + n]
-    if displays is None and kind != LISTED:
-        _add_ranked(kind, k, sessions, order, counts, stride, shown)
-        return pages, places, n_pages, n_places
+    kind, k, q, shown = policy.kinds[c], policy.ks[c], query.number, scratch.shown
+    counts = np.empty(count_pages(policy, c, q, query.n, query.n_queries), np.int64)
+    first_page, last_page = listed_pages(policy, c, q, query.n_queries) if kind == LISTED else (_ZERO, _ZERO)
+    probabilities = policy.page_probabilities[first_page:last_page]
+    count_draws(kind, policy.values[c], sessions, probabilities, scratch.state, counts)
+    order = policy.order[query.begin : query.begin + query.n]
+    if kind != LISTED and not displays:
+        _add_ranked(kind, k, sessions, order, counts, query.stride, shown)
+        return kept
+    pages, places, n_pages, n_places = kept.pages, kept.places, kept.n_pages, kept.n_places
+    if displays:
+        most = min(len(counts), sessions)
+        pages, places = room(pages, n_pages, most), room(places, n_places, most * len(scratch.page))
     for number in range(len(counts)):
         if counts[number] == 0:
             continue
         if kind == LISTED:
-            length = fill_listed(listed_places(policy, first_page + number), page)
+            length = fill_listed(listed_places(policy, first_page + number), scratch.page)
         else:
-            length = fill_ranked(kind, k, number, order, page)
+            length = fill_ranked(kind, k, number, order, scratch.page)
         for rank in range(length):
-            shown[page[rank] * stride + rank] += counts[number]
-        if displays is not None:
-            pages, places = room(pages, n_pages, _ONE), room(places, n_places, length)
-            pages[0, n_pages], pages[1, n_pages] = length, counts[number]
-            n_pages += 1
-            for rank in range(length):
-                doc = begin + page[rank]
-                clicks = binomial(state, counts[number], click_probability(user, doc, rank))
-                clicked[page[rank] * stride + rank] += clicks
-                places[0, n_places], places[1, n_places] = doc, clicks
-                n_places += 1
-    return pages, places, n_pages, n_places
+            shown[scratch.page[rank] * query.stride + rank] += counts[number]
+        if displays:
+            here = places[:, n_places : n_places + length]
+            _write_page(user, query, scratch, counts[number], pages[:, n_pages:], here)
+            n_pages, n_places = n_pages + 1, n_places + length
+    return _Pages(pages, places, n_pages, n_places)
 
 
-@exact_kernel
+@exact_inner_kernel
+def _write_page(user: Any, query: _Query, scratch: _Scratch, sessions: int, pages: Array, places: Array) -> None:
+    """Write `scratch.page` to the first of `pages` and `places`, with its clicks in so many sessions.
+
+    0 stands for a session by itself: that takes one number of the stream for each place, where a binomial number takes
+    none if nothing is left to chance.
+    """
+    pages[0, 0], pages[1, 0] = places.shape[1], max(sessions, 1)
+    for rank in range(places.shape[1]):
+        place = scratch.page[rank]
+        chance = click_probability(user, query.begin + place, rank)
+        if sessions == 0:
+            clicks = 1 if uniform(scratch.state) < chance else 0
+        else:
+            clicks = binomial(scratch.state, sessions, chance)
+        scratch.clicked[place * query.stride + rank] += clicks
+        places[0, rank], places[1, rank] = query.begin + place, clicks
+
+
+@exact_inner_kernel
 def _add_ranked(kind: int, k: int, sessions: int, order: Array, counts: Array, stride: int, shown: Array) -> None:
     """Impressions from how often each page of a component that goes by rank was shown, without filling the pages."""
     n = len(order)
@@ -263,37 +314,33 @@ def _add_ranked(kind: int, k: int, sessions: int, order: Array, counts: Array, s
             shown[order[slot] * stride + slot + 1] += before
 
 
-@exact_kernel
-def _show_plackett_luce(
-    policy: Any, c: int, user: Any, sessions: int, begin: int, n: int, stride: int,
-    state: Array, tree: Array, weights: Array, page: Array, shown: Array, clicked: Array, displays: bool | None,
-    pages: Array, places: Array, n_pages: int, n_places: int,
-) -> Any:  # fmt: skip
+@exact_allocating_kernel
+def _show_drawn(
+    policy: Any, c: int, user: Any, query: _Query, sessions: int, displays: bool, scratch: _Scratch, kept: _Pages
+) -> Any:
     """Add the impressions of a Plackett-Luce component, session by session; with displays its clicks too."""
-    logits = policy.scores[begin : begin + n]
-    length = min(policy.ks[c], n)
-    temperature = policy.values[c]
-    plant(logits, temperature, page, 0, tree)
+    logits = policy.scores[query.begin : query.begin + query.n]
+    length = min(policy.ks[c], query.n)
+    temperature, page = policy.values[c], scratch.page
+    pages, places, n_pages, n_places = kept.pages, kept.places, kept.n_pages, kept.n_places
+    if displays:
+        pages, places = room(pages, n_pages, sessions), room(places, n_places, sessions * length)
+    plant(logits, temperature, page, _ZERO, scratch.tree)
     for _ in range(sessions):
-        draw_plackett_luce(logits, temperature, length, tree, state, page, weights)
+        draw_plackett_luce(logits, temperature, length, scratch.tree, scratch.state, page, scratch.weights)
         for rank in range(length):
-            shown[page[rank] * stride + rank] += 1
-        if displays is not None:
-            pages, places = room(pages, n_pages, _ONE), room(places, n_places, length)
-            pages[0, n_pages], pages[1, n_pages] = length, 1
-            n_pages += 1
-            for rank in range(length):
-                doc = begin + page[rank]
-                clicks = np.int64(uniform(state) < click_probability(user, doc, rank))
-                clicked[page[rank] * stride + rank] += clicks
-                places[0, n_places], places[1, n_places] = doc, clicks
-                n_places += 1
-    return pages, places, n_pages, n_places
+            scratch.shown[page[rank] * query.stride + rank] += 1
+        if displays:
+            here = places[:, n_places : n_places + length]
+            _write_page(user, query, scratch, _ZERO, pages[:, n_pages:], here)
+            n_pages, n_places = n_pages + 1, n_places + length
+    return _Pages(pages, places, n_pages, n_places)
 
 
-@exact_kernel
-def _merge(pages: Array, places: Array, page: int, last_page: int, place: int, last_place: int) -> Any:
+@exact_allocating_kernel
+def _merge(kept: _Pages, page: int, place: int) -> Any:
     """Take equal pages of one query, from `page` and `place` on, together in their place; returns the new ends."""
+    pages, places, last_page, last_place = kept.pages, kept.places, kept.n_pages, kept.n_places
     n = last_page - page
     offsets = np.zeros(n + 1, np.int64)
     for i in range(n):

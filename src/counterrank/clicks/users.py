@@ -236,7 +236,8 @@ class SessionSimulator:
         if not self.source.is_built_in:
             return self._in_chunks(n_sessions, key, displays)
         source = self.source
-        args = (source.arrays, self.user_model, n_sessions, source.width, key, source.draws, True if displays else None)
+        task = kernels.Task(n_sessions, source.width, key, bool(displays))
+        args = (source.arrays, self.user_model, task)
         found = for_queries(kernels.simulate_queries, self.data.offsets, *args, threads=self.threads)
         cells = _joined([part[0] for part in found])
         kept = None

@@ -83,6 +83,16 @@ def exact_inner_kernel(function: F) -> F:
     return compiled(function, _EXACT, **_INNER)
 
 
+def exact_allocating_kernel(function: F) -> F:
+    """As `exact_inner_kernel`, for what makes or returns arrays: Python has no way in, but references are counted.
+
+    >>> pair = exact_allocating_kernel(lambda x: [x, x])
+    >>> kernel(lambda x: len(pair(x)))(1)
+    2
+    """
+    return compiled(function, _EXACT, no_cpython_wrapper=True)
+
+
 def argument_kernel(function: F) -> F:
     """As `inner_kernel`, for what other kernels take as an argument, made by `as_argument`.
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.common.checks import make_generator
-from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 
 HashArray = NDArray[np.uint64]
 EVERYTHING = 2**64  # the limit of a sample that leaves nothing out
@@ -119,14 +119,14 @@ def binomial(state: Array, n: int, p: float) -> int:
     return _binomial(state, n, p)
 
 
-@exact_kernel
+@exact_inner_kernel
 def _binomial(state: Array, n: int, p: float) -> int:
     if n * p < _WALK:
         return _walked(state, n, p)
     return _rejected(state, n, p)
 
 
-@exact_kernel
+@exact_inner_kernel
 def _walked(state: Array, n: int, p: float) -> int:
     """Subtract the probabilities of 0, 1, 2, ... from a uniform number until it is used up."""
     odds = p / (1.0 - p)
@@ -147,7 +147,7 @@ def _walked(state: Array, n: int, p: float) -> int:
             return x
 
 
-@exact_kernel
+@exact_inner_kernel
 def _stirling_rest(x: float) -> float:
     """log(x!) minus Stirling's log(sqrt(2 pi)) + (x + 1/2) log(x + 1) - (x + 1)."""
     y = x + 1.0
@@ -157,7 +157,7 @@ def _stirling_rest(x: float) -> float:
     return (1.0 / 12.0 - (1.0 / 360.0 - 1.0 / 1260.0 / square) / square) / y
 
 
-@exact_kernel
+@exact_inner_kernel
 def _rejected(state: Array, n: int, p: float) -> int:
     q = 1.0 - p
     spread = math.sqrt(n * p * q)

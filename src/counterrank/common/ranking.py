@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.common.numerics import float_bits
 
 # below this many, counting how many keys are larger (vector code) beats merging
@@ -12,7 +12,7 @@ _BLOCK = 32
 _SIGN_FLIP = 0x7FFFFFFFFFFFFFFF
 
 
-@exact_kernel
+@exact_inner_kernel
 def _sort_block(keys: Array, out: Array) -> None:
     for i in range(len(keys)):
         key = keys[i]
@@ -22,7 +22,7 @@ def _sort_block(keys: Array, out: Array) -> None:
         out[larger] = key
 
 
-@exact_kernel
+@exact_inner_kernel
 def _merge(source: Array, start: int, middle: int, end: int, out: Array) -> None:
     left, right, place = start, middle, start
     while left < middle and right < end:
@@ -42,7 +42,7 @@ def _merge(source: Array, start: int, middle: int, end: int, out: Array) -> None
         place += 1
 
 
-@exact_kernel
+@exact_inner_kernel
 def _pack(scores: Array, low_bits: int, keys: Array) -> None:
     """Whole numbers that sort as the scores do, with the document's place in their lowest bits."""
     for i in range(len(scores)):
@@ -51,12 +51,12 @@ def _pack(scores: Array, low_bits: int, keys: Array) -> None:
         keys[i] = (bits & ~np.int64(low_bits)) | (low_bits - i)
 
 
-@exact_kernel
+@exact_inner_kernel
 def _before(scores: Array, a: int, b: int) -> bool:
     return scores[a] > scores[b] or (scores[a] == scores[b] and a < b)
 
 
-@exact_kernel
+@exact_inner_kernel
 def _settle(scores: Array, order: Array, n: int, spare: Array) -> None:
     """Put right the documents whose scores differ only in the bits that gave way to places: mostly none or a few."""
     moves = 0
@@ -73,7 +73,7 @@ def _settle(scores: Array, order: Array, n: int, spare: Array) -> None:
         moves += i - j
 
 
-@exact_kernel
+@exact_inner_kernel
 def _merge_sort(scores: Array, order: Array, n: int, spare: Array) -> None:
     """A plain sort by score and place, for the rare query with many scores that are all but equal."""
     width = 1

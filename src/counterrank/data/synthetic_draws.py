@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.common.random import mixed
 
 # what a stream is for: lengths are drawn before the rows exist, so they have a stream of their own
@@ -29,7 +29,7 @@ def start_stream(state: Array, key: Any, query: int, purpose: int) -> None:
     state[0] = mixed(mixed(key + np.uint64(query) * _GOLDEN) + np.uint64(purpose) * _GOLDEN)
 
 
-@exact_kernel
+@exact_inner_kernel
 def next_bits(state: Array) -> Any:
     """The next 64 random bits."""
     state[0] += _GOLDEN
@@ -42,7 +42,7 @@ def uniform(state: Array) -> float:
     return (np.float64(next_bits(state) >> _S12) + 0.5) * 2.0**-52
 
 
-@exact_kernel
+@exact_inner_kernel
 def fill_normals(state: Array, out: Array) -> None:
     """Independent standard normals (Marsaglia's polar method, which makes two at a time)."""
     for i in range(0, len(out), 2):
@@ -75,14 +75,14 @@ def poisson(state: Array, mean: float) -> int:
     return count
 
 
-@exact_kernel
+@exact_inner_kernel
 def sigmoid(x: float) -> float:
     """The logistic function."""
     value: float = 1.0 / (1.0 + np.exp(-x))
     return value
 
 
-@exact_kernel
+@exact_inner_kernel
 def label_of(utility: float, thresholds: Array) -> int:
     """The number of thresholds that `utility` reaches."""
     label = 0

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.data.synthetic_draws import CONTENT, fill_normals, label_of, poisson, sigmoid, start_stream, uniform
 
 BODY, ANCHOR, TITLE, URL, WHOLE = 0, 1, 2, 3, 4
@@ -43,7 +43,7 @@ _DIRICHLET = np.array([800.0, 800.0, 200.0, 200.0, 800.0])
 _JELINEK_MERCER = 0.1
 
 
-@exact_kernel
+@exact_inner_kernel
 def five_statistics(row: Array, column: int, values: Array, n: int) -> None:
     """Sum, min, max, mean and variance of `values[:n]`, to every fifth column from `column`."""
     total = 0.0
@@ -64,7 +64,7 @@ def five_statistics(row: Array, column: int, values: Array, n: int) -> None:
     row[column + 20] = variance / n
 
 
-@exact_kernel
+@exact_inner_kernel
 def match_columns(
     row: Array, stream: int, counts: Array, idf: Array, n_terms: int, length: float, scratch: Array
 ) -> None:
@@ -90,7 +90,7 @@ def match_columns(
     row[95 + stream] = found == n_terms
 
 
-@exact_kernel
+@exact_inner_kernel
 def model_columns(
     row: Array, stream: int, counts: Array, idf: Array, background: Array, n_terms: int, length: float
 ) -> None:
@@ -119,7 +119,7 @@ def model_columns(
     row[120 + stream] = np.log(jelinek)
 
 
-@exact_kernel
+@exact_inner_kernel
 def text_columns(
     row: Array, counts: Array, lengths: Array, idf: Array, background: Array, n_terms: int, scratch: Array
 ) -> None:
@@ -220,7 +220,7 @@ def draw_terms(state: Array, idf: Array, background: Array) -> int:
     return n_terms
 
 
-@exact_kernel
+@exact_inner_kernel
 def draw_text(state: Array, traits: Array, idf: Array, n_terms: int, lengths: Array, counts: Array) -> None:
     """Stream lengths, and how often each term occurs in each stream (all terms together fit into it)."""
     body_match = 0.75 * traits[MATCH] + 0.66 * traits[STUFFING]
@@ -251,7 +251,7 @@ def draw_text(state: Array, traits: Array, idf: Array, n_terms: int, lengths: Ar
             counts[ANCHOR, t] = min(1 + poisson(state, 0.1 * lengths[ANCHOR]), lengths[ANCHOR] // n_terms)
 
 
-@exact_kernel
+@exact_inner_kernel
 def page_columns(row: Array, state: Array, traits: Array, navigational: float) -> None:
     """Columns 125 to 135: url, links, ranks, quality scores, and what people clicked."""
     authority = traits[AUTHORITY]

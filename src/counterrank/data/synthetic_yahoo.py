@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.data.synthetic_draws import CONTENT, fill_normals, label_of, next_bits, sigmoid, start_stream, uniform
 
 N_FEATURES = 700
@@ -100,7 +100,7 @@ def relevance(traits: Array, query: Array, bias: float) -> float:
     return value
 
 
-@exact_kernel
+@exact_inner_kernel
 def document_columns(
     row: Array, state: Array, traits: Array, query: Array, world: Any, table: Array, present: Array
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.common.ranking import longest_of, rank_order
 
 # up to so many documents, counting who stands above each (vector code) beats sorting the query
@@ -45,7 +45,7 @@ class QueryStatistics(NamedTuple):
     gain_ideal: Array  # the most that any order of the documents reaches
 
 
-@exact_kernel
+@exact_inner_kernel
 def how_many(values: Array) -> int:
     """The number of values that are not 0."""
     count = 0
@@ -60,7 +60,7 @@ def scratch(n: int) -> tuple[Array, Array, Array]:
     return np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
 
 
-@exact_kernel
+@exact_inner_kernel
 def end_of_run(scores: Array, order: Array, begin: int) -> int:
     """One past the last rank (from 0) whose document ties with the one at `begin`."""
     value = scores[order[begin]]
@@ -92,7 +92,7 @@ def weighted_queries(
             out[q] = many_weighted(own, omega, prefix, order)
 
 
-@exact_kernel
+@exact_inner_kernel
 def few_weighted(scores: Array, omega: Array, prefix: Array) -> float:
     """Count for each weighted document how many rank above it and how many tie with it."""
     total = 0.0
@@ -108,7 +108,7 @@ def few_weighted(scores: Array, omega: Array, prefix: Array) -> float:
     return total
 
 
-@exact_kernel
+@exact_inner_kernel
 def many_weighted(scores: Array, omega: Array, prefix: Array, order: Array) -> float:
     """Walk down the ranking, one run of equal scores after the other."""
     total = 0.0
@@ -127,7 +127,7 @@ def many_weighted(scores: Array, omega: Array, prefix: Array, order: Array) -> f
     return total
 
 
-@exact_kernel
+@exact_inner_kernel
 def expected_reciprocal_rank(above: int, size: int, relevant: int) -> float:
     """E[1 / rank of the first relevant document] when it is in the run below the first `above` ranks.
 
@@ -142,7 +142,7 @@ def expected_reciprocal_rank(above: int, size: int, relevant: int) -> float:
     return total
 
 
-@exact_kernel
+@exact_inner_kernel
 def expected_precision_sum(above: int, above_relevant: int, size: int, relevant: int) -> float:
     """E[sum of precision at the ranks of the relevant documents] of one run of tied documents.
 
@@ -195,7 +195,7 @@ def label_queries(
             begin = end
 
 
-@exact_kernel
+@exact_inner_kernel
 def add_relevant(
     q: int, begin: int, end: int, seen: int, here: int, request: RankingRequest, statistics: QueryStatistics
 ) -> None:
@@ -211,7 +211,7 @@ def add_relevant(
         statistics.hits[q, c] += share * max(0, min(end, request.cutoffs[c]) - begin)
 
 
-@exact_kernel
+@exact_inner_kernel
 def add_gain(begin: int, end: int, gain: float, cutoffs: Array, sums: Array, out: Array) -> None:
     """Add a gain spread evenly over the ranks begin+1 .. end, for each cutoff up to there."""
     share = gain / (end - begin)
@@ -220,7 +220,7 @@ def add_gain(begin: int, end: int, gain: float, cutoffs: Array, sums: Array, out
             out[c] += share * (sums[min(end, cutoffs[c])] - sums[begin])
 
 
-@exact_kernel
+@exact_inner_kernel
 def gain_of(label: float, gains: Array) -> float:
     """2**label - 1, and 0 for labels below 0; the whole labels of the table need no power."""
     if label <= 0.0:
@@ -257,7 +257,7 @@ def ideal_queries(
                 begin += 1
 
 
-@exact_kernel
+@exact_inner_kernel
 def count_whole(labels: Array, counts: Array) -> bool:
     """How often each whole label occurs (below 0 as 0); False if one is not whole or too large to count."""
     counts[:] = 0

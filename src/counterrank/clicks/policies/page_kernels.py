@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.jit import Array, exact_allocating_kernel, exact_inner_kernel, exact_kernel
 from counterrank.common.random import below, start_stream, uniform
 from counterrank.common.ranking import longest_of, rank_order
 
 LAST, INSERT, LISTED, PLACKETT_LUCE = 0, 1, 2, 3
 NO_CUTOFF = 2**31  # longer than any query
+_ZERO: Any = np.int64(0)  # numba compiles whatever is called with a literal number once more for that
 
 
 class PolicyArrays(NamedTuple):
@@ -49,7 +50,7 @@ def rank_queries(first: int, last: int, offsets: Array, scores: Array, out: Arra
         rank_order(scores[own], out[own], keys, spare)
 
 
-@exact_kernel
+@exact_inner_kernel
 def head_and_tail(kind: int, k: int, n: int) -> tuple[int, int]:
     """How long the page is, and how many documents its changing place is filled from."""
     length = min(k, n)
@@ -58,20 +59,20 @@ def head_and_tail(kind: int, k: int, n: int) -> tuple[int, int]:
     return length, n - length + 1
 
 
-@exact_kernel
+@exact_inner_kernel
 def listed_pages(policy: Any, c: int, q: int, n_queries: int) -> tuple[int, int]:
     """Where the listed pages of a query begin and end."""
     at = policy.tables[c] * n_queries + q
     return policy.first_page[at], policy.first_page[at + 1]
 
 
-@exact_kernel
+@exact_allocating_kernel
 def listed_places(policy: Any, at: int) -> Any:
     """The places of listed page number `at` of all."""
     return policy.page_places[policy.page_offsets[at] : policy.page_offsets[at + 1]]
 
 
-@exact_kernel
+@exact_inner_kernel
 def count_pages(policy: Any, c: int, q: int, n: int, n_queries: int) -> Any:
     """How many pages component `c` can show."""
     kind = policy.kinds[c]
@@ -82,7 +83,7 @@ def count_pages(policy: Any, c: int, q: int, n: int, n_queries: int) -> Any:
     return m * length if kind == INSERT and n >= policy.ks[c] else m
 
 
-@exact_kernel
+@exact_inner_kernel
 def draw_ranked(kind: int, epsilon: float, n_pages: int, state: Array) -> int:
     """The number of one page drawn from a component that goes by rank."""
     if kind == LAST and (n_pages == 1 or uniform(state) >= epsilon):
@@ -90,7 +91,7 @@ def draw_ranked(kind: int, epsilon: float, n_pages: int, state: Array) -> int:
     return below(state, n_pages)
 
 
-@exact_kernel
+@exact_inner_kernel
 def draw_listed(probabilities: Array, state: Array) -> int:
     """The number of one of several things, drawn by their probabilities."""
     left = uniform(state)
@@ -101,7 +102,7 @@ def draw_listed(probabilities: Array, state: Array) -> int:
     return len(probabilities) - 1
 
 
-@exact_kernel
+@exact_inner_kernel
 def page_length(policy: Any, c: int, q: int, n: int, number: int, n_queries: int) -> Any:
     """How many documents page `number` has; of Plackett-Luce every page."""
     if policy.kinds[c] == LISTED:
@@ -110,7 +111,7 @@ def page_length(policy: Any, c: int, q: int, n: int, number: int, n_queries: int
     return min(policy.ks[c], n)
 
 
-@exact_kernel
+@exact_inner_kernel
 def fill_ranked(kind: int, k: int, number: int, order: Array, page: Array) -> int:
     """Write the places of page `number` of a component that goes by rank; returns how many.
 
@@ -132,7 +133,7 @@ def fill_ranked(kind: int, k: int, number: int, order: Array, page: Array) -> in
     return length
 
 
-@exact_kernel
+@exact_inner_kernel
 def fill_listed(places: Array, page: Array) -> int:
     """Write the places of a listed page; returns how many."""
     for i in range(len(places)):
@@ -140,7 +141,7 @@ def fill_listed(places: Array, page: Array) -> int:
     return len(places)
 
 
-@exact_kernel
+@exact_inner_kernel
 def propensity_at(kind: int, k: int, epsilon: float, n: int, rank: int, theta: Array, mean: float) -> Any:
     """P(examined) of the document that the scores put on `rank`, for LAST and INSERT.
 
@@ -157,7 +158,7 @@ def propensity_at(kind: int, k: int, epsilon: float, n: int, rank: int, theta: A
     return mean / m
 
 
-@exact_kernel
+@exact_inner_kernel
 def probability_at(kind: int, k: int, epsilon: float, n: int, old_rank: int, rank: int) -> float:
     """P(the document that the scores put on `old_rank` is shown on `rank`), for LAST and INSERT."""
     length, m = head_and_tail(kind, k, n)
@@ -201,13 +202,13 @@ def add_propensities(
             out[begin + place] += share * propensity_at(kind, k, value, n, rank, theta, mean)
 
 
-@exact_kernel
+@exact_inner_kernel
 def draw_component(shares: Array, state: Array) -> int:
     """The number of a component, drawn by shares; of a single one without drawing."""
     return 0 if len(shares) == 1 else draw_listed(shares, state)
 
 
-@exact_kernel
+@exact_inner_kernel
 def _set_leaf(tree: Array, size: int, place: int, weight: float) -> None:
     node = size + place
     tree[node] = weight
@@ -217,7 +218,7 @@ def _set_leaf(tree: Array, size: int, place: int, weight: float) -> None:
         node >>= 1
 
 
-@exact_kernel
+@exact_inner_kernel
 def _tree_size(n: int) -> int:
     size = 1
     while size < n:
@@ -225,7 +226,7 @@ def _tree_size(n: int) -> int:
     return size
 
 
-@exact_kernel
+@exact_inner_kernel
 def plant(logits: Array, temperature: float, taken: Array, n_taken: int, tree: Array) -> None:
     """Fill a tree of sums with e**((logit - largest) / temperature); documents already taken weigh 0.
 
@@ -248,7 +249,7 @@ def plant(logits: Array, temperature: float, taken: Array, n_taken: int, tree: A
         tree[node] = tree[2 * node] + tree[2 * node + 1]
 
 
-@exact_kernel
+@exact_inner_kernel
 def draw_plackett_luce(
     logits: Array, temperature: float, length: int, tree: Array, state: Array, page: Array, weights: Array
 ) -> None:
@@ -275,7 +276,7 @@ def draw_plackett_luce(
         if i + 1 < length:
             _set_leaf(tree, size, page[i], 0.0)
     if replanted:
-        plant(logits, temperature, page, 0, tree)
+        plant(logits, temperature, page, _ZERO, tree)
     else:
         for i in range(length - 1):
             _set_leaf(tree, size, page[i], weights[i])
@@ -288,19 +289,25 @@ def draw_plackett_luce(
 _OTHER = np.uint64(0x5851F42D4C957F2D)
 
 
+class Sessions(NamedTuple):
+    """Sessions by their queries; number `i` of them draws from stream `begin + i` of the key."""
+
+    queries: Array
+    key: np.uint64
+    begin: int
+
+
 @exact_kernel
-def choose_pages(
-    first: int, last: int, queries: Array, offsets: Array, policy: Any, key: np.uint64, begin: int, chosen: Array
-) -> None:
+def choose_pages(first: int, last: int, sessions: Sessions, offsets: Array, policy: Any, chosen: Array) -> None:
     """For sessions `first:last` the component, the number of the page and its length, rows of `chosen`.
 
-    Session `i` draws from stream `begin + i` of the key. Components that kernels do not know get length 0.
+    Components that kernels do not know get length 0.
     """
     state = np.empty(1, np.uint64)
     n_queries = len(offsets) - 1
     for i in range(first, last):
-        start_stream(state, key, begin + i)
-        q = queries[i]
+        start_stream(state, sessions.key, sessions.begin + i)
+        q = sessions.queries[i]
         n = offsets[q + 1] - offsets[q]
         c = draw_component(policy.shares, state)
         number, length = -1, 0
@@ -319,20 +326,14 @@ def fill_pages(
     first: int,
     last: int,
     turn: Array,
-    queries: Array,
+    sessions: Sessions,
     offsets: Array,
     policy: Any,
-    key: np.uint64,
-    begin: int,
     chosen: Array,
-    draws: bool | None,
     page_offsets: Array,
     docs: Array,
 ) -> None:
-    """Write the pages of the sessions `turn[first:last]`, as rows of the data.
-
-    `draws` is None where no component is Plackett-Luce; numba then leaves out what is for it.
-    """
+    """Write the pages of the sessions `turn[first:last]`, as rows of the data."""
     n_queries = len(offsets) - 1
     state = np.empty(1, np.uint64)
     nothing = np.empty(0, np.int64)
@@ -342,18 +343,18 @@ def fill_pages(
     component = np.int64(-1)
     for t in range(first, last):
         i = turn[t]
-        q, c, number = queries[i], chosen[0, i], chosen[1, i]
+        q, c, number = sessions.queries[i], chosen[0, i], chosen[1, i]
         kind = policy.kinds[c]
         if kind < 0:
             continue
         row = offsets[q]
         page = docs[page_offsets[i] : page_offsets[i + 1]]
-        if draws is not None and kind == PLACKETT_LUCE:
+        if kind == PLACKETT_LUCE:
             logits = policy.scores[row : offsets[q + 1]]
             if planted != q or component != c:
-                plant(logits, policy.values[c], nothing, 0, tree)
+                plant(logits, policy.values[c], nothing, _ZERO, tree)
                 planted, component = q, c
-            start_stream(state, key ^ _OTHER, begin + i)
+            start_stream(state, sessions.key ^ _OTHER, sessions.begin + i)
             draw_plackett_luce(logits, policy.values[c], len(page), tree, state, page, weights)
         elif kind == LISTED:
             at = listed_pages(policy, c, q, n_queries)[0] + number

@@ -70,9 +70,9 @@ class PageSource:
         return all(part.custom is None for part in self.parts)
 
     @property
-    def draws(self) -> bool | None:
-        """True if pages of a Plackett-Luce component have to be drawn, else None: kernels then compile without it."""
-        return True if (self.arrays.kinds == kernels.PLACKETT_LUCE).any() else None
+    def draws(self) -> bool:
+        """Whether pages of a Plackett-Luce component have to be drawn."""
+        return bool((self.arrays.kinds == kernels.PLACKETT_LUCE).any())
 
     def one_each(self, seed: int | np.random.Generator) -> tuple[IntArray, IntArray]:
         """One page for each query: documents by rank as row indices, and where each page begins."""
@@ -87,8 +87,8 @@ class PageSource:
         """
         n = len(queries)
         chosen = np.empty((3, n), np.int64)
-        fixed = (self.offsets, self.arrays, key, begin, chosen)
-        for_range(kernels.choose_pages, n, queries, *fixed, threads=self.threads)
+        sessions = kernels.Sessions(queries, key, begin)
+        for_range(kernels.choose_pages, n, sessions, self.offsets, self.arrays, chosen, threads=self.threads)
         own = self._custom_pages(queries, chosen, key, begin)
         page_offsets = offsets_of(chosen[2])
         docs = np.empty(page_offsets[-1], np.int64)
@@ -96,10 +96,10 @@ class PageSource:
             turn = np.argsort(queries, kind="stable")  # sessions of one query share the work of preparing it
         else:
             turn = np.arange(n)
-        args = (turn, queries, *fixed, self.draws, page_offsets, docs)
+        args = (turn, sessions, self.offsets, self.arrays, chosen, page_offsets, docs)
         for_range(kernels.fill_pages, n, *args, threads=self.threads)
-        for sessions, rows in own:
-            docs[_places(page_offsets, sessions)] = rows
+        for which, rows in own:
+            docs[_places(page_offsets, which)] = rows
         return page_offsets, docs
 
     def _custom_pages(self, queries: IntArray, chosen: IntArray, key: np.uint64, begin: int) -> list[tuple[Any, Any]]:

@@ -33,7 +33,7 @@ import math
 
 import numpy as np
 
-from counterrank.common.jit import Array, exact_kernel, kernel
+from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel, inner_kernel
 from counterrank.common.numerics import exp_negative
 from counterrank.common.ranking import longest_of, rank_order
 
@@ -49,7 +49,7 @@ _LATE = 690.0
 _LOG_LATE = math.log(_LATE)
 
 
-@exact_kernel
+@exact_inner_kernel
 def _levels(logits: Array, order: Array, levels: Array, log_tails: Array) -> None:
     """Logits in rank order, from 0 downwards, and log sum_(j >= i) exp(level_j), the rate left after i alarms.
 
@@ -70,7 +70,7 @@ def _levels(logits: Array, order: Array, levels: Array, log_tails: Array) -> Non
         log_tails[i] = levels[i] + math.log(tail)
 
 
-@exact_kernel
+@exact_inner_kernel
 def _clocks(levels: Array, node: float, growth: Array, rang: Array, silent: Array, density: Array) -> None:
     """By document and node: 1 - exp(-w t), exp(-w t), and w t exp(-w t), the density of the own alarm over u.
 
@@ -90,7 +90,7 @@ def _clocks(levels: Array, node: float, growth: Array, rang: Array, silent: Arra
             own[b] = wt * stays
 
 
-@exact_kernel
+@exact_inner_kernel
 def _from_below(rang: Array, silent: Array, expected: Array) -> None:
     """`expected[i, a]` is E[theta_(1 + a + number of documents i, i+1, ... before t)], from `expected[n]` upwards."""
     n, m = rang.shape
@@ -106,7 +106,7 @@ def _from_below(rang: Array, silent: Array, expected: Array) -> None:
             out[b] = q[b] * same[b]
 
 
-@kernel
+@inner_kernel
 def _from_above(
     rang: Array, silent: Array, density: Array, expected: Array, chance: Array, gain: Array, total: Array
 ) -> None:
@@ -132,20 +132,20 @@ def _from_above(
         total[i] += integral
 
 
-@exact_kernel
+@exact_inner_kernel
 def _most_nodes(n: int, k: int) -> int:
     """The most nodes to take at once: fewer for a page so long that they would fill the memory."""
     return max(4, min(_NODES, _ROOM // ((n + 1) * max(k, 1)) // 4 * 4))
 
 
-@exact_kernel
+@exact_inner_kernel
 def _nodes_now(left: float, most: int) -> int:
     """How many nodes to take at once, of about `left` to go: equal parts of at most `most`, whole vectors."""
     parts = math.ceil(left / most)
     return min(most, 4 * math.ceil(left / (4 * parts)))
 
 
-@exact_kernel
+@exact_inner_kernel
 def _add_nodes(
     curve: Array, levels: Array, node: float, growth: Array, clocks: Array, expected: Array, chance: Array, total: Array
 ) -> None:
@@ -162,7 +162,7 @@ def _add_nodes(
     _from_above(rang, silent, density, value, chance[: k * m].reshape(k, m), value[0, 0], total)
 
 
-@exact_kernel
+@exact_inner_kernel
 def _integrate(
     curve: Array,
     levels: Array,
@@ -194,7 +194,7 @@ def _integrate(
         total[i] *= step
 
 
-@exact_kernel
+@exact_inner_kernel
 def _last_examined(theta: Array, n: int) -> int:
     """The lowest rank of non-zero examination on a page of n documents; 0 where there is none."""
     k = min(len(theta), n)
