@@ -1,36 +1,64 @@
 # Every target sets up what it needs in .venv, once.
 PYTHON ?= python3
-BIN := .venv/bin
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+VENV ?= .venv
+BIN := $(VENV)/bin
+CONSTRAINTS ?= --constraint constraints.txt
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check $(CONSTRAINTS)
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --durations=30
+# markers of tests that take long or start other programs; see CONTRIBUTING.md
+MARKED := statistical or cluster or process or browser
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-all test-lowest coverage lint bench clean
 .DELETE_ON_ERROR:
 
-demo: .venv/.ready
+demo: $(VENV)/.ready
 	$(BIN)/counterrank demo
 
-test: .venv/.ready-test
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+# all layers, and representatives of what is marked
+test: $(VENV)/.ready-test
+	$(BIN)/python -m tests.support.compile_kernels
+	$(PYTEST) -m "not ($(MARKED)) or representative"
 
-lint: .venv/.ready-lint
+# what `make test` leaves out
+test-all: $(VENV)/.ready-test
+	$(BIN)/python -m tests.support.compile_kernels
+	$(PYTEST) -m "($(MARKED)) and not representative" tests
+
+# `make test` on the oldest versions that pyproject.toml allows
+test-lowest: $(VENV)-lowest/constraints.txt
+	NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)-lowest/kernels \
+	$(MAKE) test VENV=$(VENV)-lowest CONSTRAINTS="$(CONSTRAINTS) --constraint $<"
+
+# lines that the tests run; compiled kernels are not seen
+coverage: $(VENV)/.ready-coverage
+	rm -f .coverage
+	$(BIN)/python -m tests.support.compile_kernels
+	$(PYTEST) --cov=counterrank --cov-report= -m "not ($(MARKED)) or representative"
+	$(PYTEST) --cov=counterrank --cov-append --cov-report=term -m "($(MARKED)) and not representative" tests
+
+lint: $(VENV)/.ready-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .venv/.ready-bench
+bench: $(VENV)/.ready-bench
 	$(BIN)/python -m benchmarks $(ARGS)
 
 clean:
-	rm -rf .venv build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv .venv-lowest build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.venv/bin/python:
-	$(PYTHON) -m venv .venv
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
 
-.venv/.ready: .venv/bin/python pyproject.toml constraints.txt
+$(VENV)/.ready: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable .
 	touch $@
 
-.venv/.ready-%: .venv/.ready
+$(VENV)/.ready-%: $(VENV)/.ready
 	$(PIP) --editable '.[$*]'
 	touch $@
+
+$(VENV)-lowest/constraints.txt: pyproject.toml tests/support/lowest.py
+	mkdir -p $(@D)
+	$(PYTHON) tests/support/lowest.py test > $@

@@ -27,8 +27,8 @@ from benchmarks.choosing_tables import show
 from counterrank import Fold, Ranker, make_fold, read_fold
 from counterrank.clicks import policies, simulation
 from counterrank.clicks.examination import inverse_rank
-from counterrank.estimators import full_information
-from counterrank.estimators.registry import weigher
+from counterrank.estimators import Evidence, full_information
+from counterrank.estimators.registry import named_estimator
 from counterrank.evaluation import evaluate
 from counterrank.experiments.demo import train_production
 from counterrank.losses import LOSSES
@@ -100,7 +100,7 @@ def run_cell(folder: Path, cell: Cell) -> dict[str, Any]:
             seed=1000 * cell.seed + number, relevance_threshold=threshold, displays=cell.estimator == "rerank",
             threads=1,
         )  # fmt: skip
-        return weigher(cell.estimator, counts, exam)()
+        return named_estimator(cell.estimator).weigh(part, Evidence(counts, exam=exam))
 
     held_out = fold.validation
     weights = weigh(fold.train, cell.clicks, 1)

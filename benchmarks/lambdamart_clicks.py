@@ -36,8 +36,8 @@ from counterrank.clicks.policies import ReplaceLast
 from counterrank.clicks.simulation import simulate
 from counterrank.common.errors import CoverageWarning
 from counterrank.data import Fold, RankingData
-from counterrank.estimators import full_information, policy_aware
-from counterrank.estimators.registry import weigher
+from counterrank.estimators import Evidence, full_information, policy_aware
+from counterrank.estimators.registry import named_estimator
 from counterrank.evaluation import evaluate, weighted_metric
 from counterrank.experiments.demo import train_production
 
@@ -137,7 +137,9 @@ def ours(log: Log, name: str) -> dict[str, float]:
     if estimator == "full-information":
         weights = [full_information(data, log.threshold) for data in (log.train, log.held_out)]
     else:
-        weights = [weigher(estimator, clicks, EXAM)() for clicks in (log.clicks, log.held_out_clicks)]
+        weigh = named_estimator(estimator).weigh
+        parts = (log.train, log.clicks), (log.held_out, log.held_out_clicks)
+        weights = [weigh(data, Evidence(clicks, exam=EXAM)) for data, clicks in parts]
     kind, loss, cutoff = MODELS[model]
     settings: dict[str, Any] = {"max_epochs": 100}
     if kind == "lambdamart":

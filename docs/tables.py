@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from counterrank import losses
-from counterrank.cli.flags import registry
+from counterrank.clicks.logs import FORMATS
+from counterrank.clicks.policies import POLICIES
 from counterrank.estimators import ESTIMATORS, NEEDS
 
 ROOT = Path(__file__).parents[1]
@@ -58,15 +59,26 @@ def loss_functions() -> str:
 
 def policies() -> str:
     """Logging policies by name."""
-    rows = []
-    for name, entry in registry("policies").items():
-        page = getattr(entry, "page", None) or " ".join(entry[0].__doc__.split("\n\n")[0].split())
-        rows.append((f"`{name}`", ", ".join(getattr(entry, "parameters", None) or entry[1]), page.rstrip(".")))
+    rows = [(f"`{each.name}`", ", ".join(each.parameters), each.page) for each in POLICIES.values()]
     return table(("policy", "parameters", "the displayed page"), rows)
+
+
+def formats() -> str:
+    """Formats of click logs."""
+    rows = [
+        (
+            f"`{each.name}`",
+            each.description,
+            ", ".join(f"`{ending}`" for ending in each.extensions) or "the fields of the first lines",
+        )
+        for each in FORMATS.values()
+    ]
+    return table(("format", "files", "recognised by"), rows)
 
 
 TABLES: dict[str, Callable[[], str]] = {
     "estimators": estimators,
+    "formats": formats,
     "formulas": formulas,
     "losses": loss_functions,
     "policies": policies,

@@ -1,11 +1,12 @@
 """The scripts in `examples/` run, at small size."""
 
 import importlib.util
-from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+from tests.support.paths import ROOT
+
+EXAMPLES = ROOT / "examples"
 
 
 def load(name):

@@ -2,13 +2,13 @@
 
 import ast
 import importlib
-from pathlib import Path
 
 import pytest
 
 import counterrank
+from tests.support.paths import ROOT, TESTS
 
-PACKAGE = Path(__file__).parents[1] / "src" / "counterrank"
+PACKAGE = ROOT / "src" / "counterrank"
 
 # from left to right; layers that share a place do not import each other
 ORDER = (
@@ -155,3 +155,11 @@ def test_an_unknown_layer_is_found():
     assert violations("import counterrank.data", "counterrank.utils.misc") == [
         "counterrank.utils.misc: 'utils' is not a layer"
     ]
+
+
+@pytest.mark.parametrize("path", sorted((TESTS / "reference").glob("*.py")), ids=lambda path: path.stem)
+def test_references_import_nothing_of_what_they_check(path):
+    """They take what the library makes, and stand on numpy, scipy and each other."""
+    found = imported_names(path.read_text(encoding="utf-8"), f"tests.reference.{path.stem}", is_package=False)
+    ours = [f"{path.name}:{line}: {name}" for line, name in found if name.split(".")[0] in ("counterrank", "tests")]
+    assert [text for text in ours if ": tests.reference." not in text] == []

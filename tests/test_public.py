@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import counterrank
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "counterrank"
 OPTIONAL = ("torch", "lightgbm", "pyspark", "onnx", "onnxruntime", "jax", "rax", "sklearn", "xgboost", "altair")
 HEAVY = ("numba", "pyarrow", "rich", "typer")
@@ -40,15 +40,20 @@ def loaded_after(code: str, wanted: tuple[str, ...]) -> list[str]:
     return re.findall(r"'(\w+)'", done.stdout.splitlines()[-1])
 
 
+@pytest.mark.process
+@pytest.mark.representative
 def test_importing_the_package_imports_next_to_nothing():
     assert loaded_after("import counterrank\ndir(counterrank)", (*OPTIONAL, *HEAVY, "numpy")) == []
 
 
+@pytest.mark.process
+@pytest.mark.representative
 def test_no_module_imports_an_optional_package():
     lines = "\n".join(f"import {name}" for name in all_modules())
     assert loaded_after(lines, OPTIONAL) == []
 
 
+@pytest.mark.process
 def test_the_check_of_imports_can_fail():
     assert loaded_after("import json, wave", ("json", "wave", "torch")) == ["json", "wave"]
 

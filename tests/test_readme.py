@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -13,8 +12,8 @@ from typer.testing import CliRunner
 
 from counterrank.cli import app
 from counterrank.cli.flags import registry
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [ROOT / "README.md", *DOCS]
 SMALLER = " --runs 1 --figures 2 --queries 60 --max-epochs 2"  # the same command in seconds
@@ -85,7 +84,16 @@ def test_the_example_of_few_clicks_runs(tmp_path, monkeypatch, capsys):
     assert "the clicks of 36 queries" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("page", [page for page in DOCS if page.name != "library.md"], ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [
+        # whole reproductions, in several processes
+        pytest.param(page, marks=pytest.mark.process) if page.name == "reproduce.md" else page
+        for page in DOCS
+        if page.name != "library.md"
+    ],
+    ids=name_of,
+)
 def test_the_examples_of_the_docs_run(page, tmp_path, monkeypatch):
     for code in blocks(page, "python"):
         run_example(code, page.name, tmp_path, monkeypatch)
@@ -106,7 +114,9 @@ def test_commands_have_the_flags_they_show(page):
         assert flags <= known[command], line
 
 
+@pytest.mark.process
 def test_the_commands_run_in_their_order(tmp_path, monkeypatch):
+    """`reproduce` among them, which starts others; of all of them those of the guide run in `make test`."""
     monkeypatch.chdir(tmp_path)
     # the others need data sets that cannot be shipped
     lines = [line for line in commands("docs/commands.md") if "synthetic:" in line or " trees " in line]

@@ -5,8 +5,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +12,7 @@ import pytest
 
 import counterrank as cr
 from counterrank import estimators, evaluation, examination
+from tests.support.command import run
 
 FILES = Path(__file__).parent / "fixtures" / "v0_1"
 EXPECTED = json.loads((FILES / "expected.json").read_text(encoding="utf-8"))
@@ -27,8 +26,7 @@ def data():
 
 
 def command(*words, folder=None):
-    line = [sys.executable, "-m", "counterrank", *map(str, words), "--json"]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=600, cwd=folder)
+    done = run(*words, "--json", folder=folder)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -17,7 +16,8 @@ import pytest
 
 import counterrank as cr
 from counterrank.data.sources import choose_part, open_data
-from tests.support.command import as_json, invoke, run
+from tests.support.command import as_json, invoke, run, run_process
+from tests.support.paths import ROOT
 
 SMALL = "synthetic:yahoo:queries=60,seed=1"
 
@@ -29,8 +29,10 @@ def trained(tmp_path_factory):
     return out
 
 
+@pytest.mark.process
+@pytest.mark.representative
 def test_version():
-    result = run("--version")
+    result = run_process("--version")
     assert (result.returncode, result.stdout) == (0, f"counterrank {cr.__version__}\n")
 
 
@@ -269,6 +271,7 @@ def test_fewer_features_are_filled_up_with_a_note(trained, tmp_path):
     assert "has 3 features, the ranker 700; those that are missing count as 0" in result.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_stopped_command_leaves_nothing_behind(trained, tmp_path, name):
     """Stopped while it writes: the writing is slowed down so that the signal arrives in its midst."""
@@ -300,6 +303,6 @@ def test_missing_parts_are_named(tmp_path):
 
 
 def test_the_makefile_names_what_the_readme_promises():
-    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
+    makefile = (ROOT / "Makefile").read_text()
     for target in ("demo", "test", "lint", "bench", "clean"):
         assert f"\n{target}:" in makefile

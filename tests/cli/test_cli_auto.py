@@ -79,7 +79,7 @@ WRONG = [
         "--tau 0.1: a hyperparameter of auto, doubly-robust; expected none with direct",
     ),
     (("--estimator", "auto", "--alpha", "0.9"), "--alpha, --beta: expected both"),
-    (("--estimator", "auto", "--relevance-model", "forest"), "--relevance-model forest: expected one of ridge"),
+    (("--estimator", "auto", "--relevance-model", "forest"), "--relevance-model forest: expected one of 'ridge'"),
     (("--estimator", "best"), "--estimator best"),
     (("--estimator", "auto", "--alpha", "0.9,a", "--beta", "0.1,0.1"), "--alpha, --beta a: expected a number"),
     (

@@ -132,6 +132,7 @@ def test_processes_apart_print_lines_may_fail_and_do_not_outlive_the_call(tmp_pa
     assert len(lines) == 2
 
 
+@pytest.mark.process
 def test_a_process_apart_ends_with_the_one_that_started_it():
     code = "from counterrank.common.jit import exit_with_parent; exit_with_parent(); import time; time.sleep(600)"
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
@@ -143,6 +144,7 @@ def test_a_process_apart_ends_with_the_one_that_started_it():
         process.wait()
 
 
+@pytest.mark.process
 def test_compiled_ahead_there_is_nothing_left_to_compile(tmp_path, monkeypatch):
     code = """
         import json

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,6 +12,7 @@ from counterrank.experiments import reproduction
 from counterrank.experiments.reproduction import choose_settings
 from counterrank.experiments.run_folder import RESULTS, read_results
 from tests.support.command import attempt, invoke
+from tests.support.paths import ROOT
 
 DATA = "synthetic:mslr:queries=60"
 TINY = (
@@ -72,7 +72,7 @@ def test_the_paper_is_the_default(asked):
         (("few-clicks", "--estimators", "rerank"), "--estimators: 'rerank'; expected some of"),
         (("few-clicks", "--estimators", ""), "estimators=: expected different estimators"),
         (("many-clicks",), "EXPERIMENT many-clicks: expected one of"),
-        (("--preset", "few-clicks"), "figures=5: those of few-clicks"),
+        (("--preset", "few-clicks"), "--figures 5: those of few-clicks"),
     ],
 )
 def test_bad_options_are_refused(tmp_path, arguments, message):
@@ -96,11 +96,12 @@ def finished(tmp_path_factory):
         text=True,
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
     )
     return folder / "run", result
 
 
+@pytest.mark.process
 def test_cells_need_nothing_that_draws(finished):
     folder, result = finished
     assert result.returncode == 0, result.stderr
@@ -108,6 +109,7 @@ def test_cells_need_nothing_that_draws(finished):
     assert {file.name for file in folder.iterdir()} <= {"run.json", RESULTS, "workers.log"}
 
 
+@pytest.mark.process
 def test_a_run_that_was_cut_goes_on(finished, tmp_path):
     folder, _ = finished
     (tmp_path / "run").mkdir()
@@ -123,6 +125,7 @@ def test_a_run_that_was_cut_goes_on(finished, tmp_path):
     assert all({**before[key], "seconds": 0} == {**after[key], "seconds": 0} for key in before)
 
 
+@pytest.mark.process
 def test_the_report_is_made_elsewhere(finished):
     folder, _ = finished
     content = json.loads(invoke("report", folder, "--json").stdout)
@@ -138,6 +141,7 @@ def test_the_report_is_made_elsewhere(finished):
     assert (folder / "figures" / "figure5.svg").is_file()
 
 
+@pytest.mark.process
 def test_another_experiment_does_not_go_on_in_the_folder(finished):
     folder, _ = finished
     before = (folder / "run.json").read_bytes()

@@ -54,6 +54,7 @@ def test_basics_come_first(command):
     assert "Example: counterrank" in help_of(command, 80)
 
 
+@pytest.mark.process
 def test_help_of_all_imports_no_registry():
     code = "import sys; from counterrank.cli import app; app(['--help'], standalone_mode=False)"
     done = run_python(code + "; print([name for name in ('numba', 'pyarrow') if name in sys.modules])")
@@ -138,6 +139,8 @@ FLAGS = {"examination": "--examination", "k": "--k", "population": "--population
     [
         ("exam: shape (2, 2); expected 1 dimension", "--examination: shape (2, 2); expected 1 dimension"),
         ("k=0: expected a whole number", "--k 0: expected a whole number"),
+        ("k=10,5: expected rising numbers", "--k 10,5: expected rising numbers"),
+        ("fold: train: target=all: expected", "fold: train: --population all: expected"),
         ("target='all': expected one of queries", "--population all: expected one of queries"),
         ("policy 'best': unknown; expected k=5", "--policy best: unknown; expected k=5"),
         ("exam, rho: expected one of the two", "--examination, --policy: expected one of the two"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from counterrank.data.sources import open_data
 from counterrank.evaluation import advise_logging, plan_logging
 from tests.report.test_report_browser import CHROMIUM, visit
 from tests.support.command import invoke, run
+from tests.support.paths import ROOT
 
 DATA = "synthetic:yahoo:queries=60,seed=1"
 BARE = ("--examination", "inverse-rank:eta=1")
@@ -232,7 +232,7 @@ def test_advice_says_what_cannot_be_had(plans):
         advise_logging([])
 
 
-PAGE = (Path(__file__).parents[2] / "docs" / "plan.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "plan.md").read_text(encoding="utf-8")
 
 
 def test_the_commands_of_the_docs_run_in_their_order(tmp_path, monkeypatch):
@@ -261,6 +261,7 @@ def _joined(block):
     return [line for line in block.replace("\\\n", " ").splitlines() if line.startswith("counterrank ")]
 
 
+@pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium, which is not installed here")
 @pytest.mark.parametrize("width", [1280, 480])
 def test_the_page_opens_without_a_word(place, tmp_path, width):

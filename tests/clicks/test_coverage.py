@@ -19,7 +19,7 @@ from counterrank.clicks.policies import (
 )
 from counterrank.common.errors import CounterrankError
 from tests.clicks.test_policies import LastFirst, OnlySamples, Untold
-from tests.reference import policies as twin
+from tests.reference import policies as naive
 
 SCORES = [3.0, 1.0, 2.0, 0.0, 5.0, 4.0, 1.0]
 OFFSETS = [0, 4, 6, 7]
@@ -99,7 +99,7 @@ def test_conditions_over_all_pages(policy, theta):
     for a, b in itertools.pairwise(OFFSETS):
         seen = [
             {place for place, examined in zip(page, theta, strict=False) if examined > 0.0}
-            for page in twin.pages_of(policy, SCORES[a:b])
+            for page in naive.pages_of(policy, SCORES[a:b])
         ]
         assert covered.examinable[a:b].tolist() == [any(i in page for page in seen) for i in range(b - a)]
         assert covered.always_examinable[a:b].tolist() == [all(i in page for page in seen) for i in range(b - a)]

@@ -18,6 +18,7 @@ from counterrank.clicks.policies import Deterministic, UniformInsert
 from counterrank.clicks.simulation import simulate, write_log
 from counterrank.common.errors import CounterrankError, DataError
 from tests.support.command import as_json, attempt, invoke
+from tests.support.spark_cluster import needs_spark
 
 THETA = [1.0, 0.5, 0.25]
 RNG = np.random.default_rng(0)
@@ -144,14 +145,8 @@ def test_what_cannot_be_aligned(tmp_path):
         replace(counts, query_ids=None, doc_ids=None).align(NEW)
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "spark"])
-@pytest.mark.parametrize("displays", [False, True])
-def test_only_some_policies_of_a_log(tmp_path, displays, engine):
+def check_only_some_policies(tmp_path, displays, engine):
     """Rows of other policies are not looked at: v1 of an older logger has no propensities at all."""
-    if engine == "spark":
-        pytest.importorskip("pyspark")
-        if displays:
-            pytest.skip("the same SQL as without pages")
     logs = write_parts(tmp_path / "logs")
     table = pq.read_table(logs / "v1.parquet")
     unknown = pa.nulls(len(table), pa.float64())
@@ -162,6 +157,16 @@ def test_only_some_policies_of_a_log(tmp_path, displays, engine):
     expected = cr.read_log(logs / "v2.parquet", NEW, displays=displays)
     same(found, expected)
     assert [source.policy for source in found.known_origin().sources] == ["v2"]
+
+
+@pytest.mark.parametrize("displays", [False, True])
+def test_only_some_policies_of_a_log(tmp_path, displays):
+    check_only_some_policies(tmp_path, displays, "duckdb")
+
+
+@needs_spark
+def test_only_some_policies_of_a_log_on_spark(local_spark, tmp_path):
+    check_only_some_policies(tmp_path, False, "spark")  # with pages it is the same SQL
 
 
 def test_policies_that_a_log_does_not_have(tmp_path):
@@ -229,6 +234,7 @@ def test_the_origin_of_a_log(tmp_path):
     assert shared_sessions(part, origin) == 1.0
 
 
+@pytest.mark.statistical
 def test_a_sample_of_many_sessions_still_tells_how_many_are_shared(tmp_path):
     """40,000 sessions, half of them the same: of about 16,000 in the sample half are, standard error 0.004."""
     for name, first in (("one", 0), ("other", 20_000)):

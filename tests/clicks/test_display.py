@@ -17,7 +17,7 @@ from counterrank.clicks.policies import (
 )
 from counterrank.common.errors import CounterrankError
 from tests.clicks.test_policies import LISTED, MIXED, OnlySamples, by_rank
-from tests.reference import policies as twin
+from tests.reference import policies as naive
 from tests.reference.simulation import fits
 
 RARE = 1e-7
@@ -40,8 +40,8 @@ CASES = [
 
 def check_logged(page, pages, n, curve):
     """What is logged with a page is the truth about the policy."""
-    rho = np.array(twin.propensities(pages, n, curve))
-    shown = np.array(twin.rank_probabilities(pages, n, n))
+    rho = np.array(naive.propensities(pages, n, curve))
+    shown = np.array(naive.rank_probabilities(pages, n, n))
     docs = page.docs
     assert page.ranks.tolist() == list(range(1, len(docs) + 1))
     assert page.propensities == pytest.approx(rho[docs], rel=1e-9, abs=1e-15)
@@ -49,11 +49,12 @@ def check_logged(page, pages, n, curve):
     assert page.propensities.dtype == page.display_probabilities.dtype == np.float64
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("policy", "n"), CASES, ids=[f"{repr(policy)[:60]}-{n}" for policy, n in CASES])
 def test_pages_have_their_probabilities_and_logs_tell_them(policy, n):
     """600 pages from one generator; false alarm below 1e-7 in each case, seed fixed."""
     rng, scores, exam = np.random.default_rng(n), SCORES[n], Examination(CURVE)
-    pages = twin.pages_of(policy, scores)
+    pages = naive.pages_of(policy, scores)
     seen = Counter()
     for _ in range(600):
         page = policy.display(scores, exam, rng)
@@ -64,19 +65,20 @@ def test_pages_have_their_probabilities_and_logs_tell_them(policy, n):
     assert fits(seen, pages) > RARE
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("policy", [PlackettLuce(2), PlackettLuce(None, 2.0), MIXED[1], MIXED[2]], ids=repr)
 def test_slower_policies(policy):
     """Plackett-Luce and policies of one's own; false alarm below 1e-7, seed fixed."""
     curve = [1, 1 / 2, 1 / 3, 0, 0]
     scores, exam = SCORES[5], Examination(curve)
-    pages = twin.pages_of(policy, scores)
+    pages = naive.pages_of(policy, scores)
     seen = Counter()
     for seed in range(150):
         page = policy.display(scores, exam, seed)
         places = tuple(page.docs.tolist())
         if len(seen) < 10 and places not in seen:
-            rho = np.array(twin.propensities(pages, 5, curve))
-            shown = np.array(twin.rank_probabilities(pages, 5, 5))
+            rho = np.array(naive.propensities(pages, 5, curve))
+            shown = np.array(naive.rank_probabilities(pages, 5, 5))
             assert page.propensities == pytest.approx(rho[page.docs], rel=1e-6)
             assert page.display_probabilities == pytest.approx(shown[page.docs, page.ranks - 1], rel=1e-6)
         seen[places] += 1
@@ -89,7 +91,7 @@ def test_a_thousand_candidates(k):
     rng = np.random.default_rng(2)
     scores = rng.integers(0, 300, 1000).astype(float)  # with ties
     exam = inverse_rank(k, eta=0.5)
-    order = np.array(twin.ranked(scores.tolist()))
+    order = np.array(naive.ranked(scores.tolist()))
     length = 1000 if k is None else min(k, 1000)
     for policy in quick(k):
         rho = policy.propensity(scores, [0, 1000], exam)
@@ -105,6 +107,8 @@ def test_a_thousand_candidates(k):
                 assert (page.docs[at + 1 :] == order[at : length - 1]).all()
 
 
+@pytest.mark.statistical
+@pytest.mark.representative
 def test_every_document_of_a_long_query_gets_its_turn():
     """Which of 996 documents stands last: Pearson's test over 83 ranges of 12, false alarm below 1e-7."""
     rng, scores, exam = np.random.default_rng(0), np.arange(1000.0)[::-1], inverse_rank(5)
@@ -127,7 +131,7 @@ def test_scores_of_other_types_and_lengths_follow_each_other():
     for scores in ([1.0, 2.0], np.arange(9, dtype=np.float32), [5, 7, 6], [1.0], np.arange(4.0)):
         for exam in (inverse_rank(), Examination([0.5, 0.4, 0.3])):
             page = policy.display(scores, exam, 0)
-            top = twin.ranked(np.asarray(scores, dtype=float).tolist())[:3]
+            top = naive.ranked(np.asarray(scores, dtype=float).tolist())[:3]
             assert page.docs.tolist() == top
             assert page.propensities == pytest.approx(exam.curve(len(top)))
 

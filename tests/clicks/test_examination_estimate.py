@@ -3,7 +3,6 @@
 import json
 import warnings
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +13,10 @@ from counterrank.clicks.counts import SHOWN_ONLY
 from counterrank.clicks.policies.parsing import parse_examination
 from counterrank.clicks.position_bias import all_pairs, em, interventional_set, rank_table, regression_em
 from counterrank.common.errors import CounterrankError, DataError, ExaminationWarning, MissingFileError
+from tests.support.paths import SHARED
 
 pytestmark = pytest.mark.filterwarnings("ignore::counterrank.common.errors.ExaminationWarning")
-YANDEX = Path(__file__).parents[3] / "shared" / "data" / "clicklog-yandex" / "log.csv.gz"
+YANDEX = SHARED / "clicklog-yandex" / "log.csv.gz"
 TRUE = 1.0 / np.arange(1, 11)
 
 
@@ -156,6 +156,7 @@ def clicked_by(log, theta, gamma, seed):
     return replace(log, clicks=np.random.default_rng(seed).binomial(log.impressions, chance))
 
 
+@pytest.mark.statistical
 def test_intervals_hold_the_truth_as_often_as_they_say():
     """60 queries, pages of 4, 500 sessions each, 100 logs, 3 ranks; by queries and by clicks, each of three methods.
 

@@ -1,4 +1,4 @@
-"""A Plackett-Luce policy fitted to pages: likelihood against slow twins, what it recovers, bad input."""
+"""A Plackett-Luce policy fitted to pages: likelihood against slow references, what it recovers, bad input."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from counterrank.clicks.policies import Deterministic, PlackettLuce, ReplaceLast
 from counterrank.clicks.policies.fitted import Pages, information, plain_information, value_and_gradient
 from counterrank.clicks.simulation import simulate
 from counterrank.common.errors import CounterrankError
-from tests.reference import policy_from_log as twin
+from tests.reference import policy_from_log as naive
 
 THETA = [1.0, 0.5, 0.25]
 
@@ -37,7 +37,7 @@ def pages_and_scores(draw):
 
 @given(pages_and_scores())
 @settings(max_examples=150, deadline=None)
-def test_likelihood_gradient_and_hessian_against_the_slow_twin(case):
+def test_likelihood_gradient_and_hessian_against_the_reference(case):
     lengths, scores, pages, features = case
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     first = np.searchsorted([query for query, _, _ in pages], np.arange(len(lengths) + 1))
@@ -50,9 +50,9 @@ def test_likelihood_gradient_and_hessian_against_the_slow_twin(case):
     value, gradient, hessian = 0.0, np.zeros(2), np.zeros((2, 2))
     for query, page, sessions in pages:
         own, x = (values[offsets[query] : offsets[query + 1]] for values in (scores, features))
-        value += sessions * twin.page_log_likelihood(own, page)
-        gradient += sessions * np.array(twin.page_gradient(own, page, x))
-        hessian += sessions * np.array(twin.page_information(own, page, x))
+        value += sessions * naive.page_log_likelihood(own, page)
+        gradient += sessions * np.array(naive.page_gradient(own, page, x))
+        hessian += sessions * np.array(naive.page_information(own, page, x))
     matrix = np.array(features, np.float32)
     args = (0, len(lengths), offsets, matrix, np.array(scores), listed)
     found = value_and_gradient(*args)
@@ -94,6 +94,7 @@ def test_the_gradient_is_that_of_the_value():
         assert -hessian[j] == pytest.approx((up[1] - down[1]) / 2e-5, rel=1e-5, abs=1e-4)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_the_score_over_the_temperature_is_recovered(temperature):
     """Coefficients are off by a few of their standard errors; failing by chance once in 10^6."""
@@ -115,6 +116,7 @@ def test_the_score_over_the_temperature_is_recovered(temperature):
     assert found.candidates_found == pytest.approx(1.0, abs=0.1)
 
 
+@pytest.mark.statistical
 def test_standard_errors_by_simulation():
     """Over 60 logs the standard deviation of coefficients is known to 9 %; 5 times that is let pass (once in 10^6)."""
     data, scores, _ = make(40, 8, 2, seed=12)

@@ -72,6 +72,7 @@ def _by_page(pages: Displays) -> dict[tuple[int, ...], tuple[int, list[int]]]:
     return {tuple(pages.docs[a:b].tolist()): (number, pages.clicks[a:b].tolist()) for a, b, number in bounds}
 
 
+@pytest.mark.statistical
 def test_all_ways_of_spreading_clicks_are_equally_likely():
     """Three places with 1, 2 and 1 clicks in 4 sessions, 4000 times over; wrong once in 10^6 times by chance."""
     pages = Displays(np.array([0, 3]), np.array([2, 0, 1]), np.array([4]), np.array([1, 2, 1]))

@@ -118,7 +118,7 @@ def test_long_queries_and_pages(logits, sizes, k):
         assert worst_error(found(np.repeat(logits, sizes), theta), exact) < TOLERANCE
 
 
-def test_the_two_twins_agree():
+def test_the_two_references_agree():
     logits, theta = [1.0, 1.0, -2.0, -2.0, -2.0], [1.0, 0.0, 0.3, 0.2]
     first = propensities(logits, theta)
     assert np.allclose(first, np.repeat(propensities_of_groups([1.0, -2.0], [2, 3], theta), [2, 3]), rtol=1e-13)
@@ -158,6 +158,7 @@ def test_the_best_on_a_page_that_is_full_before_the_rest():
     assert found(logits, [1.0, 0.5, 0.2]) == pytest.approx([0.75, 0.75, 0.1, 0.1], rel=TOLERANCE)
 
 
+@pytest.mark.statistical
 def test_against_simulation():
     """300 documents, 10 ranks: 200,000 pages drawn with Gumbel noise.
 

@@ -23,7 +23,7 @@ from counterrank.clicks.policies import (
     parse_policy,
 )
 from counterrank.common.errors import CounterrankError
-from tests.reference import policies as twin
+from tests.reference import policies as naive
 from tests.reference.simulation import fits
 
 RARE = 1e-7  # a test with fixed seed and a p-value below this fails
@@ -33,7 +33,7 @@ class LastFirst:
     """A policy of one's own, no subclass: the two worst documents in one of their two orders, 3 to 1."""
 
     def enumerate_pages(self, scores):
-        order = twin.ranked(scores)[::-1][:2]
+        order = naive.ranked(scores)[::-1][:2]
         return [(tuple(order), 0.75), (tuple(order[::-1]), 0.25)] if len(order) > 1 else [(tuple(order), 1.0)]
 
     def sample(self, scores, offsets, seed=0):
@@ -51,7 +51,7 @@ class LastFirst:
     def propensity(self, scores, offsets, exam):
         return np.concatenate(
             [
-                twin.propensities(twin.pages_of(self, scores[a:b]), b - a, exam.curve(b - a))
+                naive.propensities(naive.pages_of(self, scores[a:b]), b - a, exam.curve(b - a))
                 for a, b in itertools.pairwise(offsets)
             ]
         )
@@ -100,40 +100,41 @@ ALL = [
 ]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("scores", SCORES.values(), ids=SCORES)
 @pytest.mark.parametrize("policy", [*by_rank(1), *by_rank(3), *by_rank(None), *MIXED], ids=repr)
-def test_the_two_slow_twins_agree(policy, scores):
+def test_the_two_references_agree(policy, scores):
     """False alarm below 1e-7 in each case, seed fixed."""
     rng = np.random.default_rng(12)
-    drawn = Counter(twin.draw_page(policy, scores, rng) for _ in range(300))
-    assert fits(drawn, twin.pages_of(policy, scores)) > RARE
+    drawn = Counter(naive.draw_page(policy, scores, rng) for _ in range(300))
+    assert fits(drawn, naive.pages_of(policy, scores)) > RARE
 
 
 def test_enumeration_by_hand():
-    assert twin.pages_of(ReplaceLast(2), [1.0, 3.0, 2.0]) == {(1, 2): 0.5, (1, 0): 0.5}
-    assert twin.pages_of(EpsilonGreedy(2, 0.5), [1.0, 3.0, 2.0]) == {(1, 2): 0.75, (1, 0): 0.25}
-    assert twin.pages_of(UniformInsert(2), [1.0, 3.0]) == {(0, 1): 0.5, (1, 0): 0.5}
-    assert twin.pages_of(UniformInsert(3), [1.0, 3.0]) == {(1, 0): 1.0}
-    assert twin.pages_of(PlackettLuce(1), [math.log(3.0), 0.0]) == pytest.approx({(0,): 0.75, (1,): 0.25})
+    assert naive.pages_of(ReplaceLast(2), [1.0, 3.0, 2.0]) == {(1, 2): 0.5, (1, 0): 0.5}
+    assert naive.pages_of(EpsilonGreedy(2, 0.5), [1.0, 3.0, 2.0]) == {(1, 2): 0.75, (1, 0): 0.25}
+    assert naive.pages_of(UniformInsert(2), [1.0, 3.0]) == {(0, 1): 0.5, (1, 0): 0.5}
+    assert naive.pages_of(UniformInsert(3), [1.0, 3.0]) == {(1, 0): 1.0}
+    assert naive.pages_of(PlackettLuce(1), [math.log(3.0), 0.0]) == pytest.approx({(0,): 0.75, (1,): 0.25})
 
 
 @pytest.mark.parametrize(("policy", "n"), ALL, ids=[f"{repr(policy)[:60]}-{n}" for policy, n in ALL])
 def test_propensities_and_rank_probabilities_are_those_of_all_pages(policy, n):
-    pages, scores = twin.pages_of(policy, SCORES[n]), SCORES[n]
+    pages, scores = naive.pages_of(policy, SCORES[n]), SCORES[n]
     for curve in CURVES:
         rho = policy.propensity(scores, [0, n], Examination(curve))
         assert rho.dtype == np.float64
-        assert rho == pytest.approx(np.array(twin.propensities(pages, n, curve)), rel=1e-7, abs=1e-14)
+        assert rho == pytest.approx(np.array(naive.propensities(pages, n, curve)), rel=1e-7, abs=1e-14)
     shown = policy.rank_probabilities(scores, [0, n], n + 1)
     assert shown.shape == (n, n + 1)
-    assert shown == pytest.approx(np.array(twin.rank_probabilities(pages, n, n + 1)), rel=1e-7, abs=1e-14)
+    assert shown == pytest.approx(np.array(naive.rank_probabilities(pages, n, n + 1)), rel=1e-7, abs=1e-14)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, None])
 def test_examination_without_end(k):
     scores, exam = SCORES[5], inverse_rank(k=None, eta=0.5)
     for policy in by_rank(k):
-        expected = twin.propensities(twin.pages_of(policy, scores), 5, [rank**-0.5 for rank in range(1, 6)])
+        expected = naive.propensities(naive.pages_of(policy, scores), 5, [rank**-0.5 for rank in range(1, 6)])
         assert policy.propensity(scores, [0, 5], exam) == pytest.approx(np.array(expected), rel=1e-7)
 
 
@@ -144,7 +145,7 @@ def test_closed_form_of_uniform_insert():
         for k in range(1, 9):
             scores, theta = rng.permutation(n).astype(float), rng.random(k)
             rho = UniformInsert(k).propensity(scores, [0, n], Examination(theta))
-            for old, place in enumerate(twin.ranked(scores), 1):
+            for old, place in enumerate(naive.ranked(scores), 1):
                 if n < k:
                     expected = theta[old - 1]
                 elif old < k:
@@ -186,6 +187,7 @@ SAMPLED = [
 ]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("policy", "n"), SAMPLED, ids=[f"{repr(policy)[:60]}-{n}" for policy, n in SAMPLED])
 def test_sampled_pages_have_their_probabilities(policy, n):
     """4,000 equal queries in one call are so many draws; false alarm below 1e-7 in each case, seed fixed."""
@@ -198,11 +200,11 @@ def test_sampled_pages_have_their_probabilities(policy, n):
     assert bounds[0] == 0
     assert bounds[-1] == len(docs)
     pages = [tuple((docs[a:b] - n * q).tolist()) for q, (a, b) in enumerate(itertools.pairwise(bounds))]
-    assert fits(Counter(pages), twin.pages_of(policy, SCORES[n])) > RARE
+    assert fits(Counter(pages), naive.pages_of(policy, SCORES[n])) > RARE
 
 
 def test_the_test_of_samples_can_fail():
-    pages = twin.pages_of(ReplaceLast(3), SCORES[5])
+    pages = naive.pages_of(ReplaceLast(3), SCORES[5])
     assert fits(Counter(dict.fromkeys(pages, 1000)), pages) > 0.5
     uneven = Counter({page: 1000 + 300 * (i == 0) for i, page in enumerate(pages)})
     assert fits(uneven, pages) < RARE
@@ -297,6 +299,7 @@ def test_plackett_luce_with_scores_far_apart():
             assert rho[expected] == pytest.approx(1.0 / np.arange(1, length + 1), rel=1e-6)
 
 
+@pytest.mark.statistical
 def test_plackett_luce_ties_among_far_apart_scores():
     """Two equal scores 1000 below two equal ones: each pair comes in both orders, evenly; false alarm below 1e-7."""
     scores = np.tile([0.0, 1000.0, 0.0, 1000.0], 2000)
@@ -344,6 +347,7 @@ class Untold:
     sample, enumerate_pages = LastFirst.sample, LastFirst.enumerate_pages
 
 
+@pytest.mark.statistical
 def test_samples_alone_in_a_mixture():
     """Within 6 standard errors of theta being 1 or 0.4, 3 to 1: false alarm below 1e-7."""
     exam = Examination([1.0, 0.4])
@@ -360,6 +364,7 @@ def test_exact_policies_do_not_warn():
             policy.propensity(SCORES[5], [0, 5], inverse_rank(2))
 
 
+@pytest.mark.statistical
 def test_estimates_agree_with_exact_propensities():
     """Within 6 standard errors; false alarm below 1e-7."""
     for policy in (ReplaceLast(3), PlackettLuce(3), UniformInsert(3), MIXED[2]):

@@ -1,4 +1,4 @@
-"""Propensities from display frequencies: against slow twins, standard errors and bounds by simulation, bad input.
+"""Propensities from display frequencies: against slow references, standard errors and bounds by simulation, bad input.
 
 Simulated tests compare means with what they should be in units of a standard error and fail beyond 5 of them (false
 alarm 6e-7 for each comparison); seeds are fixed.
@@ -18,22 +18,22 @@ from counterrank.clicks.policies import Deterministic, PlackettLuce, ReplaceLast
 from counterrank.clicks.policies.from_log import LEAST, MOST, best_smoothing, log_evidence, lower_bounds
 from counterrank.clicks.simulation import ClickModel, simulate
 from counterrank.common.errors import CounterrankError, CoverageWarning
-from tests.reference import estimators as naive_estimators
-from tests.reference import policy_from_log as twin
+from tests.reference import policy_from_log as naive
+from tests.support.click_counts import count, worlds
 
 THETA = [1.0, 0.5, 0.25]
 
 
-@given(naive_estimators.worlds(), st.data())
+@given(worlds(), st.data())
 @settings(max_examples=100, deadline=None)
-def test_propensities_against_the_slow_twin(world, data):
+def test_propensities_against_the_reference(world, data):
     lengths, sessions = world
-    log = naive_estimators.count(lengths, sessions)
+    log = count(lengths, sessions)
     depth = int(log.ranks.max(initial=1))
     theta = data.draw(st.lists(st.floats(0.0, 1.0), min_size=depth, max_size=depth).filter(any))
     m = data.draw(st.sampled_from([0.0, 0.5, 10.0]))
     found = propensity_from_log(log, theta, smoothing=m)
-    assert found.propensities == pytest.approx(twin.smoothed(lengths, sessions, theta, [m] * depth), abs=1e-12)
+    assert found.propensities == pytest.approx(naive.smoothed(lengths, sessions, theta, [m] * depth), abs=1e-12)
     shown = {int(log.offsets[q]) + place for q, page, _ in sessions for place in page}
     asked = {q for q, _, _ in sessions}
     assert found.never_shown == sum(lengths[q] for q in asked) - len(shown)
@@ -42,7 +42,7 @@ def test_propensities_against_the_slow_twin(world, data):
 
 
 def test_by_hand():
-    log = naive_estimators.count([3, 1], [(0, (0, 1), set()), (0, (0, 2), set()), (0, (1, 0), set()), (0, (0,), set())])
+    log = count([3, 1], [(0, (0, 1), set()), (0, (0, 2), set()), (0, (1, 0), set()), (0, (0,), set())])
     found = propensity_from_log(log, THETA)
     assert found.propensities.tolist() == [(3 * 1.0 + 0.5) / 4, (1.0 + 0.5) / 4, 0.5 / 4, 0.0]
     p1, p2 = 0.25, 0.25  # of document 1
@@ -57,7 +57,7 @@ def test_by_hand():
 
 
 def test_one_session_tells_nothing_of_errors():
-    log = naive_estimators.count([3], [(0, (0, 1), set())])
+    log = count([3], [(0, (0, 1), set())])
     found = propensity_from_log(log, THETA)
     assert found.propensities.tolist() == [1.0, 0.5, 0.0]
     assert np.isnan(found.standard_errors).all()
@@ -76,7 +76,7 @@ def test_evidence_is_that_of_an_urn(queries, smoothing):
     shown, candidates = np.array(counts).T.copy()
     pages = np.array([len(shown) for _, shown in draws])
     found = log_evidence(smoothing, shown, candidates, pages)
-    assert found == pytest.approx(twin.log_evidence(smoothing, draws), abs=1e-8)
+    assert found == pytest.approx(naive.log_evidence(smoothing, draws), abs=1e-8)
     best = best_smoothing(shown, candidates, pages)
     at_best = log_evidence(best, shown, candidates, pages)
     grid = [log_evidence(m, shown, candidates, pages) for m in np.geomspace(LEAST, MOST, 40)]
@@ -101,7 +101,7 @@ def test_lower_bounds_are_where_the_divergence_says(cases, confidence):
 
 def test_bounds_of_documents_on_every_page():
     """KL(1 || p) = -log p, so the bound is (1 - confidence) ** (1 / n)."""
-    log = naive_estimators.count([1], [(0, (0,), set())] * 7)
+    log = count([1], [(0, (0,), set())] * 7)
     found = propensity_from_log(log, [0.5], confidence=0.95)
     assert found.lower[0] == pytest.approx(0.5 * 0.05 ** (1 / 7))
 
@@ -117,6 +117,7 @@ def logs(policy, sessions, times, **more):
     return [simulate(DATA, SCORES, policy, THETA, sessions=sessions, seed=seed, **more) for seed in range(times)]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("policy", [ReplaceLast(3), PlackettLuce(3)], ids=repr)
 def test_standard_errors_and_bounds_by_simulation(policy):
     """Over 400 logs of about 100 pages a query: frequencies scatter by their standard errors; bounds hold."""
@@ -132,6 +133,7 @@ def test_standard_errors_and_bounds_by_simulation(policy):
     assert (missed <= 0.1 + 5 * (0.1 * 0.9 / 400) ** 0.5).all()
 
 
+@pytest.mark.statistical
 def test_weights_by_frequencies_are_unbiased_for_documents_that_were_shown():
     """About ten pages a query: E[weight / sessions | shown] = P(click | examined), and P(shown) times that over all."""
     model = ClickModel(0.9, 0.1)
@@ -199,7 +201,7 @@ def test_fixed_pages_keep_their_frequencies_and_the_rest_its_warning():
 
 
 def test_counts_without_candidates_have_frequencies():
-    log = naive_estimators.count([3], [(0, (0, 1), set()), (0, (2, 0), set())])
+    log = count([3], [(0, (0, 1), set()), (0, (2, 0), set())])
     fields = {name: getattr(log, name) for name in ("offsets", "sessions", "docs", "ranks", "impressions", "clicks")}
     seen = ClickCounts(SHOWN_ONLY + "x", **fields)
     assert propensity_from_log(seen, THETA).propensities.tolist() == [0.75, 0.25, 0.5]
@@ -209,23 +211,23 @@ def test_counts_without_candidates_have_frequencies():
 
 
 def test_an_empty_log():
-    log = naive_estimators.count([3, 1], [])
+    log = count([3, 1], [])
     found = propensity_from_log(log, THETA, confidence=0.95)
     assert found.propensities.tolist() == found.lower.tolist() == [0.0] * 4
     assert found.never_shown == 0
 
 
-LOG = naive_estimators.count([3], [(0, (0, 1), set())])
+LOG = count([3], [(0, (0, 1), set())])
 
 
 @pytest.mark.parametrize(
     ("log", "more", "message"),
     [
         ("log", {}, "clicks: str; expected ClickCounts"),
-        (LOG, {"smoothing": -1.0}, "smoothing=-1.0: expected a number of sessions, 0 or more"),
-        (LOG, {"smoothing": "some"}, "smoothing='some': expected a number of sessions"),
-        (LOG, {"smoothing": True}, "smoothing=True: expected a number of sessions"),
-        (LOG, {"smoothing": float("nan")}, "smoothing=nan: expected a number of sessions"),
+        (LOG, {"smoothing": -1.0}, "smoothing=-1.0: expected a number of at least 0"),
+        (LOG, {"smoothing": "some"}, "smoothing='some': expected a number of at least 0"),
+        (LOG, {"smoothing": True}, "smoothing=True: expected a number of at least 0"),
+        (LOG, {"smoothing": float("nan")}, "smoothing=nan: expected a number of at least 0"),
         (LOG, {"smoothing": "auto"}, 'smoothing="auto": no query has several sessions'),
         (LOG, {"confidence": 1.0}, "confidence=1.0: expected a number from 0.5 to below 1"),
         (LOG, {"confidence": 0.1}, "confidence=0.1: expected a number"),

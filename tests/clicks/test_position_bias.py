@@ -1,4 +1,4 @@
-"""Kernels of position bias against their slow twins, and their formulas against numerical derivatives."""
+"""Kernels of position bias against reference implementations, and their formulas against numerical derivatives."""
 
 from functools import partial
 
@@ -87,7 +87,7 @@ def test_policies_of_one_cell_are_added_up():
 
 @settings(deadline=None)
 @given(logs(), st.integers(0, 10**6))
-def test_pairs_against_their_twin(cells, seed):
+def test_pairs_against_their_reference(cells, seed):
     table, documents = interventional_set(make_counts(cells), 4), naive.compared(cells, 4)
     assume(documents)
     theta = np.random.default_rng(seed).uniform(0.05, 1.5, 4)
@@ -143,7 +143,7 @@ def test_weak_links_do_not_stop_newton(spread):
 
 @settings(deadline=None)
 @given(logs(), st.integers(0, 10**6))
-def test_an_em_step_against_its_twin(cells, seed):
+def test_an_em_step_against_its_reference(cells, seed):
     table, documents = interventional_set(make_counts(cells), 4), naive.compared(cells, 4)
     assume(documents)
     rng = np.random.default_rng(seed)

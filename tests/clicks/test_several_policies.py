@@ -1,4 +1,4 @@
-"""Propensities of a log of several policies: against a slow twin, on bad input, and that they make weights unbiased.
+"""Propensities of a log of several policies: against a slow naive, on bad input, and that they make weights unbiased.
 
 Monte Carlo tests compare clicks with their exact mean in units of the exact standard error, given the sessions of each
 policy. All must be below 6 (false alarm 2e-9 for each document, below 1e-6 for a test; seeds are fixed). Where weights
@@ -26,7 +26,7 @@ from counterrank.clicks.policies import (
 )
 from counterrank.clicks.simulation import ClickModel, simulate
 from counterrank.common.errors import CounterrankError, CoverageWarning
-from tests.reference import affine as twin
+from tests.reference import affine as naive
 
 CLOSE, FAR = 6.0, 20.0
 OFFSETS = np.array([0, 4, 9, 15])
@@ -54,7 +54,7 @@ def log_of(names=("old", "new"), propensities=True):
 
 
 LOG = log_of()
-OWN = {name: np.array(twin.expected_at_rank(*POLICIES[name], OFFSETS, THETA)) for name in POLICIES}
+OWN = {name: np.array(naive.expected_at_rank(*POLICIES[name], OFFSETS, THETA)) for name in POLICIES}
 
 
 def spread(per_query):
@@ -108,7 +108,7 @@ def test_each_click_by_the_propensity_of_its_own_policy_would_be_biased():
 
 @given(st.data())
 @settings(max_examples=60, deadline=None)
-def test_against_the_slow_twin(data):
+def test_against_the_reference(data):
     lengths = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     k, n = st.none() | st.integers(1, 5), int(offsets[-1])
@@ -130,7 +130,7 @@ def test_against_the_slow_twin(data):
         policy_sessions=np.array(own),
     )  # fmt: skip
     rho = several_policies(log, dict(zip(names, pairs, strict=True)), curve)
-    assert rho == pytest.approx(twin.mean_over_policies(pairs, own, offsets.tolist(), curve), rel=1e-6, abs=1e-12)
+    assert rho == pytest.approx(naive.mean_over_policies(pairs, own, offsets.tolist(), curve), rel=1e-6, abs=1e-12)
 
 
 def test_one_policy_gives_its_own_propensities():

@@ -1,4 +1,4 @@
-"""Simulated clicks against exact probabilities and against the session-by-session twin.
+"""Simulated clicks against exact probabilities and against the session-by-session naive.
 
 Seeds are fixed. Each p-value must be above 1e-8 and each deviation below 6 standard errors; with the number of
 comparisons in a test its false alarms stay below one in a million.
@@ -162,6 +162,7 @@ def test_counts_have_their_probabilities(policy, displays):
     assert min(p_values(counted(log), world_of(policy))) > RARE
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("policy", [*by_rank(3)[1:7], MIXED[1], PAGES], ids=brief)
 def test_counts_are_alike_those_of_session_after_session(policy):
     log = simulate(DATA, SCORES, policy, THETA, sessions=30_000, seed=5, click_model=NOISY, displays=True)
@@ -256,6 +257,7 @@ def exact_logs(world, sessions, displays):
     return found
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("displays", [False, True])
 @pytest.mark.parametrize("policy", JOINT, ids=brief)
 def test_whole_logs_of_a_few_sessions_have_their_probabilities(policy, displays):
@@ -345,6 +347,8 @@ def runs(policy, clicks, n, **more):
     return found
 
 
+@pytest.mark.statistical
+@pytest.mark.representative
 @pytest.mark.parametrize("clicks", [1, 7])
 @pytest.mark.parametrize("policy", [ReplaceLast(3), PlackettLuce(3), PAGES, MIXED[2]], ids=brief)
 def test_the_session_with_the_wanted_click_is_the_last(policy, clicks):
@@ -356,13 +360,8 @@ def test_the_session_with_the_wanted_click_is_the_last(policy, clicks):
     assert fits(found, longer) < 1e-3 or is_own(policy)
 
 
-@pytest.mark.parametrize("clicks", [250, 400])
-@pytest.mark.parametrize("displays", [False, True])
-@pytest.mark.parametrize("policy", [ReplaceLast(3), PlackettLuce(3), MIXED[2]], ids=brief)
-def test_blocks_and_single_sessions_make_one_row(policy, displays, clicks, monkeypatch):
-    """With blocks allowed to be small, counts go through all paths, and their distribution stays what it was."""
-    monkeypatch.setattr(simulation, "_FEW", 4)
-    monkeypatch.setattr(simulation, "_PILOT", 20)
+def recorded_blocks(monkeypatch):
+    """The sizes of all blocks of sessions that are drawn from now on."""
     blocks = []
     original = SessionSimulator.all_at_once
 
@@ -371,6 +370,18 @@ def test_blocks_and_single_sessions_make_one_row(policy, displays, clicks, monke
         return original(self, sessions, *arguments)
 
     monkeypatch.setattr(SessionSimulator, "all_at_once", spy)
+    return blocks
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("clicks", [250, 400])
+@pytest.mark.parametrize("displays", [False, True])
+@pytest.mark.parametrize("policy", [ReplaceLast(3), PlackettLuce(3), MIXED[2]], ids=brief)
+def test_blocks_and_single_sessions_make_one_row(policy, displays, clicks, monkeypatch):
+    """With blocks allowed to be small, counts go through all paths, and their distribution stays what it was."""
+    monkeypatch.setattr(simulation, "_FEW", 4)
+    monkeypatch.setattr(simulation, "_PILOT", 20)
+    blocks = recorded_blocks(monkeypatch)
     n = 25 if is_own(policy) else 150
     found = runs(policy, clicks, n, displays=displays, propensities=False)
     assert len(blocks) >= n * (1 if clicks == 250 else 2)
@@ -389,14 +400,7 @@ def test_blocks_and_single_sessions_make_one_row(policy, displays, clicks, monke
 def test_blocks_stay_below_the_wanted_click(policy, clicks, monkeypatch):
     """The first block is large, and holds the wanted click with a chance below 1e-12: a sum over its sessions."""
     monkeypatch.setattr(simulation, "_FEW", 4)
-    blocks = []
-    original = SessionSimulator.all_at_once
-
-    def spy(self, sessions, *arguments):
-        blocks.append(sessions)
-        return original(self, sessions, *arguments)
-
-    monkeypatch.setattr(SessionSimulator, "all_at_once", spy)
+    blocks = recorded_blocks(monkeypatch)
     simulate(DATA, SCORES, policy, THETA, clicks=clicks, seed=0, click_model=NOISY)
     per_session = world_of(policy).clicks_of_a_session()
     mean = per_session @ np.arange(len(per_session))

@@ -70,6 +70,7 @@ def test_what_is_on_disk_needs_no_compiling(monkeypatch, tmp_path):
     assert not jit.needs_compiling(again)
 
 
+@pytest.mark.process
 def test_a_change_in_a_kernel_that_others_call_is_not_missed(tmp_path):
     package = tmp_path / "counterrank"
     shutil.copytree(Path(counterrank.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))

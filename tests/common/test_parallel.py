@@ -129,6 +129,8 @@ def test_usable_from_several_threads_at_once():
     assert found == [[expected] * 3] * len(found)
 
 
+@pytest.mark.process
+@pytest.mark.representative
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork, which this system does not have")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # newer Pythons warn of fork beside threads, the point here
 def test_usable_after_fork():

@@ -34,11 +34,13 @@ def run(code, **environment):
     return done.stdout
 
 
+@pytest.mark.process
 def test_every_module_is_imported_without_what_only_linux_has():
     lines = "\n".join(f"import {name}" for name in all_modules())
     run(lines + "\nassert sys.modules['fcntl'] is None")
 
 
+@pytest.mark.process
 def test_the_block_works():
     with pytest.raises(AssertionError, match="fcntl"):
         run("import fcntl")
@@ -46,6 +48,7 @@ def test_the_block_works():
         run("os.sched_yield()")
 
 
+@pytest.mark.process
 def test_threads_wait_for_each_other_without_sched_yield(tmp_path):
     code = """
         from counterrank.common.flags import await_flag, flags_for, publish, side_by_side
@@ -63,6 +66,7 @@ def test_threads_wait_for_each_other_without_sched_yield(tmp_path):
     assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).strip() == "[99, 99, 0]"
 
 
+@pytest.mark.process
 def test_files_are_written_and_locked_without_fcntl(tmp_path):
     code = f"""
         import warnings

@@ -31,6 +31,8 @@ def test_splitmix64():
         assert uniform(state) == ((word >> 11) + 0.5) * 2.0**-53
 
 
+@pytest.mark.statistical
+@pytest.mark.representative
 def test_uniform_numbers():
     """Equal cells, and no correlation between neighbours (below 6 standard deviations)."""
     u = draws(uniform)
@@ -40,6 +42,7 @@ def test_uniform_numbers():
     assert fits(pairs, {(i, j): 1 / 64 for i in range(8) for j in range(8)}) > RARE
 
 
+@pytest.mark.statistical
 def test_neighbouring_streams_and_keys_are_unrelated():
     """The first numbers of streams 0, 1, 2, ... and of seeds 0, 1, 2, ... are as even as numbers of one stream."""
     first = [uniform(stream(index)) for index in range(10_000)]
@@ -65,12 +68,14 @@ def test_streams_are_all_different():
     assert len(keys) == 50 * 52
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 97])
 def test_below(n):
     values = draws(below, n)
     assert fits(Counter(values.tolist()), dict.fromkeys(range(n), 1 / n)) > RARE
 
 
+@pytest.mark.statistical
 def test_below_a_large_number():
     values = draws(below, 10**12, n=2000)
     assert values.min() >= 0
@@ -106,6 +111,7 @@ BINOMIAL = [
 ]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("n", "p"), BINOMIAL)
 def test_binomial_numbers(n, p):
     """Pearson's test over all values, or over 60 equally likely ranges of them; 40,000 draws."""
@@ -120,6 +126,7 @@ def test_binomial_numbers(n, p):
     assert fits(cells, dict(enumerate(chances.tolist()))) > RARE
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("n", "p"), [(40, 0.3), (1000, 0.02), (1000, 0.7)])
 def test_binomial_tails(n, p):
     """Single values, the rare ones pooled: a fault far from the middle shows here. 200,000 draws."""
@@ -132,6 +139,7 @@ def test_binomial_tails(n, p):
     assert abs(z) < 6.0  # false alarm about 1e-7: this is nearly Poisson with mean 100 to 200
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("n", "p"), [(1000, 0.3), (10**9, 0.01), (10**15, 0.4)])
 def test_binomial_mean_and_variance(n, p):
     """Within 6 standard errors: false alarm below 1e-8."""

@@ -1,13 +1,11 @@
 import gzip
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import counterrank as cr
 from counterrank.common.errors import CounterrankError, DataError, MissingFileError
-
-SHARED = Path(__file__).parents[3] / "shared" / "data"
+from tests.support.paths import SHARED, needs_shared
 
 
 def fill(folder, *names, features=None):
@@ -182,7 +180,7 @@ def test_splits_that_cannot_be(fold, share, message):
     assert str(caught.value) == message
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the folder shared/data beside the repository is not there")
+@needs_shared
 @pytest.mark.parametrize(
     ("name", "n_queries", "n_features"),
     [

@@ -14,8 +14,8 @@ import counterrank as cr
 from counterrank.common.errors import CounterrankError
 from counterrank.data import letor
 from tests.reference import letor as naive_letor
+from tests.support.paths import SHARED
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
 FILES = sorted(SHARED.glob("**/*.txt.gz"))
 GOOD = b"1 qid:1 1:0.5\n"
 
@@ -160,6 +160,7 @@ def test_gzip_that_unpacks_to_many_blocks(tmp_path, monkeypatch):
     assert read(tmp_path, gzip.compress(GOOD * 5000)).n_docs == 5000
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_reads_from_a_pipe(tmp_path):
     os.mkfifo(tmp_path / "pipe")
@@ -257,6 +258,7 @@ print(peak() - before, data.features.nbytes)
 """
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is measured as Linux counts it")
 @pytest.mark.parametrize("ending", [".txt", ".txt.gz"])
 def test_peak_memory_is_near_text_and_matrix(tmp_path, ending):

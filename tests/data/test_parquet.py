@@ -220,6 +220,7 @@ print(json.dumps((peak() - before) / size))
 """
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is measured as Linux counts it")
 def test_peak_memory_is_near_the_size_of_the_matrix(tmp_path):
     beyond = {}

@@ -128,6 +128,8 @@ def test_yahoo_features_are_quantiles_with_many_zeros() -> None:
     assert 181 + 20 < of_query.sum() < 181 + 70
 
 
+@pytest.mark.statistical
+@pytest.mark.representative
 @pytest.mark.parametrize("shape", SHAPES)
 def test_document_order_carries_no_information(shape: str) -> None:
     """Labels against places, both centred in their query: |z| < 4 fails by chance once in 16,000 seeds."""
@@ -208,6 +210,7 @@ def test_fold_needs_five_queries() -> None:
         make_fold("mslr", 4, 0)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("shape", "n_train"), [("mslr", 600), ("yahoo", 1500)])
 def test_rankers_stand_as_on_real_data(shape: str, n_train: int) -> None:
     """Random < linear from few queries < linear from all < trees < perfect."""

@@ -28,7 +28,7 @@ from counterrank.clicks.policies import (
 from counterrank.clicks.simulation import ClickModel, simulate, trust_bias
 from counterrank.common.errors import CounterrankError, CoverageWarning
 from tests.reference import affine as twin
-from tests.reference import estimators as naive_estimators
+from tests.support.click_counts import count, worlds
 
 CLOSE, FAR = 6.0, 20.0
 LENGTHS = [1, 3, 6, 8]
@@ -146,11 +146,11 @@ def test_negative_weights_and_clips_by_hand():
     assert clipped.tolist() == pytest.approx([found[0], (1 - 10 * base[1]) * 4.0])
 
 
-@given(naive_estimators.worlds(), st.data())
+@given(worlds(), st.data())
 @settings(max_examples=80, deadline=None)
 def test_against_the_slow_twin(world, data):
     lengths, sessions = world
-    log = naive_estimators.count(lengths, sessions)
+    log = count(lengths, sessions)
     alpha = data.draw(st.lists(st.sampled_from([0.0, 0.25, 0.5]), min_size=1, max_size=6).filter(any))
     beta = data.draw(st.lists(st.floats(0.05, 0.5), min_size=5, max_size=6))
     clip = data.draw(st.none() | st.floats(0.5, 20.0))

@@ -13,6 +13,7 @@ from counterrank.clicks.examination import Examination, inverse_rank
 from counterrank.common.errors import CounterrankError, CoverageWarning
 from counterrank.estimators import naive, policy_aware, policy_oblivious, rerank
 from tests.reference import estimators as twin
+from tests.support.click_counts import count, worlds
 
 CLIPS = st.none() | st.floats(0.25, 20.0)
 CURVES = st.lists(st.floats(0.05, 1.0), min_size=5, max_size=5)
@@ -20,7 +21,7 @@ CURVES = st.lists(st.floats(0.05, 1.0), min_size=5, max_size=5)
 # query 0 of three documents, query 1 of one, query 2 never asked; pages of two
 LENGTHS = [3, 1, 2]
 SESSIONS = [(0, (0, 1), {1}), (0, (1, 0), {1, 2}), (0, (0, 2), {2}), (0, (0, 1), set()), (1, (0,), {1})]
-CLICKS = twin.count(LENGTHS, SESSIONS)
+CLICKS = count(LENGTHS, SESSIONS)
 EXAM = Examination([1.0, 0.25])
 
 
@@ -71,13 +72,13 @@ def test_displayed_sets_by_hand():
     assert (views.docs.dtype, views.offsets.dtype, views.weights.dtype) == (np.int64, np.int64, np.float64)
 
 
-@given(twin.worlds(), CURVES, CLIPS, st.data())
+@given(worlds(), CURVES, CLIPS, st.data())
 @settings(max_examples=150, deadline=None)
 def test_all_estimators_against_the_twin(world, theta, clip, data):
     lengths, sessions = world
     n = sum(lengths)
     rho = data.draw(st.lists(st.floats(0.01, 1.0), min_size=n, max_size=n))
-    clicks = twin.count(lengths, sessions, rho=rho)
+    clicks = count(lengths, sessions, rho=rho)
     expected = {
         "naive": twin.weights(lengths, sessions, lambda row, rank: 1.0, clip),
         "oblivious": twin.weights(lengths, sessions, lambda row, rank: theta[rank - 1], clip),
@@ -100,7 +101,7 @@ def test_all_estimators_against_the_twin(world, theta, clip, data):
         assert found[key] == pytest.approx(members, rel=1e-12, abs=1e-12)
 
 
-@given(twin.worlds(), st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=5, max_size=5).filter(any))
+@given(worlds(), st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=5, max_size=5).filter(any))
 @settings(max_examples=150, deadline=None)
 def test_warnings_exactly_where_a_candidate_was_not_always_seen(world, theta):
     lengths, sessions = world
@@ -108,17 +109,17 @@ def test_warnings_exactly_where_a_candidate_was_not_always_seen(world, theta):
     sessions = [(query, page, {rank for rank in ranks if theta[rank - 1] > 0}) for query, page, ranks in sessions]
     missing = twin.not_always_seen(lengths, sessions, theta)
     everywhere = twin.not_always_seen(lengths, sessions, [1.0] * 5)
-    clicks, exam = twin.count(lengths, sessions), Examination(theta)
+    clicks, exam = count(lengths, sessions), Examination(theta)
     for function in (policy_oblivious, rerank):
         messages = warnings_of(function, clicks, exam)
         assert len(messages) == bool(missing)
         assert not missing or f"{function.__name__}: {len(missing)} of " in messages[0]
     assert len(warnings_of(naive, clicks)) == bool(everywhere)
-    known = twin.count(lengths, sessions, examination=exam)  # naive knows what the clicks know
+    known = count(lengths, sessions, examination=exam)  # naive knows what the clicks know
     assert len(warnings_of(naive, known)) == bool(missing)
 
 
-@given(twin.worlds(), st.data())
+@given(worlds(), st.data())
 @settings(max_examples=100, deadline=None)
 def test_warnings_exactly_where_a_candidate_of_an_asked_query_has_no_propensity(world, data):
     lengths, sessions = world
@@ -129,9 +130,9 @@ def test_warnings_exactly_where_a_candidate_of_an_asked_query_has_no_propensity(
     rho = [0.05 if row in clicked else data.draw(st.sampled_from([0.0, 0.05])) for row in range(sum(lengths))]
     asked = {row for query, _, _ in sessions for row in range(offsets[query], offsets[query + 1])}
     never = {row for row in asked if rho[row] == 0.0}
-    assert len(warnings_of(policy_aware, twin.count(lengths, sessions), rho)) == bool(never)
+    assert len(warnings_of(policy_aware, count(lengths, sessions), rho)) == bool(never)
     # nothing was logged for documents that were not shown
-    assert len(warnings_of(policy_aware, twin.count(lengths, sessions, rho=rho))) == bool(never & shown)
+    assert len(warnings_of(policy_aware, count(lengths, sessions, rho=rho))) == bool(never & shown)
 
 
 def test_what_the_warnings_say():
@@ -142,7 +143,7 @@ def test_what_the_warnings_say():
         "their query at a rank that is examined, so they get too little weight (item selection bias, "
         "eq:agnosticcond); use policy_aware with the propensities of the policy"
     )
-    unclicked = twin.count(LENGTHS, SESSIONS[:2])
+    unclicked = count(LENGTHS, SESSIONS[:2])
     (message,) = warnings_of(policy_aware, unclicked, [1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
     assert message == (
         "policy_aware: 1 of 3 candidates (33.3%), in 1 of 1 queries that were asked, have a propensity of 0, so no "
@@ -151,10 +152,10 @@ def test_what_the_warnings_say():
     )
 
 
-@given(twin.worlds(shorten=False))
+@given(worlds(shorten=False))
 @settings(max_examples=30, deadline=None)
 def test_nothing_to_warn_of_when_all_is_shown(world):
-    clicks = twin.count(*world)
+    clicks = count(*world)
     assert not warnings_of(naive, clicks)
     assert not warnings_of(policy_oblivious, clicks, inverse_rank())
     assert not warnings_of(rerank, clicks, inverse_rank())
@@ -163,7 +164,7 @@ def test_nothing_to_warn_of_when_all_is_shown(world):
 
 def test_no_clicks_at_all():
     for sessions in ([], [(0, (0, 1, 2), set())]):
-        clicks = twin.count(LENGTHS, sessions)
+        clicks = count(LENGTHS, sessions)
         assert quietly(naive, clicks).tolist() == [0.0] * 6
         assert quietly(policy_oblivious, clicks, EXAM).tolist() == [0.0] * 6
         assert quietly(policy_aware, clicks, np.zeros(6)).tolist() == [0.0] * 6
@@ -173,7 +174,7 @@ def test_no_clicks_at_all():
 
 def test_the_clicks_are_left_as_they_are():
     quietly(rerank, CLICKS, EXAM)
-    assert CLICKS.displays.docs.tolist() == twin.count(LENGTHS, SESSIONS).displays.docs.tolist()
+    assert CLICKS.displays.docs.tolist() == count(LENGTHS, SESSIONS).displays.docs.tolist()
     assert not CLICKS.displays.docs.flags.writeable
 
 
@@ -192,7 +193,7 @@ def test_many_pages_in_many_orders_become_one_set():
     assert (views.docs.tolist(), views.offsets.tolist()) == (list(range(8)), [0, 8])
 
 
-WITHOUT = twin.count(LENGTHS, SESSIONS, displays=False)
+WITHOUT = count(LENGTHS, SESSIONS, displays=False)
 RHO = np.full(6, 0.5)
 BAD_INPUT = [
     (naive, ([1.0, 2.0],), {}, r"^clicks: list; expected ClickCounts, as simulation\.simulate gives"),
@@ -233,7 +234,7 @@ BAD_INPUT = [
     (policy_aware, (CLICKS, [1e-310, 1, 1, 1, 1, 1]), {}, r"^rho: 1e-310 for 2 clicks on 1 document, such as "),
     (
         policy_aware,
-        (twin.count(LENGTHS, SESSIONS, rho=[1, 1, 0, 1, 1, 1]),),
+        (count(LENGTHS, SESSIONS, rho=[1, 1, 0, 1, 1, 1]),),
         {},
         r"^propensities: 0 for 1 click on 1 document, such as document 2 of query 0 at rank 2",
     ),

@@ -18,9 +18,9 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.policies import Deterministic, ReplaceLast
 from counterrank.clicks.simulation import ClickModel, simulate, trust_bias
 from counterrank.common.errors import CounterrankError, CoverageWarning
-from tests.reference import estimators as naive_estimators
 from tests.reference import relevance as twin
 from tests.reference.affine import expected_at_rank
+from tests.support.click_counts import count, worlds
 
 CLOSE, FAR = 6.0, 20.0
 COPIES = 20_000
@@ -121,6 +121,7 @@ def test_without_realised_exposure_it_is_the_policy_aware_estimator(log):
             np.testing.assert_allclose(found, aware, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.statistical
 def test_variance_is_what_theory_says(log):
     """Sample variances of 20,000 copies have a relative standard error of 1.2 %; 10 % is rarer than once in 10^6."""
     rho, none = tiled(RHO), [0.0] * 3
@@ -186,11 +187,11 @@ def test_queries_without_sessions_have_no_weight():
         assert found[2:].tolist() == [0.0, 0.0]
 
 
-@given(naive_estimators.worlds(), st.data())
+@given(worlds(), st.data())
 @settings(max_examples=100, deadline=None)
 def test_against_the_slow_twin(world, data):
     lengths, sessions = world
-    log, n = naive_estimators.count(lengths, sessions), sum(lengths)
+    log, n = count(lengths, sessions), sum(lengths)
     exam = data.draw(st.none() | st.lists(st.floats(0.01, 0.7), min_size=5, max_size=6))
     beta = data.draw(st.none() | st.lists(st.sampled_from([0.0, 0.1, 0.3]), min_size=5, max_size=6))
     rho = data.draw(st.lists(st.floats(0.001, 1.0), min_size=n, max_size=n))
@@ -230,7 +231,7 @@ def test_negative_weights_go_into_every_loss_and_train():
     assert found > chance + 0.2
 
 
-SMALL = naive_estimators.count([2, 1], [(0, (0, 1), {1}), (1, (0,), set())])
+SMALL = count([2, 1], [(0, (0, 1), {1}), (1, (0,), set())])
 R = [0.5, 0.5, 0.5]
 
 

@@ -324,6 +324,7 @@ def test_propensities_that_sum_to_more_than_a_page():
         estimators.policy_aware(log)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("share", [0.1, 0.4, 0.9])
 @pytest.mark.parametrize("target", ["queries", "these-queries"])
 def test_confidence_intervals_cover_the_truth(target, share):

@@ -17,6 +17,7 @@ from counterrank.estimators import relevance_models as _ridge
 from counterrank.estimators.folds import deal
 from tests.reference import estimators as naive_estimators
 from tests.reference import relevance as twin
+from tests.support.click_counts import count, worlds
 from tests.support.relevance_logs import DATA, LOG, POLICY, RHO, THETA, Peeper, logged, make_data, tiny
 
 
@@ -24,10 +25,10 @@ def world_of(world, rows):
     """Click counts of a world of naive_estimators, against data with these features."""
     lengths, sessions = world
     data = cr.RankingData(rows, naive_estimators.offsets_of(lengths))
-    return data, replace(naive_estimators.count(lengths, sessions), identity=identity(data))
+    return data, replace(count(lengths, sessions), identity=identity(data))
 
 
-@given(naive_estimators.worlds(), st.data())
+@given(worlds(), st.data())
 @settings(max_examples=60, deadline=None)
 def test_ridge_against_the_slow_twin(world, data):
     """Single documents, queries without sessions, constant features, folds of one query and of none."""

@@ -13,6 +13,7 @@ from counterrank.common.errors import MissingExtraError
 from tests.support.relevance_logs import DATA, LOG, POLICY, RHO, THETA, Peeper, logged, make_data, tiny
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("model", ["ridge", Peeper()], ids=["ridge", "peeper"])
 def test_shuffled_labels_give_no_gain(model):
     """Features that have nothing to do with clicks: held-out error is not below that of one rate for all. Over 40 other

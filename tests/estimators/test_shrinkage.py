@@ -14,8 +14,8 @@ from counterrank.clicks.policies import ReplaceLast
 from counterrank.clicks.simulation import ClickModel, simulate, trust_bias
 from counterrank.common.errors import CounterrankError
 from counterrank.estimators.model_assisted import golden_section, log_likelihood, log_rising
-from tests.reference import estimators as naive_estimators
 from tests.reference import relevance as twin
+from tests.support.click_counts import count, worlds
 
 
 def one_rank(sessions, clicks):
@@ -67,12 +67,12 @@ def test_the_likelihood_against_the_slow_twin(rows, strength):
     assert found == pytest.approx(slow, rel=1e-7, abs=1e-7)
 
 
-@given(naive_estimators.worlds(), st.data())
+@given(worlds(), st.data())
 @settings(max_examples=80, deadline=None)
 def test_against_the_slow_twin(world, data):
     """Weights of a given strength, and that no strength on a fine grid is more likely than the one found."""
     lengths, sessions = world
-    log, n = naive_estimators.count(lengths, sessions), sum(lengths)
+    log, n = count(lengths, sessions), sum(lengths)
     exam = data.draw(st.none() | st.lists(st.floats(0.05, 0.7), min_size=5, max_size=6))
     beta = data.draw(st.none() | st.lists(st.sampled_from([0.0, 0.1, 0.3]), min_size=5, max_size=6))
     rho = data.draw(st.lists(st.floats(0.05, 1.0), min_size=n, max_size=n))
@@ -93,6 +93,8 @@ def test_against_the_slow_twin(world, data):
     assert twin.log_likelihood(best, clicks, trials, times, relevance) > max(grid) - 1e-4
 
 
+@pytest.mark.statistical
+@pytest.mark.representative
 @pytest.mark.parametrize("strength", [0.3, 3.0, 30.0])
 def test_the_strength_is_found(strength):
     """Over 100 seeds the logarithm scattered by 0.03, 0.02 and 0.05 (standard deviation): 0.3 off happens less than
@@ -151,6 +153,7 @@ def test_more_clicks_than_examinations():
     assert found.tolist() == pytest.approx([9 * (2 + 0.5) / (0.4 + 1.0), 9 * (3 + 0.3) / (9 + 1.0)])
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("examinations", "bounds"), [(20.0, 0.3), (1.5, 0.5)])
 @pytest.mark.parametrize("theta", [1.0, 0.5, 0.1])
 def test_the_strength_is_found_where_few_who_are_shown_a_document_look(theta, examinations, bounds):
@@ -219,7 +222,7 @@ def test_golden_sections_find_ends_too():
     assert golden_section(lambda x: -x, 0.0, 1.0)[0] == pytest.approx(0.0, abs=1e-3)
 
 
-SMALL = naive_estimators.count([2, 1], [(0, (0, 1), {1}), (1, (0,), set())])
+SMALL = count([2, 1], [(0, (0, 1), {1}), (1, (0,), set())])
 R = [0.5, 0.5, 0.5]
 
 

@@ -112,6 +112,8 @@ OBLIVIOUS = np.ones((18, 1)) / np.array(THETA)
 NAIVE = np.ones((18, len(THETA)))
 
 
+@pytest.mark.statistical
+@pytest.mark.representative
 @pytest.mark.parametrize("policy", COVERING, ids=brief)
 def test_policy_aware_weights_are_unbiased(policy):
     """E[weight per session] = e0 + (e1 - e0) r, for every policy that meets eq:awarecond."""
@@ -129,6 +131,7 @@ def test_policy_aware_weights_are_unbiased(policy):
     assert (z_values(weights, log, mean, variance) < CLOSE).all()
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("policy", COVERING, ids=brief)
 def test_naive_and_policy_oblivious_weights_are_biased_as_the_formulas_say(policy):
     """Naive: rho P(click | examined). Oblivious: P(shown at an examined rank) P(click | examined)."""
@@ -217,6 +220,7 @@ MODELS = {
 }
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("model", "attraction"), MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("policy", [ReplaceLast(3), UniformInsert(3), PlackettLuce(3)], ids=brief)
 def test_trust_bias_does_bias_policy_aware_weights(policy, model, attraction):
@@ -285,6 +289,7 @@ def dcg_weights(scores, k):
     return found
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("e0", "e1"), [(0.0, 1.0), (0.1, 1.0), (0.3, 0.5)])
 def test_click_noise_keeps_the_order_of_rankers(e0, e1):
     """The difference of two rankers' estimated DCG is (e1 - e0) times that from labels; its variance is exact."""

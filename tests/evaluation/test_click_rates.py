@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import product
 from math import log
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +13,9 @@ from scipy import stats
 from counterrank.common.errors import CounterrankError
 from counterrank.common.quantiles import gamma_quantile
 from counterrank.evaluation import click_rate, compare_click_rates
+from tests.support.paths import ROOT, SHARED
 
-OBD = Path(__file__).parents[3] / "shared" / "data" / "obd"
+OBD = SHARED / "obd"
 
 
 @pytest.mark.parametrize("shape", [1e-3, 0.3, 1.0, 2.5, 38.0, 750.0, 9_999.0, 10_001.0, 1e7])
@@ -92,6 +92,8 @@ def test_every_click_is_no_fault():
     assert found.self_normalized_interval[0] < 1.0
 
 
+@pytest.mark.statistical
+@pytest.mark.representative
 @pytest.mark.parametrize("skew", [0.0, 1.0])
 def test_ips_is_unbiased_and_intervals_hold(skew):
     """1,000 logs of 10,000 impressions, seed fixed.
@@ -179,7 +181,7 @@ def test_the_open_bandit_study():
     log = read(str(OBD / "random-all.csv.gz"))
     assert (log.clicks.sum(), log.impressions.sum(), set(log.display_probabilities)) == (38, 10_000, {0.0125})
     rows = study(str(OBD / "random-all.csv.gz"), str(OBD / "bts-all.csv.gz"))
-    text = (Path(__file__).parents[2] / "docs" / "open-bandit.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "open-bandit.md").read_text(encoding="utf-8")
     for row, column in product(rows, ("per 1,000", "interval")):
         assert row[column].replace("-", "−") in text
     apart = rows[4]["interval"].split(" to ")

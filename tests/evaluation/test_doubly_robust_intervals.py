@@ -71,6 +71,7 @@ def standard_scores(found):
     return found.mean(axis=0) / (found.std(axis=0, ddof=1) / np.sqrt(len(found)))
 
 
+@pytest.mark.statistical
 def test_unbiased_with_a_wrong_model_and_right_propensities(shop):
     """Two means of 400 logs, each off by 4.9 standard errors once in 10^6 runs; the model alone is far off."""
     wrong = 1.0 - shop.chance
@@ -81,6 +82,7 @@ def test_unbiased_with_a_wrong_model_and_right_propensities(shop):
     assert (np.abs(direct) > 10 * found.std(axis=0) / np.sqrt(len(found))).all()
 
 
+@pytest.mark.statistical
 def test_unbiased_with_a_right_model_and_wrong_propensities(shop):
     """As above; by inverse propensities the same rho misleads."""
     wrong = np.clip(shop.rho * np.random.default_rng(1).choice([0.3, 0.6, 3.0], len(shop.rho)), 0.0, 1.0)
@@ -90,6 +92,7 @@ def test_unbiased_with_a_right_model_and_wrong_propensities(shop):
     assert np.abs(standard_scores(plain)).min() > 10
 
 
+@pytest.mark.statistical
 def test_intervals_hold_and_are_narrower(shop):
     """Of 120 over clicks at least 101 hold; at 95 % one of four does not once in 100,000 runs (binomial tail)."""
     held, widths = np.zeros((2, 2), int), np.zeros((3, 2))
@@ -113,6 +116,7 @@ def test_intervals_hold_and_are_narrower(shop):
     assert (widths[2] < widths[1]).all()
 
 
+@pytest.mark.statistical
 def test_intervals_over_queries_hold():
     """Of 100 at least 83 hold; at 95 % one of two does not once in 200,000 runs (binomial tail)."""
     rng = np.random.default_rng(0)

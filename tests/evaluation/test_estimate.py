@@ -15,6 +15,7 @@ from counterrank.data.identity import identity
 from counterrank.evaluation import compare, estimate, evaluate
 from counterrank.evaluation.confidence_intervals import _student
 from tests.reference import estimate as naive_estimate
+from tests.support.click_counts import from_pages, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::counterrank.evaluation.IntervalWarning")
 METRICS = ("arp", "dcg", "dcg@2", "precision@3")
@@ -90,7 +91,7 @@ def test_variance_by_hand():
 def test_variance_over_pages_by_hand():
     """Pages shown once each: the sample variance of what their clicks are worth together, a page without one too."""
     pages = [([0, 1], 1, [1, 1]), ([0, 2], 1, [1, 0]), ([0, 1], 1, [0, 0]), ([0, 2], 1, [1, 1])]
-    clicks = naive_estimate.from_pages(DATA, [*pages, ([3, 4], 1, [0, 1])])
+    clicks = from_pages(DATA, [*pages, ([3, 4], 1, [0, 1])])
     found = estimate(SCORES, DATA, clicks, RHO, ["dcg"], target="these-queries")["dcg"]
     worth = [1 / 2 + 4, 1 / 2, 0.0, 1 / 2 + 4 / log2(3)]
     single = 2 * (1 + 1 / log2(3)) / 2
@@ -113,7 +114,7 @@ def paged_worlds(draw):
             pages.append((page, shown, [draw(st.integers(0, shown)) for _ in page]))
     rho = draw(st.lists(st.sampled_from([0.01, 0.2, 0.5, 1.0]), min_size=data.n_docs, max_size=data.n_docs))
     scores = draw(st.lists(st.integers(-2, 2), min_size=data.n_docs, max_size=data.n_docs))
-    return data, naive_estimate.from_pages(data, pages), rho, scores
+    return data, from_pages(data, pages), rho, scores
 
 
 @settings(max_examples=60, deadline=None)
@@ -303,6 +304,7 @@ def test_expectations_are_the_same_affine_function_of_the_label_metric_for_all_r
             assert np.diff(plain) == pytest.approx((e1 - e0) * np.diff(label), abs=1e-9)
 
 
+@pytest.mark.statistical
 def test_click_noise_leaves_the_order_of_rankers_unbiased():
     """The mean of 400 noisy logs, against the expected difference; missed once in 10^5 runs (4.4 standard errors)."""
     rng = np.random.default_rng(0)
@@ -317,7 +319,7 @@ def test_click_noise_leaves_the_order_of_rankers_unbiased():
     high, low = (evaluate(scores, data, metrics=["dcg@5"], empty="zero")["dcg@5"] for scores in (better, worse))
     found = []
     for seed in range(400):
-        clicks = naive_estimate.simulate(data, logging, naive_estimate.EPSILON, theta, chance, sessions, seed)
+        clicks = simulate(data, logging, naive_estimate.EPSILON, theta, chance, sessions, seed)
         options = {"target": "these-queries", "threads": 1}
         found.append(quietly(compare, better, worse, data, clicks, rho, ["dcg@5"], **options)["dcg@5"].ips)
     assert np.mean(found) == pytest.approx(0.5 * (high - low), abs=4.4 * np.std(found) / 20)

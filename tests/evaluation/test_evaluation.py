@@ -186,6 +186,8 @@ def test_many_weights_are_the_sum_of_each_alone():
         assert weighted_metric(scores, weights, offsets, name) == close(expected)
 
 
+@pytest.mark.statistical
+@pytest.mark.representative
 def test_large_tied_groups_match_sampling():
     # beyond enumeration: 5 standard errors, for 4 metrics a false alarm once in 400,000 seeds
     rng = np.random.default_rng(0)

@@ -2,15 +2,15 @@
 
 import gzip
 from math import log2
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from counterrank.data import RankingData
 from counterrank.evaluation import evaluate, evaluate_queries, weighted_metric
+from tests.support.paths import SHARED
 
-OHSUMED = Path(__file__).parents[3] / "shared" / "data" / "ohsumed" / "Fold1" / "test.txt.gz"
+OHSUMED = SHARED / "ohsumed" / "Fold1" / "test.txt.gz"
 
 
 def make(labels, offsets=None):

@@ -139,6 +139,7 @@ def test_wilson_ends_are_where_the_normal_test_rejects(n, data):
     assert np.isnan(wilson(0, 0)[0])
 
 
+@pytest.mark.statistical
 def test_intervals_over_queries_hold_the_truth():
     """40 queries with click rates of their own: 95 % intervals, 2000 logs, held within four standard errors or more.
 
@@ -305,6 +306,7 @@ def periods(clicks, impressions=1000):
     ]
 
 
+@pytest.mark.statistical
 def test_a_steady_log_is_hardly_ever_said_to_change():
     """At an error rate of 1 %: 14 or more of 500 would be an accident of less than 1e-3. Rates vary from day to day."""
     rng = np.random.default_rng(0)

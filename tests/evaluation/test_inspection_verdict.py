@@ -234,6 +234,7 @@ def test_a_summary_is_plain_and_complete(policy):
     assert sum(row["candidates"] for row in summary["coverage"]["by_old_rank"]) == DATA.n_docs
 
 
+@pytest.mark.statistical
 def test_candidates_never_shown_are_as_many_as_the_policy_says():
     """The number of a right policy, over 20 logs, is within four standard errors: wrongly failing below 1e-4."""
     policy = policies.PlackettLuce(3, 0.5)

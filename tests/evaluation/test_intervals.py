@@ -22,6 +22,7 @@ from counterrank.evaluation.confidence_intervals import _student
 from tests.evaluation.test_estimate import make_clicks, make_data
 from tests.reference import estimate as naive_estimate
 from tests.reference.estimate import DETERMINISTIC, EPSILON, INSERT, PLACKETT_LUCE
+from tests.support.click_counts import from_pages, simulate
 
 TIMES, LIMITS, DOUBTED_LIMITS = 600, (546, 594), (525, 598)
 K = 3
@@ -57,7 +58,7 @@ class Population:
         return RankingData(np.zeros((len(rows), 1), np.float32), offsets), rows
 
     def clicks(self, data, rows, sessions, seed):
-        return naive_estimate.simulate(data, self.logging[rows], self.kind, THETA, self.chance[rows], sessions, seed)
+        return simulate(data, self.logging[rows], self.kind, THETA, self.chance[rows], sessions, seed)
 
     def values(self, metric, difference):
         """lambda of the first ranking, or what it has more than that of the second."""
@@ -130,6 +131,7 @@ def outside(found):
     return {key: held for key, (held, _) in found.items() if not limits[key][0] <= held <= limits[key][1]}
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("policy", "n_queries", "each"), [("replace-last", 120, 12), ("deterministic", 200, 3)])
 def test_coverage_over_queries(policy, n_queries, each):
     found = hits(policy, "queries", n_queries, each)
@@ -137,6 +139,7 @@ def test_coverage_over_queries(policy, n_queries, each):
     assert outside(found) == {}
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("policy", POLICIES)
 def test_coverage_over_clicks(policy):
     found = hits(policy, "these-queries", 40, 30)
@@ -183,6 +186,7 @@ def paged_hits(policy, displays, each=50):
     return found
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("policy", PAGED)
 def test_coverage_over_whole_pages(policy):
     found = paged_hits(policy, displays=True)
@@ -191,6 +195,7 @@ def test_coverage_over_whole_pages(policy):
     assert outside(found) == {}
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("policy", PAGED)
 def test_without_pages_what_is_shown_together_is_doubted(policy):
     """Two whole pages leave a quarter of the truths outside; inserted documents push each other out: too wide."""
@@ -218,6 +223,7 @@ def test_the_two_targets_differ():
     assert widths["queries"] > 3 * widths["these-queries"]
 
 
+@pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::counterrank.evaluation.IntervalWarning")
 def test_conditioning_on_impressions_is_several_times_too_narrow():
     """Which document filled the last place is chance too: most of it, where hardly any page shows a given document."""
@@ -229,7 +235,7 @@ def test_conditioning_on_impressions_is_several_times_too_narrow():
     chance, sessions = np.full(data.n_docs, 0.95), np.full(5, 2000)
     values, ours, conditioned = [], [], []
     for seed in range(300):
-        clicks = naive_estimate.simulate(data, scores, EPSILON, theta, chance, sessions, seed)
+        clicks = simulate(data, scores, EPSILON, theta, chance, sessions, seed)
         found = estimate(target, data, clicks, rho, ["dcg@5"], target="these-queries", threads=1)["dcg@5"]
         values.append(found.ips)
         ours.append((found.ips_interval[1] - found.ips_interval[0]) / 2)
@@ -289,7 +295,7 @@ def test_one_random_rank_is_not_doubted_for_its_page(kind, epsilon):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         options = {"target": "these-queries", "metrics": METRICS}
-        found = estimate(world.rankings[0][rows], data, naive_estimate.simulate(*given), world.rho[rows], **options)
+        found = estimate(world.rankings[0][rows], data, simulate(*given), world.rho[rows], **options)
     assert not any("shown together" in doubt for each in found.values() for doubt in each.doubts)
 
 
@@ -297,7 +303,7 @@ def two_pages(propensities=None):
     """Twenty queries with two pages of two documents each, clicked at both places or not at all."""
     data = make_data([4] * 20)
     pages = [([4 * q + 2 * i, 4 * q + 2 * i + 1], 50, [40 - 20 * i] * 2) for q in range(20) for i in range(2)]
-    clicks = naive_estimate.from_pages(data, pages)
+    clicks = from_pages(data, pages)
     return data, clicks if propensities is None else replace(clicks, propensities=propensities(clicks))
 
 
@@ -323,7 +329,7 @@ def test_few_sessions_of_what_matters_are_doubted():
     """Two sessions of one query are worth far more than all others."""
     data = make_data([2] * 30)
     pages = [([2 * q + i], 1 if q == 0 else 20, [int(i == 0)]) for q in range(30) for i in range(2)]
-    clicks = naive_estimate.from_pages(data, pages)
+    clicks = from_pages(data, pages)
     with pytest.warns(
         IntervalWarning, match="ips depends on queries with few sessions, 1 degrees of freedom, expected"
     ):

@@ -188,6 +188,7 @@ def study():
     return data, data.labels + rng.standard_normal(data.n_docs), data.labels + 2.0 * rng.standard_normal(data.n_docs)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", SHOWN)
 def test_simulated_logs_are_as_planned(study, name):
     """60 logs of 40,000 sessions, seeds fixed: estimates, their spread, the intervals' widths, effective sample size.

@@ -21,7 +21,7 @@ from counterrank.experiments.claims import (
     within,
 )
 from counterrank.experiments.statistics import against, mean_interval, relative
-from tests.reference import claims as naive
+from tests.reference.student import student_tail
 
 # Student's t
 
@@ -48,7 +48,7 @@ def test_student_is_that_of_the_tables(asked, printed):
 @pytest.mark.parametrize("freedom", [1, 2, 3, 6, 7, 40])
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 1 - 0.05 / 50])
 def test_student_is_that_of_its_density(freedom, confidence):
-    tail = naive.student_tail(student_quantile(confidence, freedom), freedom)
+    tail = student_tail(student_quantile(confidence, freedom), freedom)
     assert tail == pytest.approx(1.0 - confidence, abs=2e-5)
 
 

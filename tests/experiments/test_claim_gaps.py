@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from counterrank.common.errors import CounterrankError
 from counterrank.experiments.claims import FAILS, HOLDS, OPEN, claims_document, clicks_text, first_within
 from counterrank.experiments.summary import Summary
-from tests.reference import claims as naive
-from tests.reference.claims import LONG, check_claims, verdicts
+from tests.support import claims as pictures
+from tests.support.claims import LONG, check_claims, verdicts
 
 
 def strict(claims):
@@ -28,7 +28,7 @@ def test_nothing_to_look_at(figures):
 
 
 def test_one_run_tells_nothing():
-    claims = check_claims(naive.draw(naive.paper_like(), np.random.default_rng(0), runs=1), data=LONG)
+    claims = check_claims(pictures.draw(pictures.paper_like(), np.random.default_rng(0), runs=1), data=LONG)
     assert {claim["verdict"] for claim in claims} == {OPEN}
     assert "a confidence interval needs two runs" in claims[0]["numbers"]
     assert claims[0]["checks"][0]["low"] is None
@@ -36,7 +36,7 @@ def test_one_run_tells_nothing():
 
 
 def test_two_runs_without_noise_tell_all():
-    figures = naive.draw(naive.paper_like(), np.random.default_rng(0), runs=2, noise=0.0, common=0.0)
+    figures = pictures.draw(pictures.paper_like(), np.random.default_rng(0), runs=2, noise=0.0, common=0.0)
     claims = check_claims(figures, data=LONG)
     assert {claim["verdict"] for claim in claims} == {HOLDS}
     assert strict(claims)
@@ -45,9 +45,9 @@ def test_two_runs_without_noise_tell_all():
 def test_all_methods_equal():
     truth = {
         number: {name: {one: dict.fromkeys(xs, 1.0) for one, xs in series.items()} for name, series in panels.items()}
-        for number, panels in naive.paper_like().items()
+        for number, panels in pictures.paper_like().items()
     }
-    found = verdicts(naive.draw(truth, np.random.default_rng(0), noise=0.0))
+    found = verdicts(pictures.draw(truth, np.random.default_rng(0), noise=0.0))
     assert found["aware-near-full-information-dcg"] == HOLDS
     assert found["aware-outperforms-baselines"] == FAILS
     assert found["aware-needs-more-clicks"] == FAILS
@@ -67,7 +67,7 @@ def thinned(figures, grids):
 
 
 def test_a_quick_grid():
-    figures = naive.draw(naive.paper_like(), np.random.default_rng(0), runs=3, noise=0.0005)
+    figures = pictures.draw(pictures.paper_like(), np.random.default_rng(0), runs=3, noise=0.0005)
     claims = check_claims(thinned(figures, ((1, 2, 5, 20), (10**3, 10**5, 10**7))), data=LONG)
     found = {claim["id"]: claim for claim in claims}
     assert found["baselines-reach-dcg-at-large-k"]["verdict"] == OPEN
@@ -80,12 +80,12 @@ def test_a_quick_grid():
 
 @pytest.mark.parametrize("grids", [((1,), (10**2,)), ((100,), (10**8,)), ((), ()), ((1, 100), (10**2, 10**5))])
 def test_tiny_grids_do_no_harm(grids):
-    figures = thinned(naive.draw(naive.paper_like(), np.random.default_rng(0), runs=3), grids)
+    figures = thinned(pictures.draw(pictures.paper_like(), np.random.default_rng(0), runs=3), grids)
     assert strict(check_claims(figures, data=LONG))
 
 
 def test_a_hole_is_no_support():
-    figures = naive.draw(naive.paper_like(), np.random.default_rng(0))
+    figures = pictures.draw(pictures.paper_like(), np.random.default_rng(0))
     aware = figures[0]["panels"][1]["series"][0]
     assert aware["name"] == "policy-aware"
     aware["points"][2]["values"] = [None] * 8  # failed in every run
@@ -100,7 +100,7 @@ def test_a_hole_is_no_support():
 
 
 def test_missing_series_and_levels():
-    figures = naive.draw(naive.paper_like(), np.random.default_rng(0))
+    figures = pictures.draw(pictures.paper_like(), np.random.default_rng(0))
     for figure in figures:
         for panel in figure["panels"]:
             panel["levels"] = []
@@ -111,7 +111,7 @@ def test_missing_series_and_levels():
 
 
 def test_pairing_takes_out_what_runs_share():
-    wild = naive.draw(naive.paper_like(), np.random.default_rng(0), common=0.2)
+    wild = pictures.draw(pictures.paper_like(), np.random.default_rng(0), common=0.2)
     assert set(verdicts(wild).values()) == {HOLDS}
 
 
@@ -119,7 +119,7 @@ def test_pairing_takes_out_what_runs_share():
 @given(st.integers(0, 2**32 - 1))
 def test_holes_anywhere_do_no_harm(seed):
     rng = np.random.default_rng(seed)
-    figures = naive.draw(naive.paper_like(), rng, runs=3)
+    figures = pictures.draw(pictures.paper_like(), rng, runs=3)
     for figure in figures:
         for panel in figure["panels"]:
             panel["series"] = [series for series in panel["series"] if rng.random() < 0.9]
@@ -134,7 +134,7 @@ def test_holes_anywhere_do_no_harm(seed):
 
 
 def test_a_claim_reads_well():
-    figures = naive.draw(naive.paper_like(), np.random.default_rng(0), noise=0.0, common=0.0)
+    figures = pictures.draw(pictures.paper_like(), np.random.default_rng(0), noise=0.0, common=0.0)
     found = {claim["id"]: claim for claim in check_claims(figures, data=LONG)}
     near = found["aware-near-full-information-dcg"]
     assert near["numbers"] == (
@@ -153,7 +153,7 @@ def test_a_claim_reads_well():
 
 
 def test_the_document():
-    figures = naive.draw(naive.paper_like(), np.random.default_rng(0), runs=3)
+    figures = pictures.draw(pictures.paper_like(), np.random.default_rng(0), runs=3)
     claims = check_claims(figures, data=LONG)
     content = {"format": "counterrank-summary", "version": 1, "quick": True, "data": LONG, "figures": figures}
     document = claims_document(Summary.from_json({**content, "claims": claims}))

@@ -6,8 +6,8 @@ import pytest
 from counterrank.experiments.claims import FAILS, HOLDS, OPEN, documents_per_query
 from counterrank.experiments.figures.logging_policies import covers_all
 from counterrank.experiments.summary import FoldDescription, from_json
-from tests.reference import claims as naive
-from tests.reference.claims import LONG, SHORT, check_claims, verdicts
+from tests.support import claims as pictures
+from tests.support.claims import LONG, SHORT, check_claims, verdicts
 
 OF_LONG_QUERIES = {  # what the paper saw on MSLR only
     "small-arp-gap-at-larger-k",
@@ -18,7 +18,7 @@ OF_LONG_QUERIES = {  # what the paper saw on MSLR only
 
 @pytest.mark.parametrize(("data", "long_queries"), [(LONG, True), (SHORT, False)])
 def test_all_holds_on_a_picture_like_the_papers(data, long_queries):
-    figures = naive.draw(naive.paper_like(long_queries), np.random.default_rng(0))
+    figures = pictures.draw(pictures.paper_like(long_queries), np.random.default_rng(0))
     found = verdicts(figures, data)
     assert found == {name: OPEN if name in OF_LONG_QUERIES and not long_queries else HOLDS for name in found}
     assert len(found) == 27
@@ -26,7 +26,7 @@ def test_all_holds_on_a_picture_like_the_papers(data, long_queries):
 
 def test_what_the_paper_says_of_long_queries_is_not_judged_on_short_ones():
     """Nor where the length is not known: no data can make two claims exclude each other."""
-    figures = naive.draw(naive.paper_like(), np.random.default_rng(0))
+    figures = pictures.draw(pictures.paper_like(), np.random.default_rng(0))
     for data, why in [(SHORT, "the paper says this of long queries only"), ([], "is not known")]:
         told = [claim for claim in check_claims(figures, data=data) if claim["id"] in OF_LONG_QUERIES]
         assert len(told) == 3
@@ -98,14 +98,14 @@ SELECTIONS = {
 
 @pytest.mark.parametrize(("claim", "counter"), COUNTER.items(), ids=COUNTER)
 def test_every_claim_can_fail(claim, counter):
-    truth = naive.changed(naive.paper_like(), *counter)
-    assert verdicts(naive.draw(truth, np.random.default_rng(1)))[claim] == FAILS
+    truth = pictures.changed(pictures.paper_like(), *counter)
+    assert verdicts(pictures.draw(truth, np.random.default_rng(1)))[claim] == FAILS
 
 
 @pytest.mark.parametrize(("claim", "choice"), SELECTIONS.items(), ids=SELECTIONS)
 def test_claims_on_selection_can_fail(claim, choice):
-    figures = naive.draw(naive.paper_like(), np.random.default_rng(1))
-    naive.select(figures[2]["panels"][0], choice)
+    figures = pictures.draw(pictures.paper_like(), np.random.default_rng(1))
+    pictures.select(figures[2]["panels"][0], choice)
     assert verdicts(figures)[claim] == FAILS
 
 
@@ -116,26 +116,27 @@ def test_no_claim_is_without_a_counter_picture():
 def test_a_baseline_that_gains_more_is_seen():
     """Policy-aware gains 2.5 % from 10^5 clicks on, rerank 5 %: it goes on improving, but so does rerank."""
     slower = _all(_set("policy-aware", 10**5, 0.975), _set("rerank", 10**5, 0.76))
-    truth = naive.changed(naive.paper_like(), 2, slower, ("dcg@5",))
-    assert verdicts(naive.draw(truth, np.random.default_rng(1)))["aware-goes-on-improving"] == FAILS
+    truth = pictures.changed(pictures.paper_like(), 2, slower, ("dcg@5",))
+    assert verdicts(pictures.draw(truth, np.random.default_rng(1)))["aware-goes-on-improving"] == FAILS
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(1.002, HOLDS), (1.004, OPEN), (1.010, FAILS)])
 def test_best_is_what_no_other_is_noticeably_ahead_of(share, verdict):
     """Truncated LambdaLoss stands at 0.998: a loss that is ahead by 0.4 % is no better, one by 1.2 % is."""
-    truth = naive.changed(naive.paper_like(), 3, _set("dcg-hinge", 10**8, share))
-    figures = naive.draw(truth, np.random.default_rng(1), noise=0.0015 if verdict == OPEN else 0.0001)
+    truth = pictures.changed(pictures.paper_like(), 3, _set("dcg-hinge", 10**8, share))
+    figures = pictures.draw(truth, np.random.default_rng(1), noise=0.0015 if verdict == OPEN else 0.0001)
     assert verdicts(figures)["truncated-lambdaloss-best"] == verdict
 
 
 def equal_losses(rng, runs):
     """A picture in which all losses are the same but for noise, and selection picks any of them."""
-    losses = {loss: dict.fromkeys(naive.CLICKS, 0.9) for loss in naive.LOSSES}
-    figures = naive.draw({3: {"dcg@5": losses}}, rng, runs=runs, noise=0.05, common=0.0)
-    naive.select(figures[0]["panels"][0], lambda clicks: rng.choice(naive.LOSSES))
+    losses = {loss: dict.fromkeys(pictures.CLICKS, 0.9) for loss in pictures.LOSSES}
+    figures = pictures.draw({3: {"dcg@5": losses}}, rng, runs=runs, noise=0.05, common=0.0)
+    pictures.select(figures[0]["panels"][0], lambda clicks: rng.choice(pictures.LOSSES))
     return figures
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("runs", [3, 8])
 def test_the_luck_of_the_best_loss_is_not_held_against_selection(runs):
     """Neither error more often than 2.5 %: of 300 pictures 19 or more once in 5,000 times."""
@@ -146,10 +147,10 @@ def test_the_luck_of_the_best_loss_is_not_held_against_selection(runs):
 
 
 def test_selection_among_some_of_the_losses():
-    figures = naive.draw(naive.paper_like(), np.random.default_rng(0))
+    figures = pictures.draw(pictures.paper_like(), np.random.default_rng(0))
     for panel in figures[2]["panels"]:
         panel["series"] = [one for one in panel["series"] if one["name"] not in ("dcg-logistic", "lambdaloss-dcg")]
-        naive.select(panel, lambda clicks: "dcg-hinge" if clicks < 10**5 else None)
+        pictures.select(panel, lambda clicks: "dcg-hinge" if clicks < 10**5 else None)
     found = verdicts(figures)
     assert found["selection-best-with-enough-clicks"] == HOLDS
     assert found["selection-errs-with-few-clicks"] == HOLDS
@@ -159,9 +160,9 @@ def test_selection_among_some_of_the_losses():
 def test_policies_that_cost_the_same_but_for_a_trifle():
     """Without any spread, as where all runs share a production ranker."""
     for least, verdict in [(0.199, OPEN), (0.185, HOLDS)]:
-        truth = naive.paper_like()
-        truth[4]["cost"] = {policy: {None: max(cost, least)} for policy, cost in naive.COSTS.items()}
-        figures = naive.draw(truth, np.random.default_rng(0))
+        truth = pictures.paper_like()
+        truth[4]["cost"] = {policy: {None: max(cost, least)} for policy, cost in pictures.COSTS.items()}
+        figures = pictures.draw(truth, np.random.default_rng(0))
         for series in figures[3]["panels"][1]["series"]:
             series["points"][0]["values"] = [truth[4]["cost"][series["name"]][None]] * 8
         found = {claim["id"]: claim for claim in check_claims(figures, data=LONG)}["cheaper-policies-need-more-clicks"]
@@ -192,11 +193,11 @@ def test_which_policies_can_show_all(policy, covers):
 
 
 def test_length_of_queries_turns_claims():
-    short = naive.draw(naive.paper_like(long_queries=False), np.random.default_rng(0))
+    short = pictures.draw(pictures.paper_like(long_queries=False), np.random.default_rng(0))
     assert verdicts(short, LONG)["losses-differ-where-queries-are-long"] == FAILS
     assert verdicts(short, LONG)["baselines-arp-by-query-length"] == FAILS
     assert (
-        verdicts(naive.draw(naive.paper_like(), np.random.default_rng(0)), SHORT)[
+        verdicts(pictures.draw(pictures.paper_like(), np.random.default_rng(0)), SHORT)[
             "losses-differ-where-queries-are-long"
         ]
         == FAILS
@@ -216,31 +217,35 @@ def test_length_of_queries_turns_claims():
     assert documents_per_query([from_json(FoldDescription, fold) for fold in (*SHORT, *LONG)]) == 72.0
 
 
+@pytest.mark.statistical
 def test_true_claims_are_refuted_no_more_often_than_they_should():
     """Each with probability 5 % at most: of 30 noisy pictures 8 or more once in 10,000 times."""
     rng = np.random.default_rng(5)
     wrong = dict.fromkeys(verdicts([]), 0)
     for _ in range(30):
-        for name, verdict in verdicts(naive.draw(naive.paper_like(), rng, runs=3, noise=0.01)).items():
+        for name, verdict in verdicts(pictures.draw(pictures.paper_like(), rng, runs=3, noise=0.01)).items():
             wrong[name] += verdict == FAILS
     assert max(wrong.values()) < 8
 
 
+@pytest.mark.statistical
+@pytest.mark.representative
 @pytest.mark.parametrize(("share", "wrong"), [(0.9801, FAILS), (0.9799, HOLDS)])
 def test_a_claim_at_the_very_margin(share, wrong):
     """The worst case, at one k: 5 % at most, so of 60 pictures 11 or more once in 5,000 times."""
-    truth = naive.changed(naive.paper_like(), 1, _set("policy-aware", 5, share))
+    truth = pictures.changed(pictures.paper_like(), 1, _set("policy-aware", 5, share))
     rng = np.random.default_rng(6)
-    pictures = (naive.draw({1: {"dcg@5": truth[1]["dcg@5"]}}, rng, runs=4) for _ in range(60))
-    assert sum(verdicts(picture)["aware-near-full-information-dcg"] == wrong for picture in pictures) < 11
+    drawn = (pictures.draw({1: {"dcg@5": truth[1]["dcg@5"]}}, rng, runs=4) for _ in range(60))
+    assert sum(verdicts(picture)["aware-near-full-information-dcg"] == wrong for picture in drawn) < 11
 
 
+@pytest.mark.statistical
 def test_false_claims_seldom_hold():
     """Of 4 noisy pictures against each of 25 claims, 2.5 % at most hold: 9 or more of 100 once in 900 times."""
     rng = np.random.default_rng(8)
     held = 0
     for claim, (number, change) in COUNTER.items():
-        truth = naive.changed(naive.paper_like(), number, change)
-        pictures = (naive.draw({number: truth[number]}, rng, runs=3, noise=0.01) for _ in range(4))
-        held += sum(verdicts(picture)[claim] == HOLDS for picture in pictures)
+        truth = pictures.changed(pictures.paper_like(), number, change)
+        drawn = (pictures.draw({number: truth[number]}, rng, runs=3, noise=0.01) for _ in range(4))
+        held += sum(verdicts(picture)[claim] == HOLDS for picture in drawn)
     assert held < 9

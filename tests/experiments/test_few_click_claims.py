@@ -8,7 +8,7 @@ import pytest
 from counterrank.experiments.claims import FAILS, HOLDS, OPEN, PanelValues
 from counterrank.experiments.figures.few_clicks import between, share_panel
 from counterrank.experiments.summary import Panel, from_json, to_json
-from tests.reference.claims import check_claims
+from tests.support.claims import check_claims
 
 SIZES = (500, 2000, 10_000, 60_000, 10**6, 10**7)
 TARGETS = {2000: 0.62, 10_000: 0.74, 10**7: 0.85}
@@ -92,6 +92,7 @@ def test_much_noise_and_few_runs_tell_nothing():
         assert set(verdicts(figures).values()) == {OPEN}
 
 
+@pytest.mark.statistical
 def test_a_target_just_met_is_seldom_called_reached():
     """Its truth on the bar, it holds in 2.5 % of 400 pictures: 25 or more once in 10,000 times; fails likewise."""
     rng = np.random.default_rng(4)

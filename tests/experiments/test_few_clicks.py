@@ -296,6 +296,7 @@ def test_one_run_has_no_interval_and_an_unsure_gap_neither():
     assert (unsure.runs, unsure.low, unsure.high) == (2, None, None)
 
 
+@pytest.mark.statistical
 def test_the_interval_holds_the_truth_about_as_often_as_it_says():
     """Of 300 pictures of 24 runs at least 264 (88 %): below that once in 10^5 times were it 93 %, as measured."""
     rng = np.random.default_rng(3)

@@ -11,12 +11,12 @@ from counterrank.experiments import (
     check_claims,
     choose_settings,
     claims_document,
-    figure_registry,
     register_figure,
     reproduce,
     summarize,
 )
-from counterrank.experiments.claims import Check, Claim, at_least
+from counterrank.experiments.claims import Check, at_least
+from counterrank.experiments.figure_registry import FIGURES
 from counterrank.experiments.summary import OPEN, Axis, Figure, Summary
 from counterrank.report import write_report
 
@@ -30,11 +30,11 @@ def grid(make):
     yield from make.levels(make.dcg, "lambdaloss-truncated")
 
 
-def claims(figure):
+def longer_pages(figure):
     panel = figure.panel("DCG@")
-    claim = Claim("longer-pages-teach-more", "Longer pages teach more.", "ours", own=True)
     values = panel.at("replace-last:k=5", 500) - panel.at("replace-last:k=2", 500)
-    return [figure.conclude(claim, [Check("DCG gained by longer pages", values, at_least(0.0))])]
+    checks = [Check("DCG gained by longer pages", values, at_least(0.0))]
+    return figure.conclude("longer-pages-teach-more", "Longer pages teach more.", "ours", checks, own=True)
 
 
 TOY = FigureSpec(
@@ -43,16 +43,16 @@ TOY = FigureSpec(
     caption="A line for each length of the page.",
     x=Axis("clicks", "Clicks", log=True),
     grid=grid,
-    claims=claims,
+    claims=(longer_pages,),
     experiment="page-lengths",
 )
 
 
 @pytest.fixture
-def toy(monkeypatch):
-    monkeypatch.setattr(figure_registry, "_FIGURES", dict(figure_registry._FIGURES))
+def toy():
     register_figure(TOY)
-    return TOY
+    yield TOY
+    del FIGURES[TOY.number]
 
 
 def test_a_figure_is_not_known_before_it_is_registered():
@@ -80,7 +80,7 @@ def test_a_registered_figure_is_run_judged_and_drawn(toy, tmp_path):
 def test_figures_of_other_experiments_keep_their_claims(toy):
     assert len(check_claims([])) == 27
     assert Settings().figures == (1, 2, 3, 4)
-    with pytest.raises(CounterrankError, match=r"figures=4,9: expected some of 1, 2, 3, 4, in that order; or 5 alone"):
+    with pytest.raises(CounterrankError, match=r"figures=4,9: expected .*; or 5 alone; or 9 alone"):
         Settings(figures=(4, 9))
 
 

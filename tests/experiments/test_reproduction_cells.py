@@ -72,6 +72,7 @@ def test_the_number_of_threads_never_shows(rows, name):
     assert run(KINDS[name], threads=2) == rows[name]
 
 
+@pytest.mark.process
 def test_another_process_on_shared_data_gives_the_same(rows, tmp_path):
     share_fold(FOLD, tmp_path / "fold")
     asked = "".join(json.dumps(cell.plain()) + "\n" for cell in KINDS.values())
@@ -92,6 +93,7 @@ def test_another_process_on_shared_data_gives_the_same(rows, tmp_path):
     worker.stdout.close()
 
 
+@pytest.mark.process
 def test_a_worker_whose_last_cell_was_cut_short_ends(tmp_path):
     share_fold(FOLD, tmp_path / "fold")
     command = [sys.executable, "-m", "counterrank.experiments.worker", str(tmp_path / "fold")]
@@ -280,6 +282,7 @@ def test_page_dcg_is_that_of_all_pages(text, cutoff):
     assert page_dcg(policy, scores, data, cutoff, 3) == pytest.approx(expected, rel=1e-7)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("text", POLICIES)
 def test_page_dcg_is_that_of_pages_drawn(text):
     """2000 pages of each query; seven policies beyond 5 standard errors by chance: once in 200,000 seeds."""

@@ -404,6 +404,7 @@ def test_the_display_is_for_people(monkeypatch, screen):
         assert text == ""
 
 
+@pytest.mark.process
 def test_who_leaves_at_once_gives_the_cursor_back():
     """The process leaves without an end to the display."""
     master, slave = os.openpty()

@@ -87,6 +87,8 @@ def reference(tmp_path_factory):
 # Killed --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
+@pytest.mark.representative
 @needs_proc
 def test_kill_of_the_parent(reference, tmp_path):
     """No worker outlives it, no row is lost, no finished cell is repeated, and the end is the same."""
@@ -107,6 +109,7 @@ def test_kill_of_the_parent(reference, tmp_path):
     assert not (folder / "data").exists()
 
 
+@pytest.mark.process
 @needs_proc
 def test_interrupt(reference, tmp_path):
     """Ctrl-C: gone at once, in silence, with all rows whole and nothing else left; meanwhile nobody else may write."""
@@ -127,6 +130,7 @@ def test_interrupt(reference, tmp_path):
     assert len(read_run(folder).missing()) == CELLS - len(rows)
 
 
+@pytest.mark.process
 @needs_proc
 def test_kill_of_workers(reference, tmp_path):
     """One after the other, in the middle of a cell: it is tried again, and the run does not notice."""

@@ -7,7 +7,6 @@ import signal
 import socket
 import sys
 import threading
-import uuid
 from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
@@ -22,26 +21,11 @@ from counterrank.experiments.cells import all_cells, grid
 from counterrank.experiments.engines import CellFailure
 from counterrank.experiments.reproduction import Settings, reproduce
 from counterrank.experiments.spark_cells import spark_engine
-from tests.support.spark_cluster import Cluster, end_java, free_port, has_run_python, marked, until, why_not
-
-needs_spark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+from tests.support.spark_cluster import Cluster, end_java, free_port, has_run_python, marked, needs_spark, until
 
 DATA = "synthetic:yahoo:queries=60"
 SETTINGS = Settings(figures=(2,), clicks=(100, 1000), runs=1, max_epochs=3, clip="none")
 CELLS = all_cells(grid(SETTINGS, 1))
-
-
-@pytest.fixture(scope="module")
-def environment():
-    """Loopback only; and a mark on all processes, by which those that stay behind are found."""
-    mark = uuid.uuid4().hex
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        patch.setenv("COUNTERRANK_TESTS", mark)
-        patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # for a short life
-        yield mark
-    end_java()
-    until(lambda: not marked(mark), "no process is left", limit=30)
 
 
 @pytest.fixture(scope="module")
@@ -307,6 +291,7 @@ def test_a_cluster_without_workers():
 
 
 @needs_spark
+@pytest.mark.representative
 def test_the_session_of_a_user(environment, expected, tmp_path, monkeypatch):
     """It is used for cells and for logs, and is as before when they are done."""
     from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""Click logs made of events: what is wrong in them, hostile values, and random ones against slow twins."""
+"""Click logs made of events: what is wrong in them, hostile values, and random ones against slow references."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ import gzip
 import json
 import warnings
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +35,7 @@ from tests.support.event_logs import (
     rows,
     search,
 )
+from tests.support.paths import ROOT
 
 
 def test_ubi_by_hand(tmp_path):
@@ -253,7 +253,7 @@ def test_folders_of_several_formats(tmp_path):
 
 def test_samples_in_the_docs(tmp_path):
     """Each sample is followed by the page that it is."""
-    text = (Path(__file__).parents[2] / "docs" / "log-formats.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "log-formats.md").read_text(encoding="utf-8")
     samples = text.split("```json\n")[1:]
     assert len(samples) == 2
     for sample in samples:

@@ -1,4 +1,4 @@
-"""Small malformed click logs in every format: always what the twin counts, or one clear error."""
+"""Small malformed click logs in every format: always what the naive counts, or one clear error."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ OTHER = cr.RankingData(np.zeros((1, 1)), [0, 1], query_ids=["elsewhere"], doc_id
     max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, phases=PHASES
 )
 @given(st.data())
-def test_the_twin_agrees(draw):
+def test_the_reference_agrees(draw):
     log = draw.draw(logs())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -244,7 +244,7 @@ def assert_told(message, faults):
 
 
 def assert_counts(counts, expected, known, columns, displays):
-    """The counts are those of the twin, cell by cell."""
+    """The counts are those of the naive, cell by cell."""
     if known is None:
         pairs = {(query, doc) for query, doc, *_ in expected.cells}
         queries = {query: {doc for other, doc in pairs if other == query} for query, _ in pairs}

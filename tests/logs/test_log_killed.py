@@ -91,6 +91,7 @@ def small_log(folder):
     return log_files.write(folder / "small.csv", log_files.as_rows([(1, "q", "a", 1, 0)]))
 
 
+@pytest.mark.process
 def test_killed(log, room, tmp_path):
     before = state_of(log)
     with reading(log, room) as process:
@@ -107,6 +108,7 @@ def test_killed(log, room, tmp_path):
     assert list(room.iterdir()) == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("how", ["plain", "command"])
 def test_interrupted(log, room, how):
     before = state_of(log)
@@ -120,6 +122,7 @@ def test_interrupted(log, room, how):
     assert state_of(log) == before
 
 
+@pytest.mark.process
 def test_no_room_left(log, room):
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", room], capture_output=True, check=False)
     if mounted.returncode:
@@ -211,6 +214,8 @@ def test_what_belongs_to_another_name_is_left(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["run", "run.v2"]
 
 
+@pytest.mark.process
+@pytest.mark.representative
 def test_a_killed_writer(tmp_path):
     """SIGKILL in the middle of writing a folder and a file."""
     script = (

@@ -2,7 +2,6 @@
 
 import json
 import uuid
-from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -10,39 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
-from counterrank.clicks.logs import LogOptions, policy_columns, read_parts, spark_engine
+from counterrank.clicks.logs import LogOptions, policy_columns, read_parts
 from counterrank.clicks.logs.spark_files import urls
 from counterrank.common.errors import CounterrankError
-from counterrank.common.spark import spark_session
 from tests.support.event_logs import EVENTS, SEARCHES, event, lines
-from tests.support.spark_cluster import why_not
-from tests.support.spark_logs import LINES, NAMES, faulty_rows, loopback, pages, read_both, same_fields, write_csv
+from tests.support.spark_cluster import needs_spark
+from tests.support.spark_logs import LINES, NAMES, faulty_rows, pages, read_both, same_fields, write_csv
 
-needs_spark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 pytestmark = pytest.mark.filterwarnings("ignore:.*dropped:UserWarning")
-
-
-@pytest.fixture(scope="module")
-def environment():
-    with loopback() as mark:
-        yield mark
-
-
-@pytest.fixture(scope="module")
-def session(environment, tmp_path_factory):
-    with spark_session("local[2]", tmp_path_factory.mktemp("spark") / "log", spark_engine._SETTINGS) as spark:
-        yield spark
-
-
-@pytest.fixture
-def local_spark(session, monkeypatch):
-    """Sessions of one Java process instead of a new one for each log."""
-
-    @contextmanager
-    def another(master, log, settings):
-        yield session.newSession()
-
-    monkeypatch.setattr(spark_engine, "spark_session", another)
 
 
 def ranking(queries, text="{}", cut=1):

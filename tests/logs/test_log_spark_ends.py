@@ -13,17 +13,10 @@ import pytest
 from counterrank.clicks.logs import LogOptions, read_log, read_parts, spark_engine
 from counterrank.common import spark
 from counterrank.common.errors import CounterrankError
-from tests.support.spark_cluster import Cluster, end_java, free_port, marked, until, why_not
-from tests.support.spark_logs import LINES, faulty_rows, loopback, pages, read_both, write_csv
+from tests.support.spark_cluster import Cluster, end_java, free_port, marked, needs_spark, until
+from tests.support.spark_logs import LINES, faulty_rows, pages, read_both, write_csv
 
-needs_spark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 pytestmark = pytest.mark.filterwarnings("error", "ignore:.*dropped:UserWarning")
-
-
-@pytest.fixture(scope="module")
-def environment():
-    with loopback() as mark:
-        yield mark
 
 
 @needs_spark

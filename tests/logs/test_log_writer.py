@@ -108,6 +108,7 @@ def outcomes(table):
     return found
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("policy", POLICIES, ids=brief)
 def test_whole_sessions_have_their_probabilities(policy, tmp_path):
     """Page and clicks of a session together: that clicks on its ranks are independent is in there."""
@@ -120,6 +121,7 @@ def test_whole_sessions_have_their_probabilities(policy, tmp_path):
     assert min(fits(seen, off.outcomes(query)) for query, seen in found.items()) < RARE
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("policy", [ReplaceLast(3), PlackettLuce(3), PAGES], ids=brief)
 def test_added_up_it_is_alike_what_simulate_counts(policy, tmp_path):
     table = written(tmp_path / "log.parquet", policy, sessions=4000, seed=1)
@@ -162,6 +164,7 @@ def test_seeds_and_threads(tmp_path, monkeypatch):
         assert first["session_id"].to_numpy()[-1] == 19_999
 
 
+@pytest.mark.statistical
 def test_chunks_differ_from_each_other(tmp_path, monkeypatch):
     monkeypatch.setattr(log_writer, "_CHUNK", 500)
     table = written(tmp_path / "log.parquet", sessions=1000, seed=0)

@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from counterrank.common.errors import ModelError
 from counterrank.models.trees import check_tree_text
 from tests.support.lightgbm_trees import text_of
 from tests.support.mutate_trees import fix_sizes
+from tests.support.paths import ROOT
 
 pytest.importorskip("lightgbm", reason="lightgbm is not installed (pip install 'counterrank[lightgbm]')")
 
@@ -215,14 +215,14 @@ def test_a_damaged_ranker_with_a_digest_to_match_is_refused(rankers, tmp_path):
             cr.Ranker.load(tmp_path / "ranker")
 
 
+@pytest.mark.process
 def test_no_text_that_passes_makes_lightgbm_die_or_hang(rankers, tmp_path):
     for number, name in enumerate(["two leaves", "linear", "categorical", "few bins", "one feature"]):
         ranker, data = rankers[name]
         (tmp_path / f"{number}-{data.n_features}.txt").write_text(ranker.model_.text)
     (tmp_path / "8-2.txt").write_text(one_linear_leaf())
     command = [sys.executable, "-m", "tests.support.mutate_trees", str(tmp_path), "1500", "0"]
-    root = Path(__file__).parents[2]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=root, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     passed, refused = map(int, done.stdout.split()[-2:])
     assert passed > 100

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from counterrank.evaluation.confidence_intervals import _student
+from tests.reference.student import student_quantile
 
 
 def each_impression(clicks, rho, relevance, exam):
@@ -58,7 +58,7 @@ def click_width(value, centre, clicks, rho, relevance, exam):
     """Half the width of the 95 % interval of that sum."""
     terms = _terms(value, centre, clicks, rho, relevance, exam)
     variance = click_variance(value, centre, clicks, rho, relevance, exam)
-    return float(_student(0.95, np.array(_freedom(terms)))) * np.sqrt(variance)
+    return student_quantile(0.95, _freedom(terms)) * np.sqrt(variance)
 
 
 def page_width(value, centre, clicks, rho, relevance, exam):
@@ -86,7 +86,7 @@ def page_width(value, centre, clicks, rho, relevance, exam):
         known += variances[-1] ** 2 / max(n - 1, 1)
     terms = _terms(value, centre, clicks, rho, relevance, exam)
     freedom = min(_freedom(terms), sum(variances) ** 2 / known if known else np.inf)
-    return float(_student(0.95, np.array(freedom))) * np.sqrt(sum(variances))
+    return student_quantile(0.95, freedom) * np.sqrt(max(sum(variances), 0.0))  # rounding
 
 
 def _terms(value, centre, clicks, rho, relevance, exam):

@@ -8,11 +8,8 @@ from math import log2
 import numpy as np
 from numba import njit
 
-from counterrank.clicks import ClickCounts
-from counterrank.clicks.displays import Displays
-from counterrank.common.random import below, seed_key, start_stream
-from counterrank.data.identity import identity
-from counterrank.evaluation.confidence_intervals import _student
+from tests.reference.streams import Stream
+from tests.reference.student import student_quantile
 
 
 def lambda_of(metric, rank):
@@ -96,7 +93,7 @@ def click_width(value, centre, clicks, rho, confidence=0.95):
     terms = [(value[doc] - centre) / propensity for _, doc, _, propensity in each_click(clicks, rho)]
     squares, fourths = sum(x**2 for x in terms), sum(x**4 for x in terms)
     freedom = 2 * squares**2 / fourths if fourths else np.inf
-    return float(_student(confidence, np.array(freedom))) * np.sqrt(click_variance(value, centre, clicks, rho))
+    return student_quantile(confidence, freedom) * np.sqrt(click_variance(value, centre, clicks, rho))
 
 
 def bootstrap_width(terms, belows, confidence, replicates, seed):
@@ -110,10 +107,9 @@ def bootstrap_width(terms, belows, confidence, replicates, seed):
 
     ratio, error = ratio_and_error(terms, belows)
     distances = []
-    state = np.empty(1, np.uint64)
     for r in range(replicates):
-        start_stream(state, seed_key(seed), r)
-        drawn = [below(state, n) for _ in range(n)]
+        stream = Stream(seed, r)
+        drawn = [stream.below(n) for _ in range(n)]
         if belows[drawn].sum() <= 0:
             continue
         again, own = ratio_and_error(terms[drawn], belows[drawn])
@@ -163,16 +159,6 @@ def order_of(scores, offsets):
     return np.lexsort((-np.asarray(scores), owner))
 
 
-def simulate(data, scores, kind, theta, chance, sessions, seed, epsilon=1.0):
-    """Click counts of so many sessions of each query; `chance` is P(click | examined) of each document."""
-    shown, clicked = np.zeros((2, data.n_docs, len(theta)), np.int64)
-    order, theta, rng = order_of(scores, data.offsets), np.asarray(theta, float), np.random.default_rng(seed)
-    show_pages(kind, epsilon, theta, data.offsets, scores, order, chance, sessions, rng, shown, clicked)
-    docs, ranks = np.nonzero(shown)
-    counts = shown[docs, ranks], clicked[docs, ranks]
-    return ClickCounts(identity(data), data.offsets, np.asarray(sessions), docs, ranks + 1, *counts)
-
-
 def page_width(value, centre, clicks, rho, confidence=0.95):
     """Half the width of the interval of the sum of click * (value - centre) / rho over whole pages.
 
@@ -198,24 +184,6 @@ def page_width(value, centre, clicks, rho, confidence=0.95):
     terms = [(value[doc] - centre) / propensity for _, doc, _, propensity in each_click(clicks, rho)]
     squares, fourths = sum(x**2 for x in terms), sum(x**4 for x in terms)
     freedom = min(2 * squares**2 / fourths if fourths else np.inf, sum(variances) ** 2 / known if known else np.inf)
-    return float(_student(confidence, np.array(freedom))) * np.sqrt(
+    return student_quantile(confidence, freedom) * np.sqrt(
         max(sum(variances), 0.0)
     )  # rounding may leave less than nothing
-
-
-def from_pages(data, pages, sessions=None):
-    """Click counts from rows (documents of the page, how often it was shown, clicks on its places), by query."""
-    cells = {}
-    for docs, shown, clicked in pages:
-        for rank, (doc, clicks) in enumerate(zip(docs, clicked, strict=True), 1):
-            before = cells.get((doc, rank), (0, 0))
-            cells[doc, rank] = before[0] + shown, before[1] + clicks
-    columns = np.array([(*key, *cells[key]) for key in sorted(cells)], np.int64).reshape(-1, 4).T.copy()
-    docs = np.array([doc for page, _, _ in pages for doc in page], np.int64)
-    clicked = np.array([clicks for _, _, own in pages for clicks in own], np.int64)
-    shown = np.array([times for _, times, _ in pages], np.int64)
-    displays = Displays(np.cumsum([0] + [len(page) for page, _, _ in pages]), docs, shown, clicked)
-    owners = np.searchsorted(data.offsets, [page[0] for page, _, _ in pages], side="right") - 1
-    totals = np.bincount(owners, weights=shown, minlength=data.n_queries).astype(np.int64)
-    given = identity(data), data.offsets, totals if sessions is None else np.asarray(sessions)
-    return ClickCounts(*given, *columns, displays=displays)

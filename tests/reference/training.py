@@ -6,42 +6,23 @@ import itertools
 
 import numpy as np
 
-from counterrank.data import RankingData
 from tests.reference import losses as naive
 
 
-def ragged_data(seed: int = 0) -> RankingData:
-    """Queries of very different lengths, one of them of one document, with columns that carry nothing."""
-    rng = np.random.default_rng(seed)
-    lengths = np.array([7, 1, 12, 3, 40, 2, 9, 1, 5, 33, 4])
-    offsets = np.concatenate(([0], np.cumsum(lengths)))
-    features = rng.normal(size=(offsets[-1], 6)) * [1.0, 50.0, 0.01, 1.0, 1.0, 1.0] + [0.0, 1e3, 0.0, 5.0, 0.0, 0.0]
-    features[:, 3] = 5.0  # the same everywhere
-    features[offsets[2] : offsets[3], 4] = -2.0  # the same within one query
-    features[:, 5] = np.round(features[:, 5])
-    return RankingData(features, offsets)
-
-
-def ragged_weights(data: RankingData, negative: bool = False, seed: int = 1) -> np.ndarray:
-    """Half of the documents weighted; query 3 not at all, query 5 all alike, query 10 at least once."""
-    rng = np.random.default_rng(seed)
-    weights = rng.exponential(size=data.n_docs) * (rng.random(data.n_docs) < 0.5)
-    if negative:
-        weights *= rng.choice([-1.0, 1.0], data.n_docs)
-    weights[data.offsets[3] : data.offsets[4]] = 0.0
-    weights[data.offsets[5] : data.offsets[6]] = 0.7
-    weights[data.offsets[10]] = 1.5
-    return weights
-
-
-def scaled_features(data: RankingData, normalize: str) -> np.ndarray:
-    if normalize == "query":
-        return data.normalized().features.astype(np.float64)
+def scaled_features(data, normalize: str) -> np.ndarray:
     features = data.features.astype(np.float64)
+    if normalize == "query":
+        return np.concatenate([_spread(features[start:end]) for start, end in itertools.pairwise(data.offsets)])
     if normalize == "none":
         return features
     deviation = features.std(axis=0)
     return (features - features.mean(axis=0)) / np.where(deviation > 0, deviation, np.inf)
+
+
+def _spread(rows: np.ndarray) -> np.ndarray:
+    """Each column from 0 to 1, or 0 where it is constant, in the precision that data are stored in."""
+    low, width = rows.min(axis=0), np.ptp(rows, axis=0)
+    return ((rows - low) / np.where(width > 0, width, np.inf)).astype(np.float32).astype(np.float64)
 
 
 def teaches(weights: np.ndarray) -> bool:
@@ -94,7 +75,7 @@ def descend(data, weights, loss, k, normalize, step, batch, order_of_epoch, epoc
     return coefficients, met
 
 
-def constant_features(data: RankingData) -> list[int]:
+def constant_features(data) -> list[int]:
     """The columns that hold one value in each query."""
     queries = [data.features[start:end] for start, end in itertools.pairwise(data.offsets)]
     return [f for f in range(data.n_features) if all(len({float(x) for x in rows[:, f]}) == 1 for rows in queries)]

@@ -429,6 +429,7 @@ def test_dots_add_up(counts):
         assert abs(count - 100 * sum(counts[first - 1 : last]) / sum(counts)) < 1
 
 
+@pytest.mark.process
 def test_the_report_is_light_to_import():
     code = "import sys, counterrank.report; print({'altair', 'vl_convert', 'jinja2'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

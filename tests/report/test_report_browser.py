@@ -15,7 +15,10 @@ from counterrank.report.text import number, readable
 from tests.support.summaries import make_summary, written
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium, which is not installed here")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium, which is not installed here"),
+]
 
 POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
 
@@ -87,6 +90,7 @@ def page(kind):
     return (place / "report.html" if place.is_dir() else place).read_text(encoding="utf-8")
 
 
+@pytest.mark.representative
 def test_the_report_opens_without_a_word(tmp_path):
     seen = visit(page("full"), tmp_path)
     assert seen.messages == []

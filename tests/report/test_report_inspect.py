@@ -145,6 +145,7 @@ def test_hostile_names_stay_words(full, tmp_path):
     assert rows_of(specs["drift"])[0]["begin"] == HOSTILE
 
 
+@pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium, which is not installed here")
 @pytest.mark.parametrize("width", [1280, 500])
 def test_the_page_opens_without_a_word(full, tmp_path, width):

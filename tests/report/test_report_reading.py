@@ -9,7 +9,7 @@ from counterrank.report import summary_text, write_report
 from counterrank.report.page import report_page, setting_rows
 from counterrank.report.summary_text import glossary, sort_claims
 from counterrank.report.text import readable
-from tests.reference.claims import check_claims
+from tests.support.claims import check_claims
 from tests.support.summaries import STUDENT, make_demo, make_summary, value, written
 
 COUNTS = {"wanted": 100, "done": 95, "failed": 5, "untrained": 5}

@@ -10,11 +10,10 @@ import pytest
 
 import counterrank as cr
 from counterrank.models import Scaler
+from tests.support.paths import SHARED, needs_shared
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
 FOLDERS = {"ohsumed": "ohsumed/Fold1", "mq2008": "mq2008/Fold1", "mslr": "mslr-sample"}
-absent = pytest.mark.skipif(not SHARED.is_dir(), reason="the folder shared/data beside the repository is not there")
-DATA_SETS = [pytest.param(name, marks=absent, id=name) for name in FOLDERS]
+DATA_SETS = [pytest.param(name, marks=needs_shared, id=name) for name in FOLDERS]
 
 
 def read_part(name, part):

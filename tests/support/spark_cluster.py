@@ -6,9 +6,12 @@ import signal
 import socket
 import subprocess
 import time
-from contextlib import suppress
+import uuid
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 
 def why_not() -> str | None:
@@ -18,6 +21,11 @@ def why_not() -> str | None:
     if shutil.which("java") is None:
         return "no Java"
     return None if Path("/proc/self/stat").exists() else "no /proc to find processes in"
+
+
+def needs_spark(test):
+    """A test that starts Spark."""
+    return pytest.mark.cluster(pytest.mark.skipif(why_not() is not None, reason=str(why_not()))(test))
 
 
 def until(condition, what, limit=120.0):
@@ -68,6 +76,22 @@ def end_java() -> None:
             gateway.shutdown()
         gateway.proc.stdin.close()
         gateway.proc.wait(30)
+
+
+@contextmanager
+def loopback():
+    """Loopback only; and a mark on all processes, by which those that stay behind are found."""
+    from counterrank.clicks.logs import spark_engine
+
+    mark = uuid.uuid4().hex
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        patch.setenv("COUNTERRANK_TESTS", mark)
+        patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # for a short life
+        patch.setitem(spark_engine._SETTINGS, "spark.sql.shuffle.partitions", "2")
+        yield mark
+    end_java()
+    until(lambda: not marked(mark), "no process is left", limit=30)
 
 
 class Daemon:

@@ -1,15 +1,11 @@
 """Click logs for both engines, and what must be the same for both."""
 
 import gzip
-import uuid
-from contextlib import contextmanager
 from dataclasses import fields
 
 import numpy as np
-import pytest
 
-from counterrank.clicks.logs import LogOptions, read_parts, spark_engine
-from tests.support.spark_cluster import end_java, marked, until
+from counterrank.clicks.logs import LogOptions, read_parts
 
 NAMES = ("session_id", "query_id", "doc_id", "rank", "clicked", "policy", "propensity")
 
@@ -122,17 +118,3 @@ LINES = [
     b"l16,q1, d1 ,1,0,new,0.5",
     b"l17,q1,NULL,1,0,new,0.5",
 ]
-
-
-@contextmanager
-def loopback():
-    """Loopback only; and a mark on all processes, by which those that stay behind are found."""
-    mark = uuid.uuid4().hex
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        patch.setenv("COUNTERRANK_TESTS", mark)
-        patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # for a short life
-        patch.setitem(spark_engine._SETTINGS, "spark.sql.shuffle.partitions", "2")
-        yield mark
-    end_java()
-    until(lambda: not marked(mark), "no process is left", limit=30)

@@ -14,8 +14,8 @@ from counterrank.clicks.examination import Examination
 from counterrank.estimators import Views, clip_grid, clip_schedule, policy_aware
 from counterrank.evaluation import weighted_metric
 from counterrank.training import Ranker, fit_best_clip
-from tests.reference import estimators as twin
-from tests.reference.training import ragged_data, ragged_weights
+from tests.support.click_counts import count
+from tests.support.ragged import ragged_data, ragged_weights
 
 SCHEDULE = [
     (0, -3, 32, 1.0),
@@ -107,7 +107,7 @@ BAD_INPUT = [
     ),
     (clip_grid, (CLICKS, [1.0, 1.0]), {"exam": Examination([1])}, r"^exam: given together with rho; expected one"),
     (clip_grid, (CLICKS,), {"exam": 3}, r"^exam: int; expected an examination curve"),
-    (clip_grid, (twin.count([2], []),), {}, r"^rho: None, and the clicks hold no logged propensities"),
+    (clip_grid, (count([2], []),), {}, r"^rho: None, and the clicks hold no logged propensities"),
 ]
 
 
@@ -195,7 +195,7 @@ def test_if_all_fail_the_first_error_is_raised():
 
 
 def test_an_estimator_that_fails_is_an_error():
-    clicks = twin.count(DATA.lengths.tolist(), [(0, (0, 1), {1})])
+    clicks = count(DATA.lengths.tolist(), [(0, (0, 1), {1})])
     with pytest.raises(cr.CounterrankError, match=r"^rho: 0 for 1 click on 1 document"):
         choose(weigh=partial(policy_aware, clicks, np.zeros(DATA.n_docs)))
 
@@ -203,7 +203,7 @@ def test_an_estimator_that_fails_is_an_error():
 def test_from_clicks_to_the_best_ranker():
     lengths, rng = DATA.lengths.tolist(), np.random.default_rng(0)
     sessions = [(q, tuple(rng.permutation(lengths[q])), {1}) for q in rng.integers(0, len(lengths), 300)]
-    clicks, rho = twin.count(lengths, sessions), rng.uniform(0.01, 1.0, DATA.n_docs)
+    clicks, rho = count(lengths, sessions), rng.uniform(0.01, 1.0, DATA.n_docs)
     grid = clip_grid(clicks, rho, n=3)
     best = choose(clips=grid, weigh=partial(policy_aware, clicks, rho), validation=(DATA, policy_aware(clicks, rho)))
     assert [trial.clip for trial in best.trials] == grid

@@ -57,6 +57,8 @@ def _scores_of(found, data, fold):
     return np.isclose(trial.rankers[fold].predict(data), trial.scores, rtol=0, atol=0)
 
 
+@pytest.mark.statistical
+@pytest.mark.representative
 def test_shuffled_features_teach_nothing():
     """Where features tell nothing of clicks, held-out clicks see no gain over a random order; seen clicks would.
 
@@ -241,6 +243,7 @@ def test_other_models_learn_again_with_one_estimator(log, model, package):
     assert np.isfinite(found.ranker.predict(data)).all()
 
 
+@pytest.mark.statistical
 def test_logs_of_two_policies_weigh_as_their_sessions():
     """Two policies that rank the other way round: rho is the mean over sessions, and weights are right on average.
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import counterrank as cr
 from counterrank.experiments import compare_estimators
+from tests.support.paths import SHARED
 
-OHSUMED = Path(__file__).parents[3] / "shared" / "data" / "ohsumed" / "Fold1"
+OHSUMED = SHARED / "ohsumed" / "Fold1"
 
 
+@pytest.mark.statistical
 @pytest.mark.skipif(not OHSUMED.is_dir(), reason="the OHSUMED data set is not at hand")
 def test_policy_awareness_removes_item_selection_bias_on_real_data():
     """Policy-aware closes the gap to full information, the others stay near the production ranker.

@@ -14,7 +14,7 @@ from counterrank.training.kinds import kind_of
 from counterrank.training.problem import Settings, Task, check_weights, query_metric
 from tests.reference import losses as naive
 from tests.reference import second_order as naive_second_order
-from tests.reference.training import ragged_data, ragged_weights
+from tests.support.ragged import ragged_data, ragged_weights
 
 lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed (pip install 'counterrank[lightgbm]')")
 

@@ -12,7 +12,7 @@ from counterrank.data import RankingData
 from counterrank.models import NeuralModel, neural
 from counterrank.training.problem import check_weights, query_metric
 from tests.reference.network import torch, train_network, whole_queries
-from tests.reference.training import ragged_data, ragged_weights
+from tests.support.ragged import ragged_data, ragged_weights
 from tests.training.test_views import random_sets, views_of
 
 nn = torch.nn

@@ -12,7 +12,7 @@ import counterrank as cr
 from counterrank import CounterrankError, Ranker
 from counterrank.common.errors import MissingExtraError, ModelError
 from tests.reference.network import torch
-from tests.reference.training import ragged_data, ragged_weights
+from tests.support.ragged import ragged_data, ragged_weights
 
 nn = torch.nn
 DATA = ragged_data()

@@ -6,7 +6,7 @@ import pytest
 import counterrank as cr
 from counterrank import estimators, examination, policies, simulation
 from counterrank.common.errors import CounterrankError
-from counterrank.estimators import ESTIMATORS, NEEDS, Estimator, Evidence, register
+from counterrank.estimators import ESTIMATORS, NEEDS, Estimator, Evidence, register_estimator
 from counterrank.training import fit_best_clip, fit_ranker
 
 FOLD = cr.make_fold("yahoo", 60, seed=0)
@@ -157,7 +157,7 @@ def halved():
     added = Estimator(
         "halved", "half of each click", "clicks(d) / 2", "never", ("clicks",), weigh=weigh, assisted=assisted
     )
-    yield register(added)
+    yield register_estimator(added)
     del ESTIMATORS["halved"]
 
 
@@ -183,9 +183,9 @@ def test_an_estimator_of_ones_own(halved, tmp_path):
 
 def test_estimators_that_cannot_work_are_refused():
     with pytest.raises(CounterrankError, match="expected a function"):
-        register(Estimator("nothing", "", "", "", ("clicks",)))
+        register_estimator(Estimator("nothing", "", "", "", ("clicks",)))
     with pytest.raises(CounterrankError, match="needs: 'luck'; expected some of labels"):
-        register(Estimator("lucky", "", "", "", ("luck",), weigh=np.ones))
+        register_estimator(Estimator("lucky", "", "", "", ("luck",), weigh=np.ones))
 
 
 def test_the_old_name_of_the_report_still_works():

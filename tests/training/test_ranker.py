@@ -1,7 +1,6 @@
 """What `Ranker` promises: determinism, early stopping on the metric, the best model kept, clear refusals."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,8 @@ from counterrank.common.errors import ConstantFeaturesError
 from counterrank.data import RankingData
 from counterrank.estimators import full_information
 from counterrank.evaluation import evaluate, weighted_metric
-from tests.reference.training import ragged_data, ragged_weights
+from tests.support.paths import SHARED
+from tests.support.ragged import ragged_data, ragged_weights
 
 DATA, OTHER = ragged_data(0), ragged_data(2)
 WEIGHTS, OTHER_WEIGHTS = ragged_weights(DATA), ragged_weights(OTHER, seed=3)
@@ -194,7 +194,7 @@ def assert_better_than_chance(ranker, test, relevance_threshold):
 
 @pytest.mark.parametrize("loss", losses.LOSSES)
 def test_ohsumed(loss):
-    folder = Path(__file__).parents[3] / "shared" / "data" / "ohsumed" / "Fold1"
+    folder = SHARED / "ohsumed" / "Fold1"
     if not folder.is_dir():
         pytest.skip("needs OHSUMED in ../shared/data, which is not here")
     fold = cr.read_fold(folder)

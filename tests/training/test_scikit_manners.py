@@ -11,7 +11,8 @@ import counterrank as cr
 from counterrank.data.ranking_data import from_arrays
 from counterrank.models import Scaler
 from counterrank.models.linear import linear_importances
-from tests.reference.training import ragged_data, ragged_weights, scaled_features
+from tests.reference.training import scaled_features
+from tests.support.ragged import ragged_data, ragged_weights
 
 DATA = ragged_data()
 WEIGHTS = ragged_weights(DATA)

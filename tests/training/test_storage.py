@@ -10,7 +10,7 @@ import pytest
 import counterrank as cr
 from counterrank.common.errors import ModelError
 from counterrank.losses import LOSSES, NamedLoss
-from tests.reference.training import ragged_data, ragged_weights
+from tests.support.ragged import ragged_data, ragged_weights
 
 DATA = ragged_data()
 WEIGHTS = ragged_weights(DATA)

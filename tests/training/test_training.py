@@ -20,7 +20,8 @@ from counterrank.training.descent import (
 )
 from counterrank.training.problem import LinearProblem, constant_features
 from tests.reference import training as naive_training
-from tests.reference.training import descend, ragged_data, ragged_weights, scaled_features
+from tests.reference.training import descend, scaled_features
+from tests.support.ragged import ragged_data, ragged_weights
 
 SCHEDULE = Schedule(max_epochs=3, patience=3, batch=1, entropy=123, threads=2)
 DATA = ragged_data()

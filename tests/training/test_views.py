@@ -18,7 +18,8 @@ from counterrank.training.descent import Schedule, natural_learning_rate
 from counterrank.training.problem import LinearProblem, check_weights, linear_query_metric
 from tests.reference.losses import NAMED
 from tests.reference.metrics import discount, orders
-from tests.reference.training import descend_sets, ragged_data, ragged_weights
+from tests.reference.training import descend_sets
+from tests.support.ragged import ragged_data, ragged_weights
 
 SCHEDULE = Schedule(max_epochs=3, patience=3, batch=1, entropy=123, threads=2)
 DATA, OTHER = ragged_data(), ragged_data(2)

@@ -135,7 +135,7 @@ def _command_help(command: Any, ctx: Any) -> list[RenderableType]:
     panels: dict[str, list[Any]] = {name: [] for name in PANELS}
     for each in shown:
         if each.param_type_name == "option":
-            is_help = each.name == "help"
+            is_help = "--help" in each.opts  # older versions of typer leave it to click, which names it otherwise
             panels["Output" if is_help else each.rich_help_panel or BASICS].append(each)
     groups = {name: _rows(each) for name, each in {"Arguments": arguments, **panels}.items() if each}
     width = max(len(line) for rows in groups.values() for name, _ in rows for line in name.plain.split("\n"))

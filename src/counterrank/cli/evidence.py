@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     from counterrank.clicks.examination import Examination
     from counterrank.clicks.logs.columns import LogOptions
     from counterrank.clicks.logs.faults import LogReport
-    from counterrank.estimators import Evidence, Propensities
+    from counterrank.estimators import Estimator, Evidence, Propensities
 
 WHOLE = "clicks.json"  # what a folder of click counts holds
 PARTS = ("train", "validation", "test")
 ESTIMATED, FITTED = "estimated", "fitted-plackett-luce"
 LOGGED_SCORES = "logging_score"
-_STRAY = 0.001  # share of impressions that rounding of scores may put elsewhere
 _COMBINED = {
     "mean": "propensities are means over all sessions of a query",
     "realised": "display frequencies are used as propensities",
@@ -242,11 +241,19 @@ class ClickSource:
         self.reports.clear()
 
 
+def check_needs(estimator: Estimator, evidence: Evidence) -> None:
+    """An error that names the options an estimator requires, and the command that shows what a log supports."""
+    try:
+        estimator.check(evidence, options=True)
+    except CounterrankError as error:
+        raise CounterrankError(f"{error}; {_INSPECT}") from None
+
+
 def announced_propensities(evidence: Evidence) -> Propensities:
     """The propensities, with a note where they are combined of several policies."""
     from counterrank.estimators import named_estimator
 
-    named_estimator("policy-aware").check(evidence, options=True)
+    check_needs(named_estimator("policy-aware"), evidence)
     with show_warnings():
         found = evidence.propensities
     if found.source in _COMBINED and evidence.rho is None:
@@ -430,30 +437,13 @@ def policy_arguments(
 
 def _check_all(source: ClickSource, counts: ClickCounts, policy: Any, scores: Any) -> None:
     """Each policy that was named against its own pages."""
+    from counterrank.evaluation.inspection import check_policy
+
     known = {"": (policy, scores)} if scores is not None else policy
-    for name, (one, own) in known.items():
-        if not name or name in counts.policy_names:
-            _check_against_log(counts.only_policies([name]) if name else counts, one, own, name or source.policies[0])
-
-
-def _check_against_log(counts: ClickCounts, policy: Any, scores: Any, name: str) -> None:
-    """An error where the log shows what a policy cannot show, a warning where it does so more or less often."""
-    from counterrank.evaluation.inspection.coverage import policy_check
-
-    found = policy_check(counts, policy, scores)
-    if found is None:
-        return
-    share = found.impossible_impressions / max(found.impressions_compared, 1)
-    if share > _STRAY:
-        raise CounterrankError(
-            f"--policy, --logger: {share:.1%} of what the log shows cannot come from {name} with these scores; "
-            "expected the policy and the scores that made the pages (see counterrank inspect)"
-        )
-    if found.contradicted:
-        say(
-            f"Warning: the log shows documents more or less often than {name} would with these scores; what is "
-            "computed from its propensities may be wrong (see counterrank inspect)."
-        )
+    with show_warnings():
+        for name, (one, own) in known.items():
+            if not name or name in counts.policy_names:
+                check_policy(counts.only_policies([name]) if name else counts, one, own, name or source.policies[0])
 
 
 def trust_curves(source: ClickSource) -> tuple[list[float] | None, list[float] | None]:
@@ -462,8 +452,6 @@ def trust_curves(source: ClickSource) -> tuple[list[float] | None, list[float] |
         raise CounterrankError("--alpha, --beta: expected both, one value for each rank, such as 0.9,0.4 and 0.1,0.05")
     if source.alpha is None or source.beta is None:
         return None, None
-    if source.examination is not None:
-        raise CounterrankError("--examination: --alpha takes its place under trust bias; expected one of the two")
     alpha, beta = (
         [_number(word, "--alpha, --beta") for word in text.split(",")] for text in (source.alpha, source.beta)
     )

@@ -70,6 +70,7 @@ _ARGUMENTS = {
     "only_policies": "only_policy",
     "params": "param",
     "policies": "policy",
+    "policy": "policies",
     "rho": "policy",
     "scores": "logger",
     "sessions": "n_sessions",
@@ -80,8 +81,8 @@ _ARGUMENTS = {
 }
 # options of `train` that messages of other commands name
 _OF_TRAINING = {name: f"--{name}" for name in ("estimator", "normalize")}
-_FIRST = re.compile(r"([a-z][a-z_-]*(?:, [a-z][a-z_-]*)*)(?:(?:=| (?='))('[^']*'|[^\s:;,]+))?(?=: )")
-_INSIDE = re.compile(r"(?<![\w:,.-])([a-z_]{2,})=(?:'([^']*)'|(True)\b|(?=[\s),.;]|$))")
+_FIRST = re.compile(r"([a-z][a-z_-]*(?:, [a-z][a-z_-]*)*)(?:(?:=| (?='))('[^']*'|[^\s:;]+))?(?=: )")
+_INSIDE = re.compile(r"(?<![\w:,.-])([a-z_]{2,})=(?:'([^']*)'|([\w.]+)(?=: )|True\b|(?=[\s),.;]|$))")
 
 
 def in_flags(message: str, flags: Mapping[str, str], values: Iterable[str] = ()) -> str:
@@ -116,7 +117,8 @@ def in_flags(message: str, flags: Mapping[str, str], values: Iterable[str] = ())
 
     def inside(match: re.Match[str]) -> str:
         option = flag(match[1]) or _OF_TRAINING.get(match[1])
-        return match[0] if option is None else option + ("" if match[2] is None else f" {match[2]}")
+        value = match[2] if match[2] is not None else match[3]
+        return match[0] if option is None else option + ("" if value is None else f" {value}")
 
     return _INSIDE.sub(inside, message)
 
@@ -126,8 +128,8 @@ def in_flags(message: str, flags: Mapping[str, str], values: Iterable[str] = ())
 _REGISTRIES = {
     "losses": ("counterrank.losses", "LOSSES"),
     "estimators": ("counterrank.estimators", "ESTIMATORS"),
-    "policies": ("counterrank.clicks.policies.parsing", "POLICIES"),
-    "formats": ("counterrank.clicks.logs.formats", "FORMATS"),
+    "policies": ("counterrank.clicks.policies", "POLICIES"),
+    "formats": ("counterrank.clicks.logs", "FORMATS"),
     "targets": ("counterrank.export", "TARGETS"),
 }
 _EXAMPLES = {"k": 5, "epsilon": 0.1, "temperature": 1}

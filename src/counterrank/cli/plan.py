@@ -135,7 +135,7 @@ def plan(
         "queries": chosen.n_queries,
         "candidates": chosen.n_docs,
         "logger": str(logger),
-        "ranker to be evaluated": str(ranker or logger),
+        "ranker to be judged": str(ranker or logger),
         "examination": examination,
         "clicks": clicked if click_rate is None else f"{click_rate:g} of examined documents",
         "intervals": f"{confidence:.4g}, for {_POPULATIONS[population]}",

@@ -219,10 +219,10 @@ def _settings(
     experiment: str, preset: str | None, is_quick: bool, given: dict[str, Any], production_seed: str | None
 ) -> Settings:
     """Options, over presets and defaults; an option of another experiment is an error."""
-    from counterrank.experiments.figure_registry import experiment_names
+    from counterrank.experiments.figure_registry import experiments
     from counterrank.experiments.settings import choose_settings
 
-    check_choice(experiment, tuple(experiment_names()), "experiment")
+    check_choice(experiment, tuple(experiments()), "experiment")
     said = {name: value for name, value in given.items() if value is not None}
     for name in (name for other, names in _ONLY.items() if other != experiment for name in names):
         if name in said:

@@ -8,7 +8,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
-from counterrank.cli.evidence import ClickSource, announced_propensities, counts_folder, parts_of
+from counterrank.cli.evidence import ClickSource, announced_propensities, check_needs, counts_folder, parts_of
 from counterrank.cli.options import (
     CLICKS,
     ESTIMATOR,
@@ -334,12 +334,14 @@ def _evidence(
     """What the clicks of the training part say, and those of the validation part if there are any."""
     pages = "displays" in chosen.needs
     evidence = source.evidence("train", parts, pages)
-    chosen.check(evidence, options=True)
+    check_needs(chosen, evidence)
     other = source.find("validation", parts, pages) if has_validation and not source.is_single() else None
     source.say_what_it_read()
     if "propensities" in chosen.needs:
         announced_propensities(evidence)
     if chosen.uses_relevance:
+        if evidence.exam is not None and evidence.alpha is not None:
+            raise CounterrankError("--examination: --alpha takes its place under trust bias; expected one of the two")
         if evidence.exam is None and evidence.alpha is None:
             if evidence.clicks.examination is None:
                 say("Note: no --examination, so only propensities are used, and not impressions.")

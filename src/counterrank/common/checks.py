@@ -211,7 +211,7 @@ def make_generator(seed: int | np.random.Generator) -> np.random.Generator:
     return np.random.default_rng(check_whole(seed, "seed", 0, also=", or a numpy Generator"))
 
 
-def check_type(value: Any, expected: type[T], name: str, hint: str = "") -> T:
+def check_type(value: Any, expected: type[T], name: str) -> T:
     """A value of the expected type.
 
     >>> check_type([1], dict, "policies")
@@ -220,5 +220,5 @@ def check_type(value: Any, expected: type[T], name: str, hint: str = "") -> T:
     counterrank.common.errors.CounterrankError: policies: list; expected dict
     """
     if not isinstance(value, expected):
-        raise CounterrankError(f"{name}: {type(value).__name__}; expected {expected.__name__}{hint}")
+        raise CounterrankError(f"{name}: {type(value).__name__}; expected {expected.__name__}")
     return value

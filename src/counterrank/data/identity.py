@@ -43,7 +43,7 @@ def query_keys(data: RankingData) -> HashArray:
 
 
 def _query_keys(data: RankingData) -> HashArray:
-    factors: HashArray = np.array([mixed(np.uint64(f + 1)) | np.uint64(1) for f in range(data.n_features)], np.uint64)
+    factors: HashArray = np.array([int(mixed(np.uint64(f + 1))) | 1 for f in range(data.n_features)], np.uint64)
     keys: HashArray = np.empty(data.n_queries, np.uint64)
     documents, queries = hash_ids(data.doc_ids), hash_ids(data.query_ids)
     for_queries(_kernels.hash_queries, data.offsets, data.features.view(np.uint32), factors, documents, queries, keys)

@@ -12,36 +12,28 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.random import mixed
 
 # what a stream is for: lengths are drawn before the rows exist, so they have a stream of their own
 LENGTH = 1
 CONTENT = 2
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-_S12, _S27, _S30, _S31 = np.uint64(12), np.uint64(27), np.uint64(30), np.uint64(31)
+_S12 = np.uint64(12)
 _POISSON_NORMAL_FROM = 24.0  # above it the rounded normal is as good and does not get slower with the mean
-
-
-@exact_kernel
-def _mix(bits: Any) -> Any:
-    bits = (bits ^ (bits >> _S30)) * _MIX_1
-    bits = (bits ^ (bits >> _S27)) * _MIX_2
-    return bits ^ (bits >> _S31)
 
 
 @exact_kernel
 def start_stream(state: Array, key: Any, query: int, purpose: int) -> None:
     """Set `state` to the start of the stream of one query and purpose; `key` is the seed's 64-bit number."""
-    state[0] = _mix(_mix(key + np.uint64(query) * _GOLDEN) + np.uint64(purpose) * _GOLDEN)
+    state[0] = mixed(mixed(key + np.uint64(query) * _GOLDEN) + np.uint64(purpose) * _GOLDEN)
 
 
 @exact_kernel
 def next_bits(state: Array) -> Any:
     """The next 64 random bits."""
     state[0] += _GOLDEN
-    return _mix(state[0])
+    return mixed(state[0])
 
 
 @exact_kernel

@@ -6,7 +6,7 @@ label, comes from them; a trait marked "noise" blurs one feature and is not judg
 
 | columns | what they show | how |
 |---|---|---|
-| 0-124 | match with the query, and what only looks like it | term counts, see `_synthetic_text` |
+| 0-124 | match with the query, and what only looks like it | term counts, see `text_columns` |
 | 125, 126 | depth in the site | slashes and length of the url |
 | 127, 128 | authority | in-links (up to 4e8, a third of them 0), out-links |
 | 129, 130 | authority, depth | page and site rank, 1 to 65,535 |
@@ -28,25 +28,6 @@ import numpy as np
 
 from counterrank.common.jit import Array, exact_kernel
 from counterrank.data.synthetic_draws import CONTENT, fill_normals, label_of, poisson, sigmoid, start_stream, uniform
-
-# The 125 text columns of the `"mslr"` shape, computed from term counts as the real columns are.
-#
-# Five streams of a document (body, anchor, title, url, and the whole of them) are matched with the terms of the
-# query. Each of the 25 families below has one column per stream: column `5 * family + stream`.
-#
-# | families | what |
-# |---|---|
-# | 0, 1 | terms found in the stream: their number, and their share of the query's |
-# | 2, 3 | length of the stream; idf summed over the terms (the same for all documents of a query) |
-# | 4-8 | sum, min, max, mean and variance over the terms of the term count tf |
-# | 9-13 | the same five of tf / stream length |
-# | 14-18 | the same five of tf * idf |
-# | 19-21 | all terms found (0 or 1); cosine of query and stream; BM25 |
-# | 22-24 | log-probability of the query in the stream, smoothed by discounting, Dirichlet and Jelinek-Mercer |
-#
-# So the near-duplicates, the sparse columns (few pages have anchor text), the columns that are constant in a query,
-# and those that are constant for queries of one term come about as they do in the real data.
-
 
 BODY, ANCHOR, TITLE, URL, WHOLE = 0, 1, 2, 3, 4
 N_STREAMS = 5
@@ -142,7 +123,26 @@ def model_columns(
 def text_columns(
     row: Array, counts: Array, lengths: Array, idf: Array, background: Array, n_terms: int, scratch: Array
 ) -> None:
-    """All text columns of one document; counts and lengths of the whole are the sums over the other streams."""
+    """The 125 text columns of one document, computed from term counts as the real columns are.
+
+    Five streams of a document (body, anchor, title, url, and the whole of them) are matched with the terms of the
+    query. Each of the 25 families below has one column per stream: column `5 * family + stream`.
+
+    | families | what |
+    |---|---|
+    | 0, 1 | terms found in the stream: their number, and their share of the query's |
+    | 2, 3 | length of the stream; idf summed over the terms (the same for all documents of a query) |
+    | 4-8 | sum, min, max, mean and variance over the terms of the term count tf |
+    | 9-13 | the same five of tf / stream length |
+    | 14-18 | the same five of tf * idf |
+    | 19-21 | all terms found (0 or 1); cosine of query and stream; BM25 |
+    | 22-24 | log-probability of the query in the stream, smoothed by discounting, Dirichlet and Jelinek-Mercer |
+
+    So the near-duplicates, the sparse columns (few pages have anchor text), the columns that are constant in a query,
+    and those that are constant for queries of one term come about as they do in the real data.
+
+    Counts and lengths of the whole are the sums over the other streams.
+    """
     for t in range(n_terms):
         counts[WHOLE, t] = counts[BODY, t] + counts[ANCHOR, t] + counts[TITLE, t] + counts[URL, t]
     lengths[WHOLE] = lengths[BODY] + lengths[ANCHOR] + lengths[TITLE] + lengths[URL]

@@ -1,7 +1,7 @@
 """The estimators by name: what each requires, its formula, when it is unbiased, and the function that computes it.
 
 The choices of the command, the tables in the documentation and the errors about missing input come from this
-registry. `register` adds an estimator of your own: `fit_ranker`, `counterrank train` and the others then know it.
+registry. `register_estimator` adds an estimator of your own: `fit_ranker` and `counterrank train` then know it.
 """
 
 from __future__ import annotations
@@ -181,10 +181,10 @@ _CLIP = {"clip": "cap on the importance weight 1 / propensity of each click"}
 ESTIMATORS: dict[str, Estimator] = {}
 
 
-def register(estimator: Estimator) -> Estimator:
+def register_estimator(estimator: Estimator) -> Estimator:
     """Add an estimator to the registry; one of the same name is replaced.
 
-    >>> _ = register(Estimator("ones", "Every document counts once.", "1", "never", ("clicks",),
+    >>> _ = register_estimator(Estimator("ones", "Every document counts once.", "1", "never", ("clicks",),
     ...                        weigh=lambda data, evidence: np.ones(data.n_docs)))
     >>> ESTIMATORS.pop("ones").needs
     ('clicks',)
@@ -261,7 +261,7 @@ for _estimator in (
     ),
     Estimator(
         "auto",
-        "tries the four below by cross-validation and averages those that are not clearly worse than the best",
+        "cross-validates policy-aware and the three below, and averages those not clearly worse than the best",
         "see docs/few-clicks.md",
         "as its parts",
         ("clicks", "exposure"),
@@ -311,4 +311,4 @@ for _estimator in (
         weigh=_full_information,
     ),
 ):
-    register(_estimator)
+    register_estimator(_estimator)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, TypedDict
 
-from counterrank.experiments.figure_registry import figure_spec
+from counterrank.experiments.figure_registry import FIGURES
 from counterrank.experiments.settings import Settings
 
 ARP_LOSS, DCG_LOSS = "arp-hinge", "lambdaloss-truncated"
@@ -215,7 +215,7 @@ def grid(settings: Settings, folds: int = 1) -> list[GridPoint]:
     16
     """
     return [
-        point for number in settings.figures for point in figure_spec(number).grid(CellFactory(settings, folds, number))
+        point for number in settings.figures for point in FIGURES[number].grid(CellFactory(settings, folds, number))
     ]
 
 

@@ -36,7 +36,7 @@ import numpy as np
 
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
-from counterrank.experiments.figure_registry import PAPER_EXPERIMENT, registered_figures
+from counterrank.experiments.figure_registry import FIGURES, PAPER_EXPERIMENT, experiment_of
 from counterrank.experiments.statistics import CONFIDENCE, Interval, Sample, against, mean_interval, sample
 from counterrank.experiments.summary import (
     FAILS,
@@ -259,25 +259,6 @@ class Criteria:
         return "the paper says this of long queries only" if self.short_queries else self.unknown_length()
 
 
-@dataclass(frozen=True)
-class Claim:
-    """What is claimed, and where.
-
-    Attributes:
-        id: stable, for programs.
-        statement: one sentence.
-        paper: section and figure.
-        somewhere: whether one true check is enough; otherwise all have to be true.
-        own: whether it is ours, on what the paper leaves open.
-    """
-
-    id: str
-    statement: str
-    paper: str
-    somewhere: bool = False
-    own: bool = False
-
-
 @dataclass(frozen=True, eq=False)
 class PanelValues:
     """One panel of a figure as claims read it: one number per run, larger always better, paired by run.
@@ -336,6 +317,21 @@ class PanelValues:
         """The smallest x from which on the means of a series stay within the margin of full-information."""
         return first_within({x: mean_interval(against(self.at(name, x), self.at(FULL, x))).value for x in xs}, margin)
 
+    def many_clicks(self) -> list[float]:
+        """The largest number of clicks on the grid, where it is many; at most one."""
+        return [clicks for clicks in self.xs()[-1:] if clicks >= MANY_CLICKS]
+
+    def too_few_clicks(self) -> str:
+        """Why there is no end with many clicks to look at."""
+        most = f"the grid ends at {clicks_text(self.xs()[-1])} clicks" if self.xs() else "there are no points"
+        return f"{most}, {clicks_text(MANY_CLICKS)} are needed"
+
+    def needed_clicks(self, series: Iterable[str], margin: float) -> str:
+        """From how many clicks on the means of these series stay within the margin of full-information."""
+        first = {name: self.first_near(name, self.xs(), margin) for name in series}
+        found = [f"{name} {'never' if x is None else f'from {clicks_text(x)} clicks on'}" for name, x in first.items()]
+        return f"mean {self.metric} stays within {plain_percent(margin)} of {FULL}: {', '.join(found)}"
+
 
 def _row(point: Point, runs: int, sign: float) -> FloatArray:
     """One number per run of the panel; what is null, or not finite, or beyond the end, is nan."""
@@ -384,33 +380,41 @@ class FigureValues:
         """The panel whose metric begins with this; an empty one where there is none."""
         return next((panel for panel in self.panels if panel.metric.startswith(name)), PanelValues(name))
 
-    def conclude(self, claim: Claim, checks: Sequence[Check], *, note: str = "", lack: str = "") -> ClaimResult:
-        """The claim with its verdict.
+    def conclude(
+        self,
+        id: str,
+        statement: str,
+        paper: str,
+        checks: Sequence[Check],
+        *,
+        note: str = "",
+        lack: str = "",
+        somewhere: bool = False,
+        own: bool = False,
+    ) -> ClaimResult:
+        """A claim with its verdict.
 
         Arguments:
-            claim: what is claimed.
+            id: stable, for programs.
+            statement: one sentence.
+            paper: section and figure.
             checks: what was checked; empty where nothing could be.
             note: more numbers worth reading, appended to the line.
             lack: why there are no checks, where the figure itself has points.
+            somewhere: whether one true check is enough; otherwise all have to be true.
+            own: whether the claim is ours, on what the paper leaves open.
         """
         confidence = self.criteria.confidence
-        outcome = judge(checks, confidence, claim.somewhere)
+        outcome = judge(checks, confidence, somewhere)
         if self.lack or not checks:
             numbers, note = self.lack or lack or f"figure {self.number} lacks the points for it", ""
         elif outcome.decisive is None:
             numbers = _without_interval(checks)
         else:
-            numbers = _line(outcome.decisive, checks, confidence, claim.somewhere)
-        return ClaimResult(
-            claim.id,
-            claim.statement,
-            claim.paper,
-            claim.own,
-            self.number,
-            outcome.verdict,
-            "; ".join(filter(None, [numbers, note])),
-            () if self.lack else tuple(check.result(confidence) for check in checks),
-        )
+            numbers = _line(outcome.decisive, checks, confidence, somewhere)
+        listed = () if self.lack else tuple(check.result(confidence) for check in checks)
+        line = "; ".join(filter(None, [numbers, note]))
+        return ClaimResult(id, statement, paper, own, self.number, outcome.verdict, line, listed)
 
 
 def _line(decisive: Check, checks: Sequence[Check], confidence: float, somewhere: bool) -> str:
@@ -481,36 +485,6 @@ def first_within(shares: Mapping[float, float | None], margin: float) -> float |
     return found
 
 
-def many_clicks(panel: PanelValues) -> list[float]:
-    """The largest number of clicks on the grid, where it is many; at most one.
-
-    >>> many_clicks(PanelValues("DCG@5", {"policy-aware": {100: np.zeros(1), 10**7: np.zeros(1)}}))
-    [10000000]
-    """
-    return [clicks for clicks in panel.xs()[-1:] if clicks >= MANY_CLICKS]
-
-
-def too_few_clicks(panel: PanelValues) -> str:
-    """Why there is no end with many clicks to look at.
-
-    >>> too_few_clicks(PanelValues("DCG@5", {"policy-aware": {100: np.zeros(1)}}))
-    'the grid ends at 10^2 clicks, 10^6 are needed'
-    """
-    most = f"the grid ends at {clicks_text(panel.xs()[-1])} clicks" if panel.xs() else "there are no points"
-    return f"{most}, {clicks_text(MANY_CLICKS)} are needed"
-
-
-def needed_clicks(panel: PanelValues, series: Iterable[str], margin: float) -> str:
-    """From how many clicks on the means of these series stay within the margin of full-information, for a reader.
-
-    >>> needed_clicks(PanelValues("DCG@5"), ["policy-aware"], 0.02)
-    'mean DCG@5 stays within 2 % of full-information: policy-aware never'
-    """
-    first = {name: panel.first_near(name, panel.xs(), margin) for name in series}
-    found = [f"{name} {'never' if x is None else f'from {clicks_text(x)} clicks on'}" for name, x in first.items()]
-    return f"mean {panel.metric} stays within {plain_percent(margin)} of {FULL}: {', '.join(found)}"
-
-
 def documents_per_query(data: Iterable[FoldDescription]) -> float | None:
     """The mean over folds of the mean length of a query's list, of the training part where it is known.
 
@@ -554,14 +528,10 @@ def check_claims(
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 < value < 1.0:
             raise CounterrankError(f"{name}={value!r}: expected a number between 0 and 1")
     criteria = Criteria(float(confidence), float(margin), documents_per_query(data), dict(targets or {}))
-    numbers = {figure.number for figure in figures}
-    experiments = {spec.experiment for spec in registered_figures() if spec.number in numbers} or {PAPER_EXPERIMENT}
-    return [
-        claim
-        for spec in registered_figures()
-        if spec.experiment in experiments and spec.claims is not None
-        for claim in spec.claims(FigureValues.find(figures, spec.number, criteria))
-    ]
+    experiment = experiment_of(figure.number for figure in figures) or PAPER_EXPERIMENT
+    wanted = [spec for spec in FIGURES.values() if spec.experiment == experiment]
+    found = (judged(FigureValues.find(figures, spec.number, criteria)) for spec in wanted for judged in spec.claims)
+    return [claim for claim in found if claim is not None]
 
 
 def claims_document(summary: Summary) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""The figures that can be reproduced: each a `FigureSpec`, added to the registry by `register_figure`.
+"""The registry of figures: each a `FigureSpec`, added by `register_figure`.
 
-A new figure is one module: which cells stand at which point, the axis, the caption, what is made of the results, and
-the claims about it. `counterrank.experiments.figures` holds those of the paper.
+A new figure is one module: its points with their cells, axis, caption, what is made of the results, and its claims.
+`counterrank.experiments.figures` holds those of the paper.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class FigureSpec:
         x: its axis.
         grid: the points of the figure, each with its cells, one for each run of each fold.
         complete: from the figure with a panel for each metric to the whole one; None to leave it as it is.
-        claims: what is claimed of it, judged by its values; None for nothing.
+        claims: each judges one claim by the values of the figure; None where the claim does not apply to the settings.
         experiment: figures of one experiment can be made in one run.
     """
 
@@ -42,67 +42,41 @@ class FigureSpec:
     x: Axis
     grid: Callable[[CellFactory], Iterable[GridPoint]]
     complete: Callable[[Run, Sequence[GridPoint], Figure], Figure] | None = None
-    claims: Callable[[FigureValues], Sequence[ClaimResult]] | None = None
+    claims: Sequence[Callable[[FigureValues], ClaimResult | None]] = ()
     experiment: str = PAPER_EXPERIMENT
 
 
-_FIGURES: dict[int, FigureSpec] = {}
+FIGURES: dict[int, FigureSpec] = {}
+"""All figures that can be made, by number."""
 
 
 def register_figure(spec: FigureSpec) -> None:
     """Add a figure, so that `Settings(figures=(spec.number,))` can ask for it.
 
-    >>> register_figure(figure_spec(1))
+    >>> register_figure(FIGURES[1])
     Traceback (most recent call last):
     counterrank.common.errors.CounterrankError: figure 1: is registered already; expected another number
     """
-    if spec.number in _FIGURES:
+    if spec.number in FIGURES:
         raise CounterrankError(f"figure {spec.number}: is registered already; expected another number")
-    _FIGURES[spec.number] = spec
+    FIGURES[spec.number] = spec
 
 
-def registered_figures() -> list[FigureSpec]:
-    """All figures, by number.
+def experiments() -> dict[str, tuple[int, ...]]:
+    """The numbers of the figures of each experiment.
 
-    >>> [spec.number for spec in registered_figures()]
-    [1, 2, 3, 4, 5]
+    >>> experiments()
+    {'paper': (1, 2, 3, 4), 'few-clicks': (5,)}
     """
-    return [_FIGURES[number] for number in sorted(_FIGURES)]
+    names = dict.fromkeys(spec.experiment for spec in FIGURES.values())
+    return {name: tuple(sorted(n for n, spec in FIGURES.items() if spec.experiment == name)) for name in names}
 
 
-def figure_spec(number: int) -> FigureSpec:
-    """The figure of this number.
-
-    >>> figure_spec(2).title
-    'Effect of the number of clicks'
-    """
-    if number not in _FIGURES:
-        raise CounterrankError(f"figure {number}: is not registered; expected one of {', '.join(map(str, _FIGURES))}")
-    return _FIGURES[number]
-
-
-def experiment_names() -> list[str]:
-    """The experiments that figures belong to.
-
-    >>> experiment_names()
-    ['paper', 'few-clicks']
-    """
-    return list(dict.fromkeys(spec.experiment for spec in registered_figures()))
-
-
-def figures_of(experiment: str) -> tuple[int, ...]:
-    """The numbers of the figures of an experiment.
-
-    >>> figures_of("paper")
-    (1, 2, 3, 4)
-    """
-    return tuple(spec.number for spec in registered_figures() if spec.experiment == experiment)
-
-
-def experiment_of(figures: Sequence[int]) -> str | None:
+def experiment_of(figures: Iterable[int]) -> str | None:
     """The experiment that all of these figures belong to; None where there is no such experiment.
 
-    >>> experiment_of([1, 2]), experiment_of([4, 5])
-    ('paper', None)
+    >>> experiment_of([1, 2]), experiment_of([4, 5]), experiment_of([])
+    ('paper', None, None)
     """
-    return next((name for name in experiment_names() if figures and set(figures) <= set(figures_of(name))), None)
+    found = {FIGURES[number].experiment if number in FIGURES else None for number in figures}
+    return found.pop() if len(found) == 1 else None

@@ -23,7 +23,7 @@ from counterrank.evaluation import higher_is_better
 from counterrank.experiments.cells import Cell, GridPoint, Row, all_cells
 from counterrank.experiments.claims import check_claims
 from counterrank.experiments.engines import CellFailure, Engine, Tally, local_engine, run_all, shown
-from counterrank.experiments.figure_registry import figure_spec
+from counterrank.experiments.figure_registry import FIGURES
 from counterrank.experiments.run_folder import (
     FORMAT,
     MARKER,
@@ -42,10 +42,10 @@ from counterrank.experiments.summary import (
     CellFailed,
     Figure,
     FoldDescription,
+    Level,
     Panel,
     Summary,
     Timing,
-    as_level,
     from_json,
     to_json,
 )
@@ -204,7 +204,7 @@ def summarize(run: Run) -> Summary:
 
 
 def _figure(run: Run, number: int, points: Sequence[GridPoint]) -> Figure:
-    spec = figure_spec(number)
+    spec = FIGURES[number]
     mine = [point for point in points if point.figure == number]
     panels = tuple(_panel(run, name, mine) for name in dict.fromkeys(point.panel for point in mine))
     figure = Figure(number, spec.title, spec.x, panels, caption=spec.caption)
@@ -226,7 +226,7 @@ def _panel(run: Run, name: str, points: Sequence[GridPoint]) -> Panel:
         lower_is_better=not higher_is_better(name),
         loss=losses.pop() if len(losses) == 1 else None,
         series=run.curves(curves, read),
-        levels=tuple(as_level(point.series, run.over_runs(point.cells, read)) for point in mine if point.x is None),
+        levels=tuple(Level.at(point.series, run.over_runs(point.cells, read)) for point in mine if point.x is None),
         subtitle="on the labels of the test set",
     )
 

@@ -15,7 +15,7 @@ from counterrank.clicks.policies.parsing import parse_policy
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError
 from counterrank.experiments.estimator_options import check_clip_rule, parse_estimator
-from counterrank.experiments.figure_registry import PAPER_EXPERIMENT, experiment_names, experiment_of, figures_of
+from counterrank.experiments.figure_registry import PAPER_EXPERIMENT, experiment_of, experiments
 from counterrank.losses import named_loss
 
 FIGURES = (1, 2, 3, 4)
@@ -109,7 +109,7 @@ class Settings:
             object.__setattr__(self, known.name, _canonical(known.name, getattr(self, known.name)))
         for name in self.step_sizes:
             figure, _, loss = name.rpartition("/")
-            if figure not in ("", *(f"figure{number}" for number in (*figures_of(PAPER_EXPERIMENT), *self.figures))):
+            if figure not in ("", *(f"figure{number}" for number in (*experiments()[PAPER_EXPERIMENT], *self.figures))):
                 raise CounterrankError(f"step-sizes: {name!r}; expected a loss, or figure3/ and a loss")
             named_loss(loss)
         for loss in self.losses:
@@ -231,7 +231,7 @@ def _canonical(name: str, value: Any) -> Any:
 
 def _figures_expected() -> str:
     """Which figures can be made, such as "some of 1, 2, 3, 4, in that order; or 5 alone"."""
-    groups = [figures_of(experiment) for experiment in experiment_names()]
+    groups = experiments().values()
     words = [f"some of {', '.join(map(str, g))}, in that order" if len(g) > 1 else f"{g[0]} alone" for g in groups]
     return "; or ".join(words)
 
@@ -355,9 +355,9 @@ def choose_settings(
     >>> choose_settings("few-clicks", "few-clicks-ohsumed").targets[2000]
     0.62
     """
-    check_choice(experiment, tuple(experiment_names()), "experiment")
+    check_choice(experiment, tuple(experiments()), "experiment")
     layers: list[Mapping[str, Any]] = [
-        {"figures": figures_of(experiment)},
+        {"figures": experiments()[experiment]},
         read_preset(_FEW_CLICKS) if experiment == _FEW_CLICKS else {},
         {} if preset is None else read_preset(preset),
         (_QUICK_FEW_CLICKS if experiment == _FEW_CLICKS else QUICK) if quick else {},

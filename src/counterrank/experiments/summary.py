@@ -67,6 +67,11 @@ class Level(Point):
 
     name: str = ""
 
+    @classmethod
+    def at(cls, name: str, point: Point) -> Level:
+        """A line at the height of a point."""
+        return cls(**vars(point), name=name)
+
 
 @dataclass(frozen=True)
 class Series:
@@ -334,15 +339,6 @@ def over_runs(values: Iterable[float | None], x: float | None = None) -> Point:
     every = tuple(values)
     found = mean_interval(values_array(every))
     return Point(x, every, found.value, found.low, found.high, found.runs)
-
-
-def as_level(name: str, point: Point) -> Level:
-    """A point as a horizontal line.
-
-    >>> as_level("production", over_runs([0.5])).mean
-    0.5
-    """
-    return Level(**{key.name: getattr(point, key.name) for key in dataclasses.fields(Point)}, name=name)
 
 
 def series_names(figures: Iterable[Figure]) -> list[str]:

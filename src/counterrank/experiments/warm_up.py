@@ -59,6 +59,7 @@ def _small() -> RankingData:
 def _learning() -> None:
     data = _small()
     weights = full_information(data, 3)
+    Ranker("arp-hinge", max_epochs=1, threads=1).fit(data, weights)  # as the production ranker
     ranker = Ranker("lambdaloss-truncated", k=5, max_epochs=1, threads=1)
     ranker.fit(data, weights, validation=(data, weights)).predict(data)
 

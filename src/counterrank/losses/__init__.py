@@ -22,7 +22,7 @@ from counterrank.losses.monotonic import (
     dcg_logistic,
     monotonic,
 )
-from counterrank.losses.spec import LOSSES, NamedLoss, make_lambdaloss, named_loss, second_order
+from counterrank.losses.spec import LOSSES, NamedLoss, make_lambdaloss, named_loss, register_loss, second_order
 
 __all__ = [
     "ALPHA_ARP",
@@ -43,5 +43,6 @@ __all__ = [
     "make_lambdaloss",
     "monotonic",
     "named_loss",
+    "register_loss",
     "second_order",
 ]

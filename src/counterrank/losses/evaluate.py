@@ -96,24 +96,35 @@ def _argument(query_kernel: Any, second_order: bool) -> Any:
 
 @kernel
 def loss_of_queries(
+    first: int, last: int, offsets: Array, query_kernel: Any, loss: Parameters, docs: Documents, values: Array
+) -> None:
+    """values_q = the loss of query q, for each of the queries `first:last`."""
+    room = make_room(longest_of(first, last, offsets))
+    for q in range(first, last):
+        start, end = offsets[q], offsets[q + 1]
+        own = Documents(start, docs.scores[start:end], docs.weights[start:end], docs.gradient[start:end])
+        values[q] = query_kernel(loss, own, None, room)
+
+
+@kernel
+def second_order_of_queries(
     first: int,
     last: int,
     offsets: Array,
     query_kernel: Any,
     loss: Parameters,
     docs: Documents,
-    curvature: Array | None,
+    curvature: Array,
     values: Array,
 ) -> None:
-    """The loss of each of the queries `first:last`; second-order terms are kept above `LEAST_CURVATURE`."""
+    """As `loss_of_queries`, with curvature_d = max(second-order term, `LEAST_CURVATURE` |gradient_d|)."""
     room = make_room(longest_of(first, last, offsets))
     for q in range(first, last):
         start, end = offsets[q], offsets[q + 1]
         own = Documents(start, docs.scores[start:end], docs.weights[start:end], docs.gradient[start:end])
-        values[q] = query_kernel(loss, own, None if curvature is None else curvature[start:end], room)
-        if curvature is not None:
-            for i in range(start, end):
-                curvature[i] = max(curvature[i], LEAST_CURVATURE * abs(docs.gradient[i]))
+        values[q] = query_kernel(loss, own, curvature[start:end], room)
+        for i in range(start, end):
+            curvature[i] = max(curvature[i], LEAST_CURVATURE * abs(docs.gradient[i]))
 
 
 def check_inputs(scores: ArrayLike, weights: ArrayLike, offsets: ArrayLike) -> tuple[FloatArray, FloatArray, IntArray]:
@@ -133,7 +144,7 @@ def run_loss(
 ) -> tuple[float, FloatArray]:
     """Sum over queries of the value, and the gradient for every score."""
     values, docs = np.empty(len(offsets) - 1), Documents(0, scores, weights, np.empty(len(scores)))
-    for_queries(loss_of_queries, offsets, spec.argument(), spec.parameters, docs, None, values, threads=threads)
+    for_queries(loss_of_queries, offsets, spec.argument(), spec.parameters, docs, values, threads=threads)
     return float(values.sum()), docs.gradient
 
 
@@ -144,5 +155,5 @@ def run_second_order(
     values, docs = np.empty(len(offsets) - 1), Documents(0, scores, weights, np.empty(len(scores)))
     curvature = np.empty(len(scores))
     given = (spec.second_order_argument(), spec.parameters, docs, curvature, values)
-    for_queries(loss_of_queries, offsets, *given, threads=threads)
+    for_queries(second_order_of_queries, offsets, *given, threads=threads)
     return float(values.sum()), docs.gradient, curvature

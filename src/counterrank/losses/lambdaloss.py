@@ -39,11 +39,15 @@ BY_DISTANCE, BY_DIFFERENCE = 0, 1
 
 
 class Ranked(NamedTuple):
-    """Documents of one query in rank order: place 0 is rank 1."""
+    """Documents of one query in rank order: place 0 is rank 1. `bends` are second-order terms.
+
+    Where kernels here take a `curvature` of None, they leave `bends` alone; what it is else does not matter to them.
+    """
 
     scores: Array
     weights: Array
     gradient: Array
+    bends: Array
 
 
 class Weighted(NamedTuple):
@@ -77,8 +81,8 @@ def _one_above(
     Returns the value, and gradient and second-order term of the one document; those of the others go to their arrays.
     Free of branches, so that it becomes vector code.
     """
-    scores, weights, gradient = docs.scores[first:last], docs.weights[first:last], docs.gradient[first:last]
-    bends = None if curvature is None else curvature[first:last]
+    scores, weights = docs.scores[first:last], docs.weights[first:last]
+    gradient, bends = docs.gradient[first:last], docs.bends[first:last]
     value = 0.0
     own = 0.0
     own_bend = 0.0
@@ -87,7 +91,7 @@ def _one_above(
         value += part
         own += slope
         gradient[j] -= slope
-        if bends is not None:
+        if curvature is not None:
             own_bend += bend
             bends[j] += bend
     return value, own, own_bend
@@ -98,8 +102,7 @@ def _one_below(
     score: float, weight: float, docs: Ranked, last: int, factors: Array, curvature: Array | None
 ) -> tuple[float, float, float]:
     """As `_one_above`, for one document against those of zero weight above it, up to `last`."""
-    scores, weights, gradient = docs.scores[:last], docs.weights[:last], docs.gradient[:last]
-    bends = None if curvature is None else curvature[:last]
+    scores, weights, gradient, bends = docs.scores[:last], docs.weights[:last], docs.gradient[:last], docs.bends[:last]
     value = 0.0
     own = 0.0
     own_bend = 0.0
@@ -108,56 +111,50 @@ def _one_below(
         value += part
         own -= slope
         gradient[j] += slope
-        if bends is not None:
+        if curvature is not None:
             own_bend += bend
             bends[j] += bend
     return value, own, own_bend
 
 
 @inner_kernel
-def _at_distance(
-    d: int, factor: float, docs: Ranked, curvature: Array | None, spare: Array, spare_curvature: Array | None
-) -> float:
+def _at_distance(d: int, factor: float, docs: Ranked, spare: Ranked, curvature: Array | None) -> float:
     """sum of `_pair` over documents d ranks apart, which share one factor.
 
-    `spare` gets what is to be taken off the gradient of the lower ones, `spare_curvature` their second-order terms.
+    `spare.gradient` gets what is to be taken off the gradient of the lower ones, `spare.bends` their bends.
     """
     n = len(docs.scores)
-    upper, w_upper, g_upper = docs.scores[: n - d], docs.weights[: n - d], docs.gradient[: n - d]
-    lower, w_lower, g_lower = docs.scores[d:], docs.weights[d:], spare[d:n]
-    c_upper = None if curvature is None else curvature[: n - d]
-    c_lower = None if spare_curvature is None else spare_curvature[d:n]
+    upper, w_upper, g_upper, b_upper = docs.scores[: n - d], docs.weights[: n - d], docs.gradient[: n - d], docs.bends
+    lower, w_lower, g_lower, b_lower = docs.scores[d:], docs.weights[d:], spare.gradient[d:], spare.bends[d:]
     value = 0.0
     for i in range(len(upper)):
         part, slope, bend = _pair(upper[i] - lower[i], w_upper[i] - w_lower[i], factor)
         value += part
         g_upper[i] += slope
         g_lower[i] += slope
-        if c_upper is not None and c_lower is not None:
-            c_upper[i] += bend
-            c_lower[i] += bend
+        if curvature is not None:
+            b_upper[i] += bend
+            b_lower[i] += bend
     return value
 
 
 @inner_kernel
-def _banded(
-    loss: Parameters, ranked: Ranked, curvature: Array | None, spare: Array, spare_curvature: Array | None
-) -> float:
+def _banded(loss: Parameters, ranked: Ranked, spare: Ranked, curvature: Array | None) -> float:
     """`eq:embound` over pairs at most `loss.band` ranks apart, distance by distance: O(band n).
 
     What is for the lower documents is summed apart: within one array the two would overlap, and be no vector code.
     """
     n = len(ranked.scores)
-    spare[:n] = 0.0
-    if spare_curvature is not None:
-        spare_curvature[:n] = 0.0
+    spare.gradient[:] = 0.0
+    if curvature is not None:
+        spare.bends[:] = 0.0
     value = 0.0
     for d in range(1, min(loss.band, n - 1) + 1):
-        value += _at_distance(d, loss.table[d], ranked, curvature, spare, spare_curvature)
+        value += _at_distance(d, loss.table[d], ranked, spare, curvature)
     for i in range(n):
-        ranked.gradient[i] -= spare[i]
-        if curvature is not None and spare_curvature is not None:
-            curvature[i] += spare_curvature[i]
+        ranked.gradient[i] -= spare.gradient[i]
+        if curvature is not None:
+            ranked.bends[i] += spare.bends[i]
     return value
 
 
@@ -202,27 +199,25 @@ def _by_weighted(loss: Parameters, ranked: Ranked, places: Array, curvature: Arr
         value += part + part_above
         ranked.gradient[p] += own + own_above
         if curvature is not None:
-            curvature[p] += bend + bend_above
+            ranked.bends[p] += bend + bend_above
     return value
 
 
 @inner_kernel
-def _by_upper(
-    loss: Parameters, ranked: Ranked, some: Weighted, curvature: Array | None, bends: Array | None, spare: Array
-) -> float:
+def _by_upper(loss: Parameters, ranked: Ranked, some: Weighted, curvature: Array | None, spare: Array) -> float:
     """Pairs whose upper document is in the top `loss.k` and whose lower one is at most `loss.band` ranks below.
 
     `eq:truncembound`, and `eq:embound` where k is beyond the query. A document of non-zero weight meets all below it,
     one of zero weight only those of non-zero weight (equal weights add nothing), so at most min(k, 2 c) n pairs are
-    looked at, c being the number of non-zero weights. `bends` is the curvature of `some`.
+    looked at, c being the number of non-zero weights.
     """
     n, c = len(ranked.scores), len(some.places)
     some.docs.gradient[:] = 0.0
-    if bends is not None:
-        bends[:c] = 0.0
+    if curvature is not None:
+        some.docs.bends[:] = 0.0
     value = 0.0
-    begin = 0  # the first weighted document below place i
-    end = 0  # and the one after the last within the band
+    begin = n - n  # the first weighted document below place i; for a plain 0 numba would compile callees again
+    end = n - n  # and the one after the last within the band
     for i in range(min(loss.k, n)):
         last = min(n, i + loss.band + 1)
         if ranked.weights[i] != 0.0:
@@ -238,15 +233,15 @@ def _by_upper(
             if begin == end:
                 continue
             _factors_at(loss, i, some.places[begin:end], spare)
-            part, own, bend = _one_above(ranked.scores[i], 0.0, some.docs, begin, end, spare, bends)
+            part, own, bend = _one_above(ranked.scores[i], 0.0, some.docs, begin, end, spare, curvature)
         value += part
         ranked.gradient[i] += own
         if curvature is not None:
-            curvature[i] += bend
+            ranked.bends[i] += bend
     for j in range(c):
         ranked.gradient[some.places[j]] += some.docs.gradient[j]
-        if curvature is not None and bends is not None:
-            curvature[some.places[j]] += bends[j]
+        if curvature is not None:
+            ranked.bends[some.places[j]] += some.docs.bends[j]
     return value
 
 
@@ -273,29 +268,27 @@ def pairwise_query(loss: Parameters, docs: Documents, curvature: Array | None, r
         BY_DISTANCE     table[m - n], zero beyond `loss.band`:  LambdaLoss with table[d] = D_d - D_(d+1)
         BY_DIFFERENCE   table[n - 1] - table[m - 1]:            LambdaRank with table[n - 1] = D_n
     """
-    n, order, floats = len(docs.scores), room.ints[0], room.floats
+    n, order, places, floats = len(docs.scores), room.ints[0], room.ints[3], room.floats
     rank_order(docs.scores, order, room.ints[1], room.ints[2])
-    ranked = Ranked(floats[0][:n], floats[1][:n], floats[2][:n])
-    bends = None if curvature is None else floats[7][:n]
-    spare_bends = None if curvature is None else floats[8][:n]
+    ranked = Ranked(floats[0][:n], floats[1][:n], floats[2][:n], floats[3][:n])
     for i in range(n):
         ranked.scores[i] = docs.scores[order[i]]
         ranked.weights[i] = docs.weights[order[i]]
     ranked.gradient[:] = 0.0
-    if bends is not None:
-        bends[:] = 0.0
-    c = _gather_weighted(ranked, room.ints[3], floats[3], floats[4])
-    some = Weighted(room.ints[3][:c], Ranked(floats[3][:c], floats[4][:c], floats[5][:c]))
+    if curvature is not None:
+        ranked.bends[:] = 0.0
+    c = _gather_weighted(ranked, places, floats[4], floats[5])
     if loss.form == BY_DISTANCE and loss.band < c and loss.k >= n:
-        value = _banded(loss, ranked, bends, floats[5], spare_bends)
+        value = _banded(loss, ranked, Ranked(floats[4], floats[5], floats[6][:n], floats[7][:n]), curvature)
     elif 4 * c < n and loss.k >= n and loss.band >= n - 1:
-        value = _by_weighted(loss, ranked, some.places, bends, floats[6])
+        value = _by_weighted(loss, ranked, places[:c], curvature, floats[8])
     else:
-        value = _by_upper(loss, ranked, some, bends, spare_bends, floats[6])
+        some = Weighted(places[:c], Ranked(floats[4][:c], floats[5][:c], floats[6][:c], floats[7][:c]))
+        value = _by_upper(loss, ranked, some, curvature, floats[8])
     for i in range(n):
         docs.gradient[order[i]] = ranked.gradient[i]
-        if curvature is not None and bends is not None:
-            curvature[order[i]] = bends[i]
+        if curvature is not None:
+            curvature[order[i]] = ranked.bends[i]
     return value
 
 

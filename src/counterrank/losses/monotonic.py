@@ -137,11 +137,12 @@ def _hinge(loss: Parameters, docs: Documents, order: Array, curvature: Array | N
 
 
 @inner_kernel
-def _logistic_bound(score: float, scores: Array, steepness: Array, bends: Array | None) -> float:
+def _logistic_bound(score: float, scores: Array, floats: Array, curvature: Array | None) -> float:
     """bound = sum over j of log2(1 + exp(s_j - s)) (`eq:logupperbound`), for one document of score s.
 
-    `steepness` gets d bound / d s_j of each other, `bends` the second derivative.
+    Row 0 of `floats` gets d bound / d s_j of each other, row 1 the second derivative unless `curvature` is None.
     """
+    steepness, bends = floats[0], floats[1]
     total = 0.0
     for j in range(len(scores)):
         u = scores[j] - score
@@ -149,7 +150,7 @@ def _logistic_bound(score: float, scores: Array, steepness: Array, bends: Array 
         log_part, inverse = log1p_and_inverse(t)
         total += log_part + max(u, 0.0)
         steepness[j] = LOG2_E * inverse * (1.0 if u >= 0.0 else t)
-        if bends is not None:
+        if curvature is not None:
             bends[j] = LOG2_E * inverse * (inverse * t)
     return total * LOG2_E
 
@@ -181,7 +182,7 @@ def _add_bends(place: int, slope: float, bends: Array, curvature: Array) -> None
 def _logistic(loss: Parameters, docs: Documents, order: Array, curvature: Array | None, room: Room) -> float:
     """`eq:kmonotonic` with `eq:logupperbound`: O(c n) with c documents of non-zero weight."""
     n = len(docs.scores)
-    steepness, bends = room.floats[0][:n], None if curvature is None else room.floats[1][:n]
+    steepness, bends = room.floats[0][:n], room.floats[1][:n]
     docs.gradient[:] = 0.0
     if curvature is not None:
         curvature[:] = 0.0
@@ -189,10 +190,11 @@ def _logistic(loss: Parameters, docs: Documents, order: Array, curvature: Array 
     for i in range(n):
         weight = docs.weights[i]
         if weight != 0.0:
-            level, slope = _alpha(loss, docs.start + i, _logistic_bound(docs.scores[i], docs.scores, steepness, bends))
+            bound = _logistic_bound(docs.scores[i], docs.scores, room.floats, curvature)
+            level, slope = _alpha(loss, docs.start + i, bound)
             value -= weight * level
             _add_slopes(i, -weight * slope, steepness, docs.gradient)
-            if curvature is not None and bends is not None:
+            if curvature is not None:
                 _add_bends(i, -weight * slope, bends, curvature)
     for i in range(min(loss.k, n), n):
         value += docs.weights[order[i]] * loss.level_at_k
@@ -233,8 +235,7 @@ def rank_bounds(
             ranks[doc] = i + 1
             bounds[doc] = 1.0
             if weights[doc] != 0.0:
-                logistic = form == LOGISTIC
-                bounds[doc] = _logistic_bound(scores[doc], own, room.floats[2][:n], None) if logistic else by_rank[i]
+                bounds[doc] = by_rank[i] if form == HINGE else _logistic_bound(scores[doc], own, room.floats, None)
 
 
 def monotonic_spec(form: int, alpha: int, k: int | None) -> LossSpec:

@@ -119,7 +119,22 @@ _ALL = (
         equation="eq:embound",
     ),
 )
-LOSSES = {loss.name: loss for loss in _ALL}
+LOSSES: dict[str, NamedLoss] = {}
+
+
+def register_loss(loss: NamedLoss) -> NamedLoss:
+    """Add a loss to the registry, so that `Ranker(loss=name)` and `--loss` know it; one of the same name is replaced.
+
+    >>> _ = register_loss(make_lambdaloss("lambdaloss-reciprocal", lambda ranks: 1.0 / ranks))
+    >>> LOSSES.pop("lambdaloss-reciprocal").takes_k
+    False
+    """
+    LOSSES[loss.name] = loss
+    return loss
+
+
+for _loss in _ALL:
+    register_loss(_loss)
 
 
 def named_loss(name: str | NamedLoss) -> NamedLoss:

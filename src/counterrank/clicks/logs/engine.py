@@ -341,9 +341,11 @@ def _json_fields(log: LogFiles, local: Any) -> list[str]:
 
     try:
         found = local.execute(
-            "select distinct unnest(json_keys(json)) as name from read_json_objects("
-            f"{file_list(log.files)}, format = 'newline_delimited', ignore_errors = true) "
-            "where json_type(json) = 'OBJECT' order by name"
+            # before DuckDB 2, `ignore_errors` lets lines through that JSON functions then stop at
+            "select distinct unnest(json_keys(line)) as name from "
+            "(select case when json_valid(json) then json end as line from read_json_objects("
+            f"{file_list(log.files)}, format = 'newline_delimited', ignore_errors = true)) "
+            "where json_type(line) = 'OBJECT' order by name"
         ).fetchall()
     except duckdb.Error as error:
         raise DataError(f"{log.name}: {_unreadable(log.format)} ({one_line(error)})") from None

@@ -229,7 +229,7 @@ def _check_smoothing(clicks: ClickCounts, smoothing: Any) -> FloatArray:
     if isinstance(smoothing, str) and smoothing == AUTO:
         clicks.check_candidates()
         return _fit_smoothing(clicks, depth)
-    value = check_number(smoothing, "smoothing", at_least=0, also=' sessions, or "auto"')
+    value = check_number(smoothing, "smoothing", at_least=0, also=' (sessions), or "auto"')
     if value > 0.0:
         clicks.check_candidates()
     return np.full(depth, value)

@@ -106,25 +106,34 @@ class Policy:
 
 
 @dataclass(frozen=True)
-class Deterministic(Policy):
-    """The top k, always.
-
-    >>> Deterministic(k=2).sample([1.0, 3.0, 2.0], [0, 3])[0]
-    array([1, 2])
-    """
+class _TopK(Policy):
+    """A policy whose pages begin with the top of the ranking; `k=None` for no cutoff."""
 
     k: int | None = None
 
     def __post_init__(self) -> None:
         check_cutoff(self.k)
 
-    def components(self) -> list[Component]:
-        """One component: nothing is replaced."""
-        return [Component(1.0, kernels.LAST, _cutoff(self.k), 0.0)]
+    def _component(self, kind: int, value: float = 0.0) -> list[Component]:
+        k = kernels.NO_CUTOFF if self.k is None else min(int(self.k), kernels.NO_CUTOFF)
+        return [Component(1.0, kind, k, float(value))]
 
 
 @dataclass(frozen=True)
-class ReplaceLast(Policy):
+class Deterministic(_TopK):
+    """The top k, always.
+
+    >>> Deterministic(k=2).sample([1.0, 3.0, 2.0], [0, 3])[0]
+    array([1, 2])
+    """
+
+    def components(self) -> list[Component]:
+        """One component: nothing is replaced."""
+        return self._component(kernels.LAST, 0.0)
+
+
+@dataclass(frozen=True)
+class ReplaceLast(_TopK):
     """The paper's: the top k-1, then one drawn uniformly from all the others.
 
         P(examined) = theta_rank                  for ranks below k
@@ -135,18 +144,13 @@ class ReplaceLast(Policy):
     array([0.25, 1.  , 0.25])
     """
 
-    k: int | None = None
-
-    def __post_init__(self) -> None:
-        check_cutoff(self.k)
-
     def components(self) -> list[Component]:
         """One component: the last place is always drawn."""
-        return [Component(1.0, kernels.LAST, _cutoff(self.k), 1.0)]
+        return self._component(kernels.LAST, 1.0)
 
 
 @dataclass(frozen=True)
-class EpsilonGreedy(Policy):
+class EpsilonGreedy(_TopK):
     """With probability epsilon as `ReplaceLast`, else the top k.
 
     >>> from counterrank.clicks.examination import inverse_rank
@@ -154,20 +158,19 @@ class EpsilonGreedy(Policy):
     array([0.125, 1.   , 0.375])
     """
 
-    k: int | None = None
     epsilon: float = 0.1
 
     def __post_init__(self) -> None:
-        check_cutoff(self.k)
+        super().__post_init__()
         check_number(self.epsilon, "epsilon", at_least=0, at_most=1)
 
     def components(self) -> list[Component]:
         """One component: the last place is drawn with probability epsilon."""
-        return [Component(1.0, kernels.LAST, _cutoff(self.k), float(self.epsilon))]
+        return self._component(kernels.LAST, self.epsilon)
 
 
 @dataclass(frozen=True)
-class UniformInsert(Policy):
+class UniformInsert(_TopK):
     """One document from outside the top k-1 at a uniform rank of 1 to k; the top k-1 keep their order around it.
 
         P(examined) = (k - i) / k theta_i + i / k theta_(i+1)        for rank i below k
@@ -179,18 +182,13 @@ class UniformInsert(Policy):
     array([0.375, 0.75 , 0.375])
     """
 
-    k: int | None = None
-
-    def __post_init__(self) -> None:
-        check_cutoff(self.k)
-
     def components(self) -> list[Component]:
         """One component."""
-        return [Component(1.0, kernels.INSERT, _cutoff(self.k))]
+        return self._component(kernels.INSERT)
 
 
 @dataclass(frozen=True)
-class PlackettLuce(Policy):
+class PlackettLuce(_TopK):
     """Drawn without replacement, each time by the softmax of scores / temperature.
 
     Propensities are computed by a deterministic integral, not by sampling.
@@ -200,16 +198,15 @@ class PlackettLuce(Policy):
     array([0.5, 0.5])
     """
 
-    k: int | None = None
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        check_cutoff(self.k)
+        super().__post_init__()
         check_number(self.temperature, "temperature", above=0)
 
     def components(self) -> list[Component]:
         """One component."""
-        return [Component(1.0, kernels.PLACKETT_LUCE, _cutoff(self.k), float(self.temperature))]
+        return self._component(kernels.PLACKETT_LUCE, self.temperature)
 
 
 class Explicit(Policy):
@@ -318,10 +315,6 @@ class Mixture(Policy):
 
     def __repr__(self) -> str:
         return f"Mixture({list(self.policies)}, {list(self.shares)})"
-
-
-def _cutoff(k: int | None) -> int:
-    return kernels.NO_CUTOFF if k is None else min(int(k), kernels.NO_CUTOFF)
 
 
 def _check_shares(values: Sequence[Any], name: str) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from counterrank.clicks.policies.intervention_aware import SAME
 from counterrank.clicks.policies.page_kernels import rank_queries
 from counterrank.clicks.policies.propensity import propensity_of
 from counterrank.common.checks import FloatArray, IntArray
+from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries
 from counterrank.data.ids import query_of, query_of_rows
 from counterrank.estimators.propensities import logged_range
@@ -266,6 +268,7 @@ class QuerySample:
         return len(self.queries) == clicks.n_queries
 
 
+_STRAY = 0.001  # share of impressions that rounding of scores may put elsewhere
 ERROR_RATE = 0.01
 _DEPTH = 20  # display ranks that are compared
 # Plackett-Luce probabilities are integrals, right to about 1e-8; a page so unlikely was not shown
@@ -307,6 +310,35 @@ class PolicyCheck(Table):
     adjusted_p: float
     worst: Comparison | None
     contradicted: bool
+
+
+def check_policy(clicks: ClickCounts, policy: Any, scores: FloatArray, name: str = "the policy") -> None:
+    """Raise an error where the log shows what the policy cannot, and warn where it shows it more or less often.
+
+    >>> from counterrank.clicks.policies import Deterministic
+    >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 1], [5, 5], [1, 1]])
+    >>> clicks = ClickCounts("", np.array([0, 2]), np.array([10]), docs, ranks, shown, clicked)
+    >>> check_policy(clicks, Deterministic(1), np.array([2.0, 1.0]))
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.CounterrankError: policy, scores: 50.0% of what the log shows cannot come from the \
+policy with these scores; expected the policy and the scores that made the pages; inspect the log for more
+    """
+    found = policy_check(clicks, policy, scores)
+    if found is None:
+        return
+    share = found.impossible_impressions / max(found.impressions_compared, 1)
+    if share > _STRAY:
+        raise CounterrankError(
+            f"policy, scores: {share:.1%} of what the log shows cannot come from {name} with these scores; expected "
+            "the policy and the scores that made the pages; inspect the log for more"
+        )
+    if found.contradicted:
+        warnings.warn(
+            f"the log shows documents more or less often than {name} would with these scores; what is computed from "
+            "its propensities may be wrong; inspect the log for more",
+            stacklevel=2,
+        )
 
 
 def policy_check(

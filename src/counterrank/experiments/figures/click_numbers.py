@@ -9,16 +9,12 @@ from counterrank.experiments.cells import CellFactory, GridPoint
 from counterrank.experiments.claims import (
     FULL,
     Check,
-    Claim,
     FigureValues,
     PanelValues,
     at_least,
     at_most,
     clicks_text,
-    many_clicks,
-    needed_clicks,
     plain_percent,
-    too_few_clicks,
     within,
 )
 from counterrank.experiments.figure_registry import FigureSpec
@@ -50,17 +46,6 @@ def _grid(make: CellFactory) -> Iterator[GridPoint]:
         yield from make.levels(panel, loss)
 
 
-def click_number_claims(figure: FigureValues) -> list[ClaimResult]:
-    """All claims on Figure 2, in the paper's order."""
-    return [
-        _baselines_stop(figure),
-        _aware_goes_on(figure),
-        _aware_arrives(figure),
-        _equals_no_cutoff(figure),
-        _needs_more(figure),
-    ]
-
-
 def _late_gains(panel: PanelValues, start: float) -> list[tuple[float, float]]:
     """(first, last) numbers of clicks between which late gains are measured; none where the grid is too short."""
     late = [clicks for clicks in panel.xs() if clicks >= start]
@@ -87,28 +72,23 @@ def _no_decade() -> str:
 
 def _baselines_stop(figure: FigureValues) -> ClaimResult:
     margin = figure.criteria.margin
-    claim = Claim(
-        "baselines-stop-improving",
-        f"Beyond {clicks_text(STABLE_CLICKS)} clicks ({clicks_text(STABLE_CLICKS_RERANK_ARP)} for the ARP of rerank)"
-        f" more clicks improve the baselines by no more than {plain_percent(margin)}.",
-        "Section 6.1, Figure 2",
-    )
     checks = [
         Check(_gain_text(panel, series, *ends), _gain(panel, series, *ends), at_most(margin))
         for panel in figure.compared
         for series in ALL_BASELINES
         for ends in _late_gains(panel, _converged_from(panel, series))
     ]
-    return figure.conclude(claim, checks, lack=_no_decade())
+    return figure.conclude(
+        "baselines-stop-improving",
+        f"Beyond {clicks_text(STABLE_CLICKS)} clicks ({clicks_text(STABLE_CLICKS_RERANK_ARP)} for the ARP of rerank)"
+        f" more clicks improve the baselines by no more than {plain_percent(margin)}.",
+        "Section 6.1, Figure 2",
+        checks,
+        lack=_no_decade(),
+    )
 
 
 def _aware_goes_on(figure: FigureValues) -> ClaimResult:
-    claim = Claim(
-        "aware-goes-on-improving",
-        f"Policy-aware still gains from clicks beyond {clicks_text(STABLE_CLICKS)}, and more than every baseline does"
-        f" (beyond {clicks_text(STABLE_CLICKS_RERANK_ARP)} for the ARP of rerank).",
-        "Section 6.1, Figure 2",
-    )
     checks, rule = [], at_least(0.0, figure.criteria.noticeable)
     for panel in figure.compared:
         for ends in _late_gains(panel, STABLE_CLICKS):
@@ -117,52 +97,55 @@ def _aware_goes_on(figure: FigureValues) -> ClaimResult:
             for ends in _late_gains(panel, _converged_from(panel, series)):
                 more = _gain(panel, AWARE, *ends) - _gain(panel, series, *ends)
                 checks.append(Check(f"{_gain_text(panel, AWARE, *ends)}, less that of {series}", more, rule))
-    return figure.conclude(claim, checks, lack=_no_decade())
+    return figure.conclude(
+        "aware-goes-on-improving",
+        f"Policy-aware still gains from clicks beyond {clicks_text(STABLE_CLICKS)}, and more than every baseline does"
+        f" (beyond {clicks_text(STABLE_CLICKS_RERANK_ARP)} for the ARP of rerank).",
+        "Section 6.1, Figure 2",
+        checks,
+        lack=_no_decade(),
+    )
 
 
 def _too_few(figure: FigureValues) -> str:
-    return too_few_clicks(figure.compared[0]) if figure.compared else ""
+    return figure.compared[0].too_few_clicks() if figure.compared else ""
 
 
 def _aware_arrives(figure: FigureValues) -> ClaimResult:
     margin = figure.criteria.margin
-    claim = Claim(
-        "aware-reaches-full-information",
-        f"With the most clicks policy-aware is within {plain_percent(margin)} of full-information, or better.",
-        "Section 6.1, Figure 2",
-    )
     checks = [
         panel.compare(AWARE, FULL, most, f"{clicks_text(most)} clicks", at_least(-margin))
         for panel in figure.compared
-        for most in many_clicks(panel)
+        for most in panel.many_clicks()
     ]
-    return figure.conclude(claim, checks, lack=_too_few(figure))
+    return figure.conclude(
+        "aware-reaches-full-information",
+        f"With the most clicks policy-aware is within {plain_percent(margin)} of full-information, or better.",
+        "Section 6.1, Figure 2",
+        checks,
+        lack=_too_few(figure),
+    )
 
 
 def _equals_no_cutoff(figure: FigureValues) -> ClaimResult:
     margin = figure.criteria.margin
-    claim = Claim(
+    checks = [
+        panel.compare(AWARE, NO_CUTOFF, most, f"{clicks_text(most)} clicks", within(margin))
+        for panel in figure.compared
+        for most in panel.many_clicks()
+    ]
+    return figure.conclude(
         "aware-equals-no-cutoff",
         "With the most clicks policy-aware, from cut pages, and learning from pages without cutoff differ by no"
         f" more than {plain_percent(margin)}.",
         "Section 6.1, Figure 2",
+        checks,
+        lack=_too_few(figure),
     )
-    checks = [
-        panel.compare(AWARE, NO_CUTOFF, most, f"{clicks_text(most)} clicks", within(margin))
-        for panel in figure.compared
-        for most in many_clicks(panel)
-    ]
-    return figure.conclude(claim, checks, lack=_too_few(figure))
 
 
 def _needs_more(figure: FigureValues) -> ClaimResult:
     """A mean over the grid nets out curves that cross, and asks one question rather than one at each point."""
-    claim = Claim(
-        "aware-needs-more-clicks",
-        "Before the end of the grid, averaged over its numbers of clicks, policy-aware is behind learning without"
-        " cutoff: it needs more clicks.",
-        "Section 6.1, Figure 2",
-    )
     checks, notes, rule = [], [], at_least(0.0, figure.criteria.noticeable)
     for panel in figure.compared:
         before = panel.xs()[:-1]
@@ -170,8 +153,16 @@ def _needs_more(figure: FigureValues) -> ClaimResult:
             ahead = against(panel.mean_over(NO_CUTOFF, before), panel.mean_over(AWARE, before))
             where = f"mean over fewer than {clicks_text(panel.xs()[-1])} clicks"
             checks.append(Check(f"{panel.metric} of {NO_CUTOFF} against {AWARE}, {where}", ahead, rule))
-            notes.append(needed_clicks(panel, (NO_CUTOFF, AWARE), figure.criteria.margin))
-    return figure.conclude(claim, checks, note="; ".join(notes), lack="the grid has one number of clicks only")
+            notes.append(panel.needed_clicks((NO_CUTOFF, AWARE), figure.criteria.margin))
+    return figure.conclude(
+        "aware-needs-more-clicks",
+        "Before the end of the grid, averaged over its numbers of clicks, policy-aware is behind learning without"
+        " cutoff: it needs more clicks.",
+        "Section 6.1, Figure 2",
+        checks,
+        note="; ".join(notes),
+        lack="the grid has one number of clicks only",
+    )
 
 
 FIGURE = FigureSpec(
@@ -183,5 +174,11 @@ FIGURE = FigureSpec(
     ),
     x=CLICKS_AXIS,
     grid=_grid,
-    claims=click_number_claims,
+    claims=(
+        _baselines_stop,
+        _aware_goes_on,
+        _aware_arrives,
+        _equals_no_cutoff,
+        _needs_more,
+    ),
 )

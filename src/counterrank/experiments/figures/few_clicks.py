@@ -21,7 +21,6 @@ from counterrank.common.checks import FloatArray
 from counterrank.experiments.cells import DCG_LOSS, CellFactory, GridPoint
 from counterrank.experiments.claims import (
     Check,
-    Claim,
     FigureValues,
     PanelValues,
     Rule,
@@ -39,10 +38,10 @@ from counterrank.experiments.summary import (
     ChosenEstimator,
     ClaimResult,
     Figure,
+    Level,
     Panel,
     Point,
     Series,
-    as_level,
 )
 
 NUMBER = 5
@@ -134,7 +133,7 @@ def share_panel(panel: Panel, chosen: Mapping[float | None, tuple[str | None, ..
         f"Share of the gap in {panel.name.upper()} that is closed",
         loss=panel.loss,
         series=tuple(Series(series.name, shares(series)) for series in panel.series),
-        levels=tuple(as_level(name, share_of_gap(values, *ends)) for name, values in levels.items()),
+        levels=tuple(Level.at(name, share_of_gap(values, *ends)) for name, values in levels.items()),
     )
 
 
@@ -209,28 +208,12 @@ def _group(name: str, group: Sequence[AutoChoice]) -> ChosenEstimator:
     return ChosenEstimator(name, len(group), about, tuple(by_frequency))
 
 
-def few_click_claims(figure: FigureValues) -> list[ClaimResult]:
-    """All claims on Figure 5; those on targets only where there are targets."""
+def _targets(figure: FigureValues) -> ClaimResult | None:
+    if not figure.criteria.targets:
+        return None
     panel = figure.panel(SHARE)
-    targets = [_targets(figure, panel)] if figure.criteria.targets else []
-    return [
-        *targets,
-        _near_best(figure, panel),
-        _no_worse(figure, panel),
-        _ahead(figure, panel),
-        _fewer(figure, panel),
-    ]
-
-
-def _targets(figure: FigureValues, panel: PanelValues) -> ClaimResult:
     wanted = {size: share for size, share in sorted(figure.criteria.targets.items()) if size in panel.xs(AUTO)}
     listed = ", ".join(f"{plain_percent(share)} at {clicks_text(size)}" for size, share in wanted.items())
-    claim = Claim(
-        "auto-reaches-targets",
-        f"Auto closes at least these shares of the gap by numbers of sessions: {listed or 'none of this grid'}.",
-        PAPER,
-        own=True,
-    )
     checks, notes = [], []
     for size, share in wanted.items():
         values = panel.at(AUTO, size)
@@ -239,21 +222,32 @@ def _targets(figure: FigureValues, panel: PanelValues) -> ClaimResult:
         if mean is not None:
             notes.append(f"{100 * mean:.1f} % at {clicks_text(size)} ({'' if mean >= share else 'not '}reached)")
     note = f"means {', '.join(notes)}" if notes else ""
-    return figure.conclude(claim, checks, note=note, lack="no number of sessions of the grid has a target")
+    return figure.conclude(
+        "auto-reaches-targets",
+        f"Auto closes at least these shares of the gap by numbers of sessions: {listed or 'none of this grid'}.",
+        PAPER,
+        checks,
+        note=note,
+        lack="no number of sessions of the grid has a target",
+        own=True,
+    )
 
 
-def _near_best(figure: FigureValues, panel: PanelValues) -> ClaimResult:
+def _near_best(figure: FigureValues) -> ClaimResult:
     """Against each fixed estimator, not against the best of the means, which is the best by luck too."""
-    claim = Claim(
+    panel = figure.panel(SHARE)
+    fixed = [name for name in panel.points if name != AUTO]
+    checks = [_less(panel, name, size, at_least(-LOSS_LIMIT)) for size in panel.xs(AUTO) for name in fixed]
+    return figure.conclude(
         "auto-near-best-fixed",
         f"At every number of sessions auto is at most {plain_percent(LOSS_LIMIT)} of the gap behind each fixed"
         " estimator, and so behind the best of them.",
         PAPER,
+        checks,
+        note=_best_fixed(panel, fixed),
+        lack=_lack(panel),
         own=True,
     )
-    fixed = [name for name in panel.points if name != AUTO]
-    checks = [_less(panel, name, size, at_least(-LOSS_LIMIT)) for size in panel.xs(AUTO) for name in fixed]
-    return figure.conclude(claim, checks, note=_best_fixed(panel, fixed), lack=_lack(panel))
 
 
 def _best_fixed(panel: PanelValues, fixed: list[str]) -> str:
@@ -269,39 +263,37 @@ def _best_fixed(panel: PanelValues, fixed: list[str]) -> str:
     return f"best fixed by their means: {', '.join(listed)}" if listed else ""
 
 
-def _no_worse(figure: FigureValues, panel: PanelValues) -> ClaimResult:
-    margin = figure.criteria.margin
-    claim = Claim(
+def _no_worse(figure: FigureValues) -> ClaimResult:
+    margin, panel = figure.criteria.margin, figure.panel(SHARE)
+    most = [size for size in panel.xs(AUTO)[-1:] if size >= MANY_SESSIONS]
+    lack = "" if most else f"the grid ends before {clicks_text(MANY_SESSIONS)} sessions"
+    return figure.conclude(
         "auto-no-worse-with-many-sessions",
         f"With the most sessions auto is at most {plain_percent(margin)} of the gap behind {AWARE}.",
         PAPER,
+        _checks(panel, most, at_least(-margin)),
+        lack=_lack(panel) or lack,
         own=True,
     )
-    most = [size for size in panel.xs(AUTO)[-1:] if size >= MANY_SESSIONS]
-    lack = "" if most else f"the grid ends before {clicks_text(MANY_SESSIONS)} sessions"
-    return figure.conclude(claim, _checks(panel, most, at_least(-margin)), lack=_lack(panel) or lack)
 
 
-def _ahead(figure: FigureValues, panel: PanelValues) -> ClaimResult:
-    claim = Claim(
-        "auto-ahead-with-few-sessions",
-        f"Up to {clicks_text(FEW_SESSIONS)} sessions auto is ahead of {AWARE}.",
-        PAPER,
-        own=True,
-    )
+def _ahead(figure: FigureValues) -> ClaimResult:
+    panel = figure.panel(SHARE)
     few = [size for size in panel.xs(AUTO) if size <= FEW_SESSIONS]
     checks = _checks(panel, few, at_least(0.0, figure.criteria.noticeable))
     lack = "" if few else f"the grid begins beyond {clicks_text(FEW_SESSIONS)} sessions"
-    return figure.conclude(claim, checks, lack=_lack(panel) or lack)
-
-
-def _fewer(figure: FigureValues, panel: PanelValues) -> ClaimResult:
-    claim = Claim(
-        "auto-needs-fewer-sessions",
-        f"What {AWARE} learns from up to {clicks_text(TIMES_UP_TO)} sessions auto learns from {TIMES} times fewer.",
+    return figure.conclude(
+        "auto-ahead-with-few-sessions",
+        f"Up to {clicks_text(FEW_SESSIONS)} sessions auto is ahead of {AWARE}.",
         PAPER,
+        checks,
+        lack=_lack(panel) or lack,
         own=True,
     )
+
+
+def _fewer(figure: FigureValues) -> ClaimResult:
+    panel = figure.panel(SHARE)
     sizes = panel.xs(AUTO)
     reach = [size for size in panel.xs(AWARE) if sizes and sizes[0] <= size / TIMES <= sizes[-1]]
     checks = [
@@ -315,7 +307,15 @@ def _fewer(figure: FigureValues, panel: PanelValues) -> ClaimResult:
     ]
     note = ", ".join(filter(None, (_saving(panel, size) for size in panel.xs(AWARE)[1:])))
     lack = f"the grid has no two numbers of sessions, {TIMES} times apart, up to {clicks_text(TIMES_UP_TO)}"
-    return figure.conclude(claim, checks, note=f"by means {note}" if note else "", lack=_lack(panel) or lack)
+    return figure.conclude(
+        "auto-needs-fewer-sessions",
+        f"What {AWARE} learns from up to {clicks_text(TIMES_UP_TO)} sessions auto learns from {TIMES} times fewer.",
+        PAPER,
+        checks,
+        note=f"by means {note}" if note else "",
+        lack=_lack(panel) or lack,
+        own=True,
+    )
 
 
 def between(panel: PanelValues, series: str, x: float) -> FloatArray:
@@ -380,6 +380,6 @@ FIGURE = FigureSpec(
     x=Axis("sessions", "Sessions (pages shown)", log=True),
     grid=_grid,
     complete=_with_shares,
-    claims=few_click_claims,
+    claims=(_targets, _near_best, _no_worse, _ahead, _fewer),
     experiment="few-clicks",
 )

@@ -12,18 +12,14 @@ from counterrank.experiments.cells import DCG_LOSS, CellFactory, GridPoint
 from counterrank.experiments.claims import (
     FULL,
     Check,
-    Claim,
     FigureValues,
     PanelValues,
     Rule,
     at_least,
     at_most,
     clicks_text,
-    many_clicks,
-    needed_clicks,
     percent,
     plain_percent,
-    too_few_clicks,
 )
 from counterrank.experiments.figure_registry import FigureSpec
 from counterrank.experiments.figures.click_numbers import CLICKS_AXIS
@@ -70,11 +66,6 @@ def _with_cost(run: Run, points: Sequence[GridPoint], figure: Figure) -> Figure:
     return replace(figure, panels=(*figure.panels, cost))
 
 
-def policy_claims(figure: FigureValues) -> list[ClaimResult]:
-    """All claims on Figure 4."""
-    return [_covering_arrive(figure), _deterministic_stays(figure), _price(figure)]
-
-
 def covers_all(policy: str) -> bool:
     """Whether a policy can show every document, by its name: a fixed page shows only those on top.
 
@@ -93,62 +84,67 @@ def _to_full(panel: PanelValues, policies: Iterable[str], rule: Rule) -> list[Ch
             rule,
         )
         for policy in policies
-        for most in many_clicks(panel)
+        for most in panel.many_clicks()
     ]
 
 
 def _covering_arrive(figure: FigureValues) -> ClaimResult:
     margin, panel = figure.criteria.margin, figure.panel("DCG@")
-    claim = Claim(
+    policies = tuple(filter(covers_all, panel.points))
+    checks = _to_full(panel, policies, at_least(-margin))
+    lack = panel.too_few_clicks() if policies else "no policy that can show all documents was run"
+    return figure.conclude(
         "covering-policies-reach-full-information",
         f"With the most clicks policy-aware is within {plain_percent(margin)} of full-information under every"
         " logging policy that can show all documents.",
         PAPER,
+        checks,
+        note=panel.needed_clicks(policies, margin),
+        lack=lack,
         own=True,
     )
-    policies = tuple(filter(covers_all, panel.points))
-    checks = _to_full(panel, policies, at_least(-margin))
-    lack = too_few_clicks(panel) if policies else "no policy that can show all documents was run"
-    return figure.conclude(claim, checks, note=needed_clicks(panel, policies, margin), lack=lack)
 
 
 def _deterministic_stays(figure: FigureValues) -> ClaimResult:
     margin, panel = figure.criteria.margin, figure.panel("DCG@")
-    claim = Claim(
+    policies = [policy for policy in panel.points if not covers_all(policy)]
+    lack = panel.too_few_clicks() if policies else "no policy with fixed pages was run"
+    return figure.conclude(
         "deterministic-logging-stays-behind",
         f"Under a policy that never shows some documents, policy-aware stays more than {plain_percent(margin)}"
         " below full-information even with the most clicks.",
         PAPER,
+        _to_full(panel, policies, at_most(-margin)),
+        lack=lack,
         own=True,
     )
-    policies = [policy for policy in panel.points if not covers_all(policy)]
-    lack = too_few_clicks(panel) if policies else "no policy with fixed pages was run"
-    return figure.conclude(claim, _to_full(panel, policies, at_most(-margin)), lack=lack)
 
 
 def _price(figure: FigureValues) -> ClaimResult:
     """The two ends of the scale of costs: one question with one answer, where a rank correlation of five is none."""
-    claim = Claim(
+    panel, costs, criteria = figure.panel("DCG@"), _costs(figure), figure.criteria
+    before, by_cost = panel.xs()[:-1], sorted(costs, key=lambda policy: costs[policy])
+    checks, note, lack = [], "", "fewer than two policies with a cost, or one number of clicks only"
+    if len(costs) > 1 and before:
+        cheap, dear = by_cost[0], max(costs, key=lambda policy: costs[policy])
+        lack = f"{cheap} is not surely cheaper than {dear}, by {100 * DEARER:g} percentage point at least"
+        if _surely_dearer(figure, dear, cheap):
+            where = f"mean over fewer than {clicks_text(panel.xs()[-1])} clicks"
+            ahead = against(panel.mean_over(dear, before), panel.mean_over(cheap, before))
+            rule = at_least(0.0, criteria.noticeable)
+            checks = [Check(f"{panel.metric} under {dear} against {cheap}, {where}", ahead, rule)]
+            listed = ", ".join(f"{policy} {percent(costs[policy]).lstrip('+')}" for policy in by_cost)
+            note = f"cost to users: {listed}; {panel.needed_clicks(by_cost, criteria.margin)}"
+    return figure.conclude(
         "cheaper-policies-need-more-clicks",
         "Of the policies that can show all documents, the one that costs users least is behind the one that costs them"
         " most, averaged over the numbers of clicks before the end of the grid.",
         PAPER,
+        checks,
+        note=note,
+        lack=lack,
         own=True,
     )
-    panel, costs = figure.panel("DCG@"), _costs(figure)
-    before = panel.xs()[:-1]
-    if len(costs) < 2 or not before:
-        return figure.conclude(claim, [], lack="fewer than two policies with a cost, or one number of clicks only")
-    by_cost = sorted(costs, key=lambda policy: costs[policy])
-    cheap, dear = by_cost[0], max(costs, key=lambda policy: costs[policy])
-    if not _surely_dearer(figure, dear, cheap):
-        lack = f"{cheap} is not surely cheaper than {dear}, by {100 * DEARER:g} percentage point at least"
-        return figure.conclude(claim, [], lack=lack)
-    ahead = against(panel.mean_over(dear, before), panel.mean_over(cheap, before))
-    what = f"{panel.metric} under {dear} against {cheap}, mean over fewer than {clicks_text(panel.xs()[-1])} clicks"
-    note = "cost to users: " + ", ".join(f"{policy} {percent(costs[policy]).lstrip('+')}" for policy in by_cost)
-    checks = [Check(what, ahead, at_least(0.0, figure.criteria.noticeable))]
-    return figure.conclude(claim, checks, note=f"{note}; {needed_clicks(panel, by_cost, figure.criteria.margin)}")
 
 
 def _costs(figure: FigureValues) -> dict[str, float]:
@@ -179,5 +175,5 @@ FIGURE = FigureSpec(
     x=CLICKS_AXIS,
     grid=_grid,
     complete=_with_cost,
-    claims=policy_claims,
+    claims=(_covering_arrive, _deterministic_stays, _price),
 )

@@ -12,7 +12,6 @@ from counterrank.experiments.cells import DCG_LOSS, CellFactory, GridPoint
 from counterrank.experiments.claims import (
     FULL,
     Check,
-    Claim,
     FigureValues,
     PanelValues,
     Rule,
@@ -20,9 +19,7 @@ from counterrank.experiments.claims import (
     at_most,
     beyond,
     clicks_text,
-    many_clicks,
     plain_percent,
-    too_few_clicks,
     within,
 )
 from counterrank.experiments.figure_registry import FigureSpec
@@ -86,21 +83,6 @@ def _selected(panel: Panel, best: Sequence[Sequence[int | None]]) -> Panel:
     return replace(panel, series=(*panel.series, Series(SELECTION, tuple(points))))
 
 
-def loss_claims(figure: FigureValues) -> list[ClaimResult]:
-    """All claims on Figure 3, in the paper's order."""
-    return [
-        _differences(figure),
-        _no_advantage(figure),
-        _hinge_good(figure),
-        _logistic_poor(figure),
-        _truncated_best(figure),
-        _logistic_first(figure),
-        _selects_well(figure),
-        _selects_badly(figure),
-        _like_supervised(figure),
-    ]
-
-
 def _dcg(figure: FigureValues) -> PanelValues:
     return figure.panel("DCG@")
 
@@ -111,7 +93,7 @@ def _at_the_end(figure: FigureValues, one: str, others: Sequence[str], rule: Rul
     return [
         panel.compare(one, other, most, f"{clicks_text(most)} clicks", rule)
         for other in others
-        for most in many_clicks(panel)
+        for most in panel.many_clicks()
     ]
 
 
@@ -122,67 +104,72 @@ def _others(loss: str) -> list[str]:
 def _differences(figure: FigureValues) -> ClaimResult:
     criteria = figure.criteria
     margin, lack = criteria.margin, criteria.unknown_length()
-    claim = Claim(
+    rule = within(margin) if criteria.short_queries else beyond(margin)
+    pairs = [] if lack else combinations(LOSSES, 2)
+    checks = [check for one, other in pairs for check in _at_the_end(figure, one, [other], rule)]
+    return figure.conclude(
         "losses-differ-where-queries-are-long",
         f"With the most clicks the losses differ by no more than {plain_percent(margin)} from each other where queries"
         f" are short, and some of them by more than {plain_percent(margin)} where they are long.",
         "Section 6.2, Figure 3 (short: Yahoo, long: MSLR)",
+        checks,
+        lack=lack or _dcg(figure).too_few_clicks(),
         somewhere=criteria.long_queries,
     )
-    rule = within(margin) if criteria.short_queries else beyond(margin)
-    pairs = [] if lack else combinations(LOSSES, 2)
-    checks = [check for one, other in pairs for check in _at_the_end(figure, one, [other], rule)]
-    return figure.conclude(claim, checks, lack=lack or too_few_clicks(_dcg(figure)))
 
 
 def _no_advantage(figure: FigureValues) -> ClaimResult:
     margin = figure.criteria.margin
-    claim = Claim(
+    checks = _at_the_end(figure, AT_K, [FULL_DCG], at_most(margin))
+    return figure.conclude(
         "no-advantage-of-lambdaloss-at-k",
         "With the most clicks LambdaLoss for the cut DCG is not ahead of LambdaLoss for the full DCG by more than"
         f" {plain_percent(margin)}.",
         "Section 6.2, Figure 3",
+        checks,
+        lack=_dcg(figure).too_few_clicks(),
     )
-    checks = _at_the_end(figure, AT_K, [FULL_DCG], at_most(margin))
-    return figure.conclude(claim, checks, lack=too_few_clicks(_dcg(figure)))
 
 
 def _hinge_good(figure: FigureValues) -> ClaimResult:
     margin = figure.criteria.margin
-    claim = Claim(
+    checks = _at_the_end(figure, HINGE, _others(HINGE), at_least(-margin))
+    return figure.conclude(
         "hinge-monotonic-good-with-many-clicks",
         "With the most clicks the monotonic loss with the linear bound is behind no other loss by more than"
         f" {plain_percent(margin)}.",
         "Section 6.2, Figure 3",
+        checks,
+        lack=_dcg(figure).too_few_clicks(),
     )
-    checks = _at_the_end(figure, HINGE, _others(HINGE), at_least(-margin))
-    return figure.conclude(claim, checks, lack=too_few_clicks(_dcg(figure)))
 
 
 def _logistic_poor(figure: FigureValues) -> ClaimResult:
     margin = figure.criteria.margin
-    claim = Claim(
+    lack = figure.criteria.not_long()
+    checks = [] if lack else _at_the_end(figure, LOGISTIC, [HINGE, TRUNCATED], at_most(-margin))
+    return figure.conclude(
         "logistic-monotonic-poor-with-many-clicks",
         "With the most clicks the monotonic loss with the logistic bound is more than"
         f" {plain_percent(margin)} behind the linear bound, and behind truncated LambdaLoss.",
         "Section 6.2, Figure 3 (MSLR only)",
+        checks,
+        lack=lack or _dcg(figure).too_few_clicks(),
     )
-    lack = figure.criteria.not_long()
-    checks = [] if lack else _at_the_end(figure, LOGISTIC, [HINGE, TRUNCATED], at_most(-margin))
-    return figure.conclude(claim, checks, lack=lack or too_few_clicks(_dcg(figure)))
 
 
 def _truncated_best(figure: FigureValues) -> ClaimResult:
     """A tie is best too: another loss has to be ahead by more than what is noticeable."""
     noticeable = figure.criteria.noticeable
-    claim = Claim(
+    checks = _at_the_end(figure, TRUNCATED, _others(TRUNCATED), at_least(-noticeable))
+    return figure.conclude(
         "truncated-lambdaloss-best",
         "With the most clicks no other loss is ahead of truncated LambdaLoss by more than"
         f" {plain_percent(noticeable)}.",
         "Section 6.2, Figure 3",
+        checks,
+        lack=_dcg(figure).too_few_clicks(),
     )
-    checks = _at_the_end(figure, TRUNCATED, _others(TRUNCATED), at_least(-noticeable))
-    return figure.conclude(claim, checks, lack=too_few_clicks(_dcg(figure)))
 
 
 def _few(panel: PanelValues) -> list[float]:
@@ -195,12 +182,6 @@ def _no_few() -> str:
 
 def _logistic_first(figure: FigureValues) -> ClaimResult:
     """The mean over the grid, since at a hundred clicks no loss learns and all are alike."""
-    claim = Claim(
-        "logistic-monotonic-best-with-few-clicks",
-        f"Averaged over fewer than {clicks_text(FEW_CLICKS)} clicks, the monotonic loss with the logistic bound is"
-        " ahead of every other loss.",
-        "Section 6.2, Figure 3 (MSLR only)",
-    )
     panel = _dcg(figure)
     few, rule = _few(panel), at_least(0.0, figure.criteria.noticeable)
     lack = figure.criteria.not_long() or ("" if few else _no_few())
@@ -214,7 +195,14 @@ def _logistic_first(figure: FigureValues) -> ClaimResult:
         for other in _others(LOGISTIC)
         if not lack
     ]
-    return figure.conclude(claim, checks, lack=lack)
+    return figure.conclude(
+        "logistic-monotonic-best-with-few-clicks",
+        f"Averaged over fewer than {clicks_text(FEW_CLICKS)} clicks, the monotonic loss with the logistic bound is"
+        " ahead of every other loss.",
+        "Section 6.2, Figure 3 (MSLR only)",
+        checks,
+        lack=lack,
+    )
 
 
 def _candidates(panel: PanelValues) -> list[str]:
@@ -228,12 +216,6 @@ def _selects_well(figure: FigureValues) -> ClaimResult:
     Nor against the best of each run: no selection could know the luck of the test queries.
     """
     margin = figure.criteria.margin
-    claim = Claim(
-        "selection-best-with-enough-clicks",
-        f"From {clicks_text(ENOUGH_CLICKS)} clicks on, the loss selected from clicks is behind none of the losses by"
-        f" more than {plain_percent(margin)} on average.",
-        "Section 6.2, Figure 3",
-    )
     panel = _dcg(figure)
     enough = [clicks for clicks in panel.xs() if clicks >= ENOUGH_CLICKS]
     checks = [
@@ -245,18 +227,19 @@ def _selects_well(figure: FigureValues) -> ClaimResult:
         for clicks in enough
         for loss in _candidates(panel)
     ]
-    return figure.conclude(claim, checks, note=_picked(panel, enough), lack=too_few_clicks(panel))
+    return figure.conclude(
+        "selection-best-with-enough-clicks",
+        f"From {clicks_text(ENOUGH_CLICKS)} clicks on, the loss selected from clicks is behind none of the losses by"
+        f" more than {plain_percent(margin)} on average.",
+        "Section 6.2, Figure 3",
+        checks,
+        note=_picked(panel, enough),
+        lack=panel.too_few_clicks(),
+    )
 
 
 def _selects_badly(figure: FigureValues) -> ClaimResult:
     noticeable = figure.criteria.noticeable
-    claim = Claim(
-        "selection-errs-with-few-clicks",
-        f"Averaged over fewer than {clicks_text(FEW_CLICKS)} clicks, there is a loss that is ahead of the selected one"
-        f" by more than {plain_percent(noticeable)}.",
-        "Section 6.2, Figure 3",
-        somewhere=True,
-    )
     panel = _dcg(figure)
     few = _few(panel)
     where = f"mean over fewer than {clicks_text(FEW_CLICKS)} clicks"
@@ -269,7 +252,16 @@ def _selects_badly(figure: FigureValues) -> ClaimResult:
         for loss in _candidates(panel)
         if few
     ]
-    return figure.conclude(claim, checks, note=_picked(panel, few), lack=_no_few())
+    return figure.conclude(
+        "selection-errs-with-few-clicks",
+        f"Averaged over fewer than {clicks_text(FEW_CLICKS)} clicks, there is a loss that is ahead of the selected one"
+        f" by more than {plain_percent(noticeable)}.",
+        "Section 6.2, Figure 3",
+        checks,
+        note=_picked(panel, few),
+        lack=_no_few(),
+        somewhere=True,
+    )
 
 
 def _best(panel: PanelValues, clicks: float) -> str | None:
@@ -289,14 +281,15 @@ def _picked(panel: PanelValues, grid: list[float]) -> str:
 
 def _like_supervised(figure: FigureValues) -> ClaimResult:
     margin = figure.criteria.margin
-    claim = Claim(
+    checks = _at_the_end(figure, TRUNCATED, [FULL], at_least(-margin))
+    return figure.conclude(
         "truncated-lambdaloss-like-supervised",
         f"With the most clicks truncated LambdaLoss is within {plain_percent(margin)} of learning from labels,"
         " or better.",
         "Section 6.2, Figure 3",
+        checks,
+        lack=_dcg(figure).too_few_clicks(),
     )
-    checks = _at_the_end(figure, TRUNCATED, [FULL], at_least(-margin))
-    return figure.conclude(claim, checks, lack=too_few_clicks(_dcg(figure)))
 
 
 FIGURE = FigureSpec(
@@ -310,5 +303,15 @@ FIGURE = FigureSpec(
     x=CLICKS_AXIS,
     grid=_grid,
     complete=_with_selection,
-    claims=loss_claims,
+    claims=(
+        _differences,
+        _no_advantage,
+        _hinge_good,
+        _logistic_poor,
+        _truncated_best,
+        _logistic_first,
+        _selects_well,
+        _selects_badly,
+        _like_supervised,
+    ),
 )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from counterrank.experiments.cells import CellFactory, GridPoint
 from counterrank.experiments.claims import (
     FULL,
     Check,
-    Claim,
     FigureValues,
     PanelValues,
     Rule,
@@ -51,22 +51,6 @@ def _grid(make: CellFactory) -> Iterator[GridPoint]:
         yield from make.levels(panel, loss)
 
 
-def page_size_claims(figure: FigureValues) -> list[ClaimResult]:
-    """All claims on Figure 1, in the paper's order."""
-    return [
-        _baselines_below(figure),
-        _baselines_arp(figure),
-        _baselines_reach(figure),
-        _randomisation(figure),
-        _exception(figure),
-        _aware_near(figure, "arp"),
-        _aware_near(figure, "dcg"),
-        _arp_gap(figure),
-        _at_least_as_good(figure),
-        _outperforms(figure),
-    ]
-
-
 def _pages(panel: PanelValues, series: str) -> list[float]:
     """The k of the whole grid. Reranking a page of one document is nothing, so it has no point at k = 1."""
     return [k for k in panel.xs() if k > 1 or not series.startswith("rerank")]
@@ -94,12 +78,6 @@ def _reach_note(panel: PanelValues, margin: float) -> str:
 
 def _baselines_below(figure: FigureValues) -> ClaimResult:
     margin = figure.criteria.margin
-    claim = Claim(
-        "baselines-below-at-small-k",
-        f"On small pages (k up to {SMALL_K}) policy-oblivious and rerank stay more than {plain_percent(margin)}"
-        " below full-information.",
-        "Section 6.1, Figure 1",
-    )
     checks = [
         _below(panel, series, k, margin)
         for panel in figure.compared
@@ -107,45 +85,50 @@ def _baselines_below(figure: FigureValues) -> ClaimResult:
         for k in _pages(panel, series)
         if k <= SMALL_K
     ]
-    return figure.conclude(claim, checks, lack=f"the grid has no k up to {SMALL_K}")
+    return figure.conclude(
+        "baselines-below-at-small-k",
+        f"On small pages (k up to {SMALL_K}) policy-oblivious and rerank stay more than {plain_percent(margin)}"
+        " below full-information.",
+        "Section 6.1, Figure 1",
+        checks,
+        lack=f"the grid has no k up to {SMALL_K}",
+    )
 
 
 def _baselines_arp(figure: FigureValues) -> ClaimResult:
     criteria, panel = figure.criteria, figure.panel("ARP")
-    claim = Claim(
-        "baselines-arp-by-query-length",
-        f"Where queries are short, policy-oblivious and rerank come near the ARP of full-information at large k; where"
-        f" they are long, they stay more than {plain_percent(criteria.margin)} behind at every k.",
-        "Section 6.1, Figure 1 (short: Yahoo, long: MSLR)",
-    )
     checks: list[Check] = []
     if criteria.long_queries:
         checks = [_below(panel, series, k, criteria.margin) for series in BASELINES for k in _pages(panel, series)]
     elif criteria.short_queries:
         checks = _near_at_large_k(panel, criteria.margin)
     lack = criteria.unknown_length() or f"the grid has no k > {LARGE_K}"
-    return figure.conclude(claim, checks, note=_reach_note(panel, criteria.margin), lack=lack)
+    return figure.conclude(
+        "baselines-arp-by-query-length",
+        f"Where queries are short, policy-oblivious and rerank come near the ARP of full-information at large k; where"
+        f" they are long, they stay more than {plain_percent(criteria.margin)} behind at every k.",
+        "Section 6.1, Figure 1 (short: Yahoo, long: MSLR)",
+        checks,
+        note=_reach_note(panel, criteria.margin),
+        lack=lack,
+    )
 
 
 def _baselines_reach(figure: FigureValues) -> ClaimResult:
     margin, panel = figure.criteria.margin, figure.panel("DCG@")
-    claim = Claim(
+    lack = f"the grid has no k > {LARGE_K}"
+    return figure.conclude(
         "baselines-reach-dcg-at-large-k",
         f"On the largest pages (k > {LARGE_K}) policy-oblivious and rerank come within"
         f" {plain_percent(margin)} of the DCG of full-information.",
         "Section 6.1, Figure 1",
+        _near_at_large_k(panel, margin),
+        note=_reach_note(panel, margin),
+        lack=lack,
     )
-    lack = f"the grid has no k > {LARGE_K}"
-    return figure.conclude(claim, _near_at_large_k(panel, margin), note=_reach_note(panel, margin), lack=lack)
 
 
 def _randomisation(figure: FigureValues) -> ClaimResult:
-    claim = Claim(
-        "randomisation-alone-does-not-rescue",
-        "Logging with randomisation closes less than half of the gap between a baseline and full-information, at every"
-        " k > 1 where the baseline is surely behind by more than the margin.",
-        "Section 6.1, Figure 1",
-    )
     checks, closed = [], []
     for panel in figure.compared:
         for series in BASELINES:
@@ -161,40 +144,43 @@ def _randomisation(figure: FigureValues) -> ClaimResult:
     shares = [share for share in closed if share is not None]
     note = f"on average {100 * sum(shares) / len(shares):.0f} % of the gap is closed" if shares else ""
     lack = "no baseline is surely behind by more than the margin at any k > 1"
-    return figure.conclude(claim, checks, note=note, lack=lack)
+    return figure.conclude(
+        "randomisation-alone-does-not-rescue",
+        "Logging with randomisation closes less than half of the gap between a baseline and full-information, at every"
+        " k > 1 where the baseline is surely behind by more than the margin.",
+        "Section 6.1, Figure 1",
+        checks,
+        note=note,
+        lack=lack,
+    )
 
 
 def _exception(figure: FigureValues) -> ClaimResult:
     margin = figure.criteria.margin
-    claim = Claim(
+    checks = [_near(panel, "policy-oblivious+random", 1, margin) for panel in figure.compared if 1 in panel.xs()]
+    return figure.conclude(
         "exception-at-k-1",
         "With a single random result on the page (k = 1), policy-oblivious is within"
         f" {plain_percent(margin)} of full-information.",
         "Section 6.1, Figure 1",
+        checks,
+        lack="the grid has no k = 1",
     )
-    checks = [_near(panel, "policy-oblivious+random", 1, margin) for panel in figure.compared if 1 in panel.xs()]
-    return figure.conclude(claim, checks, lack="the grid has no k = 1")
 
 
 def _aware_near(figure: FigureValues, metric: str) -> ClaimResult:
     margin = figure.criteria.margin
-    claim = Claim(
+    panel = figure.panel("ARP" if metric == "arp" else "DCG@")
+    return figure.conclude(
         f"aware-near-full-information-{metric}",
         f"The {metric.upper()} of policy-aware is within {plain_percent(margin)} of full-information, or"
         " better, at every k.",
         "Section 6.1, Figure 1",
+        [_near(panel, AWARE, k, margin) for k in panel.xs()],
     )
-    panel = figure.panel("ARP" if metric == "arp" else "DCG@")
-    return figure.conclude(claim, [_near(panel, AWARE, k, margin) for k in panel.xs()])
 
 
 def _arp_gap(figure: FigureValues) -> ClaimResult:
-    claim = Claim(
-        "small-arp-gap-at-larger-k",
-        f"Averaged over k > {ARP_GAP_K}, the ARP of policy-aware is behind full-information, but by less than"
-        f" {plain_percent(ARP_GAP_LIMIT)}.",
-        "Section 6.1, Figure 1 (MSLR only)",
-    )
     panel = figure.panel("ARP")
     pages = [k for k in panel.xs() if k > ARP_GAP_K]
     lack = figure.criteria.not_long() or ("" if pages else f"the grid has no k > {ARP_GAP_K}")
@@ -204,28 +190,29 @@ def _arp_gap(figure: FigureValues) -> ClaimResult:
         Check(f"{named}, that there is one", behind, at_least(0.0, figure.criteria.noticeable)),
         Check(f"{named}, that it is small", behind, at_most(ARP_GAP_LIMIT)),
     ]
-    return figure.conclude(claim, [] if lack else checks, lack=lack)
+    return figure.conclude(
+        "small-arp-gap-at-larger-k",
+        f"Averaged over k > {ARP_GAP_K}, the ARP of policy-aware is behind full-information, but by less than"
+        f" {plain_percent(ARP_GAP_LIMIT)}.",
+        "Section 6.1, Figure 1 (MSLR only)",
+        [] if lack else checks,
+        lack=lack,
+    )
 
 
 def _at_least_as_good(figure: FigureValues) -> ClaimResult:
     margin = figure.criteria.margin
-    claim = Claim(
+    return figure.conclude(
         "aware-at-least-as-good-as-baselines",
         f"Policy-aware is nowhere more than {plain_percent(margin)} behind a baseline, with or without"
         " randomisation, at any k.",
         "Section 6.1, Figure 1",
+        _aware_against(figure, lambda series, k: True, at_least(-margin)),
     )
-    return figure.conclude(claim, _aware_against(figure, lambda series, k: True, at_least(-margin)))
 
 
 def _outperforms(figure: FigureValues) -> ClaimResult:
     criteria = figure.criteria
-    claim = Claim(
-        "aware-outperforms-baselines",
-        f"Policy-aware is ahead of every baseline at k < {OUTPERFORMS_BELOW_K} where queries are short, and at every k"
-        " where they are long (but for the exception at k = 1).",
-        "Section 6.1, Figure 1 (short: Yahoo, long: MSLR)",
-    )
     lack = criteria.unknown_length()
     largest = OUTPERFORMS_BELOW_K if criteria.short_queries else math.inf
 
@@ -233,7 +220,14 @@ def _outperforms(figure: FigureValues) -> ClaimResult:
         return k < largest and not (k == 1 and series == "policy-oblivious+random")
 
     checks = [] if lack else _aware_against(figure, claimed, at_least(0.0, criteria.noticeable))
-    return figure.conclude(claim, checks, lack=lack)
+    return figure.conclude(
+        "aware-outperforms-baselines",
+        f"Policy-aware is ahead of every baseline at k < {OUTPERFORMS_BELOW_K} where queries are short, and at every k"
+        " where they are long (but for the exception at k = 1).",
+        "Section 6.1, Figure 1 (short: Yahoo, long: MSLR)",
+        checks,
+        lack=lack,
+    )
 
 
 def _aware_against(figure: FigureValues, claimed: Callable[[str, float], bool], rule: Rule) -> list[Check]:
@@ -256,5 +250,16 @@ FIGURE = FigureSpec(
     ),
     x=Axis("k", "Results shown, k", log=True),
     grid=_grid,
-    claims=page_size_claims,
+    claims=(
+        _baselines_below,
+        _baselines_arp,
+        _baselines_reach,
+        _randomisation,
+        _exception,
+        partial(_aware_near, metric="arp"),
+        partial(_aware_near, metric="dcg"),
+        _arp_gap,
+        _at_least_as_good,
+        _outperforms,
+    ),
 )

@@ -1,7 +1,6 @@
-"""Figures whose truth is known, drawn with noise; and Student's t by plain integration."""
+"""Figures whose truth is known, drawn with noise, and what is claimed of them."""
 
 import copy
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -22,13 +21,6 @@ def check_claims(figures, data=(), **options):
     read = [from_json(Figure, figure) for figure in figures]
     folds = [from_json(FoldDescription, fold) for fold in data]
     return to_json(claims.check_claims(read, data=folds, **options))
-
-
-def student_tail(t: float, freedom: int) -> float:
-    """P(|T| > t): the density of T = tan(angle) * sqrt(freedom) is proportional to cos(angle)^(freedom - 1)."""
-    angles = np.linspace(0.0, math.pi / 2.0, 200_001)
-    density = np.cos(angles) ** (freedom - 1)
-    return float(density[angles > math.atan(t / math.sqrt(freedom))].sum() / density.sum())
 
 
 def curve(xs, *levels):
