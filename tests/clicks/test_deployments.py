@@ -347,7 +347,7 @@ def test_the_command_on_logs_of_two_policies(deployed):
         invoke("select", data, deployed / "production", *counts, *options)
     assert found[0]["n_sessions"] == 10_000  # those of v2 on the test part
     assert as_json("inspect", deployed / "counts" / "v2", "--only-policy", "v2")["overview"]["policies"] == ["v2"]
-    message = "how often each document was shown is taken for its propensity"
+    message = "display frequencies are used as propensities"
     assert message in invoke("estimate", deployed / "production", data, *counts, "--examination", "inverse-rank").stderr
     with pytest.raises(CounterrankError, match=r"--policy: one for a log of several \(v1, v2\).*--only-policy v2"):
         attempt(

@@ -131,12 +131,12 @@ REFUSED = [
     (
         "query",
         "es-ltr",
-        "es-ltr cannot scale features within each query; train with normalize='standard' or 'none', or export",
+        "es-ltr cannot scale features within each query; train with normalize='standard' or normalize='none'",
     ),
     (
         "query",
         "solr",
-        "solr cannot scale features within each query; train with normalize='standard' or 'none', or export",
+        "solr cannot scale features within each query; train with normalize='standard' or normalize='none'",
     ),
     ("none", "lightgbm", "lightgbm takes lambdamart models, not"),
 ]

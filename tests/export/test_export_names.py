@@ -162,8 +162,8 @@ def test_the_command_refuses_in_one_line(saved, tmp_path):
     result = run("export", saved.query, "--to", "es-ltr", "--out", tmp_path / "m.json")
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
-        "counterrank: normalize='query': es-ltr cannot scale features within each query; "
-        "train with normalize='standard' or 'none', or export to onnx\n"
+        "counterrank: --normalize query: es-ltr cannot scale features within each query; "
+        "train with --normalize standard or --normalize none, or export to onnx\n"
     )
     assert not (tmp_path / "m.json").exists()
     assert "Example: counterrank export" in invoke("export", "--help").output

@@ -107,7 +107,7 @@ REFUSED = [
     (
         "solr",
         "query",
-        "solr cannot scale features within each query; train with normalize='standard' or 'none', or export",
+        "solr cannot scale features within each query; train with normalize='standard' or normalize='none'",
     ),
     ("lightgbm", "none", "lightgbm takes lambdamart models, not"),
     ("json", "none", "json takes linear models, not"),

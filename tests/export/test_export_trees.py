@@ -250,12 +250,12 @@ def test_trees_that_no_target_can_hold_are_refused_by_name(kind, tmp_path):
         (
             "query",
             "es-ltr",
-            "es-ltr cannot scale features within each query; train with normalize='standard' or 'none', or export",
+            "es-ltr cannot scale features within each query; train with normalize='standard' or normalize='none'",
         ),
         (
             "query",
             "solr",
-            "solr cannot scale features within each query; train with normalize='standard' or 'none', or export",
+            "solr cannot scale features within each query; train with normalize='standard' or normalize='none'",
         ),
         (
             "standard",

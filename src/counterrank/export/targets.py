@@ -114,10 +114,10 @@ class Target:
             )
         if model.scaler.kind not in self.normalize:
             how = "within each query" if model.scaler.kind == "query" else "by mean and standard deviation"
-            others = " or ".join(map(repr, self.normalize))
+            others = " or ".join(f"normalize={each!r}" for each in self.normalize)
             raise ExportError(
                 f"normalize={model.scaler.kind!r}: {self.name} cannot scale features {how}; train with "
-                f"normalize={others}, or export to onnx"
+                f"{others}, or export to onnx"
             )
 
 
