@@ -246,7 +246,8 @@ def check_needs(estimator: Estimator, evidence: Evidence) -> None:
     try:
         estimator.check(evidence, options=True)
     except CounterrankError as error:
-        raise CounterrankError(f"{error}; {_INSPECT}") from None
+        hint = "" if evidence.has("examination") and evidence.has("propensities") else f"; {_INSPECT}"
+        raise CounterrankError(f"{error}{hint}") from None
 
 
 def announced_propensities(evidence: Evidence) -> Propensities:

@@ -87,7 +87,7 @@ def main() -> None:
         # a wrong option or a missing argument; typer has its own copy of click or not, depending on its version
         if not hasattr(error, "format_message"):
             raise
-        _fail(f"{error.format_message().rstrip('.')}; see counterrank --help")
+        _fail(f"{error.format_message().rstrip('.')}; see {_helped()} --help")
 
 
 def _leave(number: int, frame: object) -> None:
@@ -99,6 +99,12 @@ def _leave(number: int, frame: object) -> None:
     again = threading.Timer(0.05, os.kill, (os.getpid(), number))  # a folder is just being replaced
     again.daemon = True
     again.start()
+
+
+def _helped() -> str:
+    """The command whose help is meant."""
+    named = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1].isalpha() else ""
+    return f"counterrank {named}".rstrip()
 
 
 def _fail(message: str) -> None:

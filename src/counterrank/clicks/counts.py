@@ -165,6 +165,11 @@ class ClickCounts:
         """The logs it was counted from; counts that were not read from a log are identified by their content."""
         return Origin(content_sources(self)) if self.origin is None else self.origin
 
+    def where_from(self) -> Origin:
+        """The old name of `known_origin`, deprecated."""
+        warnings.warn("ClickCounts.where_from is deprecated; use known_origin", DeprecationWarning, stacklevel=2)
+        return self.known_origin()
+
     def align(self, data: RankingData) -> ClickCounts:
         """The same counts for other data, by the ids of queries and documents.
 

@@ -59,9 +59,7 @@ NEEDS = {
     ),
     "examination": Need("the examination curve", "exam", "--examination"),
     "trust": Need("the click model under trust bias", "alpha and beta", "--alpha and --beta"),
-    "displays": Need(
-        "displayed pages", "clicks with displays=True", "clicks with displayed pages (simulate --displays)"
-    ),
+    "displays": Need("displayed pages", "clicks with displays=True", "--log, or --clicks counted with --displays"),
 }
 
 

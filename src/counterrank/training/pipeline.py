@@ -20,13 +20,12 @@ from counterrank.data import RankingData
 from counterrank.estimators.evidence import Evidence
 from counterrank.estimators.model_assisted import most_likely_strength, shrunken_weights
 from counterrank.estimators.propensities import check_clip
-from counterrank.estimators.registry import Estimator, named_estimator
+from counterrank.estimators.registry import ESTIMATORS, Estimator, named_estimator
 from counterrank.estimators.relevance import SATURATION, Relevance, relevance_of
 from counterrank.estimators.relevance_models import check_model
 from counterrank.evaluation import higher_is_better
 from counterrank.training.clip_choice import ClipTrial, fit_best_clip
 from counterrank.training.cross_fit import (
-    ASSISTED,
     INNER_FOLDS,
     Candidate,
     CrossFit,
@@ -212,12 +211,12 @@ def fit_ranker(
     others: Any = None if validation is None else (validation[0], chosen.weigh(*validation, **given))
     clicks = [part.clicks for part in (evidence, validation and validation[1]) if part is not None]
     weigh = partial(chosen.weigh, data, evidence, **given)
-    about = given if chosen.name == "full-information" else {"clip": None}
+    about = {**given, "clip": None} if "clip" in chosen.hyperparameters else dict(given)
     trials: tuple[ClipTrial, ...] = ()
     if clip is None or isinstance(clip, int | float | np.number):
         cap = check_clip(clip)
         if clip is not None:
-            about = {"clip": cap}
+            about["clip"] = cap
             weigh = partial(weigh, clip=cap)
         learner.fit(data, weigh(), validation=others, clicks=clicks or None)
     else:
@@ -231,7 +230,8 @@ def fit_ranker(
             shared_learning_rate=shared_learning_rate,
             clicks=clicks,
         )
-        learner, trials, about = best.ranker, best.trials, {"clip": best.clip}
+        learner, trials = best.ranker, best.trials
+        about["clip"] = best.clip
     _describe(learner, chosen, evidence, about, trials)
     return FitReport(learner, chosen.name, about, "", learner.metric_, clips=trials)
 
@@ -318,7 +318,9 @@ def fit_from_clicks(
     >>> report.ranker.predict(data).shape == (data.n_docs,), len(report.trials)
     (True, 7)
     """
-    check_choice(estimator, ASSISTED, "estimator")
+    check_choice(
+        estimator, tuple(name for name, each in ESTIMATORS.items() if each.assisted or name == "auto"), "estimator"
+    )
     others = None
     if validation is not None:
         if not isinstance(validation, tuple | list) or len(validation) not in (2, 3):
