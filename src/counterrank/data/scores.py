@@ -246,7 +246,9 @@ class _Lines:
         return cls(path, lines, np.arange(1, len(lines) + 1))._taken(pc.not_equal(lines, ""))
 
     def _taken(self, mask: Any) -> _Lines:
-        if not mask.true_count:
+        import pyarrow.compute as pc
+
+        if not pc.any(mask).as_py():  # `mask.true_count` crashes pyarrow 15
             raise DataError(f"{self.path}: no scores in it; expected one number a line, or {_KEYED}")
         return _Lines(self.path, self.texts.filter(mask), self.numbers[mask.to_numpy(zero_copy_only=False)])
 

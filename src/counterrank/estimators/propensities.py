@@ -169,7 +169,9 @@ class Propensities:
     uncovered: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return np.array(self.by_document, dtype=dtype, copy=copy)
+        if copy is None:  # which numpy 1 does not know
+            return np.asarray(self.by_document, dtype)
+        return np.array(self.by_document, dtype, copy=copy)
 
     def chances(self) -> FloatArray:
         """P(examined) of each document, 1 where that is not known: nothing then speaks against it."""

@@ -156,7 +156,9 @@ class Relevance:
         return f"{self.model.about}; held-out error {self.error:.4g}, of one rate for all {self.baseline:.4g}"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return np.array(self.values, dtype=dtype, copy=copy)
+        if copy is None:  # which numpy 1 does not know
+            return np.asarray(self.values, dtype)
+        return np.array(self.values, dtype, copy=copy)
 
     def __repr__(self) -> str:
         return f"Relevance({len(self.values):,} documents, {self.about})"

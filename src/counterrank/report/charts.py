@@ -142,6 +142,9 @@ def file_spec(charts: list[Any], title: str) -> Spec:
     row = alt.hconcat(*charts)
     head = alt.TitleParams(title, fontSize=16, offset=18, anchor="start")
     spec: Spec = row.properties(title=head, padding=16).configure(**CONFIG).to_dict(validate=False)
+    for panel in spec["hconcat"]:
+        for layer in panel.get("layer", ()):
+            layer.pop("name", None)  # for the page; before Vega-Lite 6.4 layers of one name share their data
     return spec
 
 
