@@ -201,7 +201,10 @@ SEEN = ClickCounts(SHOWN_ONLY + "x", OFFSETS, *[np.empty(0, np.int64)] * 5)
         ((LOG, ALPHA, BETA, ReplaceLast(3), SCORES[1:]), "scores: 17 entries; expected 18"),
         ((LOG, ALPHA, BETA, "replace-last", SCORES), "policy: str; expected a policy"),
         ((LOG, ALPHA, BETA, {"a": (ReplaceLast(3), SCORES)}), "clicks: name no policies"),
-        ((LOG, ALPHA, BETA, {"a": (ReplaceLast(3), SCORES)}, SCORES), "scores: given beside policies that come with"),
+        (
+            (LOG, ALPHA, BETA, {"a": (ReplaceLast(3), SCORES)}, SCORES),
+            "scores: given together with policies",
+        ),
         ((LOG, ALPHA, BETA, {}), "clicks: name no policies"),
         ((LOG, ALPHA, BETA, Deterministic(3), SCORES), "alpha, beta: 0 for .* clicks on 8 documents, such as document"),
         ((LOG, ALPHA[:1], BETA[:2]), "alpha, beta: 0 for .* such as document 2 of query 1"),

@@ -146,9 +146,8 @@ def test_what_the_warnings_say():
     unclicked = count(LENGTHS, SESSIONS[:2])
     (message,) = warnings_of(policy_aware, unclicked, [1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
     assert message == (
-        "policy_aware: 1 of 3 candidates (33.3%), in 1 of 1 queries that were asked, have a propensity of 0, so no "
-        "click can ever speak for them and they keep weight 0 (eq:awarecond); log with a policy that may show every "
-        "candidate"
+        "policy_aware: 1 of 3 candidates (33.3%), in 1 of 1 queries that were asked, have a propensity of 0, so "
+        "they cannot be clicked and keep weight 0 (eq:awarecond); log with a policy that may show every candidate"
     )
 
 

@@ -199,7 +199,7 @@ class Locked(Peeper):
         ({"seed": -1}, "seed=-1: expected a whole number of at least 0"),
         ({"rho": RHO[1:]}, "rho: 1599 entries; expected 1600"),
         ({"exam": [1.5]}, "exam: 1.5 at rank 1; expected numbers from 0 to 1"),
-        ({"beta": [0.1]}, "exam: None beside beta; expected alpha by rank"),
+        ({"beta": [0.1]}, "exam: None with beta given; expected alpha by rank"),
     ],
 )
 def test_bad_input(options, message):

@@ -1,4 +1,4 @@
-"""The ways to weigh clicks that are tried, which of them are kept, and the mean of rankers."""
+"""The candidates of cross-validation, which of them are kept, and the average of rankers."""
 
 import math
 from dataclasses import replace

@@ -112,7 +112,7 @@ def test_auto_says_what_it_chose_and_why(log):
     assert best.value == max(each.value for each in found.trials)
     assert found.estimator == best.estimator
     assert found.about["kept"] == [each.name for each in kept]
-    assert found.why.startswith(f"Of 7 ways to weigh the clicks of 30 queries, over 5 folds, {best.name} was best")
+    assert found.why.startswith(f"Cross-validation with 5 folds over 30 queries: of 7 candidates, {best.name} was best")
     assert all(each.name in found.why for each in found.trials)
     assert found.metric == "dcg@5"
     assert found.relevance.values.shape == (data.n_docs,)
@@ -147,8 +147,8 @@ def test_an_estimator_that_was_asked_for(log, estimator):
     data, clicks, rho = log
     found = fit_from_clicks(data, clicks, rho, exam=EXAM, estimator=estimator, ranker=quick(), folds=2)
     assert [each.estimator for each in found.trials] == [estimator]
-    assert found.why.startswith(f"{estimator} was asked for")
-    assert "learned from the clicks of 30 queries, over 2 folds" in found.why
+    assert f"{estimator} only" in found.why
+    assert "Cross-validation with 2 folds over 30 queries" in found.why
 
 
 def test_without_folds_the_validation_part_stops(log):
@@ -238,7 +238,7 @@ def test_other_models_learn_again_with_one_estimator(log, model, package):
     assert found.ranker.kind_ == model
     assert [each.kept for each in found.trials].count(True) == 1
     assert len(found.about["kept"]) == 1
-    assert f"learned again with one of them: {found.about['kept'][0]}" in found.why
+    assert f"fitted again on all clicks with {found.about['kept'][0]}" in found.why
     assert found.ranker.max_epochs == 3
     assert np.isfinite(found.ranker.predict(data)).all()
 

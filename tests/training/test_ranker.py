@@ -306,7 +306,7 @@ def test_the_constructor_stores_and_fit_refuses(settings, message):
 NARROW = RankingData(np.ones((2, 3)), [0, 2])
 BAD_INPUT = [
     ((np.ones((3, 2)), [1, 2, 3]), {}, r"^qid, group: expected one of them with the array X"),
-    ((DATA, WEIGHTS), {"qid": [1] * DATA.n_docs}, r"^qid, group: go with a matrix; expected none beside RankingData"),
+    ((DATA, WEIGHTS), {"qid": [1] * DATA.n_docs}, r"^qid, group: go with a matrix; expected none with RankingData"),
     ((DATA, [1.0]), {}, rf"^weights: 1 entries; expected {DATA.n_docs}, the number of documents"),
     ((DATA, WEIGHTS + np.inf), {}, r"^weights: entry 0 is inf; expected finite numbers"),
     ((DATA, WEIGHTS * 0.0), {}, r"^weights: all are 0; expected at least one document with evidence"),

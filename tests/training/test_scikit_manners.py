@@ -131,7 +131,7 @@ def test_queries_that_do_not_fit_are_refused(given, message):
     "validation", [(DATA.features, WEIGHTS), 5, (DATA.features,), ()], ids=["pair", "number", "one", "none"]
 )
 def test_validation_beside_a_matrix(validation):
-    with pytest.raises(cr.CounterrankError, match=r"^validation: expected \(X, weights, qid\) beside a matrix"):
+    with pytest.raises(cr.CounterrankError, match=r"^validation: expected \(X, weights, qid\) together with a matrix"):
         cr.Ranker().fit(DATA.features, WEIGHTS, validation, qid=QID)
 
 

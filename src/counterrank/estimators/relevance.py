@@ -115,7 +115,7 @@ def _check_curves(
     """The curves of examination and of trust; None for what was not given or is 0 everywhere."""
     if exam is None and rho is None:
         if beta is not None:
-            raise CounterrankError("exam: None beside beta; expected alpha by rank, or rho, the expectation of alpha")
+            raise CounterrankError("exam: None with beta given; expected alpha by rank, or rho, its expectation")
         exam = clicks.examination
         if exam is None and not is_logged:
             raise CounterrankError(

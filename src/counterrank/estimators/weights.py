@@ -115,7 +115,7 @@ def warn_unless_sometimes_seen(clicks: ClickCounts, rho: FloatArray, name: str) 
     _warn(
         clicks,
         (rho <= 0.0) & (_sessions_of_documents(clicks) > 0.0),
-        f"{name}: {{}} have a propensity of 0, so no click can ever speak for them and they keep weight 0 "
+        f"{name}: {{}} have a propensity of 0, so they cannot be clicked and keep weight 0 "
         "(eq:awarecond); log with a policy that may show every candidate",
     )
 
@@ -363,7 +363,7 @@ def _expected(
         found = [clicks.by_document(clicks.impressions * examined(curve, clicks.ranks)) / asked for curve in known]
     elif isinstance(policy, dict) and (not policy or any(isinstance(name, str) for name in policy)):
         if scores is not None:
-            raise CounterrankError("scores: given beside policies that come with their own; expected None")
+            raise CounterrankError("scores: given together with policies that come with their own; expected None")
         found = mean_over_policies(clicks, policy, known, threads)
     else:
         found = _single(clicks, known, policy, scores, threads)

@@ -117,7 +117,7 @@ def join(pools: Sequence[Pool]) -> Pool:
         return asked[0]
     widths = {pool.data.n_features for pool in asked}
     if len(widths) > 1:
-        raise CounterrankError(f"validation: {max(widths)} features beside {min(widths)}; expected as many as in data")
+        raise CounterrankError(f"validation: {max(widths)} features and {min(widths)}; expected as many as in data")
     lengths = np.concatenate([pool.data.lengths for pool in asked])
     data = RankingData(
         np.concatenate([pool.data.features for pool in asked]), np.concatenate(([0], np.cumsum(lengths)))

@@ -90,42 +90,42 @@ class Tried:
 
 
 def reasons(tried: Sequence[Tried], queries: int, folds: int, metric: str, usual: Tried | None = None) -> str:
-    """Why those that were kept were kept; with `usual`, where one is kept, and it is unless another is surely better.
+    """Why these estimators were kept; with `usual`, where one is kept: it, unless another is clearly better.
 
     >>> best, bad = Tried("direct", {}, 0.5), Tried("policy-aware", {}, 0.3, 0.2, 0.05, kept=False)
     >>> reasons([best, bad], 60, 5, "dcg@5")
-    'Of 2 ways to weigh the clicks of 60 queries, over 5 folds, direct was best on held-out clicks (dcg@5 0.5). \
-policy-aware was behind by 0.2 with a standard error of 0.05, and was left out.'
+    'Cross-validation with 5 folds over 60 queries: of 2 candidates, direct was best on held-out clicks (dcg@5 0.5). \
+policy-aware was worse by 0.2 (standard error 0.05) and was left out.'
     """
     best = min(tried, key=lambda each: each.behind)
-    where = f"the clicks of {queries:,} queries, over {folds} folds"
+    where = f"Cross-validation with {folds} folds over {queries:,} queries"
     if len(tried) == 1:
-        inside = "".join(f", here with {name} {value:.3g}" for name, value in best.settings.items())
-        asked = f"{best.estimator} was asked for{inside}"
-        return f"{asked}; learned from {where}, {metric} {best.value:.4g} on held-out clicks."
+        inside = "".join(f", {name} {value:.3g}" for name, value in best.settings.items())
+        return f"{where}: {best.estimator} only{inside}; {metric} {best.value:.4g} on held-out clicks."
     said = [
-        f"Of {len(tried)} ways to weigh {where}, {best.name} was best on held-out clicks ({metric} {best.value:.4g})."
+        f"{where}: of {len(tried)} candidates, {best.name} was best on held-out clicks ({metric} {best.value:.4g})."
     ]
-    said += [f"{each.name} could not be learned: {each.failure}." for each in tried if each.failure]
+    said += [f"{each.name} failed: {each.failure}." for each in tried if each.failure]
     if usual is not None:
         return " ".join([*said, _why_one(next(each for each in tried if each.kept), usual)])
     close = [each.name for each in tried if each.kept and each is not best]
     if close:
-        said.append(f"Two standard errors do not tell {_listed(close)} from it: the ranker is the mean of them all.")
+        said.append(f"{_listed(close)} were within two standard errors of it: the ranker is the average of all.")
     for each in tried:
         if not each.kept and not each.failure:
-            error = f"with a standard error of {each.error:.2g}, and was left out"
-            said.append(f"{each.name} was behind by {each.behind:.2g} {error}.")
+            said.append(
+                f"{each.name} was worse by {each.behind:.2g} (standard error {each.error:.2g}) and was left out."
+            )
     return " ".join(said)
 
 
 def _why_one(kept: Tried, usual: Tried) -> str:
-    one = f"This kind of model is learned again with one of them: {kept.name}"
+    one = f"A model of this kind is fitted again on all clicks with {kept.name}"
     if kept is usual:
-        return f"{one}, the usual choice, since none is ahead of it by more than a standard error."
+        return f"{one}, the default, since none is better by more than a standard error."
     if usual.failure:
         return f"{one}."
-    return f"{one}, which is ahead of the usual choice, {usual.name}, by more than a standard error."
+    return f"{one}, which is better than the default, {usual.name}, by more than a standard error."
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -466,5 +466,5 @@ def _hold_out(
     learner.fit(mine.data, candidate.weigh(mine.seen, relevance.values, likely), validation=(other.data, judged))
     settings = candidate.settings(likely)
     about = {**settings, "kept": [Tried(chosen.name, settings).name]}
-    why = f"{chosen.name} was asked for; learned from the training part, stopped by the validation part."
+    why = f"{chosen.name} only: learned from the training part, stopped early by the validation part."
     return FitReport(learner, chosen.name, about, why, learner.metric_, (), relevance)

@@ -220,7 +220,7 @@ def plain_data(
         return data, validation
     if not is_list or len(validation) != 3:
         name = "group" if qid is None else "qid"
-        raise CounterrankError(f"validation: expected (X, weights, {name}) beside a matrix")
+        raise CounterrankError(f"validation: expected (X, weights, {name}) together with a matrix")
     other, weights, queries = validation
     given = {"group": queries} if qid is None else {"qid": queries}
     return data, (from_arrays(other, **given, name="validation X"), weights)

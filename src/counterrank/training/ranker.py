@@ -145,7 +145,7 @@ class Ranker:
         if not isinstance(data, RankingData):
             data, validation = plain_data(data, validation, qid, group)
         elif qid is not None or group is not None:
-            raise CounterrankError("qid, group: go with a matrix; expected none beside RankingData")
+            raise CounterrankError("qid, group: go with a matrix; expected none with RankingData")
         loss.spec(self.k, longest_query(data.offsets))  # complains of a wrong cutoff before anything else is done
         evidence = check_weights(weights, data)
         task = Task(
@@ -186,7 +186,7 @@ class Ranker:
         if not isinstance(data, RankingData):
             data = prediction_data(data, qid, group)
         elif qid is not None or group is not None:
-            raise CounterrankError("qid, group: go with a matrix; expected none beside RankingData")
+            raise CounterrankError("qid, group: go with a matrix; expected none with RankingData")
         if data.n_features != self.n_features_:
             raise CounterrankError(
                 f"data: {data.n_features} features; the ranker was trained on {self.n_features_} "
