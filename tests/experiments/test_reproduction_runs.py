@@ -26,7 +26,7 @@ from counterrank.experiments.settings import Settings
 DATA = "synthetic:yahoo:queries=60"
 SETTINGS = Settings(figures=(2,), clicks=(100, 1000), runs=2, max_epochs=8, clip="none")
 COMMAND = [
-    *(sys.executable, "-m", "counterrank", "reproduce", "--data", DATA, "--figures", "2", "--clicks", "100,1000"),
+    *(sys.executable, "-m", "counterrank", "reproduce", "--data", DATA, "--figures", "2", "--n-clicks", "100,1000"),
     *("--runs", "2", "--max-epochs", "8", "--clip", "none", "--jobs", "2"),
 ]
 CELLS = 54

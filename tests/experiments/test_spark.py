@@ -193,6 +193,7 @@ def test_a_silent_master(environment, tmp_path):
 
 @needs_spark
 def test_a_master_that_spark_does_not_know(environment, tmp_path):
+    end_java()  # a session of another test would be in use
     wanted = pytest.raises(CounterrankError, match=r"master 'nonsense': Spark did not start: (Master must|Could not)")
     with wanted, spark_engine([], tmp_path / "log", master="nonsense"):
         pass
