@@ -207,7 +207,7 @@ JUDGES = {
 @pytest.mark.parametrize("judge", JUDGES.values(), ids=JUDGES)
 def test_clicks_of_the_training_are_refused(judge):
     for data, clicks in ((FOLD.train, TRAIN), (FOLD.validation, VALIDATION)):
-        with pytest.raises(CounterrankError, match=r"trained on or stopped by 100% of these sessions.*--in-sample"):
+        with pytest.raises(CounterrankError, match=r"trained on or stopped by 100% of these sessions.*in_sample=True"):
             judge(RANKER, data, clicks)
         found = quiet(judge, RANKER, data, clicks, in_sample=True)
         assert found.in_sample
