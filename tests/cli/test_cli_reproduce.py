@@ -169,7 +169,7 @@ BAD_OPTIONS = [
     (("--engine", "spark", "--master", "local[2]", "--jobs", "-1"), "--jobs -1: expected a whole number of at least 1"),
     (("--data", "no/such/fold"), "no/such/fold"),
     (("--relevance-threshold", "7"), "--relevance-threshold 7: no document is relevant"),
-    (("--nonsense", "1"), "No such option: --nonsense"),
+    (("--nonsense", "1"), "No such option"),
 ]
 
 
