@@ -11,7 +11,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from counterrank.cli import app
-from counterrank.cli.flags import registry
+from counterrank.cli.command import registry
 from tests.support.paths import ROOT
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))

@@ -4,9 +4,9 @@ import hashlib
 import json
 
 import pytest
+from counterrank.cli.output import check_out
 
 import counterrank as cr
-from counterrank.cli.writing import check_out
 from tests.support.command import attempt, invoke, run
 
 DATA = "synthetic:yahoo:queries=30,seed=1"

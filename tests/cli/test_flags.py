@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 
 import counterrank as cr
 from counterrank.cli import app
-from counterrank.cli.command import PANELS
-from counterrank.cli.flags import DEPRECATED, choices, in_flags, registry, with_new_spellings
+from counterrank.cli.command import DEPRECATED, PANELS, choices, in_flags, registry, with_new_spellings
 from counterrank.cli.output import show_warnings
 from tests.support.command import attempt, invoke, run
 

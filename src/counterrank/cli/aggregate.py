@@ -12,8 +12,7 @@ import typer
 from counterrank.cli.evidence import ClickSource, parts_of
 from counterrank.cli.inspect import print_read
 from counterrank.cli.options import Displays, Force, Json, Threads, option, reads_logs
-from counterrank.cli.output import print_json, print_table, say, show_warnings
-from counterrank.cli.writing import check_out, folder_with
+from counterrank.cli.output import check_out, folder_with, print_json, print_table, say, show_warnings
 from counterrank.common.files import atomic_folder
 
 if TYPE_CHECKING:
@@ -26,15 +25,10 @@ MARKER, FOLDERS = "aggregation.json", ("train", "validation", "test")
 @reads_logs
 def aggregate(
     log: Annotated[str, typer.Argument(help="A click log: a file, a folder or a pattern.")],
-    out: Annotated[
-        Path, option(help="The folder to write to: one folder of click counts for each part.", metavar="PATH")
-    ],
+    out: Annotated[Path, option("The folder to write to: one folder of click counts for each part.", "PATH")],
     data: Annotated[
         str | None,
-        option(
-            help="The ranking data; without it only what was shown is counted, which cannot train a ranker.",
-            metavar="DATA",
-        ),
+        option("The ranking data; without it only what was shown is counted, which cannot train a ranker.", "DATA"),
     ] = None,
     displays: Displays = False,
     force: Force = False,

@@ -2,25 +2,183 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from counterrank.cli.flags import filled, in_flags, with_new_spellings
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-BASICS = "Basics"
-# the order in which help shows groups of options
-PANELS = (
-    BASICS, "Clicks and policy", "Users", "Estimator", "Experiment", "Training", "Evaluation", "How a log is read",
+_LOGS = {"--trust": "--skip-page-checks"}
+_ESTIMATES = {**_LOGS, "--target": "--population"}
+# by command: old spelling, new one
+DEPRECATED: Mapping[str, Mapping[str, str]] = {
+    "aggregate": _LOGS,
+    "estimate": _ESTIMATES,
+    "inspect": {**_LOGS, "--target-size": "--effective-sample-size"},
+    "plan": {
+        "--sessions": "--n-sessions",
+        "--model": "--ranker",
+        "--target": "--population",
+        "--effective": "--effective-sample-size",
+    },
+    "reproduce": {
+        "--clicks": "--n-clicks",
+        "--sessions": "--n-sessions",
+        "--ks": "--pages",
+        "--step-size": "--learning-rate",
+    },
+    "select": _ESTIMATES,
+    "simulate": {
+        "--clicks": "--n-clicks",
+        "--sessions": "--n-sessions",
+        "--log": "--as-log",
+        "--trust": "--trust-bias",
+        "--gain": "--click-gain",
+    },
+    "train": _LOGS,
+}
+
+
+def with_new_spellings(command: str, arguments: Iterable[str]) -> list[str]:
+    """The arguments of a command, old flags replaced by new ones; a line on stderr for each.
+
+    >>> with_new_spellings("simulate", ["DATA", "--n-clicks=9", "--", "--clicks"])
+    ['DATA', '--n-clicks=9', '--', '--clicks']
+    """
+    old = DEPRECATED.get(command, {})
+    found, options = [], True
+    for argument in arguments:
+        options = options and argument != "--"
+        flag, equals, value = argument.partition("=")
+        if options and flag in old:
+            sys.stderr.write(f"Note: {flag} is deprecated; use {old[flag]}\n")
+            argument = f"{old[flag]}{equals}{value}"
+        found.append(argument)
+    return found
+
+
+# what arguments of the library are called on the command, where the names differ
+_ARGUMENTS = {
+    "clicks": "n_clicks",
+    "columns": "map",
+    "cutoff": "k",
+    "exam": "examination",
+    "gain": "click_gain",
+    "ks": "pages",
+    "loss": "losses",
+    "metric": "metrics",
+    "only_policies": "only_policy",
+    "params": "param",
+    "policies": "policy",
+    "policy": "policies",
+    "rho": "policy",
+    "scores": "logger",
+    "sessions": "n_sessions",
+    "step_size": "learning_rate",
+    "target": "population",
+    "target_size": "effective_sample_size",
+    "trust": "skip_page_checks",
+}
+# options of `train` that messages of other commands name
+_OF_TRAINING = {name: f"--{name}" for name in ("estimator", "normalize")}
+_FIRST = re.compile(r"([a-z][a-z_-]*(?:, [a-z][a-z_-]*)*)(?:(?:=| (?='))('[^']*'|[^\s:;]+))?(?=: )")
+_INSIDE = re.compile(r"(?<![\w:,.-])([a-z_]{2,})=(?:'([^']*)'|([\w.]+)(?=: )|True\b|(?=[\s),.;]|$))")
+
+
+def in_flags(message: str, flags: Mapping[str, str], values: Iterable[str] = ()) -> str:
+    """A message of the library, arguments named as the options of a command.
+
+    Arguments:
+        message: begins with the name of an argument, with or without its value, or with something else.
+        flags: by parameter of the command, its option.
+        values: what the options were given. A file may be called as an argument is.
+
+    >>> flags = {"examination": "--examination", "clip": "--clip", "in_sample": "--in-sample"}
+    >>> in_flags("exam: 2 at rank 2; expected probabilities", flags)
+    '--examination: 2 at rank 2; expected probabilities'
+    >>> in_flags("clip='low': expected a number", flags)
+    '--clip low: expected a number'
+    >>> in_flags("clicks: trained on; in_sample=True accepts them", flags)
+    'clicks: trained on; --in-sample accepts them'
+    """
+    given = set(values)
+
+    def flag(name: str) -> str | None:
+        key = name.replace("-", "_")
+        return flags.get(key) or flags.get(_ARGUMENTS.get(key, "")) or None
+
+    first = _FIRST.match(message)
+    if first is not None:
+        names = first[1].split(", ")
+        found = [flag(name) for name in names]
+        if all(found) and not given.intersection((*names, first[1])):
+            value = "" if first[2] is None else " " + first[2].strip("'")
+            message = ", ".join(map(str, found)) + value + message[first.end() :]
+
+    def inside(match: re.Match[str]) -> str:
+        option = flag(match[1]) or _OF_TRAINING.get(match[1])
+        value = match[2] if match[2] is not None else match[3]
+        return match[0] if option is None else option + ("" if value is None else f" {value}")
+
+    return _INSIDE.sub(inside, message)
+
+
+# each of these names in braces in a help text stands for the names in a registry, read when help is shown
+_REGISTRIES = {
+    "losses": ("counterrank.losses", "LOSSES"),
+    "estimators": ("counterrank.estimators", "ESTIMATORS"),
+    "policies": ("counterrank.clicks.policies", "POLICIES"),
+    "formats": ("counterrank.clicks.logs", "FORMATS"),
+    "targets": ("counterrank.export", "TARGETS"),
+    "models": ("counterrank.training.kinds", "MODELS"),
+    "relevance_models": ("counterrank.estimators.relevance_models", "MODELS"),
+    "shapes": ("counterrank.data.synthetic", "SHAPES"),
+    "presets": ("counterrank.experiments.settings", "preset_names"),
+}
+_EXAMPLES = {"k": 5, "epsilon": 0.1, "temperature": 1}
+
+
+def registry(name: str) -> Any:
+    """The registry whose names a help text lists."""
+    module, attribute = _REGISTRIES[name]
+    found = getattr(importlib.import_module(module), attribute)
+    return found() if callable(found) else found
+
+
+def choices(name: str) -> str:
+    """The names in a registry, separated by commas; policies with example values.
+
+    >>> choices("formats")
+    'parquet, csv, jsonl, ubi, metarank'
+    """
+    entries = registry(name)
+    if name != "policies":
+        return ", ".join(entries)
+    return ", ".join(
+        f"{policy}:" + ",".join(f"{each}={_EXAMPLES.get(each, 1)}" for each in entry.parameters)
+        for policy, entry in entries.items()
+    )
+
+
+def filled(text: str) -> str:
+    """A help text with the names of registries in it."""
+    for name in _REGISTRIES:
+        if f"{{{name}}}" in text:
+            text = text.replace(f"{{{name}}}", choices(name))
+    return text
+
+
+# the groups of options, in the order in which help shows them
+PANELS = BASICS, CLICKS, USERS, ESTIMATOR, EXPERIMENT, TRAINING, EVALUATION, LOG, OUTPUT = (
+    "Basics", "Clicks and policy", "Users", "Estimator", "Experiment", "Training", "Evaluation", "How a log is read",
     "Output",
 )  # fmt: skip
 _NAMES = 30  # columns for the name of an option
@@ -36,12 +194,14 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run; errors of the library name flags instead of arguments."""
-        with _running(ctx):
-            try:
-                return super().invoke(ctx)
-            except CounterrankError as error:
-                error.args = (name_flags(str(error)), *error.args[1:])
-                raise
+        token = _RUNNING.set(ctx)
+        try:
+            return super().invoke(ctx)
+        except CounterrankError as error:
+            error.args = (name_flags(str(error)), *error.args[1:])
+            raise
+        finally:
+            _RUNNING.reset(token)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Usage, description, and options in groups."""
@@ -54,15 +214,6 @@ class Group(TyperGroup):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Usage, description, and commands in groups."""
         formatter.write(_rendered(_group_help(self, ctx)))
-
-
-@contextmanager
-def _running(ctx: Any) -> Iterator[None]:
-    token = _RUNNING.set(ctx)
-    try:
-        yield
-    finally:
-        _RUNNING.reset(token)
 
 
 def name_flags(message: str) -> str:
@@ -78,24 +229,17 @@ def name_flags(message: str) -> str:
     return in_flags(message, flags, map(str, given))
 
 
-# The layout of help.
-
-
 def _rendered(parts: list[RenderableType]) -> str:
     """As text for the terminal there is, in colours if it has them."""
     from rich.console import Console
 
     there = Console()
-    console = Console(
-        file=StringIO(), width=min(there.width, 110), force_terminal=there.is_terminal, highlight=False, markup=False
-    )
-    for part in parts:
-        console.print(part)
-    file = console.file
-    assert isinstance(file, StringIO)
-    text = file.getvalue()
+    console = Console(width=min(there.width, 110), force_terminal=there.is_terminal, highlight=False, markup=False)
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    return text.encode(encoding, "replace").decode(encoding)
+    return captured.get().encode(encoding, "replace").decode(encoding)
 
 
 def _paragraphs(command: Any, ctx: Any) -> list[RenderableType]:
@@ -136,7 +280,7 @@ def _command_help(command: Any, ctx: Any) -> list[RenderableType]:
     for each in shown:
         if each.param_type_name == "option":
             is_help = "--help" in each.opts  # older versions of typer leave it to click, which names it otherwise
-            panels["Output" if is_help else each.rich_help_panel or BASICS].append(each)
+            panels[OUTPUT if is_help else each.rich_help_panel or BASICS].append(each)
     groups = {name: _rows(each) for name, each in {"Arguments": arguments, **panels}.items() if each}
     width = max(len(line) for rows in groups.values() for name, _ in rows for line in name.plain.split("\n"))
     return _paragraphs(command, ctx) + [_panel(name, rows, width) for name, rows in groups.items()]
@@ -153,17 +297,11 @@ def _name(param: Any) -> Any:
     if param.param_type_name == "argument":
         return Text(param.name.upper(), style="bold cyan")
     names = [*param.opts, *param.secondary_opts]
-    value = "" if param.is_flag or param.name in ("help", "version") else f" {_metavar(param)}"
+    value = f" {param.metavar}" if param.metavar else ""
     text = "/".join(names) + value
     if len(text) > _NAMES:
         text = "\n".join(names) + ("\n " if value else "") + value
     return Text(text, style="bold cyan")
-
-
-def _metavar(param: Any) -> str:
-    kind = str(getattr(getattr(param, "type", None), "name", "")).lower()
-    found = param.metavar or {"integer": "N", "int": "N", "float": "X", "path": "PATH", "directory": "PATH"}.get(kind)
-    return found or "TEXT"
 
 
 def _description(param: Any) -> Any:

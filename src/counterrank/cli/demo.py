@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from counterrank.cli.command import registry
 from counterrank.cli.options import Json, Seed, Threads, option
-from counterrank.cli.output import print_json, print_table, say
-from counterrank.cli.writing import check_page
+from counterrank.cli.output import check_page, print_json, print_table, say
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError
 from counterrank.common.progress import Stages
@@ -38,9 +38,9 @@ _NEXT = (
 
 
 def demo(
-    shape: Annotated[str, option(help="Built-in data: mslr or yahoo.", metavar="NAME")] = "mslr",
-    queries: Annotated[int, option(help="Number of queries, in all parts together.", metavar="N")] = 3000,
-    out: Annotated[Path, option(help="The page to write; one of an earlier demo is replaced.", metavar="PATH")] = Path(
+    shape: Annotated[str, option("Built-in data: {shapes}.", "NAME")] = "mslr",
+    queries: Annotated[int, option("Number of queries, in all parts together.", "N")] = 3000,
+    out: Annotated[Path, option("The page to write; one of an earlier demo is replaced.", "PATH")] = Path(
         "counterrank-demo.html"
     ),
     seed: Seed = 0,
@@ -51,7 +51,7 @@ def demo(
 
     Example: counterrank demo
     """
-    check_choice(shape, ("mslr", "yahoo"), "shape")
+    check_choice(shape, registry("shapes"), "shape")
     if queries < 20:
         raise CounterrankError(f"--queries {queries}: expected at least 20, to have some in every part")
     _check_page(out)

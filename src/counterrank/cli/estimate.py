@@ -8,30 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from counterrank.cli import options as shared
+from counterrank.cli.command import EVALUATION
 from counterrank.cli.evidence import ClickSource, parse_pair, parts_of
-from counterrank.cli.options import (
-    EVALUATION,
-    Align,
-    Clicks,
-    Confidence,
-    Data,
-    Examination,
-    InSample,
-    Json,
-    Log,
-    Logger,
-    Method,
-    Metrics,
-    Noise,
-    Part,
-    Policy,
-    Population,
-    RankerOrScores,
-    Seed,
-    Threads,
-    option,
-    reads_logs,
-)
+from counterrank.cli.options import option, reads_logs
 from counterrank.cli.output import print_json, print_table, show_warnings
 from counterrank.common.errors import CounterrankError
 
@@ -42,45 +22,44 @@ if TYPE_CHECKING:
 
 @reads_logs
 def estimate(
-    ranker: RankerOrScores,
-    data: Data,
-    clicks: Clicks = None,
-    log: Log = None,
+    ranker: shared.RankerOrScores,
+    data: shared.Data,
+    clicks: shared.Clicks = None,
+    log: shared.Log = None,
     against: Annotated[
-        Path | None,
-        option(help="Another ranker, or scores: the difference RANKER minus this one is estimated.", metavar="PATH"),
+        Path | None, option("Another ranker, or scores: the difference RANKER minus this one is estimated.", "PATH")
     ] = None,
     gate: Annotated[
         bool,
         option(
-            "--gate",
-            help="With --against: exit code 0 only if the lower bound of the first metric's difference is above "
+            "With --against: exit code 0 only if the lower bound of the first metric's difference is above "
             "--margin, 4 if RANKER is worse, 3 if undecided.",
             panel=EVALUATION,
+            name="--gate",
         ),
     ] = False,
     margin: Annotated[
         float | None,
         option(
-            help="How much better RANKER must be for --gate; below 0, how much worse it may be; 0 if not given.",
-            panel=EVALUATION,
-            metavar="X",
+            "How much better RANKER must be for --gate; below 0, how much worse it may be; 0 if not given.",
+            "X",
+            EVALUATION,
         ),
     ] = None,
-    part: Part = "test",
-    metrics: Metrics = "dcg@5,arp",
-    population: Population = "queries",
-    confidence: Confidence = 0.95,
-    noise: Noise = None,
-    method: Method = "ips",
-    policy: Policy = None,
-    examination: Examination = None,
-    logger: Logger = None,
-    align: Align = False,
-    in_sample: InSample = False,
-    threads: Threads = None,
-    seed: Seed = 0,
-    json: Json = False,
+    part: shared.Part = "test",
+    metrics: shared.Metrics = "dcg@5,arp",
+    population: shared.Population = "queries",
+    confidence: shared.Confidence = 0.95,
+    noise: shared.Noise = None,
+    method: shared.Method = "ips",
+    policy: shared.Policy = None,
+    examination: shared.Examination = None,
+    logger: shared.Logger = None,
+    align: shared.Align = False,
+    in_sample: shared.InSample = False,
+    threads: shared.Threads = None,
+    seed: shared.Seed = 0,
+    json: shared.Json = False,
     *,
     reading: LogOptions,
 ) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from counterrank.cli.command import OUTPUT
 from counterrank.cli.evidence import (
     ESTIMATED,
     FITTED,
@@ -20,9 +21,8 @@ from counterrank.cli.evidence import (
     scores_of,
     single,
 )
-from counterrank.cli.options import OUTPUT, Examination, Force, Json, Logger, Part, Policy, Threads, option, reads_logs
-from counterrank.cli.output import print_json, print_table, say
-from counterrank.cli.writing import check_out, check_page
+from counterrank.cli.options import Examination, Force, Json, Logger, Part, Policy, Threads, option, reads_logs
+from counterrank.cli.output import check_out, check_page, print_json, print_table, say
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
@@ -39,26 +39,20 @@ _RANKS = 30  # rows of the table; --json has all
 def inspect(
     clicks: Annotated[str, typer.Argument(help="A click log (file, folder or pattern), or click counts of simulate.")],
     part: Part = "train",
-    data: Annotated[
-        str | None, option(help="The ranking data, with the candidates that were never shown.", metavar="DATA")
-    ] = None,
+    data: Annotated[str | None, option("The ranking data, with the candidates that were never shown.", "DATA")] = None,
     policy: Policy = None,
     examination: Examination = None,
     logger: Logger = None,
     effective_sample_size: Annotated[
-        int,
-        option(help="Effective sample size to aim at; 10,000 gives a total weight to about 1 percent.", metavar="N"),
+        int, option("Effective sample size to aim at; 10,000 gives a total weight to about 1 percent.", "N")
     ] = 10_000,
-    out: Annotated[
-        Path | None,
-        option(help="Also write a page (HTML) with the verdict and charts.", panel=OUTPUT, metavar="PATH"),
-    ] = None,
+    out: Annotated[Path | None, option("Also write a page (HTML) with the verdict and charts.", "PATH", OUTPUT)] = None,
     examination_out: Annotated[
         Path | None,
         option(
-            help="Also estimate the examination curve from the clicks and write it to a file, for --examination.",
-            panel=OUTPUT,
-            metavar="PATH",
+            "Also estimate the examination curve from the clicks and write it to a file, for --examination.",
+            "PATH",
+            OUTPUT,
         ),
     ] = None,
     force: Force = False,

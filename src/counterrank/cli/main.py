@@ -14,12 +14,9 @@ from counterrank.cli.aggregate import aggregate
 from counterrank.cli.command import Command, Group
 from counterrank.cli.demo import demo
 from counterrank.cli.estimate import estimate
-from counterrank.cli.evaluate import evaluate
-from counterrank.cli.explain import explain
-from counterrank.cli.export import export
 from counterrank.cli.inspect import inspect
 from counterrank.cli.plan import plan
-from counterrank.cli.rank import rank
+from counterrank.cli.rankers import evaluate, explain, export, rank
 from counterrank.cli.report import report
 from counterrank.cli.reproduce import reproduce
 from counterrank.cli.select import select

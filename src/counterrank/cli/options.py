@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -11,19 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from counterrank.cli.command import BASICS
+from counterrank.cli.command import BASICS, CLICKS, ESTIMATOR, EVALUATION, LOG, OUTPUT, TRAINING, USERS
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
     from counterrank.clicks.logs.columns import LogOptions
 
-CLICKS, ESTIMATOR, TRAINING, USERS, EVALUATION = "Clicks and policy", "Estimator", "Training", "Users", "Evaluation"
-EXPERIMENT, LOG, OUTPUT = "Experiment", "How a log is read", "Output"
 
-
-def option(*names: str, help: str, panel: str = BASICS, metavar: str | None = None) -> Any:
-    """An option in one of the groups of the help; names in braces are those of a registry, see `flags.choices`."""
-    return typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar)
+def option(help: str, metavar: str | None = None, panel: str = BASICS, name: str | None = None) -> Any:
+    """An option in one of the groups of the help; names in braces are those of a registry, see `choices`."""
+    return typer.Option(*([] if name is None else [name]), help=help, rich_help_panel=panel, metavar=metavar)
 
 
 SCORES = (
@@ -39,222 +37,223 @@ Data = Annotated[
 ]
 SavedRanker = Annotated[Path, typer.Argument(help="A folder written by train.")]
 RankerOrScores = Annotated[Path, typer.Argument(help=f"A folder written by train, or {SCORES}.")]
-RankedBy = Annotated[
-    Path, option(help=f"What the policy ranks by: a ranker's folder, or {SCORES}.", panel=CLICKS, metavar="PATH")
-]
+RankedBy = Annotated[Path, option(f"What the policy ranks by: a ranker's folder, or {SCORES}.", "PATH", CLICKS)]
 FeatureNames = Annotated[
     Path | None,
     option(
-        help='Names of the features: JSON such as {"1": "title_bm25"} with LETOR\'s numbers, a JSON list in order, or '
+        'Names of the features: JSON such as {"1": "title_bm25"} with LETOR\'s numbers, a JSON list in order, or '
         "one name a line; feature_1 and so on if not given.",
-        metavar="PATH",
+        "PATH",
     ),
 ]
 ModelKind = Annotated[
-    str, option("--model", help="linear, mlp (a neural network) or lambdamart (boosted trees).", metavar="NAME")
+    str, option("{models}: mlp is a neural network, lambdamart boosted trees.", "NAME", name="--model")
 ]
 Params = Annotated[
     list[str] | None,
     option(
-        "--param",
-        help="A hyperparameter of the model, such as num_leaves=15 for lambdamart or hidden=[64,32] for mlp; repeat "
+        "A hyperparameter of the model, such as num_leaves=15 for lambdamart or hidden=[64,32] for mlp; repeat "
         "for several.",
-        panel=TRAINING,
-        metavar="NAME=VALUE",
+        "NAME=VALUE",
+        TRAINING,
+        name="--param",
     ),
 ]
-Part = Annotated[str, option(help="Part of a fold: train, validation or test.", metavar="NAME")]
-Threshold = Annotated[float, option(help="The smallest label of a relevant document.", panel=USERS, metavar="X")]
-Json = Annotated[bool, option("--json", help="Print one JSON object instead of a table.", panel=OUTPUT)]
-Threads = Annotated[int | None, option(help="Number of threads; all cores if not given.", panel=OUTPUT, metavar="N")]
-Seed = Annotated[int, option(help="Random seed: one seed gives one result.", panel=OUTPUT, metavar="N")]
+EstimatorParams = Annotated[
+    list[str] | None,
+    option(
+        "A hyperparameter of the estimator, such as clip=30 for policy-aware or strength=2 for shrinkage; repeat for "
+        "several.",
+        "NAME=VALUE",
+        ESTIMATOR,
+        "--estimator-param",
+    ),
+]
+Part = Annotated[str, option("Part of a fold: train, validation or test.", "NAME")]
+Threshold = Annotated[float, option("The smallest label of a relevant document.", "X", USERS)]
+Json = Annotated[bool, option("Print one JSON object instead of a table.", panel=OUTPUT, name="--json")]
+Threads = Annotated[int | None, option("Number of threads; all cores if not given.", "N", OUTPUT)]
+Seed = Annotated[int, option("Random seed: one seed gives one result.", "N", OUTPUT)]
 Clicks = Annotated[
-    list[Path] | None,
-    option(help="Click counts: a folder written by simulate or aggregate; repeat for several.", metavar="PATH"),
+    list[Path] | None, option("Click counts: a folder written by simulate or aggregate; repeat for several.", "PATH")
 ]
 Align = Annotated[
     bool,
     option(
-        "--align",
-        help="Map click counts onto this data by query and document ids, where the data has grown since they were "
-        "counted.",
+        "Map click counts onto this data by query and document ids, where the data has grown since they were counted.",
         panel=CLICKS,
+        name="--align",
     ),
 ]
 InSample = Annotated[
     bool,
     option(
-        "--in-sample",
-        help="Accept clicks that a ranker was trained on or stopped by; the result says so.",
+        "Accept clicks that a ranker was trained on or stopped by; the result says so.",
         panel=EVALUATION,
+        name="--in-sample",
     ),
 ]
 Log = Annotated[
     str | None,
     option(
-        help="A click log: a file, a folder or a pattern ({formats}). Files train.*, validation.* and test.* in a "
+        "A click log: a file, a folder or a pattern ({formats}). Files train.*, validation.* and test.* in a "
         "folder are the logs of these parts; otherwise a log is split by the queries of the parts.",
-        metavar="PATH",
+        "PATH",
     ),
 ]
 Policy = Annotated[
     list[str] | None,
     option(
-        help="The logging policy: {policies}; if it is unknown, estimated or fitted-plackett-luce. Several policies "
+        "The logging policy: {policies}; if it is unknown, estimated or fitted-plackett-luce. Several policies "
         "of one log by name: --policy new=replace-last:k=5 --policy old=deterministic:k=5. Not needed where "
         "propensities were logged.",
-        panel=CLICKS,
-        metavar="POLICY",
+        "POLICY",
+        CLICKS,
     ),
 ]
 Examination = Annotated[
     str | None,
     option(
-        help="Examination curve, P(examined | rank): inverse-rank:eta=1, also with k=5; values such as 1,0.5,0.3; or a "
+        "Examination curve, P(examined | rank): inverse-rank:eta=1, also with k=5; values such as 1,0.5,0.3; or a "
         "file with an estimated curve. That of the clicks if it is known.",
-        panel=CLICKS,
-        metavar="CURVE",
+        "CURVE",
+        CLICKS,
     ),
 ]
 KnownExamination = Annotated[
     str,
     option(
-        help="Examination curve, P(examined | rank): inverse-rank:eta=1, also with k=5; values such as 1,0.5,0.3; or a "
+        "Examination curve, P(examined | rank): inverse-rank:eta=1, also with k=5; values such as 1,0.5,0.3; or a "
         "file with an estimated curve.",
-        panel=CLICKS,
-        metavar="CURVE",
+        "CURVE",
+        CLICKS,
     ),
 ]
 Logger = Annotated[
     list[str] | None,
     option(
-        help=f"What the policy ranked by: a ranker's folder, {SCORES}, feature:25, or logging_score, a column of the "
+        f"What the policy ranked by: a ranker's folder, {SCORES}, feature:25, or logging_score, a column of the "
         "log. Of several policies: new=FOLDER and so on.",
-        panel=CLICKS,
-        metavar="PATH",
+        "PATH",
+        CLICKS,
     ),
 ]
-Metrics = Annotated[str, option(help="Comma-separated: arp, dcg, dcg@k, precision@k.", metavar="LIST")]
+Metrics = Annotated[str, option("Comma-separated: arp, dcg, dcg@k, precision@k.", "LIST")]
 Population = Annotated[
     str,
     option(
-        help="Target population of the confidence intervals: queries (queries like these) or these-queries (these and "
+        "Target population of the confidence intervals: queries (queries like these) or these-queries (these and "
         "no others).",
-        panel=EVALUATION,
-        metavar="NAME",
+        "NAME",
+        EVALUATION,
     ),
 ]
-Confidence = Annotated[float, option(help="Confidence level of the intervals.", panel=EVALUATION, metavar="X")]
+Confidence = Annotated[float, option("Confidence level of the intervals.", "X", EVALUATION)]
 Noise = Annotated[
     str | None,
     option(
-        help="Correct for click noise: P(click | examined) of irrelevant and of relevant documents, such as 0.1,1.",
-        panel=EVALUATION,
-        metavar="X,X",
+        "Correct for click noise: P(click | examined) of irrelevant and of relevant documents, such as 0.1,1.",
+        "X,X",
+        EVALUATION,
     ),
 ]
 Method = Annotated[
     str,
     option(
-        help="ips (inverse propensity scoring), or dr (doubly robust: with a model of relevance fitted to the clicks; "
+        "ips (inverse propensity scoring), or dr (doubly robust: with a model of relevance fitted to the clicks; "
         "requires the examination curve).",
-        panel=EVALUATION,
-        metavar="NAME",
+        "NAME",
+        EVALUATION,
     ),
 ]
-Relevant = Annotated[float, option(help="P(click | examined) of a relevant document.", panel=USERS, metavar="X")]
-Other = Annotated[float, option(help="P(click | examined) of any other document.", panel=USERS, metavar="X")]
+Relevant = Annotated[float, option("P(click | examined) of a relevant document.", "X", USERS)]
+Other = Annotated[float, option("P(click | examined) of any other document.", "X", USERS)]
 Displays = Annotated[
-    bool, option("--displays", help="Keep the distinct pages, for the estimator rerank.", panel=OUTPUT)
+    bool, option("Keep the distinct pages, for the estimator rerank.", panel=OUTPUT, name="--displays")
 ]
 Force = Annotated[
-    bool, option("--force", help="Replace what exists already; without it, what exists is kept.", panel=OUTPUT)
+    bool, option("Replace what exists already; without it, what exists is kept.", panel=OUTPUT, name="--force")
 ]
 
 
-def parse_params(given: list[str] | None) -> dict[str, Any] | None:
+def parse_params(given: list[str] | None, name: str = "--param") -> dict[str, Any] | None:
     """Names and values of `--param`; a value is read as JSON where it is that, else it is text.
 
     >>> parse_params(["num_leaves=15", "boosting=dart", "hidden=[64, 32]"])
     {'num_leaves': 15, 'boosting': 'dart', 'hidden': [64, 32]}
     """
-    if not given:
-        return None
     params: dict[str, Any] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals or not name or name in params:
-            raise CounterrankError(f"--param {text}: expected NAME=VALUE, each name once")
+    for text in given or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key or key in params:
+            raise CounterrankError(f"{name} {text}: expected NAME=VALUE, each name once")
         try:
-            params[name] = json.loads(value)
+            params[key] = json.loads(value)
         except ValueError:
-            params[name] = value
-    return params
+            params[key] = value
+    return params or None
+
+
+def number_or(word: str, text: str, name: str, *others: str, above: float | None = None) -> float | str:
+    """A number from the text of an option, or one of the words that the option takes instead.
+
+    >>> number_or("auto", "0.5", "--learning-rate"), number_or("auto", "auto", "--learning-rate")
+    (0.5, 'auto')
+    """
+    if text in (word, *others):
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or (above is not None and value <= above):
+        limit = "" if above is None else f" above {above:g}"
+        raise CounterrankError(f"{name} {text}: expected {', '.join((*others, word))} or a number{limit}")
+    return value
 
 
 def _of_logs(
     map: Annotated[
-        str | None,
-        option(
-            help="Other names of columns, as rank=position,clicked=is_click (ours=theirs).", panel=LOG, metavar="LIST"
-        ),
+        str | None, option("Other names of columns, as rank=position,clicked=is_click (ours=theirs).", "LIST", LOG)
     ] = None,
-    rank_base: Annotated[int, option(help="The number of the first rank, 0 or 1.", panel=LOG, metavar="N")] = 1,
-    format: Annotated[
-        str, option(help="{formats}; auto goes by names and first lines of the files.", panel=LOG, metavar="NAME")
-    ] = "auto",
+    rank_base: Annotated[int, option("The number of the first rank, 0 or 1.", "N", LOG)] = 1,
+    format: Annotated[str, option("{formats}; auto goes by names and first lines of the files.", "NAME", LOG)] = "auto",
     click_actions: Annotated[
-        str,
-        option(
-            help="Which actions (of ubi) or types (of metarank) are clicks, as click,click_through.",
-            panel=LOG,
-            metavar="LIST",
-        ),
+        str, option("Which actions (of ubi) or types (of metarank) are clicks, as click,click_through.", "LIST", LOG)
     ] = "click",
     impressions: Annotated[
         bool,
         option(
-            "--impressions", help="Each row is a page of its own; session_id and query_id may be missing.", panel=LOG
+            "Each row is a page of its own; session_id and query_id may be missing.", panel=LOG, name="--impressions"
         ),
     ] = False,
     only_policy: Annotated[
         list[str] | None,
         option(
-            help="Use the sessions of this policy only, by its name in the column policy; repeat for several.",
-            panel=LOG,
-            metavar="NAME",
+            "Use the sessions of this policy only, by its name in the column policy; repeat for several.", "NAME", LOG
         ),
     ] = None,
     on_error: Annotated[
-        str,
-        option(
-            help="What to do about invalid rows: fail, or skip to drop the pages they are on.",
-            panel=LOG,
-            metavar="NAME",
-        ),
+        str, option("What to do about invalid rows: fail, or skip to drop the pages they are on.", "NAME", LOG)
     ] = "fail",
     strict: Annotated[
         bool,
-        option("--strict", help="Rows of queries or documents that the data does not have are invalid too.", panel=LOG),
+        option("Rows of queries or documents that the data does not have are invalid too.", panel=LOG, name="--strict"),
     ] = False,
     skip_page_checks: Annotated[
         bool,
         option(
-            "--skip-page-checks",
-            help="Do not check pages: missing sessions, sessions of two queries, gaps, duplicate documents or ranks.",
+            "Do not check pages: missing sessions, sessions of two queries, gaps, duplicate documents or ranks.",
             panel=LOG,
+            name="--skip-page-checks",
         ),
     ] = False,
     memory: Annotated[
-        str,
-        option(help="Memory limit of DuckDB; beyond it, it spills to the folder TMPDIR.", panel=LOG, metavar="SIZE"),
+        str, option("Memory limit of DuckDB; beyond it, it spills to the folder TMPDIR.", "SIZE", LOG)
     ] = "1GB",
-    engine: Annotated[
-        str, option(help="duckdb here, or spark on the cluster --master.", panel=LOG, metavar="NAME")
-    ] = "duckdb",
+    engine: Annotated[str, option("duckdb here, or spark on the cluster --master.", "NAME", LOG)] = "duckdb",
     master: Annotated[
-        str | None,
-        option(help="Spark master: local[*], spark://HOST:PORT or sc://HOST:PORT.", panel=LOG, metavar="URL"),
+        str | None, option("Spark master: local[*], spark://HOST:PORT or sc://HOST:PORT.", "URL", LOG)
     ] = None,
     threads: int | None = None,
 ) -> LogOptions:

@@ -5,29 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from counterrank.cli import options as shared
+from counterrank.cli.command import CLICKS, EVALUATION, OUTPUT, USERS
 from counterrank.cli.evidence import load_scores, parse_count, read_examination
-from counterrank.cli.options import (
-    CLICKS,
-    EVALUATION,
-    OUTPUT,
-    USERS,
-    Confidence,
-    Data,
-    Force,
-    Json,
-    KnownExamination,
-    Other,
-    Part,
-    Population,
-    RankedBy,
-    Relevant,
-    Seed,
-    Threads,
-    Threshold,
-    option,
-)
-from counterrank.cli.output import print_json, print_table, say, show_warnings
-from counterrank.cli.writing import check_out
+from counterrank.cli.options import option
+from counterrank.cli.output import check_out, print_json, print_table, say, show_warnings
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
@@ -37,56 +19,51 @@ _POPULATIONS = {"these-queries": "these queries alone", "queries": "queries like
 
 
 def plan(
-    data: Data,
-    logger: RankedBy,
-    examination: KnownExamination,
+    data: shared.Data,
+    logger: shared.RankedBy,
+    examination: shared.KnownExamination,
     policy: Annotated[
         list[str] | None,
         option(
-            help="Logging policies: {policies}. Repeat for several; epsilon=0.01..0.5 is a range, and without its "
+            "Logging policies: {policies}. Repeat for several; epsilon=0.01..0.5 is a range, and without its "
             "epsilon or temperature a policy stands for several. All if not given, which requires --page.",
-            panel=CLICKS,
-            metavar="POLICY",
+            "POLICY",
+            CLICKS,
         ),
     ] = None,
-    page: Annotated[
-        int | None, option(help="Number of results on a page, where --policy has no k.", panel=CLICKS, metavar="N")
-    ] = None,
-    n_sessions: Annotated[str, option(help="Numbers of sessions, comma-separated.", metavar="LIST")] = "1e4,1e5,1e6",
+    page: Annotated[int | None, option("Number of results on a page, where --policy has no k.", "N", CLICKS)] = None,
+    n_sessions: Annotated[str, option("Numbers of sessions, comma-separated.", "LIST")] = "1e4,1e5,1e6",
     ranker: Annotated[
         Path | None,
         option(
-            help="The ranker (or scores, as --logger) that clicks are to evaluate; the logger if not given.",
-            panel=EVALUATION,
-            metavar="PATH",
+            "The ranker (or scores, as --logger) that clicks are to evaluate; the logger if not given.",
+            "PATH",
+            EVALUATION,
         ),
     ] = None,
     width: Annotated[
-        float | None,
-        option(help="Width of the confidence interval to reach: in how many sessions does each policy?", metavar="X"),
+        float | None, option("Width of the confidence interval to reach: in how many sessions does each policy?", "X")
     ] = None,
     effective_sample_size: Annotated[
-        float | None,
-        option(help="Effective sample size to reach: in how many sessions does each policy?", metavar="N"),
+        float | None, option("Effective sample size to reach: in how many sessions does each policy?", "N")
     ] = None,
-    metric: Annotated[str, option(help="dcg, dcg@k or precision@k.", panel=EVALUATION, metavar="NAME")] = "dcg@5",
-    population: Population = "these-queries",
-    confidence: Confidence = 0.95,
-    relevance_threshold: Threshold = 3,
-    relevant: Relevant = 1.0,
-    other: Other = 0.1,
+    metric: Annotated[str, option("dcg, dcg@k or precision@k.", "NAME", EVALUATION)] = "dcg@5",
+    population: shared.Population = "these-queries",
+    confidence: shared.Confidence = 0.95,
+    relevance_threshold: shared.Threshold = 3,
+    relevant: shared.Relevant = 1.0,
+    other: shared.Other = 0.1,
     click_rate: Annotated[
-        float | None,
-        option(help="P(click | examined) of every document, in place of labels.", panel=USERS, metavar="X"),
+        float | None, option("P(click | examined) of every document, in place of labels.", "X", USERS)
     ] = None,
-    part: Part = "train",
+    part: shared.Part = "train",
     out: Annotated[
-        Path | None, option(help="Write a page (.html), or the chart alone (.png, .svg).", panel=OUTPUT, metavar="PATH")
+        Path | None, option("Write a page (.html), or the chart alone (.png, .svg).", "PATH", OUTPUT)
     ] = None,
-    force: Force = False,
-    seed: Seed = 0,
-    threads: Threads = None,
-    json: Json = False,
+    force: shared.Force = False,
+    seed: shared.Seed = 0,
+    threads: shared.Threads = None,
+    json: shared.Json = False,
 ) -> None:
     """Plan logging: how many sessions, how much randomisation, and what it costs users, before any page is shown.
 
@@ -135,7 +112,7 @@ def plan(
         "queries": chosen.n_queries,
         "candidates": chosen.n_docs,
         "logger": str(logger),
-        "ranker to be judged": str(ranker or logger),
+        "ranker to evaluate": str(ranker or logger),
         "examination": examination,
         "clicks": clicked if click_rate is None else f"{click_rate:g} of examined documents",
         "intervals": f"{confidence:.4g}, for {_POPULATIONS[population]}",

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from counterrank.cli.command import EXPERIMENT, OUTPUT, TRAINING
 from counterrank.cli.evidence import parse_count, parse_pair
-from counterrank.cli.options import EXPERIMENT, OUTPUT, TRAINING, Json, option
-from counterrank.cli.output import print_json, say
+from counterrank.cli.options import Json, number_or, option
+from counterrank.cli.output import check_not_input, print_json, say
 from counterrank.cli.report import check_report, print_claims, write_all
-from counterrank.cli.writing import check_not_input
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import thread_count
@@ -37,31 +37,27 @@ _ONLY = {
 def _setting(help: str, metavar: str, panel: str = EXPERIMENT) -> Any:
     """An option of an experiment; its default, which settings and presets hold, comes after the last semicolon."""
     text, _, default = help.rstrip(".").rpartition("; ")
-    return option(help=f"{text}. [default: {default}]", panel=panel, metavar=metavar)
+    return option(f"{text}. [default: {default}]", metavar, panel)
 
 
 def reproduce(
     data: Annotated[
         list[str],
         option(
-            help="A fold folder, or synthetic:mslr / synthetic:yahoo, also with parameters: "
+            "A fold folder, or synthetic:mslr / synthetic:yahoo, also with parameters: "
             "synthetic:mslr:queries=2000,seed=1. Repeat for several folds.",
-            metavar="DATA",
+            "DATA",
         ),
     ],
-    out: Annotated[Path, option(help="The run folder; one that was begun is continued.", metavar="PATH")],
+    out: Annotated[Path, option("The run folder; one that was begun is continued.", "PATH")],
     experiment: Annotated[
         str, typer.Argument(help="paper, figures 1 to 4; or few-clicks, estimators against the number of sessions.")
     ] = "paper",
     preset: Annotated[
         str | None,
-        option(
-            help="Settings by name (paper-mslr, paper-yahoo, ohsumed, mq2008, mslr-sample; few-clicks-ohsumed, "
-            "few-clicks-mq2008, few-clicks-mslr-sample) or in a TOML file of your own; other options override it.",
-            metavar="NAME",
-        ),
+        option("Settings by name ({presets}) or in a TOML file of your own; other options override it.", "NAME"),
     ] = None,
-    quick: Annotated[bool, option("--quick", help="A reduced grid on few queries, in a few minutes.")] = False,
+    quick: Annotated[bool, option("A reduced grid on few queries, in a few minutes.", name="--quick")] = False,
     figures: Annotated[str | None, _setting("Which of 1,2,3,4; all.", "LIST")] = None,
     runs: Annotated[int | None, _setting("Independent runs on each fold; 5, few-clicks 8.", "N")] = None,
     seed: Annotated[int | None, _setting("Random seed of all runs; 0.", "N")] = None,
@@ -74,10 +70,10 @@ def reproduce(
     estimators: Annotated[
         str | None,
         option(
-            help="few-clicks: comma-separated, of {estimators}, also with hyperparameters: doubly-robust:tau=0.03, "
+            "few-clicks: comma-separated, of {estimators}, also with hyperparameters: doubly-robust:tau=0.03, "
             "shrinkage:strength=2, policy-aware:clip=30.",
-            panel=EXPERIMENT,
-            metavar="LIST",
+            "LIST",
+            EXPERIMENT,
         ),
     ] = None,
     page: Annotated[int | None, _setting("Figures 2 to 5: results on a page; 5.", "N")] = None,
@@ -101,8 +97,7 @@ def reproduce(
     validation_share: Annotated[float | None, _setting("Validation clicks per training click; 0.15.", "X")] = None,
     max_epochs: Annotated[int | None, _setting("The most epochs; 1000.", "N", TRAINING)] = None,
     patience: Annotated[
-        int | None,
-        _setting("Early stopping: epochs without improvement; 20 or 30 + 10 log10(clicks).", "N", TRAINING),
+        int | None, _setting("Early stopping: epochs without improvement; 20 or 30 + 10 log10(clicks).", "N", TRAINING)
     ] = None,
     tolerance: Annotated[
         float | None,
@@ -110,26 +105,19 @@ def reproduce(
     ] = None,
     learning_rate: Annotated[str | None, _setting("auto, or a number for all losses; auto.", "X", TRAINING)] = None,
     clip: Annotated[
-        str | None,
-        _setting("Cap on 1 / propensity: grid, none, a number, or schedule:a=-3,b=32; grid.", "X", TRAINING),
+        str | None, _setting("Cap on 1 / propensity: grid, none, a number, or schedule:a=-3,b=32; grid.", "X", TRAINING)
     ] = None,
     clips: Annotated[int | None, _setting("Number of clips in a grid; 6.", "N", TRAINING)] = None,
     queries: Annotated[int | None, _setting("The most queries of each part; all.", "N")] = None,
-    jobs: Annotated[
-        int | None, option(help="Cells to run at once; one for each core if not given.", panel=OUTPUT, metavar="N")
-    ] = None,
-    engine: Annotated[
-        str, option(help="local, or spark (requires the extra of that name).", panel=OUTPUT, metavar="NAME")
-    ] = "local",
-    master: Annotated[
-        str | None, option(help="Spark master, such as spark://host:7077.", panel=OUTPUT, metavar="URL")
-    ] = None,
+    jobs: Annotated[int | None, option("Cells to run at once; one for each core if not given.", "N", OUTPUT)] = None,
+    engine: Annotated[str, option("local, or spark (requires the extra of that name).", "NAME", OUTPUT)] = "local",
+    master: Annotated[str | None, option("Spark master, such as spark://host:7077.", "URL", OUTPUT)] = None,
     report: Annotated[
         bool,
         option(
-            "--report/--no-report",
-            help="Write claims and report; counterrank report does it later, also elsewhere.",
+            "Write claims and report; counterrank report does it later, also elsewhere.",
             panel=OUTPUT,
+            name="--report/--no-report",
         ),
     ] = True,
     json: Json = False,
@@ -166,7 +154,7 @@ def reproduce(
         "max_epochs": max_epochs,
         "patience": patience,
         "tolerance": tolerance,
-        "step_size": _learning_rate(learning_rate),
+        "step_size": None if learning_rate is None else number_or("auto", learning_rate, "--learning-rate"),
         "clip": clip,
         "clips": clips,
         "queries": queries,
@@ -281,12 +269,3 @@ def _production_seed(text: str) -> int | None:
     if not (text.isascii() and text.isdigit()):
         raise CounterrankError(f"--production-seed {text}: expected each or a whole number of at least 0")
     return int(text)
-
-
-def _learning_rate(text: str | None) -> float | str | None:
-    if text is None or text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise CounterrankError(f"--learning-rate {text}: expected auto or a number") from None

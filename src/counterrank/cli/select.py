@@ -2,79 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from counterrank.cli import options as shared
 from counterrank.cli.estimate import by_method, span
-from counterrank.cli.evidence import ClickSource, Scored, announced_propensities, parse_pair, parts_of, widened
-from counterrank.cli.options import (
-    Align,
-    Clicks,
-    Data,
-    Examination,
-    Force,
-    InSample,
-    Json,
-    Log,
-    Logger,
-    Method,
-    ModelKind,
-    Noise,
-    Params,
-    Part,
-    Policy,
-    Population,
-    Seed,
-    Threads,
-    option,
-    parse_params,
-    reads_logs,
+from counterrank.cli.evidence import (
+    ClickSource,
+    Scored,
+    announced_propensities,
+    check_needs,
+    parse_pair,
+    parts_of,
+    widened,
 )
-from counterrank.cli.output import command_line, print_json, print_table, say, show_warnings
-from counterrank.cli.writing import check_out, folder_with
+from counterrank.cli.options import option, parse_params, reads_logs
+from counterrank.cli.output import check_out, command_line, folder_with, print_json, print_table, say, show_warnings
+from counterrank.cli.train import check_hyperparameters, read_hyperparameters, with_curve
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
     from counterrank import Ranker, RankingData
     from counterrank.clicks.logs.columns import LogOptions
-    from counterrank.estimators import Evidence
+    from counterrank.estimators import Estimator, Evidence
+    from counterrank.training import FitReport
 
 
 @reads_logs
 def select(
-    data: Data,
+    data: shared.Data,
     rankers: Annotated[list[Path] | None, typer.Argument(help="Folders written by train, to choose from.")] = None,
-    clicks: Clicks = None,
-    log: Log = None,
+    clicks: shared.Clicks = None,
+    log: shared.Log = None,
     losses: Annotated[
         str | None,
-        option(
-            help="Train a ranker with each of these losses first, on the training part's clicks; comma-separated, of "
-            "{losses}.",
-            metavar="LIST",
-        ),
+        option("Train a ranker with each of these losses first, on the training part: some of {losses}.", "LIST"),
     ] = None,
-    k: Annotated[int | None, option(help="Cutoff of the losses that have one.", metavar="N")] = None,
-    model: ModelKind = "linear",
-    param: Params = None,
-    out: Annotated[Path | None, option(help="Where to save the selected ranker.", metavar="PATH")] = None,
-    metric: Annotated[str, option(help="arp, dcg, dcg@k or precision@k.", metavar="NAME")] = "dcg@5",
-    part: Part = "validation",
-    population: Population = "queries",
-    noise: Noise = None,
-    method: Method = "ips",
-    policy: Policy = None,
-    examination: Examination = None,
-    logger: Logger = None,
-    align: Align = False,
-    in_sample: InSample = False,
-    force: Force = False,
-    threads: Threads = None,
-    seed: Seed = 0,
-    json: Json = False,
+    k: Annotated[int | None, option("Cutoff of the losses that have one.", "N")] = None,
+    estimator: Annotated[
+        str, option("From clicks or labels to document weights, for --losses: {estimators}.", "NAME")
+    ] = "policy-aware",
+    estimator_param: shared.EstimatorParams = None,
+    model: shared.ModelKind = "linear",
+    param: shared.Params = None,
+    out: Annotated[Path | None, option("Where to save the selected ranker.", "PATH")] = None,
+    metric: Annotated[str, option("arp, dcg, dcg@k or precision@k.", "NAME")] = "dcg@5",
+    part: shared.Part = "validation",
+    population: shared.Population = "queries",
+    noise: shared.Noise = None,
+    method: shared.Method = "ips",
+    policy: shared.Policy = None,
+    examination: shared.Examination = None,
+    logger: shared.Logger = None,
+    align: shared.Align = False,
+    in_sample: shared.InSample = False,
+    force: shared.Force = False,
+    threads: shared.Threads = None,
+    seed: shared.Seed = 0,
+    json: shared.Json = False,
     *,
     reading: LogOptions,
 ) -> None:
@@ -85,19 +75,22 @@ def select(
     from counterrank import Ranker
     from counterrank import select as choose
     from counterrank.data.sources import choose_part, open_data
+    from counterrank.training import fit_ranker
     from counterrank.training.storage import MARKER, PARTS
 
     if not rankers and losses is None:
         raise CounterrankError("RANKERS, --losses: nothing to choose from; expected rankers, or losses to train")
     check_out(out, force, (data, rankers, clicks, log, logger, examination), folder_with(MARKER, PARTS))
+    chosen = _check_estimator(estimator)
+    hyperparameters, clip = read_hyperparameters(estimator_param)
+    check_hyperparameters(chosen, hyperparameters, clip)
     source = ClickSource(clicks or [], log, policy or [], examination, logger or [], threads, reading, align=align)
     opened = open_data(data, threads=threads)
     held_out, parts = choose_part(opened, part, data), parts_of(opened, part)
-    counts = source.load(part, parts)
+    counts = source.load(part, parts, "displays" in chosen.needs)
     evidence = source.about(counts, part, parts)
     rho = announced_propensities(evidence)
     source.say_what_it_read()
-    # those that are trained here are stopped by these clicks, see the note below
     saved = {str(path): Ranker.load(path) for path in rankers or []}
     candidates: dict[str, Ranker] = dict(saved)
     with show_warnings():
@@ -105,12 +98,10 @@ def select(
             if part == "train":
                 raise CounterrankError("--part train: the losses are trained on it; expected another part to select on")
             parts["train"] = choose_part(opened, "train", data)
-            candidates |= _train(
-                [text.strip() for text in losses.split(",")],
-                Ranker(k=k, model=model, params=parse_params(param), metric=metric, threads=threads, seed=seed),
-                (parts["train"], source.evidence("train", parts)),
-                (held_out, evidence),
-            )
+            untrained = Ranker(k=k, model=model, params=parse_params(param), metric=metric, threads=threads, seed=seed)
+            given = _learned_from(source, chosen, parts, (held_out, evidence))
+            given |= {"clip": clip, "hyperparameters": hyperparameters, "seed": seed}
+            candidates |= _train(losses, untrained, partial(fit_ranker, parts["train"], estimator=chosen, **given))
         wide = {name: widened(held_out, ranker, data) for name, ranker in candidates.items()}
         scored = [
             Scored(name, ranker.predict(wide[name]), ranker.provenance_ if name in saved else {})
@@ -130,6 +121,7 @@ def select(
             **by_method(method, source, counts),
         )
     names = list(candidates)
+    stopped = losses is not None and not _learns_apart(chosen)
     if out is not None:
         candidates[names[found.index]].save(out)
     rows = [
@@ -142,7 +134,7 @@ def select(
                 "best": names[found.index],
                 "stability": found.stability,
                 "metric": metric,
-                "in_sample": found.in_sample or losses is not None,
+                "in_sample": found.in_sample or stopped,
                 "rankers": rows,
             }
         )
@@ -163,7 +155,7 @@ def select(
             for i, (name, value, share) in enumerate(zip(names, found.estimates, found.shares, strict=True))
         ],
     )
-    if losses is not None:
+    if stopped:
         say(
             "Note: training stopped early by the same clicks, so these estimates are in-sample, a little too good; the "
             "order is what counts. Estimate the selected one on the test part's clicks."
@@ -172,18 +164,47 @@ def select(
         say(f"Saved {names[found.index]} as {out}.")
 
 
-def _train(
-    losses: list[str], untrained: Ranker, train: tuple[RankingData, Evidence], held_out: tuple[RankingData, Evidence]
-) -> dict[str, Ranker]:
-    """A ranker for each loss, from policy-aware weights; all stop early by the metric to be chosen by."""
+def _check_estimator(name: str) -> Estimator:
+    from counterrank.estimators import named_estimator
+
+    chosen = named_estimator(name)
+    if "trust" in chosen.needs:
+        raise CounterrankError(
+            f"--estimator {name}: requires --alpha and --beta, which train has; expected its rankers as RANKERS"
+        )
+    return chosen
+
+
+def _learns_apart(chosen: Estimator) -> bool:
+    """Whether rankers learn without the clicks to select by: from labels, or by cross-validation of the training part.
+
+    All others stop early by them, and by the metric to select by.
+    """
+    return chosen.uses_relevance or "labels" in chosen.needs
+
+
+def _learned_from(
+    source: ClickSource, chosen: Estimator, parts: dict[str, RankingData], held_out: tuple[RankingData, Evidence]
+) -> dict[str, Any]:
+    """What rankers are trained on and stopped by, as arguments of `fit_ranker`."""
+    if "labels" in chosen.needs:
+        return {"evidence": None, "validation": (held_out[0], None)}
+    evidence = source.evidence("train", parts, "displays" in chosen.needs)
+    check_needs(chosen, evidence)
+    if chosen.uses_relevance:
+        return {"evidence": with_curve(evidence), "folds": 5}
+    return {"evidence": evidence, "validation": held_out}
+
+
+def _train(losses: str, untrained: Ranker, learn: Callable[..., FitReport]) -> dict[str, Ranker]:
+    """A ranker for each loss."""
     from counterrank import Ranker
     from counterrank.losses import named_loss
-    from counterrank.training import fit_ranker
 
     trained = {}
-    for name, loss in {name: named_loss(name) for name in losses}.items():
+    for name, loss in {text.strip(): named_loss(text.strip()) for text in losses.split(",")}.items():
         cutoff = untrained.k if loss.takes_k else None
         ranker = Ranker(**untrained.get_params()).set_params(loss=name, k=cutoff)
-        trained[name] = fit_ranker(*train, "policy-aware", ranker, validation=held_out).ranker
+        trained[name] = learn(ranker=ranker).ranker
         trained[name].provenance_["command"] = command_line()
     return trained

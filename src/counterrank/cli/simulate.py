@@ -7,26 +7,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from counterrank.cli.evidence import load_scores, parse_count, read_examination, read_policy
-from counterrank.cli.options import (
-    CLICKS,
-    OUTPUT,
-    USERS,
-    Data,
-    Displays,
-    Force,
-    Json,
-    KnownExamination,
-    Other,
-    RankedBy,
-    Relevant,
-    Seed,
-    Threads,
-    Threshold,
-    option,
-)
-from counterrank.cli.output import print_json, print_table, say
-from counterrank.cli.writing import check_out, folder_with
+from counterrank.cli import options as shared
+from counterrank.cli.command import CLICKS, OUTPUT, USERS
+from counterrank.cli.evidence import load_scores, parse_count, parts_of, read_examination, read_policy
+from counterrank.cli.options import option
+from counterrank.cli.output import check_out, folder_with, print_json, print_table, say
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import atomic_folder
 
@@ -37,76 +22,61 @@ MARKER, PARTS = "simulation.json", ("train", "validation", "test", "*.parquet")
 
 
 def simulate(
-    data: Data,
-    logger: RankedBy,
-    out: Annotated[
-        Path, option(help="The folder to write to: one folder of clicks for each part of the data.", metavar="PATH")
-    ],
+    data: shared.Data,
+    logger: shared.RankedBy,
+    out: Annotated[Path, option("The folder to write to: one folder of clicks for each part of the data.", "PATH")],
     policy: Annotated[
-        str, option(help="The logging policy: {policies}; or a mixture.", panel=CLICKS, metavar="POLICY")
+        str, option("The logging policy: {policies}; or a mixture.", "POLICY", CLICKS)
     ] = "replace-last:k=5",
-    examination: KnownExamination = "inverse-rank:eta=1",
+    examination: shared.KnownExamination = "inverse-rank:eta=1",
     n_clicks: Annotated[
-        str | None, option(help="Number of clicks on the training part, such as 1e6; or --n-sessions.", metavar="N")
+        str | None, option("Number of clicks on the training part, such as 1e6; or --n-sessions.", "N")
     ] = None,
     n_sessions: Annotated[
-        str | None, option(help="Number of sessions (pages) on the training part; or --n-clicks.", metavar="N")
+        str | None, option("Number of sessions (pages) on the training part; or --n-clicks.", "N")
     ] = None,
     held_out: Annotated[
-        float, option(help="Clicks on a validation or test part, as a share of those on training.", metavar="X")
+        float, option("Clicks on a validation or test part, as a share of those on training.", "X")
     ] = 0.15,
-    relevance_threshold: Threshold = 3,
-    relevant: Relevant = 1.0,
-    other: Other = 0.1,
+    relevance_threshold: shared.Threshold = 3,
+    relevant: shared.Relevant = 1.0,
+    other: shared.Other = 0.1,
     click_gain: Annotated[
         str,
         option(
-            help="P(click | examined) by relevance: binary (relevant or not), or graded (in proportion to the label).",
-            panel=USERS,
-            metavar="NAME",
+            "P(click | examined) by relevance: binary (relevant or not), or graded (in proportion to the label).",
+            "NAME",
+            USERS,
         ),
     ] = "binary",
     trust_bias: Annotated[
-        float,
-        option(
-            help="Trust bias from 0 to 1: irrelevant documents get more clicks at high ranks.", panel=USERS, metavar="X"
-        ),
+        float, option("Trust bias from 0 to 1: irrelevant documents get more clicks at high ranks.", "X", USERS)
     ] = 0.0,
-    displays: Displays = False,
+    displays: shared.Displays = False,
     as_log: Annotated[
         bool,
         option(
-            "--as-log",
-            help="Write a log of every page, PART.parquet, instead of click counts; requires --n-sessions.",
+            "Write a log of every page, PART.parquet, instead of click counts; requires --n-sessions.",
             panel=OUTPUT,
+            name="--as-log",
         ),
     ] = False,
     propensities: Annotated[
         bool,
         option(
-            "--propensities/--no-propensities", help="Whether a log holds propensities, as it should.", panel=OUTPUT
+            "Whether a log holds propensities, as it should.", panel=OUTPUT, name="--propensities/--no-propensities"
         ),
     ] = True,
     policy_name: Annotated[
-        str | None,
-        option(
-            help="Name of the policy, such as v1, in the column policy; none if not given.",
-            panel=OUTPUT,
-            metavar="NAME",
-        ),
+        str | None, option("Name of the policy, such as v1, in the column policy; none if not given.", "NAME", OUTPUT)
     ] = None,
     first_session: Annotated[
-        int,
-        option(
-            help="Number of the first session of a log, so that several logs can be read as one.",
-            panel=OUTPUT,
-            metavar="N",
-        ),
+        int, option("Number of the first session of a log, so that several logs can be read as one.", "N", OUTPUT)
     ] = 0,
-    force: Force = False,
-    seed: Seed = 0,
-    threads: Threads = None,
-    json: Json = False,
+    force: shared.Force = False,
+    seed: shared.Seed = 0,
+    threads: shared.Threads = None,
+    json: shared.Json = False,
 ) -> None:
     """Simulate users: show pages of a logging policy and save the clicks.
 
@@ -137,7 +107,7 @@ def simulate(
     begin = time.perf_counter()
     rows: list[dict[str, Any]] = []
     with atomic_folder(out, MARKER, PARTS) as folder:
-        for number, (part, chosen) in enumerate(_parts(open_data(data, threads=threads))):
+        for number, (part, chosen) in enumerate(parts_of(open_data(data, threads=threads)).items()):
             amount = {name: n if part == "train" else max(1, round(held_out * n)) for name, n in wanted.items()}
             scores = load_scores(logger, chosen, threads)
             more = {**settings, **amount, "seed": _seed(seed, number)}
@@ -186,14 +156,6 @@ def _seed(seed: int, number: int) -> Any:
 
     make_generator(seed)  # the check
     return np.random.default_rng([seed, number])
-
-
-def _parts(data: Any) -> list[tuple[str, RankingData]]:
-    from counterrank import RankingData
-
-    if isinstance(data, RankingData):
-        return [("train", data)]
-    return [(part, getattr(data, part)) for part in ("train", "validation", "test") if getattr(data, part) is not None]
 
 
 def _write(

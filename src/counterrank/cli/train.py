@@ -3,44 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
+from counterrank.cli import options as shared
+from counterrank.cli.command import CLICKS, ESTIMATOR, TRAINING, registry
 from counterrank.cli.evidence import ClickSource, announced_propensities, check_needs, counts_folder, parts_of
-from counterrank.cli.options import (
-    CLICKS,
-    ESTIMATOR,
-    TRAINING,
-    Align,
-    Clicks,
-    Data,
-    Examination,
-    Force,
-    Json,
-    Log,
-    Logger,
-    ModelKind,
-    Params,
-    Policy,
-    Seed,
-    Threads,
-    option,
-    parse_params,
-    reads_logs,
-)
+from counterrank.cli.options import number_or, option, parse_params, reads_logs
 from counterrank.cli.output import (
+    check_out,
     command_line,
     constant_features,
     constant_in_words,
+    folder_with,
     print_json,
     print_table,
     say,
     show_warnings,
 )
-from counterrank.cli.writing import check_out, folder_with
-from counterrank.common.checks import check_choice, make_generator
+from counterrank.common.checks import check_choice, check_whole, make_generator
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
@@ -49,152 +33,105 @@ if TYPE_CHECKING:
     from counterrank.estimators import Estimator, Evidence
     from counterrank.training import FitReport, Tried
 
-_RELEVANCE_MODELS = ("ridge", "lightgbm", "mlp")
-
 
 @reads_logs
 def train(
-    data: Data,
-    out: Annotated[Path, option(help="The folder to write the ranker to.", metavar="PATH")],
-    clicks: Clicks = None,
-    log: Log = None,
+    data: shared.Data,
+    out: Annotated[Path, option("The folder to write the ranker to.", "PATH")],
+    clicks: shared.Clicks = None,
+    log: shared.Log = None,
     estimator: Annotated[
         str | None,
         option(
-            help="From clicks or labels to document weights: {estimators}. policy-aware if not given, without clicks "
+            "From clicks or labels to document weights: {estimators}. policy-aware if not given, without clicks "
             "full-information; auto where clicks are few.",
-            metavar="NAME",
+            "NAME",
         ),
     ] = None,
     loss: Annotated[
-        str | None,
-        option(help="{losses}. lambdaloss-truncated if not given, for lambdamart lambdarank.", metavar="NAME"),
+        str | None, option("{losses}. lambdaloss-truncated if not given, for lambdamart lambdarank.", "NAME")
     ] = None,
-    k: Annotated[
-        int | None, option(help="Cutoff of the loss: the k of your page; no cutoff if not given.", metavar="N")
-    ] = None,
-    model: ModelKind = "linear",
-    policy: Policy = None,
-    logger: Logger = None,
-    examination: Examination = None,
+    k: Annotated[int | None, option("Cutoff of the loss: the k of your page; no cutoff if not given.", "N")] = None,
+    model: shared.ModelKind = "linear",
+    policy: shared.Policy = None,
+    logger: shared.Logger = None,
+    examination: shared.Examination = None,
     alpha: Annotated[
         str | None,
         option(
-            help="Trust bias, by rank: how much relevance adds to P(click), such as 0.9,0.4,0.2; requires --beta. For "
+            "Trust bias, by rank: how much relevance adds to P(click), such as 0.9,0.4,0.2; requires --beta. For "
             "affine, and estimators with a relevance model.",
-            panel=CLICKS,
-            metavar="LIST",
+            "LIST",
+            CLICKS,
         ),
     ] = None,
     beta: Annotated[
         str | None,
         option(
-            help="Trust bias, by rank: P(click) of an irrelevant document, such as 0.1,0.05,0.02; requires --alpha.",
-            panel=CLICKS,
-            metavar="LIST",
+            "Trust bias, by rank: P(click) of an irrelevant document, such as 0.1,0.05,0.02; requires --alpha.",
+            "LIST",
+            CLICKS,
         ),
     ] = None,
-    align: Align = False,
+    align: shared.Align = False,
     clip: Annotated[
         str,
         option(
-            help="Cap on the importance weight 1 / propensity of training clicks: none, a number, or auto to try "
-            "several.",
-            panel=ESTIMATOR,
-            metavar="X",
+            "Cap on the importance weight 1 / propensity of clicks: none, a number, or auto to try.", "X", ESTIMATOR
         ),
     ] = "none",
     tau: Annotated[
-        float | None,
-        option(
-            help="For doubly-robust: least propensity to divide by; auto tries several.", panel=ESTIMATOR, metavar="X"
-        ),
+        float | None, option("For doubly-robust: least propensity to divide by; auto tries several.", "X", ESTIMATOR)
     ] = None,
     strength: Annotated[
         float | None,
-        option(
-            help="For shrinkage: examinations that the relevance model counts for; most likely value if not given.",
-            panel=ESTIMATOR,
-            metavar="X",
-        ),
+        option("For shrinkage: examinations that the relevance model counts for; else estimated.", "X", ESTIMATOR),
     ] = None,
     folds: Annotated[
         int | None,
-        option(
-            help="For auto, direct, doubly-robust and shrinkage: folds of cross-validation; 5 if not given.",
-            panel=ESTIMATOR,
-            metavar="N",
-        ),
+        option("For auto, direct, doubly-robust and shrinkage: folds of cross-validation; else 5.", "N", ESTIMATOR),
     ] = None,
     relevance_model: Annotated[
-        str | None,
-        option(help="For the same: ridge, lightgbm or mlp; ridge if not given.", panel=ESTIMATOR, metavar="NAME"),
+        str | None, option("For the same: {relevance_models}; ridge if not given.", "NAME", ESTIMATOR)
     ] = None,
     relevance_threshold: Annotated[
         float | None,
-        option(
-            help="For full-information: smallest label of a relevant document; 3 if not given.",
-            panel=ESTIMATOR,
-            metavar="X",
-        ),
+        option("For full-information: smallest label of a relevant document; 3 if not given.", "X", ESTIMATOR),
     ] = None,
     gain: Annotated[
         str | None,
-        option(
-            help="For full-information: binary weights, or exponential (2**label - 1); binary if not given.",
-            panel=ESTIMATOR,
-            metavar="NAME",
-        ),
+        option("For full-information: binary weights, or exponential (2**label - 1); else binary.", "NAME", ESTIMATOR),
     ] = None,
-    param: Params = None,
+    estimator_param: shared.EstimatorParams = None,
+    param: shared.Params = None,
     validation: Annotated[
         str | None,
-        option(
-            help="Data for early stopping, or none; a fold's own validation part if not given.",
-            panel=TRAINING,
-            metavar="DATA",
-        ),
+        option("Data for early stopping, or none; a fold's own validation part if not given.", "DATA", TRAINING),
     ] = None,
     metric: Annotated[
         str | None,
-        option(
-            help="Metric of early stopping: arp, dcg, dcg@k or precision@k; that of the loss if not given.",
-            panel=TRAINING,
-            metavar="NAME",
-        ),
+        option("Metric of early stopping: arp, dcg, dcg@k or precision@k; else that of the loss.", "NAME", TRAINING),
     ] = None,
-    learning_rate: Annotated[str, option(help="auto, or a number.", panel=TRAINING, metavar="X")] = "auto",
+    learning_rate: Annotated[str, option("auto, or a number.", "X", TRAINING)] = "auto",
     max_epochs: Annotated[
-        int | None,
-        option(help="The most epochs; 100 if not given, for lambdamart 300 rounds.", panel=TRAINING, metavar="N"),
+        int | None, option("The most epochs; 100 if not given, for lambdamart 300 rounds.", "N", TRAINING)
     ] = None,
     patience: Annotated[
         int | None,
-        option(
-            help="Early stopping after so many epochs without improvement; 20 if not given, for lambdamart 100.",
-            panel=TRAINING,
-            metavar="N",
-        ),
+        option("Early stopping after so many epochs without improvement; else 20, lambdamart 100.", "N", TRAINING),
     ] = None,
-    batch_queries: Annotated[
-        int | None, option(help="Queries in a batch; 1 for linear, 16 for mlp.", panel=TRAINING, metavar="N")
-    ] = None,
+    batch_queries: Annotated[int | None, option("Queries in a batch; 1 for linear, 16 for mlp.", "N", TRAINING)] = None,
     normalize: Annotated[
         str | None,
-        option(
-            help="Feature scaling: query, standard or none; query if not given, for lambdamart none.",
-            panel=TRAINING,
-            metavar="NAME",
-        ),
+        option("Feature scaling: query, standard or none; query if not given, for lambdamart none.", "NAME", TRAINING),
     ] = None,
     share: Annotated[
-        float,
-        option(help="Train on this share of the training queries, drawn at random.", panel=TRAINING, metavar="X"),
+        float, option("Train on this share of the training queries, drawn at random.", "X", TRAINING)
     ] = 1.0,
-    force: Force = False,
-    threads: Threads = None,
-    seed: Seed = 0,
-    json: Json = False,
+    force: shared.Force = False,
+    threads: shared.Threads = None,
+    seed: shared.Seed = 0,
+    json: shared.Json = False,
     *,
     reading: LogOptions,
 ) -> None:
@@ -214,15 +151,16 @@ def train(
         clicks or [], log, policy or [], examination, logger or [], threads, reading, alpha, beta, align
     )
     chosen = _check_estimator(estimator, source)
-    cap = parse_clip(clip)
-    hyperparameters = {"tau": tau, "strength": strength, "relevance_threshold": relevance_threshold, "gain": gain}
-    _check_hyperparameters(chosen, {**hyperparameters, "clip": cap}, folds, relevance_model)
+    flags = {"tau": tau, "strength": strength, "relevance_threshold": relevance_threshold, "gain": gain, "clip": clip}
+    hyperparameters, cap = read_hyperparameters(estimator_param, flags)
+    _check_relevance(chosen, folds, relevance_model)
+    check_hyperparameters(chosen, hyperparameters, cap)
     training, held_out, others = _load(data, validation, share, seed, threads)
     ranker = Ranker(
         loss=loss,
         k=k,
         model=model,
-        learning_rate=_rate(learning_rate),
+        learning_rate=number_or("auto", learning_rate, "--learning-rate"),
         max_epochs=max_epochs,
         patience=patience,
         batch_queries=batch_queries,
@@ -309,23 +247,42 @@ def _check_estimator(name: str | None, source: ClickSource) -> Estimator:
     return chosen
 
 
-def _check_hyperparameters(
-    chosen: Estimator, given: dict[str, Any], folds: int | None, relevance_model: str | None
-) -> None:
-    """Refuse what cannot be, before any log is read."""
+def _check_relevance(chosen: Estimator, folds: int | None, relevance_model: str | None) -> None:
+    """Refuse options of the relevance model where there is none, and values that cannot be."""
+    for flag, value in (("--folds", folds), ("--relevance-model", relevance_model)):
+        if value is not None and not chosen.uses_relevance:
+            raise CounterrankError(f"{flag}: {chosen.name} has no relevance model; expected --estimator auto")
+    if folds is not None:
+        check_whole(folds, "folds", 2)
+    if relevance_model is not None:
+        check_choice(relevance_model, registry("relevance_models"), "relevance_model")
+
+
+def read_hyperparameters(
+    params: list[str] | None, flags: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], float | str | None]:
+    """Hyperparameters of an estimator, of `--estimator-param` and of flags of their own; the clip apart from them.
+
+    >>> read_hyperparameters(["strength=2", "clip=30"], {"tau": None, "clip": "none"})
+    ({'strength': 2}, 30.0)
+    """
+    found = {name: value for name, value in (flags or {}).items() if value not in (None, "none")}
+    for name, value in (parse_params(params, "--estimator-param") or {}).items():
+        if name in found:
+            raise CounterrankError(f"--estimator-param {name}={value}, --{name}: expected one of the two")
+        found[name] = value
+    clip = number_or("auto", str(found.pop("clip", "none")), "--clip", "none", above=0.0)
+    return found, None if clip == "none" else clip
+
+
+def check_hyperparameters(chosen: Estimator, given: Mapping[str, Any], clip: float | str | None) -> None:
+    """Refuse what the estimator does not take, before any log is read."""
+    from counterrank.estimators.registry import checked_hyperparameters
     from counterrank.training.cross_fit import candidates
 
-    if not chosen.uses_relevance:
-        for option, value in (("--folds", folds), ("--relevance-model", relevance_model)):
-            if value is not None:
-                raise CounterrankError(f"{option}: {chosen.name} has no relevance model; expected --estimator auto")
-        chosen.check_hyperparameters(given)
-        return
-    if folds is not None and folds < 2:
-        raise CounterrankError(f"--folds {folds}: expected at least 2")
-    if relevance_model is not None:
-        check_choice(relevance_model, _RELEVANCE_MODELS, "relevance_model")
-    candidates(chosen, given)
+    checked_hyperparameters(chosen, {**given, "clip": clip})
+    if chosen.uses_relevance:
+        candidates(chosen, {**given, "clip": clip})
 
 
 def _evidence(
@@ -340,20 +297,26 @@ def _evidence(
     if "propensities" in chosen.needs:
         announced_propensities(evidence)
     if chosen.uses_relevance:
-        if evidence.exam is not None and evidence.alpha is not None:
-            raise CounterrankError("--examination: --alpha takes its place under trust bias; expected one of the two")
-        if evidence.exam is None and evidence.alpha is None:
-            if evidence.clicks.examination is None:
-                say("Note: no --examination, so only propensities are used, and not impressions.")
-            evidence = replace(evidence, exam=evidence.clicks.examination)
-        if not evidence.has("propensities"):
-            say("Note: no --policy, so display frequencies of the log are used as propensities.")
+        evidence = with_curve(evidence)
     elif other is None:
         say("Note: no clicks of a validation part, so training runs all epochs and keeps the last model.")
     if other is None:
         return evidence, None
     held_out = source.about(other, "validation", parts)
     return evidence, replace(held_out, exam=evidence.exam) if chosen.uses_relevance else held_out
+
+
+def with_curve(evidence: Evidence) -> Evidence:
+    """The evidence with the examination curve that simulated clicks remember, for estimators with a relevance model."""
+    if evidence.exam is not None and evidence.alpha is not None:
+        raise CounterrankError("--examination: --alpha takes its place under trust bias; expected one of the two")
+    if not evidence.has("propensities"):
+        say("Note: no --policy, so display frequencies of the log are used as propensities.")
+    if evidence.exam is not None or evidence.alpha is not None:
+        return evidence
+    if evidence.clicks.examination is None:
+        say("Note: no --examination, so only propensities are used, and not impressions.")
+    return replace(evidence, exam=evidence.clicks.examination)
 
 
 def _about_clicks(report: FitReport, evidence: Evidence | None, held_out: Evidence | None) -> dict[str, Any]:
@@ -437,29 +400,6 @@ def _load(
         training = training.subset(np.sort(chosen))
     others = parts_of(opened) if isinstance(opened, Fold) else {}
     return training, held_out, others
-
-
-def parse_clip(text: str) -> float | str | None:
-    """A cap on 1 / propensity from its text, or "auto"; None for none.
-
-    >>> parse_clip("30"), parse_clip("none"), parse_clip("auto")
-    (30.0, None, 'auto')
-    """
-    if text in ("none", "auto"):
-        return None if text == "none" else text
-    try:
-        return float(text)
-    except ValueError:
-        raise CounterrankError(f"--clip {text}: expected none, auto or a number above 0") from None
-
-
-def _rate(text: str) -> float | str:
-    if text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise CounterrankError(f"--learning-rate {text}: expected auto or a number") from None
 
 
 def _summary(ranker: Ranker, training: RankingData, seconds: float, out: Path) -> dict[str, Any]:

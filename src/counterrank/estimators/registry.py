@@ -310,3 +310,12 @@ for _estimator in (
     ),
 ):
     register_estimator(_estimator)
+
+
+def checked_hyperparameters(estimator: str | Estimator, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The hyperparameters that were given, those that are None left out, if the estimator has them.
+
+    >>> checked_hyperparameters("shrinkage", {"strength": 2.0, "clip": None})
+    {'strength': 2.0}
+    """
+    return named_estimator(estimator).check_hyperparameters(given)

@@ -1,23 +1,94 @@
-"""`counterrank explain`."""
+"""Commands over a saved ranker: `evaluate`, `rank`, `explain` and `export`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from counterrank.cli.options import FeatureNames, Json, SavedRanker, option
-from counterrank.cli.output import constant_features, constant_in_words, print_json, print_table, say
+from counterrank.cli.options import Data, FeatureNames, Force, Json, Part, SavedRanker, Threads, Threshold, option
+from counterrank.cli.output import check_out, constant_features, constant_in_words, print_json, print_table, say
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
     from counterrank import Ranker
 
-_BAR = 24
+_BAR = 24  # characters of the longest bar
+
+
+def evaluate(
+    ranker: SavedRanker,
+    data: Data,
+    part: Part = "test",
+    relevance_threshold: Threshold = 3,
+    metrics: Annotated[str | None, option("Comma-separated, such as dcg@5,mrr; all if not given.", "LIST")] = None,
+    ks: Annotated[str, option("Cutoffs k, where --metrics names none.", "LIST")] = "1,3,5,10",
+    ties: Annotated[
+        str, option("Equal scores: average (over their orders) or order (of the documents).", "NAME")
+    ] = "average",
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Evaluate a saved ranker on the labels of ranking data.
+
+    Example: counterrank evaluate ranker synthetic:mslr --metrics dcg@5,ndcg@10,arp
+    """
+    from counterrank import evaluation
+    from counterrank.cli.evidence import load_model_and_data
+
+    loaded, chosen = load_model_and_data(ranker, data, part, threads)
+    values = evaluation.evaluate(
+        loaded.predict(chosen),
+        chosen,
+        relevance_threshold,
+        metrics=None if metrics is None else [name.strip() for name in metrics.split(",")],
+        ks=_cutoffs(ks),
+        ties=ties,
+        threads=threads,
+    )
+    if json:
+        print_json({"model": str(ranker), "data": data, "queries": chosen.n_queries, "metrics": values})
+        return
+    print_table(f"{ranker} on {data} ({chosen.n_queries:,} queries)", ("metric", "value"), list(values.items()))
+
+
+def _cutoffs(text: str) -> list[int]:
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() and int(word) >= 1 for word in words):
+        raise CounterrankError(f"--ks {text}: expected whole numbers of at least 1, such as 1,3,5,10")
+    return [int(word) for word in words]
+
+
+def rank(
+    ranker: SavedRanker,
+    data: Data,
+    out: Annotated[Path, option("The file to write: .parquet, .csv, or a TREC run by any other name.", "PATH")],
+    part: Part = "test",
+    depth: Annotated[int | None, option("The most documents to write for a query.", "N")] = None,
+    tag: Annotated[str, option("Name of the run in a TREC run.", "NAME")] = "counterrank",
+    force: Force = False,
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Rank the documents of each query with a saved ranker; the file can be used as --logger and --against.
+
+    Example: counterrank rank ranker synthetic:mslr --out run.trec
+    """
+    from counterrank.cli.evidence import load_model_and_data
+    from counterrank.evaluation.run_files import ranked_rows, write_run
+
+    check_out(out, force, (ranker, data))
+    loaded, chosen = load_model_and_data(ranker, data, part, threads)
+    rows = ranked_rows(loaded.predict(chosen), chosen, depth)
+    write_run(rows, out, tag)
+    if json:
+        print_json({"out": str(out), "queries": chosen.n_queries, "rows": rows.num_rows})
+    else:
+        print(f"{out}: {rows.num_rows:,} rows for {chosen.n_queries:,} queries")
 
 
 def explain(
     ranker: SavedRanker,
-    top: Annotated[int, option(help="Number of features to show.", metavar="N")] = 20,
+    top: Annotated[int, option("Number of features to show.", "N")] = 20,
     features: FeatureNames = None,
     json: Json = False,
 ) -> None:
@@ -143,3 +214,33 @@ def _rows(ranker: Ranker, features: Path | None) -> list[dict[str, Any]] | None:
         for i in range(len(shares))
     ]
     return sorted(rows, key=lambda row: -row["importance"])
+
+
+def export(
+    ranker: SavedRanker,
+    to: Annotated[str, option("The target: {targets}.", "NAME")],
+    out: Annotated[Path, option("The file to write.", "PATH")],
+    features: FeatureNames = None,
+    name: Annotated[str, option("Name of the model in the target system.", "NAME")] = "counterrank",
+    tree_format: Annotated[
+        str, option("Trees in es-ltr: xgboost (features by name) or ranklib (by number).", "NAME")
+    ] = "xgboost",
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Export a saved ranker to ONNX, Elasticsearch or OpenSearch, Solr, LightGBM, or JSON.
+
+    Example: counterrank export ranker --to es-ltr --features names.json --name title_ranker --out model.json
+    """
+    from counterrank import Ranker
+    from counterrank.export import write
+
+    check_out(out, force, (ranker, features))
+    written = write(Ranker.load(ranker), out, to, features, name, tree_format)
+    for note in written.notes:
+        say(f"Note: {note}.")
+    if json:
+        numbered = {str(number): label for number, label in written.features.items()}
+        print_json({"out": str(out), "to": to, "name": name, "features": numbered, "notes": list(written.notes)})
+    else:
+        print(f"{out}: {out.stat().st_size:,} bytes for {to}")
