@@ -16,7 +16,7 @@ from counterrank import ClickCounts, estimators, examination, policies, simulati
 from counterrank.data import RankingData
 
 _PAGE = 5
-_FEW, _FEWEST = 1_000, 5  # queries for scikit-learn, and for the slow twins
+_FEW, _FEWEST = 1_000, 5  # queries for scikit-learn, and for the references
 
 
 def run(data: RankingData, repeats: int = 3) -> list[dict[str, Any]]:
@@ -41,7 +41,7 @@ def run(data: RankingData, repeats: int = 3) -> list[dict[str, Any]]:
         begin = perf_counter()
         twin()
         seconds = perf_counter() - begin
-        rows.append(at_least(f"  {name} faster than the slow twin by ({_FEWEST} queries)", ours_seconds, seconds, None))
+        rows.append(at_least(f"  {name} faster than the reference by ({_FEWEST} queries)", ours_seconds, seconds, None))
     return rows + _against_scikit_learn(_Case(data.subset(slice(0, min(_FEW, data.n_queries)))), repeats)
 
 
