@@ -22,7 +22,7 @@ def clicks(tmp_path_factory):
     return folder / "clicks"
 
 
-def test_auto_tells_what_it_tried(clicks, tmp_path):
+def test_auto_shows_what_it_tried(clicks, tmp_path):
     found = as_json("train", DATA, "--clicks", clicks, "--estimator", "auto", *QUICK, "--out", tmp_path / "ranker")
     assert found["estimator"] == "auto"
     assert found["parts"] == "train and validation"
@@ -52,7 +52,7 @@ FIXED = [
 
 
 @pytest.mark.parametrize(("options", "settings"), FIXED)
-def test_an_estimator_that_was_asked_for(clicks, tmp_path, options, settings):
+def test_a_named_estimator(clicks, tmp_path, options, settings):
     found = as_json("train", DATA, "--clicks", clicks, "--estimator", *options, *QUICK, "--out", tmp_path / "ranker")
     assert found["estimator"] == options[0]
     assert [each["estimator"] for each in found["trials"]] == [options[0]]
@@ -72,7 +72,7 @@ WRONG = [
         "--tau 0.1: a hyperparameter of auto, doubly-robust; expected none with policy-aware",
     ),
     (("--estimator", "naive", "--folds", 3), "--folds: naive has no relevance model"),
-    (("--estimator", "auto", "--folds", 1), "--folds 1: expected at least 2"),
+    (("--estimator", "auto", "--folds", 1), "--folds 1: expected a whole number of at least 2"),
     (("--estimator", "auto", "--clip", "auto"), "--clip auto"),
     (
         ("--estimator", "direct", "--tau", 0.1),

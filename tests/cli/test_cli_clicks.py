@@ -139,10 +139,15 @@ def test_estimate_ends_with_a_verdict(place):
     *_, last = invoke(*fixed, "--population", "these-queries").stdout.splitlines()
     assert last.startswith(f"{place / 'aware'} is better than {place / 'production'}: dcg@5 per session +")
     assert last.endswith("), for these queries.")
-    told = as_json(*fixed, "--population", "these-queries")["verdict"]
-    assert (told["decision"], told["passes"], told["exit_code"], told["sentence"]) == ("better", True, 0, last)
+    verdict = as_json(*fixed, "--population", "these-queries")["verdict"]
+    assert (verdict["decision"], verdict["passes"], verdict["exit_code"], verdict["sentence"]) == (
+        "better",
+        True,
+        0,
+        last,
+    )
     estimate = as_json(*fixed, "--population", "these-queries")["estimates"]["dcg@5"]
-    assert [told["estimate"], told["lower"], told["upper"]] == [estimate["ips"], *estimate["ips_interval"]]
+    assert [verdict["estimate"], verdict["lower"], verdict["upper"]] == [estimate["ips"], *estimate["ips_interval"]]
     by_rank = as_json(*fixed, "--metrics", "arp,dcg@5")  # the first metric is what counts
     low, high = by_rank["estimates"]["arp"]["self_normalized_interval"]
     assert (by_rank["verdict"]["lower"], by_rank["verdict"]["upper"]) == (-high, -low)
@@ -231,6 +236,48 @@ def test_losses_with_and_without_cutoff_are_trained_side_by_side(place):
     arguments = ("--losses", "arp-hinge,lambdaloss-truncated", "--k", 5, "--clicks", place / "clicks")
     assert len(as_json("select", DATA, *arguments)["rankers"]) == 2
     assert "a little too good" in invoke("select", DATA, *arguments).stderr
+
+
+@pytest.mark.parametrize("estimator", ["naive", "policy-oblivious", "rerank", "shrinkage", "full-information"])
+def test_select_trains_with_another_estimator(place, tmp_path, estimator):
+    losses = ("--losses", "lambdaloss-truncated", "--k", 5, "--estimator", estimator)
+    found = as_json("select", DATA, *losses, "--clicks", place / "clicks", "--out", tmp_path / "best")
+    assert cr.Ranker.load(tmp_path / "best").provenance_["estimator"]["name"] == estimator
+    assert found["in_sample"] is (estimator not in ("shrinkage", "full-information"))  # these stop by other evidence
+
+
+def test_hyperparameters_of_the_estimator(place, tmp_path):
+    test = open_data(DATA).test
+    fixed = ("--clicks", place / "clicks", "--k", 5, "--max-epochs", 5, "--learning-rate", 10, "--out")
+    invoke("train", DATA, "--clip", 10, *fixed, tmp_path / "flag")
+    invoke("train", DATA, "--estimator-param", "clip=10", *fixed, tmp_path / "named")
+    flag, named = (cr.Ranker.load(tmp_path / name) for name in ("flag", "named"))
+    assert named.provenance_["estimator"]["clip"] == 10.0
+    np.testing.assert_array_equal(flag.predict(test), named.predict(test))
+
+
+def test_hyperparameters_of_a_registered_estimator(place, tmp_path, monkeypatch):
+    def weigh(data, evidence, power=1.0):
+        return evidence.clicks.by_document(evidence.clicks.clicks) ** power
+
+    needs, own = ("clicks",), {"power": "exponent of the number of clicks"}
+    entry = cr.estimators.Estimator("power", "a power of clicks", "clicks(d)**power", "never", needs, own, weigh=weigh)
+    monkeypatch.setitem(cr.estimators.ESTIMATORS, "power", entry)
+    fixed = (
+        "train",
+        DATA,
+        "--clicks",
+        place / "clicks",
+        "--max-epochs",
+        2,
+        "--estimator",
+        "power",
+        "--estimator-param",
+    )
+    invoke(*fixed, "power=0.5", "--out", tmp_path / "ranker")
+    assert cr.Ranker.load(tmp_path / "ranker").provenance_["estimator"]["power"] == 0.5
+    with pytest.raises(cr.CounterrankError, match="--estimator-param tau=0.5: a hyperparameter of auto, doubly-robust"):
+        attempt(*fixed, "tau=0.5", "--out", tmp_path / "other")
 
 
 def test_inspect(place):

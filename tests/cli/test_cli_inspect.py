@@ -121,7 +121,7 @@ def test_a_curve_that_cannot_be_learned_is_refused(place, tmp_path):
     arguments = ("inspect", place / "replace-last", "--examination-out", tmp_path / "curve.json")
     with pytest.raises(cr.CounterrankError, match="no clicked document was shown at ranks of two"):
         attempt(*arguments, "--out", tmp_path / "page.html")
-    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]  # all else is told nevertheless
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]  # all else is printed nevertheless
 
 
 BAD = {

@@ -163,8 +163,8 @@ def test_faults_stop_or_are_dropped(place, tmp_path):
     assert found["read"][0]["pages_dropped"] == 1
     assert found["read"][0]["rows_dropped"] + found["read"][0]["rows_used"] == found["read"][0]["rows"]
     assert found["parts"][0]["pages"] == 3999
-    told = attempt("inspect", log, "--on-error", "skip").output
-    assert "What is wrong in the log" in told
+    shown = attempt("inspect", log, "--on-error", "skip").output
+    assert "What is wrong in the log" in shown
 
 
 def test_nothing_is_assumed_about_examination(place, tmp_path):
@@ -193,8 +193,8 @@ def test_a_policy_that_did_not_make_the_log_is_refused(place, tmp_path):
     ):
         with pytest.raises(cr.CounterrankError, match=r"% of what the log shows cannot come from"):
             attempt(*fixed, "--policy", wrong[0], "--logger", wrong[1])
-    told = attempt(*fixed, "--policy", "plackett-luce:k=5,temperature=1", "--logger", "feature:1").output
-    assert "more or less often than plackett-luce" in told
+    shown = attempt(*fixed, "--policy", "plackett-luce:k=5,temperature=1", "--logger", "feature:1").output
+    assert "more or less often than plackett-luce" in shown
 
 
 def test_each_of_several_policies_is_compared_with_its_own_pages(place, tmp_path):
@@ -246,7 +246,7 @@ def test_nothing_is_written_over_but_curves(place, tmp_path):
     assert examination.load(tmp_path / "curve.json").k == 5
 
 
-def test_time_is_told_of_the_same_pages(place, tmp_path):
+def test_drift_is_of_the_same_pages(place, tmp_path):
     table = pq.read_table(place / "log")
     at = pa.array(np.datetime64("2026-01-01T00:00:00", "s") + np.arange(len(table)) * np.timedelta64(1, "s"))
     ranks = table["rank"].to_numpy().copy()

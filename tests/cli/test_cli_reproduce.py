@@ -41,7 +41,7 @@ class Reached(Exception):
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def arguments_of(monkeypatch):
     """A function from options to what `reproduce` would have been called with."""
 
     def stop(data, out, settings, *, jobs, engine, notes):
@@ -49,12 +49,12 @@ def asked(monkeypatch):
 
     monkeypatch.setattr(reproduction, "reproduce", stop)
 
-    def ask(*options):
+    def reach(*options):
         with pytest.raises(Reached) as reached:
             invoke("reproduce", "--data", DATA, "--out", "run", *options)
         return reached.value.args
 
-    return ask
+    return reach
 
 
 OPTIONS = [
@@ -92,8 +92,8 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize(("options", "name", "value"), OPTIONS)
-def test_every_option_reaches_the_settings_and_no_other(asked, options, name, value):
-    settings = asked(*options)[2]
+def test_every_option_reaches_the_settings_and_no_other(arguments_of, options, name, value):
+    settings = arguments_of(*options)[2]
     assert settings == Settings(**{name: value})
     assert getattr(settings, name) == value
 
@@ -104,21 +104,21 @@ def test_every_setting_has_an_option():
     assert named == set(Settings().plain()) - few - {"step_sizes", "targets"}  # these in a preset
 
 
-def test_nothing_said_is_the_paper(asked):
-    data, out, settings, jobs, engine, notes = asked()
+def test_nothing_said_is_the_paper(arguments_of):
+    data, out, settings, jobs, engine, notes = arguments_of()
     assert (data, out, settings) == ([DATA], Path("run"), Settings())
     assert (jobs, engine) == (None, None)
     assert (notes["preset"], notes["quick"]) == (None, False)
 
 
-def test_several_folds_and_jobs(asked):
-    data, *_, jobs, _, _ = asked("--data", "other", "--jobs", 3)
+def test_several_folds_and_jobs(arguments_of):
+    data, *_, jobs, _, _ = arguments_of("--data", "other", "--jobs", 3)
     assert (data, jobs) == ([DATA, "other"], 3)
 
 
-def test_defaults_then_the_preset_then_quick_then_options(asked, tmp_path):
+def test_defaults_then_the_preset_then_quick_then_options(arguments_of, tmp_path):
     (tmp_path / "mine.toml").write_text("runs = 9\nmax_epochs = 77\neta = 2\ncutoff = 3\n")
-    *_, settings, _, _, notes = asked("--preset", tmp_path / "mine.toml", "--quick", "--max-epochs", 5, "--k", 4)
+    *_, settings, _, _, notes = arguments_of("--preset", tmp_path / "mine.toml", "--quick", "--max-epochs", 5, "--k", 4)
     assert settings.eta == 2.0  # the preset wins over defaults
     assert settings.runs == QUICK["runs"]  # quick wins over the preset
     assert (settings.max_epochs, settings.cutoff) == (5, 4)  # what was said wins over both
@@ -127,14 +127,14 @@ def test_defaults_then_the_preset_then_quick_then_options(asked, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["paper-yahoo", "paper-mslr", "ohsumed", "mq2008", "mslr-sample"])
-def test_presets_by_name(asked, name):
-    settings = asked("--preset", name)[2]
+def test_presets_by_name(arguments_of, name):
+    settings = arguments_of("--preset", name)[2]
     assert settings == Settings(**read_preset(name))
 
 
 @pytest.mark.parametrize("step", [2.0, "auto"])
-def test_a_step_size_wins_over_all_those_of_a_preset(asked, step):
-    settings = asked("--preset", "paper-mslr", "--learning-rate", step)[2]
+def test_a_learning_rate_wins_over_all_those_of_a_preset(arguments_of, step):
+    settings = arguments_of("--preset", "paper-mslr", "--learning-rate", step)[2]
     assert {settings.step_for(figure, loss) for figure in (1, 2, 3, 4) for loss in settings.losses} == {step}
     assert settings.clip == "schedule:a=-57,b=86"
 
@@ -279,7 +279,7 @@ def test_json_of_a_run_that_was_finished_before(finished, monkeypatch):
     assert set(content["claims"].values()) <= {"holds", "does not hold", "not enough evidence"}
 
 
-def test_cells_that_fail_are_told_and_tried_again(tmp_path, monkeypatch):
+def test_cells_that_fail_are_reported_and_tried_again(tmp_path, monkeypatch):
     """One line in the end, after the report of all the others."""
     written = []
     monkeypatch.setattr(

@@ -4,9 +4,9 @@ import hashlib
 import json
 
 import pytest
-from counterrank.cli.output import check_out
 
 import counterrank as cr
+from counterrank.cli.output import check_out
 from tests.support.command import attempt, invoke, run
 
 DATA = "synthetic:yahoo:queries=30,seed=1"
@@ -156,7 +156,7 @@ def test_links_to_an_input_are_seen_through(place, tmp_path):
 
 
 def test_a_folder_of_inputs_may_be_written_into(place, tmp_path, monkeypatch):
-    """Working inside the folder of a fold: what is beside its files may be replaced, they may not."""
+    """Working inside the folder of a fold: what is next to its files may be replaced, they may not."""
     for file in (place / "fold").iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     monkeypatch.chdir(tmp_path)
@@ -213,7 +213,9 @@ def test_a_part_of_another_name_is_an_error(place, tmp_path, words, data):
     source = DATA if data is None else place / data
     command = [word.format(place=place, data=source, out=tmp_path / "out") for word in words]
     for part in ("nonsense", "vali", "Train", ""):
-        with pytest.raises(cr.CounterrankError, match=f"--part {part}: expected one of train, validation, test"):
+        with pytest.raises(
+            cr.CounterrankError, match=f"--part {part or repr(part)}: expected one of train, validation, test"
+        ):
             attempt(*command, "--part", part)
     if data is not None:  # one file is its own only part, under each of the three names
         for part in ("train", "validation", "test"):

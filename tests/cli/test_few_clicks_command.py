@@ -26,18 +26,18 @@ class Reached(Exception):
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def settings_of(monkeypatch):
     def stop(data, out, settings, *, jobs, engine, notes):
         raise Reached(settings)
 
     monkeypatch.setattr(reproduction, "reproduce", stop)
 
-    def ask(*options):
+    def reach(*options):
         with pytest.raises(Reached) as reached:
             invoke("reproduce", *options, "--data", DATA, "--out", "run")
         return reached.value.args[0]
 
-    return ask
+    return reach
 
 
 @pytest.mark.parametrize(
@@ -50,14 +50,14 @@ def asked(monkeypatch):
         (("--max-epochs", 7, "--clip", "grid"), {"max_epochs": 7, "clip": "grid"}),
     ],
 )
-def test_options_reach_the_settings(asked, options, given):
-    assert asked("few-clicks", *options) == choose_settings("few-clicks", given=given)
+def test_options_reach_the_settings(settings_of, options, given):
+    assert settings_of("few-clicks", *options) == choose_settings("few-clicks", given=given)
 
 
-def test_the_paper_is_the_default(asked):
-    assert asked() == asked("paper") == choose_settings()
-    assert asked("few-clicks", "--preset", "few-clicks-ohsumed").targets[10**7] == 0.85
-    assert asked("few-clicks", "--preset", "ohsumed", "--quick").relevance_threshold == 2.0
+def test_the_paper_is_the_default(settings_of):
+    assert settings_of() == settings_of("paper") == choose_settings()
+    assert settings_of("few-clicks", "--preset", "few-clicks-ohsumed").targets[10**7] == 0.85
+    assert settings_of("few-clicks", "--preset", "ohsumed", "--quick").relevance_threshold == 2.0
 
 
 @pytest.mark.parametrize(

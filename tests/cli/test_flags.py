@@ -123,8 +123,8 @@ def test_old_spellings_on_the_command(tmp_path):
     assert (tmp_path / "log" / "train.parquet").is_file()
     read = invoke("aggregate", tmp_path / "log", "--data", DATA, "--trust", "--out", tmp_path / "clicks")
     assert "Note: --trust is deprecated; use --skip-page-checks" in read.stderr
-    judged = ("estimate", ranker, DATA, "--clicks", tmp_path / "clicks", "--metrics", "dcg@5")
-    old, new = (invoke(*judged, flag, "these-queries", "--json") for flag in ("--target", "--population"))
+    estimate = ("estimate", ranker, DATA, "--clicks", tmp_path / "clicks", "--metrics", "dcg@5")
+    old, new = (invoke(*estimate, flag, "these-queries", "--json") for flag in ("--target", "--population"))
     assert old.stdout == new.stdout
 
 
@@ -134,7 +134,7 @@ FLAGS = {"examination": "--examination", "k": "--k", "population": "--population
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("message", "named"),
     [
         ("exam: shape (2, 2); expected 1 dimension", "--examination: shape (2, 2); expected 1 dimension"),
         ("k=0: expected a whole number", "--k 0: expected a whole number"),
@@ -152,8 +152,8 @@ FLAGS = {"examination": "--examination", "k": "--k", "population": "--population
         ("clicks/train: exists", "clicks/train: exists"),
     ],
 )
-def test_arguments_are_told_as_flags(said, told):
-    assert in_flags(said, FLAGS) == told
+def test_arguments_are_named_as_flags(message, named):
+    assert in_flags(message, FLAGS) == named
 
 
 def test_a_file_called_as_an_argument_is_a_file(tmp_path):

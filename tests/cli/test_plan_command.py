@@ -27,7 +27,7 @@ BARE = ("--examination", "inverse-rank:eta=1")
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Scores of a logger and of a ranker to be judged."""
+    """Scores of a logger and of a ranker to evaluate."""
     folder = tmp_path_factory.mktemp("plan")
     train = open_data(DATA).train
     rng = np.random.default_rng(0)
@@ -192,12 +192,12 @@ def test_temperatures_follow_the_scores():
 def plans():
     train = open_data(DATA).train
     rng = np.random.default_rng(0)
-    logger, judged = train.labels + 2.0 * rng.standard_normal((2, train.n_docs))
+    logger, ranker = train.labels + 2.0 * rng.standard_normal((2, train.n_docs))
     families = ["deterministic", "replace-last", "uniform-insert", "plackett-luce:temperature=9"]
     chosen = parse_policies(families, page=5)
     exam = cr.examination.inverse_rank()
     return {
-        target: plan_logging(train, logger, chosen, exam, [10**5], scores=judged, target=target)
+        target: plan_logging(train, logger, chosen, exam, [10**5], scores=ranker, target=target)
         for target in ("these-queries", "queries")
     }
 
@@ -251,9 +251,9 @@ def test_the_commands_of_the_docs_run_in_their_order(tmp_path, monkeypatch):
         ("width of DCG@5 per session", at["ips_width"], np.ptp(found["ips_interval"])),
         ("width of the self-normalised DCG@5", at["self_normalized_width"], np.ptp(found["self_normalized_interval"])),
     ):
-        told = re.search(rf"\| {name} \| ([\d.,]+) \| ([\d.,]+) \|", PAGE).groups()
+        shown = re.search(rf"\| {name} \| ([\d.,]+) \| ([\d.,]+) \|", PAGE).groups()
         # other processors round other ways, and training with them
-        assert [float(number.replace(",", "")) for number in told] == pytest.approx([plan, real], rel=0.03)
+        assert [float(number.replace(",", "")) for number in shown] == pytest.approx([plan, real], rel=0.03)
 
 
 def _joined(block):

@@ -30,10 +30,10 @@ def worlds(draw, longest: int = 5, shorten: bool = True):
 def count(lengths, sessions, *, displays=True, rho=None, examination=None) -> ClickCounts:
     """The sessions added up; with `rho` by document, it is logged with each cell."""
     offsets = offsets_of(lengths)
-    asked = np.zeros(len(lengths), np.int64)
+    per_query = np.zeros(len(lengths), np.int64)
     shown, clicked, pages, page_clicks = Counter(), Counter(), Counter(), defaultdict(Counter)
     for query, page, clicks in sessions:
-        asked[query] += 1
+        per_query[query] += 1
         pages[query, page] += 1
         for rank, place in enumerate(page, 1):
             cell = int(offsets[query]) + place, rank
@@ -45,7 +45,7 @@ def count(lengths, sessions, *, displays=True, rho=None, examination=None) -> Cl
     return ClickCounts(
         identity="a world",
         offsets=offsets,
-        sessions=asked,
+        sessions=per_query,
         docs=np.array([doc for doc, _ in cells], np.int64),
         ranks=np.array([rank for _, rank in cells], np.int64),
         impressions=np.array([shown[cell] for cell in cells], np.int64),

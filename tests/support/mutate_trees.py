@@ -1,4 +1,4 @@
-"""Random damage to texts of trees; what the check lets pass is loaded and asked for scores, in a process of its own.
+"""Random damage to texts of trees; what the check lets pass is loaded to predict scores, in a process of its own.
 
 Run as `python -m tests.support.mutate_trees FOLDER COUNT SEED`: FOLDER holds texts as NAME-N_FEATURES.txt. Prints how
 many damaged texts passed and how many did not; a text at which LightGBM dies or hangs is left in FOLDER/last.

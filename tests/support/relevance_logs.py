@@ -49,7 +49,7 @@ class Peeper:
 
 
 def tiny(n_queries, clicked=1):
-    """Queries of two documents, each asked once."""
+    """Queries of two documents, each with one session."""
     data = cr.RankingData(np.arange(2.0 * n_queries)[:, None], np.arange(0, 2 * n_queries + 1, 2))
     docs = np.arange(2 * n_queries)
     ranks, ones = docs % 2 + 1, np.ones(2 * n_queries, np.int64)

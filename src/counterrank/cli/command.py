@@ -67,6 +67,7 @@ def with_new_spellings(command: str, arguments: Iterable[str]) -> list[str]:
 
 # what arguments of the library are called on the command, where the names differ
 _ARGUMENTS = {
+    "click_model": "relevant",
     "clicks": "n_clicks",
     "columns": "map",
     "cutoff": "k",
@@ -75,6 +76,7 @@ _ARGUMENTS = {
     "ks": "pages",
     "loss": "losses",
     "metric": "metrics",
+    "model": "ranker",
     "only_policies": "only_policy",
     "params": "param",
     "policies": "policy",
@@ -89,12 +91,21 @@ _ARGUMENTS = {
 }
 # options of `train` that messages of other commands name
 _OF_TRAINING = {name: f"--{name}" for name in ("estimator", "normalize")}
-_FIRST = re.compile(r"([a-z][a-z_-]*(?:, [a-z][a-z_-]*)*)(?:(?:=| (?='))('[^']*'|[^\s:;]+))?(?=: )")
-_INSIDE = re.compile(r"(?<![\w:,.-])([a-z_]{2,})=(?:'([^']*)'|([\w.]+)(?=: )|True\b|(?=[\s),.;]|$))")
+_FIRST = re.compile(r"([a-z][a-z_-]*(?:, [a-z][a-z_-]*)*)(?:(?:=| (?='))('[^']*'|\([^)]*\)|[^\s:;]+))?(?=: )")
+_INSIDE = re.compile(r"(?<![\w:,.-])([a-z_]{2,})=(?:['\"]([^'\"]*)['\"]|([\w.]+)(?=: )|True\b|(?=[\s),.;]|$))")
+
+# what only calls in Python can do, and how the command does it
+_PYTHON = (
+    (re.compile(r",? or (?:None|a numpy Generator)\b[^;:]*"), ""),
+    (re.compile(r" \([a-z_][\w.]*\([^)]*\)[^)]*\)"), ""),  # a call in parentheses
+    (re.compile(r"\b[a-z_]+=\S* \((--[^)]+)\)"), r"\1"),  # both forms: page=5 (--page 5)
+    (re.compile(r"\bEstimatedExamination\.save\b"), "counterrank inspect --examination-out"),
+    (re.compile(r"\bRanker\.save\b"), "counterrank train"),
+)
 
 
 def in_flags(message: str, flags: Mapping[str, str], values: Iterable[str] = ()) -> str:
-    """A message of the library, arguments named as the options of a command.
+    """A message of the library, arguments named as the options of a command, without values that only Python has.
 
     Arguments:
         message: begins with the name of an argument, with or without its value, or with something else.
@@ -108,8 +119,12 @@ def in_flags(message: str, flags: Mapping[str, str], values: Iterable[str] = ())
     '--clip low: expected a number'
     >>> in_flags("clicks: trained on; in_sample=True accepts them", flags)
     'clicks: trained on; --in-sample accepts them'
+    >>> in_flags("clip=0.0: expected a number above 0, or None for no cap", flags)
+    '--clip 0.0: expected a number above 0'
     """
     given = set(values)
+    for pattern, instead in _PYTHON:
+        message = pattern.sub(instead, message)
 
     def flag(name: str) -> str | None:
         key = name.replace("-", "_")
@@ -120,15 +135,20 @@ def in_flags(message: str, flags: Mapping[str, str], values: Iterable[str] = ())
         names = first[1].split(", ")
         found = [flag(name) for name in names]
         if all(found) and not given.intersection((*names, first[1])):
-            value = "" if first[2] is None else " " + first[2].strip("'")
-            message = ", ".join(map(str, found)) + value + message[first.end() :]
+            value = "" if first[2] is None else first[2].strip("'()").replace(", ", ",") or "''"
+            message = _with_value(", ".join(map(str, found)), value) + message[first.end() :]
 
     def inside(match: re.Match[str]) -> str:
         option = flag(match[1]) or _OF_TRAINING.get(match[1])
         value = match[2] if match[2] is not None else match[3]
-        return match[0] if option is None else option + ("" if value is None else f" {value}")
+        return match[0] if option is None else _with_value(option, value or "")
 
     return _INSIDE.sub(inside, message)
+
+
+def _with_value(flag: str, value: str) -> str:
+    """A flag and its value; `--param hidden` has it after an equals sign."""
+    return flag + ("=" if " " in flag.rpartition(", ")[2] else " ") + value if value else flag
 
 
 # each of these names in braces in a help text stands for the names in a registry, read when help is shown
@@ -138,7 +158,6 @@ _REGISTRIES = {
     "policies": ("counterrank.clicks.policies", "POLICIES"),
     "formats": ("counterrank.clicks.logs", "FORMATS"),
     "targets": ("counterrank.export", "TARGETS"),
-    "models": ("counterrank.training.kinds", "MODELS"),
     "relevance_models": ("counterrank.estimators.relevance_models", "MODELS"),
     "shapes": ("counterrank.data.synthetic", "SHAPES"),
     "presets": ("counterrank.experiments.settings", "preset_names"),
@@ -225,6 +244,9 @@ def name_flags(message: str) -> str:
         each.name: each.opts[0] if each.param_type_name == "option" else each.name.upper()
         for each in ctx.command.params
     }
+    for name in ("param", "estimator_param"):
+        keys = [text.partition("=")[0] for text in ctx.params.get(name) or ()]
+        flags |= {key: f"{flags[name]} {key}" for key in keys if key not in flags}
     given = [each for value in ctx.params.values() for each in (value if isinstance(value, list | tuple) else [value])]
     return in_flags(message, flags, map(str, given))
 

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -84,7 +84,9 @@ def main() -> None:
         # a wrong option or a missing argument; typer has its own copy of click or not, depending on its version
         if not hasattr(error, "format_message"):
             raise
-        _fail(f"{error.format_message().rstrip('.')}; see {_helped()} --help")
+        commands = {each.__name__ for group in _COMMANDS.values() for each in group}
+        named = sys.argv[1] if sys.argv[1] in commands else ""
+        _fail(f"{_misused(error)}; see {f'counterrank {named}'.rstrip()} --help")
 
 
 def _leave(number: int, frame: object) -> None:
@@ -98,10 +100,15 @@ def _leave(number: int, frame: object) -> None:
     again.start()
 
 
-def _helped() -> str:
-    """The command whose help is meant."""
-    named = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1].isalpha() else ""
-    return f"counterrank {named}".rstrip()
+def _misused(error: Any) -> str:
+    """What is wrong with an option or argument; in our words where those of typer depend on its version."""
+    kind, param = type(error).__name__, getattr(error, "param", None)
+    wanted = {"N": "a whole number", "X": "a number"}.get(getattr(param, "metavar", None) or "")
+    if kind == "BadParameter" and wanted:
+        return f"{param.opts[0]}: expected {wanted}"
+    if kind == "MissingParameter" and param.param_type_name == "argument":
+        return f"Missing argument {param.name.upper()}"
+    return str(error.format_message()).rstrip(".")
 
 
 def _fail(message: str) -> None:

@@ -47,7 +47,7 @@ FeatureNames = Annotated[
     ),
 ]
 ModelKind = Annotated[
-    str, option("{models}: mlp is a neural network, lambdamart boosted trees.", "NAME", name="--model")
+    str, option("linear, mlp (a neural network) or lambdamart (boosted trees).", "NAME", name="--model")
 ]
 Params = Annotated[
     list[str] | None,
@@ -259,6 +259,8 @@ def _of_logs(
 ) -> LogOptions:
     from counterrank.clicks.logs.columns import LogOptions, parse_map
 
+    if not all(word.strip() for word in click_actions.split(",")):
+        raise CounterrankError(f"--click-actions {click_actions!r}: expected names, such as click,click_through")
     return LogOptions(
         columns=parse_map(map),
         rank_base=rank_base,

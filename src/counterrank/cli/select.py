@@ -23,7 +23,7 @@ from counterrank.cli.evidence import (
 )
 from counterrank.cli.options import option, parse_params, reads_logs
 from counterrank.cli.output import check_out, command_line, folder_with, print_json, print_table, say, show_warnings
-from counterrank.cli.train import check_hyperparameters, read_hyperparameters, with_curve
+from counterrank.cli.train import read_hyperparameters, with_curve
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
@@ -82,8 +82,7 @@ def select(
         raise CounterrankError("RANKERS, --losses: nothing to choose from; expected rankers, or losses to train")
     check_out(out, force, (data, rankers, clicks, log, logger, examination), folder_with(MARKER, PARTS))
     chosen = _check_estimator(estimator)
-    hyperparameters, clip = read_hyperparameters(estimator_param)
-    check_hyperparameters(chosen, hyperparameters, clip)
+    hyperparameters, clip = read_hyperparameters(chosen, estimator_param)
     source = ClickSource(clicks or [], log, policy or [], examination, logger or [], threads, reading, align=align)
     opened = open_data(data, threads=threads)
     held_out, parts = choose_part(opened, part, data), parts_of(opened, part)

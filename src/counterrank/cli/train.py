@@ -152,9 +152,8 @@ def train(
     )
     chosen = _check_estimator(estimator, source)
     flags = {"tau": tau, "strength": strength, "relevance_threshold": relevance_threshold, "gain": gain, "clip": clip}
-    hyperparameters, cap = read_hyperparameters(estimator_param, flags)
+    hyperparameters, cap = read_hyperparameters(chosen, estimator_param, flags)
     _check_relevance(chosen, folds, relevance_model)
-    check_hyperparameters(chosen, hyperparameters, cap)
     training, held_out, others = _load(data, validation, share, seed, threads)
     ranker = Ranker(
         loss=loss,
@@ -182,6 +181,8 @@ def train(
             parts = others | {"train": training} | ({} if held_out is None else {"validation": held_out})
             evidence, held_out_evidence = _evidence(source, parts, chosen, held_out is not None)
             held_out = None if held_out_evidence is None else held_out
+            if cap == "auto" and held_out is None:
+                raise CounterrankError("--clip auto: requires clicks of a validation part to choose by")
         report = fit_ranker(
             training,
             evidence,
@@ -236,7 +237,7 @@ def _check_estimator(name: str | None, source: ClickSource) -> Estimator:
         raise CounterrankError("--policy, --logger, --examination: describe clicks; require --clicks or --log")
     chosen = named_estimator(name or ("policy-aware" if source.given else "full-information"))
     if ("labels" in chosen.needs) == source.given:
-        wanted = "no --clicks or --log" if source.given else "--clicks or --log"
+        wanted = "labels; expected no --clicks or --log" if source.given else "--clicks or --log"
         raise CounterrankError(f"--estimator {chosen.name}: requires {wanted}")
     if (source.alpha or source.beta) and not ("trust" in chosen.needs or chosen.uses_relevance):
         raise CounterrankError(
@@ -259,30 +260,20 @@ def _check_relevance(chosen: Estimator, folds: int | None, relevance_model: str 
 
 
 def read_hyperparameters(
-    params: list[str] | None, flags: Mapping[str, Any] | None = None
+    chosen: Estimator, params: list[str] | None, flags: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], float | str | None]:
-    """Hyperparameters of an estimator, of `--estimator-param` and of flags of their own; the clip apart from them.
+    """Hyperparameters of the estimator, of `--estimator-param` and of flags of their own; the clip apart from them."""
+    from counterrank.estimators.registry import checked_hyperparameters
 
-    >>> read_hyperparameters(["strength=2", "clip=30"], {"tau": None, "clip": "none"})
-    ({'strength': 2}, 30.0)
-    """
     found = {name: value for name, value in (flags or {}).items() if value not in (None, "none")}
     for name, value in (parse_params(params, "--estimator-param") or {}).items():
         if name in found:
-            raise CounterrankError(f"--estimator-param {name}={value}, --{name}: expected one of the two")
+            raise CounterrankError(f"--estimator-param {name}, --{name.replace('_', '-')}: expected one of the two")
         found[name] = value
     clip = number_or("auto", str(found.pop("clip", "none")), "--clip", "none", above=0.0)
-    return found, None if clip == "none" else clip
-
-
-def check_hyperparameters(chosen: Estimator, given: Mapping[str, Any], clip: float | str | None) -> None:
-    """Refuse what the estimator does not take, before any log is read."""
-    from counterrank.estimators.registry import checked_hyperparameters
-    from counterrank.training.cross_fit import candidates
-
-    checked_hyperparameters(chosen, {**given, "clip": clip})
-    if chosen.uses_relevance:
-        candidates(chosen, {**given, "clip": clip})
+    clip = None if clip == "none" else clip
+    chosen.check_hyperparameters({"clip": clip})
+    return checked_hyperparameters(chosen, found), clip
 
 
 def _evidence(

@@ -7,7 +7,7 @@ from counterrank.common.files import existing
 from counterrank.data.fold import Fold, read_fold
 from counterrank.data.letor import read_letor
 from counterrank.data.ranking_data import RankingData
-from counterrank.data.synthetic import make_fold
+from counterrank.data.synthetic import SHAPES, make_fold
 
 PARTS = ("train", "validation", "test")
 
@@ -64,10 +64,15 @@ def check_part(part: str) -> str:
 
 def _synthetic(source: str, threads: int | None) -> Fold:
     _, shape, *rest = source.split(":")
+    if shape not in SHAPES:
+        known = ", ".join(f"synthetic:{each}" for each in SHAPES)
+        raise CounterrankError(f"{source}: unknown; expected one of {known}")
     settings = {"queries": 1000, "seed": 0}
     for item in filter(None, ",".join(rest).split(",")):
         name, _, value = item.partition("=")
         if name not in settings or not (value.isascii() and value.isdigit()):
             raise CounterrankError(f"{source}: {item!r}; expected settings as in synthetic:mslr:queries=2000,seed=1")
         settings[name] = int(value)
+    if settings["queries"] < 5:
+        raise CounterrankError(f"{source}: too few for three parts; expected at least 5 queries")
     return make_fold(shape, settings["queries"], settings["seed"], threads=threads)
