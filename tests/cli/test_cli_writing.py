@@ -213,9 +213,8 @@ def test_a_part_of_another_name_is_an_error(place, tmp_path, words, data):
     source = DATA if data is None else place / data
     command = [word.format(place=place, data=source, out=tmp_path / "out") for word in words]
     for part in ("nonsense", "vali", "Train", ""):
-        with pytest.raises(
-            cr.CounterrankError, match=f"--part {part or repr(part)}: expected one of train, validation, test"
-        ):
+        message = f"--part {part or repr(part)}: expected one of train, validation, test"
+        with pytest.raises(cr.CounterrankError, match=message):
             attempt(*command, "--part", part)
     if data is not None:  # one file is its own only part, under each of the three names
         for part in ("train", "validation", "test"):

@@ -96,7 +96,7 @@ BAD = {
     SIMULATE: "--n-clicks, --n-sessions: expected one of the two, such as --n-clicks 1e6",
     f"{SIMULATE} --n-clicks many": "--n-clicks many: expected a whole number of at least 1, such as 1000000 or 1e6",
     f"{FEW} --as-log": "--as-log: requires --n-sessions",
-    f"{FEW} --held-out 0": "--held-out 0.0: expected a share above 0, such as 0.15",
+    f"{FEW} --held-out 0": "--held-out 0.0: expected a number above 0, up to 10, such as 0.15",
     f"{FEW} --trust-bias 2": "--trust-bias 2.0: expected a number from 0 to 1",
     f"{FEW} --relevant 2": "--relevant 2.0: expected probabilities from 0 to 1",
     f"{FEW} --relevant 0 --other 0": "--examination, --relevant: no rank is ever clicked",
@@ -150,7 +150,7 @@ BAD = {
     f"{REPRODUCE} --engine spark": "--engine spark: requires --master, such as spark://host:7077 or local[4]",
     "report taken": "taken: no run.json in it; expected a folder written by counterrank reproduce",
     "demo --shape web": "--shape web: expected one of 'mslr', 'yahoo'",
-    "demo --queries 5": "--queries 5: expected at least 20, to have some in every part",
+    "demo --queries 5": "--queries 5: expected a whole number of at least 20, to have some in every part",
     "learn": "No such command 'learn'",
 }
 # Python values and names of arguments, which mean nothing on the command

@@ -120,7 +120,7 @@ def test_without_labels_the_page_says_that_there_is_no_price(place, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "does not say how long a page is; expected deterministic:k=5, or page=5 (--page 5)"),
+        ((), "does not say how long a page is; expected deterministic:k=5, or --page 5"),
         (("--policy", "nonsense"), "--policy nonsense: unknown; expected one of"),
         (("--policy", "replace-last:k=5,epsilon=1"), "no setting 'epsilon'; expected k"),
         (("--policy", "epsilon-greedy:k=5,epsilon=0.5..0.1"), "epsilon=0.5..0.1; expected a range such as 0.01..0.5"),
@@ -130,7 +130,7 @@ def test_without_labels_the_page_says_that_there_is_no_price(place, tmp_path):
         (("--policy", "0.5*deterministic:k=5 + 0.5*epsilon-greedy:k=5,epsilon=0.1..1"), "a range in a mixture"),
         (("--page", "5", "--n-sessions", "many"), "--n-sessions many: expected a whole number"),
         (("--page", "5", "--n-sessions", "1e5,"), "--n-sessions : expected a whole number"),
-        (("--page", "0"), "k=0: expected a whole number of at least 1"),
+        (("--page", "0"), "--page 0: expected a whole number of at least 1"),
         (("--page", "5", "--out", "plan.pdf"), "plan.pdf: unknown kind of file; expected one that ends in .html"),
         (("--page", "5", "--width", "0"), "--width 0.0: expected a number above 0"),
         (("--page", "5", "--effective-sample-size", "-3"), "--effective-sample-size -3.0: expected a number above 0"),

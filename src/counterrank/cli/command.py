@@ -244,9 +244,9 @@ def name_flags(message: str) -> str:
         each.name: each.opts[0] if each.param_type_name == "option" else each.name.upper()
         for each in ctx.command.params
     }
-    for name in ("param", "estimator_param"):
-        keys = [text.partition("=")[0] for text in ctx.params.get(name) or ()]
-        flags |= {key: f"{flags[name]} {key}" for key in keys if key not in flags}
+    for option in ("param", "estimator_param"):  # their messages name hyperparameters
+        keys = [text.partition("=")[0] for text in ctx.params.get(option) or ()]
+        flags |= {key: f"{flags[option]} {key}" for key in keys if option != "param" or key not in flags}
     given = [each for value in ctx.params.values() for each in (value if isinstance(value, list | tuple) else [value])]
     return in_flags(message, flags, map(str, given))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from counterrank.cli.command import registry
 from counterrank.cli.options import Json, Seed, Threads, option
 from counterrank.cli.output import check_page, print_json, print_table, say
-from counterrank.common.checks import check_choice
+from counterrank.common.checks import check_choice, check_whole
 from counterrank.common.errors import CounterrankError
 from counterrank.common.progress import Stages
 
@@ -52,8 +52,7 @@ def demo(
     Example: counterrank demo
     """
     check_choice(shape, registry("shapes"), "shape")
-    if queries < 20:
-        raise CounterrankError(f"--queries {queries}: expected at least 20, to have some in every part")
+    check_whole(queries, "queries", 20, also=", to have some in every part")
     _check_page(out)
     begin = time.perf_counter()
     with Stages() as stages:

@@ -10,7 +10,7 @@ import typer
 
 from counterrank.cli import options as shared
 from counterrank.cli.command import EVALUATION
-from counterrank.cli.evidence import ClickSource, parse_pair, parts_of
+from counterrank.cli.evidence import ClickSource, load_scored, parse_pair, parts_of
 from counterrank.cli.options import option, reads_logs
 from counterrank.cli.output import print_json, print_table, show_warnings
 from counterrank.common.errors import CounterrankError
@@ -70,7 +70,6 @@ def estimate(
     In a script: counterrank estimate ranker synthetic:mslr --clicks clicks --against production --gate
     """
     from counterrank import evaluation
-    from counterrank.cli.evidence import load_scored
     from counterrank.data.sources import choose_part, open_data
     from counterrank.evaluation.deployment import check_margin
 
@@ -105,7 +104,7 @@ def estimate(
     if json:
         decision = None if verdict is None else {**asdict(verdict), "exit_code": verdict.exit_code}
         about = {"model": str(ranker), "against": against and str(against), "in_sample": first.in_sample}
-        print_json({**about, "estimates": plain(found), "verdict": decision})
+        print_json({**about, "estimates": {name: asdict(each) for name, each in found.items()}, "verdict": decision})
     else:
         _print(found, f"{ranker} on {data}" if against is None else f"{ranker} minus {against} on {data}")
         if verdict is not None:
@@ -119,20 +118,24 @@ def _print(found: dict[str, Estimate], title: str) -> None:
     first = next(iter(found.values()))
     doubly = ", doubly robust" if first.method == "dr" else ""
     doubly += ", IN-SAMPLE" if first.in_sample else ""
+    columns = "metric", "self-normalised", "interval", "per session", "interval", "effective clicks", "largest share"
     print_table(
         f"{title}: {first.n_clicks:,} clicks in {first.n_sessions:,} sessions of {first.n_queries:,} queries, "
         f"{first.confidence:.0%} intervals for {'queries like these' if first.target == 'queries' else 'these queries'}"
         + doubly,
-        (
-            "metric",
-            "self-normalised",
-            "interval",
-            "per session",
-            "interval",
-            "effective clicks",
-            "largest share",
-        ),
-        [row(name, value) for name, value in found.items()],
+        columns,
+        [
+            (
+                name,
+                each.self_normalized,
+                span(each.self_normalized_interval),
+                each.ips,
+                span(each.ips_interval),
+                f"{each.effective_sample_size:,.0f}",
+                f"{each.largest_share:.2%}",
+            )
+            for name, each in found.items()
+        ],
     )
 
 
@@ -141,24 +144,6 @@ def by_method(method: str, source: ClickSource, counts: Any) -> dict[str, Any]:
     return {"method": method, "exam": source.curve(counts) if method == "dr" else None}
 
 
-def row(name: str, found: Any) -> tuple[Any, ...]:
-    """An estimate as a row of a table."""
-    return (
-        name,
-        found.self_normalized,
-        span(found.self_normalized_interval),
-        found.ips,
-        span(found.ips_interval),
-        f"{found.effective_sample_size:,.0f}",
-        f"{found.largest_share:.2%}",
-    )
-
-
 def span(interval: tuple[float, float] | None) -> str | None:
     """An interval in words."""
     return None if interval is None else f"{interval[0]:.4g} to {interval[1]:.4g}"
-
-
-def plain(found: dict[str, Any]) -> dict[str, Any]:
-    """Estimates as JSON can hold them."""
-    return {name: asdict(value) for name, value in found.items()}

@@ -22,14 +22,13 @@ from counterrank.cli.evidence import (
     single,
 )
 from counterrank.cli.options import Examination, Force, Json, Logger, Part, Policy, Threads, option, reads_logs
-from counterrank.cli.output import check_out, check_page, print_json, print_table, say
+from counterrank.cli.output import check_out, check_page, print_json, print_table, say, show_warnings
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
     from counterrank import ClickCounts, RankingData
     from counterrank.clicks.logs.columns import LogOptions
     from counterrank.clicks.logs.faults import LogReport
-    from counterrank.evaluation.inspection import Inspection
 
 _MARKS = {"good": "yes", "warning": "with care", "bad": "no"}
 _RANKS = 30  # rows of the table; --json has all
@@ -67,15 +66,17 @@ def inspect(
 
     Example: counterrank inspect clicks.parquet --data Fold1 --out inspection.html
     """
+    from counterrank.evaluation.inspection import inspect_clicks
+
     inputs = (clicks, data, logger, examination)
     check_out(out, force, inputs, _check_page)
     check_out(examination_out, force, inputs, _check_curve_file)
     if out is not None and examination_out is not None and out.resolve() == examination_out.resolve():
         raise CounterrankError(f"{out}: is both --out and --examination-out; expected two names")
-    loaded = load_inspected(clicks, part, data, policy or [], logger or [], examination, threads, reading)
-    found = _inspected(loaded, effective_sample_size)
+    loaded = _load(clicks, part, data, policy or [], logger or [], examination, threads, reading)
+    found = inspect_clicks(loaded.counts, **loaded.known, target_size=effective_sample_size)
     read = None if loaded.report is None else loaded.report.summary()
-    summary = {"clicks": loaded.path, "data": loaded.source, "read": read} | found.summary()
+    summary = {"clicks": clicks, "data": loaded.data, "read": read} | found.summary()
     if out is not None:
         from counterrank.report import write_inspection_report
 
@@ -84,39 +85,19 @@ def inspect(
         print_json(summary)
     else:
         print_inspection(summary)
-    _say_more(loaded, part, out)
-    if examination_out is not None:  # last, since it may be refused
-        _write_curve(loaded.counts, examination_out)
-
-
-def _say_more(loaded: Inspected, part: str, out: Path | None) -> None:
     if loaded.report is not None:
-        of = f"the {part} part" if loaded.data is not None or loaded.is_part else "all of it"
+        of = f"the {part} part" if loaded.is_part else "all of it"
         say(f"Read {loaded.report.rows:,} rows of {loaded.report.name}; this is about {of}{loaded.report.left_out()}.")
     if out is not None:
         say(f"The page is at {out.resolve().as_uri()}.")
     if loaded.data is None:
         say("With --data, --policy and --logger: which candidates the policy can never show, and where they ranked.")
-
-
-def _inspected(loaded: Inspected, target_size: int) -> Inspection:
-    from counterrank.clicks.policies.parsing import parse_policy
-    from counterrank.evaluation.inspection import inspect_clicks
-
-    return inspect_clicks(
-        loaded.counts,
-        policy=None if loaded.policy is None else parse_policy(loaded.policy),
-        scores=loaded.scores,
-        rho=loaded.rho,
-        exam=loaded.exam,
-        drift=loaded.drift,
-        target_size=target_size,
-    )
+    if examination_out is not None:  # last, since it may be refused
+        _write_curve(loaded.counts, examination_out)
 
 
 def _write_curve(counts: ClickCounts, path: Path) -> None:
     """The estimated curve; an error where ranks are not connected."""
-    from counterrank.cli.output import show_warnings
     from counterrank.clicks import examination
 
     with show_warnings():
@@ -142,41 +123,26 @@ def _check_page(out: Path) -> None:
     check_page(out, "counterrank inspect", "inspection.html")
 
 
-# What is inspected.
-
-
 @dataclass(frozen=True)
-class Inspected:
-    """The clicks, and what is known about them.
+class _Loaded:
+    """What is inspected.
 
     Attributes:
-        path: where the clicks are.
         counts: the clicks.
-        source: the name of the ranking data.
-        data: the ranking data.
-        policy: the name of the policy, if there is one that ranks by scores.
-        scores: what it ranked by.
-        rho: the propensities of several policies, or of one that was estimated.
-        exam: the examination curve.
-        drift: clicks over time.
+        data: the name of the ranking data.
+        known: what else is known about the clicks, as arguments of `inspect_clicks`.
         report: what became of the rows of a log.
-        is_part: whether the log is one of several, each of a part of the data.
+        is_part: whether they are those of one part of the data, rather than all of a log.
     """
 
-    path: str
     counts: ClickCounts
-    source: str | None = None
-    data: RankingData | None = None
-    policy: str | None = None
-    scores: Any = None
-    rho: Any = None
-    exam: Any = None
-    drift: list[dict[str, Any]] | None = None
-    report: LogReport | None = None
-    is_part: bool = False
+    data: str | None
+    known: dict[str, Any]
+    report: LogReport | None
+    is_part: bool
 
 
-def load_inspected(
+def _load(
     clicks: str,
     part: str,
     data: str | None,
@@ -185,14 +151,14 @@ def load_inspected(
     examination: str | None,
     threads: int | None,
     reading: LogOptions,
-) -> Inspected:
+) -> _Loaded:
     """Everything the options name."""
     from counterrank.data.sources import check_part
 
     check_part(part)
     if data is None and (policies or loggers):
         raise CounterrankError("--policy, --logger: require the candidates; expected --data too")
-    is_log = not _holds_counts(Path(clicks))
+    is_log = not any((Path(clicks) / inside / WHOLE).is_file() for inside in ("", *PARTS))
     about = {} if is_log or data is not None else _remembered(Path(clicks))
     data = data or about.get("data")
     if about:
@@ -203,21 +169,12 @@ def load_inspected(
     )  # fmt: skip
     parts = _parts(data, part, threads)
     counts = _counts(source, part, parts)
-    known = examination is not None or counts.examination is not None
-    found: dict[str, Any] = {"exam": source.curve(counts) if known else None}
+    has_curve = examination is not None or counts.examination is not None
+    known = {"exam": source.curve(counts) if has_curve else None, "drift": source.drift.get(part)}
     if policies and parts:
-        found |= _policy(source, counts, part, parts)
-    if is_log:
-        found |= {
-            "drift": source.drift.get(part),
-            "report": source.reports[0],
-            "is_part": source.file_of(part) is not None,
-        }
-    return Inspected(clicks, counts, data, parts.get(part), **found)
-
-
-def _holds_counts(path: Path) -> bool:
-    return any((path / inside / WHOLE).is_file() for inside in ("", *PARTS))
+        known |= _policy(source, counts, part, parts)
+    is_part = data is not None or (is_log and source.file_of(part) is not None)
+    return _Loaded(counts, data, known, source.reports[0] if is_log else None, is_part)
 
 
 def _parts(data: str | None, part: str, threads: int | None) -> dict[str, RankingData]:
@@ -232,7 +189,6 @@ def _parts(data: str | None, part: str, threads: int | None) -> dict[str, Rankin
 
 def _counts(source: ClickSource, part: str, parts: dict[str, RankingData]) -> ClickCounts:
     """The clicks of a part; without data, those of the part's own file or of all there is."""
-    from counterrank.cli.output import show_warnings
     from counterrank.clicks.logs import read_parts
 
     if parts:
@@ -251,6 +207,8 @@ def _counts(source: ClickSource, part: str, parts: dict[str, RankingData]) -> Cl
 
 def _policy(source: ClickSource, counts: ClickCounts, part: str, parts: dict[str, RankingData]) -> dict[str, Any]:
     """The policy and its scores; propensities alone where there are several policies, or an estimated one."""
+    from counterrank.clicks.policies.parsing import parse_policy
+
     first = source.policies[0].partition(":")[0]
     if first in (ESTIMATED, FITTED) or named_policies(source.policies) is not None:
         found = source.propensities(counts, part, parts)
@@ -259,7 +217,10 @@ def _policy(source: ClickSource, counts: ClickCounts, part: str, parts: dict[str
         raise CounterrankError("--policy: ranks by scores; expected --logger too")
     if len(counts.policy_names) > 1:
         source.propensities(counts, part, parts)  # the error names them
-    return {"policy": source.policies[0], "scores": scores_of(source, single(source.loggers), part, parts)}
+    return {
+        "policy": parse_policy(source.policies[0]),
+        "scores": scores_of(source, single(source.loggers), part, parts),
+    }
 
 
 def _remembered(clicks: Path) -> dict[str, Any]:
@@ -270,9 +231,6 @@ def _remembered(clicks: Path) -> dict[str, Any]:
     about: dict[str, Any] = json_format.loads(file.read_text(encoding="utf-8"))
     there = Path(about["logger"]).exists() and (about["data"].startswith("synthetic:") or Path(about["data"]).exists())
     return about if there else {}
-
-
-# What is printed: the verdict, what to do about it, and the numbers as tables.
 
 
 def print_inspection(found: dict[str, Any]) -> None:

@@ -111,24 +111,12 @@ Policy = Annotated[
         CLICKS,
     ),
 ]
-Examination = Annotated[
-    str | None,
-    option(
-        "Examination curve, P(examined | rank): inverse-rank:eta=1, also with k=5; values such as 1,0.5,0.3; or a "
-        "file with an estimated curve. That of the clicks if it is known.",
-        "CURVE",
-        CLICKS,
-    ),
-]
-KnownExamination = Annotated[
-    str,
-    option(
-        "Examination curve, P(examined | rank): inverse-rank:eta=1, also with k=5; values such as 1,0.5,0.3; or a "
-        "file with an estimated curve.",
-        "CURVE",
-        CLICKS,
-    ),
-]
+_CURVE = (
+    "Examination curve, P(examined | rank): inverse-rank:eta=1, also with k=5; values such as 1,0.5,0.3; or a file "
+    "with an estimated curve."
+)
+Examination = Annotated[str | None, option(f"{_CURVE} That of the clicks if it is known.", "CURVE", CLICKS)]
+KnownExamination = Annotated[str, option(_CURVE, "CURVE", CLICKS)]
 Logger = Annotated[
     list[str] | None,
     option(
@@ -217,7 +205,7 @@ def _of_logs(
         str | None, option("Other names of columns, as rank=position,clicked=is_click (ours=theirs).", "LIST", LOG)
     ] = None,
     rank_base: Annotated[int, option("The number of the first rank, 0 or 1.", "N", LOG)] = 1,
-    format: Annotated[str, option("{formats}; auto goes by names and first lines of the files.", "NAME", LOG)] = "auto",
+    format: Annotated[str, option("{formats}; or auto, by names and first lines of the files.", "NAME", LOG)] = "auto",
     click_actions: Annotated[
         str, option("Which actions (of ubi) or types (of metarank) are clicks, as click,click_through.", "LIST", LOG)
     ] = "click",

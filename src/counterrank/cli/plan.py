@@ -10,6 +10,7 @@ from counterrank.cli.command import CLICKS, EVALUATION, OUTPUT, USERS
 from counterrank.cli.evidence import load_scores, parse_count, read_examination
 from counterrank.cli.options import option
 from counterrank.cli.output import check_out, print_json, print_table, say, show_warnings
+from counterrank.common.checks import check_number, check_whole
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
@@ -76,12 +77,17 @@ def plan(
 
     amounts = sorted({parse_count(word.strip(), "--n-sessions") for word in n_sessions.split(",")})
     exam = read_examination(examination)
-    _check_wanted(out, width, effective_sample_size)
+    if page is not None:
+        check_whole(page, "page")
+    for name, wanted in (("width", width), ("effective_sample_size", effective_sample_size)):
+        if wanted is not None:
+            check_number(wanted, name, above=0)
+    if out is not None and out.suffix.lower() not in (".html", ".png", ".svg"):
+        raise CounterrankError(f"{out}: unknown kind of file; expected one that ends in .html, .png or .svg")
     check_out(out, force, (data, logger, ranker, examination))
     chosen = choose_part(open_data(data, threads=threads), part, data)
     if chosen.labels is None and click_rate is None:
-        missing = "has no labels; expected --click-rate, P(click | examined) of a document, such as 0.1"
-        raise CounterrankError(f"{data}: {missing}")
+        raise CounterrankError(f"{data}: has no labels; expected --click-rate, P(click | examined), such as 0.1")
     scores = load_scores(logger, chosen, threads)
     with show_warnings():
         plans = plan_logging(
@@ -102,8 +108,7 @@ def plan(
         )
     advice = advise_logging(plans, width, effective_sample_size)
     if ranker is None:
-        own = "The intervals are those of the logger itself, whose documents are shown most"
-        advice.append(f"{own}; --ranker names another.")
+        advice.append("The intervals are those of the logger, whose documents are shown most; --ranker names another.")
     if population == "these-queries":
         advice.append("Intervals are for these queries alone; estimate has them with --population these-queries.")
     clicked = f"{relevant:g} of examined documents with label {relevance_threshold:g} and above, {other:g} of others"
@@ -127,17 +132,6 @@ def plan(
     _print(content, amounts, width, effective_sample_size)
     if out is not None:
         say(f"Written to {out}.")
-
-
-def _check_wanted(out: Path | None, width: float | None, effective: float | None) -> None:
-    """Before long work, what would only fail after it."""
-    from counterrank.common.checks import check_number
-
-    for name, wanted in (("width", width), ("effective_sample_size", effective)):
-        if wanted is not None:
-            check_number(wanted, name, above=0)
-    if out is not None and out.suffix.lower() not in (".html", ".png", ".svg"):
-        raise CounterrankError(f"{out}: unknown kind of file; expected one that ends in .html, .png or .svg")
 
 
 def _row(found: LoggingPlan, width: float | None, effective: float | None) -> dict[str, Any]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from counterrank.cli.evidence import load_model_and_data
 from counterrank.cli.options import Data, FeatureNames, Force, Json, Part, SavedRanker, Threads, Threshold, option
 from counterrank.cli.output import check_out, constant_features, constant_in_words, print_json, print_table, say
+from counterrank.common.checks import check_whole
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
@@ -33,7 +35,6 @@ def evaluate(
     Example: counterrank evaluate ranker synthetic:mslr --metrics dcg@5,ndcg@10,arp
     """
     from counterrank import evaluation
-    from counterrank.cli.evidence import load_model_and_data
 
     loaded, chosen = load_model_and_data(ranker, data, part, threads)
     values = evaluation.evaluate(
@@ -73,7 +74,6 @@ def rank(
 
     Example: counterrank rank ranker synthetic:mslr --out run.trec
     """
-    from counterrank.cli.evidence import load_model_and_data
     from counterrank.evaluation import ranked_rows, write_run
 
     check_out(out, force, (ranker, data))
@@ -101,8 +101,7 @@ def explain(
     """
     from counterrank import Ranker
 
-    if top < 1:
-        raise CounterrankError(f"--top {top}: expected a whole number of at least 1")
+    check_whole(top, "top")
     loaded = Ranker.load(ranker)
     rows = _rows(loaded, features)
     constant = constant_features(loaded)
@@ -191,7 +190,7 @@ def _rows(ranker: Ranker, features: Path | None) -> list[dict[str, Any]] | None:
 
     None for networks.
     """
-    from counterrank.export.feature_names import feature_names
+    from counterrank.export import feature_names
     from counterrank.models import LinearModel, TreesModel
 
     learned = ranker.model_

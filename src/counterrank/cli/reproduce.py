@@ -164,7 +164,7 @@ def reproduce(
     check_not_input(out, (data, preset))
     check_report(out)
     run = run_cells(data, out, chosen, jobs=jobs, engine=_engine(engine, master, jobs), notes=notes)
-    cells = _tell(run, json, quick) if report else _tell_cells(run, json)
+    cells = _finish(run, json, quick, report)
     if cells.failed:
         first = cells.failures[0]
         raise CounterrankError(
@@ -172,34 +172,27 @@ def reproduce(
         )
 
 
-def _tell(run: Run, json: bool, quick: bool) -> CellCounts:
-    """The report, its claims on the screen, and how many cells there are."""
-    from counterrank.experiments.summary import to_json
-    from counterrank.report.summary_text import sort_claims
-
-    summary, files = write_all(run)
-    cells = summary.cells
-    if json:
-        claims = {claim.id: claim.verdict for claim in sort_claims(summary).present}
-        print_json({"out": str(run.folder), "report": str(files[0]), "cells": to_json(cells), "claims": claims})
-        return cells
-    print_claims(summary)
-    say(f"{cells.done} of {cells.wanted} cells done. The report is at {files[0]}.")
-    if quick:
-        say("A quick run shows directions. More runs settle more claims, such as --runs 10; or run without --quick.")
-    return cells
-
-
-def _tell_cells(run: Run, json: bool) -> CellCounts:
-    """How many cells there are, and no report: needs nothing to draw with."""
+def _finish(run: Run, json: bool, quick: bool, report: bool) -> CellCounts:
+    """Write the report if it is wanted, and print the claims and how many cells are done."""
     from counterrank.experiments.reproduction import count_cells
     from counterrank.experiments.summary import to_json
 
-    cells = count_cells(run)
+    page, claims = None, {}
+    if report:
+        from counterrank.report.summary_text import sort_claims
+
+        summary, files = write_all(run)
+        page, claims = str(files[0]), {claim.id: claim.verdict for claim in sort_claims(summary).present}
+    cells = summary.cells if report else count_cells(run)
     if json:
-        print_json({"out": str(run.folder), "report": None, "cells": to_json(cells), "claims": {}})
-    else:
-        say(f"{cells.done} of {cells.wanted} cells done. For the report: counterrank report {run.folder}")
+        print_json({"out": str(run.folder), "report": page, "cells": to_json(cells), "claims": claims})
+        return cells
+    if report:
+        print_claims(summary)
+    where = f"The report is at {page}." if report else f"For the report: counterrank report {run.folder}"
+    say(f"{cells.done} of {cells.wanted} cells done. {where}")
+    if report and quick:
+        say("A quick run shows directions. More runs settle more claims, such as --runs 10; or run without --quick.")
     return cells
 
 

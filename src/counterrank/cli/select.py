@@ -128,15 +128,8 @@ def select(
         for name, value, share in zip(names, found.estimates, found.shares, strict=True)
     ]
     if json:
-        print_json(
-            {
-                "best": names[found.index],
-                "stability": found.stability,
-                "metric": metric,
-                "in_sample": found.in_sample or stopped,
-                "rankers": rows,
-            }
-        )
+        about = {"best": names[found.index], "stability": found.stability, "metric": metric}
+        print_json({**about, "in_sample": found.in_sample or stopped, "rankers": rows})
         return
     print_table(
         f"{metric} by {counts.n_clicks:,} clicks on {held_out.n_queries:,} queries of {data}"

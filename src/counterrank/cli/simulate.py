@@ -12,6 +12,7 @@ from counterrank.cli.command import CLICKS, OUTPUT, USERS
 from counterrank.cli.evidence import load_scores, parse_count, parts_of, read_examination, read_policy
 from counterrank.cli.options import option
 from counterrank.cli.output import check_out, folder_with, print_json, print_table, say
+from counterrank.common.checks import check_number, check_whole
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import atomic_folder
 
@@ -88,10 +89,8 @@ def simulate(
 
     check_out(out, force, (data, logger, examination), folder_with(MARKER, PARTS))
     wanted = _amount(n_clicks, n_sessions, as_log)
-    if not 0.0 < held_out <= 10.0:
-        raise CounterrankError(f"--held-out {held_out}: expected a share above 0, such as 0.15")
-    if not 0.0 <= trust_bias <= 1.0:
-        raise CounterrankError(f"--trust-bias {trust_bias}: expected a number from 0 to 1")
+    check_number(held_out, "held_out", above=0, at_most=10, also=", such as 0.15")
+    check_number(trust_bias, "trust_bias", at_least=0, at_most=1)
     if as_log and displays:
         raise CounterrankError("--displays, --as-log: a log holds every page anyway; expected one of the two")
     if trust_bias and click_gain != "binary":
@@ -102,7 +101,7 @@ def simulate(
     if first_session < 0 or (first_session and not as_log):
         raise CounterrankError(f"--first-session {first_session}: expected a number of at least 0, with --as-log")
     settings: dict[str, Any] = {"relevance_threshold": relevance_threshold, "click_model": model, "threads": threads}
-    settings["policy_name"] = policy_name
+    settings |= {"policy_name": policy_name}
     shown = (read_policy(policy), read_examination(examination))
     begin = time.perf_counter()
     rows: list[dict[str, Any]] = []
@@ -130,8 +129,7 @@ def simulate(
     if json:
         print_json({"out": str(out), **about, "seconds": time.perf_counter() - begin})
         return
-    columns = tuple(rows[0])
-    print_table(f"{out}: {policy}, {examination}", columns, [tuple(row.values()) for row in rows])
+    print_table(f"{out}: {policy}, {examination}", tuple(rows[0]), [tuple(row.values()) for row in rows])
     if as_log and not propensities:
         say(f"Saved. Next: counterrank inspect {out} --data {data}")
     else:
@@ -152,10 +150,7 @@ def _seed(seed: int, number: int) -> Any:
     """A generator for each part, so that parts do not repeat each other."""
     import numpy as np
 
-    from counterrank.common.checks import make_generator
-
-    make_generator(seed)  # the check
-    return np.random.default_rng([seed, number])
+    return np.random.default_rng([check_whole(seed, "seed", 0), number])
 
 
 def _write(

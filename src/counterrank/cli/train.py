@@ -77,7 +77,7 @@ def train(
     clip: Annotated[
         str,
         option(
-            "Cap on the importance weight 1 / propensity of clicks: none, a number, or auto to try.", "X", ESTIMATOR
+            "Cap on importance weights, 1 / propensity: none, a number, or auto, which tries several.", "X", ESTIMATOR
         ),
     ] = "none",
     tau: Annotated[
@@ -85,11 +85,11 @@ def train(
     ] = None,
     strength: Annotated[
         float | None,
-        option("For shrinkage: examinations that the relevance model counts for; else estimated.", "X", ESTIMATOR),
+        option("For shrinkage: examinations that the relevance model counts for; else most likely.", "X", ESTIMATOR),
     ] = None,
     folds: Annotated[
         int | None,
-        option("For auto, direct, doubly-robust and shrinkage: folds of cross-validation; else 5.", "N", ESTIMATOR),
+        option("For auto, direct, doubly-robust, shrinkage: cross-validation folds; 5 if not given.", "N", ESTIMATOR),
     ] = None,
     relevance_model: Annotated[
         str | None, option("For the same: {relevance_models}; ridge if not given.", "NAME", ESTIMATOR)
@@ -100,7 +100,7 @@ def train(
     ] = None,
     gain: Annotated[
         str | None,
-        option("For full-information: binary weights, or exponential (2**label - 1); else binary.", "NAME", ESTIMATOR),
+        option("For full-information: binary, or exponential (2**label - 1); binary if not given.", "NAME", ESTIMATOR),
     ] = None,
     estimator_param: shared.EstimatorParams = None,
     param: shared.Params = None,
@@ -110,7 +110,7 @@ def train(
     ] = None,
     metric: Annotated[
         str | None,
-        option("Metric of early stopping: arp, dcg, dcg@k or precision@k; else that of the loss.", "NAME", TRAINING),
+        option("Metric of early stopping: arp, dcg, dcg@k, precision@k; the loss's if not given.", "NAME", TRAINING),
     ] = None,
     learning_rate: Annotated[str, option("auto, or a number.", "X", TRAINING)] = "auto",
     max_epochs: Annotated[
@@ -118,7 +118,7 @@ def train(
     ] = None,
     patience: Annotated[
         int | None,
-        option("Early stopping after so many epochs without improvement; else 20, lambdamart 100.", "N", TRAINING),
+        option("Epochs without improvement before early stopping; 20 if not given, lambdamart 100.", "N", TRAINING),
     ] = None,
     batch_queries: Annotated[int | None, option("Queries in a batch; 1 for linear, 16 for mlp.", "N", TRAINING)] = None,
     normalize: Annotated[
