@@ -102,7 +102,8 @@ def _leave(number: int, frame: object) -> None:
 
 def _misused(error: Any) -> str:
     """What is wrong with an option or argument; in our words where those of typer depend on its version."""
-    kind, param = type(error).__name__, getattr(error, "param", None)
+    param: Any = getattr(error, "param", None)
+    kind = "" if param is None else type(error).__name__
     wanted = {"N": "a whole number", "X": "a number"}.get(getattr(param, "metavar", None) or "")
     if kind == "BadParameter" and wanted:
         return f"{param.opts[0]}: expected {wanted}"

@@ -270,8 +270,8 @@ def read_hyperparameters(
         if name in found:
             raise CounterrankError(f"--estimator-param {name}, --{name.replace('_', '-')}: expected one of the two")
         found[name] = value
-    clip = number_or("auto", str(found.pop("clip", "none")), "--clip", "none", above=0.0)
-    clip = None if clip == "none" else clip
+    given = number_or("auto", str(found.pop("clip", "none")), "--clip", "none", above=0.0)
+    clip = None if given == "none" else given
     chosen.check_hyperparameters({"clip": clip})
     return checked_hyperparameters(chosen, found), clip
 
