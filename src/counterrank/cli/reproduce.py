@@ -154,7 +154,7 @@ def reproduce(
         "max_epochs": max_epochs,
         "patience": patience,
         "tolerance": tolerance,
-        "step_size": None if learning_rate is None else number_or("auto", learning_rate, "--learning-rate"),
+        "step_size": None if learning_rate is None else number_or("auto", learning_rate, "--learning-rate", above=0.0),
         "clip": clip,
         "clips": clips,
         "queries": queries,

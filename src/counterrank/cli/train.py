@@ -159,7 +159,7 @@ def train(
         loss=loss,
         k=k,
         model=model,
-        learning_rate=number_or("auto", learning_rate, "--learning-rate"),
+        learning_rate=number_or("auto", learning_rate, "--learning-rate", above=0.0),
         max_epochs=max_epochs,
         patience=patience,
         batch_queries=batch_queries,
