@@ -182,21 +182,20 @@ def parse_params(given: list[str] | None, name: str = "--param") -> dict[str, An
     return params or None
 
 
-def number_or(word: str, text: str, name: str, *others: str, above: float | None = None) -> float | str:
-    """A number from the text of an option, or one of the words that the option takes instead.
+def positive_or(text: str, name: str, *words: str) -> float | str:
+    """A number above 0 from the text of an option, or one of the words that the option takes instead.
 
-    >>> number_or("auto", "0.5", "--learning-rate"), number_or("auto", "auto", "--learning-rate")
+    >>> positive_or("0.5", "--learning-rate", "auto"), positive_or("auto", "--learning-rate", "auto")
     (0.5, 'auto')
     """
-    if text in (word, *others):
+    if text in words:
         return text
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value) or (above is not None and value <= above):
-        limit = "" if above is None else f" above {above:g}"
-        raise CounterrankError(f"{name} {text}: expected {', '.join((*others, word))} or a number{limit}")
+    if not 0.0 < value < math.inf:
+        raise CounterrankError(f"{name} {text}: expected {', '.join(words)} or a number above 0")
     return value
 
 

@@ -13,7 +13,7 @@ import typer
 
 from counterrank.cli.command import EXPERIMENT, OUTPUT, TRAINING
 from counterrank.cli.evidence import parse_count, parse_pair
-from counterrank.cli.options import Json, number_or, option
+from counterrank.cli.options import Json, option, positive_or
 from counterrank.cli.output import check_not_input, print_json, say
 from counterrank.cli.report import check_report, print_claims, write_all
 from counterrank.common.checks import check_choice
@@ -154,7 +154,7 @@ def reproduce(
         "max_epochs": max_epochs,
         "patience": patience,
         "tolerance": tolerance,
-        "step_size": None if learning_rate is None else number_or("auto", learning_rate, "--learning-rate", above=0.0),
+        "step_size": None if learning_rate is None else positive_or(learning_rate, "--learning-rate", "auto"),
         "clip": clip,
         "clips": clips,
         "queries": queries,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from counterrank.cli import options as shared
 from counterrank.cli.command import CLICKS, ESTIMATOR, TRAINING, registry
 from counterrank.cli.evidence import ClickSource, announced_propensities, check_needs, counts_folder, parts_of
-from counterrank.cli.options import number_or, option, parse_params, reads_logs
+from counterrank.cli.options import option, parse_params, positive_or, reads_logs
 from counterrank.cli.output import (
     check_out,
     command_line,
@@ -159,7 +159,7 @@ def train(
         loss=loss,
         k=k,
         model=model,
-        learning_rate=number_or("auto", learning_rate, "--learning-rate", above=0.0),
+        learning_rate=positive_or(learning_rate, "--learning-rate", "auto"),
         max_epochs=max_epochs,
         patience=patience,
         batch_queries=batch_queries,
@@ -270,7 +270,7 @@ def read_hyperparameters(
         if name in found:
             raise CounterrankError(f"--estimator-param {name}, --{name.replace('_', '-')}: expected one of the two")
         found[name] = value
-    given = number_or("auto", str(found.pop("clip", "none")), "--clip", "none", above=0.0)
+    given = positive_or(str(found.pop("clip", "none")), "--clip", "none", "auto")
     clip = None if given == "none" else given
     chosen.check_hyperparameters({"clip": clip})
     return checked_hyperparameters(chosen, found), clip
