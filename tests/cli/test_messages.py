@@ -24,6 +24,7 @@ BAD = {
     f"{CLICKS} --clip 0": "--clip 0: expected none, auto or a number above 0",
     f"{CLICKS} --clip low": "--clip low: expected none, auto or a number above 0",
     f"{CLICKS} --clip auto --validation none": "--clip auto: requires clicks of a validation part to choose by",
+    f"{CLICKS} --estimator auto --clip auto": "--clip auto: expected none or a number above 0 with auto",
     f"{CLICKS} --estimator best": "--estimator best: expected one of 'policy-aware', 'affine'",
     f"{CLICKS} --estimator full-information": "requires labels; expected no --clicks or --log",
     f"{TRAIN} --estimator naive": "--estimator naive: requires --clicks or --log",

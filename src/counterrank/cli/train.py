@@ -151,7 +151,8 @@ def train(
         clicks or [], log, policy or [], examination, logger or [], threads, reading, alpha, beta, align
     )
     chosen = _check_estimator(estimator, source)
-    flags = {"tau": tau, "strength": strength, "relevance_threshold": relevance_threshold, "gain": gain, "clip": clip}
+    flags = {"tau": tau, "strength": strength, "relevance_threshold": relevance_threshold, "gain": gain}
+    flags["clip"] = None if clip == "none" else clip
     hyperparameters, cap = read_hyperparameters(chosen, estimator_param, flags)
     _check_relevance(chosen, folds, relevance_model)
     training, held_out, others = _load(data, validation, share, seed, threads)
@@ -225,7 +226,7 @@ def train(
             where = " ".join([data, *(f"{option} {quote(path)}" for option, path in named)])
         say(f"Saved. Next: counterrank estimate {out} {where}{source.options_again()}")
     else:
-        threshold = 3.0 if relevance_threshold is None else relevance_threshold
+        threshold = hyperparameters.get("relevance_threshold", 3)
         say(f"Saved. Next: counterrank evaluate {out} {data} --relevance-threshold {threshold:g}")
 
 
@@ -265,7 +266,7 @@ def read_hyperparameters(
     """Hyperparameters of the estimator, of `--estimator-param` and of flags of their own; the clip apart from them."""
     from counterrank.estimators.registry import checked_hyperparameters
 
-    found = {name: value for name, value in (flags or {}).items() if value not in (None, "none")}
+    found = {name: value for name, value in (flags or {}).items() if value is not None}
     for name, value in (parse_params(params, "--estimator-param") or {}).items():
         if name in found:
             raise CounterrankError(f"--estimator-param {name}, --{name.replace('_', '-')}: expected one of the two")
@@ -273,6 +274,8 @@ def read_hyperparameters(
     given = positive_or(str(found.pop("clip", "none")), "--clip", "none", "auto")
     clip = None if given == "none" else given
     chosen.check_hyperparameters({"clip": clip})
+    if clip == "auto" and chosen.uses_relevance:
+        raise CounterrankError(f"--clip auto: expected none or a number above 0 with {chosen.name}")
     return checked_hyperparameters(chosen, found), clip
 
 
