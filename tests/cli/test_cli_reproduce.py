@@ -193,7 +193,7 @@ def test_bad_options_are_refused(tmp_path, options, message):
         ),
         (
             ("reproduce", "--data", DATA, "--out", "run", "--runs", "many"),
-            "--runs: expected a whole number; see",
+            "counterrank: --runs: expected a whole number",
         ),
         (("reproduce", "--out", "run"), "counterrank: Missing option '--data'"),
         (("reproduce", "--data", DATA, "--out", "file"), "counterrank: file: is a file; expected a folder"),
