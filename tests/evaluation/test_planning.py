@@ -128,7 +128,7 @@ def test_ties_of_the_ranker_to_be_judged_are_averaged():
 
 
 def test_what_a_fixed_page_does_not_reach_is_said():
-    """The ranker to be judged puts a relevant document first that is never shown."""
+    """The ranker to be evaluated puts a relevant document first that is never shown."""
     data = RankingData(np.zeros((3, 1)), [0, 3], labels=[0, 0, 4])
     fixed, random = plan_logging(
         data,
@@ -182,7 +182,7 @@ REPEATS, SESSIONS = 60, 40_000
 
 @pytest.fixture(scope="module")
 def study():
-    """40 queries, a logger, another ranker to be judged."""
+    """40 queries, a logger, another ranker to be evaluated."""
     data = make_ranking_data("yahoo", n_queries=40, seed=3)
     rng = np.random.default_rng(0)
     return data, data.labels + rng.standard_normal(data.n_docs), data.labels + 2.0 * rng.standard_normal(data.n_docs)

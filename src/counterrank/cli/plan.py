@@ -127,6 +127,8 @@ def plan(
     if out is not None:
         _write(content, out, width, effective_sample_size)
     if json:
+        # the key that 0.1 wrote
+        assumed["ranker to be judged"] = assumed["ranker to evaluate"]
         print_json({**content, "width": width, "effective": effective_sample_size, "out": out and str(out)})
         return
     _print(content, amounts, width, effective_sample_size)
