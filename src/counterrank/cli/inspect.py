@@ -12,8 +12,6 @@ import typer
 from counterrank.cli.evidence import (
     ESTIMATED,
     FITTED,
-    PARTS,
-    WHOLE,
     ClickSource,
     named_policies,
     parts_of,
@@ -223,6 +221,8 @@ def load_inspected(
 
 
 def _holds_counts(path: Path) -> bool:
+    from counterrank.clicks.stored_clicks import PARTS, WHOLE
+
     return any((path / inside / WHOLE).is_file() for inside in ("", *PARTS))
 
 

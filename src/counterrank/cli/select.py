@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from counterrank.cli.estimate import by_method, span
-from counterrank.cli.evidence import ClickSource, Scored, announced_propensities, parse_pair, parts_of, widened
+from counterrank.cli.evidence import ClickSource, announced_propensities, parse_pair, parts_of, widened
 from counterrank.cli.options import (
     Align,
     Clicks,
@@ -85,6 +85,7 @@ def select(
     from counterrank import Ranker
     from counterrank import select as choose
     from counterrank.data.sources import choose_part, open_data
+    from counterrank.training import Scored
     from counterrank.training.storage import MARKER, PARTS
 
     if not rankers and losses is None:

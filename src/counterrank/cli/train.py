@@ -8,7 +8,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
-from counterrank.cli.evidence import ClickSource, announced_propensities, check_needs, counts_folder, parts_of
+from counterrank.cli.evidence import ClickSource, announced_propensities, check_needs, parts_of
 from counterrank.cli.options import (
     CLICKS,
     ESTIMATOR,
@@ -205,6 +205,7 @@ def train(
     With few clicks: counterrank train synthetic:mslr --clicks clicks --estimator auto --k 5 --out ranker
     """
     from counterrank import Ranker
+    from counterrank.clicks.stored_clicks import counts_folder
     from counterrank.training import fit_ranker
     from counterrank.training.storage import MARKER, PARTS
 
@@ -313,7 +314,7 @@ def _check_hyperparameters(
     chosen: Estimator, given: dict[str, Any], folds: int | None, relevance_model: str | None
 ) -> None:
     """Refuse what cannot be, before any log is read."""
-    from counterrank.training.cross_fit import candidates
+    from counterrank.training.selection import candidates
 
     if not chosen.uses_relevance:
         for option, value in (("--folds", folds), ("--relevance-model", relevance_model)):
