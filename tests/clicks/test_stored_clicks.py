@@ -5,8 +5,9 @@ import pytest
 
 import counterrank as cr
 from counterrank import policies, simulation
+from counterrank.clicks import StoredClicks
 from counterrank.clicks.logs import LogOptions
-from counterrank.clicks.stored_clicks import StoredClicks, counts_folder
+from counterrank.clicks.stored_clicks import counts_folder
 from counterrank.common.errors import CounterrankError
 
 FOLD = cr.make_fold("yahoo", 60, seed=0)

@@ -171,7 +171,7 @@ def test_real_trees(name, normalize):
     check_ranking(solr_scores(written(ranker, "solr", features=names), names, data.features), expected, data, 1e-5)
 
 
-def test_scores_that_nearly_agree_are_told_apart_in_onnx():
+def test_scores_that_nearly_agree_are_distinguished_in_onnx():
     """Scores of about 1000 that differ by 1e-5: in float32, with steps of 6e-5 there, they would all be equal."""
     draw = np.random.default_rng(0)
     small = [(column, threshold, *draw.normal(size=2) * 1e-6) for column in range(3) for threshold in (-1, 0, 0.5, 1)]

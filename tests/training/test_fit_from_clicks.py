@@ -86,7 +86,7 @@ def test_shuffled_features_teach_nothing():
     assert ahead > 4.5 * error
 
 
-def test_queries_that_nobody_asked_are_left_out():
+def test_queries_without_sessions_are_left_out():
     data, clicks, rho = logged(20, sessions=12)
     assert (clicks.sessions == 0).any()
     pool = join([examine(data, Evidence(clicks, rho, EXAM))])
@@ -143,7 +143,7 @@ def test_logged_propensities_and_the_remembered_curve_will_do(log):
 
 
 @pytest.mark.parametrize("estimator", ["policy-aware", "direct", "doubly-robust", "shrinkage"])
-def test_an_estimator_that_was_asked_for(log, estimator):
+def test_an_estimator_by_name(log, estimator):
     data, clicks, rho = log
     found = fit_from_clicks(data, clicks, rho, exam=EXAM, estimator=estimator, ranker=quick(), folds=2)
     assert [each.estimator for each in found.trials] == [estimator]
@@ -364,7 +364,7 @@ def test_a_fold_without_varying_features_is_no_error_where_others_have_some(mode
     assert all(len(set(scores[4 * q : 4 * q + 4])) == 1 for q in range(1, data.n_queries))
 
 
-def test_no_varying_feature_in_any_query_that_was_asked_is_an_error():
+def test_no_varying_feature_in_any_query_with_sessions_is_an_error():
     data, clicks = one_varied_query()
     still = RankingData(np.repeat(data.features[::4], 4, axis=0), data.offsets, data.labels, list("abcdef"))
     same = simulate(still, np.arange(still.n_docs), POLICY, EXAM, sessions=3000, seed=1)

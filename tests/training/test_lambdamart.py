@@ -192,7 +192,7 @@ def test_what_params_refuse(params, message):
         ranker(params=params).fit(DATA, WEIGHTS)
 
 
-def test_what_cannot_be_learned_is_told():
+def test_what_cannot_be_learned_is_an_error():
     with pytest.raises(cr.CounterrankError, match="batch_queries=5: lambdamart learns from all queries"):
         ranker(batch_queries=5).fit(DATA, WEIGHTS)
     with pytest.raises(NothingToLearnError, match="weights: equal within every query"):

@@ -296,7 +296,7 @@ def test_modules_that_do_not_fit(module, message):
         make(model=module()).fit(DATA, WEIGHTS)
 
 
-def test_a_module_that_breaks_later_is_told_of():
+def test_a_module_that_breaks_later_is_an_error():
     ranker = make(model=Scorer(), max_epochs=1).fit(DATA, WEIGHTS)
     ranker.model_.module.shape = lambda scores: scores.index_fill(0, torch.tensor([2]), float("inf"))
     with pytest.raises(CounterrankError, match="model: gave inf for document 2; expected finite scores"):
@@ -389,7 +389,7 @@ class Detached(torch.nn.Linear):
         return super().forward(features).detach()
 
 
-def test_scores_that_cannot_be_differentiated_are_told():
+def test_scores_that_cannot_be_differentiated_are_an_error():
     data = cr.RankingData([[0.0], [1.0]], offsets=[0, 2])
     with pytest.raises(CounterrankError, match="its scores cannot be differentiated"):
         cr.Ranker(model=Detached(1, 1)).fit(data, [0.0, 1.0])

@@ -95,7 +95,7 @@ def test_it_is_saved_and_loaded(tmp_path):
         lambda found: found.update(clicks="elsewhere"),
     ],
 )
-def test_a_damaged_provenance_is_told(tmp_path, damage):
+def test_a_damaged_provenance_is_an_error(tmp_path, damage):
     RANKER.save(tmp_path / "ranker")
     content = json.loads((tmp_path / "ranker" / "model.json").read_text())
     damage(content["provenance"])
@@ -277,7 +277,7 @@ def test_sessions_of_a_log(tmp_path):
         evaluation.estimate(ranker, data, cr.read_log(tmp_path / "other.parquet", data))
 
 
-def test_policies_are_told_apart():
+def test_policies_are_distinguished():
     """Trained on the sessions of v1, evaluated on those of v2 of the same counts."""
     both = ClickCounts.concat([clicks_on(FOLD.train, 1, policy_name="v1"), clicks_on(FOLD.train, 2, policy_name="v2")])
     one, other = (both.only_policies([name]) for name in ("v1", "v2"))

@@ -130,7 +130,7 @@ def test_queries_that_do_not_fit_are_refused(given, message):
 @pytest.mark.parametrize(
     "validation", [(DATA.features, WEIGHTS), 5, (DATA.features,), ()], ids=["pair", "number", "one", "none"]
 )
-def test_validation_beside_a_matrix(validation):
+def test_validation_with_a_matrix(validation):
     with pytest.raises(cr.CounterrankError, match=r"^validation: expected \(X, weights, qid\) together with a matrix"):
         cr.Ranker().fit(DATA.features, WEIGHTS, validation, qid=QID)
 

@@ -221,7 +221,8 @@ def load_inspected(
 
 
 def _holds_counts(path: Path) -> bool:
-    from counterrank.clicks.stored_clicks import PARTS, WHOLE
+    from counterrank.clicks.stored_clicks import WHOLE
+    from counterrank.data.sources import PARTS
 
     return any((path / inside / WHOLE).is_file() for inside in ("", *PARTS))
 

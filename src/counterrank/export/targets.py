@@ -25,6 +25,7 @@ from counterrank.common.files import PathLike, atomic_file, existing
 from counterrank.models import LinearModel, Model, TreesModel
 from counterrank.training import Ranker
 
+TREE_FORMATS = ("xgboost", "ranklib")
 Naming = PathLike | Mapping[int, str] | Sequence[str]
 
 
@@ -64,76 +65,60 @@ def feature_names(naming: Naming | None, n_features: int) -> Names:
     if naming is None:
         return Names({feature: f"feature_{feature + 1}" for feature in range(n_features)}, given=False)
     where = "features"
-    content: Any = naming
+    pairs: list[tuple[Any, Any]]
     if isinstance(naming, str | os.PathLike):
-        where = str(naming)
-        content = _read(naming)
-    if isinstance(content, Mapping):
-        pairs = [(_number(key, where), value) for key, value in content.items()]
-    elif isinstance(content, Sequence):
-        pairs = list(enumerate(content, start=1))
+        where, pairs = str(naming), _read(naming)
+    elif isinstance(naming, Mapping):
+        pairs = list(naming.items())
+    elif isinstance(naming, Sequence):
+        pairs = list(enumerate(naming, start=1))
     else:
-        raise ExportError(f"{where}: expected an object, a list or lines of names, got {type(content).__name__}")
+        raise ExportError(f"{where}: expected an object, a list or lines of names, got {type(naming).__name__}")
     if not pairs:
         raise ExportError(f"{where}: no names in it; leave it out, or name the features")
     return Names(_checked(pairs, n_features, where), given=True)
 
 
-def _read(path: PathLike) -> Any:
+def _read(path: PathLike) -> list[tuple[Any, Any]]:
+    """Numbers and names of a file: a JSON object or list, or lines."""
     file = existing(path, "file of feature names")
     try:
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise ExportError(f"{path}: not a text file in UTF-8; expected JSON or one name a line") from None
-    if not text.lstrip().startswith(("{", "[")):
-        return text.rstrip().splitlines()
-    try:
-        return json.loads(text, object_pairs_hook=lambda pairs: _without_repeats(pairs, path))
-    except ValueError as error:
-        if isinstance(error, ExportError):
-            raise
-        raise ExportError(f"{path}: not JSON ({error})") from None
+    content: Any = text.rstrip().splitlines()
+    if text.lstrip().startswith(("{", "[")):
+        try:
+            content = json.loads(text, object_pairs_hook=tuple)  # a number that occurs twice is found later
+        except ValueError as error:
+            raise ExportError(f"{path}: not JSON ({error})") from None
+    return list(content) if isinstance(content, tuple) else list(enumerate(content, start=1))
 
 
-def _without_repeats(pairs: list[tuple[str, Any]], path: PathLike) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ExportError(f"{path}: feature {printable(key)} is named twice")
-        found[key] = value
-    return found
-
-
-def _number(key: Any, where: str) -> int:
-    text = str(key).strip()
-    if isinstance(key, bool) or not (text.isascii() and text.isdigit()):
-        raise ExportError(
-            f"{where}: {printable(text)!r} is no feature number; expected 1, 2 and so on, as in LETOR files"
-        )
-    return int(text)
-
-
-def _checked(pairs: list[tuple[int, Any]], n_features: int, where: str) -> dict[int, str]:
+def _checked(pairs: list[tuple[Any, Any]], n_features: int, where: str) -> dict[int, str]:
     """Names by feature from 0, if all of them are names, of features the model knows, and different."""
     names: dict[int, str] = {}
     owners: dict[str, int] = {}
-    for number, name in pairs:
+    for key, name in pairs:
+        text = str(key).strip()
+        if isinstance(key, bool) or not (text.isascii() and text.isdigit()):
+            raise ExportError(
+                f"{where}: {printable(text)!r} is no feature number; expected 1, 2 and so on, as in LETOR files"
+            )
+        number = int(text)
         if not 1 <= number <= n_features:
             raise ExportError(f"{where}: feature {number} is not known; the model has features 1 to {n_features}")
         if not isinstance(name, str) or name != name.strip() or not name or not name.isprintable():
             raise ExportError(
                 f"{where}: feature {number} is called {printable(repr(name))}; expected a name on one line"
             )
-        if name in owners:
-            raise ExportError(f"{where}: features {owners[name]} and {number} are both called {name!r}")
         if number - 1 in names:
             raise ExportError(f"{where}: feature {number} is named twice")
+        if name in owners:
+            raise ExportError(f"{where}: features {owners[name]} and {number} are both called {name!r}")
         owners[name] = number
         names[number - 1] = name
     return names
-
-
-TREE_FORMATS = ("xgboost", "ranklib")
 
 
 @dataclass

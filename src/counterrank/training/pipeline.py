@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -397,8 +397,8 @@ def _cross_validated(
         Tried(
             trial.candidate.estimator.name,
             trial.candidate.settings(likely),
-            *astuple(standing),
-            str(trial.failure or ""),
+            **asdict(standing),
+            failure=str(trial.failure or ""),
         )
         for trial, standing in zip(found.trials, ranks, strict=True)
     ]

@@ -327,8 +327,9 @@ def check_policy(clicks: ClickCounts, policy: Any, scores: FloatArray | None, na
 policy with these scores; expected the policy and the scores that made the pages; inspect the log for more
     """
     if scores is None:
-        for one in (one for one in policy if one in clicks.policy_names):
-            check_policy(clicks.only_policies([one]), *policy[one], one)
+        for own, (one, own_scores) in policy.items():
+            if own in clicks.policy_names:
+                check_policy(clicks.only_policies([own]), one, own_scores, own)
         return
     found = policy_check(clicks, policy, scores)
     if found is None:
