@@ -67,7 +67,7 @@ def write_log(file, data, sessions=3):
 
 def test_a_log_of_all_parts_is_read_once(tmp_path):
     write_log(tmp_path / "log.csv", FOLD.train)
-    stored = StoredClicks(log=str(tmp_path / "log.csv"), options=LogOptions(memory="1GB", trust=True))
+    stored = StoredClicks(log=str(tmp_path / "log.csv"), options=LogOptions(memory="1GB"))
     assert stored.load("train", PARTS).n_sessions == 3 * FOLD.train.n_queries
     assert stored.find("validation", PARTS) is None
     assert len(stored.reports) == 1
@@ -75,7 +75,7 @@ def test_a_log_of_all_parts_is_read_once(tmp_path):
 
 def test_a_file_for_each_part(tmp_path):
     write_log(tmp_path / "logs" / "train.csv", FOLD.train)
-    stored = StoredClicks(log=str(tmp_path / "logs"), options=LogOptions(memory="1GB", trust=True))
+    stored = StoredClicks(log=str(tmp_path / "logs"), options=LogOptions(memory="1GB"))
     assert stored.load("train", PARTS).n_sessions == 3 * FOLD.train.n_queries
     assert stored.find("validation", PARTS) is None
     assert stored.file_of("train") == str(tmp_path / "logs" / "train.csv")

@@ -284,16 +284,13 @@ def fit_from_clicks(
     by a standard error.
 
     Arguments:
-        data: the queries to learn from.
+        data, ranker, model, seed: as for `fit_ranker`.
         clicks: what was shown and clicked, counted against `data`.
         rho: the propensity of each document, as `policy.propensity(scores, offsets, exam)` gives it; None for those
             logged with the clicks, or for how often the log shows each document, which needs `exam`.
         validation: other queries and their clicks, and their rho where `rho` is given. They are learned from as well,
             since each fold is held out in turn.
         estimator: "auto", or "policy-aware", "direct", "doubly-robust" or "shrinkage" to use that one alone.
-        ranker: what to fit, an untrained `Ranker`; it is not changed. None for a linear one, whose cutoff k is the
-            last rank that pages show.
-        model: of relevance, see `estimators.fit_relevance`.
         tau, strength, clip: hyperparameters of doubly-robust, shrinkage and policy-aware; None for the defaults, and
             for "auto" to try several.
         exam: how likely each rank is examined. With it impressions count, and not only propensities. None for the
@@ -301,10 +298,6 @@ def fit_from_clicks(
             then being its expectation.
         beta: under trust bias, the chance of a click on an irrelevant document by rank.
         folds: how many, 2 or more; None to learn from `data` alone and stop by `validation`, without a choice.
-        seed: draws the folds and, where no `ranker` says otherwise, fixes its randomness.
-
-    Returns:
-        The ranker, what was chosen and why, and how each estimator did.
 
     >>> from counterrank import make_ranking_data, policies, simulation
     >>> data = make_ranking_data("mslr", n_queries=40, seed=0)
