@@ -121,12 +121,12 @@ class Estimator:
         assisted: from (examinations, relevance, strength, **hyperparameters) to weights: for estimators that
             cross-validation tries, and that may use a model of relevance.
         uses_relevance: whether `assisted` looks at the predicted relevance.
-        can_clip: whether `clip="auto"` may choose a clip.
         grid: by hyperparameter, the values that cross-validation tries; the first is the default.
         scaled: the one of them whose grid is in multiples of the most likely strength.
         candidates: the names of the estimators that this one chooses from by cross-validation; registered ones that
             have `assisted` are added.
         default: name and multiple of the candidate to use where only one can be kept, unless another is clearly better.
+        can_clip: whether `clip="auto"` may choose a clip.
     """
 
     name: str
@@ -138,11 +138,11 @@ class Estimator:
     weigh: Weigh | None = None
     assisted: WeighExaminations | None = None
     uses_relevance: bool = False
-    can_clip: bool = False
     grid: Mapping[str, Sequence[float]] = field(default_factory=dict)
     scaled: str = ""
     candidates: tuple[str, ...] = ()
     default: tuple[str, float] = ("", 1.0)
+    can_clip: bool = False
 
     def check(self, evidence: Evidence | None, options: bool = False) -> None:
         """Raise an error that says what is missing, in arguments or in options of the command."""
@@ -150,10 +150,10 @@ class Estimator:
             if need == "labels":
                 continue  # `full_information` looks for itself
             if evidence is None or not evidence.has(need):
-                missing = NEEDS[need]
+                required = NEEDS[need]
                 raise CounterrankError(
-                    f"estimator {self.name!r}: requires {missing.meaning}; expected "
-                    f"{missing.options if options else missing.arguments}"
+                    f"estimator {self.name!r}: requires {required.meaning}; expected "
+                    f"{required.options if options else required.arguments}"
                 )
 
     def check_hyperparameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
