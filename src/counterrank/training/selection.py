@@ -70,7 +70,7 @@ def candidates(estimator: Estimator, given: Mapping[str, Any]) -> list[Candidate
     (7, 6)
     """
     found = checked_hyperparameters(estimator, given)
-    check_clip(found.get("clip"))  # a number: candidates are chosen among, clips are not
+    check_clip(found.get("clip"))  # cross-validation does not choose a clip
     if not estimator.candidates:
         if estimator.assisted is None:
             raise CounterrankError(
