@@ -32,7 +32,7 @@ from counterrank.estimators.registry import named_estimator
 from counterrank.evaluation import evaluate
 from counterrank.experiments.demo import train_production
 from counterrank.losses import LOSSES
-from counterrank.training.kinds import KINDS
+from counterrank.training.problem import KINDS
 
 SETS = {
     "ohsumed": (("ohsumed/Fold1", "ohsumed/Fold2", "ohsumed/Fold3"), 2),

@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from counterrank.training.kinds import KINDS
+from counterrank.training.problem import KINDS
 
 RESAMPLES = 10_000
 

@@ -45,31 +45,15 @@ if TYPE_CHECKING:
     from counterrank.evaluation import InSampleWarning, IntervalWarning, select
     from counterrank.training import Ranker, fit_from_clicks, fit_ranker
 
-_MODULES = (
-    "clicks", "data", "estimators", "evaluation", "examination", "export", "losses", "models", "policies", "simulation",
-    "torch", "training",
-)  # fmt: skip
-_NAMES = {
-    "ClickCounts": "counterrank.clicks",
-    "CounterrankError": "counterrank.common.errors",
-    "CoverageWarning": "counterrank.common.errors",
-    "Evidence": "counterrank.estimators",
-    "ExaminationWarning": "counterrank.common.errors",
-    "Fold": "counterrank.data",
-    "InSampleWarning": "counterrank.evaluation",
-    "IntervalWarning": "counterrank.evaluation",
-    "RankingData": "counterrank.data",
-    "fit_from_clicks": "counterrank.training",
-    "fit_ranker": "counterrank.training",
-    "make_fold": "counterrank.data",
-    "make_ranking_data": "counterrank.data",
-    "read_fold": "counterrank.data",
-    "read_letor": "counterrank.data",
-    "read_log": "counterrank.clicks",
-    "read_scores": "counterrank.data",
-    "select": "counterrank.evaluation",
-    "Ranker": "counterrank.training",
+_HOMES = {
+    "clicks": ("ClickCounts", "read_log"),
+    "common.errors": ("CounterrankError", "CoverageWarning", "ExaminationWarning"),
+    "data": ("Fold", "RankingData", "make_fold", "make_ranking_data", "read_fold", "read_letor", "read_scores"),
+    "estimators": ("Evidence",),
+    "evaluation": ("InSampleWarning", "IntervalWarning", "select"),
+    "training": ("Ranker", "fit_from_clicks", "fit_ranker"),
 }
+_NAMES = {name: f"counterrank.{home}" for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "ClickCounts",
@@ -112,10 +96,10 @@ def __getattr__(name: str) -> Any:
         from counterrank.common.errors import installed_version
 
         value: Any = installed_version()
-    elif name in _MODULES:
-        value = importlib.import_module(f"counterrank.{name}")
     elif name in _NAMES:
         value = getattr(importlib.import_module(_NAMES[name]), name)
+    elif name in __all__:
+        value = importlib.import_module(f"counterrank.{name}")
     else:
         raise AttributeError(f"module 'counterrank' has no attribute {name!r}")
     globals()[name] = value

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import counterrank as cr
 from counterrank.export.forest import ZERO, decimal, forest_of, last_left, next_number
-from counterrank.export.solr import SLACK, without_slack
+from counterrank.export.search_engines import SLACK, without_slack
 from counterrank.models import Scaler, TreesModel
 from tests.reference.serving import elastic_scores, solr_scores
 from tests.support.exported import (
@@ -171,7 +171,7 @@ def test_real_trees(name, normalize):
     check_ranking(solr_scores(written(ranker, "solr", features=names), names, data.features), expected, data, 1e-5)
 
 
-def test_scores_that_nearly_agree_are_told_apart_in_onnx():
+def test_scores_that_nearly_agree_are_distinguished_in_onnx():
     """Scores of about 1000 that differ by 1e-5: in float32, with steps of 6e-5 there, they would all be equal."""
     draw = np.random.default_rng(0)
     small = [(column, threshold, *draw.normal(size=2) * 1e-6) for column in range(3) for threshold in (-1, 0, 0.5, 1)]
@@ -202,7 +202,7 @@ def test_lightgbm_s_text_takes_names(tmp_path):
 
 
 def test_random_forests_are_sums_as_predict_takes_them():
-    """LightGBM takes the mean of such trees, but not for raw scores, which `predict` asks for."""
+    """LightGBM takes the mean of such trees, but not for raw scores, which `predict` takes."""
     model = TreesModel(
         text_of([(0, 0.5, 1.0, 2.0), (0, 1.5, 4.0, 8.0)], 1, more_header="average_output\n"), plain_scaler(1), 1
     )

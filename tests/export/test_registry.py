@@ -63,6 +63,6 @@ def test_the_table_in_the_documentation_is_the_registry():
 
 
 def test_the_help_of_the_command_names_every_target():
-    """It is generated from the registry when help is asked for."""
+    """It is generated from the registry when help is printed."""
     text = CliRunner().invoke(app, ["export", "--help"]).output
     assert [name for name in TARGETS if name not in text] == []

@@ -273,8 +273,8 @@ BAD_CHOICES = [
     ({"clips": "auto"}, r"^clips: expected a list"),
     ({"clips": [1.0, 0.0]}, r"^clip=0\.0: expected a finite number above 0"),
     ({"clips": [np.inf]}, r"^clip=inf: expected a finite number above 0"),
-    ({"ranker": "linear"}, r"^ranker: str; expected a Ranker"),
-    ({"validation": None}, r"^validation: None; expected a pair \(data, unclipped weights\) to judge the clips by"),
+    ({"ranker": "linear"}, r"^ranker: str; expected Ranker"),
+    ({"validation": None}, r"^validation: None; expected a pair \(data, unclipped weights\) to compare the clips by"),
     ({"validation": OTHER}, r"^validation: expected a pair \(data, weights\)"),
     (
         {"weigh": TRUE},

@@ -20,7 +20,7 @@ from counterrank.estimators import ESTIMATORS, Evidence
 from counterrank.estimators.relevance import examinations
 from counterrank.estimators.relevance_models import check_model
 from counterrank.training import FitReport, Ranker, fit_from_clicks
-from counterrank.training.cross_fit import Candidate, candidates, cross_fit, difference, evaluate_trials, examine, join
+from counterrank.training.selection import Candidate, candidates, cross_fit, difference, evaluate_trials, examine, join
 from tests.support.few_click_logs import EXAM, POLICY, logged, quick, small_data
 
 
@@ -64,7 +64,7 @@ def test_shuffled_features_teach_nothing():
 
     100 queries with clicks that do not depend on 60 features: the held-out DCG of each candidate less that of random
     scores, over its standard error, is within 4.5; with 7 candidates this fails by chance about once in 20,000. A
-    ranker that is judged by the clicks it learned from is far beyond that.
+    ranker that is evaluated on the clicks it learned from is far beyond that.
     """
     rng = np.random.default_rng(3)
     features, labels = rng.random((2000, 60)), rng.integers(0, 2, 2000) * 4.0
@@ -86,7 +86,7 @@ def test_shuffled_features_teach_nothing():
     assert ahead > 4.5 * error
 
 
-def test_queries_that_nobody_asked_are_left_out():
+def test_queries_without_sessions_are_left_out():
     data, clicks, rho = logged(20, sessions=12)
     assert (clicks.sessions == 0).any()
     pool = join([examine(data, Evidence(clicks, rho, EXAM))])
@@ -143,7 +143,7 @@ def test_logged_propensities_and_the_remembered_curve_will_do(log):
 
 
 @pytest.mark.parametrize("estimator", ["policy-aware", "direct", "doubly-robust", "shrinkage"])
-def test_an_estimator_that_was_asked_for(log, estimator):
+def test_an_estimator_by_name(log, estimator):
     data, clicks, rho = log
     found = fit_from_clicks(data, clicks, rho, exam=EXAM, estimator=estimator, ranker=quick(), folds=2)
     assert [each.estimator for each in found.trials] == [estimator]
@@ -165,11 +165,11 @@ def test_without_folds_the_validation_part_stops(log):
     direct = fit_from_clicks(
         data, clicks, rho, validation=held_out, exam=EXAM, estimator="direct", ranker=quick(), folds=None
     )
-    judged = estimators.shrinkage(
+    weights = estimators.shrinkage(
         counts, other_rho, direct.relevance.predict(other), exam=EXAM,
         strength=estimators.best_strength(clicks, rho, direct.relevance, exam=EXAM),
     )  # fmt: skip
-    expected = quick().fit(data, estimators.direct(clicks, direct.relevance), validation=(other, judged))
+    expected = quick().fit(data, estimators.direct(clicks, direct.relevance), validation=(other, weights))
     np.testing.assert_allclose(direct.ranker.model_.coefficients, expected.model_.coefficients, rtol=1e-10)
     assert relevance.error == pytest.approx(direct.relevance.error, rel=0.5)
 
@@ -284,7 +284,7 @@ BAD = [
     ({"folds": None}, "folds=None: nothing to choose by"),
     ({"folds": None, "estimator": "direct"}, "folds=None: nothing to stop by"),
     ({"validation": 3}, "validation: expected"),
-    ({"ranker": "linear"}, "ranker: str; expected a Ranker"),
+    ({"ranker": "linear"}, "ranker: str; expected Ranker"),
     ({"model": "forest"}, "model"),
     ({"rho": [0.5]}, "rho"),
     ({"exam": [2.0]}, "exam"),
@@ -364,7 +364,7 @@ def test_a_fold_without_varying_features_is_no_error_where_others_have_some(mode
     assert all(len(set(scores[4 * q : 4 * q + 4])) == 1 for q in range(1, data.n_queries))
 
 
-def test_no_varying_feature_in_any_query_that_was_asked_is_an_error():
+def test_no_varying_feature_in_any_query_with_sessions_is_an_error():
     data, clicks = one_varied_query()
     still = RankingData(np.repeat(data.features[::4], 4, axis=0), data.offsets, data.labels, list("abcdef"))
     same = simulate(still, np.arange(still.n_docs), POLICY, EXAM, sessions=3000, seed=1)

@@ -19,7 +19,7 @@ def test_policy_awareness_removes_item_selection_bias_on_real_data():
 
     The production ranker's three queries are fixed; clicks and training are random. In 40 other runs policy-aware
     closed 1.00 of the gap (standard deviation 0.17, least 0.70), and 0.96 (0.17) and 0.94 (0.21) more than oblivious
-    and naive. The means of two runs asked for here lie more than 4 of their standard deviations below: together
+    and naive. The means of two runs required here lie more than 4 of their standard deviations below: together
     missed less than once in 10,000 times. `python -m benchmarks.selection_bias` is the whole of it.
     """
     fold = cr.read_fold(OHSUMED)

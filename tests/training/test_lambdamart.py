@@ -10,8 +10,7 @@ import counterrank as cr
 from counterrank import estimators, examination, policies, simulation
 from counterrank.common.errors import MissingExtraError, ModelError, NothingToLearnError
 from counterrank.training.boosting import DAMPING, make_objective
-from counterrank.training.kinds import kind_of
-from counterrank.training.problem import Settings, Task, check_weights, query_metric
+from counterrank.training.problem import Settings, Task, check_weights, kind_of, query_metric
 from tests.reference import losses as naive
 from tests.reference import second_order as naive_second_order
 from tests.support.ragged import ragged_data, ragged_weights
@@ -48,9 +47,9 @@ def task(data, weights, loss="lambdarank", k=3, threads=1):
 def test_every_loss_learns(name):
     loss = cr.losses.LOSSES[name]
     trained = ranker(name, 5 if loss.takes_k else None, max_epochs=20).fit(DATA, WEIGHTS)
-    judge = query_metric("arp", OTHER, check_weights(OTHER_WEIGHTS, OTHER))
-    by_chance = judge(np.random.default_rng(0).random(OTHER.n_docs), 1).sum()
-    assert judge(trained.predict(OTHER), 1).sum() > by_chance + 2.0  # mean ranks, with a minus sign
+    metric = query_metric("arp", OTHER, check_weights(OTHER_WEIGHTS, OTHER))
+    by_chance = metric(np.random.default_rng(0).random(OTHER.n_docs), 1).sum()
+    assert metric(trained.predict(OTHER), 1).sum() > by_chance + 2.0  # mean ranks, with a minus sign
     assert trained.history_[-1]["loss"] < trained.history_[0]["loss"]
     assert trained.best_epoch_ == len(trained.history_) == 20
 
@@ -147,8 +146,8 @@ def test_the_best_round_is_kept():
     assert trained.best_epoch_ == 1 + int(np.argmax(seen))
     assert len(seen) == trained.best_epoch_ + 6 < 60
     assert trained.model_.booster.num_trees() == trained.best_epoch_
-    judge = query_metric("dcg@5", OTHER, check_weights(OTHER_WEIGHTS, OTHER))
-    assert judge(trained.predict(OTHER), 1).sum() == max(seen)
+    metric = query_metric("dcg@5", OTHER, check_weights(OTHER_WEIGHTS, OTHER))
+    assert metric(trained.predict(OTHER), 1).sum() == max(seen)
     assert [row["epoch"] for row in trained.history_] == list(range(1, len(seen) + 1))
 
 
@@ -193,7 +192,7 @@ def test_what_params_refuse(params, message):
         ranker(params=params).fit(DATA, WEIGHTS)
 
 
-def test_what_cannot_be_learned_is_told():
+def test_what_cannot_be_learned_is_an_error():
     with pytest.raises(cr.CounterrankError, match="batch_queries=5: lambdamart learns from all queries"):
         ranker(batch_queries=5).fit(DATA, WEIGHTS)
     with pytest.raises(NothingToLearnError, match="weights: equal within every query"):

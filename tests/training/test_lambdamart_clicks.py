@@ -26,7 +26,7 @@ def test_shares_and_paired_differences_by_hand():
     rounds = {"own": 1, "aware": 5, "all": 100}
     rows += [row("x", 0, **{"by rule": {"own": 1.0, "aware": 1.5, "all": 1.2}, "rounds": rounds})]
     rows += [row("x", 1, **{"by rule": {"own": 1.9, "aware": 1.7, "all": 1.2}, "rounds": rounds})]
-    rows += [row("x", 2, **{"by rule": {"own": 9.0, "aware": 0.0, "all": 0.0}, "rounds": rounds})]  # nothing beside it
+    rows += [row("x", 2, **{"by rule": {"own": 9.0, "aware": 0.0, "all": 0.0}, "rounds": rounds})]  # alone
     found = summary(rows)["s"]
     assert found[AWARE]["share"] == pytest.approx(((1.9 + 2.5) / 2 - 1.0) / ((2.0 + 3.0) / 2 - 1.0))
     assert (found["x"]["runs"], found["x"]["rule"], found["x"]["rounds"]) == (2, "aware", [5, 5])
@@ -50,7 +50,7 @@ def test_an_unfinished_line_is_left_out(tmp_path):
 
 
 def test_trees_are_chosen_by_each_rule():
-    """An estimate that is best after 10 trees, and a judge who tells how many there were."""
+    """An estimate that is best after 10 trees, and an evaluation that gives how many there were."""
     data = SimpleNamespace(features=np.zeros((1, 1)))
     log = SimpleNamespace(
         held_out=data, fold=SimpleNamespace(test=data), estimated=lambda n: -abs(n - 10), judged=lambda n: n / 1000

@@ -1,4 +1,4 @@
-"""Neural rankers: training against a slow twin, the best state kept, seeds, modules of all kinds, and bad ones."""
+"""Neural rankers: training against a slow reference, the best state kept, seeds, modules of all kinds, and bad ones."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ ENTROPY = int(np.random.default_rng(4).integers(2**63))  # of seed 4
 @pytest.mark.parametrize("loss", ["lambdaloss-truncated", "arp-hinge", "dcg-logistic"])
 @pytest.mark.parametrize("normalize", ["query", "standard"])
 @pytest.mark.parametrize("with_sets", [False, True], ids=["queries", "sets"])
-def test_training_matches_its_twin(loss, normalize, with_sets):
+def test_training_matches_its_reference(loss, normalize, with_sets):
     module, k = plain_module(), 3 if losses.LOSSES[loss].takes_k else None
     ranker = make(loss=loss, k=k, model=module, normalize=normalize, batch_queries=3, learning_rate=0.01)
     ranker.fit(DATA, views_of(SETS) if with_sets else WEIGHTS)
     rankings = SETS if with_sets else whole_queries(DATA, WEIGHTS)
     name = loss.replace("-", "_")
-    twin, met = train_network(module, DATA, rankings, name, k, normalize, ENTROPY, 3, 3, 0.01, 0.01)
+    reference, met = train_network(module, DATA, rankings, name, k, normalize, ENTROPY, 3, 3, 0.01, 0.01)
     np.testing.assert_allclose([row["loss"] for row in ranker.history_], met, rtol=1e-5, atol=1e-7)
-    for name, tensor in twin.state_dict().items():
+    for name, tensor in reference.state_dict().items():
         # features are scaled in float32
         np.testing.assert_allclose(ranker.model_.module.state_dict()[name], tensor, rtol=1e-4, atol=1e-5)
 
@@ -78,8 +78,8 @@ def test_the_model_returned_is_that_of_the_best_epoch(model, loss):
     best = max(values) if k else min(values)
     assert len(values) == 25
     assert values.index(best) + 1 == ranker.best_epoch_ < 25
-    judge = query_metric(ranker.metric_, OTHER, check_weights(OTHER_WEIGHTS, OTHER))
-    assert judge(ranker.predict(OTHER), 1).sum() * (1 if k else -1) == best
+    metric = query_metric(ranker.metric_, OTHER, check_weights(OTHER_WEIGHTS, OTHER))
+    assert metric(ranker.predict(OTHER), 1).sum() * (1 if k else -1) == best
     # the same state as if training had ended there
     shorter = make(loss=loss, k=k, model=chosen, learning_rate=0.05, max_epochs=ranker.best_epoch_)
     assert shorter.fit(DATA, WEIGHTS).predict(OTHER).tolist() == ranker.predict(OTHER).tolist()
@@ -296,7 +296,7 @@ def test_modules_that_do_not_fit(module, message):
         make(model=module()).fit(DATA, WEIGHTS)
 
 
-def test_a_module_that_breaks_later_is_told_of():
+def test_a_module_that_breaks_later_is_an_error():
     ranker = make(model=Scorer(), max_epochs=1).fit(DATA, WEIGHTS)
     ranker.model_.module.shape = lambda scores: scores.index_fill(0, torch.tensor([2]), float("inf"))
     with pytest.raises(CounterrankError, match="model: gave inf for document 2; expected finite scores"):
@@ -389,7 +389,7 @@ class Detached(torch.nn.Linear):
         return super().forward(features).detach()
 
 
-def test_scores_that_cannot_be_differentiated_are_told():
+def test_scores_that_cannot_be_differentiated_are_an_error():
     data = cr.RankingData([[0.0], [1.0]], offsets=[0, 2])
     with pytest.raises(CounterrankError, match="its scores cannot be differentiated"):
         cr.Ranker(model=Detached(1, 1)).fit(data, [0.0, 1.0])

@@ -103,7 +103,7 @@ BAD = [
     ({"clip": -1.0}, "clip=-1"),
     ({"hyperparameters": {"tau": 0.1}}, "tau=0.1: a hyperparameter of auto, doubly-robust; expected none"),
     ({"hyperparameters": {"depth": 3}}, "depth=3: a hyperparameter of no estimator"),
-    ({"ranker": "linear"}, "ranker: str; expected a Ranker"),
+    ({"ranker": "linear"}, "ranker: str; expected Ranker"),
     ({"estimator": "auto"}, "folds=None: nothing to choose by"),
 ]  # fmt: skip
 

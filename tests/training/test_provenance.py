@@ -95,7 +95,7 @@ def test_it_is_saved_and_loaded(tmp_path):
         lambda found: found.update(clicks="elsewhere"),
     ],
 )
-def test_a_damaged_provenance_is_told(tmp_path, damage):
+def test_a_damaged_provenance_is_an_error(tmp_path, damage):
     RANKER.save(tmp_path / "ranker")
     content = json.loads((tmp_path / "ranker" / "model.json").read_text())
     damage(content["provenance"])
@@ -135,7 +135,7 @@ def test_few_sessions_of_a_large_log(tmp_path):
         evaluation.estimate(ranker, data, cr.read_log(tmp_path / "few.parquet", data))
 
 
-def test_a_few_shared_sessions_are_told(tmp_path):
+def test_a_few_shared_sessions_are_a_warning(tmp_path):
     """10 of 3,000 sessions: a warning, and no refusal."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -193,7 +193,7 @@ def test_fit_from_clicks_says_what_was_tried():
         evaluation.estimate(found.ranker, FOLD.train, TRAIN)
 
 
-JUDGES = {
+EVALUATIONS = {
     "estimate": lambda ranker, *args, **options: evaluation.estimate(ranker, *args, **options)["dcg@5"],
     "compare": lambda ranker, data, *args, **options: evaluation.compare(
         data.features[:, 1], ranker, data, *args, **options
@@ -204,18 +204,18 @@ JUDGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("judge", JUDGES.values(), ids=JUDGES)
-def test_clicks_of_the_training_are_refused(judge):
+@pytest.mark.parametrize("evaluate", EVALUATIONS.values(), ids=EVALUATIONS)
+def test_clicks_of_the_training_are_refused(evaluate):
     for data, clicks in ((FOLD.train, TRAIN), (FOLD.validation, VALIDATION)):
         with pytest.raises(CounterrankError, match=r"trained on or stopped by 100% of these sessions.*in_sample=True"):
-            judge(RANKER, data, clicks)
-        found = quiet(judge, RANKER, data, clicks, in_sample=True)
+            evaluate(RANKER, data, clicks)
+        found = quiet(evaluate, RANKER, data, clicks, in_sample=True)
         assert found.in_sample
         estimates = found.estimates if hasattr(found, "estimates") else [found]
         assert all("in-sample" in each.doubts[0] for each in estimates)
-    held_out = quiet(judge, RANKER, FOLD.test, TEST, in_sample=True)
+    held_out = quiet(evaluate, RANKER, FOLD.test, TEST, in_sample=True)
     assert not held_out.in_sample
-    assert not quiet(judge, RANKER, FOLD.test, TEST).in_sample
+    assert not quiet(evaluate, RANKER, FOLD.test, TEST).in_sample
 
 
 def test_plain_scores_cannot_be_checked():
@@ -246,7 +246,7 @@ def test_equal_ids_of_other_data_do_not_match():
     quiet(evaluation.estimate, RANKER, other, clicks_on(other))
 
 
-def test_weights_given_are_told_where_the_queries_are_the_same():
+def test_weights_given_are_a_warning_where_the_queries_are_the_same():
     unknown = trained(clicks=None)
     with pytest.warns(InSampleWarning, match="100% of these queries, and does not say on which clicks"):
         evaluation.estimate(unknown, FOLD.train, TRAIN, target="these-queries")
@@ -277,8 +277,8 @@ def test_sessions_of_a_log(tmp_path):
         evaluation.estimate(ranker, data, cr.read_log(tmp_path / "other.parquet", data))
 
 
-def test_policies_are_told_apart():
-    """Trained on the sessions of v1, judged by those of v2 of the same counts."""
+def test_policies_are_distinguished():
+    """Trained on the sessions of v1, evaluated on those of v2 of the same counts."""
     both = ClickCounts.concat([clicks_on(FOLD.train, 1, policy_name="v1"), clicks_on(FOLD.train, 2, policy_name="v2")])
     one, other = (both.only_policies([name]) for name in ("v1", "v2"))
     ranker = cr.Ranker(k=5, max_epochs=1, learning_rate=1.0).fit(FOLD.train, estimators.policy_aware(one), clicks=one)
@@ -406,11 +406,11 @@ def test_the_command_refuses_in_sample_estimates(folder):
     later = ("estimate", folder / "ranker", data, "--clicks", folder / "later", "--part", "train")
     assert "100% of these queries" in invoke(*later).stderr
     assert "of these queries" not in invoke(*later, "--target", "these-queries").stderr
-    judged = ("select", data, folder / "ranker", "--clicks", folder / "clicks")
+    command = ("select", data, folder / "ranker", "--clicks", folder / "clicks")
     with pytest.raises(CounterrankError, match="in-sample"):
-        attempt(*judged)
-    assert as_json(*judged, "--in-sample")["in_sample"]
-    assert not as_json(*judged, "--part", "test")["in_sample"]
+        attempt(*command)
+    assert as_json(*command, "--in-sample")["in_sample"]
+    assert not as_json(*command, "--part", "test")["in_sample"]
 
 
 def test_auto_on_the_command_line_records_its_trials(folder):

@@ -225,7 +225,7 @@ def test_features_that_are_all_constant_within_queries_are_an_error(model, norma
         cr.Ranker(model=model, normalize=normalize).fit(np.array(rows), [1, 0, 0, 1], group=[2, 2])
 
 
-def test_constant_features_are_told_of(tmp_path):
+def test_constant_features_are_kept(tmp_path):
     ranker = fitted()  # the fourth column of the data is the same everywhere
     assert (ranker.constant_features_.tolist(), ranker.constant_features_.dtype) == ([3], np.int64)
     varied = RankingData(DATA.features[:, :3], DATA.offsets)

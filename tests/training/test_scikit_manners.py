@@ -41,25 +41,25 @@ def test_set_params():
     assert ranker.k == 3
 
 
-def test_clone_gives_an_untrained_twin():
+def test_clone_gives_an_untrained_copy():
     clone = pytest.importorskip("sklearn.base").clone
     ranker = cr.Ranker("arp-hinge", max_epochs=3, params={}).fit(DATA, WEIGHTS)
-    twin = clone(ranker)
-    assert twin.get_params() == ranker.get_params()
-    assert not hasattr(twin, "model_")
-    assert twin.fit(DATA, WEIGHTS).predict(DATA).tolist() == ranker.predict(DATA).tolist()
+    copy = clone(ranker)
+    assert copy.get_params() == ranker.get_params()
+    assert not hasattr(copy, "model_")
+    assert copy.fit(DATA, WEIGHTS).predict(DATA).tolist() == ranker.predict(DATA).tolist()
 
 
 def test_a_search_over_settings_with_scikit_learn_s_own_tools():
     selection = pytest.importorskip("sklearn.model_selection")
     check_is_fitted = pytest.importorskip("sklearn.utils.validation").check_is_fitted
 
-    def judge(ranker, features, weights):  # told neither queries nor ids: the parts of a fold are one query to it
+    def score(ranker, features, weights):  # knows neither queries nor ids: the parts of a fold are one query
         return float(np.corrcoef(ranker.predict(features), weights)[0, 1])
 
     search = selection.GridSearchCV(
         cr.Ranker("arp-hinge", learning_rate=0.1, normalize="none"), {"max_epochs": [1, 5]},
-        cv=selection.GroupKFold(2), scoring=judge, error_score="raise",
+        cv=selection.GroupKFold(2), scoring=score, error_score="raise",
     ).fit(DATA.features, WEIGHTS, groups=QID, qid=QID)  # fmt: skip
     assert search.best_params_["max_epochs"] in (1, 5)
     check_is_fitted(search.best_estimator_)
@@ -130,13 +130,13 @@ def test_queries_that_do_not_fit_are_refused(given, message):
 @pytest.mark.parametrize(
     "validation", [(DATA.features, WEIGHTS), 5, (DATA.features,), ()], ids=["pair", "number", "one", "none"]
 )
-def test_validation_beside_a_matrix(validation):
+def test_validation_with_a_matrix(validation):
     with pytest.raises(cr.CounterrankError, match=r"^validation: expected \(X, weights, qid\) together with a matrix"):
         cr.Ranker().fit(DATA.features, WEIGHTS, validation, qid=QID)
 
 
 @pytest.mark.parametrize("normalize", ["query", "standard", "none"])
-def test_importances_of_a_linear_model_against_the_twin(normalize):
+def test_importances_of_a_linear_model_against_the_reference(normalize):
     """|coefficient| times the deviation of the scaled feature around its mean in the query."""
     scaled = scaled_features(DATA, normalize)
     centred = np.concatenate([x - x.mean(axis=0) for x in np.split(scaled, DATA.offsets[1:-1])])
@@ -192,7 +192,7 @@ def test_what_is_left_open_is_the_model_s_own(model):
     assert (found.max_epochs, found.patience, found.batch_queries, found.normalize) == DEFAULTS[model][1:]
     assert ranker._named_loss().name == DEFAULTS[model][0]
     assert ranker.get_params()["loss"] is None
-    told = cr.Ranker("arp-hinge", model=model, max_epochs=7, patience=3, normalize="standard")
-    found = told._settings()
+    given = cr.Ranker("arp-hinge", model=model, max_epochs=7, patience=3, normalize="standard")
+    found = given._settings()
     assert (found.max_epochs, found.patience, found.normalize) == (7, 3, "standard")
-    assert told._named_loss().name == "arp-hinge"
+    assert given._named_loss().name == "arp-hinge"

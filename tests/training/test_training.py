@@ -1,4 +1,4 @@
-"""The kernels of gradient descent against a slow twin, and the parts training is made of."""
+"""The kernels of gradient descent against a slow reference, and the parts training is made of."""
 
 import numpy as np
 import pytest
@@ -48,9 +48,9 @@ def run_epochs(problem: LinearProblem, step: float, batch: int, epochs: int = 3)
 @pytest.mark.parametrize("batch", [1, 4, 100])
 @pytest.mark.parametrize("normalize", ["query", "standard", "none"])
 @pytest.mark.parametrize("loss", losses.LOSSES)
-def test_epochs_against_the_twin(loss, normalize, batch):
+def test_epochs_against_the_reference(loss, normalize, batch):
     problem = make_problem(DATA, WEIGHTS, loss, cutoff(loss), normalize)
-    # the twin scales features in float32; a small step keeps it on the same side of every tie
+    # the reference scales features in float32; a small learning rate keeps it on the same side of every tie
     step = 0.3 * natural_learning_rate(problem)
     fast, met = run_epochs(problem, step, batch)
     slow, expected = descend(DATA, WEIGHTS, loss, cutoff(loss), normalize, step, batch, SCHEDULE.order, 3)
@@ -60,7 +60,7 @@ def test_epochs_against_the_twin(loss, normalize, batch):
 
 
 @pytest.mark.parametrize("loss", losses.LOSSES)
-def test_negative_weights_against_the_twin(loss):
+def test_negative_weights_against_the_reference(loss):
     weights = ragged_weights(DATA, negative=True)
     problem = make_problem(DATA, weights, loss, cutoff(loss))
     step = 0.3 * natural_learning_rate(problem)
@@ -142,12 +142,12 @@ def test_order_is_a_shuffle_that_changes_with_the_epoch():
 
 
 def scripted_run(step: float, outcomes, on_validation=True, tolerance=0.0) -> Run:
-    """A run whose validation metric is told beforehand, by epoch."""
+    """A run whose validation metric is given beforehand, by epoch."""
     coming = iter(outcomes)
-    judge = (lambda coefficients, threads: np.array([next(coming)])) if on_validation else None
+    metric = (lambda coefficients, threads: np.array([next(coming)])) if on_validation else None
     problem = make_problem(DATA, WEIGHTS, "arp-hinge")
     schedule = Schedule(len(outcomes), patience=3, batch=1, entropy=1, threads=1, tolerance=tolerance)
-    return Run(problem, schedule, step, lambda coefficients, threads: np.zeros(1), judge)
+    return Run(problem, schedule, step, lambda coefficients, threads: np.zeros(1), metric)
 
 
 def test_patience_counts_epochs_since_the_best():
@@ -225,7 +225,7 @@ def test_a_run_that_pauses_is_the_same():
     assert paused.kept.tolist() == through.kept.tolist() == through.coefficients.tolist()
 
 
-def judged(training: float, parts) -> Run:
+def finished(training: float, parts) -> Run:
     run = scripted_run(1.0, [0.0])
     run.on_training = lambda coefficients, threads: np.array([training])
     run.watch.see(1, np.array(parts))
@@ -234,7 +234,7 @@ def judged(training: float, parts) -> Run:
 
 def test_standings_fall_back_on_training_when_validation_cannot_tell():
     # 0 leads by 0.1; 1 is behind it within a standard error, 2 far beyond one
-    runs = {0: judged(1.0, [1.0, 1.1]), 1: judged(2.0, [1.5, 0.5]), 2: judged(3.0, [0.1, 0.2])}
+    runs = {0: finished(1.0, [1.0, 1.1]), 1: finished(2.0, [1.5, 0.5]), 2: finished(3.0, [0.1, 0.2])}
     assert ranked_runs(runs, threads=1) == [1, 0, 2]
 
 
@@ -250,10 +250,10 @@ def test_the_race_goes_beyond_its_first_steps():
     schedule = Schedule(max_epochs=5, patience=5, batch=1, entropy=1, threads=2)
 
     def make_run(step):
-        def judge(coefficients, threads):
+        def metric(coefficients, threads):
             return np.array([-problem.epoch(problem.queries, 0.0, len(problem.queries), coefficients, 1)])
 
-        return Run(problem, schedule, step, judge, None)
+        return Run(problem, schedule, step, metric, None)
 
     base = natural_learning_rate(problem)
     steps = [
@@ -274,7 +274,7 @@ def test_race_survives_when_every_first_step_diverges():
     st.lists(st.integers(1, 5), min_size=1, max_size=6), st.integers(1, 5), st.integers(0, 2**31), st.integers(1, 3),
     st.integers(1, 3),
 )  # fmt: skip
-def test_constant_features_against_the_twin(lengths, n_features, seed, values, threads):
+def test_constant_features_against_the_reference(lengths, n_features, seed, values, threads):
     """Few values make constant columns likely; -0.0 and 0.0 are one value."""
     rng, offsets = np.random.default_rng(seed), np.concatenate(([0], np.cumsum(lengths)))
     features = rng.integers(0, values, (offsets[-1], n_features)) * rng.choice([-0.0, 0.5, 0.0, 1e30], n_features)

@@ -1,4 +1,4 @@
-"""Learning from displayed sets: the kernels against a slow twin, the same result as plain training where the sets are
+"""Learning from displayed sets: the kernels against a slow reference, the same result as plain training where sets are
 whole queries, validation inside sets, and views that do not fit."""
 
 import numpy as np
@@ -71,7 +71,7 @@ def run_epochs(problem, step, batch, epochs=3, threads=2):
 @pytest.mark.parametrize("negative", [False, True], ids=["positive", "negative"])
 @pytest.mark.parametrize(("batch", "normalize"), [(1, "query"), (4, "standard"), (100, "none")])
 @pytest.mark.parametrize("loss", losses.LOSSES)
-def test_epochs_against_the_twin(loss, batch, normalize, negative):
+def test_epochs_against_the_reference(loss, batch, normalize, negative):
     sets = random_sets(DATA, negative)
     problem = make_problem(DATA, views_of(sets), loss, cutoff(loss), normalize)
     step = 0.3 * natural_learning_rate(problem)  # small: the reference scales in float32, and must break ties alike
@@ -97,7 +97,7 @@ def queries_with_sets(draw):
 
 @given(queries_with_sets(), st.sampled_from(list(losses.LOSSES)), st.integers(1, 4))
 @settings(max_examples=300, deadline=None)
-def test_value_and_gradient_of_one_query_against_the_twin(case, loss, k):
+def test_value_and_gradient_of_one_query_against_the_reference(case, loss, k):
     """One feature, the score itself, with coefficient 1: a step of size 1 moves it by the gradient."""
     scores, sets = case
     k = k if losses.LOSSES[loss].takes_k else None
@@ -175,7 +175,7 @@ METRICS = {"arp": (lambda rank: rank, -1), "dcg@2": (lambda rank: discount(rank)
 
 @given(queries_with_sets(), queries_with_sets(), st.sampled_from(list(METRICS)))
 @settings(max_examples=150, deadline=None)
-def test_the_judge_ranks_inside_sets(first, second, metric):
+def test_the_metric_ranks_inside_sets(first, second, metric):
     (scores, sets), (more, more_sets) = first, second
     n = len(scores)
     sets = sets + [([row + n for row in rows], weights) for rows, weights in more_sets]
@@ -280,10 +280,10 @@ def test_from_simulated_pages_to_a_ranker():
         views, other = rerank(train, exam), rerank(validation, exam)
     assert np.diff(views.offsets).max() <= 5
     ranker = Ranker("lambdaloss-dcg", max_epochs=8).fit(data, views, validation=(data, other))
-    judge = linear_query_metric("dcg", data, check_weights(other, data), ranker.model_.scaler.scales(data))
-    reached = judge(ranker.model_.coefficients, 1).sum()
+    metric_of = linear_query_metric("dcg", data, check_weights(other, data), ranker.model_.scaler.scales(data))
+    reached = metric_of(ranker.model_.coefficients, 1).sum()
     assert reached == pytest.approx(max(row["validation"] for row in ranker.history_), rel=1e-12)
-    assert reached > judge(np.zeros(data.n_features), 1).sum()
+    assert reached > metric_of(np.zeros(data.n_features), 1).sum()
 
 
 def test_views_may_be_lists():
@@ -333,7 +333,7 @@ BAD_VIEWS = [
 def test_views_that_do_not_fit_are_refused(views, message):
     with pytest.raises(cr.CounterrankError, match=message):
         Ranker().fit(DATA, views)
-    if "nothing to learn" not in message:  # such views can be judged by
+    if "nothing to learn" not in message:  # such views can be evaluated
         with pytest.raises(cr.CounterrankError, match=message.replace("^views", "^validation views")):
             Ranker().fit(DATA, VIEWS, validation=(DATA, views))
 

@@ -13,8 +13,6 @@ from counterrank.cli.command import OUTPUT
 from counterrank.cli.evidence import (
     ESTIMATED,
     FITTED,
-    PARTS,
-    WHOLE,
     ClickSource,
     named_policies,
     parts_of,
@@ -153,7 +151,8 @@ def _load(
     reading: LogOptions,
 ) -> _Loaded:
     """Everything the options name."""
-    from counterrank.data.sources import check_part
+    from counterrank.clicks.stored_clicks import WHOLE
+    from counterrank.data.sources import PARTS, check_part
 
     check_part(part)
     if data is None and (policies or loggers):

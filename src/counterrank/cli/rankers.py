@@ -190,7 +190,7 @@ def _rows(ranker: Ranker, features: Path | None) -> list[dict[str, Any]] | None:
 
     None for networks.
     """
-    from counterrank.export import feature_names
+    from counterrank.export.targets import feature_names
     from counterrank.models import LinearModel, TreesModel
 
     learned = ranker.model_

@@ -14,7 +14,6 @@ from counterrank.cli import options as shared
 from counterrank.cli.estimate import by_method, span
 from counterrank.cli.evidence import (
     ClickSource,
-    Scored,
     announced_propensities,
     check_needs,
     parse_pair,
@@ -75,7 +74,7 @@ def select(
     from counterrank import Ranker
     from counterrank import select as choose
     from counterrank.data.sources import choose_part, open_data
-    from counterrank.training import fit_ranker
+    from counterrank.training import Scored, fit_ranker
     from counterrank.training.storage import MARKER, PARTS
 
     if not rankers and losses is None:

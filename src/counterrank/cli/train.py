@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from counterrank.cli import options as shared
 from counterrank.cli.command import CLICKS, ESTIMATOR, TRAINING, registry
-from counterrank.cli.evidence import ClickSource, announced_propensities, check_needs, counts_folder, parts_of
+from counterrank.cli.evidence import ClickSource, announced_propensities, check_needs, parts_of
 from counterrank.cli.options import option, parse_params, positive_or, reads_logs
 from counterrank.cli.output import (
     check_out,
@@ -142,6 +142,7 @@ def train(
     With few clicks: counterrank train synthetic:mslr --clicks clicks --estimator auto --k 5 --out ranker
     """
     from counterrank import Ranker
+    from counterrank.clicks.stored_clicks import counts_folder
     from counterrank.training import fit_ranker
     from counterrank.training.storage import MARKER, PARTS
 

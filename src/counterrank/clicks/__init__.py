@@ -5,5 +5,6 @@ from counterrank.clicks.displays import Displays
 from counterrank.clicks.examination import Examination
 from counterrank.clicks.logs import read_log
 from counterrank.clicks.policies.standard import Policy
+from counterrank.clicks.stored_clicks import StoredClicks
 
-__all__ = ["ClickCounts", "Displays", "Examination", "Policy", "read_log"]
+__all__ = ["ClickCounts", "Displays", "Examination", "Policy", "StoredClicks", "read_log"]

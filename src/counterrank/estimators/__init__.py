@@ -5,7 +5,15 @@ from counterrank.estimators.clips import clip_grid, clip_schedule
 from counterrank.estimators.evidence import Evidence, display_frequencies
 from counterrank.estimators.model_assisted import best_strength, direct, doubly_robust, shrinkage
 from counterrank.estimators.propensities import Propensities, logged_propensities
-from counterrank.estimators.registry import ESTIMATORS, NEEDS, Estimator, named_estimator, register_estimator
+from counterrank.estimators.registry import (
+    ESTIMATORS,
+    NEEDS,
+    Estimator,
+    Hyperparameter,
+    checked_hyperparameters,
+    named_estimator,
+    register_estimator,
+)
 from counterrank.estimators.relevance import Relevance, fit_relevance
 from counterrank.estimators.views import Views, rerank
 from counterrank.estimators.weights import affine, full_information, naive, policy_aware, policy_oblivious
@@ -15,11 +23,13 @@ __all__ = [
     "NEEDS",
     "Estimator",
     "Evidence",
+    "Hyperparameter",
     "Propensities",
     "Relevance",
     "Views",
     "affine",
     "best_strength",
+    "checked_hyperparameters",
     "clip_grid",
     "clip_schedule",
     "direct",

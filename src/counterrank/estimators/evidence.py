@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,10 +11,16 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies import propensity_from_log, several_policies
+from counterrank.clicks.policies import (
+    FittedPlackettLuce,
+    fit_plackett_luce,
+    propensity_from_log,
+    several_policies,
+)
 from counterrank.clicks.policies.intervention_aware import check_all_candidates, refuse_contradictions
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
+from counterrank.data import RankingData
 from counterrank.data.ids import query_of
 from counterrank.estimators.propensities import Propensities, propensities_of
 from counterrank.estimators.relevance import Examinations, examinations
@@ -84,6 +90,25 @@ class Evidence:
             )
         return self.clicks.examination
 
+    def check_curve(self) -> None:
+        """Raise an error where the curve is 0 at a rank that has clicks.
+
+        >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [9, 9], [4, 2]])
+        >>> clicks = ClickCounts("", np.array([0, 2]), np.array([9]), docs, ranks, shown, clicked)
+        >>> Evidence(clicks, exam=[1.0]).check_curve()
+        Traceback (most recent call last):
+        ...
+        counterrank.common.errors.CounterrankError: exam: 0 at rank 2, but there are clicks at that rank; expected a \
+curve that reaches rank 2
+        """
+        clicked = self.clicks.by_rank(self.clicks.clicks) > 0
+        unseen = clicked & (self.curve.curve(len(clicked)) <= 0.0)
+        if unseen.any():
+            raise CounterrankError(
+                f"exam: 0 at rank {int(unseen.argmax()) + 1}, but there are clicks at that rank; expected a curve that "
+                f"reaches rank {int(clicked.nonzero()[0].max()) + 1}"
+            )
+
     @cached_property
     def propensities(self) -> Propensities:
         """P(examined | query, policy): of rho, else of the policy (eq:expexam), else as logged with the clicks."""
@@ -111,6 +136,35 @@ class Evidence:
             raise CounterrankError("scores: None; expected what the policy ranked by, one number per document")
         rho: FloatArray = self.policy.propensity(self.scores, counts.offsets, curve, threads=self.threads)
         return rho
+
+    def with_display_frequencies(self, smoothing: float | str = 0.0) -> Evidence:
+        """The same for an unknown policy: propensities are display frequencies, see `display_frequencies`.
+
+        >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 1], [8, 2], [4, 1]])
+        >>> clicks = ClickCounts("", np.array([0, 2]), np.array([10]), docs, ranks, shown, clicked)
+        >>> Evidence(clicks, exam=[0.5]).with_display_frequencies().propensities.by_document.tolist()
+        [0.4, 0.1]
+        """
+        return replace(self, rho=display_frequencies(self.clicks, self.curve, smoothing))
+
+    def with_fitted_policy(self, data: RankingData, k: int | None = None) -> tuple[Evidence, FittedPlackettLuce]:
+        """The same for an unknown policy: propensities are those of a Plackett-Luce policy fitted to the pages.
+
+        Arguments:
+            data: what was searched.
+            k: the length of the policy's pages; None for no cutoff. See `policies.fit_plackett_luce`.
+
+        >>> from counterrank import examination, make_ranking_data, policies, simulation
+        >>> data, exam = make_ranking_data("mslr", n_queries=20, seed=0), examination.inverse_rank(3)
+        >>> clicks = simulation.simulate(data, 5.0 * data.features[:, 0], policies.PlackettLuce(3), exam,
+        ...                              sessions=1000, seed=0, displays=True)
+        >>> known, fitted = Evidence(clicks, exam=exam).with_fitted_policy(data, k=3)
+        >>> known.propensity_source, fitted.pages
+        ('given', 1000)
+        """
+        found = fit_plackett_luce(data, self.clicks, k, threads=self.threads)
+        rho = found.policy.propensity(found.scores, data.offsets, self.curve, threads=self.threads)
+        return replace(self, rho=rho), found
 
     @cached_property
     def examinations(self) -> Examinations:

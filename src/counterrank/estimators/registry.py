@@ -6,7 +6,7 @@ registry. `register_estimator` adds an estimator of your own: `fit_ranker` and `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +17,13 @@ from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
 from counterrank.estimators.clips import clip_grid
 from counterrank.estimators.evidence import Evidence
-from counterrank.estimators.model_assisted import doubly_robust_weights, shrunken_weights
-from counterrank.estimators.propensities import inverse_propensity
+from counterrank.estimators.model_assisted import (
+    check_strength,
+    check_tau,
+    doubly_robust_weights,
+    shrunken_weights,
+)
+from counterrank.estimators.propensities import check_clip, inverse_propensity
 from counterrank.estimators.relevance import Examinations
 from counterrank.estimators.views import Views, rerank
 from counterrank.estimators.weights import affine, full_information, naive, policy_aware, policy_oblivious
@@ -64,6 +69,42 @@ NEEDS = {
 
 
 @dataclass(frozen=True)
+class Hyperparameter:
+    """A hyperparameter of an estimator.
+
+    Attributes:
+        meaning: in words.
+        type: of its values: float, int or str.
+        check: from a value to the one to use; raises an error where it is out of range.
+        words: other values that are allowed.
+    """
+
+    meaning: str
+    type: type[float] | type[int] | type[str] = float
+    check: Callable[[Any], Any] | None = None
+    words: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.meaning
+
+    def convert(self, name: str, value: Any) -> Any:
+        """The value, checked; text (from the command) becomes a value of the declared type.
+
+        >>> Hyperparameter("number of neighbours", int).convert("n", "5")
+        5
+        """
+        if isinstance(value, str):
+            if value in self.words:
+                return value
+            try:
+                value = self.type(value)
+            except ValueError:
+                kind = " or ".join(("a whole number" if self.type is int else "a number", *self.words))
+                raise CounterrankError(f"{name}={value!r}: expected {kind}") from None
+        return value if self.check is None else self.check(value)
+
+
+@dataclass(frozen=True)
 class Estimator:
     """A way from clicks or labels to document weights.
 
@@ -73,12 +114,18 @@ class Estimator:
         formula: of the weight omega(d), in plain text.
         condition: under which it is unbiased.
         needs: what it requires, names in `NEEDS`.
-        hyperparameters: by name, what each means; they are keyword arguments of the functions.
+        hyperparameters: by name, a `Hyperparameter`, or in words what it means where it is a number; they are keyword
+            arguments of the functions.
         weigh: from (data, evidence, **hyperparameters) to weights or displayed sets; None where a model of relevance
             is needed.
         assisted: from (examinations, relevance, strength, **hyperparameters) to weights: for estimators that
             cross-validation tries, and that may use a model of relevance.
         uses_relevance: whether `assisted` looks at the predicted relevance.
+        grid: by hyperparameter, the values that cross-validation tries; the first is the default.
+        scaled: the one of them whose grid is in multiples of the most likely strength.
+        candidates: the names of the estimators that this one chooses from by cross-validation; registered ones that
+            have `assisted` are added.
+        default: name and multiple of the candidate to use where only one can be kept, unless another is clearly better.
         can_clip: whether `clip="auto"` may choose a clip.
     """
 
@@ -87,10 +134,14 @@ class Estimator:
     formula: str
     condition: str
     needs: tuple[str, ...]
-    hyperparameters: Mapping[str, str] = field(default_factory=dict)
+    hyperparameters: Mapping[str, str | Hyperparameter] = field(default_factory=dict)
     weigh: Weigh | None = None
     assisted: WeighExaminations | None = None
     uses_relevance: bool = False
+    grid: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    scaled: str = ""
+    candidates: tuple[str, ...] = ()
+    default: tuple[str, float] = ("", 1.0)
     can_clip: bool = False
 
     def check(self, evidence: Evidence | None, options: bool = False) -> None:
@@ -99,31 +150,57 @@ class Estimator:
             if need == "labels":
                 continue  # `full_information` looks for itself
             if evidence is None or not evidence.has(need):
-                asked = NEEDS[need]
+                required = NEEDS[need]
                 raise CounterrankError(
-                    f"estimator {self.name!r}: requires {asked.meaning}; expected "
-                    f"{asked.options if options else asked.arguments}"
+                    f"estimator {self.name!r}: requires {required.meaning}; expected "
+                    f"{required.options if options else required.arguments}"
                 )
 
     def check_hyperparameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Those that were given, if they are this estimator's."""
+        """Those that are not None, if all are this estimator's; for their values see `checked_hyperparameters`."""
         found = {name: value for name, value in given.items() if value is not None}
         for name, value in found.items():
             if name not in self.hyperparameters:
                 owners = [each.name for each in ESTIMATORS.values() if name in each.hyperparameters]
+                own = "none" if owners else ", ".join(self.hyperparameters) or "none"
                 raise CounterrankError(
-                    f"{name}={value!r}: a hyperparameter of {', '.join(owners) or 'no estimator'}; expected none with "
+                    f"{name}={value!r}: a hyperparameter of {', '.join(owners) or 'no estimator'}; expected {own} with "
                     f"{self.name}"
                 )
         return found
 
     def clips(self, evidence: Evidence, n: int = 6) -> list[float | None]:
-        """The clips that `clip="auto"` tries, see `clip_grid`; no clip alone where clipping means nothing."""
-        if not self.can_clip:
-            return [None]
+        """The clips that `clip="auto"` tries, see `clip_grid`; only no clip where clicks are not weighted."""
         if "propensities" in self.needs:
             return clip_grid(evidence.clicks, evidence.propensities, n)
-        return clip_grid(evidence.clicks, n=n, exam=evidence.curve)
+        if "examination" in self.needs:
+            return clip_grid(evidence.clicks, n=n, exam=evidence.curve)
+        return [None]
+
+
+def checked_hyperparameters(estimator: str | Estimator, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The hyperparameters that are not None, each checked and of its declared type; text is converted.
+
+    Arguments:
+        estimator: by name, or itself.
+        given: by name. A name that the estimator does not declare is an error.
+
+    >>> checked_hyperparameters("doubly-robust", {"tau": "0.05", "strength": None})
+    {'tau': 0.05}
+    >>> checked_hyperparameters("doubly-robust", {"strength": 2})
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.CounterrankError: strength=2: a hyperparameter of auto, shrinkage; expected none with \
+doubly-robust
+    """
+    chosen = named_estimator(estimator)
+    found = chosen.check_hyperparameters(given)
+    for name, value in found.items():
+        declared = chosen.hyperparameters[name]
+        found[name] = (declared if isinstance(declared, Hyperparameter) else Hyperparameter(declared)).convert(
+            name, value
+        )
+    return found
 
 
 def _full_information(
@@ -174,7 +251,9 @@ def _shrinkage(seen: Examinations, relevance: FloatArray, likely: float, strengt
     return shrunken_weights(seen, relevance, likely if strength is None else strength)
 
 
-_CLIP = {"clip": "cap on the importance weight 1 / propensity of each click"}
+_CLIP = {
+    "clip": Hyperparameter("cap on the importance weight 1 / propensity of each click", float, check_clip, ("auto",))
+}
 
 ESTIMATORS: dict[str, Estimator] = {}
 
@@ -187,7 +266,7 @@ def register_estimator(estimator: Estimator) -> Estimator:
     >>> ESTIMATORS.pop("ones").needs
     ('clicks',)
     """
-    if estimator.weigh is None and estimator.assisted is None and estimator.name != "auto":
+    if estimator.weigh is None and estimator.assisted is None and not estimator.candidates:
         raise CounterrankError(f"estimator {estimator.name!r}: expected a function, weigh or assisted")
     unknown = [need for need in estimator.needs if need not in NEEDS]
     if unknown:
@@ -256,6 +335,7 @@ for _estimator in (
         ("clicks",),
         _CLIP,
         weigh=_naive,
+        can_clip=True,
     ),
     Estimator(
         "auto",
@@ -265,10 +345,14 @@ for _estimator in (
         ("clicks", "exposure"),
         {
             **_CLIP,
-            "tau": "least propensity that doubly-robust divides by",
-            "strength": "examinations that the relevance model counts for in shrinkage",
+            "tau": Hyperparameter("least propensity that doubly-robust divides by", check=check_tau),
+            "strength": Hyperparameter(
+                "examinations that the relevance model counts for in shrinkage", check=check_strength
+            ),
         },
         uses_relevance=True,
+        candidates=("shrinkage", "direct", "doubly-robust", "policy-aware"),
+        default=("shrinkage", 3.0),
     ),
     Estimator(
         "direct",
@@ -285,9 +369,10 @@ for _estimator in (
         "n R(d) + (clicks(d) - E(d) R(d)) / max(rho(d), tau), E(d) its examinations  (Oosterhuis 2023)",
         "rho(d) >= tau for every relevant document, or R is right",
         ("clicks", "exposure"),
-        {"tau": "least propensity to divide by"},
+        {"tau": Hyperparameter("least propensity to divide by", check=check_tau)},
         assisted=_doubly_robust,
         uses_relevance=True,
+        grid={"tau": (0.03, 0.01)},
     ),
     Estimator(
         "shrinkage",
@@ -295,9 +380,18 @@ for _estimator in (
         "n (clicks(d) + m R(d)) / (E(d) + m), m the strength",
         "as the number of sessions grows",
         ("clicks", "exposure"),
-        {"strength": "examinations that the relevance model counts for; most likely value if not given"},
+        {
+            "strength": Hyperparameter(
+                "examinations that the relevance model counts for; most likely value if not given",
+                check=check_strength,
+            )
+        },
         assisted=_shrinkage,
         uses_relevance=True,
+        # learning to rank forgives a bias that the documents of a query share, and needs less variance than the
+        # estimate that is best for each document alone
+        grid={"strength": (1.0, 3.0, 10.0)},
+        scaled="strength",
     ),
     Estimator(
         "full-information",
@@ -305,17 +399,11 @@ for _estimator in (
         "1 if label >= relevance_threshold else 0; or 2**label - 1",
         "labels are right",
         ("labels",),
-        {"relevance_threshold": "smallest label of a relevant document", "gain": "binary or exponential"},
+        {
+            "relevance_threshold": "smallest label of a relevant document",
+            "gain": Hyperparameter("binary or exponential", str),
+        },
         weigh=_full_information,
     ),
 ):
     register_estimator(_estimator)
-
-
-def checked_hyperparameters(estimator: str | Estimator, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The hyperparameters that were given, those that are None left out, if the estimator has them.
-
-    >>> checked_hyperparameters("shrinkage", {"strength": 2.0, "clip": None})
-    {'strength': 2.0}
-    """
-    return named_estimator(estimator).check_hyperparameters(given)

@@ -4,17 +4,17 @@ A file scores as `predict` does, or is not written: what a target cannot hold fa
 says what to train instead. `register_target` adds a target without a change to the library.
 """
 
-from counterrank.export.elastic import ES_LTR
-from counterrank.export.feature_names import Names, feature_names
 from counterrank.export.onnx_graph import ONNX
 from counterrank.export.plain_formats import JSON, LIGHTGBM
-from counterrank.export.solr import SOLR
+from counterrank.export.search_engines import ES_LTR, SOLR
 from counterrank.export.targets import (
     TARGETS,
     TREE_FORMATS,
     Exported,
     ExportJob,
+    Names,
     Target,
+    feature_names,
     register_target,
     target_table,
     unregister_target,

@@ -207,11 +207,6 @@ class Graph:
 
 
 ONNX = Target(
-    "onnx",
-    (".onnx",),
-    ("linear", "lambdamart", "mlp"),
-    ("query", "standard", "none"),
-    "by place",
-    "ONNX Runtime and whatever else reads ONNX",
-    to_onnx,
-)
+    "onnx", (".onnx",), ("linear", "lambdamart", "mlp"), ("query", "standard", "none"),
+    "by place", "ONNX Runtime and whatever else reads ONNX", to_onnx,
+)  # fmt: skip

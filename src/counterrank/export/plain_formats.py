@@ -59,11 +59,6 @@ LIGHTGBM = Target(
     "lightgbm", (".txt",), ("lambdamart",), ("none",), "by place or name", "LightGBM's own text", to_lightgbm
 )
 JSON = Target(
-    "json",
-    (".json",),
-    ("linear",),
-    ("query", "standard", "none"),
-    "by number and name",
-    "code of your own",
-    to_json,
-)
+    "json", (".json",), ("linear",), ("query", "standard", "none"),
+    "by number and name", "code of your own", to_json,
+)  # fmt: skip

@@ -2,25 +2,123 @@
 
 A target is a `Target`: a name, the models and the scalings of features it can hold, and a function from an `ExportJob`
 to the content of the file. `register_target` adds one, the library's own included.
+
+A file of feature names numbers them as LETOR files do, from 1: a JSON object `{"1": "title_bm25", ...}`, a JSON list in
+order, or plain text with one name a line. Only features that the model uses need a name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import ExportError, printable
-from counterrank.common.files import PathLike, atomic_file
-from counterrank.export.feature_names import Names, Naming, feature_names
+from counterrank.common.files import PathLike, atomic_file, existing
 from counterrank.models import LinearModel, Model, TreesModel
 from counterrank.training import Ranker
 
 TREE_FORMATS = ("xgboost", "ranklib")
+Naming = PathLike | Mapping[int, str] | Sequence[str]
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names by feature, counted from 0; `given` is False where nobody named them."""
+
+    by_feature: dict[int, str]
+    given: bool
+
+    def of(self, features: Iterable[int]) -> list[str]:
+        """The names of these features, which all must have one."""
+        used = list(features)
+        missing = [str(feature + 1) for feature in used if feature not in self.by_feature]
+        if missing:
+            more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+            feature, it = ("feature", "it") if len(missing) == 1 else ("features", "them")
+            raise ExportError(
+                f"features: no name for {feature} {', '.join(missing[:10])}{more}, which the model uses; name {it} in "
+                "the mapping"
+            )
+        return [self.by_feature[feature] for feature in used]
+
+
+def feature_names(naming: Naming | None, n_features: int) -> Names:
+    """The names in a file, a mapping from feature numbers or a list; `feature_1` and so on if there is none.
+
+    >>> feature_names({1: "title_bm25", 3: "pagerank"}, n_features=3).of([0, 2])
+    ['title_bm25', 'pagerank']
+    >>> feature_names(None, n_features=2).of([1])
+    ['feature_2']
+    >>> feature_names({1: "title_bm25"}, n_features=3).of([0, 2])
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.ExportError: features: no name for feature 3, which the model uses; name it in the mapping
+    """
+    if naming is None:
+        return Names({feature: f"feature_{feature + 1}" for feature in range(n_features)}, given=False)
+    where = "features"
+    pairs: list[tuple[Any, Any]]
+    if isinstance(naming, str | os.PathLike):
+        where, pairs = str(naming), _read(naming)
+    elif isinstance(naming, Mapping):
+        pairs = list(naming.items())
+    elif isinstance(naming, Sequence):
+        pairs = list(enumerate(naming, start=1))
+    else:
+        raise ExportError(f"{where}: expected an object, a list or lines of names, got {type(naming).__name__}")
+    if not pairs:
+        raise ExportError(f"{where}: no names in it; leave it out, or name the features")
+    return Names(_checked(pairs, n_features, where), given=True)
+
+
+def _read(path: PathLike) -> list[tuple[Any, Any]]:
+    """Numbers and names of a file: a JSON object or list, or lines."""
+    file = existing(path, "file of feature names")
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ExportError(f"{path}: not a text file in UTF-8; expected JSON or one name a line") from None
+    content: Any = text.rstrip().splitlines()
+    if text.lstrip().startswith(("{", "[")):
+        try:
+            content = json.loads(text, object_pairs_hook=tuple)  # a number that occurs twice is found later
+        except ValueError as error:
+            raise ExportError(f"{path}: not JSON ({error})") from None
+    return list(content) if isinstance(content, tuple) else list(enumerate(content, start=1))
+
+
+def _checked(pairs: list[tuple[Any, Any]], n_features: int, where: str) -> dict[int, str]:
+    """Names by feature from 0, if all of them are names, of features the model knows, and different."""
+    names: dict[int, str] = {}
+    owners: dict[str, int] = {}
+    for key, name in pairs:
+        text = str(key).strip()
+        if isinstance(key, bool) or not (text.isascii() and text.isdigit()):
+            raise ExportError(
+                f"{where}: {printable(text)!r} is no feature number; expected 1, 2 and so on, as in LETOR files"
+            )
+        number = int(text)
+        if not 1 <= number <= n_features:
+            raise ExportError(f"{where}: feature {number} is not known; the model has features 1 to {n_features}")
+        if not isinstance(name, str) or name != name.strip() or not name or not name.isprintable():
+            raise ExportError(
+                f"{where}: feature {number} is called {printable(repr(name))}; expected a name on one line"
+            )
+        if number - 1 in names:
+            raise ExportError(f"{where}: feature {number} is named twice")
+        if name in owners:
+            raise ExportError(f"{where}: features {owners[name]} and {number} are both called {name!r}")
+        owners[name] = number
+        names[number - 1] = name
+    return names
 
 
 @dataclass
@@ -174,14 +272,7 @@ def target_table() -> list[str]:
 
 @dataclass(frozen=True)
 class Exported:
-    """The result of `write`.
-
-    Attributes:
-        path: the file.
-        to: the target.
-        features: the names in the file, by the number of the feature from 1.
-        notes: what to know before using it.
-    """
+    """The result of `write`: the file, the target, the names in it by the number of the feature from 1, and notes."""
 
     path: Path
     to: str

@@ -29,7 +29,7 @@ class NetworkShape:
 
     Attributes:
         hidden: the number of units of each hidden layer; without any the network is linear.
-        dropout: the share of units left out in each step of training.
+        dropout: the share of units left out in each training step.
     """
 
     hidden: tuple[int, ...] = (64,)
@@ -160,13 +160,9 @@ _AT_ONCE = 8192
 
 @dataclass(frozen=True)
 class NeuralModel:
-    """A torch module in the state it is used in, and the scaling it was learned with.
+    """A torch module from the scaled features of whole queries to their scores, and the scaling.
 
-    Attributes:
-        module: from the scaled features of whole queries to their scores; with `shape`, of float64.
-        scaler: how raw features are scaled before the module sees them.
-        n_features: how many features a document has.
-        shape: of the library's own network; None for a module of the user's.
+    `shape` is that of the library's own network, then of float64; None for a module of the user's.
     """
 
     module: Any
@@ -180,9 +176,7 @@ class NeuralModel:
     def predict(self, data: RankingData, threads: int | None = None) -> FloatArray:
         """A score for each document."""
         scores = network_scores(
-            self.module,
-            data.offsets,
-            lambda first, last: self.scaler.apply(data.subset(slice(first, last)), threads),
+            self.module, data.offsets, lambda first, last: self.scaler.apply(data.subset(slice(first, last)), threads)
         )
         check_finite(scores)
         return scores

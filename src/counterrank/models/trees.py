@@ -1,9 +1,9 @@
 """Boosted trees: a score is the sum of the leaves a document falls into.
 
-LightGBM trusts what it reads: a child that is not there ends the process, one that points back hangs it, and a wrong
-length makes it add up whatever lies beside its lists. So `check_tree_text` checks a text from a file in Python, without
-LightGBM. What passes is a set of trees: each list as long as its tree has splits or leaves, each split and each leaf
-below exactly one other split, each feature one that documents have, each number finite.
+LightGBM trusts what it reads: a missing child ends the process, one that points back hangs it, and a wrong length makes
+it add up whatever lies next to its lists. So `check_tree_text` checks the text of a file in Python, without LightGBM.
+What passes is a set of trees: each list as long as its tree has splits or leaves, each split and each leaf below
+exactly one other split, each feature one that documents have, each number finite.
 """
 
 from __future__ import annotations
@@ -317,13 +317,7 @@ _FILE = "trees.txt"
 
 @dataclass(frozen=True)
 class TreesModel:
-    """Trees in LightGBM's own text format, and the scaling they were learned with.
-
-    Attributes:
-        text: what LightGBM writes and reads.
-        scaler: how raw features are scaled before the trees see them; usually not at all.
-        n_features: how many features a document has.
-    """
+    """Trees in LightGBM's own text format, and the scaling they were learned with; usually none."""
 
     text: str
     scaler: Scaler

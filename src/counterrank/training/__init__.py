@@ -3,11 +3,14 @@
 from typing import Any
 
 from counterrank.common.deprecation import deprecated_alias
-from counterrank.training.clip_choice import BestClip, ClipTrial, fit_best_clip
 from counterrank.training.pipeline import FitReport, Tried, fit_from_clicks, fit_ranker
 from counterrank.training.ranker import Ranker
+from counterrank.training.scored import Scored
+from counterrank.training.selection import BestClip, ClipTrial, fit_best_clip
 
-__all__ = ["BestClip", "ClipTrial", "FitReport", "Ranker", "Tried", "fit_best_clip", "fit_from_clicks", "fit_ranker"]
+__all__ = [
+    "BestClip", "ClipTrial", "FitReport", "Ranker", "Scored", "Tried", "fit_best_clip", "fit_from_clicks", "fit_ranker",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,8 @@
-"""How boosted trees are learned: LightGBM grows them, from the gradients and second-order terms of the paper's losses.
+"""Training of boosted trees: LightGBM grows them, from the gradients and second-order terms of the paper's losses.
 
-LightGBM's own ranking objectives take whole labels. Weights from clicks are real numbers, so each round it is handed
-what it asks of an objective of one's own: for every document the slope of the loss at the current scores and a positive
-second-order term (`losses.second_order`).
+LightGBM's own ranking objectives take whole labels. Weights from clicks are real numbers, so each round gets a custom
+objective: for every document the slope of the loss at the current scores and a positive second-order term
+(`losses.second_order`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.common.checks import Float32Array, FloatArray, IntArray
+from counterrank.common.checks import Float32Array, FloatArray
 from counterrank.common.errors import CounterrankError, require
 from counterrank.common.progress import progress, stderr_silenced
 from counterrank.common.ranking import longest_query
@@ -26,55 +26,48 @@ from counterrank.losses.evaluate import run_second_order
 from counterrank.models.model import Scaler
 from counterrank.models.trees import TreesModel
 from counterrank.training.descent import EarlyStopping
-from counterrank.training.problem import FittedModel, Settings, Task, check_usable, query_metric
+from counterrank.training.problem import FittedModel, QueryMetric, Settings, Task, check_usable, query_metric
 
 DEFAULT_LEARNING_RATE = 0.1
 
-# Settings a user must not pass on, by LightGBM's main name for them, and what to do instead.
+# Settings of LightGBM that a user must not pass on, by their main names, and what to do instead.
 _OWNED = {
-    "objective": "it is loss= (--loss)",
-    "num_class": "a ranker has one score",
-    "num_iterations": "the number of rounds is max_epochs= (--max-epochs)",
-    "learning_rate": "it is learning_rate= (--learning-rate)",
-    "early_stopping_round": "it is patience= (--patience), with validation data",
-    "early_stopping_min_delta": "it is tolerance=",
-    "first_metric_only": "what is watched is metric= (--metric)",
-    "metric": "what is watched is metric= (--metric)",
-    "num_threads": "it is threads= (--threads)",
-    "seed": "it is seed= (--seed)",
-    "deterministic": "one seed gives one result here in any case",
-    "verbosity": "training is silent but for its progress bar",
-    "data": "the data are given to fit",
-    "valid": "validation data are given to fit",
-    "input_model": "training starts from nothing; Ranker.load reads a model",
-    "output_model": "Ranker.save writes a model",
-    "task": "fit trains and predict predicts",
-    "config": "give the settings themselves",
-    "use_quantized_grad": "with it trees depend on the number of threads",
-    "boost_from_average": "scores start at 0",
-    "lambdarank_truncation_level": "the cutoff is k= (--k)",
-    "lambdarank_norm": "it is of LightGBM's own objective",
-    "label_gain": "gains are in the weights",
-    "sigmoid": "it is of LightGBM's own objective",
-    "eval_at": "what is watched is metric= (--metric)",
-    "label_column": "weights are given to fit",
-    "weight_column": "weights are given to fit",
-    "group_column": "queries are given to fit",
-    "ignore_column": "leave the column out of the data",
-    "num_machines": "training is on one machine",
-    "machines": "training is on one machine",
-    "tree_learner": "training is on one machine",
+    name: advice
+    for names, advice in (
+        ("objective", "it is loss= (--loss)"),
+        ("num_class", "a ranker has one score"),
+        ("num_iterations", "the number of rounds is max_epochs= (--max-epochs)"),
+        ("learning_rate", "it is learning_rate= (--learning-rate)"),
+        ("early_stopping_round", "it is patience= (--patience), with validation data"),
+        ("early_stopping_min_delta", "it is tolerance="),
+        ("metric first_metric_only eval_at", "the validation metric is metric= (--metric)"),
+        ("num_threads", "it is threads= (--threads)"),
+        ("seed", "it is seed= (--seed)"),
+        ("deterministic", "one seed gives one result here in any case"),
+        ("verbosity", "training is silent but for its progress bar"),
+        ("data", "the data are given to fit"),
+        ("valid", "validation data are given to fit"),
+        ("input_model", "training starts from nothing; Ranker.load reads a model"),
+        ("output_model", "Ranker.save writes a model"),
+        ("task", "fit trains and predict predicts"),
+        ("config", "give the settings themselves"),
+        ("use_quantized_grad", "with it trees depend on the number of threads"),
+        ("boost_from_average", "scores start at 0"),
+        ("lambdarank_truncation_level", "the cutoff is k= (--k)"),
+        ("lambdarank_norm sigmoid", "it is of LightGBM's own objective"),
+        ("label_gain", "gains are in the weights"),
+        ("label_column weight_column", "weights are given to fit"),
+        ("group_column", "queries are given to fit"),
+        ("ignore_column", "leave the column out of the data"),
+        ("num_machines machines tree_learner", "training is on one machine"),
+    )
+    for name in names.split()
 }
 _BOOSTING = ("gbdt", "gbrt", "goss")
 
 
 def tree_params(settings: Settings, aliases: Mapping[str, list[str]]) -> dict[str, Any]:
-    """All settings for LightGBM: the user's, checked, and ours.
-
-    Arguments:
-        settings: with the user's own in `params`.
-        aliases: every name LightGBM knows, with its other names.
-    """
+    """All settings for LightGBM: the user's, checked, and ours; `aliases` has its names, each with its other names."""
     main = {other: name for name, others in aliases.items() for other in (name, *others)}
     chosen: dict[str, Any] = {}
     for given, value in settings.params.items():
@@ -106,10 +99,9 @@ def tree_params(settings: Settings, aliases: Mapping[str, list[str]]) -> dict[st
     }
 
 
-# This many times the mean second-order term is added to that of each document, over queries with evidence; others have
-# no say. A Newton step does not ask how much is at stake: a leaf of documents that hardly count, with little slope and
-# less curvature, would move as far as one on which the metric hangs. Chosen by NDCG@5 over losses and data sets, see
-# docs/lambdamart.md.
+# This many times the mean second-order term over queries with evidence is added to that of each document. A Newton step
+# ignores how much is at stake: a leaf of documents that hardly count, with little slope and less curvature, would move
+# as far as one on which the metric depends. Chosen by NDCG@5 over losses and data sets, see docs/lambdamart.md.
 DAMPING = 3.0
 
 _VALUES_A_THREAD = 2**20
@@ -134,7 +126,7 @@ def fit_trees(task: Task) -> FittedModel:
     least = params.get("min_data_in_leaf", 20)
     if isinstance(least, int) and task.data.n_docs < 2 * least:
         raise CounterrankError(_why_no_tree(task, least))
-    with _complaints_told(lightgbm, _why_no_tree(task, least)):
+    with _lightgbm_errors(lightgbm, _why_no_tree(task, least)):
         _try_out(lightgbm, params, task.data.n_features)
         data = _dataset(lightgbm, scaler, task.data, params)
         booster = lightgbm.Booster(params, data)
@@ -144,9 +136,7 @@ def fit_trees(task: Task) -> FittedModel:
     text = booster.model_to_string(num_iteration=trees)
     model = TreesModel(re.sub(r"\[num_threads: \d+\]", "[num_threads: 0]", text), scaler, task.data.n_features)
     importances = booster.feature_importance("gain", iteration=trees)
-    return FittedModel(
-        model, history, watch.best_epoch, params["learning_rate"], np.asarray(importances, np.float64)
-    )  # fmt: skip
+    return FittedModel(model, history, watch.best_epoch, params["learning_rate"], np.asarray(importances, np.float64))
 
 
 def make_objective(task: Task) -> Objective:
@@ -171,7 +161,10 @@ def make_objective(task: Task) -> Objective:
         own = scores if sets is None else scores[sets.docs]
         value, gradient, curvature = run_second_order(spec, own, scaled, offsets, threads)
         if sets is not None:  # a document is in several sets
-            gradient, curvature = (_add_up(part, sets.docs, data.n_docs) for part in (gradient, curvature))
+            gradient, curvature = (
+                np.bincount(sets.docs, weights=part, minlength=data.n_docs).astype(np.float64, copy=False)
+                for part in (gradient, curvature)
+            )
         damped = curvature + share * curvature.sum()
         return value / n_queries, _on_grid(gradient, np.rint), _on_grid(damped, np.ceil)
 
@@ -188,11 +181,6 @@ def _on_grid(values: FloatArray, rounded: Callable[..., FloatArray]) -> Float32A
     return (rounded(values / step) * step).astype(np.float32)
 
 
-def _add_up(parts: FloatArray, docs: IntArray, n_docs: int) -> FloatArray:
-    sums: FloatArray = np.bincount(docs, weights=parts, minlength=n_docs).astype(np.float64, copy=False)
-    return sums
-
-
 def _dataset(lightgbm: Any, scaler: Scaler, data: RankingData, params: dict[str, Any], reference: Any = None) -> Any:
     """The features as LightGBM keeps them, a byte or so for each; the matrix itself is not kept."""
     return lightgbm.Dataset(
@@ -203,10 +191,10 @@ def _dataset(lightgbm: Any, scaler: Scaler, data: RankingData, params: dict[str,
 
 
 def _boost(task: Task, booster: Any, objective: Objective) -> tuple[EarlyStopping, list[dict[str, float | None]], int]:
-    """All rounds; returns who watched them, their history, and the number of trees up to the best."""
+    """All rounds; returns early stopping, the history, and the number of trees up to the best round."""
     settings = task.settings
     watch = EarlyStopping(settings.patience, settings.tolerance)
-    judge = None if task.validation is None else query_metric(task.metric, *task.validation)
+    metric = None if task.validation is None else query_metric(task.metric, *task.validation)
     history: list[dict[str, float | None]] = []
     trees = 0
     loss = 0.0
@@ -224,8 +212,8 @@ def _boost(task: Task, booster: Any, objective: Objective) -> tuple[EarlyStoppin
             if is_empty:
                 if epoch == 1:
                     raise CounterrankError(_why_no_tree(task, booster.params.get("min_data_in_leaf", 20)))
-                break  # no split is worth its while any more
-            parts = None if judge is None else _judge_validation(booster, judge, settings.threads)
+                break  # no split lowers the loss any more
+            parts = None if metric is None else _validation_parts(booster, metric, settings.threads)
             if watch.see(epoch, parts):
                 trees = booster.current_iteration()
             validation = None if parts is None else float(parts.sum())
@@ -236,12 +224,12 @@ def _boost(task: Task, booster: Any, objective: Objective) -> tuple[EarlyStoppin
     return watch, history, trees
 
 
-def _judge_validation(booster: Any, judge: Callable[[FloatArray, int], FloatArray], threads: int) -> FloatArray:
+def _validation_parts(booster: Any, metric: QueryMetric, threads: int) -> FloatArray:
     """Each query's part in the metric at the scores that LightGBM keeps up to date, one tree a round."""
     parts: list[FloatArray] = []
 
     def look(scores: FloatArray, _: Any) -> tuple[str, float, bool]:
-        parts.append(judge(scores, threads))
+        parts.append(metric(scores, threads))
         return "metric", 0.0, True
 
     booster.eval_valid(look)
@@ -256,7 +244,7 @@ def _why_no_tree(task: Task, least: Any) -> str:
 
 
 def _try_out(lightgbm: Any, params: dict[str, Any], n_features: int) -> None:
-    """Hand the settings to LightGBM with next to no data: what it refuses, it would else print on stderr as well."""
+    """Try the settings with next to no data, since LightGBM also prints on stderr what it refuses."""
     rows = np.random.default_rng(0).normal(size=(64, n_features)).astype(np.float32)
     alone = {**params, "min_data_in_leaf": 1, "num_threads": 1}
     data = RankingData(rows, [0, len(rows)])
@@ -265,8 +253,8 @@ def _try_out(lightgbm: Any, params: dict[str, Any], n_features: int) -> None:
 
 
 @contextmanager
-def _complaints_told(lightgbm: Any, no_tree: str) -> Iterator[None]:
-    """What LightGBM refuses, it refuses because of the user's settings, or for want of a feature it could split."""
+def _lightgbm_errors(lightgbm: Any, no_tree: str) -> Iterator[None]:
+    """LightGBM's errors in our words: wrong settings, or no feature that it could split."""
     try:
         yield
     except lightgbm.basic.LightGBMError as error:

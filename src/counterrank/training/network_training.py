@@ -1,4 +1,4 @@
-"""How a network is learned: AdamW on mini-batches of whole queries, stopped by the metric on validation data."""
+"""Training of networks: AdamW on mini-batches of whole queries, with early stopping."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterrank.common.checks import Float32Array, FloatArray, IntArray
+from counterrank.common.checks import Float32Array, FloatArray, IntArray, check_number
 from counterrank.common.errors import CounterrankError, require
 from counterrank.common.progress import progress
+from counterrank.data import RankingData
 from counterrank.models.model import Scaler
 from counterrank.models.neural import (
     NetworkShape,
@@ -25,24 +26,24 @@ from counterrank.models.neural import (
 )
 from counterrank.torch import loss as torch_loss
 from counterrank.training.descent import EarlyStopping
-from counterrank.training.problem import Batches, FittedModel, Settings, Task, query_metric
+from counterrank.training.problem import (
+    FittedModel,
+    Settings,
+    Task,
+    TrainingWeights,
+    normalized_evidence,
+    query_metric,
+)
 
 _LEARNING_RATE = 1e-3
 _WEIGHT_DECAY = 1e-2
-# Adam divides a step size by small numbers; beyond this the result is no float32
+# Adam divides the learning rate by small numbers; beyond this the result is no float32
 _LARGEST_RATE = 1e30
 
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """What `params` says, checked.
-
-    Attributes:
-        shape: of the library's own network; None for a module of the user's.
-        weight_decay: AdamW's.
-        device: where the network is trained.
-        learning_rate: the step size.
-    """
+    """What `params` says, checked; `shape` is None for a module of the user's own."""
 
     shape: NetworkShape | None
     weight_decay: float
@@ -58,20 +59,18 @@ class NetworkSettings:
             if name not in known:
                 kind = "a module" if module is not None else "mlp"
                 raise CounterrankError(f"params: {name!r} is unknown; {kind} has {', '.join(known)}")
-        decay = params.get("weight_decay", _WEIGHT_DECAY)
-        if isinstance(decay, bool) or not isinstance(decay, int | float) or not 0.0 <= decay < float("inf"):
-            raise CounterrankError(f"weight_decay={decay!r}: expected a number of at least 0")
+        decay = check_number(params.get("weight_decay", _WEIGHT_DECAY), "weight_decay", at_least=0)
         shape = None
         if module is None:
             shape = NetworkShape.check(params.get("hidden", usual.hidden), params.get("dropout", usual.dropout))
         rate = _LEARNING_RATE if settings.learning_rate is None else settings.learning_rate
         if rate > _LARGEST_RATE:
             raise CounterrankError(f"learning_rate={rate:g}: expected at most {_LARGEST_RATE:g} for a network")
-        return cls(shape, float(decay), _usable_device(params.get("device"), module), rate)
+        return cls(shape, decay, _usable_device(params.get("device"), module), rate)
 
 
 def _usable_device(device: Any, module: Any) -> Any:
-    """The device asked for, if there is such a one; else the module's own, or the CPU."""
+    """The device that is given, if it can be used; without one that of the module, or the CPU."""
     import torch
 
     if device is None:
@@ -83,9 +82,84 @@ def _usable_device(device: Any, module: Any) -> Any:
         raise CounterrankError(f"device={device!r}: cannot be used here ({reason})") from None
 
 
+class Batch(NamedTuple):
+    """Some queries, the documents of one after the other.
+
+    Attributes:
+        rows: their documents, as rows of the data.
+        offsets: where each query begins in `rows`.
+        members: what is ranked, as entries of `rows`: the members of sets; None where it is the queries themselves.
+        weights: of what is ranked.
+        bounds: where each ranking begins in `members`, or in `rows`.
+    """
+
+    rows: IntArray
+    offsets: IntArray
+    members: IntArray | None
+    weights: FloatArray
+    bounds: IntArray
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Weighted queries to take batches of.
+
+    Weights sum to the number of queries in absolute value, so that the loss of a batch divided by its queries is an
+    average: it does not depend on how many queries there are, nor on the size of the batch.
+
+    Attributes:
+        queries: those that can be learned from.
+        offsets: of the data.
+        weights: one per document, or per member of the sets.
+        sets: with sets, the first set of each query, where sets begin, and their members by place in the query.
+    """
+
+    queries: IntArray
+    offsets: IntArray
+    weights: FloatArray
+    sets: tuple[IntArray, IntArray, IntArray] | None
+
+    @classmethod
+    def make(cls, data: RankingData, evidence: TrainingWeights) -> Batches:
+        """Find the queries to learn from, and scale the weights."""
+        queries, weights, sets = normalized_evidence(data, evidence.weights, evidence.sets)
+        return cls(queries, data.offsets, weights * len(queries), None if sets is None else sets.by_query(data))
+
+    def take(self, queries: IntArray) -> Batch:
+        """The batch of these queries, in this order.
+
+        >>> data = RankingData([[0.0], [1.0], [2.0], [3.0]], offsets=[0, 2, 4])
+        >>> batches = Batches.make(data, TrainingWeights(np.array([0.0, 1.0, 1.0, 0.0]), None))
+        >>> batch = batches.take(np.array([1, 0]))
+        >>> batch.rows.tolist(), batch.offsets.tolist(), batch.weights.tolist()
+        ([2, 3, 0, 1], [0, 2, 4], [1.0, 0.0, 0.0, 1.0])
+        """
+        rows, offsets = ranges(self.offsets, queries)
+        if self.sets is None:
+            return Batch(rows, offsets, None, self.weights[rows], offsets)
+        first_set, set_offsets, places = self.sets
+        chosen, _ = ranges(first_set, queries)
+        entries, bounds = ranges(set_offsets, chosen)
+        begin = np.repeat(offsets[:-1], set_offsets[first_set[queries + 1]] - set_offsets[first_set[queries]])
+        return Batch(rows, offsets, places[entries] + begin, self.weights[entries], bounds)
+
+
+def ranges(bounds: IntArray, chosen: IntArray) -> tuple[IntArray, IntArray]:
+    """The numbers bounds[i]:bounds[i + 1] of each chosen i, one after the other, and where each begins among them.
+
+    >>> [numbers, offsets] = ranges(np.array([0, 2, 5]), np.array([1, 0]))
+    >>> numbers.tolist(), offsets.tolist()
+    ([2, 3, 4, 0, 1], [0, 3, 5])
+    """
+    starts = bounds[chosen]
+    lengths = bounds[chosen + 1] - starts
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths), offsets
+
+
 @contextmanager
 def private_randomness(entropy: int, device: Any) -> Iterator[None]:
-    """Torch's random numbers start from `entropy` while this lasts, and go on afterwards as if nothing had happened.
+    """Torch's random numbers start from `entropy` inside, and continue afterwards as if nothing had happened.
 
     >>> import torch
     >>> with private_randomness(3, torch.device("cpu")):
@@ -107,7 +181,7 @@ def private_randomness(entropy: int, device: Any) -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Torch computes on one core while this lasts: with more, sums are formed in an order that depends on how many.
+    """Torch computes on one core inside: with more, the order of sums depends on their number.
 
     >>> import torch
     >>> with one_thread():
@@ -125,7 +199,7 @@ def one_thread() -> Iterator[None]:
 
 
 # From a network in evaluation mode to each query's part in the validation metric; None where scores are not finite.
-Judge = Callable[[Any], FloatArray | None]
+ValidationMetric = Callable[[Any], FloatArray | None]
 
 
 @dataclass
@@ -133,31 +207,26 @@ class NetworkRun:
     """Training of one network.
 
     Attributes:
-        network: what is trained.
-        judged: a second network that is given the state of the first after each epoch and never trains itself, so that
-            judging leaves no trace in training, and is of the type that the learned model has in the end.
-        optimizer: changes the network.
+        evaluated: a second network that takes the state of the first after each epoch and is never trained, so that
+            evaluation does not change training, and of the type that the fitted model has.
         loss: from scores, weights and offsets to a number that can be differentiated.
-        batches: the queries to learn from.
         features: all documents, scaled.
-        judge: of validation data, or None.
-        watch: decides which epoch to keep.
         kept: a copy of the state to return.
     """
 
     network: Any
-    judged: Any
+    evaluated: Any
     optimizer: Any
     loss: Callable[..., Any]
     batches: Batches
     features: Float32Array
-    judge: Judge | None
+    metric: ValidationMetric | None
     watch: EarlyStopping
     history: list[dict[str, float | None]] = field(default_factory=list)
     kept: dict[str, Any] = field(default_factory=dict)
 
     def epoch(self, order: IntArray, batch_queries: int, on_part: Callable[[float], None]) -> bool:
-        """Pass over the queries in this order, then judge; whether the network is still of use."""
+        """Train on the queries in this order, then evaluate; whether the network is still of use."""
         begin = time.perf_counter()
         self.network.train()
         total = 0.0
@@ -169,9 +238,9 @@ class NetworkRun:
                 break
         seconds = time.perf_counter() - begin
         number = len(self.history) + 1
-        parts, is_sound = self._look() if np.isfinite(total) else (None, False)
+        parts, is_sound = self._evaluate() if np.isfinite(total) else (None, False)
         if is_sound and self.watch.see(number, parts):
-            self.kept = {name: _copy(value) for name, value in self.judged.state_dict().items()}
+            self.kept = {name: _copy(value) for name, value in self.evaluated.state_dict().items()}
         validation = None if parts is None else float(parts.sum())
         self.history.append({"epoch": number, "loss": total, "validation": validation, "seconds": seconds})
         return is_sound
@@ -196,16 +265,16 @@ class NetworkRun:
         self.optimizer.step()
         return float(value.item())
 
-    def _look(self) -> tuple[FloatArray | None, bool]:
+    def _evaluate(self) -> tuple[FloatArray | None, bool]:
         """Each query's part in the validation metric, and whether the network's numbers are finite."""
         import torch
 
-        self.judged.load_state_dict(self.network.state_dict())
-        if not all(bool(torch.isfinite(tensor).all()) for tensor in self.judged.parameters()):
+        self.evaluated.load_state_dict(self.network.state_dict())
+        if not all(bool(torch.isfinite(tensor).all()) for tensor in self.evaluated.parameters()):
             return None, False
-        if self.judge is None:
+        if self.metric is None:
             return None, True
-        parts = self.judge(self.judged)
+        parts = self.metric(self.evaluated)
         return parts, parts is not None
 
 
@@ -225,8 +294,8 @@ def fit_network(task: Task, module: Any) -> FittedModel:
         is_sound = _advance(run, task)
     if not is_sound and (task.validation is None or run.watch.best_epoch == 0):
         raise CounterrankError(f"learning_rate={own.learning_rate:g}: training diverged; use a smaller one")
-    run.judged.load_state_dict(run.kept)
-    model = NeuralModel(run.judged, scaler, task.data.n_features, own.shape)
+    run.evaluated.load_state_dict(run.kept)
+    model = NeuralModel(run.evaluated, scaler, task.data.n_features, own.shape)
     return FittedModel(model, run.history, run.watch.best_epoch, own.learning_rate)
 
 
@@ -253,15 +322,15 @@ def _make_run(task: Task, module: Any, own: NetworkSettings, batches: Batches, s
         raise CounterrankError(
             f"model: {type(network).__name__} has no parameters to learn; expected some that require a gradient"
         )
-    judged = copied(network).eval()
+    evaluated = copied(network).eval()
     return NetworkRun(
         network,
-        judged.double() if own.shape is not None else judged,
+        evaluated.double() if own.shape is not None else evaluated,
         torch.optim.AdamW(learned, lr=own.learning_rate, weight_decay=own.weight_decay),
         torch_loss(task.loss, task.k, settings.threads),
         batches,
         features,
-        _make_judge(task, scaler),
+        _validation_metric(task, scaler),
         EarlyStopping(settings.patience, settings.tolerance),
     )
 
@@ -281,20 +350,20 @@ def _try_out(network: Any, features: Float32Array, offsets: IntArray) -> None:
     check_finite(scores.double().numpy(force=True))
 
 
-def _make_judge(task: Task, scaler: Scaler) -> Judge | None:
+def _validation_metric(task: Task, scaler: Scaler) -> ValidationMetric | None:
     if task.validation is None:
         return None
     data, evidence = task.validation
     features = scaler.apply(data, task.settings.threads)
-    judge_scores = query_metric(task.metric, data, evidence)
+    metric_of = query_metric(task.metric, data, evidence)
 
-    def judge(network: Any) -> FloatArray | None:
+    def metric(network: Any) -> FloatArray | None:
         scores = network_scores(
             network, data.offsets, lambda first, last: features[data.offsets[first] : data.offsets[last]]
         )
-        return judge_scores(scores, task.settings.threads) if np.isfinite(scores).all() else None
+        return metric_of(scores, task.settings.threads) if np.isfinite(scores).all() else None
 
-    return judge
+    return metric
 
 
 def _copy(value: Any) -> Any:

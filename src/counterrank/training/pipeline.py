@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,21 +13,23 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination
-from counterrank.common.checks import check_choice, make_generator
+from counterrank.common.checks import check_choice, check_type, check_whole, make_generator
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import thread_count
 from counterrank.data import RankingData
 from counterrank.estimators.evidence import Evidence
 from counterrank.estimators.model_assisted import most_likely_strength, shrunken_weights
 from counterrank.estimators.propensities import check_clip
-from counterrank.estimators.registry import ESTIMATORS, Estimator, named_estimator
+from counterrank.estimators.registry import ESTIMATORS, Estimator, checked_hyperparameters, named_estimator
 from counterrank.estimators.relevance import SATURATION, Relevance, relevance_of
 from counterrank.estimators.relevance_models import check_model
 from counterrank.evaluation import higher_is_better
-from counterrank.training.clip_choice import ClipTrial, fit_best_clip
-from counterrank.training.cross_fit import (
+from counterrank.training.problem import kind_of
+from counterrank.training.ranker import Ranker
+from counterrank.training.selection import (
     INNER_FOLDS,
     Candidate,
+    ClipTrial,
     CrossFit,
     Pool,
     candidates,
@@ -35,22 +37,21 @@ from counterrank.training.cross_fit import (
     cross_fit,
     evaluate_trials,
     examine,
+    fit_best_clip,
     join,
     mean_ranker,
     standings,
 )
-from counterrank.training.kinds import kind_of
-from counterrank.training.provenance import provenance
-from counterrank.training.ranker import Ranker
+from counterrank.training.storage import provenance
 
 
 @dataclass(frozen=True)
 class Tried:
-    """An estimator with its settings, and how it did on held-out clicks.
+    """An estimator with its hyperparameters, and how it did on held-out clicks.
 
     Attributes:
         estimator: by name.
-        settings: tau, strength or clip, where it has one.
+        settings: its hyperparameters: tau, strength or clip, where it has one.
         value: the metric of held-out clicks; None if it could not be learned.
         behind: how far it is behind the best.
         error: the standard error of that.
@@ -68,7 +69,7 @@ class Tried:
 
     @property
     def name(self) -> str:
-        """The estimator and its settings.
+        """The estimator and its hyperparameters.
 
         >>> Tried("doubly-robust", {"tau": 0.03}).name
         'doubly-robust (tau 0.03)'
@@ -89,8 +90,8 @@ class Tried:
         }
 
 
-def reasons(tried: Sequence[Tried], queries: int, folds: int, metric: str, usual: Tried | None = None) -> str:
-    """Why these estimators were kept; with `usual`, where one is kept: it, unless another is clearly better.
+def reasons(tried: Sequence[Tried], queries: int, folds: int, metric: str, default: Tried | None = None) -> str:
+    """Why these estimators were kept; with `default`, why only one was.
 
     >>> best, bad = Tried("direct", {}, 0.5), Tried("policy-aware", {}, 0.3, 0.2, 0.05, kept=False)
     >>> reasons([best, bad], 60, 5, "dcg@5")
@@ -102,34 +103,31 @@ policy-aware was worse by 0.2 (standard error 0.05) and was left out.'
     if len(tried) == 1:
         inside = "".join(f", {name} {value:.3g}" for name, value in best.settings.items())
         return f"{where}: {best.estimator} only{inside}; {metric} {best.value:.4g} on held-out clicks."
-    said = [
+    text = [
         f"{where}: of {len(tried)} candidates, {best.name} was best on held-out clicks ({metric} {best.value:.4g})."
     ]
-    said += [f"{each.name} failed: {each.failure}." for each in tried if each.failure]
-    if usual is not None:
-        return " ".join([*said, _why_one(next(each for each in tried if each.kept), usual)])
+    text += [f"{each.name} failed: {each.failure}." for each in tried if each.failure]
+    if default is not None:
+        return " ".join([*text, _why_one(next(each for each in tried if each.kept), default)])
     close = [each.name for each in tried if each.kept and each is not best]
     if close:
-        said.append(f"{_listed(close)} were within two standard errors of it: the ranker is the average of all.")
-    for each in tried:
-        if not each.kept and not each.failure:
-            said.append(
-                f"{each.name} was worse by {each.behind:.2g} (standard error {each.error:.2g}) and was left out."
-            )
-    return " ".join(said)
+        listed = " and ".join(filter(None, (", ".join(close[:-1]), close[-1])))
+        text.append(f"{listed} were within two standard errors of it: the ranker is the average of all.")
+    text += [
+        f"{each.name} was worse by {each.behind:.2g} (standard error {each.error:.2g}) and was left out."
+        for each in tried
+        if not each.kept and not each.failure
+    ]
+    return " ".join(text)
 
 
-def _why_one(kept: Tried, usual: Tried) -> str:
+def _why_one(kept: Tried, default: Tried) -> str:
     one = f"A model of this kind is fitted again on all clicks with {kept.name}"
-    if kept is usual:
+    if kept is default:
         return f"{one}, the default, since none is better by more than a standard error."
-    if usual.failure:
+    if default.failure:
         return f"{one}."
-    return f"{one}, which is better than the default, {usual.name}, by more than a standard error."
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"{one}, which is better than the default, {default.name}, by more than a standard error."
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,10 +169,10 @@ def fit_ranker(
     shared_learning_rate: bool = False,
     seed: int | np.random.Generator = 0,
 ) -> FitReport:
-    """From data and evidence to a fitted ranker: the one path that all of training from clicks takes.
+    """From data and evidence to a fitted ranker: the one path that all training from clicks takes.
 
-    The estimator turns the evidence into document weights, the ranker learns from the weights, and early stopping goes
-    by the unclipped weights of the validation part. With `folds`, and for estimators that use a model of relevance,
+    The estimator turns the evidence into document weights, the ranker learns from the weights, and early stopping uses
+    the unclipped weights of the validation part. With `folds`, and for estimators that use a model of relevance,
     training is cross-validated as `fit_from_clicks` describes.
 
     Arguments:
@@ -186,7 +184,7 @@ def fit_ranker(
         validation: other queries and the evidence on them.
         clip: a cap on the importance weight of each training click; None for no cap. "auto", or a list, to try several
             and keep the best by the unclipped validation metric, see `fit_best_clip`.
-        hyperparameters: of the estimator, by name, see `Estimator.hyperparameters`.
+        hyperparameters: of the estimator, by name, see `Estimator.hyperparameters`; text is converted.
         folds: of cross-validation over queries, 2 or more; None to stop by `validation` alone.
         model: of relevance, see `estimators.fit_relevance`; None for "ridge" where the estimator uses one.
         shared_learning_rate: search the learning rate for the largest clip only, and use it for all clips.
@@ -202,10 +200,14 @@ def fit_ranker(
     """
     chosen = named_estimator(estimator)
     chosen.check_hyperparameters({"clip": clip})
-    given = chosen.check_hyperparameters(hyperparameters or {})
+    given = checked_hyperparameters(chosen, hyperparameters or {})
+    if "clip" in given and clip is not None:
+        raise CounterrankError(f"clip={clip!r}: given among hyperparameters too; expected one of the two")
+    clip = given.pop("clip", clip)
     chosen.check(evidence)
     if chosen.weigh is None or folds is not None or model is not None:
-        assert evidence is not None
+        if evidence is None:
+            raise CounterrankError(f"folds, model: estimator {chosen.name!r} takes no clicks; expected None")
         return _fit_assisted(data, evidence, chosen, ranker, validation, clip, given, folds, model or "ridge", seed)
     learner = _learner(ranker, evidence, seed)
     others: Any = None if validation is None else (validation[0], chosen.weigh(*validation, **given))
@@ -222,13 +224,7 @@ def fit_ranker(
     else:
         clips = _clips(clip, chosen, evidence, others is not None)
         best = fit_best_clip(
-            learner,
-            data,
-            weigh,
-            clips,
-            validation=others,
-            shared_learning_rate=shared_learning_rate,
-            clicks=clicks,
+            learner, data, weigh, clips, validation=others, shared_learning_rate=shared_learning_rate, clicks=clicks
         )
         learner, trials = best.ranker, best.trials
         about["clip"] = best.clip
@@ -242,7 +238,7 @@ def _clips(clip: Any, chosen: Estimator, evidence: Any, is_validated: bool) -> S
         raise CounterrankError(f"clip={clip!r}: needs unclipped validation clicks to choose by; expected validation")
     if not isinstance(clip, str):
         return list(clip)
-    if clip != "auto" or not (chosen.can_clip or chosen.name == "naive"):
+    if clip != "auto" or not chosen.can_clip:
         wanted = "None, a number above 0 or 'auto'" if chosen.can_clip else f"None or a number with {chosen.name}"
         raise CounterrankError(f"clip={clip!r}: expected {wanted}")
     return chosen.clips(evidence)
@@ -288,16 +284,13 @@ def fit_from_clicks(
     by a standard error.
 
     Arguments:
-        data: the queries to learn from.
+        data, ranker, model, seed: as for `fit_ranker`.
         clicks: what was shown and clicked, counted against `data`.
         rho: the propensity of each document, as `policy.propensity(scores, offsets, exam)` gives it; None for those
             logged with the clicks, or for how often the log shows each document, which needs `exam`.
         validation: other queries and their clicks, and their rho where `rho` is given. They are learned from as well,
             since each fold is held out in turn.
         estimator: "auto", or "policy-aware", "direct", "doubly-robust" or "shrinkage" to use that one alone.
-        ranker: what to fit, an untrained `Ranker`; it is not changed. None for a linear one, whose cutoff k is the
-            last rank that pages show.
-        model: of relevance, see `estimators.fit_relevance`.
         tau, strength, clip: hyperparameters of doubly-robust, shrinkage and policy-aware; None for the defaults, and
             for "auto" to try several.
         exam: how likely each rank is examined. With it impressions count, and not only propensities. None for the
@@ -305,10 +298,6 @@ def fit_from_clicks(
             then being its expectation.
         beta: under trust bias, the chance of a click on an irrelevant document by rank.
         folds: how many, 2 or more; None to learn from `data` alone and stop by `validation`, without a choice.
-        seed: draws the folds and, where no `ranker` says otherwise, fixes its randomness.
-
-    Returns:
-        The ranker, what was chosen and why, and how each estimator did.
 
     >>> from counterrank import make_ranking_data, policies, simulation
     >>> data = make_ranking_data("mslr", n_queries=40, seed=0)
@@ -318,9 +307,8 @@ def fit_from_clicks(
     >>> report.ranker.predict(data).shape == (data.n_docs,), len(report.trials)
     (True, 7)
     """
-    check_choice(
-        estimator, tuple(name for name, each in ESTIMATORS.items() if each.assisted or name == "auto"), "estimator"
-    )
+    known = tuple(name for name, each in ESTIMATORS.items() if each.assisted or each.candidates)
+    check_choice(estimator, known, "estimator")
     others = None
     if validation is not None:
         if not isinstance(validation, tuple | list) or len(validation) not in (2, 3):
@@ -362,7 +350,7 @@ def _fit_assisted(
     if folds is None:
         report = _hold_out(learner, pools, wanted, chosen, regressor, entropy)
     else:
-        report = _cross_validated(learner, join(pools), wanted, regressor, folds, entropy)
+        report = _cross_validated(learner, join(pools), wanted, chosen.default, regressor, folds, entropy)
     fitted = report.ranker
     used = [evidence.clicks] if validation is None else [evidence.clicks, validation[1].clicks]
     fitted.provenance_ = provenance(fitted, data, None if validation is None else validation[0], used)
@@ -377,42 +365,40 @@ def _fit_assisted(
 
 
 def _cross_validated(
-    learner: Ranker, pool: Pool, wanted: list[Candidate], regressor: Any, folds: Any, entropy: int
-) -> FitReport:
-    if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or folds < 2:
-        raise CounterrankError(f"folds={folds!r}: expected a whole number of at least 2, or None to stop by validation")
-    found = cross_fit(learner, pool, wanted, regressor, int(folds), entropy)
+    learner: Ranker, pool: Pool, wanted: list[Candidate], default: tuple[str, float], regressor: Any, folds: Any,
+    entropy: int,
+) -> FitReport:  # fmt: skip
+    n_folds = check_whole(folds, "folds", 2, also=", or None to stop by validation")
+    found = cross_fit(learner, pool, wanted, regressor, n_folds, entropy)
     relevance = _relevance(pool, regressor, entropy)
     likely = most_likely_strength(pool.seen, relevance.values)
     metric = next(trial for trial in found.trials if not trial.failure).rankers[0].metric_
     parts = evaluate_trials(found, pool.data, metric, thread_count(learner.threads))
     ranks = standings(parts, 1.0 if higher_is_better(metric) else -1.0)
+    usual = next((n for n, each in enumerate(wanted) if (each.estimator.name, each.multiple) == default), 0)
     is_mean = kind_of(learner.model).name == "linear"
     if is_mean:
         kept = [trial.rankers for trial, standing in zip(found.trials, ranks, strict=True) if standing.kept]
         fitted = mean_ranker(kept, pool.data)
     else:
-        number = choose_one(parts, _default(wanted))
+        number = choose_one(parts, usual)
         ranks = [replace(standing, kept=i == number) for i, standing in enumerate(ranks)]
-        fitted = _again(learner, pool, found, number, relevance, likely)
-    # the settings that were asked for, not those that came of the folds
+        fitted = _refitted(learner, pool, found, number, relevance, likely)
+    # as the user set them, not as the folds did
     fitted.max_epochs, fitted.learning_rate = learner.max_epochs, learner.learning_rate
     tried = [
         Tried(
             trial.candidate.estimator.name,
             trial.candidate.settings(likely),
-            standing.value,
-            standing.behind,
-            standing.error,
-            standing.kept,
-            str(trial.failure or ""),
+            **asdict(standing),
+            failure=str(trial.failure or ""),
         )
         for trial, standing in zip(found.trials, ranks, strict=True)
     ]
     best = min((each for each in tried if each.kept), key=lambda each: each.behind)
     about = {**best.settings, "kept": [each.name for each in tried if each.kept]}
-    default = None if is_mean else tried[_default(wanted)]
-    why = reasons(tried, pool.data.n_queries, min(int(folds), pool.data.n_queries), metric, default)
+    n_queries = pool.data.n_queries
+    why = reasons(tried, n_queries, min(n_folds, n_queries), metric, None if is_mean else tried[usual])
     return FitReport(fitted, best.estimator, about, why, metric, tuple(tried), relevance)
 
 
@@ -421,9 +407,7 @@ def _learner(ranker: Ranker | None, evidence: Evidence | None, seed: Any) -> Ran
     if ranker is None:
         k = None if evidence is None else int(evidence.clicks.ranks.max(initial=1))
         return Ranker(k=k, seed=seed)
-    if not isinstance(ranker, Ranker):
-        raise CounterrankError(f"ranker: {type(ranker).__name__}; expected a Ranker")
-    learner = Ranker(**ranker.get_params())
+    learner = Ranker(**check_type(ranker, Ranker, "ranker").get_params())
     if isinstance(learner.seed, np.random.Generator):
         learner.seed = int(make_generator(learner.seed).integers(2**63))
     return learner
@@ -433,13 +417,8 @@ def _relevance(pool: Pool, regressor: Any, entropy: int) -> Relevance:
     return relevance_of(pool.data, pool.seen, regressor, SATURATION, INNER_FOLDS, make_generator(entropy))
 
 
-def _default(wanted: list[Candidate]) -> int:
-    """Which candidate to use unless another is clearly better: shrinkage, three times as strong as is likely."""
-    return next((n for n, each in enumerate(wanted) if each.estimator.name == "shrinkage" and each.multiple == 3.0), 0)
-
-
-def _again(learner: Ranker, pool: Pool, found: CrossFit, chosen: int, relevance: Relevance, likely: float) -> Ranker:
-    """Learn from all clicks, with the median epochs and learning rate of the folds."""
+def _refitted(learner: Ranker, pool: Pool, found: CrossFit, chosen: int, relevance: Relevance, likely: float) -> Ranker:
+    """The chosen candidate trained on all clicks, with the median epochs and learning rate of the folds."""
     trial = found.trials[chosen]
     last = copy.copy(learner)
     last.max_epochs = max(1, int(np.median([one.best_epoch_ for one in trial.rankers])))
@@ -450,9 +429,11 @@ def _again(learner: Ranker, pool: Pool, found: CrossFit, chosen: int, relevance:
 def _hold_out(
     learner: Ranker, pools: list[Pool], wanted: list[Candidate], chosen: Estimator, regressor: Any, entropy: int
 ) -> FitReport:
-    """Learn from the first part, stopped by the second."""
-    if chosen.name == "auto":
-        raise CounterrankError("folds=None: nothing to choose by; expected a number of folds with estimator='auto'")
+    """Train on the first part, stopped early by the second."""
+    if chosen.candidates:
+        raise CounterrankError(
+            f"folds=None: nothing to choose by; expected a number of folds with estimator={chosen.name!r}"
+        )
     if len(pools) < 2:
         raise CounterrankError("folds=None: nothing to stop by; expected validation, or a number of folds")
     mine, other = pools
@@ -460,10 +441,10 @@ def _hold_out(
     likely = most_likely_strength(mine.seen, relevance.values)
     candidate = wanted[0]
     if chosen.uses_relevance:
-        judged = shrunken_weights(other.seen, relevance.predict(other.data), likely)
+        weights = shrunken_weights(other.seen, relevance.predict(other.data), likely)
     else:  # as in the paper, with unclipped weights
-        judged = Candidate(chosen).weigh(other.seen, np.zeros(0), likely)
-    learner.fit(mine.data, candidate.weigh(mine.seen, relevance.values, likely), validation=(other.data, judged))
+        weights = Candidate(chosen).weigh(other.seen, np.zeros(0), likely)
+    learner.fit(mine.data, candidate.weigh(mine.seen, relevance.values, likely), validation=(other.data, weights))
     settings = candidate.settings(likely)
     about = {**settings, "kept": [Tried(chosen.name, settings).name]}
     why = f"{chosen.name} only: learned from the training part, stopped early by the validation part."

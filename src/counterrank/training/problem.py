@@ -1,7 +1,8 @@
-"""What there is to learn: data, weights and a loss, made ready for the kernels."""
+"""What is learned, from what and how: checked data and weights, kinds of models and their settings, and metrics."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.common.checks import FloatArray, IntArray, as_array, check_vector
+from counterrank.common.checks import FloatArray, IntArray, as_array, check_choice, check_type, check_vector
 from counterrank.common.errors import ConstantFeaturesError, CounterrankError, NothingToLearnError
 from counterrank.common.flags import flags_for, side_by_side
 from counterrank.common.parallel import for_queries
@@ -154,7 +155,7 @@ class LinearProblem:
 def normalized_evidence(
     data: RankingData, weights: FloatArray, sets: Sets | None
 ) -> tuple[IntArray, FloatArray, Sets | None]:
-    """The queries that can teach something, weights that sum to 1 in absolute value, and the sets that teach.
+    """The queries that can be learned from, weights that sum to 1 in absolute value, and the sets to learn from.
 
     >>> data = RankingData([[0.0], [1.0], [2.0]], offsets=[0, 2, 3])
     >>> [queries, weights, _] = normalized_evidence(data, np.array([0.0, 3.0, 1.0]), None)
@@ -171,7 +172,7 @@ def normalized_evidence(
 
 
 def check_usable(weights: FloatArray, offsets: IntArray, sets: Sets | None) -> IntArray:
-    """The queries, or with sets the sets, that can teach something; none at all is an error."""
+    """The queries, or with sets the sets, that can be learned from; none at all is an error."""
     usable = usable_queries(weights, offsets if sets is None else sets.offsets)
     if not len(usable):
         name, what = ("weights", "query") if sets is None else ("views", "set")
@@ -183,7 +184,7 @@ def check_usable(weights: FloatArray, offsets: IntArray, sets: Sets | None) -> I
 
 
 def usable_queries(weights: FloatArray, offsets: IntArray) -> IntArray:
-    """The queries (or sets) that can teach something: with at least two different weights.
+    """The queries (or sets) that can be learned from: with at least two different weights.
 
     >>> usable_queries(np.array([1.0, 0.0, 1.0, 1.0]), np.array([0, 2, 4])).tolist()
     [0]
@@ -192,7 +193,7 @@ def usable_queries(weights: FloatArray, offsets: IntArray) -> IntArray:
     return np.flatnonzero(np.maximum.reduceat(weights, starts) != np.minimum.reduceat(weights, starts))
 
 
-# From coefficients and a number of threads to each query's part in the metric; larger is better, the sum is the metric.
+# From scores (or coefficients) and a number of threads to each query's part in the metric, their sum; larger is better.
 QueryMetric = Callable[[FloatArray, int], FloatArray]
 
 
@@ -201,13 +202,6 @@ class TrainingWeights(NamedTuple):
 
     weights: FloatArray
     sets: Sets | None
-
-
-def check_data(data: Any, name: str) -> RankingData:
-    """Ranking data, or an error."""
-    if not isinstance(data, RankingData):
-        raise CounterrankError(f"{name}: {type(data).__name__}; expected RankingData")
-    return data
 
 
 def plain_data(
@@ -227,7 +221,7 @@ def plain_data(
 
 
 def prediction_data(features: Any, qid: ArrayLike | None, group: ArrayLike | None) -> RankingData:
-    """Ranking data of a matrix to score; of one query where nothing tells."""
+    """Ranking data of a matrix to score; of one query without `qid` and `group`."""
     if qid is None and group is None:
         features = as_array(features, "X")
         if features.ndim == 2 and len(features) == 0:
@@ -255,7 +249,7 @@ def check_validation(validation: Any, data: RankingData, with_sets: bool) -> tup
     """Validation data with as many features and the same kind of evidence as in training."""
     if not isinstance(validation, tuple | list) or isinstance(validation, Views) or len(validation) != 2:
         raise CounterrankError("validation: expected a pair (data, weights)")
-    other = check_data(validation[0], "validation")
+    other = check_type(validation[0], RankingData, "validation")
     if other.n_features != data.n_features:
         raise CounterrankError(f"validation: {other.n_features} features; expected {data.n_features} as in data")
     if isinstance(validation[1], Views) != with_sets:
@@ -268,8 +262,7 @@ def check_validation(validation: Any, data: RankingData, with_sets: bool) -> tup
 
 
 def constant_features(data: RankingData, threads: int | None = None) -> IntArray:
-    """The columns that have one value within each query: by themselves they order no documents. None varies in a query
-    of one document.
+    """The columns that have one value within each query: by themselves they order no documents.
 
     >>> constant_features(RankingData([[1.0, 0.0], [1.0, 3.0], [2.0, 0.0]], [0, 2, 3])).tolist()
     [0]
@@ -301,7 +294,7 @@ def query_metric(metric: str, data: RankingData, evidence: TrainingWeights) -> Q
     total = sign / np.abs(weights).sum()
     offsets = data.offsets if sets is None else sets.offsets
 
-    def judge(scores: FloatArray, threads: int) -> FloatArray:
+    def metric_of(scores: FloatArray, threads: int) -> FloatArray:
         if sets is not None:
             scores = scores[sets.docs]
         parts: FloatArray = np.empty(len(offsets) - 1)
@@ -311,31 +304,68 @@ def query_metric(metric: str, data: RankingData, evidence: TrainingWeights) -> Q
         parts *= total
         return parts
 
-    return judge
+    return metric_of
 
 
 def linear_query_metric(metric: str, data: RankingData, evidence: TrainingWeights, scales: Scales) -> QueryMetric:
     """`query_metric` of the scores of a linear model, from its coefficients."""
-    judge_scores = query_metric(metric, data, evidence)
+    metric_of = query_metric(metric, data, evidence)
+    return lambda coefficients, threads: metric_of(linear_scores(data, coefficients, scales, threads), threads)
 
-    def judge(coefficients: FloatArray, threads: int) -> FloatArray:
-        return judge_scores(linear_scores(data, coefficients, scales, threads), threads)
 
-    return judge
+@dataclass(frozen=True)
+class Kind:
+    """A kind of model, by the name it is saved under, and its defaults.
+
+    Attributes:
+        name: "linear", "mlp", "lambdamart", or "module" for a torch module of the user's own.
+        batch_queries: queries in a batch; None where every round learns from all queries.
+        normalize: how features are scaled.
+        loss: LambdaLoss weighs close neighbours most, and trees, unlike coefficients, do not carry over to other pairs
+            what they learn there; so trees take pairs of documents by what swapping them changes.
+        max_epochs, patience: a round of trees is a small step, and the metric of few validation queries is noisy:
+            stopping after 20 rounds without improvement cost 1 to 5 % (docs/lambdamart.md).
+    """
+
+    name: str
+    batch_queries: int | None
+    normalize: str
+    loss: str
+    max_epochs: int = 100
+    patience: int = 20
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("linear", 1, "query", "lambdaloss-truncated"),
+        Kind("mlp", 16, "query", "lambdaloss-truncated"),
+        Kind("lambdamart", None, "none", "lambdarank", max_epochs=300, patience=100),
+        Kind("module", 16, "query", "lambdaloss-truncated"),
+    )
+}
+MODELS = ("linear", "mlp", "lambdamart")
+
+
+def kind_of(model: Any) -> Kind:
+    """The kind of what was given as `Ranker(model=...)`.
+
+    >>> kind_of("lambdamart").normalize
+    'none'
+    """
+    if isinstance(model, str):
+        return KINDS[check_choice(model, MODELS, "model")]
+    torch = sys.modules.get("torch")  # whoever made a module has loaded it
+    if torch is not None and isinstance(model, torch.nn.Module):
+        return KINDS["module"]
+    raise CounterrankError(f"model: {type(model).__name__}; expected {', '.join(MODELS)} or a torch.nn.Module")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to learn, after checks and with the model's own defaults filled in.
+    """The arguments of `Ranker`, checked and with the defaults of the kind of model filled in.
 
-    Attributes:
-        learning_rate: the step size, or None to find or take a good one.
-        max_epochs, patience, tolerance: as for `Ranker`.
-        batch_queries: queries a step.
-        normalize: how features are scaled.
-        params: settings that only this kind of model knows.
-        threads: how many.
-        entropy: what all randomness is drawn from.
+    `learning_rate` is None for "auto"; all randomness is drawn from `entropy`.
     """
 
     learning_rate: float | None
@@ -364,14 +394,11 @@ class Task:
 
 @dataclass(frozen=True)
 class FittedModel:
-    """A model and how it came about.
+    """The model of the best epoch, and how it came about.
 
     Attributes:
-        model: of the best epoch.
         history: one row per epoch, with the metric so that larger is better.
-        best_epoch: the epoch whose model it is.
-        learning_rate: the step size used.
-        importances: how much each feature moves the scores, in any unit; None where the model does not tell.
+        importances: how much each feature moves the scores, in any unit; None where that is not known.
     """
 
     model: Model
@@ -379,78 +406,3 @@ class FittedModel:
     best_epoch: int
     learning_rate: float
     importances: FloatArray | None = None
-
-
-class Batch(NamedTuple):
-    """Some queries, the documents of one after the other.
-
-    Attributes:
-        rows: their documents, as rows of the data.
-        offsets: where each query begins in `rows`.
-        members: what is ranked, as entries of `rows`: the members of sets; None where it is the queries themselves.
-        weights: of what is ranked.
-        bounds: where each ranking begins in `members`, or in `rows`.
-    """
-
-    rows: IntArray
-    offsets: IntArray
-    members: IntArray | None
-    weights: FloatArray
-    bounds: IntArray
-
-
-@dataclass(frozen=True)
-class Batches:
-    """Weighted queries to take batches of.
-
-    Weights sum to the number of queries in absolute value, so that the loss of a batch divided by its queries is an
-    average: it does not depend on how many queries there are, nor on the size of the batch.
-
-    Attributes:
-        queries: those that can teach something.
-        offsets: of the data.
-        weights: one per document, or per member of the sets.
-        sets: with sets, the first set of each query, where sets begin, and their members by place in the query.
-    """
-
-    queries: IntArray
-    offsets: IntArray
-    weights: FloatArray
-    sets: tuple[IntArray, IntArray, IntArray] | None
-
-    @classmethod
-    def make(cls, data: RankingData, evidence: TrainingWeights) -> Batches:
-        """Find the queries to learn from, and scale the weights."""
-        queries, weights, sets = normalized_evidence(data, evidence.weights, evidence.sets)
-        return cls(queries, data.offsets, weights * len(queries), None if sets is None else sets.by_query(data))
-
-    def take(self, queries: IntArray) -> Batch:
-        """The batch of these queries, in this order.
-
-        >>> data = RankingData([[0.0], [1.0], [2.0], [3.0]], offsets=[0, 2, 4])
-        >>> batches = Batches.make(data, TrainingWeights(np.array([0.0, 1.0, 1.0, 0.0]), None))
-        >>> batch = batches.take(np.array([1, 0]))
-        >>> batch.rows.tolist(), batch.offsets.tolist(), batch.weights.tolist()
-        ([2, 3, 0, 1], [0, 2, 4], [1.0, 0.0, 0.0, 1.0])
-        """
-        rows, offsets = ranges(self.offsets, queries)
-        if self.sets is None:
-            return Batch(rows, offsets, None, self.weights[rows], offsets)
-        first_set, set_offsets, places = self.sets
-        chosen, _ = ranges(first_set, queries)
-        entries, bounds = ranges(set_offsets, chosen)
-        begin = np.repeat(offsets[:-1], set_offsets[first_set[queries + 1]] - set_offsets[first_set[queries]])
-        return Batch(rows, offsets, places[entries] + begin, self.weights[entries], bounds)
-
-
-def ranges(bounds: IntArray, chosen: IntArray) -> tuple[IntArray, IntArray]:
-    """The numbers bounds[i]:bounds[i + 1] of each chosen i, one after the other, and where each begins among them.
-
-    >>> [numbers, offsets] = ranges(np.array([0, 2, 5]), np.array([1, 0]))
-    >>> numbers.tolist(), offsets.tolist()
-    ([2, 3, 4, 0, 1], [0, 3, 5])
-    """
-    starts = bounds[chosen]
-    lengths = bounds[chosen + 1] - starts
-    offsets = np.concatenate(([0], np.cumsum(lengths)))
-    return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths), offsets

@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts
-from counterrank.common.checks import FloatArray, IntArray, check_choice, is_real, make_generator
+from counterrank.common.checks import (
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_number,
+    check_whole,
+    is_real,
+    make_generator,
+)
 from counterrank.common.errors import CounterrankError, NotTrainedError
 from counterrank.common.files import PathLike
 from counterrank.common.parallel import thread_count
@@ -20,18 +28,19 @@ from counterrank.estimators.views import Views
 from counterrank.evaluation import higher_is_better, rank_values
 from counterrank.losses import NamedLoss, named_loss
 from counterrank.models.model import NORMALIZE, Model
-from counterrank.training.kinds import kind_of, learn
+from counterrank.training.descent import fit_linear
 from counterrank.training.problem import (
+    FittedModel,
     Settings,
     Task,
     check_validation,
     check_varying,
     check_weights,
+    kind_of,
     plain_data,
     prediction_data,
 )
-from counterrank.training.provenance import check_clicks, provenance
-from counterrank.training.storage import load_ranker, save_ranker
+from counterrank.training.storage import check_clicks, load_ranker, provenance, save_ranker
 
 
 class Ranker:
@@ -40,25 +49,25 @@ class Ranker:
     The constructor only stores; `fit` checks and learns.
 
     Arguments:
-        loss: a name from `counterrank.losses.LOSSES`, such as "lambdaloss-truncated", or a `NamedLoss`. None for the
-            model's own: "lambdarank" for trees, "lambdaloss-truncated" for the others.
+        loss: a name from `counterrank.losses.LOSSES`, such as "lambdaloss-truncated", or a `NamedLoss`. None for
+            "lambdarank" with trees, "lambdaloss-truncated" with the others.
         k: the loss's cutoff, or None.
         model: "linear"; "mlp", a network (extra `torch`); "lambdamart", boosted trees (extra `lightgbm`); or any
             `torch.nn.Module` from features to scores, which is copied and not changed.
         learning_rate: a number, or "auto". A linear model then searches for one by successive halving (a number is the
             factor of the gradient of the loss with weights that sum to 1), a network takes 0.001, trees 0.1.
-        max_epochs: the most passes over the queries; of trees, the most rounds. None for the model's own: 300 for
-            trees, 100 for the others.
-        patience: with validation data, stop after this many epochs without a better metric. None for the model's own:
-            100 for trees, 20 for the others.
+        max_epochs: the most passes over the queries, or rounds of trees. None for 300 with trees, 100 with the others.
+        patience: early stopping after this many epochs without a better validation metric. None for 100 with trees, 20
+            with the others.
         tolerance: how much better the metric must become to count for `patience`.
-        batch_queries: queries a step; None for the model's own: 1 for a linear one, 16 for networks. Trees have none.
+        batch_queries: queries in a batch; None for 1 with a linear model, 16 with networks. Trees have none.
         normalize: "query" scales features to [0, 1] within each query, "standard" by mean and deviation over the
-            training data, "none" leaves them. None for the model's own: "none" for trees, "query" for the others.
-        metric: what early stopping and "auto" go by: "arp", "dcg", "dcg@k" or "precision@k"; None for the loss's own.
-        params: settings of the model's own, by name. Trees: any of LightGBM's, such as `num_leaves`. Networks: `hidden`
-            (sizes of the layers, (64,)), `dropout` (0.1), `weight_decay` (0.01), `device` ("cpu"); a module of your own
-            has the last two.
+            training data, "none" leaves them. None for "none" with trees, "query" with the others.
+        metric: of early stopping and of the search for a learning rate: "arp", "dcg", "dcg@k" or "precision@k"; None
+            for that of the loss.
+        params: hyperparameters of the model, by name. Trees: any of LightGBM's, such as `num_leaves`. Networks:
+            `hidden` (sizes of the layers, (64,)), `dropout` (0.1), `weight_decay` (0.01), `device` ("cpu"); a module of
+            your own has the last two.
         threads: None for all cores; the result does not depend on it. A network is trained on one core, a module of
             your own on as many as torch is set to.
         seed: a whole number or a numpy Generator; fixes all randomness.
@@ -71,7 +80,7 @@ class Ranker:
         best_epoch_: the epoch whose model was kept.
         kind_: the kind of the model: "linear", "mlp", "lambdamart", or "module" for one of your own.
         loss_: the name of the loss.
-        metric_: the metric that was watched.
+        metric_: the validation metric.
         provenance_: what it was learned from: package version, date, data, clicks ("weights given" where only weights
             were passed), estimator, loss, model, seed and command line; {} for rankers saved by version 0.1.
         constant_features_: the columns, from 0, that vary within no query of the training data, int64. They order no
@@ -129,14 +138,14 @@ class Ranker:
         Arguments:
             data: the queries to learn from; or a matrix with a row for each document, with `qid` or `group`.
             weights: one number per document; the scale does not matter. Or the views of `estimators.rerank`: then each
-                displayed set is a ranking of its own, and a step takes all sets of a query.
+                displayed set is a ranking of its own, and a batch takes all sets of a query.
             validation: other queries and their weights (views, if those are learned from). The model of the epoch with
                 the best metric on them is kept. Without them training runs `max_epochs` and keeps the last model.
-                Beside a matrix, a matrix, its weights and its `qid` (or `group`).
+                With a matrix: a matrix, its weights and its `qid` (or `group`).
             qid: of a matrix, the query of each row; the rows of a query follow each other.
             group: of a matrix, instead of `qid`: the number of rows of each query.
             clicks: those that the weights come from, and those of the validation weights: they are recorded in
-                `provenance_`, so that estimates from the same clicks can be told from held-out ones.
+                `provenance_`, so that estimates from the same clicks are recognised as in-sample.
 
         Data in which no feature varies within any query is an error, whatever the model.
         """
@@ -146,7 +155,7 @@ class Ranker:
             data, validation = plain_data(data, validation, qid, group)
         elif qid is not None or group is not None:
             raise CounterrankError("qid, group: go with a matrix; expected none with RankingData")
-        loss.spec(self.k, longest_query(data.offsets))  # complains of a wrong cutoff before anything else is done
+        loss.spec(self.k, longest_query(data.offsets))  # a wrong cutoff is an error before anything else is done
         evidence = check_weights(weights, data)
         task = Task(
             data,
@@ -159,9 +168,9 @@ class Ranker:
         )
         parts = [data] if task.validation is None else [data, task.validation[0]]
         used = check_clicks(clicks, None if is_matrix else parts)
-        rank_values(task.metric, 1)  # complains of an unknown metric, also where nothing is watched
+        rank_values(task.metric, 1)  # an unknown metric is an error without validation data too
         constant = check_varying(data, settings.threads)
-        learned = learn(task, self.model)
+        learned = _learn(task, self.model)
         self.model_ = learned.model
         self.kind_ = kind_of(self.model).name
         self.loss_ = loss.name
@@ -206,7 +215,7 @@ class Ranker:
 
         Linear: the size of the coefficient times how much the scaled feature varies within a query of the training
         data. Trees: what the splits on the feature gained. Importance says what the model uses, not what it would lose
-        without the feature: features that tell the same share it.
+        without the feature: redundant features share it.
 
         >>> data = RankingData([[0.0, 5.0], [1.0, 5.0]], offsets=[0, 2])
         >>> Ranker("arp-hinge", max_epochs=3).fit(data, weights=[0.0, 1.0]).feature_importances_.tolist()
@@ -240,7 +249,7 @@ class Ranker:
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn's tools ask of an estimator."""
+        """What scikit-learn's tools require of an estimator."""
         from sklearn.utils import Tags, TargetTags
 
         return Tags(estimator_type=None, target_tags=TargetTags(required=True))
@@ -270,6 +279,7 @@ class Ranker:
         return f"Ranker({name}{cutoff}, {model}{state})"
 
     def _settings(self) -> Settings:
+        """The settings, checked, with the defaults of the kind of model."""
         kind = kind_of(self.model)
         if self.batch_queries is not None and kind.batch_queries is None:
             raise CounterrankError(
@@ -278,23 +288,18 @@ class Ranker:
         batch = self.batch_queries if self.batch_queries is not None else kind.batch_queries or 1
         max_epochs = kind.max_epochs if self.max_epochs is None else self.max_epochs
         patience = kind.patience if self.patience is None else self.patience
-        for name, value in (("max_epochs", max_epochs), ("patience", patience), ("batch_queries", batch)):
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise CounterrankError(f"{name}={value!r}: expected a whole number of at least 1")
         rate = self.learning_rate
         if not (isinstance(rate, str) and rate == "auto") and not (is_real(rate) and 0.0 < float(rate) < np.inf):
             raise CounterrankError(f"learning_rate={rate!r}: expected 'auto' or a number above 0")
-        if not is_real(self.tolerance) or not 0.0 <= self.tolerance < np.inf:
-            raise CounterrankError(f"tolerance={self.tolerance!r}: expected a number of at least 0")
         if self.params is not None and not isinstance(self.params, Mapping):
             raise CounterrankError(f"params: {type(self.params).__name__}; expected a dict of names and values")
         normalize = kind.normalize if self.normalize is None else self.normalize
         return Settings(
             learning_rate=None if rate == "auto" else float(rate),
-            max_epochs=int(max_epochs),
-            patience=int(patience),
-            tolerance=float(self.tolerance),
-            batch_queries=int(batch),
+            max_epochs=check_whole(max_epochs, "max_epochs"),
+            patience=check_whole(patience, "patience"),
+            tolerance=check_number(self.tolerance, "tolerance", at_least=0),
+            batch_queries=check_whole(batch, "batch_queries"),
             normalize=check_choice(normalize, NORMALIZE, "normalize"),
             params=dict(self.params or {}),
             threads=thread_count(self.threads),
@@ -312,6 +317,19 @@ class Ranker:
 
 def _parameters() -> tuple[str, ...]:
     return tuple(name for name in signature(Ranker.__init__).parameters if name != "self")
+
+
+def _learn(task: Task, model: Any) -> FittedModel:
+    kind = kind_of(model).name
+    if kind == "linear":
+        return fit_linear(task)
+    if kind == "lambdamart":
+        from counterrank.training.boosting import fit_trees
+
+        return fit_trees(task)
+    from counterrank.training.network_training import fit_network
+
+    return fit_network(task, None if kind == "mlp" else model)
 
 
 def shares(amounts: FloatArray) -> FloatArray:

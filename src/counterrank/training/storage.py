@@ -1,30 +1,41 @@
-"""A saved ranker: a folder with `model.json` and plain numpy arrays. No pickle, no code."""
+"""A saved ranker: a folder with `model.json` and plain numpy arrays; no pickle, no code. Its provenance: the data, the
+clicks and the settings it was trained with.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterrank.clicks.counts import ClickCounts, check_counts
+from counterrank.clicks.origin import Origin, join_origins
 from counterrank.common.checks import FloatArray, IntArray
-from counterrank.common.errors import CounterrankError, MissingExtraError, ModelError
+from counterrank.common.errors import CounterrankError, MissingExtraError, ModelError, installed_version
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
+from counterrank.common.random import HashSample
+from counterrank.data import RankingData
+from counterrank.data.identity import identity, query_keys
 from counterrank.losses import NamedLoss
 from counterrank.models.linear import LinearModel
 from counterrank.models.model import NORMALIZE, Model, Scaler, read_array
 from counterrank.models.neural import NeuralModel
 from counterrank.models.trees import TreesModel
-from counterrank.training.kinds import KINDS, kind_of
-from counterrank.training.provenance import read_provenance
+from counterrank.training.problem import KINDS, kind_of
 
 if TYPE_CHECKING:
     from counterrank.training.ranker import Ranker
 
+
 FORMAT = "counterrank-ranker"
 VERSION = 1
 MARKER, PARTS = "model.json", ("*.npy", "trees.txt")
+WEIGHTS_GIVEN = "weights given"
+_QUERIES, _SESSIONS = 4096, 16384  # of which a ranker keeps hashes
 
 
 def save_ranker(ranker: Ranker, path: PathLike) -> None:
@@ -57,7 +68,7 @@ def save_ranker(ranker: Ranker, path: PathLike) -> None:
 
 
 def load_ranker(ranker_class: type[Ranker], path: PathLike, module: Any = None) -> Ranker:
-    """Read a folder written by `save_ranker` as a `Ranker`; anything not understood is an error that says what.
+    """Read a folder written by `save_ranker`; anything that is not understood is an error that names it.
 
     A module of the user's own is put into a copy of `module`, which says how it is built.
     """
@@ -81,7 +92,7 @@ def load_ranker(ranker_class: type[Ranker], path: PathLike, module: Any = None) 
         ranker.model_, ranker.kind_ = _restore(folder, content, arrays, module), name
         ranker._importances = arrays.get("importances")
         ranker.n_features_ = n_features
-        ranker.loss_ = str(content.get("loss", ranker.loss))  # rankers saved by earlier versions do not say it
+        ranker.loss_ = str(content.get("loss", ranker.loss))  # not there in rankers saved by earlier versions
         ranker.metric_ = content["metric"]
         ranker.learning_rate_ = float(content["learning_rate"])
         ranker.best_epoch_ = int(content["best_epoch"])
@@ -121,7 +132,7 @@ def _restore(folder: Path, content: dict[str, Any], arrays: dict[str, FloatArray
 
 
 def _settings(ranker: Ranker) -> dict[str, Any]:
-    """What the constructor was given, as far as it can be written down."""
+    """The arguments of the constructor, as far as JSON can hold them."""
     loss = ranker.loss.name if isinstance(ranker.loss, NamedLoss) else ranker.loss
     seed = None if isinstance(ranker.seed, np.random.Generator) else int(ranker.seed)  # a generator has none to write
     others = {name: value for name, value in ranker.get_params().items() if name != "threads"}
@@ -129,7 +140,7 @@ def _settings(ranker: Ranker) -> dict[str, Any]:
 
 
 def _check_settings(settings: dict[str, Any], path: PathLike) -> dict[str, Any]:
-    """Settings a ranker can be made with; all others are looked at by `fit`."""
+    """Settings a ranker can be made with; `fit` checks the others."""
     if settings["loss"] is not None and not isinstance(settings["loss"], str):
         raise ModelError(f"{path}: loss is {settings['loss']!r} in model.json; expected a name")
     if settings["seed"] is None:
@@ -140,7 +151,7 @@ def _check_settings(settings: dict[str, Any], path: PathLike) -> dict[str, Any]:
 
 
 def _columns(numbers: Any, n_features: int, path: PathLike) -> IntArray | None:
-    """Columns in rising order; None of None, which is also what rankers saved by earlier versions tell."""
+    """Columns in rising order; None for rankers saved by earlier versions."""
     if numbers is None:
         return None
     given = numbers if isinstance(numbers, list) else [-1]
@@ -161,3 +172,86 @@ def _finite(value: Any) -> Any:
 def _plain(value: Any) -> Any:
     """A numpy number as Python's own, which JSON can hold."""
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)
+
+
+def provenance(
+    ranker: Ranker, data: RankingData, validation: RankingData | None, clicks: Sequence[ClickCounts] | None
+) -> dict[str, Any]:
+    """What `Ranker.provenance_` holds, as JSON can hold it; `clicks` is None where only weights were given."""
+    seed = ranker.seed
+    return {
+        "version": installed_version(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": None,
+        "data": describe_data(data),
+        "validation": None if validation is None else describe_data(validation),
+        "features": [f"feature_{i + 1}" for i in range(data.n_features)],
+        "clicks": WEIGHTS_GIVEN if clicks is None else describe_clicks(clicks),
+        "estimator": None,
+        "loss": ranker.loss_,
+        "k": ranker.k,
+        "model": ranker.kind_,
+        "metric": ranker.metric_,
+        "learning_rate": ranker.learning_rate_,
+        "best_epoch": ranker.best_epoch_,
+        "seed": int(seed) if not hasattr(seed, "integers") else None,
+    }
+
+
+def describe_data(data: RankingData) -> dict[str, Any]:
+    """Which queries: where they come from, a digest of their ids, and a sample of their keys."""
+    return {
+        "path": data.source,
+        "identity": identity(data),
+        "queries": data.n_queries,
+        "documents": data.n_docs,
+        "query_keys": HashSample.of(query_keys(data)).reduced(_QUERIES).describe(),
+    }
+
+
+def describe_clicks(clicks: Sequence[ClickCounts]) -> dict[str, Any]:
+    """Which clicks: how many, of which policies, where they come from, and a sample of their sessions."""
+    policies = dict.fromkeys(name for counts in clicks for name in counts.policy_names)
+    return {
+        "sessions": sum(counts.n_sessions for counts in clicks),
+        "clicks": sum(counts.n_clicks for counts in clicks),
+        "policies": list(policies),
+        **join_origins([counts.known_origin() for counts in clicks]).reduced(_SESSIONS).describe(),
+    }
+
+
+def check_clicks(clicks: Any, parts: Sequence[RankingData] | None = None) -> list[ClickCounts] | None:
+    """The clicks that weights come from: one `ClickCounts` or several, each of one of these parts of the data.
+
+    >>> check_clicks(None) is None
+    True
+    """
+    if clicks is None:
+        return None
+    given = clicks if isinstance(clicks, list | tuple) else [clicks]
+    if not given:
+        raise CounterrankError("clicks: an empty list; expected the ClickCounts that the weights come from, or None")
+    counts = [check_counts(each) for each in given]
+    known = None if parts is None else {identity(part) for part in parts}
+    for i, each in enumerate(counts):
+        if known is not None and each.identity not in known:
+            raise CounterrankError(f"clicks: number {i} is of other data; expected those that the weights come from")
+    return counts
+
+
+def read_provenance(content: Any) -> dict[str, Any]:
+    """The provenance of a saved ranker, if it can be understood; {} where there is none.
+
+    >>> read_provenance({})
+    {}
+    """
+    found = dict(content)
+    if found:
+        for name in ("data", "validation"):
+            if found[name] is not None:
+                HashSample.from_description(found[name]["query_keys"])
+        if isinstance(found["clicks"], dict):
+            Origin.from_description(found["clicks"])
+        elif found["clicks"] not in (None, WEIGHTS_GIVEN):
+            raise ValueError("clicks")
+    return found

@@ -312,8 +312,10 @@ class PolicyCheck(Table):
     contradicted: bool
 
 
-def check_policy(clicks: ClickCounts, policy: Any, scores: FloatArray, name: str = "the policy") -> None:
+def check_policy(clicks: ClickCounts, policy: Any, scores: FloatArray | None, name: str = "the policy") -> None:
     """Raise an error where the log shows what the policy cannot, and warn where it shows it more or less often.
+
+    Several policies, {name: (policy, scores)} with `scores` None, are each compared with their own pages.
 
     >>> from counterrank.clicks.policies import Deterministic
     >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 1], [5, 5], [1, 1]])
@@ -324,6 +326,11 @@ def check_policy(clicks: ClickCounts, policy: Any, scores: FloatArray, name: str
     counterrank.common.errors.CounterrankError: policy, scores: 50.0% of what the log shows cannot come from the \
 policy with these scores; expected the policy and the scores that made the pages; inspect the log for more
     """
+    if scores is None:
+        for own, (one, own_scores) in policy.items():
+            if own in clicks.policy_names:
+                check_policy(clicks.only_policies([own]), one, own_scores, own)
+        return
     found = policy_check(clicks, policy, scores)
     if found is None:
         return

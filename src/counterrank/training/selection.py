@@ -1,0 +1,479 @@
+"""Choosing by held-out clicks: estimators and their hyperparameters by cross-validation, and clips.
+
+Cross-validation trains each candidate on all folds of queries but one and compares them on the held-out fold; linear
+rankers that are not clearly worse than the best are averaged. Clips are compared on unclipped validation clicks.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.clicks.counts import ClickCounts
+from counterrank.common.checks import FloatArray, IntArray, check_type, make_generator
+from counterrank.common.errors import ConstantFeaturesError, CounterrankError, NothingToLearnError
+from counterrank.common.parallel import thread_count
+from counterrank.common.progress import progress, watched
+from counterrank.data import RankingData
+from counterrank.estimators import Views
+from counterrank.estimators.evidence import Evidence
+from counterrank.estimators.model_assisted import most_likely_strength, shrunken_weights
+from counterrank.estimators.propensities import check_clip
+from counterrank.estimators.registry import ESTIMATORS, Estimator, checked_hyperparameters
+from counterrank.estimators.relevance import SATURATION, Examinations, Relevance, relevance_of
+from counterrank.evaluation import higher_is_better
+from counterrank.models.linear import LinearModel, linear_importances
+from counterrank.models.model import Scaler
+from counterrank.training.problem import check_varying, check_weights, constant_features, query_metric
+from counterrank.training.ranker import Ranker, shares
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An estimator that has `assisted`, and its hyperparameters.
+
+    `multiple`, of the most likely strength, is the value of `Estimator.scaled` where that is not given.
+    """
+
+    estimator: Estimator
+    hyperparameters: Mapping[str, float] = field(default_factory=dict)
+    multiple: float = 1.0
+
+    def weigh(self, seen: Examinations, relevance: FloatArray, likely: float) -> FloatArray:
+        """Weights of documents, with their predicted relevance and the most likely strength of the prediction."""
+        assert self.estimator.assisted is not None
+        return self.estimator.assisted(seen, relevance, likely, **self.settings(likely))
+
+    def settings(self, likely: float) -> dict[str, float]:
+        """The hyperparameters that are used, where this is the most likely strength."""
+        scaled = self.estimator.scaled
+        if scaled and scaled not in self.hyperparameters:
+            return {**self.hyperparameters, scaled: self.multiple * likely}
+        return dict(self.hyperparameters)
+
+
+def candidates(estimator: Estimator, given: Mapping[str, Any]) -> list[Candidate]:
+    """The candidates of cross-validation: one estimator with its defaults, or all that it chooses from.
+
+    A hyperparameter that is given is the only value tried.
+
+    >>> [dict(each.hyperparameters) for each in candidates(ESTIMATORS["doubly-robust"], {})]
+    [{'tau': 0.03}]
+    >>> len(candidates(ESTIMATORS["auto"], {})), len(candidates(ESTIMATORS["auto"], {"tau": 0.1}))
+    (7, 6)
+    """
+    found = checked_hyperparameters(estimator, given)
+    check_clip(found.get("clip"))  # cross-validation does not choose a clip
+    if not estimator.candidates:
+        if estimator.assisted is None:
+            raise CounterrankError(
+                f"estimator {estimator.name!r}: cannot be cross-validated; expected folds=None and no relevance model"
+            )
+        return _grid(estimator, found)[:1]
+    added = [name for name, each in ESTIMATORS.items() if each.assisted and name not in estimator.candidates]
+    return [each for name in (*estimator.candidates, *added) for each in _grid(ESTIMATORS[name], found)]
+
+
+def _grid(estimator: Estimator, given: Mapping[str, Any]) -> list[Candidate]:
+    """The estimator at each point of its grid, with those hyperparameters that are given and its own."""
+    own = {name: value for name, value in given.items() if name in estimator.hyperparameters}
+    free = [name for name in estimator.grid if name not in own]
+    found = []
+    for values in product(*(estimator.grid[name] for name in free)):
+        point = dict(zip(free, values, strict=True))
+        multiple = point.pop(estimator.scaled, 1.0)
+        found.append(Candidate(estimator, own | point, multiple))
+    return found
+
+
+class Pool(NamedTuple):
+    """Queries, and how often each of their documents was examined and clicked."""
+
+    data: RankingData
+    seen: Examinations
+
+    def part(self, queries: IntArray) -> Pool:
+        """Some of the queries, by their numbers in rising order."""
+        chosen = np.zeros(self.data.n_queries, np.bool_)
+        chosen[queries] = True
+        rows = np.repeat(chosen, self.data.lengths)
+        return Pool(self.data.subset(queries), Examinations(*(values[rows] for values in self.seen)))
+
+
+def examine(data: Any, evidence: Evidence, name: str = "clicks") -> Pool:
+    """The examinations and clicks of one part of the data."""
+    evidence.clicks.check_data(check_type(data, RankingData, "data"), name)
+    return Pool(data, evidence.examinations)
+
+
+def join(pools: Sequence[Pool]) -> Pool:
+    """All queries that have sessions; the others have no evidence, and would make folds uneven."""
+    used = [_with_sessions(pool) for pool in pools]
+    if len(used) == 1:
+        return used[0]
+    widths = {pool.data.n_features for pool in used}
+    if len(widths) > 1:
+        raise CounterrankError(f"validation: {max(widths)} features and {min(widths)}; expected as many as in data")
+    lengths = np.concatenate([pool.data.lengths for pool in used])
+    data = RankingData(np.concatenate([pool.data.features for pool in used]), np.concatenate(([0], np.cumsum(lengths))))
+    columns = zip(*(pool.seen for pool in used), strict=True)
+    return Pool(data, Examinations(*(np.concatenate(column) for column in columns)))
+
+
+def _with_sessions(pool: Pool) -> Pool:
+    used = np.flatnonzero(np.add.reduceat(pool.seen.times, pool.data.offsets[:-1]) > 0.0)
+    return pool if len(used) == pool.data.n_queries else pool.part(used)
+
+
+INNER_FOLDS = 5  # of the model of relevance, among the queries that are learned from
+
+
+@dataclass
+class Trial:
+    """The rankers of one candidate, one for each fold, and their scores of the held-out documents; or its failure."""
+
+    candidate: Candidate
+    scores: FloatArray
+    rankers: list[Ranker] = field(default_factory=list)
+    failure: CounterrankError | None = None
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """The trials of all candidates, and doubly robust weights of all documents to evaluate them with."""
+
+    trials: list[Trial]
+    weights: FloatArray
+
+
+def cross_fit(ranker: Ranker, pool: Pool, wanted: Sequence[Candidate], model: Any, folds: int, seed: int) -> CrossFit:
+    """Cross-validate all candidates.
+
+    The held-out fold has no part in the model of relevance, in its strength, or in the training weights. It stops the
+    training early and evaluates the candidates, with the weights of `shrinkage` with strength m,
+
+        n R + (clicks - E R) n / (E + m),
+
+    which are doubly robust with a correction that fades where a document was hardly ever examined.
+    """
+    check_varying(pool.data, thread_count(ranker.threads))  # so that at least one fold gives a ranker
+    generator = make_generator(seed)
+    numbers = _assign_folds(pool.data, folds, generator)
+    n = int(numbers.max()) + 1
+    trials = [Trial(candidate, np.zeros(pool.data.n_docs)) for candidate in wanted]
+    weights = np.zeros(pool.data.n_docs)
+    with progress("learning over folds", n * len(wanted)) as advance, watched(lambda done, total: None):
+        for fold in range(n):
+            rest, held = pool.part(np.flatnonzero(numbers != fold)), pool.part(np.flatnonzero(numbers == fold))
+            rows = np.repeat(numbers == fold, pool.data.lengths)
+            if not rest.seen.clicks.any():
+                raise NothingToLearnError(
+                    "clicks: in so few queries that a fold holds all of them; expected some to train on and some to "
+                    "hold out"
+                )
+            relevance = relevance_of(rest.data, rest.seen, model, SATURATION, INNER_FOLDS, generator)
+            likely = most_likely_strength(rest.seen, relevance.values)
+            weights[rows] = shrunken_weights(held.seen, relevance.predict(held.data), likely)
+            for trial in trials:
+                if not trial.failure:
+                    _train_fold(trial, ranker, rest, relevance, likely, (held.data, weights[rows]), rows)
+                advance(1)
+    if trials[0].failure is not None and all(trial.failure for trial in trials):
+        raise trials[0].failure
+    return CrossFit(trials, weights)
+
+
+def evaluate_trials(found: CrossFit, data: RankingData, metric: str, threads: int) -> list[FloatArray | None]:
+    """Each query's part in the metric of each candidate, larger is better; None of those that failed."""
+    value = query_metric(metric, data, check_weights(found.weights, data, "held-out "))
+    return [None if trial.failure else value(trial.scores, threads) for trial in found.trials]
+
+
+def _train_fold(
+    trial: Trial, ranker: Ranker, rest: Pool, relevance: Relevance, likely: float,
+    held_out: tuple[RankingData, FloatArray], rows: Any,
+) -> None:  # fmt: skip
+    """Add the ranker of one fold; where training fails, so does the trial.
+
+    Where features vary only in queries of this fold, there is no ranker for it, and its documents tie. The first fold
+    finds the learning rate where none is given; the weights of the others are of the same kind.
+    """
+    learner = copy.copy(ranker)
+    if trial.rankers:
+        learner.learning_rate = trial.rankers[0].learning_rate_
+    try:
+        learner.fit(rest.data, trial.candidate.weigh(rest.seen, relevance.values, likely), validation=held_out)
+    except ConstantFeaturesError:
+        return
+    except CounterrankError as error:
+        trial.failure = error
+        trial.rankers.clear()
+        return
+    trial.rankers.append(learner)
+    trial.scores[rows] = learner.predict(held_out[0])
+
+
+def _assign_folds(data: RankingData, folds: int, generator: np.random.Generator) -> IntArray:
+    """The fold of each query."""
+    if data.n_queries < 3:
+        raise CounterrankError(
+            f"clicks: sessions of {data.n_queries} quer{'y' if data.n_queries == 1 else 'ies'}; expected at least "
+            "three, to train on some and hold out others"
+        )
+    n = min(folds, data.n_queries) if data.n_queries > 3 else 3  # at least two are trained on
+    numbers: IntArray = np.empty(data.n_queries, np.int64)
+    numbers[generator.permutation(data.n_queries)] = np.arange(data.n_queries) % n
+    return numbers
+
+
+# a candidate that is behind the best by more standard errors than this is left out of the average
+_APART = 2.0
+# where one model is fitted, a candidate must be ahead of the default by more standard errors than this
+_SURELY = 1.0
+
+
+@dataclass(frozen=True)
+class CandidateResult:
+    """How a candidate did on held-out clicks, as `Tried` has it."""
+
+    value: float | None
+    behind: float
+    error: float
+    kept: bool
+
+
+def standings(parts: Sequence[FloatArray | None], sign: float) -> list[CandidateResult]:
+    """Compare candidates by paired differences over queries; those that are not clearly behind are kept.
+
+    >>> good, close, bad = np.array([[3.0, 1.0, 2.0], [1.0, 3.0, 1.5], [0.0, 0.1, 0.3]])
+    >>> [each.kept for each in standings([good, close, bad, None], 1.0)]
+    [True, True, False, False]
+    """
+    best = max((part for part in parts if part is not None), key=np.sum)
+    found = []
+    for part in parts:
+        if part is None:
+            found.append(CandidateResult(None, np.inf, 0.0, False))
+            continue
+        behind, error = difference(best, part)
+        found.append(CandidateResult(sign * float(part.sum()), behind, error, behind <= _APART * error))
+    return found
+
+
+def choose_one(parts: Sequence[FloatArray | None], default: int) -> int:
+    """The number of the only one to keep: the default, unless another is better by more than a standard error.
+
+    >>> default, better = np.array([[1.0, 1.0, 1.2], [1.5, 1.6, 1.6]])
+    >>> choose_one([default, better], 0), choose_one([default, default + [0.1, -0.1, 0.0]], 0)
+    (1, 0)
+    """
+    values = [-np.inf if part is None else float(part.sum()) for part in parts]
+    base = parts[default]
+    if base is None:
+        return int(np.argmax(values))
+    for number in np.argsort(values)[::-1].tolist():
+        part = parts[number]
+        if part is not None:
+            ahead, error = difference(part, base)
+            if ahead > _SURELY * error:
+                return int(number)
+    return default
+
+
+def difference(one: FloatArray, other: FloatArray) -> tuple[float, float]:
+    """How much better one is than the other, and the standard error of that."""
+    each = one - other
+    n = len(each)
+    return float(each.sum()), float(np.sqrt(n * each.var(ddof=1))) if n > 1 else 0.0
+
+
+def mean_ranker(groups: Sequence[Sequence[Ranker]], data: RankingData) -> Ranker:
+    """The mean over groups of the mean direction of each group's coefficients.
+
+    Scores may be multiplied by any positive number without changing a ranking, so each coefficient vector is taken by
+    its direction. What rankers learned from the noise of their clicks cancels in the mean. History, learning rate and
+    best epoch are those of the first group.
+
+    >>> data = RankingData([[0.0, 1.0], [1.0, 0.0]], [0, 2])
+    >>> rankers = [Ranker("arp-hinge", max_epochs=n).fit(data, [0.0, 1.0]) for n in (1, 3)]
+    >>> mean_ranker([rankers], data).predict(data).argsort().tolist()
+    [0, 1]
+    """
+    first = groups[0][0]
+    threads = thread_count(first.threads)
+    scaler = Scaler.learn(cast(LinearModel, first.model_).scaler.kind, data, threads)
+    mean = np.mean([_direction(np.mean([_coefficients(one, scaler) for one in group], axis=0)) for group in groups], 0)
+    result = copy.copy(first)
+    result.model_ = LinearModel(mean, scaler)
+    result._importances = shares(linear_importances(data, mean, scaler.scales(data, threads), threads))
+    result.constant_features_ = constant_features(data, threads)
+    result.learning_rate_ = float(np.median([one.learning_rate_ for one in groups[0]]))
+    result.best_epoch_ = int(np.median([one.best_epoch_ for one in groups[0]]))
+    result.history_ = mean_history(groups[0])
+    return result
+
+
+def mean_history(rankers: Sequence[Ranker]) -> list[dict[str, Any]]:
+    """For each epoch the mean over the rankers that reached it, and the seconds of all."""
+    found = []
+    for epoch in range(max(len(one.history_) for one in rankers)):
+        rows = [one.history_[epoch] for one in rankers if epoch < len(one.history_)]
+        seen = [row["validation"] for row in rows if row["validation"] is not None]
+        found.append(
+            {
+                "epoch": epoch + 1,
+                "loss": float(np.mean([row["loss"] for row in rows])),
+                "validation": float(np.mean(seen)) if seen else None,
+                "seconds": float(sum(row["seconds"] for row in rows)),
+            }
+        )
+    return found
+
+
+def _coefficients(ranker: Ranker, scaler: Scaler) -> FloatArray:
+    """The direction of a ranker's coefficients, for features scaled as by `scaler`.
+
+    A fold has its own means and deviations. Means do not change a ranking; deviations become those of all queries,
+    among which a feature varies that varies in some fold.
+    """
+    model = cast(LinearModel, ranker.model_)
+    ratio = np.divide(model.scaler.inverse, scaler.inverse, out=np.zeros(model.n_features), where=scaler.inverse > 0.0)
+    return _direction(model.coefficients * ratio)
+
+
+def _direction(coefficients: FloatArray) -> FloatArray:
+    length = float(np.linalg.norm(coefficients))
+    return coefficients / length if length > 0.0 else coefficients
+
+
+@dataclass(frozen=True)
+class ClipTrial:
+    """A clip, and how training with it did.
+
+    Attributes:
+        clip: the cap on 1 / propensity of each training click; None for no cap.
+        validation: the validation metric of the ranker trained with it, in its natural sign; None if training failed.
+        error: why training failed, or None.
+    """
+
+    clip: float | None
+    validation: float | None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class BestClip:
+    """The ranker of the best clip, and how the others did.
+
+    Attributes:
+        ranker: trained with `clip`.
+        clip: the best one; None for no cap.
+        metric: the validation metric.
+        trials: one for each clip, from the smallest to no cap.
+    """
+
+    ranker: Ranker
+    clip: float | None
+    metric: str
+    trials: tuple[ClipTrial, ...]
+
+
+def fit_best_clip(
+    ranker: Ranker,
+    data: RankingData,
+    weigh: Callable[..., ArrayLike | Views],
+    clips: Sequence[float | None],
+    *,
+    validation: tuple[RankingData, ArrayLike | Views],
+    shared_learning_rate: bool = False,
+    one_race: bool | None = None,
+    clicks: Sequence[ClickCounts] | None = None,
+) -> BestClip:
+    """Train a copy of the ranker for each clip and keep the one with the best validation metric.
+
+    Clipping makes training weights less noisy and more biased. Only unclipped clicks show where the balance lies: the
+    metric of clipped ones would be best where there is least to get wrong.
+
+    Arguments:
+        ranker: an untrained one; it is not changed itself.
+        data: the queries to learn from.
+        weigh: from `clip=` to the weights to learn from: an estimator with its other arguments filled in, such as
+            `functools.partial(estimators.policy_aware, clicks, rho)`.
+        clips: numbers above 0, None for no clip; `estimators.clip_grid` makes a sensible few of the clicks.
+        validation: other queries and their weights *without* a clip.
+        shared_learning_rate: with `learning_rate="auto"`, search for the largest clip only and use the result for all;
+            this saves most of the time.
+        one_race: the old name of `shared_learning_rate`, deprecated.
+        clicks: those that the weights come from, as for `Ranker.fit`.
+
+    Returns:
+        The best ranker, its clip, and the table of all. Of equally good clips the smallest is kept. A clip with which
+        training fails (say, a fixed learning rate diverges) is left out, with its error in the table; if all fail, the
+        first error is raised.
+
+    >>> data = RankingData([[0.0, 1.0], [1.0, 0.0], [1.0, 0.5], [0.0, 1.0]], offsets=[0, 2, 4])
+    >>> def weigh(clip):  # nine clicks of propensity 1, one of 0.01
+    ...     return np.array([0.0, 9.0, 0.0, min(100.0, clip or 100.0)])
+    >>> best = fit_best_clip(Ranker("arp-hinge", max_epochs=5), data, weigh, [1, None], validation=(data, weigh(None)))
+    >>> best.clip, [(trial.clip, round(trial.validation, 2)) for trial in best.trials]
+    (None, [(1.0, 1.92), (None, 1.08)])
+    """
+    if one_race is not None:
+        warnings.warn("one_race is deprecated; use shared_learning_rate", DeprecationWarning, stacklevel=2)
+        shared_learning_rate = one_race
+    grid = _check_clips(clips)
+    check_type(ranker, Ranker, "ranker")
+    if not callable(weigh):
+        raise CounterrankError(
+            f"weigh: {type(weigh).__name__}; expected a function of clip=, such as "
+            "functools.partial(policy_aware, clicks, rho)"
+        )
+    if validation is None:
+        raise CounterrankError("validation: None; expected a pair (data, unclipped weights) to compare the clips by")
+    seed = ranker.seed
+    if isinstance(seed, np.random.Generator):  # drawn from once, so that all clips see the queries in one order
+        seed = int(make_generator(seed).integers(2**63))
+    best: Ranker | None = None
+    chosen: float | None = None
+    trials: list[ClipTrial] = []
+    errors: list[CounterrankError] = []
+    rate = ranker.learning_rate
+    for clip in reversed(grid):
+        weights = weigh(clip=clip)
+        candidate = copy.copy(ranker)
+        candidate.seed, candidate.learning_rate = seed, rate
+        try:
+            candidate.fit(data, weights, validation=validation, clicks=clicks)
+        except CounterrankError as error:
+            errors.append(error)
+            trials.append(ClipTrial(clip, None, str(error)))
+            continue
+        trials.append(ClipTrial(clip, _best_metric(candidate)))
+        sign = 1.0 if higher_is_better(candidate.metric_) else -1.0
+        if best is None or sign * _best_metric(candidate) >= sign * _best_metric(best):
+            best, chosen = candidate, clip
+        rate = candidate.learning_rate_ if shared_learning_rate else rate
+    if best is None:
+        raise errors[-1]
+    best.learning_rate = ranker.learning_rate
+    return BestClip(best, chosen, best.metric_, tuple(reversed(trials)))
+
+
+def _check_clips(clips: Any) -> list[float | None]:
+    """Each clip once, the smallest first and no clip last."""
+    if isinstance(clips, str) or not isinstance(clips, Sequence | np.ndarray) or not len(clips):
+        raise CounterrankError("clips: expected a list of at least one number above 0, or None for no clip")
+    caps = sorted({check_clip(clip) for clip in clips})
+    return [cap if cap < np.inf else None for cap in caps]
+
+
+def _best_metric(ranker: Ranker) -> float:
+    """The validation metric of the model that was kept."""
+    return float(ranker.history_[ranker.best_epoch_ - 1]["validation"])

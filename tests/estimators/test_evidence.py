@@ -1,0 +1,46 @@
+"""Evidence about clicks: unknown policies estimated from the log, and curves that must reach every clicked rank."""
+
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank import estimators, examination, policies, simulation
+from counterrank.common.errors import CounterrankError
+from counterrank.estimators import Evidence
+
+DATA = cr.make_ranking_data("yahoo", n_queries=30, seed=0)
+SCORES = 3.0 * DATA.features[:, 0].astype(float)
+EXAM = examination.inverse_rank(3)
+CLICKS = simulation.simulate(DATA, SCORES, policies.PlackettLuce(3), EXAM, sessions=3000, seed=1, displays=True)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 2.0])
+def test_display_frequencies_as_propensities(smoothing):
+    found = Evidence(CLICKS, exam=EXAM).with_display_frequencies(smoothing)
+    expected = estimators.display_frequencies(CLICKS, EXAM, smoothing)
+    np.testing.assert_array_equal(found.propensities.by_document, expected.by_document)
+    assert found.propensity_source == ("realised" if smoothing == 0.0 else "estimated")
+    assert (found.clicks, found.exam) == (CLICKS, EXAM)
+
+
+def test_a_fitted_policy_gives_its_propensities():
+    found, fitted = Evidence(CLICKS, exam=EXAM).with_fitted_policy(DATA, k=3)
+    expected = policies.fit_plackett_luce(DATA, CLICKS, 3)
+    rho = expected.policy.propensity(expected.scores, DATA.offsets, EXAM)
+    np.testing.assert_array_equal(found.propensities.by_document, rho)
+    assert fitted.pages == 3000
+
+
+@pytest.mark.filterwarnings("ignore::counterrank.CoverageWarning")
+def test_under_trust_bias_alpha_takes_the_place_of_the_curve():
+    alpha = [0.9, 0.5, 0.3]
+    found = Evidence(CLICKS, alpha=alpha, beta=[0.1, 0.1, 0.1]).with_display_frequencies()
+    expected = estimators.display_frequencies(CLICKS, alpha)
+    np.testing.assert_array_equal(found.propensities.by_document, expected.by_document)
+
+
+def test_a_curve_must_reach_every_rank_with_clicks():
+    Evidence(CLICKS, exam=EXAM).check_curve()
+    Evidence(CLICKS, exam=[1.0, 0.5, 0.1]).check_curve()
+    with pytest.raises(CounterrankError, match=r"exam: 0 at rank 2, but there are clicks .* reaches rank 3"):
+        Evidence(CLICKS, exam=[1.0]).check_curve()
