@@ -9,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
-from counterrank.clicks.logs import LogOptions, policy_columns, read_parts
-from counterrank.clicks.logs.spark_files import urls
+from counterrank.clicks.logs import LogOptions, read_parts
+from counterrank.clicks.logs import log_reader as policy_columns
+from counterrank.clicks.logs.spark_engine import urls
 from counterrank.common.errors import CounterrankError
 from tests.support.event_logs import EVENTS, SEARCHES, event, lines
 from tests.support.spark_cluster import needs_spark
@@ -28,7 +29,7 @@ def ranking(queries, text="{}", cut=1):
 
 @needs_spark
 def test_parquet_in_folders_with_numbers(local_spark, tmp_path):
-    """Each folder a policy, each file with types of its own, and columns nobody asked for."""
+    """Each folder a policy, each file with types of its own, and columns that are not read."""
     log = tmp_path / "a log"
     for i, policy in enumerate(("new%20one", "old")):
         columns = pages(60, seed=i, start=1000 * i)
@@ -100,7 +101,7 @@ def test_json_lines(local_spark, tmp_path):
     (tmp_path / "policy=x" / "a b.jsonl").write_bytes(data)
     found = read_both(tmp_path / "policy=x" / "a b.jsonl", on_error="skip")
     assert found.counts[0].policy_names == ("new",)
-    found = read_both(tmp_path, on_error="skip", trust=True)
+    found = read_both(tmp_path, on_error="skip", skip_page_checks=True)
     assert found.counts[0].policy_names == ("x",)
 
 

@@ -141,7 +141,7 @@ class ClickSource:
 
     def _aligned(self, counts: ClickCounts, data: RankingData, folder: Path) -> ClickCounts:
         """The counts for this data: of this data, or mapped onto it where that was asked for."""
-        from counterrank.data.identity import identity
+        from counterrank.data.ids import identity
 
         if not self.align or not counts.knows_candidates or counts.identity == identity(data):
             counts.check_data(data, f"{folder} (--align where the data has grown)")
@@ -474,7 +474,7 @@ def scores_of(source: ClickSource, logger: str, part: str, data: Mapping[str, Ra
     """What a policy ranked by: a ranker, a file, a feature, or the scores that stand in the log."""
     if logger != LOGGED_SCORES:
         return load_scores(logger, data[part], source.threads)
-    from counterrank.clicks.logs.policy_columns import read_logging_scores
+    from counterrank.clicks.logs.log_reader import read_logging_scores
 
     if source.log is None:
         raise CounterrankError(f"--logger {LOGGED_SCORES}: a column of a log; expected --log too")

@@ -77,11 +77,11 @@ _ARGUMENTS = {
     "step_size": "learning_rate",
     "target": "population",
     "target_size": "effective_sample_size",
-    "trust": "skip_page_checks",
 }
 # options of `train` that messages of other commands name
 _OF_TRAINING = {name: f"--{name}" for name in ("estimator", "normalize")}
 _FIRST = re.compile(r"([a-z][a-z_-]*(?:, [a-z][a-z_-]*)*)(?:(?:=| (?='))('[^']*'|[^\s:;]+))?(?=: )")
+_COLUMNS = re.compile(r"columns=\{'(\w+)': NAME\}")
 _INSIDE = re.compile(r"(?<![\w:,.-])([a-z_]{2,})=(?:'([^']*)'|([\w.]+)(?=: )|True\b|(?=[\s),.;]|$))")
 
 
@@ -102,6 +102,7 @@ def in_flags(message: str, flags: Mapping[str, str], values: Iterable[str] = ())
     'clicks: trained on; --in-sample accepts them'
     """
     given = set(values)
+    message = _COLUMNS.sub(r"--map \1=NAME", message) if "map" in flags else message
 
     def flag(name: str) -> str | None:
         key = name.replace("-", "_")

@@ -122,8 +122,8 @@ def _inspected(loaded: Inspected, target_size: int) -> Inspection:
 
 def _write_curve(counts: ClickCounts, path: Path) -> None:
     """The estimated curve; an error where ranks are not connected."""
+    from counterrank import examination
     from counterrank.cli.output import show_warnings
-    from counterrank.clicks import examination
 
     with show_warnings():
         examination.estimate(counts).save(path)
@@ -132,7 +132,7 @@ def _write_curve(counts: ClickCounts, path: Path) -> None:
 
 def _check_curve_file(path: Path) -> None:
     """Refuse to write over anything but an older curve, the log for one."""
-    from counterrank.clicks import examination
+    from counterrank import examination
 
     if path.exists():
         try:

@@ -18,7 +18,7 @@ import numpy as np
 
 from counterrank.clicks import position_bias_kernels as kernels
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.curves import Examination
+from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence, check_cutoff
 from counterrank.common.errors import CounterrankError, DataError, ExaminationWarning
 from counterrank.common.files import PathLike, atomic_file, existing
@@ -42,9 +42,6 @@ _RIDGE = 1.0  # as much as four impressions say; keeps features that repeat each
 _LARGEST_PROBABILITY = 1.0 - 1e-6
 
 Step = Callable[[FloatArray], tuple[FloatArray, float]]
-
-
-# --- estimates
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,9 +252,6 @@ def _last_rank(clicks: ClickCounts, k: Any) -> int:
     return last
 
 
-# --- impressions and clicks by document and rank
-
-
 @dataclass(frozen=True, eq=False)
 class RankTable:
     """Impressions and clicks of each document at each rank up to some rank, over all policies and propensities.
@@ -339,9 +333,6 @@ def _table(clicks: ClickCounts, inside: np.ndarray, n_ranks: int) -> RankTable:
     )
 
 
-# --- logs that cannot identify the curve
-
-
 def connected_groups(table: RankTable) -> list[list[int]]:
     """Ranks from 1 that documents of the table join, directly or through other ranks; smallest first."""
     labels = kernels.join_ranks(table.starts, table.ranks, table.n_ranks)
@@ -392,9 +383,6 @@ def _format_groups(groups: list[list[int]]) -> str:
         runs = np.split(group, np.flatnonzero(np.diff(group) > 1) + 1)
         texts.append(", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs))
     return ", ".join(f"{{{text}}}" for text in texts)
-
-
-# --- fitted curves
 
 
 @dataclass(frozen=True, eq=False)
@@ -572,9 +560,6 @@ def accelerate(step: Step, state: FloatArray, n_ranks: int, bounded: int | None)
         landed, reached = step(jump)
         state = landed if reached >= value else second
     return state, MOST_STEPS
-
-
-# --- warnings; their limits were measured, see docs/position-bias.md
 
 
 def _warnings(

@@ -30,9 +30,6 @@ from counterrank.common.progress import progress
 from counterrank.common.random import derive_key, seed_key
 from counterrank.data import RankingData
 
-# --- logs on disk, one row per displayed document
-
-
 __all__ = ["ClickModel", "simulate", "trust_bias", "write_log"]
 
 _CHUNK = 1 << 19  # rows in memory at a time, or a little more
@@ -182,9 +179,6 @@ class _Columns:
         if self.policy_name is not None:
             arrays.append(pa.repeat(pa.scalar(self.policy_name, pa.string()), len(ranks)))
         return arrays
-
-
-# --- aggregated counts
 
 
 # A block stays below the wanted clicks unless their number is this many standard deviations too large: 1e-15.

@@ -102,9 +102,6 @@ def _unpacked(file: BinaryIO, path: Path) -> FileBytes:
     return FileBytes(text)
 
 
-# --- ids in a text, given by where each begins and ends
-
-
 def same_tokens(text: Array, begin: IntArray, end: IntArray) -> IntArray:
     """A number for each token, counted from 0 in order of first appearance; equal tokens share one.
 
@@ -184,9 +181,6 @@ def _whole_numbers(text: Array, begin: Array, end: Array, out: Array) -> bool:
             return False
         out[i] = -np.int64(value) if negative else np.int64(value)
     return True
-
-
-# --- the reader
 
 
 _PIECE = 4 << 20  # bytes; small enough that threads end at about the same time

@@ -11,7 +11,7 @@ from counterrank.clicks.origin import Origin, join_origins
 from counterrank.common.errors import CounterrankError, installed_version
 from counterrank.common.random import HashSample
 from counterrank.data import RankingData
-from counterrank.data.identity import identity, query_keys
+from counterrank.data.ids import identity, query_keys
 
 if TYPE_CHECKING:
     from counterrank.training.ranker import Ranker

@@ -6,15 +6,14 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from counterrank.clicks.logs.columns import BOOL, EMPTY, FLOAT, TEXT, TIME, WHOLE
-from counterrank.clicks.logs.formats import FORMATS, LogFiles
-from counterrank.clicks.logs.log_files import Header, check_apart, csv_headers
+from counterrank.clicks.logs.formats import FORMATS, Header, LogFiles, check_apart, csv_headers
 from counterrank.common.errors import DataError, printable
 from counterrank.common.progress import progress
 
@@ -79,7 +78,7 @@ def disable_statistics(local: Any) -> None:
     """From now on DuckDB infers nothing from the least and greatest value of a column.
 
     Parquet leaves NaN out of these. DuckDB would take it that none is there, and conditions on the column for granted.
-    Counting is half as fast again with these inferences, so they are given up only where floats are judged.
+    Counting is half as fast again with these inferences, so they are given up only where floats are checked.
     """
     local.execute("set disabled_optimizers = 'statistics_propagation'")
 
@@ -105,7 +104,7 @@ def name_of(value: str) -> str:
 def run(local: Any, sql: str, what: str, log: str) -> None:
     """Run one statement, with a progress bar where someone is watching."""
     failed: list[BaseException] = []
-    ended = threading.Event()  # whether a thread is alive cannot be asked once waiting for it was interrupted
+    ended = threading.Event()  # `is_alive` is not reliable once waiting for a thread was interrupted
 
     def work() -> None:
         try:
@@ -141,9 +140,8 @@ def duckdb_errors(log: str) -> Iterator[None]:
 
 
 def _done(local: Any) -> float:
-    """How far a query is, in percent, if this DuckDB can tell."""
-    ask: Callable[[], float] | None = getattr(local, "query_progress", None)
-    return 0.0 if ask is None else float(ask())
+    """How far a query is, in percent; 0 for versions of DuckDB that do not say."""
+    return float(local.query_progress()) if hasattr(local, "query_progress") else 0.0
 
 
 @contextmanager
@@ -164,7 +162,7 @@ def _remedy(error: BaseException) -> str:
     if "state machine" in str(error):
         return "; do the lines of a CSV file end in different ways? expected one kind of line end in each file"
     if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or "No space left" in str(error):
-        return "; give it more --memory, or more room for what it spills in the folder that TMPDIR names"
+        return "; raise memory=, or give it more room to spill in the folder that TMPDIR names"
     return ""
 
 
@@ -176,9 +174,6 @@ def one_line(error: BaseException) -> str:
     """
     words = printable(re.split(r"\n(?:LINE 1:|Possible |\n)", str(error))[0])
     return words if len(words) <= 300 else words[:300] + " ..."
-
-
-# --- DuckDB
 
 
 # What Spark has and DuckDB calls otherwise, so that one text serves both.
@@ -322,7 +317,7 @@ def _check_schemas(log: LogFiles) -> None:
 def _csv_as_sql(header: Header, files: Sequence[Path], more: str) -> str:
     """Everything as text, and lines of another length put aside: nothing depends on what the first lines look like.
 
-    Every query reads every column: DuckDB puts lines that are not UTF-8 aside by the columns that are asked for, and
+    Every query reads every column: DuckDB puts lines that are not UTF-8 aside by the columns that a query reads, and
     all passes must see the same rows.
     """
     fields = ", ".join(f"{text(name)}: 'VARCHAR'" for name in header.names)

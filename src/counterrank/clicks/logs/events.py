@@ -186,9 +186,6 @@ def fetch_value(local: Any, sql: str, name: str) -> Any:
         raise DataError(f"{name}: cannot be read ({one_line(error)})") from None
 
 
-# --- OpenSearch UBI
-
-
 _ATTRIBUTES = "$.event_attributes"
 _BULK = ("index", "create", "update", "delete")
 _HITS = ("query_response_hit_ids", "query_response_object_ids", "query_response_objects_ids", "query_response")
@@ -311,9 +308,6 @@ def _by_lists(records: str, first_rank: int) -> str:
         f"select session, any_value(query) as query, hits, min(timestamp) as timestamp from {records} "
         "where kind = 'query' and hits is not null group by session, hits) as logged"
     )
-
-
-# --- metarank
 
 
 _QUERY_FIELD = "query"

@@ -19,8 +19,7 @@ from counterrank.common.checks import IntArray
 from counterrank.common.errors import DataError
 from counterrank.common.random import EVERYTHING
 from counterrank.data import RankingData
-from counterrank.data.identity import digest_of, identity
-from counterrank.data.ids import query_of_rows
+from counterrank.data.ids import digest_of, identity, query_of_rows
 
 
 class Candidates:
@@ -210,9 +209,6 @@ def _counts(
         policy_names=tuple(names.tolist()) if named else (),
         policy_sessions=sessions if named else None,
     )
-
-
-# --- the origin of the clicks: a sample of sessions by hash, and when they took place
 
 
 def with_origins(
