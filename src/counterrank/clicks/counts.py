@@ -28,6 +28,7 @@ from counterrank.common.errors import CounterrankError, DataError, deprecated_me
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
 from counterrank.data import RankingData
 from counterrank.data.ids import find_rows, identity, query_of, query_of_rows
+from counterrank.data.parquet import parquet_errors
 
 DEEPEST_RANK = 1_000_000  # no page is longer; what lies beyond is a fault and not a rank
 _FORMAT, _VERSION, _MARKER = "counterrank-clicks", 1, "clicks.json"
@@ -128,8 +129,7 @@ class ClickCounts:
 
     def queries(self) -> IntArray:
         """The query of each cell."""
-        found: IntArray = query_of(self.docs, self.offsets)
-        return found
+        return np.asarray(query_of(self.docs, self.offsets), np.int64)
 
     def cells_at(self, chosen: NDArray[Any] | slice) -> dict[str, Any]:
         """The columns of some cells, by their index, as the arguments of `dataclasses.replace`."""
@@ -588,10 +588,8 @@ def _read(file: Path) -> dict[str, NDArray[Any]]:
 
     if not file.is_file():
         raise DataError(f"{file}: missing; the click counts are incomplete")
-    try:
+    with parquet_errors(file):
         table = pq.read_table(file)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{file}: not a Parquet file that can be read ({' '.join(str(error).split())})") from None
     columns: dict[str, NDArray[Any]] = {}
     for name in table.column_names:
         kind = np.float64 if name == "propensity" else np.int64

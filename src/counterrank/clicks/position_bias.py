@@ -21,7 +21,7 @@ from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence, check_cutoff
 from counterrank.common.errors import CounterrankError, DataError, ExaminationWarning
-from counterrank.common.files import PathLike, atomic_file, existing
+from counterrank.common.files import PathLike, atomic_file, existing, read_stamp
 from counterrank.common.quantiles import student_quantile
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of
@@ -111,17 +111,8 @@ def load(path: PathLike) -> Examination:
     expected = "expected a file written by EstimatedExamination.save"
     if not file.is_file():
         raise DataError(f"{path}: is a folder; {expected}")
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as fault:
-        raise DataError(f"{path}: not JSON ({fault}); {expected}") from None
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise DataError(f"{path}: format is not {_FORMAT!r}; {expected}")
-    if content.get("version") != _VERSION:
-        raise DataError(
-            f"{path}: version {content.get('version')!r}; this counterrank reads version {_VERSION}, install a newer "
-            "one"
-        )
+    made_by = "EstimatedExamination.save"
+    content = read_stamp(file.parent, file.name, _FORMAT, _VERSION, made_by, DataError, what="a file")
     values = content.get("values")
     if not isinstance(values, list) or not all(type(value) in (int, float) and value >= 0.0 for value in values):
         raise DataError(f"{path}: values are not a list of numbers of at least 0; {expected}")
@@ -197,7 +188,7 @@ def estimate(
     if target is None and chosen == "these-queries":
         found += (
             f"the log holds {fit.effective_queries:.1f} effective queries, too few for intervals over queries: "
-            " these hold for new clicks on these very queries, if clicks on a page are independent",
+            "these hold for new clicks on these very queries, if clicks on a page are independent",
         )
     for text in found:
         warnings.warn(f"examination.estimate: {text}", ExaminationWarning, stacklevel=2)
@@ -437,7 +428,7 @@ class Fit:
             return np.asarray(np.linalg.inv(self.information[1:, 1:]), np.float64)
         except np.linalg.LinAlgError:  # of EM, where the documents compared were clicked whenever they were shown
             raise CounterrankError(
-                "clicks: too few impressions without a click to tell how far the curve may be off; expected more "
+                "clicks: too few impressions without a click for confidence intervals; expected more "
                 "sessions, or method 'all-pairs'"
             ) from None
 

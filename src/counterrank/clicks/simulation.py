@@ -240,7 +240,9 @@ def simulate(
     >>> log.n_sessions, log.impressions.tolist()
     (1000, [1000, 1000])
     """
-    wanted = _check_amount(clicks, sessions)
+    if (clicks is None) == (sessions is None):
+        raise CounterrankError("clicks, sessions: expected one of the two")
+    wanted = check_amount(sessions, "sessions") if clicks is None else check_amount(clicks, "clicks")
     if policy_name is not None and not isinstance(policy_name, str):
         raise CounterrankError(f"policy_name={policy_name!r}: expected a string")
     simulator = SessionSimulator.make(
@@ -314,9 +316,3 @@ def _safe_block(
         mean, spread, most = known[0], known[1] / known[0], float(MOST)
     room = clicks - _SAFE * math.sqrt(clicks * spread)
     return int(max(0.0, min(room / mean, most)))
-
-
-def _check_amount(clicks: Any, sessions: Any) -> int:
-    if (clicks is None) == (sessions is None):
-        raise CounterrankError("clicks, sessions: expected one of the two")
-    return check_amount(sessions, "sessions") if clicks is None else check_amount(clicks, "clicks")

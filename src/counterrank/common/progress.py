@@ -12,14 +12,14 @@ from typing import Any
 
 _DELAY = 2.0  # seconds; quicker work needs no bar
 
-# Told how much is done and how much there is to do, or None where that is not known.
+# Called with how much is done and how much there is to do, or None where that is not known.
 Watcher = Callable[[float, float | None], None]
 _watchers: list[Watcher] = []
 
 
 @contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
-    """While this lasts, work draws no bars of its own but tells `watcher`, which may be called from any thread.
+    """While this lasts, work draws no bars of its own but calls `watcher`, from any thread.
 
     >>> with watched(lambda done, total: print(f"{done:g} of {total}")), progress("counting", total=2) as advance:
     ...     advance(1)
@@ -44,7 +44,7 @@ def progress(what: str, total: float | None = None) -> Iterator[Callable[[float]
     ...     advance(1)
     """
     if _watchers:
-        yield _telling(_watchers[-1], total)
+        yield _calling(_watchers[-1], total)
         return
     if not sys.stderr.isatty():
         yield lambda amount: None
@@ -56,7 +56,7 @@ def progress(what: str, total: float | None = None) -> Iterator[Callable[[float]
         bar.stop()
 
 
-def _telling(watcher: Watcher, total: float | None) -> Callable[[float], None]:
+def _calling(watcher: Watcher, total: float | None) -> Callable[[float], None]:
     done, lock = 0.0, threading.Lock()
 
     def advance(amount: float) -> None:
@@ -148,7 +148,7 @@ class Stages:
 
 @contextmanager
 def status(lines: Callable[[], list[str]], done: Callable[[], float], total: float) -> Iterator[None]:
-    """A bar between the first of some lines and the others, asked for four times a second.
+    """A bar between the first of some lines and the others, drawn four times a second.
 
     >>> with status(lambda: ["1 of 2 done", "the second is running"], lambda: 1, 2):
     ...     pass

@@ -54,13 +54,11 @@ class Fault:
 
     def counted(self) -> str:
         """How many have it, without the example."""
-        unit = self.unit if self.count != 1 else self.unit[:-1]
-        return f"{self.count:,} {unit} {_singular(self.kind) if self.count == 1 else self.kind}"
-
-
-def _singular(kind: str) -> str:
-    first, _, rest = kind.partition(" ")
-    return {"are": "is", "have": "has", "show": "shows"}.get(first, first) + " " + rest.replace("their ", "its ")
+        if self.count != 1:
+            return f"{self.count:,} {self.unit} {self.kind}"
+        verb, _, rest = self.kind.partition(" ")
+        singular = {"are": "is", "have": "has", "show": "shows"}.get(verb, verb)
+        return f"1 {self.unit[:-1]} {singular} {rest.replace('their ', 'its ')}"
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ from counterrank.common.files import PathLike
 
 COMPRESSED = (".gz", ".zst")
 _HEAD = 1 << 20  # bytes of a file by which its format is recognised
-_LINES = 20
+_LINES, _LOOK_INTO = 20, 8  # of a file, and files of a kind that are looked into
+_LONGEST = 1 << 22  # bytes of a first line
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,13 @@ def format_of(file: Path) -> str | None:
 def recognised(file: Path, is_parquet: bool) -> str | None:
     """The format that the first objects of a file, or its columns, belong to; None for a plain log."""
     if is_parquet:
-        return event_format(dict.fromkeys(_parquet_names(file), ""))
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            return event_format(dict.fromkeys(pq.read_schema(file).names, ""))
+        except (OSError, pa.ArrowException):
+            return None
     return next((found for each in first_objects(file) if (found := event_format(each))), None)
 
 
@@ -162,7 +169,7 @@ def event_format(event: Mapping[str, Any]) -> str | None:
 
 def first_objects(file: Path) -> Iterator[Mapping[str, Any]]:
     """The JSON objects at the beginning of a file: on lines of their own, in an array, or in the answer to a search."""
-    head = _first_bytes(file)
+    head = _first_text(file)
     values: list[Any] = []
     for line in head.splitlines()[:_LINES]:
         try:
@@ -199,11 +206,11 @@ def _first_value(head: str) -> Any:
 
 def layout(file: Path) -> str:
     """How the values of a JSON file lie in it, as DuckDB calls it."""
-    return layout_of(_first_bytes(file))
+    return layout_of(_first_text(file))
 
 
 def layout_of(head: str) -> str:
-    """The same by the beginning of the file.
+    """`layout` by the beginning of the file.
 
     >>> layout_of('{"a": 1}\\n{"a": 2}'), layout_of('[{"a": 1},\\n{"a": 2}]'), layout_of('{\\n"a": 1\\n}')
     ('newline_delimited', 'array', 'unstructured')
@@ -233,35 +240,24 @@ def layout_of(head: str) -> str:
     return "unstructured"
 
 
-def _first_bytes(file: Path) -> str:
-    """The beginning of a file, unpacked; nothing where it cannot be read, which is an error later."""
+def _first_text(file: Path) -> str:
+    """The beginning of a file; nothing where it cannot be read, which is an error later."""
+    try:
+        return _read_start(file, _HEAD).decode("utf-8-sig", errors="replace").lstrip()
+    except OSError:
+        return ""
+
+
+def _read_start(file: Path, most: int, stop: bytes | None = None) -> bytes:
+    """The first bytes of a file, unpacked: at most so many, and no more than are needed to find `stop`."""
     import pyarrow as pa
 
     read = b""
-    try:
-        with pa.input_stream(str(file), compression="detect") as stream:
-            while len(read) < _HEAD and (more := stream.read(_HEAD - len(read))):
-                read += more
-    except OSError:
-        return ""
-    return read.decode("utf-8-sig", errors="replace").lstrip()
-
-
-def _parquet_names(file: Path) -> list[str]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return list(pq.read_schema(file).names)
-    except (OSError, pa.ArrowException):
-        return []
-
-
-# Which files a click log consists of, and how they are written.
-
-
-_LOOK_INTO = 8  # files of a kind
-_LONGEST = 1 << 22  # bytes of a first line
+    # as an absolute path, in which ~ stands for nothing else
+    with pa.input_stream(str(file.absolute()), compression="detect") as stream:
+        while len(read) < most and (stop is None or stop not in read) and (more := stream.read(1 << 16)):
+            read += more
+    return read[:most]
 
 
 def find_log(path: PathLike, format: str = "auto") -> LogFiles:
@@ -408,11 +404,4 @@ def check_apart(names: Sequence[str], place: str) -> None:
 
 def first_line(file: Path) -> bytes:
     """The first line, unpacked."""
-    import pyarrow as pa
-
-    read = b""
-    # as an absolute path, in which ~ stands for nothing else
-    with pa.input_stream(str(file.absolute()), compression="detect") as stream:
-        while b"\n" not in read and len(read) < _LONGEST and (more := stream.read(1 << 16)):
-            read += more
-    return read.partition(b"\n")[0]
+    return _read_start(file, _LONGEST, b"\n").partition(b"\n")[0]

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.logs import passes
 from counterrank.clicks.logs.columns import FLOAT, Columns, LogOptions, plan_columns
-from counterrank.clicks.logs.engine import DuckDBEngine, Engine, disable_statistics, duckdb_engine
+from counterrank.clicks.logs.engine import Engine, disable_statistics, duckdb_engine
 from counterrank.clicks.logs.events import plain_log
 from counterrank.clicks.logs.faults import UNKNOWN_DOCUMENT, UNKNOWN_QUERY, Diagnosis, Fault, LogReport, is_sound
 from counterrank.clicks.logs.formats import LogFiles, find_log
 from counterrank.clicks.logs.matching import Candidates, shown_only, with_origins
 from counterrank.clicks.logs.passes import distinct_pages, drift_of_parts
-from counterrank.clicks.logs.spark_engine import SparkEngine, spark_engine
+from counterrank.clicks.logs.spark_engine import spark_engine
 from counterrank.common.checks import FloatArray, IntArray, check_type
 from counterrank.common.errors import CounterrankError, DataError, printable
 from counterrank.common.files import PathLike, spill_folder
@@ -222,7 +222,7 @@ def _restricted(engine: Engine, columns: Columns, policies: Sequence[str], log: 
     return replace(columns, table="chosen", only_policies=tuple(policies))
 
 
-def _engine(log: LogFiles, options: LogOptions, spill: Path) -> AbstractContextManager[DuckDBEngine | SparkEngine]:
+def _engine(log: LogFiles, options: LogOptions, spill: Path) -> AbstractContextManager[Engine]:
     if options.engine == "spark":
         return spark_engine(log, options.master or LOCAL, options.memory, options.threads, spill)
     return duckdb_engine(log, options.memory, options.threads, spill)
@@ -239,11 +239,8 @@ def read_parts(
     """A log counted as `read_log` does it, against several parts of the data at once, with a report on its rows.
 
     Arguments:
-        path: a file, a folder or a pattern.
         parts: queries with all their candidates, shown or not, each query in one of them; none to count what was shown.
-        displays: also keep the distinct pages.
         drift: also count over time, if the log has a timestamp.
-        options: how to read it.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"

@@ -70,10 +70,8 @@ def masks_for(length: float) -> tuple[int, ...]:
 def pages(columns: Columns, masks: Sequence[int] = (), usual: bool = False) -> str:
     """Pages by query and policy; those that look wrong by session too, counted as `suspects`.
 
-    Arguments:
-        columns: of the log.
-        masks: the bits of each mask of documents in which those that are twice on a page are looked for.
-        usual: whether all ranks are known to fit into the mask of ranks.
+    `masks` are the bits of each mask of documents in which those that are twice on a page are looked for. `usual` says
+    whether all ranks are known to fit into the mask of ranks.
     """
     groups = _groups(columns)
     place = "rank - 1" if usual else f"greatest(least(rank, {DEEPEST + 1}), 1) - 1"
@@ -151,14 +149,7 @@ def page_by_page(columns: Columns, in_order: Callable[[str], str]) -> str:
 
 
 def distinct_pages(engine: Engine, columns: Columns, counts: ClickCounts, matched: bool) -> ClickCounts:
-    """The same counts with the distinct pages of `log`.
-
-    Arguments:
-        engine: that has read the log; its table `matched`, or else `pairs`, has the row of each pair.
-        columns: of the log.
-        counts: of the same log.
-        matched: whether the log was counted against ranking data.
-    """
+    """The counts of a log with its distinct pages; the table `matched`, or else `pairs`, has the row of each pair."""
     engine.reduce("shown", page_by_page(columns, engine.in_order), "gathering pages")
     known = "select distinct query_id, doc_id, row from matched where row is not null" if matched else "from pairs"
     found = engine.local.execute(
@@ -196,10 +187,8 @@ def drift_of_parts(
     """
     join, keys, used = "", "minute", "true"
     if known is not None:
-        known.name_parts("query_parts")
-        engine.lend("query_parts")
-        join = f"join query_parts on cast(log.query_id as {known.query_type}) = query_parts.query_id "
-        keys = "part, minute"
+        engine.lend("queries")
+        join, keys = known.join_queries("log") + " ", "part, minute"
     if unknown_documents:
         engine.local.execute(
             "create or replace temp table left_out as select query_id, doc_id from unknown where not whole_query"

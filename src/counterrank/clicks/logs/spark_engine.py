@@ -8,6 +8,7 @@ is used only where a quoted field goes on in the next line.
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from counterrank.clicks.logs.columns import EMPTY
-from counterrank.clicks.logs.engine import DuckDBEngine, connect, duckdb_errors, file_list, kind_of, one_line
+from counterrank.clicks.logs.engine import DuckDBEngine, Engine, connected, file_list, kind_of, one_line
 from counterrank.clicks.logs.formats import Header, LogFiles, csv_headers, first_line
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.progress import progress
@@ -103,36 +104,32 @@ _ONE, _TWO, _QUOTED = text('"'), text('""'), text('(?s)^ ?"(.*)" *$')
 _LINE = name_of("a line of a file")
 
 
-class SparkEngine:
+class SparkEngine(Engine):
     """Spark reads the files; DuckDB only says which columns they have, so that both engines agree on that."""
 
+    name_of, text = staticmethod(name_of), staticmethod(text)
+
     def __init__(self, log: LogFiles, spark: Any, local: Any, master: str) -> None:
-        self.log, self.local = log, local
-        self._spark, self._master = spark, master
-        self._context = context_of(spark)
-        self.put_aside = 0, ""  # what was not read, here or on the way from events to a plain log
+        super().__init__(log, local)
+        self._spark, self._context, self._master = spark, context_of(spark), master
 
     def open(self, log: LogFiles, folder: Path) -> None:
-        """Make `raw` of the files, which are those of the log or were made of them; a folder for a link to them."""
+        """Make a view of the files on the cluster."""
         looking = DuckDBEngine(self.log, self.local)
         looking.open(log, folder)
-        self._types = looking.types()
+        self.types = looking.types
         self._do("looking at the files", lambda: self._open(log))
 
     def _open(self, log: LogFiles) -> None:
         prepare(self._spark)
         if log.format == "parquet":
-            rows = parquet_rows(self._spark, self.local, log, self._types)
+            rows = parquet_rows(self._spark, self.local, log, self.types)
         elif log.format == "csv":
             rows, count, line = csv_rows(self._spark, log)
             self.put_aside = count, line
         else:
-            rows = json_rows(self._spark, log, tuple(self._types))
+            rows = json_rows(self._spark, log, tuple(self.types))
         rows.createOrReplaceTempView("raw")
-
-    def columns(self) -> dict[str, tuple[str, str]]:
-        """For each column of `raw` its quoted name, and what it holds."""
-        return {name: (name_of(name), kind_of(kind)) for name, kind in self._types.items()}
 
     def view(self, name: str, sql: str) -> None:
         """Give a query over the log a name."""
@@ -160,14 +157,6 @@ class SparkEngine:
         """A list of a column by rank."""
         return f"transform(array_sort(collect_list(struct(rank, {column}))), place -> place.{column})"
 
-    def text(self, value: str) -> str:
-        """A text as SQL writes it."""
-        return text(value)
-
-    def rejected(self) -> tuple[int, str]:
-        """How many lines of the files could not be read, and one of them."""
-        return self.put_aside
-
     def _do(self, what: str, work: Callable[[], Any]) -> Any:
         """Have Spark do something, with errors in one line."""
         on_cluster = self._context is not None and self._context.master.startswith("spark://")
@@ -194,36 +183,26 @@ class SparkEngine:
             problem = "the server does not answer any more"
         if problem:
             return CounterrankError(f"master '{self._master}': {problem}")
-        return DataError(f"{self.log.name}: cannot be counted by Spark ({reason}){_remedy(reason)}")
-
-
-def _remedy(reason: str) -> str:
-    if "FILE_NOT_EXIST" in reason or "PATH_NOT_FOUND" in reason:
-        return "; the master and each worker must see the files under the same path"
-    return ""
+        missing = "FILE_NOT_EXIST" in reason or "PATH_NOT_FOUND" in reason
+        remedy = "; the master and each worker must see the files under the same path" if missing else ""
+        return DataError(f"{self.log.name}: cannot be counted by Spark ({reason}){remedy}")
 
 
 @contextmanager
-def spark_engine(log: LogFiles, master: Any, memory: str, threads: int | None, spill: Path) -> Iterator[SparkEngine]:
-    """An engine for as long as the log is read.
+def spark_engine(log: LogFiles, master: Any, memory: str, threads: int | None, spill: Path) -> Iterator[Engine]:
+    """An engine for as long as the log is read, by a master's URL or a SparkSession.
 
-    Arguments:
-        log: the files; this machine and all workers must see them under the same paths.
-        master: "local[*]", "spark://HOST:PORT" or "sc://HOST:PORT"; or a SparkSession.
-        memory: how much the local DuckDB may use.
-        threads: how many it may use.
-        spill: a folder for what does not fit, and for what Java has to say, which nobody reads if all goes well.
+    This machine and all workers must see the files under the same paths. `memory` and `threads` are those of the local
+    DuckDB; `spill` is also for the log of Java.
     """
-    local = connect(memory, threads, spill)
     settings = {**_SETTINGS, "spark.sql.warehouse.dir": (spill / "warehouse").as_uri()}
-    try:
-        with spark_session(master, spill / "spark.log", settings) as spark:
-            if context_of(spark) is not None:
-                wait_for_cores(spark, _FIRST_WORKER_S, 0.0)
-            with duckdb_errors(log.name):
-                yield SparkEngine(log, spark, local, master_name(master))
-    finally:
-        local.close()
+    with (
+        connected(log.name, memory, threads, spill) as local,
+        spark_session(master, spill / "spark.log", settings) as spark,
+    ):
+        if context_of(spark) is not None:
+            wait_for_cores(spark, _FIRST_WORKER_S, 0.0)
+        yield SparkEngine(log, spark, local, master_name(master))
 
 
 class Partitions(NamedTuple):
@@ -267,22 +246,11 @@ def urls(files: Sequence[Path]) -> list[str]:
     for file in files:
         if file.name.startswith(("_", ".")):
             raise DataError(f"{file}: Spark passes over names that begin with {file.name[0]!r}; expected another name")
-    return ["file://" + _escaped(os.path.abspath(file)) for file in files]
-
-
-def _escaped(name: str) -> str:
-    return "".join("\\" + letter if letter in "*?[]{}\\^" else letter for letter in name)
+    return ["file://" + re.sub(r"([*?\[\]{}\\^])", r"\\\1", os.path.abspath(file)) for file in files]
 
 
 def parquet_rows(spark: Any, local: Any, log: LogFiles, types: Mapping[str, str]) -> Any:
-    """The rows of Parquet files, those of one schema at a time.
-
-    Arguments:
-        spark: a session.
-        local: a DuckDB connection, to look at the files' schemas.
-        log: the files.
-        types: what DuckDB makes of all of them together.
-    """
+    """The rows of Parquet files, those of one schema at a time; `types` are DuckDB's of all of them together."""
     folders = partitions(log)
     groups: dict[tuple[tuple[str, str], ...], list[Path]] = {}
     for file in log.files:
