@@ -83,7 +83,10 @@ def against_plain(folder: Path, what: str, targets: bool = True) -> list[dict[st
         row(f"{what}: plain group-by (peak {plain['gigabytes']:.2f} GB)", plain["seconds"]),
         at_most(f"{what}: read_log / plain", checked["seconds"], plain["seconds"], 2.0 if targets else None),
         at_most(
-            f"{what}: read_log(skip_page_checks=True) / plain", trusted["seconds"], plain["seconds"], 1.3 if targets else None
+            f"{what}: read_log(skip_page_checks=True) / plain",
+            trusted["seconds"],
+            plain["seconds"],
+            1.3 if targets else None,
         ),
     ]
     if targets:

@@ -72,12 +72,10 @@ def _calling(watcher: Watcher, total: float | None) -> Callable[[float], None]:
 class _LateBar:
     def __init__(self, what: str, total: float | None) -> None:
         self._what, self._total = what, total
-        self._begin = time.monotonic()
-        self._done = 0.0
+        self._begin, self._done, self._stopped = time.monotonic(), 0.0, False
         self._lock = threading.Lock()
         self._bar: Any = None
         self._task: Any = None
-        self._stopped = False
         # also for work whose first step takes long, such as compiling
         self._timer = threading.Timer(_DELAY, self.advance, (0.0,))
         self._timer.daemon = True
@@ -89,7 +87,9 @@ class _LateBar:
             if self._stopped or (self._bar is None and time.monotonic() - self._begin < _DELAY):
                 return
             if self._bar is None:
-                self._show()
+                self._bar = _bars("bar")
+                self._task = self._bar.add_task(self._what, total=self._total)
+                self._bar.start()
             self._bar.update(self._task, completed=self._done)
 
     def stop(self) -> None:
@@ -99,11 +99,6 @@ class _LateBar:
             if self._bar is not None:
                 self._bar.stop()
                 self._bar = None
-
-    def _show(self) -> None:
-        self._bar = _bars("bar")
-        self._task = self._bar.add_task(self._what, total=self._total)
-        self._bar.start()
 
 
 class Stages:
