@@ -112,11 +112,9 @@ def deprecated_method(name: str, new: str) -> Any:
     ...     def message(self) -> str:
     ...         return "3 rows dropped"
     ...     words = deprecated_method("words", "message")
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     print(Report().words())
-    3 rows dropped
-    >>> str(caught[0].message)
-    'Report.words is deprecated; use message'
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
+    ...     (Report().words(), str(caught[0].message))
+    ('3 rows dropped', 'Report.words is deprecated; use message')
     """
 
     def method(self: Any, *args: Any, **options: Any) -> Any:

@@ -5,7 +5,7 @@ of these (`events`). `register_format` adds another one:
 
 >>> def read(log, local, folder, options):
 ...     plain = folder / "plain.csv"
-...     _ = plain.write_text("session_id,query_id,doc_id,rank,clicked\n" + log.files[0].read_text())
+...     _ = plain.write_text("session_id,query_id,doc_id,rank,clicked\\n" + log.files[0].read_text())
 ...     return PlainLog(replace(log, format="csv", files=(plain,), root=None))
 >>> register_format(LogFormat("bare", "CSV without a header", (".bare",), reader=read))
 >>> FORMATS["bare"].description

@@ -34,8 +34,6 @@ from counterrank.common.spark import (
 _FIRST_WORKER_S, _NO_WORKER_S = 60.0, 120.0
 # What is brought back goes on to DuckDB as it arrives.
 _SETTINGS = {"spark.driver.maxResultSize": "0"}
-
-
 # Whatever the cluster's own defaults are.
 _SQL_SETTINGS = {
     "spark.sql.ansi.enabled": "true",
