@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
-from counterrank.clicks.logs import LogOptions, read_parts
-from counterrank.clicks.logs import log_reader as policy_columns
+from counterrank.clicks.logs import LogOptions, log_reader, read_parts
 from counterrank.clicks.logs.spark_engine import urls
 from counterrank.common.errors import CounterrankError
 from tests.support.event_logs import EVENTS, SEARCHES, event, lines
@@ -208,8 +207,6 @@ def test_events_times_scores_and_display_probabilities(local_spark, tmp_path):
         found = [read_parts(tmp_path / str(i), (), drift=True, options=options).drift[0] for options in both]
         assert found[0] == found[1]
         assert len(found[0]) > 5
-    same_fields(*(policy_columns.read_display_probabilities(tmp_path / "0", options) for options in both))
-    scores = [
-        policy_columns.read_logging_scores(tmp_path / "0", [ranking(range(5), cut=0)], options) for options in both
-    ]
+    same_fields(*(log_reader.read_display_probabilities(tmp_path / "0", options) for options in both))
+    scores = [log_reader.read_logging_scores(tmp_path / "0", [ranking(range(5), cut=0)], options) for options in both]
     np.testing.assert_array_equal(*(each[0] for each in scores))
