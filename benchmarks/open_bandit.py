@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from counterrank.clicks.logs import LogOptions
-from counterrank.clicks.logs.policy_columns import DisplayedImpressions, read_display_probabilities
+from counterrank.clicks.logs.log_reader import DisplayedImpressions, read_display_probabilities
 from counterrank.evaluation import ClickRate, click_rate, compare_click_rates
 
 COLUMNS = {"doc_id": "item_id", "rank": "position", "clicked": "click", "display_probability": "propensity_score"}

@@ -1,11 +1,21 @@
-"""Examination curves. Another name for `counterrank.clicks.examination`."""
+"""Examination: how likely a user looks at each rank, as a given curve or as estimated from a click log.
 
-import sys
-from typing import TYPE_CHECKING
+>>> from counterrank import examination
+>>> examination.inverse_rank(k=3, eta=1.0).curve(4).round(3).tolist()
+[1.0, 0.5, 0.333, 0.0]
+"""
 
-if TYPE_CHECKING:
-    from counterrank.clicks.examination import *  # noqa: F403
-else:
-    from counterrank.clicks import examination
+from counterrank.clicks.examination import Examination, InverseRank, check_examination, from_description, inverse_rank
+from counterrank.clicks.position_bias import EstimatedExamination, connected_ranks, estimate, load
 
-    sys.modules[__name__] = examination
+__all__ = [
+    "EstimatedExamination",
+    "Examination",
+    "InverseRank",
+    "check_examination",
+    "connected_ranks",
+    "estimate",
+    "from_description",
+    "inverse_rank",
+    "load",
+]

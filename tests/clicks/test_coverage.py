@@ -18,7 +18,7 @@ from counterrank.clicks.policies import (
     coverage,
 )
 from counterrank.common.errors import CounterrankError
-from tests.clicks.test_policies import LastFirst, OnlySamples, Untold
+from tests.clicks.test_policies import LastFirst, OnlySamples, SampleOnly
 from tests.reference import policies as naive
 
 SCORES = [3.0, 1.0, 2.0, 0.0, 5.0, 4.0, 1.0]
@@ -125,7 +125,7 @@ def test_policies_offer_it_too():
     with pytest.warns(UserWarning, match="estimated"):
         assert OnlySamples().coverage(SCORES, OFFSETS, inverse_rank(2)).never_examined[0] == 0.5
     with pytest.warns(UserWarning, match="estimated"):
-        assert coverage(Untold(), SCORES, OFFSETS, inverse_rank(2)).never_examined.tolist() == [0.5, 0.0, 0.0]
+        assert coverage(SampleOnly(), SCORES, OFFSETS, inverse_rank(2)).never_examined.tolist() == [0.5, 0.0, 0.0]
 
 
 def test_in_words():

@@ -287,7 +287,7 @@ def test_one_policy_fitted_to_the_pages_of_several_is_warned_about(tmp_path):
 
 
 def test_display_probabilities_of_several_policies(tmp_path):
-    from counterrank.clicks.logs.policy_columns import read_display_probabilities
+    from counterrank.clicks.logs.log_reader import read_display_probabilities
 
     for name in ("v1", "v2"):
         write_log(OLD, scores_of(OLD), UniformInsert(3), THETA, tmp_path / f"{name}.parquet", sessions=50,
@@ -367,11 +367,11 @@ def test_the_command_on_data_that_grew(tmp_path):
         invoke("aggregate", logs / f"{name}.parquet", *given)
     both = ("--clicks", tmp_path / "v1", "--clicks", tmp_path / "v2", "--examination", "1,0.5,0.25")
     np.save(tmp_path / "scores.npy", scores_of(NEW))
-    asked = ("estimate", tmp_path / "scores.npy", tmp_path / "new.parquet", "--part", "train")
+    command = ("estimate", tmp_path / "scores.npy", tmp_path / "new.parquet", "--part", "train")
     with pytest.raises(CounterrankError, match=r"--align where the data has grown\): counted against other data"):
-        attempt(*asked, *both)
-    aligned = as_json(*asked, *both, "--align")["estimates"]
-    whole = as_json(*asked, "--log", logs, "--examination", "1,0.5,0.25")["estimates"]
+        attempt(*command, *both)
+    aligned = as_json(*command, *both, "--align")["estimates"]
+    whole = as_json(*command, "--log", logs, "--examination", "1,0.5,0.25")["estimates"]
     with pytest.raises(CounterrankError, match=r"--align: maps click counts .*; expected --clicks with it"):
-        attempt(*asked, "--log", logs, "--align")
+        attempt(*command, "--log", logs, "--align")
     assert aligned == whole

@@ -200,7 +200,7 @@ def test_a_page_longer_than_the_curve_is_an_error_whichever_page_is_drawn(policy
 
 def test_a_policy_of_one_s_own_is_refused_when_its_page_is_too_long():
     class Whole(Deterministic):
-        """Derived, and draws in its own way, so that only the page tells how long it is."""
+        """Derived, and draws in its own way, so that the length is known from the page alone."""
 
         def sample(self, scores, offsets, seed=0):
             return np.arange(len(scores)), np.asarray(offsets)

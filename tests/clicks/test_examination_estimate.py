@@ -195,8 +195,8 @@ def test_few_heavy_queries_are_counted_by_their_weight():
     assert found.target == "these-queries"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        asked = examination.estimate(log, target="these-queries")  # who asks for it knows
-    assert asked.intervals.tolist() == found.intervals.tolist()
+        chosen = examination.estimate(log, target="these-queries")  # chosen, so no warning
+    assert chosen.intervals.tolist() == found.intervals.tolist()
 
 
 def test_one_query_tells_nothing_of_others():
@@ -212,7 +212,7 @@ def test_wider_for_more_confidence(small):
     assert (widths[1] < widths[2]).all()
 
 
-def test_more_than_rank_one_is_told_and_cut():
+def test_more_than_rank_one_warns_and_is_cut():
     data, scores = world(100, n_docs=10)
     log = log_of(data, scores, 100_000, policies.PlackettLuce(k=3), examination.Examination([0.5, 1.0, 0.25]))
     with pytest.warns(ExaminationWarning, match="at rank 2: more than at rank 1; `examination` holds 1 there"):
@@ -223,7 +223,7 @@ def test_more_than_rank_one_is_told_and_cut():
         examination.estimate(log, method="regression-em", data=data)
 
 
-def test_few_clicks_are_told():
+def test_few_clicks_warn():
     data, scores = world(100, n_docs=10)
     log = log_of(data, scores, 200, policies.PlackettLuce(k=4), examination.inverse_rank(k=4))
     with pytest.warns(ExaminationWarning, match=r"too few clicks for a narrow interval: from .* at rank \d"):
@@ -247,7 +247,7 @@ def test_regression_finds_the_curve_where_features_explain_the_clicks():
     assert (free.values / TRUE - 1.0)[1:].mean() > 0.05
 
 
-def test_regression_that_does_not_fit_is_told(large):
+def test_regression_that_does_not_fit_warns(large):
     """Clicks of 1.0 and 0.1 are no logistic function of the features that the policy knows more than."""
     data, log = large
     blind = RankingData(data.features[:, 1:], data.offsets, data.labels)

@@ -143,7 +143,7 @@ def test_one_page_a_query_is_enough_where_frequencies_know_next_to_nothing():
     off = [np.abs(np.log(rho[shown] / true[shown])).mean() for rho in (fitted, counted)]
     assert off[0] < 0.2
     assert off[1] > 1.0
-    assert (found.scores[np.repeat(log.sessions == 0, 25)] != 0.0).all()  # queries that were not asked have scores too
+    assert (found.scores[np.repeat(log.sessions == 0, 25)] != 0.0).all()  # queries without sessions have scores too
 
 
 def test_the_result_does_not_depend_on_threads():
@@ -207,7 +207,7 @@ def test_candidates_found_by_hand():
     assert fit_plackett_luce(data, log, 1).candidates_found == pytest.approx(1.0)
 
 
-def test_short_pages_are_told_of():
+def test_short_pages_warn():
     data, scores, _ = make(30, 8, 2, seed=10)
     log = simulate(data, scores, PlackettLuce(2), THETA, sessions=300, displays=True)
     with pytest.warns(UserWarning, match="300 of 300 pages are shorter than the policy's"):

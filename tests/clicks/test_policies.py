@@ -58,7 +58,7 @@ class LastFirst:
 
 
 class OnlySamples(Policy):
-    """The same pages, but nothing else is told."""
+    """The same pages, without propensities or display probabilities."""
 
     enumerate_pages, sample = LastFirst.enumerate_pages, LastFirst.sample
 
@@ -341,7 +341,7 @@ def test_samples_alone_give_estimates_with_standard_errors_and_a_warning():
     assert shown.sum(axis=0) == pytest.approx(2.0)
 
 
-class Untold:
+class SampleOnly:
     """Samples, and not even a subclass."""
 
     sample, enumerate_pages = LastFirst.sample, LastFirst.enumerate_pages
@@ -351,10 +351,10 @@ class Untold:
 def test_samples_alone_in_a_mixture():
     """Within 6 standard errors of theta being 1 or 0.4, 3 to 1: false alarm below 1e-7."""
     exam = Examination([1.0, 0.4])
-    mixed, told = (Mixture([own, Deterministic(2)], [0.5, 0.5]) for own in (Untold(), LastFirst()))
-    with pytest.warns(UserWarning, match="Untold has no `propensity`; estimated from 1,000 pages a query"):
+    mixed, exact = (Mixture([own, Deterministic(2)], [0.5, 0.5]) for own in (SampleOnly(), LastFirst()))
+    with pytest.warns(UserWarning, match="SampleOnly has no `propensity`; estimated from 1,000 pages a query"):
         rho = mixed.propensity(SCORES[5], [0, 5], exam)
-    assert rho == pytest.approx(told.propensity(SCORES[5], [0, 5], exam), abs=6 * 0.3 * np.sqrt(0.1875 / 1000))
+    assert rho == pytest.approx(exact.propensity(SCORES[5], [0, 5], exam), abs=6 * 0.3 * np.sqrt(0.1875 / 1000))
 
 
 def test_exact_policies_do_not_warn():

@@ -35,8 +35,8 @@ def test_propensities_against_the_reference(world, data):
     found = propensity_from_log(log, theta, smoothing=m)
     assert found.propensities == pytest.approx(naive.smoothed(lengths, sessions, theta, [m] * depth), abs=1e-12)
     shown = {int(log.offsets[q]) + place for q, page, _ in sessions for place in page}
-    asked = {q for q, _, _ in sessions}
-    assert found.never_shown == sum(lengths[q] for q in asked) - len(shown)
+    logged = {q for q, _, _ in sessions}
+    assert found.never_shown == sum(lengths[q] for q in logged) - len(shown)
     assert found.samples == len(sessions)
     assert set(np.flatnonzero(~np.isnan(found.standard_errors))) <= shown
 
@@ -49,7 +49,7 @@ def test_by_hand():
     variance = (1.0 * p1 + 0.25 * p2 - (p1 + 0.5 * p2) ** 2) / 5
     assert found.standard_errors[1] == pytest.approx(variance**0.5)
     assert np.isnan(found.standard_errors[3])
-    assert found.never_shown == 0  # query 1 was not asked
+    assert found.never_shown == 0  # query 1 has no session
     assert found.largest_relative_error() == pytest.approx((0.25 * 0.25 * 0.75 / 5) ** 0.5 / 0.125)
     # two imaginary sessions: rank 1 is filled on every page, rank 2 on three of four
     p1, p2 = (1 + 2 / 3) / 6, (1 + 2 * 0.75 / 3) / 6

@@ -27,7 +27,7 @@ from counterrank.clicks.policies import (
 from counterrank.clicks.simulation import ClickModel, simulate, trust_bias
 from counterrank.clicks.users import SessionSimulator
 from counterrank.common.errors import CounterrankError
-from tests.clicks.test_policies import MIXED, LastFirst, OnlySamples, Untold, by_rank
+from tests.clicks.test_policies import MIXED, LastFirst, OnlySamples, SampleOnly, by_rank
 from tests.reference.simulation import World, alike, binomials_fit, counted, fits, needed_sessions
 
 RARE, FAR = 1e-8, 6.0
@@ -540,7 +540,7 @@ def test_more_sessions_than_fit_into_32_bits():
     assert min(p_values(counted(log), world_of(UniformInsert(3)))) > RARE
 
 
-# --- what is logged beside clicks
+# --- what is logged with clicks
 
 
 def as_tuple(log):
@@ -586,18 +586,18 @@ def test_seeds_are_unrelated():
 def test_logged_propensities_are_those_of_the_policy(policy):
     exam = Examination(THETA)
     log = simulate(DATA, SCORES, policy, exam, sessions=500, seed=1)
-    asked = Mixture([policy], [1.0]) if isinstance(policy, dict) else policy
-    assert (log.propensities == asked.propensity(SCORES, DATA.offsets, exam)[log.docs]).all()
+    known = Mixture([policy], [1.0]) if isinstance(policy, dict) else policy
+    assert (log.propensities == known.propensity(SCORES, DATA.offsets, exam)[log.docs]).all()
     assert log.examination == exam
     assert simulate(DATA, SCORES, policy, exam, sessions=500, propensities=False).propensities is None
 
 
 def test_policies_that_cannot_tell_propensities():
-    log = simulate(DATA, SCORES, Untold(), THETA, sessions=2_000, seed=1, click_model=NOISY, displays=True)
+    log = simulate(DATA, SCORES, SampleOnly(), THETA, sessions=2_000, seed=1, click_model=NOISY, displays=True)
     check_sums(log, 2_000)
     assert log.propensities is None
     assert min(p_values(counted(log), world_of(LastFirst()))) > RARE
-    for policy in (OnlySamples(), Mixture([Untold(), ReplaceLast(2)], [0.5, 0.5])):
+    for policy in (OnlySamples(), Mixture([SampleOnly(), ReplaceLast(2)], [0.5, 0.5])):
         assert simulate(DATA, SCORES, policy, THETA, sessions=100, seed=1).propensities is None
 
 
@@ -731,7 +731,7 @@ def test_an_empty_page_is_refused():
 
 
 def test_no_document_is_seen_at_two_ranks_under_replace_last():
-    """So a log of that policy cannot tell position bias by comparing ranks."""
+    """So a log of that policy cannot separate position bias from relevance."""
     log = simulate(DATA, SCORES, ReplaceLast(3), THETA, sessions=10_000)
     assert len(np.unique(log.docs)) == len(log.docs)
     moved = simulate(DATA, SCORES, UniformInsert(3), THETA, sessions=10_000)

@@ -37,7 +37,7 @@ def test_thread_count(monkeypatch):
     assert thread_count() == len(os.sched_getaffinity(0))
     monkeypatch.setenv("COUNTERRANK_THREADS", "7")
     assert thread_count() == 7
-    assert thread_count(2) == 2  # what is asked for wins
+    assert thread_count(2) == 2  # the argument wins
 
 
 @pytest.mark.parametrize("threads", [0, -1, 1.5, "2", True])
@@ -65,7 +65,7 @@ def test_ranges_cover_all_queries_once_and_evenly(lengths, parts):
     assert 1 <= len(ranges) <= parts
     assert all(first < last for first, last in ranges)
     assert [q for first, last in ranges for q in range(first, last)] == list(range(len(lengths)))
-    # a cut falls at most one query beside its place
+    # a cut is at most one query off
     assert max(offsets[last] - offsets[first] for first, last in ranges) <= offsets[-1] / parts + max(lengths)
 
 
@@ -132,7 +132,7 @@ def test_usable_from_several_threads_at_once():
 @pytest.mark.process
 @pytest.mark.representative
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork, which this system does not have")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # newer Pythons warn of fork beside threads, the point here
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # newer Pythons warn of fork with threads, the point here
 def test_usable_after_fork():
     """A child has none of its parent's threads, so a pool that came along would wait for ever."""
     expected = loss_of_all(2)  # the pool has threads now

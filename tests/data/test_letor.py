@@ -215,7 +215,7 @@ def test_random_files(tmp_path_factory, text, piece, threads, packed):
 # --- real files
 
 
-@pytest.mark.skipif(not FILES, reason="the folder shared/data beside the repository is not there")
+@pytest.mark.skipif(not FILES, reason="the folder shared/data next to the repository is not there")
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SHARED)))
 def test_agrees_with_scikit_learn(path):
     load = pytest.importorskip("sklearn.datasets").load_svmlight_file
@@ -226,8 +226,8 @@ def test_agrees_with_scikit_learn(path):
     np.testing.assert_array_equal(np.repeat(data.query_ids, data.lengths), queries)
 
 
-@pytest.mark.skipif(not FILES, reason="the folder shared/data beside the repository is not there")
-def test_threads_and_twin_agree_on_a_real_file(monkeypatch):
+@pytest.mark.skipif(not FILES, reason="the folder shared/data next to the repository is not there")
+def test_threads_and_reference_agree_on_a_real_file(monkeypatch):
     path = SHARED / "mq2008" / "Fold1" / "vali.txt.gz"
     one = cr.read_letor(path, threads=1)
     monkeypatch.setattr(letor, "_PIECE", 10_000)

@@ -181,7 +181,7 @@ def test_subset_by(queries):
     assert data.equals(cr.RankingData([[5.0, 6.0]], [0, 1], [2], ["b"], [7]))
 
 
-def test_subset_in_the_order_asked():
+def test_subset_in_the_order_given():
     data = make().subset([1, 0])
     assert data.query_ids.tolist() == ["b", "a"]
     assert data.features.tolist() == [[5, 6], [1, 2], [3, 4]]

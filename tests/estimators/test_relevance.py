@@ -12,7 +12,7 @@ import counterrank as cr
 from counterrank import estimators
 from counterrank.clicks.simulation import trust_bias
 from counterrank.common.errors import CounterrankError
-from counterrank.data.identity import identity
+from counterrank.data.ids import identity
 from counterrank.estimators import relevance_models as _ridge
 from counterrank.estimators.folds import deal
 from tests.reference import estimators as naive_estimators

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from counterrank.clicks import ClickCounts
 from counterrank.data import RankingData
-from counterrank.data.identity import identity
+from counterrank.data.ids import identity
 from counterrank.evaluation import compare, estimate, evaluate
 from counterrank.evaluation.confidence_intervals import _student
 from tests.reference import estimate as naive_estimate

@@ -11,7 +11,7 @@ import counterrank as cr
 from counterrank import policies, simulation
 from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
 from counterrank.common.errors import CounterrankError
-from counterrank.data.identity import identity
+from counterrank.data.ids import identity
 from counterrank.evaluation.inspection import ESTIMATORS, LEVELS, inspect_clicks
 from tests.support.inspected_logs import DATA, EXAM, SCORES, make_data, make_log, stripped, text_of
 

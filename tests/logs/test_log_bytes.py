@@ -42,7 +42,7 @@ def test_a_page_without_a_readable_session(tmp_path):
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 60), st.sampled_from([b"\xff", b"\xc3", b"\x80"])), max_size=3))
 def test_bytes_anywhere(tmp_path_factory, bad):
-    """Whatever is hit, each line is used or told of."""
+    """Whatever is hit, each line is used or reported."""
     rows = bytearray(CLEAN + b"2,q,a,1,0,x\n2,q,b,2,1,x\n3,q,b,1,1,x\n")
     for place, byte in bad:
         if place < len(rows) and rows[place : place + 1] not in (b"\n", b","):

@@ -10,11 +10,12 @@ import counterrank as cr
 from counterrank.clicks import read_log
 from counterrank.clicks.logs import LogOptions
 from tests.logs.test_log_reader import DATA, cells_of, write
+from tests.support.command import run
 from tests.support.log_files import read_reported
 
 GOOD = [(8, "b", "x", 1, 0), (9, "a", "x", 1, 1), (9, "a", "y", 2, 0)]
 NAN = float("nan")
-# rows beside the good ones, further columns of all, and what is said about them
+# rows added to the good ones, further columns of all, and the message
 FAULTS = {
     "no session": ([(None, "a", "x", 1, 0)], {}, "1 row has no session_id (the first: session_id None, query_id a"),
     "no query": ([(1, None, "x", 1, 0)], {}, "1 row has no query_id (the first: session_id 1, query_id None, doc_id x"),
@@ -39,7 +40,7 @@ FAULTS = {
         [(1, "a", "x", 0, 0), (1, "a", "y", 1, 0)],
         {},
         "1 row has a rank below 1 or not whole (the first: session_id 1, query_id a, doc_id x, rank 0, clicked 0); "
-        "where ranks begin with 0, say --rank-base 0;",
+        "use rank_base=0: the ranks here seem to begin with 0;",
     ),
     "rank -3": ([(1, "a", "x", -3, 0)], {}, "1 row has a rank below 1 or not whole (the first: session_id 1"),
     "half a rank": ([(1, "a", "x", 1.5, 0)], {}, "1 row has a rank below 1 or not whole (the first: session_id 1, q"),
@@ -108,18 +109,18 @@ FAULTS = {
 def test_each_fault_by_itself(tmp_path, ending, rows, more, message):
     if ending == "jsonl" and any(value != value for values in more.values() for value in values):
         pytest.skip("JSON has no NaN")
-    beside = {"propensity": [0.5] * len(GOOD), "policy": ["new"] * len(GOOD)}
-    whole = {name: beside[name] + values for name, values in more.items()}
+    good = {"propensity": [0.5] * len(GOOD), "policy": ["new"] * len(GOOD)}
+    whole = {name: good[name] + values for name, values in more.items()}
     path = write(tmp_path / f"log.{ending}", GOOD + rows, **whole)
     with pytest.raises(cr.CounterrankError) as error:
         read_log(path, DATA, strict=True)
-    told = str(error.value)
-    assert told.startswith((f"{path}: 1 ", f"{path}: 2 "))
+    text = str(error.value)
+    assert text.startswith((f"{path}: 1 ", f"{path}: 2 "))
     for number in (".0", ""):  # Parquet shows a column of ranks with a half in it as fractions
-        told = told.replace(f"rank 1{number}", "rank 1").replace(f"rank 0{number}", "rank 0")
-    assert message in told
-    assert told.count(" (") == 1 or "beyond 1,000,000" in told  # and nothing else, but that rank is a gap too
-    assert told.endswith("; --on-error skip drops the pages with such rows")
+        text = text.replace(f"rank 1{number}", "rank 1").replace(f"rank 0{number}", "rank 0")
+    assert message in text
+    assert text.count(" (") == 1 or "beyond 1,000,000" in text  # and nothing else, but that rank is a gap too
+    assert text.endswith("; on_error='skip' drops the pages with such rows")
     with pytest.warns(UserWarning, match=f"dropped {len(rows)} of {len(GOOD) + len(rows)} rows"):
         reading = read_reported(path, DATA, options=LogOptions(on_error="skip", strict=True))
     assert cells_of(reading.counts) == [(0, 1, 1, 0), (3, 1, 1, 1), (4, 2, 1, 0)]
@@ -127,7 +128,7 @@ def test_each_fault_by_itself(tmp_path, ending, rows, more, message):
     assert (report.rows, report.used, report.pages) == (len(GOOD) + len(rows), len(GOOD), 2)
     assert sum(report.dropped.values()) == len(rows)
     assert report.dropped_pages == (rows[0][0] is not None)
-    assert [str(fault) in told for fault in report.faults] or "." in told
+    assert [str(fault) in text for fault in report.faults] or "." in text
     assert report.summary()["rows_dropped"] == len(rows)
 
 
@@ -155,7 +156,7 @@ def test_all_kinds_in_one_line(tmp_path):
         "1 page shows a document twice",
         "1 page has a gap in its ranks",
         "1 row has a document that is not among the candidates of its query",
-        "--on-error skip drops the pages with such rows",
+        "on_error='skip' drops the pages with such rows",
     ]
     with pytest.warns(UserWarning, match="dropped 9 of 12 rows, with 5 pages: 1 because they or their page cannot"):
         reading = read_reported(path, DATA, options=LogOptions(on_error="skip", strict=True))
@@ -170,7 +171,7 @@ def test_all_kinds_in_one_line(tmp_path):
     assert cells_of(reading.counts) == [(0, 1, 1, 0), (3, 1, 1, 1), (4, 2, 1, 0)]
 
 
-@pytest.mark.parametrize("options", [{"trust": True}, {"impressions": True}])
+@pytest.mark.parametrize("options", [{"skip_page_checks": True}, {"impressions": True}])
 def test_a_rank_beyond_the_candidates(tmp_path, options):
     path = write(tmp_path / "log.parquet", [*GOOD, (1, "a", "x", 3, 0)])
     with pytest.raises(
@@ -180,6 +181,26 @@ def test_a_rank_beyond_the_candidates(tmp_path, options):
     with pytest.warns(UserWarning, match="dropped 1 of 4 rows, with 1 pages: 1 because they or their page have a rank"):
         counts = read_log(path, DATA, on_error="skip", **options)
     assert counts.n_impressions == 3
+
+
+def test_old_names_still_work(tmp_path):
+    path = write(tmp_path / "log.parquet", [*GOOD, (1, "a", "x", 1, 0), (1, "a", "z", 2, 1), (2, "a", "x", 3, 5)])
+    with pytest.warns(DeprecationWarning, match="trust is deprecated; use skip_page_checks"):
+        old = LogOptions(trust=True, on_error="skip")
+    assert old == LogOptions(skip_page_checks=True, on_error="skip")
+    with pytest.warns(UserWarning, match=r"1 row has a document|dropped 1 of 6 rows"):
+        report = read_reported(path, DATA, options=LogOptions(on_error="skip")).report
+    with pytest.warns(DeprecationWarning, match=r"LogReport\.words is deprecated; use drop_message"):
+        assert report.words() == report.drop_message()
+    with pytest.warns(DeprecationWarning, match=r"LogReport\.warning is deprecated; use unknown_message"):
+        assert report.warning() == report.unknown_message()
+
+
+def test_messages_name_flags_on_the_command(tmp_path):
+    path = write(tmp_path / "log.csv", [(1, "a", "x", 0, 0)])
+    message = run("inspect", path).stderr
+    assert "; use --rank-base 0: the ranks here seem to begin with 0; --on-error skip drops the pages" in message
+    assert "; --map rank=NAME gives another name" in run("inspect", path, "--map", "rank=position").stderr
 
 
 def test_nothing_left(tmp_path):

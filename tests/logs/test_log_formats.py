@@ -14,8 +14,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.clicks.logs import LogOptions, read_log, read_parts
-from counterrank.clicks.logs.formats import event_format
-from counterrank.clicks.logs.log_files import find_log
+from counterrank.clicks.logs.formats import event_format, find_log
 from counterrank.clicks.logs.log_reader import opened
 from tests.support.event_logs import (
     CLICKS_ONLY,

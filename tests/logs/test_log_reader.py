@@ -79,7 +79,7 @@ def test_a_written_log_is_read_back(tmp_path, ids):
     assert counts.displays.clicks.sum() == counts.n_clicks
     np.testing.assert_array_equal(counts.propensities, policy.propensity(scores, data.offsets, exam)[counts.docs])
     assert (np.diff(counts.docs * 1000 + counts.ranks) > 0).all()
-    trusted = read_log(tmp_path / "log.parquet", data, trust=True)
+    trusted = read_log(tmp_path / "log.parquet", data, skip_page_checks=True)
     assert (trusted.sessions.tolist(), cells_of(trusted)) == (counts.sessions.tolist(), cells_of(counts))
 
 
@@ -103,17 +103,17 @@ REFUSED = {
     "no column": (
         lambda p: log_files.write(p / "log.csv", [{"query_id": 1}]),
         {},
-        "no column 'session_id'; the log has 'query_id'; --map session_id=NAME gives another name; each row with",
+        "no column 'session_id'; the log has 'query_id'; columns={'session_id': NAME} gives another name; use impr",
     ),
     "no such name": (
         lambda p: write(p / "log.csv"),
         {"columns": {"rank": "position"}},
-        "no column 'position'; the log has 'session_id', 'query_id', 'doc_id', 'rank', 'clicked'; --map rank=NAME",
+        "no column 'position'; the log has 'session_id', 'query_id', 'doc_id', 'rank', 'clicked'; columns={'rank': N",
     ),
     "no such key": (
         lambda p: write(p / "log.csv"),
         {"columns": {"place": "rank"}},
-        "map: no column 'place' in a click",
+        "columns: no column 'place' in a click",
     ),
     "lists": (
         lambda p: write(p / "log.parquet", [(1, "a", ["x"], 1, 0)]),
@@ -154,7 +154,7 @@ REFUSED = {
     "too little": (
         lambda p: write(p / "log.parquet"),
         {"memory": "1KB"},
-        "give it more --memory, or more room for what i",
+        "raise memory=, or give it more room to spi",
     ),
     "on_error": (lambda p: write(p / "log.csv"), {"on_error": "hope"}, "on_error='hope'"),
     "format": (lambda p: write(p / "log.csv"), {"format": "xls"}, "format='xls'"),
@@ -272,9 +272,9 @@ def test_policies_are_kept_apart(tmp_path):
     assert again.policy_sessions.tolist() == [[2, 2], [2, 0]]
 
 
-def test_a_policy_without_a_first_rank_keeps_its_cells_on_trust(tmp_path):
+def test_a_policy_without_a_first_rank_keeps_its_cells_without_page_checks(tmp_path):
     rows = [(1, "b", "x", 1, 1), (2, "b", "y", 2, 0)]
-    counts = read_log(write(tmp_path / "log.parquet", rows, policy=["a", "b"]), DATA, trust=True)
+    counts = read_log(write(tmp_path / "log.parquet", rows, policy=["a", "b"]), DATA, skip_page_checks=True)
     assert (counts.policy_names, counts.policies.tolist()) == (("a", "b"), [0, 1])
 
 

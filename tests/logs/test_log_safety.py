@@ -50,8 +50,8 @@ def rows(session=1, query="q", docs=("a", "b"), **more):
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_names_of_columns(tmp_path, hostile, ending):
     renamed = [{hostile if name == "doc_id" else name: value for name, value in row.items()} for row in rows()]
-    beside = [row | {f"{hostile} 2": 7} for row in renamed]
-    path = log_files.write(tmp_path / f"log.{ending}", beside)
+    both = [row | {f"{hostile} 2": 7} for row in renamed]
+    path = log_files.write(tmp_path / f"log.{ending}", both)
     counts = read_log(path, columns={"doc_id": hostile})
     assert (counts.n_impressions, counts.n_clicks, counts.n_docs) == (2, 2, 2)
     with pytest.raises(cr.CounterrankError, match="no column 'doc_id'") as error:
@@ -60,7 +60,7 @@ def test_names_of_columns(tmp_path, hostile, ending):
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_names_that_are_asked_for(tmp_path, hostile):
+def test_names_in_options(tmp_path, hostile):
     path = log_files.write(tmp_path / "log.csv", rows())
     for options in ({"columns": {"rank": hostile}}, {"columns": {hostile: "rank"}}, {"memory": hostile}):
         with pytest.raises(cr.CounterrankError) as error:

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
-from counterrank.clicks.logs import LogOptions, policy_columns, read_parts
-from counterrank.clicks.logs.spark_files import urls
+from counterrank.clicks.logs import LogOptions, log_reader, read_parts
+from counterrank.clicks.logs.spark_engine import urls
 from counterrank.common.errors import CounterrankError
 from tests.support.event_logs import EVENTS, SEARCHES, event, lines
 from tests.support.spark_cluster import needs_spark
@@ -28,7 +28,7 @@ def ranking(queries, text="{}", cut=1):
 
 @needs_spark
 def test_parquet_in_folders_with_numbers(local_spark, tmp_path):
-    """Each folder a policy, each file with types of its own, and columns nobody asked for."""
+    """Each folder a policy, each file with types of its own, and columns that are not read."""
     log = tmp_path / "a log"
     for i, policy in enumerate(("new%20one", "old")):
         columns = pages(60, seed=i, start=1000 * i)
@@ -100,7 +100,7 @@ def test_json_lines(local_spark, tmp_path):
     (tmp_path / "policy=x" / "a b.jsonl").write_bytes(data)
     found = read_both(tmp_path / "policy=x" / "a b.jsonl", on_error="skip")
     assert found.counts[0].policy_names == ("new",)
-    found = read_both(tmp_path, on_error="skip", trust=True)
+    found = read_both(tmp_path, on_error="skip", skip_page_checks=True)
     assert found.counts[0].policy_names == ("x",)
 
 
@@ -207,8 +207,6 @@ def test_events_times_scores_and_display_probabilities(local_spark, tmp_path):
         found = [read_parts(tmp_path / str(i), (), drift=True, options=options).drift[0] for options in both]
         assert found[0] == found[1]
         assert len(found[0]) > 5
-    same_fields(*(policy_columns.read_display_probabilities(tmp_path / "0", options) for options in both))
-    scores = [
-        policy_columns.read_logging_scores(tmp_path / "0", [ranking(range(5), cut=0)], options) for options in both
-    ]
+    same_fields(*(log_reader.read_display_probabilities(tmp_path / "0", options) for options in both))
+    scores = [log_reader.read_logging_scores(tmp_path / "0", [ranking(range(5), cut=0)], options) for options in both]
     np.testing.assert_array_equal(*(each[0] for each in scores))

@@ -34,14 +34,14 @@ STRAY = (
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
-@pytest.mark.parametrize("options", [{}, {"trust": True}, {"on_error": "skip"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"skip_page_checks": True}, {"on_error": "skip"}], ids=str)
 def test_they_are_counted_and_left_out(tmp_path, ending, options):
     path = write(tmp_path / f"log.{ending}", ROWS)
     with pytest.warns(
         UserWarning, match=STRAY + r"document z, rank 1\), 40.00% of the impressions of queries in"
-    ) as told:
+    ) as caught:
         counts, report = read_reported(path, DATA, options=LogOptions(**options))
-    assert len(told) == 1
+    assert len(caught) == 1
     assert cells_of(counts) == [(2, 1, 1, 1), (3, 1, 1, 1), (4, 3, 1, 0)]  # y keeps its rank 3 of 2 candidates
     assert counts.sessions.tolist() == [1, 2]  # a page of unknown documents alone was shown, too
     assert counts.unknown_impressions == 2
@@ -71,14 +71,14 @@ def read_log_of(path, **options):
     return cr.read_log(path, DATA, **options)
 
 
-@pytest.mark.parametrize("options", [{"strict": True}, {"strict": True, "trust": True}], ids=str)
+@pytest.mark.parametrize("options", [{"strict": True}, {"strict": True, "skip_page_checks": True}], ids=str)
 def test_strict_makes_them_faults(tmp_path, options):
     path = write(tmp_path / "log.csv", ROWS)
     with pytest.raises(cr.CounterrankError, match=r"2 rows have a query that is not in the ranking data .*; " + STRAY):
         read_log_of(path, **options)
-    with pytest.warns(UserWarning, match="dropped 6 of 7 rows, with 3 pages") as told:
+    with pytest.warns(UserWarning, match="dropped 6 of 7 rows, with 3 pages") as caught:
         counts, report = read_reported(path, DATA, options=LogOptions(on_error="skip", **options))
-    assert len(told) == 1
+    assert len(caught) == 1
     assert (cells_of(counts), counts.unknown_impressions, report.unknown) == ([(2, 1, 1, 1)], 0, ())
     assert report.rows == report.used + sum(report.dropped.values())
 
@@ -86,9 +86,9 @@ def test_strict_makes_them_faults(tmp_path, options):
 def test_faults_of_other_kinds_are_dropped_and_the_rest_is_counted(tmp_path):
     more = [(5, "c", "x", 1, 7), (6, "a", "z", 2, 0), (7, "a", "w", 1, 0), (7, "a", "x", 2, 1)]
     path = write(tmp_path / "log.csv", ROWS + more)
-    with pytest.warns(UserWarning, match=r"3 rows have a document|dropped 2 of 11 rows") as told:
+    with pytest.warns(UserWarning, match=r"3 rows have a document|dropped 2 of 11 rows") as caught:
         counts, report = read_reported(path, DATA, options=LogOptions(on_error="skip"))
-    assert len(told) == 2
+    assert len(caught) == 2
     assert report.dropped == {"have a clicked that is not 0 or 1": 1, "have a gap in their ranks": 1}
     assert (report.rows, report.used, report.unknown_queries, report.unknown_documents) == (11, 4, 2, 3)
     assert report.rows == 4 + 2 + 2 + 3
@@ -105,7 +105,7 @@ def test_impressions_that_are_pages(tmp_path):
 
 def test_ranks_beyond_candidates_and_unknown_documents(tmp_path):
     path = write(tmp_path / "log.csv", [*ROWS, (8, "a", "x", 4, 0)])
-    for options in ({"trust": True}, {"impressions": True}):
+    for options in ({"skip_page_checks": True}, {"impressions": True}):
         with pytest.raises(cr.CounterrankError, match="1 row has a rank beyond the candidates of its query"):
             read_log_of(path, **options)
 
@@ -115,12 +115,12 @@ def test_pages_that_are_kept_need_all_their_documents(tmp_path, on_error):
     path = write(tmp_path / "log.csv", ROWS)
     if on_error == "fail":
         expected = STRAY + r".*\); without these documents the displayed pages that are kept would have wrong ranks; "
-        with pytest.raises(cr.CounterrankError, match=expected + "--on-error skip drops the pages with such rows$"):
+        with pytest.raises(cr.CounterrankError, match=expected + "on_error='skip' drops the pages with such rows$"):
             read_log_of(path, displays=True)
         return
-    with pytest.warns(UserWarning, match="dropped 4 of 7 rows, with 2 pages") as told:
+    with pytest.warns(UserWarning, match="dropped 4 of 7 rows, with 2 pages") as caught:
         counts, report = read_reported(path, DATA, displays=True, options=LogOptions(on_error="skip"))
-    assert len(told) == 1
+    assert len(caught) == 1
     assert counts.displays.sessions.tolist() == [1]
     assert (cells_of(counts), counts.unknown_impressions) == ([(2, 1, 1, 1)], 0)
     assert (report.used, sum(report.dropped.values()), report.unknown_queries) == (1, 4, 2)
@@ -151,7 +151,7 @@ def test_parts_have_their_own(tmp_path):
     assert (alone.report.unknown_queries, alone.report.unknown_documents) == (4, 2)  # b is in the other part
 
 
-def test_time_is_told_of_what_is_counted(tmp_path):
+def test_drift_covers_what_is_counted(tmp_path):
     path = write(tmp_path / "log.csv", ROWS, timestamp=["2026-01-01 00:00:30"] * 6 + [""])
     with pytest.warns(UserWarning, match=STRAY):
         found = read_parts(path, [DATA], drift=True)

@@ -144,11 +144,11 @@ def test_added_up_it_is_alike_what_simulate_counts(policy, tmp_path):
 @pytest.mark.parametrize("policy", POLICIES, ids=brief)
 def test_propensities_and_display_probabilities_are_exact(policy, tmp_path):
     table = written(tmp_path / "log.parquet", policy, sessions=400, display_probabilities=True)
-    asked = Mixture([policy], [1.0]) if isinstance(policy, dict) else policy
+    known = Mixture([policy], [1.0]) if isinstance(policy, dict) else policy
     rows = DATA.offsets[table["query_id"].to_numpy()] + table["doc_id"].to_numpy()
-    rho = asked.propensity(SCORES, DATA.offsets, Examination(THETA))
+    rho = known.propensity(SCORES, DATA.offsets, Examination(THETA))
     assert (table["propensity"].to_numpy() == rho[rows]).all()
-    shown = asked.rank_probabilities(SCORES, DATA.offsets, 5)[rows, table["rank"].to_numpy() - 1]
+    shown = known.rank_probabilities(SCORES, DATA.offsets, 5)[rows, table["rank"].to_numpy() - 1]
     assert table["display_probability"].to_numpy() == pytest.approx(shown, rel=1e-12)
     assert (shown > 0.0).all()
 

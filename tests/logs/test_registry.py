@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from counterrank.clicks.logs import FORMATS, LogFormat, PlainLog, read_log, register_format
-from counterrank.clicks.logs.log_files import find_log
+from counterrank.clicks.logs.formats import find_log
 from counterrank.common.errors import CounterrankError, DataError
+from tests.support.command import run
 
 LINES = "s1\tshoes\ta b* c\ns2\tshoes\tb a\n"
 
@@ -44,6 +45,16 @@ def test_a_registered_format_is_read_by_its_name(tmp_path, pages):
     assert read_log(tmp_path / "notes.txt", format="pages", rank_base=0).n_impressions == 5
     with pytest.raises(DataError, match=r"no known extension; expected one of .*\.pages, also with \.gz"):
         read_log(tmp_path / "notes.txt")
+
+
+def test_an_unknown_extension_names_the_argument_or_the_flag(tmp_path):
+    file = tmp_path / "notes.txt"
+    file.write_text(LINES)
+    with pytest.raises(DataError, match=r"or its format named with format= \(parquet, csv, jsonl, ubi, metarank\)$"):
+        read_log(file)
+    result = run("inspect", file)
+    assert result.returncode == 2
+    assert "or its format named with --format (parquet, csv, jsonl, ubi, metarank)" in result.stderr
 
 
 def test_a_registered_format_is_recognised_by_its_content(tmp_path):

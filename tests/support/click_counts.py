@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from counterrank.clicks import ClickCounts
 from counterrank.clicks.displays import Displays
-from counterrank.data.identity import identity
+from counterrank.data.ids import identity
 from tests.reference.estimate import order_of, show_pages
 from tests.reference.estimators import offsets_of
 

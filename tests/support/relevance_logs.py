@@ -8,7 +8,7 @@ import counterrank as cr
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.policies import ReplaceLast
 from counterrank.clicks.simulation import ClickModel, simulate
-from counterrank.data.identity import identity
+from counterrank.data.ids import identity
 
 THETA = [1.0, 0.6, 0.5, 0.3]
 POLICY = ReplaceLast(4)

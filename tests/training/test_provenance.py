@@ -17,7 +17,7 @@ from counterrank.clicks.policies import ReplaceLast, UniformInsert
 from counterrank.clicks.simulation import simulate, write_log
 from counterrank.common.errors import CounterrankError
 from counterrank.common.random import EVERYTHING, HashSample
-from counterrank.data.identity import identity, query_keys
+from counterrank.data.ids import identity, query_keys
 from counterrank.evaluation import InSampleWarning
 from tests.support.command import as_json, attempt, invoke
 

@@ -87,7 +87,6 @@ _ARGUMENTS = {
     "step_size": "learning_rate",
     "target": "population",
     "target_size": "effective_sample_size",
-    "trust": "skip_page_checks",
 }
 # options of `train` that messages of other commands name
 _OF_TRAINING = {name: f"--{name}" for name in ("estimator", "normalize")}
@@ -99,6 +98,7 @@ _PYTHON = (
     (re.compile(r",? or (?:None|a numpy Generator)\b[^;:]*"), ""),
     (re.compile(r" \([a-z_][\w.]*\([^)]*\)[^)]*\)"), ""),  # a call in parentheses
     (re.compile(r"\b[a-z_]+=\S* \((--[^)]+)\)"), r"\1"),  # both forms: page=5 (--page 5)
+    (re.compile(r"columns=\{'(\w+)': NAME\}"), r"--map \1=NAME"),
     (re.compile(r"\bEstimatedExamination\.save\b"), "counterrank inspect --examination-out"),
     (re.compile(r"\bRanker\.save\b"), "counterrank train"),
 )

@@ -96,7 +96,8 @@ def inspect(
 
 def _write_curve(counts: ClickCounts, path: Path) -> None:
     """The estimated curve; an error where ranks are not connected."""
-    from counterrank.clicks import examination
+    from counterrank import examination
+    from counterrank.cli.output import show_warnings
 
     with show_warnings():
         examination.estimate(counts).save(path)
@@ -105,7 +106,7 @@ def _write_curve(counts: ClickCounts, path: Path) -> None:
 
 def _check_curve_file(path: Path) -> None:
     """Refuse to write over anything but an older curve, the log for one."""
-    from counterrank.clicks import examination
+    from counterrank import examination
 
     if path.exists():
         try:

@@ -257,7 +257,7 @@ def _of_logs(
         only_policies=tuple(only_policy or ()),
         on_error=on_error,
         strict=strict,
-        trust=skip_page_checks,
+        skip_page_checks=skip_page_checks,
         memory=memory,
         threads=threads,
         engine=engine,

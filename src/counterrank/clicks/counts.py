@@ -1,19 +1,20 @@
-"""`ClickCounts`: what was shown and clicked, added up over sessions."""
+"""`ClickCounts`: what was shown and clicked, added up over sessions; put together, aligned, saved and loaded."""
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.clicks.counts_files import check_loaded, load_fields, save_counts
-from counterrank.clicks.curves import Examination
 from counterrank.clicks.displays import Displays, join_pages, merge_cells, merge_pages, take_pages
+from counterrank.clicks.examination import Examination, from_description
 from counterrank.clicks.origin import (
     FEW_SHARED,
     FEWEST_SESSIONS,
@@ -23,12 +24,14 @@ from counterrank.clicks.origin import (
     shared_sessions,
 )
 from counterrank.common.checks import FloatArray, IntArray, check_type
-from counterrank.common.errors import CounterrankError
-from counterrank.common.files import PathLike
+from counterrank.common.errors import CounterrankError, DataError, deprecated_method
+from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
 from counterrank.data import RankingData
-from counterrank.data.identity import identity
-from counterrank.data.ids import find_rows, query_of, query_of_rows
+from counterrank.data.ids import find_rows, identity, query_of, query_of_rows
+from counterrank.data.parquet import parquet_errors
 
+DEEPEST_RANK = 1_000_000  # no page is longer; what lies beyond is a fault and not a rank
+_FORMAT, _VERSION, _MARKER = "counterrank-clicks", 1, "clicks.json"
 SHOWN_ONLY = "pairs-seen:"  # the identity of counts without ranking data begins so
 CELL_COLUMNS = ("docs", "ranks", "impressions", "clicks", "propensities", "policies")
 
@@ -41,7 +44,7 @@ class ClickCounts:
     in the order of document, rank, policy, propensity, each once. Made by `simulation.simulate`; trusted, not checked.
 
     Attributes:
-        identity: which data it was counted against, see `counterrank.data.identity`; of a log that was counted
+        identity: which data it was counted against, see `counterrank.data.ids`; of a log that was counted
             without ranking data it begins with `SHOWN_ONLY`.
         offsets: of that data, (n_queries + 1,); without ranking data, of the documents that were seen.
         sessions: the number of sessions of each query, (n_queries,).
@@ -126,8 +129,7 @@ class ClickCounts:
 
     def queries(self) -> IntArray:
         """The query of each cell."""
-        found: IntArray = query_of(self.docs, self.offsets)
-        return found
+        return np.asarray(query_of(self.docs, self.offsets), np.int64)
 
     def cells_at(self, chosen: NDArray[Any] | slice) -> dict[str, Any]:
         """The columns of some cells, by their index, as the arguments of `dataclasses.replace`."""
@@ -165,10 +167,7 @@ class ClickCounts:
         """The logs it was counted from; counts that were not read from a log are identified by their content."""
         return Origin(content_sources(self)) if self.origin is None else self.origin
 
-    def where_from(self) -> Origin:
-        """The old name of `known_origin`, deprecated."""
-        warnings.warn("ClickCounts.where_from is deprecated; use known_origin", DeprecationWarning, stacklevel=2)
-        return self.known_origin()
+    where_from = deprecated_method("where_from", "known_origin")
 
     def align(self, data: RankingData) -> ClickCounts:
         """The same counts for other data, by the ids of queries and documents.
@@ -176,7 +175,7 @@ class ClickCounts:
         The data must have every logged query and every document that was shown; it may have more of both, in
         any order. Counts of successive deployments over data that grew can so be put together with `concat`.
 
-        >>> from counterrank.data.identity import identity
+        >>> from counterrank.data.ids import identity
         >>> old, new = RankingData([[0.0]], [0, 1], doc_ids=["b"]), RankingData([[1.0], [0.0]], [0, 2], doc_ids=[*"ab"])
         >>> one = np.array([1])
         >>> ids = {"query_ids": old.query_ids, "doc_ids": old.doc_ids}
@@ -291,13 +290,13 @@ class ClickCounts:
 
     def save(self, path: PathLike) -> None:
         """Write a folder: `clicks.json`, and Parquet tables of cells, sessions and displays."""
-        save_counts(self, path)
+        _save(self, path)
 
     @classmethod
     def load(cls, path: PathLike) -> ClickCounts:
         """Read what `save` wrote."""
-        clicks = cls(**load_fields(path))
-        check_loaded(clicks, path)
+        clicks = cls(**_load_fields(path))
+        _check_loaded(clicks, path)
         found = clicks.known_origin()
         return clicks if found.paths else replace(clicks, origin=replace(found, paths=(str(path),)))
 
@@ -350,7 +349,7 @@ def merge_counts(parts: Sequence[ClickCounts]) -> ClickCounts:
                 raise CounterrankError(f"clicks {i}: {name} kept in some parts and not in others; expected all or none")
     names = tuple(dict.fromkeys(name for part in given for name in _names(part)))
     small_first = sorted(given, key=lambda part: len(part.docs))
-    cells = reduce(_merge_cells, [_sorted_cells(part, names) for part in small_first])
+    cells = reduce(lambda a, b: _read_only(merge_cells(a, b)), [_sorted_cells(part, names) for part in small_first])
     named = names != ("",)
     return ClickCounts(
         identity=first.identity,
@@ -394,12 +393,11 @@ def _pages_of_policies(pages: Displays | None, number: IntArray) -> Displays | N
     return replace(kept, policies=number[pages.policies[number[pages.policies] >= 0]])
 
 
-def _merge_cells(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Both lists of cells as one; read-only as those of click counts are, for which the kernel is compiled."""
-    merged: tuple[Any, ...] = merge_cells(a, b)
-    for column in merged:
+def _read_only(cells: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Cells as those of click counts are, for which the kernel is compiled."""
+    for column in cells:
         column.flags.writeable = False
-    return merged
+    return cells
 
 
 def _names(part: ClickCounts) -> tuple[str, ...]:
@@ -411,13 +409,11 @@ def _sorted_cells(part: ClickCounts, names: tuple[str, ...]) -> tuple[Any, ...]:
     number = np.array([names.index(name) for name in _names(part)])
     policies = np.full(len(part.docs), number[0]) if part.policies is None else number[part.policies]
     propensities = np.zeros(len(part.docs)) if part.propensities is None else part.propensities
-    for column in (policies, propensities):
-        column.flags.writeable = False
     cells: tuple[Any, ...] = (part.docs, part.ranks, policies, propensities, part.impressions, part.clicks)
     if (np.diff(number) < 0).any():
         order = np.lexsort((propensities, policies, part.ranks, part.docs))
         cells = tuple(column[order] for column in cells)
-    return cells
+    return _read_only(cells)
 
 
 def _policy_sessions(parts: Sequence[ClickCounts], names: tuple[str, ...]) -> IntArray:
@@ -445,3 +441,163 @@ def _merge_displays(parts: Sequence[ClickCounts], names: tuple[str, ...]) -> Dis
                 old = np.zeros(part.displays.n_pages, np.int64)
             kept.append(replace(part.displays, policies=None if names == ("",) or old is None else number[old]))
     return merge_pages(parts[0].offsets, join_pages(kept)) if kept else None
+
+
+def _save(clicks: ClickCounts, path: PathLike) -> None:
+    """Write the folder whole or not at all; older click counts in its place are replaced. No pickle, no code."""
+    content = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "identity": clicks.identity,
+        "policy_names": list(clicks.policy_names),
+        "examination": None if clicks.examination is None else clicks.examination.describe(),
+        "sessions": clicks.n_sessions,
+        "clicks": clicks.n_clicks,
+        "displays": clicks.displays is not None,
+        "unexaminable": clicks.unexaminable is not None,
+        "origin": clicks.known_origin().describe(),
+        "unknown_impressions": clicks.unknown_impressions,
+    }
+    has_ids = clicks.query_ids is not None and clicks.doc_ids is not None
+    cells = {
+        "doc": clicks.docs,
+        "rank": clicks.ranks,
+        "impressions": clicks.impressions,
+        "clicks": clicks.clicks,
+        "propensity": clicks.propensities,
+        "policy": clicks.policies,
+    }
+    queries = {
+        "documents": np.diff(clicks.offsets),
+        "sessions": clicks.sessions,
+        "query_id": clicks.query_ids if has_ids else None,
+    }
+    if clicks.policy_sessions is not None:
+        queries |= {f"sessions_{i}": row for i, row in enumerate(clicks.policy_sessions)}
+    with atomic_folder(path, _MARKER, ("*.parquet",)) as folder:
+        _write(folder / "cells.parquet", cells)
+        _write(folder / "queries.parquet", queries)
+        if has_ids:
+            _write(folder / "documents.parquet", {"doc_id": clicks.doc_ids})
+        if clicks.unexaminable is not None:
+            _write(folder / "unexaminable.parquet", {"doc": clicks.unexaminable})
+        if clicks.displays is not None:
+            pages = clicks.displays
+            shown = {"documents": np.diff(pages.offsets), "sessions": pages.sessions, "policy": pages.policies}
+            _write(folder / "pages.parquet", shown)
+            _write(folder / "places.parquet", {"doc": pages.docs, "clicks": pages.clicks})
+        (folder / _MARKER).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _load_fields(path: PathLike) -> dict[str, Any]:
+    """The fields of `ClickCounts` in a folder written by `save`."""
+    folder = existing(path, "click counts")
+    content = read_stamp(folder, _MARKER, _FORMAT, _VERSION, "ClickCounts.save", DataError)
+    try:
+        cells, queries = _read(folder / "cells.parquet"), _read(folder / "queries.parquet")
+        offsets = _offsets(queries["documents"], folder / "queries.parquet")
+        names = tuple(str(name) for name in content["policy_names"])
+        described, origin = content["examination"], content.get("origin")  # version 0.1 wrote no origin
+        doc_ids = _read(folder / "documents.parquet")["doc_id"] if "query_id" in queries else None
+        policies = cells["policy"] if names else None
+        return {
+            "identity": str(content["identity"]),
+            "offsets": offsets,
+            "sessions": queries["sessions"],
+            "docs": cells["doc"],
+            "ranks": cells["rank"],
+            "impressions": cells["impressions"],
+            "clicks": cells["clicks"],
+            "propensities": cells.get("propensity"),
+            "policies": policies,
+            "policy_names": names,
+            "policy_sessions": np.stack([queries[f"sessions_{i}"] for i in range(len(names))]) if names else None,
+            "displays": _read_displays(folder) if content["displays"] else None,
+            "unexaminable": _read(folder / "unexaminable.parquet")["doc"] if content["unexaminable"] else None,
+            "examination": None if described is None else from_description(described),
+            "query_ids": queries.get("query_id"),
+            "doc_ids": doc_ids,
+            "origin": None if origin is None else Origin.from_description(origin),
+            "unknown_impressions": int(content.get("unknown_impressions", 0)),  # older folders have none
+        }
+    except CounterrankError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path}: lacks or misuses {error}; the folder is damaged") from None
+
+
+def _read_displays(folder: Path) -> Displays:
+    pages, places = _read(folder / "pages.parquet"), _read(folder / "places.parquet")
+    offsets = _offsets(pages["documents"], folder / "pages.parquet")
+    if offsets[-1] != len(places["doc"]):
+        raise DataError(f"{folder}: pages of {offsets[-1]:,} places, but {len(places['doc']):,} are there; damaged")
+    return Displays(offsets, places["doc"], pages["sessions"], places["clicks"], pages.get("policy"))
+
+
+def _check_loaded(clicks: ClickCounts, path: PathLike) -> None:
+    """An error unless rows lie inside the data, no count is below 0, and cells are in order."""
+    n = clicks.n_docs
+    # documents that are not known have ranks too
+    deepest = n if clicks.knows_candidates and not clicks.unknown_impressions else max(n, DEEPEST_RANK)
+    pages, last_policy = clicks.displays, len(clicks.policy_names) - 1
+    columns: list[tuple[str, NDArray[Any] | None, int, int | None]] = [
+        ("doc", clicks.docs, 0, n - 1),
+        ("rank", clicks.ranks, 1, deepest),
+        ("impressions", clicks.impressions, 0, None),
+        ("sessions", clicks.sessions, 0, None),
+        ("policy", clicks.policies, 0, last_policy),
+        ("page's doc", None if pages is None else pages.docs, 0, n - 1),
+        ("page's policy", None if pages is None else pages.policies, 0, last_policy),
+        ("unexaminable doc", clicks.unexaminable, 0, n - 1),
+    ]
+    if clicks.doc_ids is not None and len(clicks.doc_ids) != n:
+        raise DataError(f"{path}: {len(clicks.doc_ids):,} ids for {n:,} documents; the folder is damaged")
+    for name, values, low, high in columns:
+        if values is not None and len(values) and (values.min() < low or (high is not None and values.max() > high)):
+            raise DataError(f"{path}: a {name} outside {low} to {high}; the folder is damaged")
+    if (clicks.clicks < 0).any() or (clicks.clicks > clicks.impressions).any():
+        raise DataError(f"{path}: a cell has more clicks than impressions, or fewer than 0; the folder is damaged")
+    if clicks.unknown_impressions < 0:
+        raise DataError(f"{path}: unknown_impressions below 0; the folder is damaged")
+    docs, ranks = np.diff(clicks.docs), np.diff(clicks.ranks)
+    if ((docs < 0) | ((docs == 0) & (ranks < 0))).any():
+        raise DataError(f"{path}: cells are not in the order of document and rank; the folder is damaged")
+    logged = clicks.propensities
+    if logged is not None and not ((logged >= 0.0) & (logged <= 1.0)).all():
+        raise DataError(f"{path}: a propensity outside 0 to 1; the folder is damaged")
+
+
+def _offsets(lengths: NDArray[Any], file: Path) -> NDArray[np.int64]:
+    if not len(lengths) or lengths.min() < 1:
+        raise DataError(f"{file}: expected at least one row, each with at least one document; the file is damaged")
+    return np.concatenate(([0], np.cumsum(lengths)))
+
+
+def _write(file: Path, columns: dict[str, Any]) -> None:
+    """A table of the columns that are not None."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table({name: column for name, column in columns.items() if column is not None})
+    pq.write_table(table, file, compression="zstd")
+
+
+def _read(file: Path) -> dict[str, NDArray[Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not file.is_file():
+        raise DataError(f"{file}: missing; the click counts are incomplete")
+    with parquet_errors(file):
+        table = pq.read_table(file)
+    columns: dict[str, NDArray[Any]] = {}
+    for name in table.column_names:
+        kind = np.float64 if name == "propensity" else np.int64
+        column = table[name]
+        if name in ("query_id", "doc_id") and not column.null_count and pa.types.is_string(column.type):
+            columns[name] = column.to_numpy().astype(np.str_)
+            continue
+        if column.null_count or column.type != pa.from_numpy_dtype(kind):
+            raise DataError(f"{file}: column {name!r} has type {column.type} or nulls; the file is damaged")
+        columns[name] = np.array(column.to_numpy(), dtype=kind)
+    return columns

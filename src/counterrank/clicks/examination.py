@@ -1,21 +1,122 @@
-"""Examination: how likely a user looks at each rank, as a given curve or as estimated from a click log.
+"""Examination curves: P(examined | rank) for each rank of a page."""
 
->>> from counterrank import examination
->>> examination.inverse_rank(k=3, eta=1.0).curve(4).round(3).tolist()
-[1.0, 0.5, 0.333, 0.0]
-"""
+from __future__ import annotations
 
-from counterrank.clicks.curves import Examination, InverseRank, check_examination, from_description, inverse_rank
-from counterrank.clicks.position_bias import EstimatedExamination, connected_ranks, estimate, load
+from typing import Any
 
-__all__ = [
-    "EstimatedExamination",
-    "Examination",
-    "InverseRank",
-    "check_examination",
-    "connected_ranks",
-    "estimate",
-    "from_description",
-    "inverse_rank",
-    "load",
-]
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.common.checks import FloatArray, check_cutoff, check_number, check_vector
+from counterrank.common.errors import CounterrankError
+
+
+class Examination:
+    """theta_1, theta_2, ...: P(examined | rank), and 0 past the end of the curve.
+
+    >>> Examination([1, 0.5, 0.3]).curve(5).tolist()
+    [1.0, 0.5, 0.3, 0.0, 0.0]
+    """
+
+    def __init__(self, values: ArrayLike) -> None:
+        curve = check_vector(values, None, "examination", "ranks")
+        if not len(curve):
+            raise CounterrankError("examination: no values; expected one for each rank, at least one")
+        outside = (curve < 0.0) | (curve > 1.0)
+        if outside.any():
+            place = int(np.argmax(outside))
+            raise CounterrankError(
+                f"examination: {curve[place]:g} at rank {place + 1}; expected probabilities from 0 to 1"
+            )
+        if not curve.any():
+            raise CounterrankError("examination: 0 at every rank, so nothing is ever examined; expected one above 0")
+        self._values: FloatArray = curve.copy()
+        self._values.flags.writeable = False
+        self._hash = hash(repr(self))  # needed for each page of a live service
+
+    @property
+    def k(self) -> int | None:
+        """The last rank of the curve; None if it has no end."""
+        return len(self._values)
+
+    def curve(self, n: int) -> FloatArray:
+        """P(examined | rank) for the ranks 1 to n."""
+        values = np.zeros(n)
+        values[: len(self._values)] = self._values[:n]
+        return values
+
+    def describe(self) -> dict[str, Any]:
+        """Plain numbers for JSON; `from_description` makes an equal curve of them."""
+        return {"values": self._values.tolist()}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Examination) and self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Examination({self._values.tolist()})"
+
+
+class InverseRank(Examination):
+    """theta_r = r ** -eta up to rank k, see `inverse_rank`."""
+
+    def __init__(self, k: int | None, eta: float) -> None:
+        self._k = check_cutoff(k)
+        self._eta = check_number(eta, "eta", at_least=0)
+        self._hash = hash(repr(self))
+
+    @property
+    def k(self) -> int | None:
+        """The last rank of the curve; None if it has no end."""
+        return self._k
+
+    def curve(self, n: int) -> FloatArray:
+        """P(examined | rank) for the ranks 1 to n."""
+        values: FloatArray = np.arange(1.0, n + 1.0) ** -self._eta
+        if self._k is not None:
+            values[self._k :] = 0.0
+        return values
+
+    def describe(self) -> dict[str, Any]:
+        """Plain numbers for JSON; `from_description` makes an equal curve of them."""
+        return {"inverse_rank": {"k": self._k, "eta": self._eta}}
+
+    def __repr__(self) -> str:
+        return f"inverse_rank(k={self._k}, eta={self._eta:g})"
+
+
+def inverse_rank(k: int | None = None, eta: float = 1.0) -> Examination:
+    """The paper's curve: P(examined | rank) = rank ** -eta up to rank k, 0 beyond; without a k it has no end.
+
+    >>> inverse_rank(k=3, eta=1.0).curve(4).round(3).tolist()
+    [1.0, 0.5, 0.333, 0.0]
+    """
+    return InverseRank(k, eta)
+
+
+def from_description(description: dict[str, Any]) -> Examination:
+    """The curve that `Examination.describe` described.
+
+    >>> from_description({"values": [1.0, 0.5]})
+    Examination([1.0, 0.5])
+    """
+    if "values" in description:
+        return Examination(description["values"])
+    return InverseRank(**description["inverse_rank"])
+
+
+def check_examination(exam: Any) -> Examination:
+    """An examination curve, made of a plain list if that is what was given.
+
+    >>> check_examination([1, 0.5])
+    Examination([1.0, 0.5])
+    """
+    if isinstance(exam, Examination):
+        return exam
+    if isinstance(exam, list | tuple | np.ndarray):
+        return Examination(exam)
+    raise CounterrankError(
+        f"exam: {type(exam).__name__}; expected an examination curve, such as examination.inverse_rank(k=5)"
+    )

@@ -128,15 +128,7 @@ class Origin:
 
     def describe(self) -> dict[str, Any]:
         """The origin as JSON can hold it."""
-        sources = [
-            {
-                "policy": source.policy,
-                "sessions": source.sessions,
-                "content": source.content,
-                "sample": None if source.sample is None else source.sample.describe(),
-            }
-            for source in self.sources
-        ]
+        sources = [each._asdict() | {"sample": each.sample and each.sample.describe()} for each in self.sources]
         return {"paths": list(self.paths), "first": self.first, "last": self.last, "sources": sources}
 
     @classmethod
@@ -201,7 +193,7 @@ def _shared(own: Source, other: Source, by_content: bool) -> float:
 
 
 def too_few_to_tell(clicks: Origin, earlier: Origin) -> bool:
-    """Whether the samples are too small to tell if the sessions of `clicks` are among the earlier ones."""
+    """Whether the samples are too small to find the sessions of `clicks` among the earlier ones."""
     pairs = [(own.sample, each.sample) for own in clicks.sources for each in earlier.sources]
     comparable = [own.comparable(other) for own, other in pairs if own is not None and other is not None]
     return bool(comparable) and max(comparable) < _FEWEST_COMPARED

@@ -18,10 +18,10 @@ import numpy as np
 
 from counterrank.clicks import position_bias_kernels as kernels
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.curves import Examination
+from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence, check_cutoff
 from counterrank.common.errors import CounterrankError, DataError, ExaminationWarning
-from counterrank.common.files import PathLike, atomic_file, existing
+from counterrank.common.files import PathLike, atomic_file, existing, read_stamp
 from counterrank.common.quantiles import student_quantile
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of
@@ -42,9 +42,6 @@ _RIDGE = 1.0  # as much as four impressions say; keeps features that repeat each
 _LARGEST_PROBABILITY = 1.0 - 1e-6
 
 Step = Callable[[FloatArray], tuple[FloatArray, float]]
-
-
-# --- estimates
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,17 +111,8 @@ def load(path: PathLike) -> Examination:
     expected = "expected a file written by EstimatedExamination.save"
     if not file.is_file():
         raise DataError(f"{path}: is a folder; {expected}")
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as fault:
-        raise DataError(f"{path}: not JSON ({fault}); {expected}") from None
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise DataError(f"{path}: format is not {_FORMAT!r}; {expected}")
-    if content.get("version") != _VERSION:
-        raise DataError(
-            f"{path}: version {content.get('version')!r}; this counterrank reads version {_VERSION}, install a newer "
-            "one"
-        )
+    made_by = "EstimatedExamination.save"
+    content = read_stamp(file.parent, file.name, _FORMAT, _VERSION, made_by, DataError, what="a file")
     values = content.get("values")
     if not isinstance(values, list) or not all(type(value) in (int, float) and value >= 0.0 for value in values):
         raise DataError(f"{path}: values are not a list of numbers of at least 0; {expected}")
@@ -200,7 +188,7 @@ def estimate(
     if target is None and chosen == "these-queries":
         found += (
             f"the log holds {fit.effective_queries:.1f} effective queries, too few for intervals over queries: "
-            " these hold for new clicks on these very queries, if clicks on a page are independent",
+            "these hold for new clicks on these very queries, if clicks on a page are independent",
         )
     for text in found:
         warnings.warn(f"examination.estimate: {text}", ExaminationWarning, stacklevel=2)
@@ -253,9 +241,6 @@ def _last_rank(clicks: ClickCounts, k: Any) -> int:
         where = "k=1" if wanted == 1 else "clicks: the log shows rank 1 alone"
         raise CounterrankError(f"{where}; expected two ranks or more, since they are compared with each other")
     return last
-
-
-# --- impressions and clicks by document and rank
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,9 +324,6 @@ def _table(clicks: ClickCounts, inside: np.ndarray, n_ranks: int) -> RankTable:
     )
 
 
-# --- logs that cannot identify the curve
-
-
 def connected_groups(table: RankTable) -> list[list[int]]:
     """Ranks from 1 that documents of the table join, directly or through other ranks; smallest first."""
     labels = kernels.join_ranks(table.starts, table.ranks, table.n_ranks)
@@ -392,9 +374,6 @@ def _format_groups(groups: list[list[int]]) -> str:
         runs = np.split(group, np.flatnonzero(np.diff(group) > 1) + 1)
         texts.append(", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs))
     return ", ".join(f"{{{text}}}" for text in texts)
-
-
-# --- fitted curves
 
 
 @dataclass(frozen=True, eq=False)
@@ -449,7 +428,7 @@ class Fit:
             return np.asarray(np.linalg.inv(self.information[1:, 1:]), np.float64)
         except np.linalg.LinAlgError:  # of EM, where the documents compared were clicked whenever they were shown
             raise CounterrankError(
-                "clicks: too few impressions without a click to tell how far the curve may be off; expected more "
+                "clicks: too few impressions without a click for confidence intervals; expected more "
                 "sessions, or method 'all-pairs'"
             ) from None
 
@@ -547,6 +526,77 @@ def em(table: RankTable) -> Fit:
     return Fit(theta / theta[0], information, over_queries, information, query_weights, steps)
 
 
+def regression_em(table: RankTable, data: RankingData) -> Fit:
+    """Regression-EM: the relevance is a logistic regression on the features (Wang et al., WSDM 2018, section 4.2).
+
+        gamma_d = 1 / (1 + exp(-w . x_d)),     theta_1 = 1
+
+        E:  as in `em`
+        M:  theta_k = mean of P(examined) over the impressions at rank k > 1
+            w      -> w + (X' N X / 4 + ridge)^-1 (X' N (y - gamma) - ridge w)
+
+    with y_d the mean of P(relevant) over the impressions of d and N_d their number: one step up the regression's
+    likelihood, whose second derivative is nowhere larger (Bohning and Lindsay, 1988), so that the likelihood of the
+    clicks rises with every step (generalised EM). Wang et al. fit boosted trees instead. Documents share what is
+    learned, so few impressions each do; but where the features do not explain the relevance, the curve is biased. With
+    theta_1 = 1, gamma is the chance of a click at rank 1; without it the logistic function alone would set the scale.
+    Holds the features of the shown documents as float64.
+    """
+    x = _features(table, data)
+    n_ranks = table.n_ranks
+    shown = table.by_document(table.impressions)
+    ridge = _RIDGE * np.eye(x.shape[1])
+    bound = np.linalg.inv((x * shown[:, None]).T @ x / 4.0 + ridge)
+
+    def step(state: FloatArray) -> tuple[FloatArray, float]:
+        w = state[n_ranks:]
+        gamma, relevant = _logistic(x @ w), np.empty(table.n_docs)
+        theta, value = kernels.em_step(*table.cells(), np.exp(state[:n_ranks]), gamma, relevant)
+        theta[0] = 1.0
+        rise = x.T @ (shown * (relevant - gamma)) - _RIDGE * w
+        return np.concatenate((np.log(theta), w + bound @ rise)), value - 0.5 * _RIDGE * float(w @ w)
+
+    start = np.zeros(n_ranks + x.shape[1])
+    start[1:n_ranks] = np.log(0.5)
+    state, steps = accelerate(step, start, n_ranks, bounded=n_ranks)
+    return _fit(table, x, np.exp(state[:n_ranks]), _logistic(x @ state[n_ranks:]), ridge, steps)
+
+
+def _features(table: RankTable, data: RankingData) -> FloatArray:
+    """Features scaled to 0..1 within each query, as linear rankers take them, and a 1 for the constant."""
+    scaled = data.normalized().features[table.docs].astype(np.float64)
+    return np.concatenate((scaled, np.ones((table.n_docs, 1))), axis=1)
+
+
+def _logistic(values: FloatArray) -> FloatArray:
+    result: FloatArray = np.exp(-np.logaddexp(0.0, -values))
+    return np.clip(result, 1e-12, 1.0 - 1e-12)
+
+
+def _fit(table: RankTable, x: FloatArray, theta: FloatArray, gamma: FloatArray, ridge: FloatArray, steps: int) -> Fit:
+    """Scores and information of log theta, those of w profiled out (the expected information, by cells)."""
+    n_ranks, n_queries = table.n_ranks, table.n_queries
+    doc = np.repeat(np.arange(table.n_docs), np.diff(table.starts))
+    query = np.repeat(np.arange(n_queries), np.diff(table.query_starts))
+    p = np.minimum(theta[table.ranks] * gamma[doc], _LARGEST_PROBABILITY)
+    surprise = (table.clicks - table.impressions * p) / (1.0 - p)
+    weight = table.impressions * p / (1.0 - p)
+    flat = query[doc] * n_ranks + table.ranks
+    of_ranks = np.bincount(flat, surprise, n_queries * n_ranks).reshape(n_queries, n_ranks)
+    slope = 1.0 - gamma
+    of_w = np.add.reduceat(x * (slope * table.by_document(surprise))[:, None], table.query_starts[:-1])
+    both = np.zeros((n_ranks, x.shape[1]))
+    for rank in range(n_ranks):
+        here = table.ranks == rank
+        both[rank] = (weight[here] * slope[doc[here]]) @ x[doc[here]]
+    inner = (x * (slope**2 * table.by_document(weight))[:, None]).T @ x + ridge
+    through = np.linalg.solve(inner, both.T).T
+    information = np.diag(np.bincount(table.ranks, weight, n_ranks)) - through @ both.T
+    scores = of_ranks - of_w @ through.T
+    query_weights: FloatArray = np.asarray(np.bincount(query[doc], weight, n_queries), np.float64)
+    return Fit(theta, information, scores.T @ scores, information, query_weights, steps)
+
+
 def accelerate(step: Step, state: FloatArray, n_ranks: int, bounded: int | None) -> tuple[FloatArray, int]:
     """The fixed point of `step` and the number of steps, by SQUAREM (Varadhan and Roland, 2008).
 
@@ -572,9 +622,6 @@ def accelerate(step: Step, state: FloatArray, n_ranks: int, bounded: int | None)
         landed, reached = step(jump)
         state = landed if reached >= value else second
     return state, MOST_STEPS
-
-
-# --- warnings; their limits were measured, see docs/position-bias.md
 
 
 def _warnings(
@@ -647,74 +694,3 @@ def _wide(fit: Fit, intervals: FloatArray) -> str:
         f"too few clicks for a narrow interval: from {intervals[worst, 0]:.3g} to {intervals[worst, 1]:.3g} at rank "
         f"{worst + 1}; log more sessions or estimate fewer ranks (k=)"
     )
-
-
-def regression_em(table: RankTable, data: RankingData) -> Fit:
-    """Regression-EM: the relevance is a logistic regression on the features (Wang et al., WSDM 2018, section 4.2).
-
-        gamma_d = 1 / (1 + exp(-w . x_d)),     theta_1 = 1
-
-        E:  as in `em`
-        M:  theta_k = mean of P(examined) over the impressions at rank k > 1
-            w      -> w + (X' N X / 4 + ridge)^-1 (X' N (y - gamma) - ridge w)
-
-    with y_d the mean of P(relevant) over the impressions of d and N_d their number: one step up the regression's
-    likelihood, whose second derivative is nowhere larger (Bohning and Lindsay, 1988), so that the likelihood of the
-    clicks rises with every step (generalised EM). Wang et al. fit boosted trees instead. Documents share what is
-    learned, so few impressions each do; but where the features do not explain the relevance, the curve is biased. With
-    theta_1 = 1, gamma is the chance of a click at rank 1; without it the logistic function alone would set the scale.
-    Holds the features of the shown documents as float64.
-    """
-    x = _features(table, data)
-    n_ranks = table.n_ranks
-    shown = table.by_document(table.impressions)
-    ridge = _RIDGE * np.eye(x.shape[1])
-    bound = np.linalg.inv((x * shown[:, None]).T @ x / 4.0 + ridge)
-
-    def step(state: FloatArray) -> tuple[FloatArray, float]:
-        w = state[n_ranks:]
-        gamma, relevant = _logistic(x @ w), np.empty(table.n_docs)
-        theta, value = kernels.em_step(*table.cells(), np.exp(state[:n_ranks]), gamma, relevant)
-        theta[0] = 1.0
-        rise = x.T @ (shown * (relevant - gamma)) - _RIDGE * w
-        return np.concatenate((np.log(theta), w + bound @ rise)), value - 0.5 * _RIDGE * float(w @ w)
-
-    start = np.zeros(n_ranks + x.shape[1])
-    start[1:n_ranks] = np.log(0.5)
-    state, steps = accelerate(step, start, n_ranks, bounded=n_ranks)
-    return _fit(table, x, np.exp(state[:n_ranks]), _logistic(x @ state[n_ranks:]), ridge, steps)
-
-
-def _features(table: RankTable, data: RankingData) -> FloatArray:
-    """Features scaled to 0..1 within each query, as linear rankers take them, and a 1 for the constant."""
-    scaled = data.normalized().features[table.docs].astype(np.float64)
-    return np.concatenate((scaled, np.ones((table.n_docs, 1))), axis=1)
-
-
-def _logistic(values: FloatArray) -> FloatArray:
-    result: FloatArray = np.exp(-np.logaddexp(0.0, -values))
-    return np.clip(result, 1e-12, 1.0 - 1e-12)
-
-
-def _fit(table: RankTable, x: FloatArray, theta: FloatArray, gamma: FloatArray, ridge: FloatArray, steps: int) -> Fit:
-    """Scores and information of log theta, those of w profiled out (the expected information, by cells)."""
-    n_ranks, n_queries = table.n_ranks, table.n_queries
-    doc = np.repeat(np.arange(table.n_docs), np.diff(table.starts))
-    query = np.repeat(np.arange(n_queries), np.diff(table.query_starts))
-    p = np.minimum(theta[table.ranks] * gamma[doc], _LARGEST_PROBABILITY)
-    surprise = (table.clicks - table.impressions * p) / (1.0 - p)
-    weight = table.impressions * p / (1.0 - p)
-    flat = query[doc] * n_ranks + table.ranks
-    of_ranks = np.bincount(flat, surprise, n_queries * n_ranks).reshape(n_queries, n_ranks)
-    slope = 1.0 - gamma
-    of_w = np.add.reduceat(x * (slope * table.by_document(surprise))[:, None], table.query_starts[:-1])
-    both = np.zeros((n_ranks, x.shape[1]))
-    for rank in range(n_ranks):
-        here = table.ranks == rank
-        both[rank] = (weight[here] * slope[doc[here]]) @ x[doc[here]]
-    inner = (x * (slope**2 * table.by_document(weight))[:, None]).T @ x + ridge
-    through = np.linalg.solve(inner, both.T).T
-    information = np.diag(np.bincount(table.ranks, weight, n_ranks)) - through @ both.T
-    scores = of_ranks - of_w @ through.T
-    query_weights: FloatArray = np.asarray(np.bincount(query[doc], weight, n_queries), np.float64)
-    return Fit(theta, information, scores.T @ scores, information, query_weights, steps)

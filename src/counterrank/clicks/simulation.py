@@ -22,171 +22,17 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.counts import ClickCounts, merge_counts
 from counterrank.clicks.policies.components import knows_propensity
 from counterrank.clicks.policies.propensity import rank_probabilities
-from counterrank.clicks.users import MOST, ClickModel, Sessions, SessionSimulator, check_amount, trust_bias
-from counterrank.common.checks import FloatArray
+from counterrank.clicks.users import MOST, ClickModel, SessionSimulator, check_amount, trust_bias
+from counterrank.common.checks import IntArray
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike, atomic_file
 from counterrank.common.progress import progress
 from counterrank.common.random import derive_key, seed_key
 from counterrank.data import RankingData
 
-# --- logs on disk, one row per displayed document
-
-
 __all__ = ["ClickModel", "simulate", "trust_bias", "write_log"]
 
-_CHUNK = 1 << 19  # rows in memory at a time, or a little more
-
-
-def write_log(
-    data: RankingData,
-    scores: ArrayLike,
-    policy: Any,
-    exam: Any,
-    path: PathLike,
-    *,
-    sessions: int,
-    seed: int | np.random.Generator = 0,
-    relevance_threshold: float = 3,
-    click_model: ClickModel | None = None,
-    query_frequencies: ArrayLike | None = None,
-    propensities: bool = True,
-    display_probabilities: bool = False,
-    policy_name: str | None = None,
-    first_session: int = 0,
-    threads: int | None = None,
-) -> int:
-    """The world of `simulate` as an event log: a Parquet file, written in bounded memory; returns its rows.
-
-    Columns: session_id, query_id, doc_id, rank, clicked, and where wanted propensity, display_probability and policy.
-    The arguments are those of `simulate`; sessions come one by one, in random order of queries.
-
-    Arguments:
-        path: the file to write; it appears when it is complete.
-        sessions: how many pages to show.
-        propensities: write P(examined | query, policy) with each row, if the policy can compute it.
-        display_probabilities: write P(shown at this rank | query, policy) with each row.
-        policy_name: write this with each row, for a log that holds the pages of several policies.
-        first_session: the number of the first session, so that several logs can be read as one.
-
-    >>> import pathlib, tempfile
-    >>> from counterrank.clicks import policies
-    >>> from counterrank.clicks.examination import inverse_rank
-    >>> data = RankingData([[0.0], [0.0]], [0, 2], labels=[0, 4])
-    >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.parquet"
-    >>> write_log(data, [2.0, 1.0], policies.Deterministic(k=2), inverse_rank(k=2), file, sessions=10)
-    20
-    """
-    import pyarrow.parquet as pq
-
-    n = check_amount(sessions, "sessions")
-    simulator = SessionSimulator.make(
-        data, scores, policy, exam, relevance_threshold, click_model, query_frequencies, threads
-    )
-    columns = _Columns(simulator, propensities, display_probabilities, policy_name, first_session)
-    key = seed_key(seed)
-    rows = 0
-    with (
-        atomic_file(path) as temporary,
-        pq.ParquetWriter(temporary, columns.schema(), compression="snappy") as writer,
-        progress("writing sessions", n) as advance,
-    ):
-        for batch, shown in _ahead(partial(columns.batch, key), n, max(1, _CHUNK // simulator.source_width)):
-            writer.write_batch(batch, row_group_size=1 << 20)
-            rows += batch.num_rows
-            advance(shown)
-    return rows
-
-
-def _ahead(make: Callable[[int, int], Any], sessions: int, chunk: int) -> Iterator[tuple[Any, int]]:
-    """Batches one after the other, the next made while the last is written."""
-    with ThreadPoolExecutor(1) as pool:
-        sizes = [(begin, min(chunk, sessions - begin)) for begin in range(0, sessions, chunk)]
-        coming = pool.submit(make, *sizes[0])
-        for (_, size), after in zip(sizes, [*sizes[1:], None], strict=True):
-            batch = coming.result()
-            if after is not None:
-                coming = pool.submit(make, *after)
-            yield batch, size
-
-
-class _Columns:
-    """The columns of a log, as Arrow arrays."""
-
-    def __init__(
-        self,
-        simulator: SessionSimulator,
-        propensities: bool,
-        display_probabilities: bool,
-        policy_name: str | None,
-        first_session: int,
-    ) -> None:
-        import pyarrow as pa
-
-        self.simulator, self.policy_name, self.first_session = simulator, policy_name, first_session
-        self.query_ids, self.doc_ids = pa.array(simulator.data.query_ids), pa.array(simulator.data.doc_ids)
-        known = knows_propensity(simulator.policy)
-        self.rho: FloatArray | None = simulator.propensity() if propensities and known else None
-        self.shown: FloatArray | None = None
-        if display_probabilities:
-            if not known:
-                raise CounterrankError("display_probabilities: this policy cannot compute them; expected one that can")
-            source = simulator.source
-            self.shown = rank_probabilities(
-                simulator.policy, source.arrays.scores, source.offsets, simulator.source_width
-            )
-
-    def batch(self, key: np.uint64, begin: int, n: int) -> Any:
-        """The rows of sessions `begin` to `begin + n`."""
-        import pyarrow as pa
-
-        drawn = self.simulator.draw(n, key, begin)
-        return pa.RecordBatch.from_arrays(self.arrays(drawn, begin), schema=self.schema())
-
-    def schema(self) -> Any:
-        """Names and types."""
-        import pyarrow as pa
-
-        columns = [
-            ("session_id", pa.int64()),
-            ("query_id", self.query_ids.type),
-            ("doc_id", self.doc_ids.type),
-            ("rank", pa.int32()),
-            ("clicked", pa.bool_()),
-        ]
-        if self.rho is not None:
-            columns.append(("propensity", pa.float64()))
-        if self.shown is not None:
-            columns.append(("display_probability", pa.float64()))
-        if self.policy_name is not None:
-            columns.append(("policy", pa.string()))
-        return pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns])
-
-    def arrays(self, drawn: Sessions, begin: int) -> list[Any]:
-        """One entry per displayed document."""
-        import pyarrow as pa
-
-        lengths, ranks = np.diff(drawn.offsets), drawn.ranks()
-        first = self.first_session + begin
-        arrays = [
-            pa.array(np.repeat(np.arange(first, first + len(lengths)), lengths)),
-            self.query_ids.take(pa.array(np.repeat(drawn.queries, lengths))),
-            self.doc_ids.take(pa.array(drawn.docs)),
-            pa.array(ranks.astype(np.int32)),
-            pa.array(drawn.clicked),
-        ]
-        if self.rho is not None:
-            arrays.append(pa.array(self.rho[drawn.docs]))
-        if self.shown is not None:
-            arrays.append(pa.array(self.shown[drawn.docs, ranks - 1]))
-        if self.policy_name is not None:
-            arrays.append(pa.repeat(pa.scalar(self.policy_name, pa.string()), len(ranks)))
-        return arrays
-
-
-# --- aggregated counts
-
-
+_CHUNK = 1 << 19  # rows of a log in memory at a time, or a little more
 # A block stays below the wanted clicks unless their number is this many standard deviations too large: 1e-15.
 _SAFE = 8.0
 # Sessions from which the mean number of clicks is learned before the first large block.
@@ -246,7 +92,9 @@ def simulate(
     >>> log.n_sessions, log.impressions.tolist()
     (1000, [1000, 1000])
     """
-    wanted = _check_amount(clicks, sessions)
+    if (clicks is None) == (sessions is None):
+        raise CounterrankError("clicks, sessions: expected one of the two")
+    wanted = check_amount(sessions, "sessions") if clicks is None else check_amount(clicks, "clicks")
     if policy_name is not None and not isinstance(policy_name, str):
         raise CounterrankError(f"policy_name={policy_name!r}: expected a string")
     simulator = SessionSimulator.make(
@@ -322,7 +170,132 @@ def _safe_block(
     return int(max(0.0, min(room / mean, most)))
 
 
-def _check_amount(clicks: Any, sessions: Any) -> int:
-    if (clicks is None) == (sessions is None):
-        raise CounterrankError("clicks, sessions: expected one of the two")
-    return check_amount(sessions, "sessions") if clicks is None else check_amount(clicks, "clicks")
+def write_log(
+    data: RankingData,
+    scores: ArrayLike,
+    policy: Any,
+    exam: Any,
+    path: PathLike,
+    *,
+    sessions: int,
+    seed: int | np.random.Generator = 0,
+    relevance_threshold: float = 3,
+    click_model: ClickModel | None = None,
+    query_frequencies: ArrayLike | None = None,
+    propensities: bool = True,
+    display_probabilities: bool = False,
+    policy_name: str | None = None,
+    first_session: int = 0,
+    threads: int | None = None,
+) -> int:
+    """The world of `simulate` as an event log: a Parquet file, written in bounded memory; returns its rows.
+
+    Columns: session_id, query_id, doc_id, rank, clicked, and where wanted propensity, display_probability and policy.
+    The arguments are those of `simulate`; sessions come one by one, in random order of queries.
+
+    Arguments:
+        path: the file to write; it appears when it is complete.
+        sessions: how many pages to show.
+        propensities: write P(examined | query, policy) with each row, if the policy can compute it.
+        display_probabilities: write P(shown at this rank | query, policy) with each row.
+        policy_name: write this with each row, for a log that holds the pages of several policies.
+        first_session: the number of the first session, so that several logs can be read as one.
+
+    >>> import pathlib, tempfile
+    >>> from counterrank.clicks import policies
+    >>> from counterrank.clicks.examination import inverse_rank
+    >>> data = RankingData([[0.0], [0.0]], [0, 2], labels=[0, 4])
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.parquet"
+    >>> write_log(data, [2.0, 1.0], policies.Deterministic(k=2), inverse_rank(k=2), file, sessions=10)
+    20
+    """
+    import pyarrow.parquet as pq
+
+    n = check_amount(sessions, "sessions")
+    simulator = SessionSimulator.make(
+        data, scores, policy, exam, relevance_threshold, click_model, query_frequencies, threads
+    )
+    columns = _Columns(simulator, propensities, display_probabilities, policy_name, first_session)
+    key = seed_key(seed)
+    rows = 0
+    with (
+        atomic_file(path) as temporary,
+        pq.ParquetWriter(temporary, columns.schema, compression="snappy") as writer,
+        progress("writing sessions", n) as advance,
+    ):
+        for batch, shown in _ahead(partial(columns.batch, key), n, max(1, _CHUNK // simulator.source_width)):
+            writer.write_batch(batch, row_group_size=1 << 20)
+            rows += batch.num_rows
+            advance(shown)
+    return rows
+
+
+def _ahead(make: Callable[[int, int], Any], sessions: int, chunk: int) -> Iterator[tuple[Any, int]]:
+    """Batches one after the other, the next made while the last is written."""
+    with ThreadPoolExecutor(1) as pool:
+        sizes = [(begin, min(chunk, sessions - begin)) for begin in range(0, sessions, chunk)]
+        coming = pool.submit(make, *sizes[0])
+        for (_, size), after in zip(sizes, [*sizes[1:], None], strict=True):
+            batch = coming.result()
+            if after is not None:
+                coming = pool.submit(make, *after)
+            yield batch, size
+
+
+class _Columns:
+    """The columns of a log, as Arrow arrays."""
+
+    def __init__(
+        self,
+        simulator: SessionSimulator,
+        propensities: bool,
+        display_probabilities: bool,
+        policy_name: str | None,
+        first_session: int,
+    ) -> None:
+        import pyarrow as pa
+
+        self.simulator, self.first_session = simulator, first_session
+        self.query_ids, self.doc_ids = pa.array(simulator.data.query_ids), pa.array(simulator.data.doc_ids)
+        columns = [
+            ("session_id", pa.int64()),
+            ("query_id", self.query_ids.type),
+            ("doc_id", self.doc_ids.type),
+            ("rank", pa.int32()),
+            ("clicked", pa.bool_()),
+        ]
+        # what else is logged: of documents at ranks
+        self.more: list[Callable[[IntArray, IntArray], Any]] = []
+        known = knows_propensity(simulator.policy)
+        if propensities and known:
+            rho = simulator.propensity()
+            columns.append(("propensity", pa.float64()))
+            self.more.append(lambda docs, ranks: pa.array(rho[docs]))
+        if display_probabilities:
+            if not known:
+                raise CounterrankError("display_probabilities: this policy cannot compute them; expected one that can")
+            scores, offsets = simulator.source.arrays.scores, simulator.source.offsets
+            shown = rank_probabilities(simulator.policy, scores, offsets, simulator.source_width)
+            columns.append(("display_probability", pa.float64()))
+            self.more.append(lambda docs, ranks: pa.array(shown[docs, ranks - 1]))
+        if policy_name is not None:
+            columns.append(("policy", pa.string()))
+            self.more.append(lambda docs, ranks: pa.repeat(pa.scalar(policy_name, pa.string()), len(ranks)))
+        self.schema = pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns])
+
+    def batch(self, key: np.uint64, begin: int, n: int) -> Any:
+        """The rows of sessions `begin` to `begin + n`, one for each displayed document."""
+        import pyarrow as pa
+
+        drawn = self.simulator.draw(n, key, begin)
+        lengths, ranks = np.diff(drawn.offsets), drawn.ranks()
+        first = self.first_session + begin
+        arrays = [
+            pa.array(np.repeat(np.arange(first, first + len(lengths)), lengths)),
+            self.query_ids.take(pa.array(np.repeat(drawn.queries, lengths))),
+            self.doc_ids.take(pa.array(drawn.docs)),
+            pa.array(ranks.astype(np.int32)),
+            pa.array(drawn.clicked),
+            *(column(drawn.docs, ranks) for column in self.more),
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

@@ -10,12 +10,12 @@ from typing import Any
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.logs import LogOptions, LogReport, read_parts
 from counterrank.clicks.logs.formats import format_of
-from counterrank.clicks.logs.policy_columns import read_logging_scores
+from counterrank.clicks.logs.log_reader import read_logging_scores
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike, existing
 from counterrank.data import RankingData
-from counterrank.data.identity import identity
+from counterrank.data.ids import identity
 from counterrank.data.sources import PARTS
 
 WHOLE = "clicks.json"  # in every folder of click counts

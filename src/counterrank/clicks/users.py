@@ -32,9 +32,8 @@ from counterrank.common.parallel import for_queries, for_range
 from counterrank.common.random import derive_key
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
-from counterrank.data.identity import identity
-from counterrank.data.ids import place_in_query, query_of_rows
-from counterrank.data.labels import check_labels, exponential_gains, relevant_documents
+from counterrank.data.ids import identity, place_in_query, query_of_rows
+from counterrank.data.ranking_data import check_labels, exponential_gains, relevant_documents
 
 
 @dataclass(frozen=True)

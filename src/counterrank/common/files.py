@@ -120,8 +120,10 @@ def scratch_folder(path: PathLike) -> Iterator[Path]:
         _unfinished.discard(folder)
 
 
-def read_stamp(folder: Path, marker: str, kind: str, version: int, made_by: str, error: type[Exception]) -> Any:
-    """What the JSON file `marker` of a saved folder says, if it is of this kind and version.
+def read_stamp(
+    folder: Path, marker: str, kind: str, version: int, made_by: str, error: type[Exception], what: str = "a folder"
+) -> Any:
+    """What the JSON file `marker` of a saved folder says, if it is of this kind and version; `what` was saved.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = (Path(folder) / "run.json").write_text('{"format": "run", "version": 1, "seed": 5}')
@@ -136,7 +138,7 @@ def read_stamp(folder: Path, marker: str, kind: str, version: int, made_by: str,
     except (ValueError, RecursionError) as fault:
         raise error(f"{file}: not JSON ({fault})") from None
     if not isinstance(content, dict) or content.get("format") != kind:
-        raise error(f"{file}: format is not {kind!r}; expected a folder written by {made_by}")
+        raise error(f"{file}: format is not {kind!r}; expected {what} written by {made_by}")
     if type(content.get("version")) is not int or content["version"] != version:
         raise error(
             f"{file}: version {content.get('version')!r}; this counterrank reads version {version}, install a newer one"
@@ -212,7 +214,7 @@ def _put_in_place(new: Path, target: Path, aside: Path) -> None:
 
 @contextmanager
 def _workspace(target: Path, path: PathLike) -> Iterator[Path]:
-    """A hidden folder beside `target`, for what is to take its place."""
+    """A hidden folder next to `target`, for what is to take its place."""
     try:
         with _temporary_folder(target.parent, f".{target.name}.", _PART) as folder:
             yield folder
@@ -221,7 +223,7 @@ def _workspace(target: Path, path: PathLike) -> Iterator[Path]:
 
 
 def _remove_stale_parts(target: Path) -> None:
-    """Remove what killed processes left beside a target; one that was just being replaced gets its old content back."""
+    """Remove stale temporary folders of a target; one that was just being replaced gets its old content back."""
     for folder in stale_folders(target.parent, f".{target.name}.", _PART):
         if not target.exists() and (folder / _OLD).is_dir():
             os.replace(folder / _OLD, target)

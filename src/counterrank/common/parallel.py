@@ -35,7 +35,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def thread_count(threads: int | None = None, name: str = "threads") -> int:
-    """The number of threads to use: as asked, else `COUNTERRANK_THREADS`, else the cores this process may run on.
+    """The number of threads to use: as given, else `COUNTERRANK_THREADS`, else the cores this process may run on.
 
     `name` is what an error calls the argument.
 
@@ -89,7 +89,7 @@ def run_parallel(jobs: Sequence[Callable[[], Any]], threads: int) -> list[Any]:
 
 
 def _pool_of(size: int) -> ThreadPoolExecutor:
-    """The threads all calls share; more of them are made when a call asks for more."""
+    """The threads all calls share; more of them are made when a call needs more."""
     global _pool, _pool_size
     if _pool is None or _pool_size < size:
         _pool, _pool_size = ThreadPoolExecutor(size, thread_name_prefix="counterrank"), size

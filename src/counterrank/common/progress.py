@@ -12,14 +12,14 @@ from typing import Any
 
 _DELAY = 2.0  # seconds; quicker work needs no bar
 
-# Told how much is done and how much there is to do, or None where that is not known.
+# Called with how much is done and how much there is to do, or None where that is not known.
 Watcher = Callable[[float, float | None], None]
 _watchers: list[Watcher] = []
 
 
 @contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
-    """While this lasts, work draws no bars of its own but tells `watcher`, which may be called from any thread.
+    """While this lasts, work draws no bars of its own but calls `watcher`, from any thread.
 
     >>> with watched(lambda done, total: print(f"{done:g} of {total}")), progress("counting", total=2) as advance:
     ...     advance(1)
@@ -44,7 +44,7 @@ def progress(what: str, total: float | None = None) -> Iterator[Callable[[float]
     ...     advance(1)
     """
     if _watchers:
-        yield _telling(_watchers[-1], total)
+        yield _calling(_watchers[-1], total)
         return
     if not sys.stderr.isatty():
         yield lambda amount: None
@@ -56,7 +56,7 @@ def progress(what: str, total: float | None = None) -> Iterator[Callable[[float]
         bar.stop()
 
 
-def _telling(watcher: Watcher, total: float | None) -> Callable[[float], None]:
+def _calling(watcher: Watcher, total: float | None) -> Callable[[float], None]:
     done, lock = 0.0, threading.Lock()
 
     def advance(amount: float) -> None:
@@ -72,12 +72,10 @@ def _telling(watcher: Watcher, total: float | None) -> Callable[[float], None]:
 class _LateBar:
     def __init__(self, what: str, total: float | None) -> None:
         self._what, self._total = what, total
-        self._begin = time.monotonic()
-        self._done = 0.0
+        self._begin, self._done, self._stopped = time.monotonic(), 0.0, False
         self._lock = threading.Lock()
         self._bar: Any = None
         self._task: Any = None
-        self._stopped = False
         # also for work whose first step takes long, such as compiling
         self._timer = threading.Timer(_DELAY, self.advance, (0.0,))
         self._timer.daemon = True
@@ -89,7 +87,9 @@ class _LateBar:
             if self._stopped or (self._bar is None and time.monotonic() - self._begin < _DELAY):
                 return
             if self._bar is None:
-                self._show()
+                self._bar = _bars("bar")
+                self._task = self._bar.add_task(self._what, total=self._total)
+                self._bar.start()
             self._bar.update(self._task, completed=self._done)
 
     def stop(self) -> None:
@@ -99,11 +99,6 @@ class _LateBar:
             if self._bar is not None:
                 self._bar.stop()
                 self._bar = None
-
-    def _show(self) -> None:
-        self._bar = _bars("bar")
-        self._task = self._bar.add_task(self._what, total=self._total)
-        self._bar.start()
 
 
 class Stages:
@@ -148,7 +143,7 @@ class Stages:
 
 @contextmanager
 def status(lines: Callable[[], list[str]], done: Callable[[], float], total: float) -> Iterator[None]:
-    """A bar between the first of some lines and the others, asked for four times a second.
+    """A bar between the first of some lines and the others, drawn four times a second.
 
     >>> with status(lambda: ["1 of 2 done", "the second is running"], lambda: 1, 2):
     ...     pass

@@ -26,7 +26,7 @@ from counterrank.common.progress import stderr_silenced
 LOCAL = "local[*]"
 _CONNECT_S = 10.0
 _CONNECT_PORT = "15002"
-# A server that does not answer is asked again for about 15 s; Spark's own patience is ten minutes.
+# A server that does not answer is tried again for about 15 s; Spark's own patience is ten minutes.
 _RETRIES: dict[str, Any] = {"max_retries": 6, "initial_backoff": 50, "backoff_multiplier": 4.0, "max_backoff": 5000}
 _SETTINGS = {
     "spark.app.name": "counterrank",

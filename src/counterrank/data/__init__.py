@@ -1,10 +1,10 @@
 """Ranking data: the container, readers, writers, and synthetic sets."""
 
-from counterrank.data.fold import Fold, read_fold
 from counterrank.data.letor import read_letor
 from counterrank.data.parquet import write_parquet
-from counterrank.data.ranking_data import RankingData, read_parquet
+from counterrank.data.ranking_data import Fold, RankingData, read_parquet
 from counterrank.data.scores import read_scores
+from counterrank.data.sources import read_fold
 from counterrank.data.synthetic import make_fold, make_ranking_data
 
 __all__ = [

@@ -1,16 +1,23 @@
-"""Ids of queries and documents: int64 where they are whole numbers, strings otherwise."""
+"""Ids of queries and documents, int64 where they are whole numbers and strings otherwise; the rows they stand for; and
+digests of them, which name the data that something was counted against or learned from.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.common.checks import IntArray, as_array
 from counterrank.common.errors import DataError
-from counterrank.common.parallel import for_queries
+from counterrank.common.parallel import for_queries, for_range
+from counterrank.common.random import HashArray, mixed
 from counterrank.data import feature_kernels as _kernels
+
+if TYPE_CHECKING:
+    from counterrank.data import RankingData
 
 
 def check_ids(ids: ArrayLike, n: int, name: str) -> NDArray[Any]:
@@ -165,3 +172,92 @@ def _comparable(*columns: Any) -> list[Any]:
         except pa.ArrowInvalid:  # beyond int64
             pass
     return [array.cast(pa.large_string()) for array in arrays]
+
+
+def identity(data: RankingData) -> str:
+    """A name for the queries and documents of the data; features and labels play no part in it.
+
+    >>> from counterrank.data import RankingData
+    >>> data = RankingData([[1.0], [3.0]], [0, 2])
+    >>> identity(data) == identity(data.normalized()), identity(data) == identity(data.subset([0]))
+    (True, True)
+    >>> identity(data) == identity(RankingData([[1.0], [3.0]], [0, 2], doc_ids=["a", "b"]))
+    False
+    """
+    found: str = data._cached("identity", lambda: digest_of(data.offsets, data.query_ids, data.doc_ids))
+    return found
+
+
+def query_keys(data: RankingData) -> HashArray:
+    """A 64-bit key of each query, from its id, the ids of its documents and their features.
+
+    Equal ids in different data have different keys. The order of documents and columns of zeros behind the last feature
+    do not matter. Made once for each data.
+
+    >>> from counterrank.data import RankingData
+    >>> data = RankingData([[1.0], [3.0], [2.0]], [0, 2, 3])
+    >>> wide, other = data.widened(2), RankingData([[1.0], [4.0], [2.0]], [0, 2, 3])
+    >>> (query_keys(wide) == query_keys(data)).tolist(), (query_keys(other) == query_keys(data)).tolist()
+    ([True, True], [False, True])
+    """
+    keys: HashArray = data._cached("query_keys", lambda: _query_keys(data))
+    return keys
+
+
+def _query_keys(data: RankingData) -> HashArray:
+    factors: HashArray = np.array([int(mixed(np.uint64(f + 1))) | 1 for f in range(data.n_features)], np.uint64)
+    keys: HashArray = np.empty(data.n_queries, np.uint64)
+    documents, queries = hash_ids(data.doc_ids), hash_ids(data.query_ids)
+    for_queries(_kernels.hash_queries, data.offsets, data.features.view(np.uint32), factors, documents, queries, keys)
+    keys.flags.writeable = False
+    return keys
+
+
+def hash_ids(ids: NDArray[Any]) -> HashArray:
+    """A 64-bit hash of each id.
+
+    >>> bool(hash_ids(np.array(["a"]))[0] == hash_ids(np.array(["a", "longer"]))[0])
+    True
+    """
+    words = np.ascontiguousarray(_as_numbers(ids))
+    letters = words.view(np.uint32).reshape(len(ids), words.dtype.itemsize // 4)
+    found: HashArray = np.empty(len(ids), np.uint64)
+    for_range(_kernels.hash_texts, len(ids), letters, found)
+    return found
+
+
+def _as_numbers(ids: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers where all ids are, also as texts: a number and its text are one id.
+
+    >>> _as_numbers(np.array(["7", "12"])).tolist(), _as_numbers(np.array(["7", "07"])).tolist()
+    ([7, 12], ['7', '07'])
+    """
+    if ids.dtype.kind != "U":
+        return ids.astype(np.int64)
+    try:
+        numbers = ids.astype(np.int64)
+    except (ValueError, OverflowError):
+        return ids
+    return numbers if (numbers.astype(ids.dtype) == ids).all() else ids
+
+
+def digest_of(offsets: NDArray[np.int64], *columns: NDArray[Any]) -> str:
+    """`identity` of queries that begin at these offsets, with the ids of queries and documents.
+
+    >>> digest_of(np.array([0, 1]), np.array(["q"]), np.array([7])) == digest_of(np.array([0, 1]), np.array(["q"]))
+    False
+    """
+    digest = hashlib.blake2b(offsets.tobytes(), digest_size=16)
+    for ids in columns:
+        digest.update(ids.dtype.kind.encode())
+        if ids.dtype.kind != "U":
+            digest.update(ids.astype("<i8").tobytes())
+            continue
+        import pyarrow as pa
+
+        # as text of its own length: the width of numpy's strings depends on what else was in the array
+        lengths, content = pa.array(ids).cast(pa.large_string()).buffers()[1:]
+        digest.update(np.frombuffer(lengths, np.int64, len(ids) + 1).tobytes())
+        if content is not None:
+            digest.update(content)
+    return digest.hexdigest()

@@ -46,7 +46,7 @@ class FileBytes:
         return len(self.array)
 
     def release(self, start: int, end: int) -> None:
-        """Tell the system that the bytes in `start:end` need not stay in memory; they may still be read again."""
+        """Let the system drop the bytes in `start:end` from memory; they may still be read again."""
         if self._pages is None or not hasattr(mmap, "MADV_DONTNEED"):
             return
         first, last = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
@@ -63,7 +63,7 @@ class DamagedGzip(Exception):
 
 
 def read_bytes(path: PathLike) -> FileBytes:
-    """All bytes of a file, unpacked if it is gzip (judged by its first bytes, not its name)."""
+    """All bytes of a file, unpacked if it is gzip by its first bytes, whatever its name."""
     found = existing(path, "LETOR file")
     if found.is_dir():
         raise LetorError(f"{path}: is a folder; expected a LETOR file (read_fold reads a folder)")
@@ -100,9 +100,6 @@ def _unpacked(file: BinaryIO, path: Path) -> FileBytes:
     if not unpacker.eof:
         raise DamagedGzip("gzip data ends early", FileBytes(text))
     return FileBytes(text)
-
-
-# --- ids in a text, given by where each begins and ends
 
 
 def same_tokens(text: Array, begin: IntArray, end: IntArray) -> IntArray:
@@ -184,9 +181,6 @@ def _whole_numbers(text: Array, begin: Array, end: Array, out: Array) -> bool:
             return False
         out[i] = -np.int64(value) if negative else np.int64(value)
     return True
-
-
-# --- the reader
 
 
 _PIECE = 4 << 20  # bytes; small enough that threads end at about the same time
@@ -296,17 +290,14 @@ class _LetorFile:
             raise fault
         if width == 0:
             raise LetorError(f"{self.path}: no line has a feature; give n_features= for a matrix of zeros")
-        self._warn_clipped(clipped)
-        return features, labels
-
-    def _warn_clipped(self, clipped: IntArray) -> None:
         places = clipped[clipped[:, 0] > 0, 1]
         if len(places):
             warnings.warn(
                 f"{self.path}: {clipped[:, 0].sum()} values are too large for float32 and became the largest there is, "
                 f"the first in line {self._line_number(int(places[0]))}",
-                stacklevel=5,
+                stacklevel=4,
             )
+        return features, labels
 
     def _matrix(self, rows: IntArray, width: int) -> Float32Array:
         needed = len(rows) * width * 4

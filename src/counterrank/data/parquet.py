@@ -5,6 +5,8 @@ Both ways are streamed, so that little more than the matrix itself is in memory.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.common.checks import Float32Array, IntArray
-from counterrank.common.errors import DataError
+from counterrank.common.errors import DataError, printable
 from counterrank.common.files import PathLike, atomic_file, existing
 from counterrank.data.ids import encode, first_repeat_in_query, group_rows, is_id_type, query_of
 
@@ -34,8 +36,7 @@ def write_parquet(data: RankingData, path: PathLike) -> None:
     """
     import pyarrow.parquet as pq
 
-    schema = _schema(data)
-    step = _rows_per_group(data.n_features)
+    schema, step = _schema(data), _rows_per_group(data.n_features)
     try:
         with (
             atomic_file(path) as temporary,
@@ -55,18 +56,13 @@ def _rows_per_group(n_features: int) -> int:
 def _schema(data: RankingData) -> Any:
     import pyarrow as pa
 
-    columns = [("query_id", _id_type(data.query_ids)), ("doc_id", _id_type(data.doc_ids))]
+    ids = {"query_id": data.query_ids, "doc_id": data.doc_ids}
+    columns = [(name, pa.int64() if each.dtype == np.int64 else pa.string()) for name, each in ids.items()]
     if data.labels is not None:
         columns.append(("label", pa.float32()))
     item = pa.field("element", pa.float32(), nullable=False)
     columns.append(("features", pa.list_(item, data.n_features)))
     return pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns])
-
-
-def _id_type(ids: NDArray[Any]) -> Any:
-    import pyarrow as pa
-
-    return pa.int64() if ids.dtype == np.int64 else pa.string()
 
 
 def _batch(data: RankingData, schema: Any, start: int, end: int) -> Any:
@@ -85,17 +81,23 @@ def _batch(data: RankingData, schema: Any, start: int, end: int) -> Any:
 
 def parquet_fields(path: PathLike) -> tuple[Any, ...]:
     """The fields of `RankingData` in a Parquet file: features, offsets, labels, ids, source and whether regrouped."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     if existing(path, "Parquet file").is_dir():
         raise DataError(f"{path}: is a folder; expected one Parquet file")
+    with parquet_errors(path), pq.ParquetFile(Path(path), pre_buffer=False) as file:
+        return _Reader(path, file).read()
+
+
+@contextmanager
+def parquet_errors(path: PathLike) -> Iterator[None]:
+    """An error of Arrow becomes one line about this file."""
+    import pyarrow as pa
+
     try:
-        with pq.ParquetFile(Path(path), pre_buffer=False) as file:
-            return _Reader(path, file).read()
+        yield
     except (pa.ArrowException, OSError) as error:
-        text = " ".join(str(error).split())
-        raise DataError(f"{path}: not a Parquet file that can be read ({text})") from error
+        raise DataError(f"{path}: not a Parquet file that can be read ({printable(str(error))})") from None
 
 
 class _Reader:
@@ -149,7 +151,8 @@ class _Reader:
     def _batches(self, name: str) -> Any:
         """The row number at which each batch of a column begins, and the batch; nulls are an error."""
         start = 0
-        for batch in self.file.iter_batches(batch_size=self._batch_rows, columns=[name], use_threads=False):
+        size = _rows_per_group(getattr(self.schema.field("features").type, "list_size", 1024))
+        for batch in self.file.iter_batches(batch_size=size, columns=[name], use_threads=False):
             column = batch.column(0)
             column = column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
             if column.null_count:
@@ -157,11 +160,6 @@ class _Reader:
                 raise DataError(f"{self.path}: column {name!r} is null in row {row}; expected a value")
             yield start, column
             start += len(column)
-
-    @property
-    def _batch_rows(self) -> int:
-        kind = self.schema.field("features").type
-        return _rows_per_group(getattr(kind, "list_size", 1024))
 
     def _column(self, name: str) -> NDArray[Any]:
         parts = [column.to_numpy(zero_copy_only=False) for _, column in self._batches(name)]

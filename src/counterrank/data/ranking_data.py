@@ -1,20 +1,36 @@
-"""`RankingData`: the documents of many queries as one matrix, without padding."""
+"""`RankingData`: the documents of many queries as one matrix, without padding; `Fold`: its train, validation and test
+parts; labels as relevance.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.common.checks import Float32Array, IntArray, as_array, check_offsets, check_vector
+from counterrank.common.checks import (
+    Float32Array,
+    FloatArray,
+    IntArray,
+    as_array,
+    check_number,
+    check_offsets,
+    check_type,
+    check_vector,
+    is_real,
+    make_generator,
+)
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.files import PathLike
 from counterrank.common.parallel import for_queries
 from counterrank.data import feature_kernels as _kernels
 from counterrank.data.ids import check_ids, first_repeat_in_query, place_in_query
 from counterrank.data.parquet import parquet_fields, write_parquet
+
+LARGEST_LABEL = 1000.0  # 2**1000 still leaves room for a sum; 2**1024 is infinite
 
 
 class RankingData:
@@ -182,12 +198,12 @@ class RankingData:
         return self.n_queries
 
     def __repr__(self) -> str:
-        lengths = self.lengths
+        low, high = int(self.lengths.min()), int(self.lengths.max())
         parts = [
             _count(self.n_queries, "query", "queries"),
             _count(self.n_docs, "document", "documents"),
             _count(self.n_features, "feature", "features"),
-            f"{_span(int(lengths.min()), int(lengths.max()))} a query",
+            f"{_count(low, 'document', 'documents') if low == high else f'{low:,}-{high:,} documents'} a query",
             "no labels" if self._labels is None else f"labels {_describe_labels(self._labels)}",
         ]
         return f"RankingData({', '.join(parts)})"
@@ -350,19 +366,12 @@ def _count(n: int, one: str, many: str) -> str:
     return f"{n:,} {one if n == 1 else many}"
 
 
-def _span(low: int, high: int) -> str:
-    return _count(low, "document", "documents") if low == high else f"{low:,}-{high:,} documents"
-
-
 def _describe_labels(labels: Float32Array) -> str:
     values, counts = np.unique(labels, return_counts=True)
     if len(values) > 8:
         return f"{values[0]:g} to {values[-1]:g}"
     shares = [f"{value:g}: {share:.1%}" for value, share in zip(values, counts / len(labels), strict=True)]
     return ", ".join(shares).replace("%", " %")
-
-
-# --- other ways to make ranking data
 
 
 def read_parquet(path: PathLike) -> RankingData:
@@ -423,3 +432,125 @@ def _runs(qid: NDArray[Any], n: int) -> tuple[NDArray[Any], NDArray[Any]]:
             "(sort by qid)"
         )
     return ids, np.append(starts, n)
+
+
+@dataclass(frozen=True, repr=False)
+class Fold:
+    """Train, validation (or None) and test data with the same features.
+
+    >>> part = RankingData([[1.0], [2.0]], [0, 1, 2])
+    >>> Fold(train=part, validation=None, test=part)
+    Fold(
+      train=RankingData(2 queries, 2 documents, 1 feature, 1 document a query, no labels),
+      validation=None,
+      test=RankingData(2 queries, 2 documents, 1 feature, 1 document a query, no labels),
+    )
+    """
+
+    train: RankingData
+    validation: RankingData | None
+    test: RankingData
+
+    def __post_init__(self) -> None:
+        for name, part in vars(self).items():
+            if part is None and name == "validation":
+                continue
+            check_type(part, RankingData, name)
+            if part.n_features != self.train.n_features:
+                raise DataError(f"{name}: {part.n_features} features; expected {self.train.n_features}, as in train")
+
+    def __repr__(self) -> str:
+        lines = "".join(f"  {name}={part!r},\n" for name, part in vars(self).items())
+        return f"Fold(\n{lines})"
+
+    @property
+    def n_features(self) -> int:
+        """The number of features, the same in all parts."""
+        return self.train.n_features
+
+    def split_validation(self, share: float = 0.15, seed: int | np.random.Generator = 0) -> Fold:
+        """A fold whose validation part is a random share of train's queries, taken out of train.
+
+        Both parts keep the order of train and have at least one query.
+
+        >>> part = RankingData(np.zeros((10, 1)), np.arange(11))
+        >>> fold = Fold(train=part, validation=None, test=part).split_validation(share=0.2, seed=0)
+        >>> fold.train.n_queries, fold.validation.n_queries
+        (8, 2)
+        """
+        if self.validation is not None:
+            raise DataError(
+                f"validation: the fold has one already ({self.validation.n_queries} queries); expected None"
+            )
+        check_number(share, "share", above=0, below=1)
+        n = self.train.n_queries
+        if n < 2:
+            raise DataError("train: 1 query; expected at least 2 to split off a validation part")
+        chosen = np.zeros(n, dtype=np.bool_)
+        size = min(max(round(share * n), 1), n - 1)
+        chosen[make_generator(seed).choice(n, size=size, replace=False)] = True
+        return replace(self, train=self.train.subset(~chosen), validation=self.train.subset(chosen))
+
+
+def relevant_documents(data: RankingData, relevance_threshold: float = 3) -> NDArray[np.bool_]:
+    """Which documents are relevant: label >= relevance_threshold. None at all is an error.
+
+    Labels are float32, so the threshold is rounded to float32 too: 0.7 reaches a threshold of 0.7.
+
+    >>> data = RankingData([[0.1], [0.2]], offsets=[0, 2], labels=[0.2, 0.7])
+    >>> relevant_documents(data, 0.7)
+    array([False,  True])
+    """
+    labels = check_labels(data)
+    relevant: NDArray[np.bool_] = labels >= check_threshold(relevance_threshold)
+    if not relevant.any():
+        largest = labels.max()
+        raise DataError(
+            f"relevance_threshold={relevance_threshold:g}: no document is relevant, the largest label is "
+            f"{largest:g}; expected a threshold that some label reaches, such as {largest:g}"
+        )
+    return relevant
+
+
+def exponential_gains(data: RankingData) -> FloatArray:
+    """The gain 2**label - 1 of each document; labels below 0 count as 0. No label above 0 is an error.
+
+    >>> exponential_gains(RankingData([[0.1], [0.2], [0.3]], offsets=[0, 3], labels=[-1, 1, 2]))
+    array([0., 1., 3.])
+    """
+    labels = check_gain_labels(data)
+    gains: FloatArray = np.exp2(np.maximum(labels, 0), dtype=np.float64) - 1.0
+    return gains
+
+
+def check_labels(data: RankingData) -> Float32Array:
+    """The labels of the data, or an error that says what is missing."""
+    check_type(data, RankingData, "data")
+    if data.labels is None:
+        raise DataError("data: has no labels; expected ranking data with a relevance label per document")
+    return data.labels
+
+
+def check_gain_labels(data: RankingData) -> Float32Array:
+    """Labels from which 2**label - 1 can be computed, at least one of them above 0."""
+    labels = check_labels(data)
+    largest = labels.max()
+    if largest > LARGEST_LABEL:
+        raise DataError(
+            f"labels: document {np.argmax(labels)} has label {largest:g}; expected at most {LARGEST_LABEL:g} "
+            "for the gain 2**label - 1"
+        )
+    if largest <= 0:
+        raise DataError(f"labels: the largest is {largest:g}, so every gain 2**label - 1 is 0; expected one above 0")
+    return labels
+
+
+def check_threshold(value: Any) -> np.float32:
+    """A finite relevance threshold as float32, the type of labels."""
+    if not is_real(value):
+        raise CounterrankError(f"relevance_threshold={value!r}: expected a number")
+    with np.errstate(over="ignore"):
+        threshold = np.float32(value)
+    if not np.isfinite(threshold):
+        raise CounterrankError(f"relevance_threshold={value!r}: expected a finite number")
+    return threshold

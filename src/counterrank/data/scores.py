@@ -16,6 +16,7 @@ from counterrank.common.checks import FloatArray, check_type
 from counterrank.common.errors import DataError, printable
 from counterrank.common.files import PathLike, existing
 from counterrank.data.ids import find_rows, is_id_type, query_of
+from counterrank.data.parquet import parquet_errors
 from counterrank.data.ranking_data import RankingData
 
 COLUMNS = ("query_id", "doc_id", "score")
@@ -152,12 +153,9 @@ def _parquet(path: PathLike) -> _Keyed:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        with pq.ParquetFile(Path(path)) as file:
-            _check_names(file.schema_arrow.names, path)
-            table = file.read(columns=list(COLUMNS))
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path}: not a Parquet file that can be read ({printable(str(error))})") from None
+    with parquet_errors(path), pq.ParquetFile(Path(path)) as file:
+        _check_names(file.schema_arrow.names, path)
+        table = file.read(columns=list(COLUMNS))
     kind = table.schema.field("score").type
     if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
         raise DataError(f"{path}: column 'score' is {kind}; expected numbers")

@@ -12,9 +12,8 @@ from counterrank.common.parallel import for_queries
 from counterrank.common.progress import progress
 from counterrank.data import synthetic_mslr as mslr
 from counterrank.data import synthetic_yahoo as yahoo
-from counterrank.data.fold import Fold
 from counterrank.data.ids import place_in_query
-from counterrank.data.ranking_data import RankingData
+from counterrank.data.ranking_data import Fold, RankingData
 from counterrank.data.synthetic_draws import draw_lengths
 
 SHAPES = ("mslr", "yahoo")

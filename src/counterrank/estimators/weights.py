@@ -21,7 +21,7 @@ from counterrank.common.checks import FloatArray, IntArray, check_choice, check_
 from counterrank.common.errors import CounterrankError, CoverageWarning
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of_rows
-from counterrank.data.labels import exponential_gains, relevant_documents
+from counterrank.data.ranking_data import exponential_gains, relevant_documents
 from counterrank.estimators.propensities import (
     SMALLEST,
     Propensities,

@@ -165,7 +165,7 @@ def estimate(
         coverage was shown to hold.
 
     >>> import warnings
-    >>> from counterrank.data.identity import identity
+    >>> from counterrank.data.ids import identity
     >>> data = RankingData([[0.0], [0.0], [0.0]], offsets=[0, 3])
     >>> docs, ranks, shown, clicked = np.array([[0, 1, 2], [1, 2, 2], [10, 5, 5], [4, 1, 2]])
     >>> clicks = ClickCounts(identity(data), data.offsets, np.array([10]), docs, ranks, shown, clicked)
@@ -226,7 +226,7 @@ def compare(
         method, relevance, exam, in_sample: as in `estimate`; omega is doubly robust for "dr".
 
     >>> import warnings
-    >>> from counterrank.data.identity import identity
+    >>> from counterrank.data.ids import identity
     >>> data = RankingData([[0.0], [0.0]], offsets=[0, 2])
     >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [9, 9], [6, 1]])
     >>> clicks = ClickCounts(identity(data), data.offsets, np.array([9]), docs, ranks, shown, clicked)
@@ -307,7 +307,7 @@ def select(
         method, relevance, exam, in_sample: as in `estimate`; omega is doubly robust for "dr".
 
     >>> import warnings
-    >>> from counterrank.data.identity import identity
+    >>> from counterrank.data.ids import identity
     >>> data = RankingData([[0.0], [0.0]], offsets=[0, 2])
     >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [9, 9], [1, 6]])
     >>> clicks = ClickCounts(identity(data), data.offsets, np.array([9]), docs, ranks, shown, clicked)

@@ -13,7 +13,7 @@ from counterrank.clicks.origin import FEW_SHARED, Origin, shared_sessions, too_f
 from counterrank.common.errors import CounterrankError, printable
 from counterrank.common.random import HashSample
 from counterrank.data import RankingData
-from counterrank.data.identity import query_keys
+from counterrank.data.ids import query_keys
 
 
 class InSampleWarning(UserWarning):

@@ -12,7 +12,7 @@ from counterrank.common.checks import FloatArray, check_choice, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
-from counterrank.data.labels import check_gain_labels, check_labels, check_threshold, relevant_documents
+from counterrank.data.ranking_data import check_gain_labels, check_labels, check_threshold, relevant_documents
 from counterrank.evaluation import metric_kernels as _kernels
 from counterrank.evaluation.metrics import metric_names, parse_metric, prefix_sums, rank_values
 

@@ -22,7 +22,7 @@ from counterrank.common.checks import FloatArray, IntArray, check_choice
 from counterrank.common.errors import CoverageWarning, DataError
 from counterrank.data import Fold, RankingData, make_fold
 from counterrank.data.ids import place_in_query, query_of_rows
-from counterrank.data.labels import relevant_documents
+from counterrank.data.ranking_data import relevant_documents
 from counterrank.estimators import ESTIMATORS, Evidence, full_information
 from counterrank.evaluation import evaluate
 from counterrank.models import LinearModel

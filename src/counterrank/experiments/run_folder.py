@@ -18,7 +18,7 @@ import numpy as np
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.files import InUseError, PathLike, atomic_folder, existing, lock, read_stamp
 from counterrank.data import Fold, RankingData
-from counterrank.data.identity import identity
+from counterrank.data.ids import identity
 from counterrank.experiments.cells import Cell, GridPoint, Row, all_cells, grid
 from counterrank.experiments.settings import Settings, known_settings
 from counterrank.experiments.summary import FoldDescription, Part, Point, Series, over_runs

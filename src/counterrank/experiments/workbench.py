@@ -19,7 +19,7 @@ from counterrank.clicks.users import ClickModel
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CoverageWarning, DataError, NothingToLearnError
 from counterrank.data import Fold, RankingData
-from counterrank.data.labels import relevant_documents
+from counterrank.data.ranking_data import relevant_documents
 from counterrank.estimators import Evidence
 from counterrank.evaluation import evaluate
 from counterrank.experiments.cells import Cell, Chosen, Logger, Pages, Row, Traffic

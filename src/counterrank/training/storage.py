@@ -19,7 +19,7 @@ from counterrank.common.errors import CounterrankError, MissingExtraError, Model
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
 from counterrank.common.random import HashSample
 from counterrank.data import RankingData
-from counterrank.data.identity import identity, query_keys
+from counterrank.data.ids import identity, query_keys
 from counterrank.losses import NamedLoss
 from counterrank.models.linear import LinearModel
 from counterrank.models.model import NORMALIZE, Model, Scaler, read_array

@@ -1,9 +1,10 @@
-"""The columns of a click log: under which names and types they come, and how they are read."""
+"""How to read a click log: `LogOptions`, and the columns of the log, under their names and types in the files."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from counterrank.clicks.counts import check_policy_names
@@ -13,9 +14,9 @@ from counterrank.common.errors import CounterrankError, DataError
 IDS = ("session_id", "query_id", "doc_id")
 NEEDED = (*IDS, "rank", "clicked")
 OPTIONAL = ("propensity", "display_probability", "logging_score", "policy", "timestamp")
-
-
 MINUTE = 60  # seconds
+MEMORY = "1GB"
+CLICK_ACTIONS = ("click",)
 _HUGE = 10**15  # what is beyond is no rank anyway, and here it can still be counted up
 
 # what a column holds, whatever an engine calls its type
@@ -27,6 +28,57 @@ _EXPECTED = {
     **dict.fromkeys(("propensity", "display_probability", "logging_score"), ((WHOLE, FLOAT, TEXT, EMPTY), "numbers")),
     "timestamp": ((TIME, WHOLE, FLOAT, TEXT, EMPTY), "times"),
 }
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """How a log is to be read.
+
+    Attributes:
+        columns: for columns of the log that have another name in the files, that name.
+        rank_base: the number of the first rank, 0 or 1.
+        format: a name of `FORMATS`; "auto" goes by the names and first lines of the files.
+        click_actions: which events of OpenSearch UBI (their action_name) or metarank (their type) are clicks.
+        impressions: each row is a page of its own, session_id is not needed, and query_id is one constant if missing.
+        only_policies: use the sessions of these policies only, by their names in the column `policy`; all if empty.
+        on_error: "fail", or "skip" to drop the pages that have something wrong in them.
+        strict: rows of queries that the data does not have, and of documents that are not candidates of their query,
+            are faults too; else they are counted and left out.
+        skip_page_checks: do not check whether pages are whole and name each document once; `trust` is its old name.
+        memory: how much DuckDB may use, such as "500MB"; beyond it, it spills to the folder that TMPDIR names.
+        threads: how many DuckDB may use.
+        engine: "duckdb", or "spark" on the cluster that `master` names.
+        master: "local[*]", "spark://HOST:PORT" or "sc://HOST:PORT"; or a SparkSession, which stays open.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    rank_base: int = 1
+    format: str = "auto"
+    click_actions: Sequence[str] = CLICK_ACTIONS
+    impressions: bool = False
+    only_policies: Sequence[str] = ()
+    on_error: str = "fail"
+    strict: bool = False
+    skip_page_checks: bool = False
+    memory: str = MEMORY
+    threads: int | None = None
+    engine: str = "duckdb"
+    master: Any = None
+    trust: InitVar[bool | None] = None
+
+    def __post_init__(self, trust: bool | None) -> None:
+        if trust is not None:
+            warnings.warn("trust is deprecated; use skip_page_checks", DeprecationWarning, stacklevel=4)
+            object.__setattr__(self, "skip_page_checks", trust)
+        if self.only_policies is None or len(self.only_policies):
+            check_policy_names(self.only_policies)
+        check_choice(self.on_error, ("fail", "skip"), "on_error")
+        check_choice(self.engine, ("duckdb", "spark"), "engine")
+        if self.engine == "duckdb" and self.master is not None:
+            raise CounterrankError(f"master={self.master!r}: of a Spark cluster; expected engine='spark' too")
+        names = self.click_actions
+        if isinstance(names, str) or not names or not all(isinstance(name, str) and name.strip() for name in names):
+            raise CounterrankError(f"click_actions={names!r}: expected names of actions, such as ('click',)")
 
 
 @dataclass(frozen=True)
@@ -129,32 +181,25 @@ def _clicked(column: str, kind: str) -> str:
     return f"case when {column} = 1 then true when {column} = 0 then false end"
 
 
-def plan_columns(
-    name: str,
-    found: Mapping[str, tuple[str, str]],
-    renamed: Mapping[str, str],
-    rank_base: int,
-    impressions: bool,
-    events: bool = False,
-) -> Columns:
+def plan_columns(name: str, found: Mapping[str, tuple[str, str]], options: LogOptions, events: bool = False) -> Columns:
     """Which column of the files is which column of the log.
 
     Arguments:
         name: of the log, for messages.
         found: for each column of the files its quoted name and the name of its type, as the engine has them.
-        renamed: for columns of the log, the name they have in the files.
-        rank_base: 0 or 1.
-        impressions: whether each row is a page of its own.
+        options: of these, `columns`, `rank_base` and `impressions` count.
         events: whether the files were made of events; their column `orphan` marks clicks without an impression.
     """
+    renamed, rank_base, impressions = options.columns, options.rank_base, options.impressions
     if rank_base not in (0, 1) or isinstance(rank_base, bool):
         raise CounterrankError(f"rank_base={rank_base!r}: expected 0 or 1, the number of the first rank")
+    known = (*NEEDED, *OPTIONAL)
     for key in renamed:
-        if key not in (*NEEDED, *OPTIONAL):
-            raise CounterrankError(f"map: no column {key!r} in a click log; expected {', '.join((*NEEDED, *OPTIONAL))}")
+        if key not in known:
+            raise CounterrankError(f"columns: no column {key!r} in a click log; expected {', '.join(known)}")
     optional = ("session_id", "query_id") if impressions else ()
     source, kinds = {}, {}
-    for column in (*NEEDED, *OPTIONAL):
+    for column in known:
         wanted = renamed.get(column, column)
         if wanted not in found:
             if column in renamed or (column in NEEDED and column not in optional):
@@ -174,8 +219,8 @@ def plan_columns(
 
 def _missing(name: str, column: str, wanted: str, found: Mapping[str, object]) -> str:
     there = ", ".join(map(repr, found)) or "none"
-    hint = "; each row without a page? use --impressions" if column == "session_id" and column == wanted else ""
-    return f"{name}: no column {wanted!r}; the log has {there}; --map {column}=NAME gives another name{hint}"
+    hint = "; use impressions=True if each row is a page of its own" if column == wanted == "session_id" else ""
+    return f"{name}: no column {wanted!r}; the log has {there}; columns={{{column!r}: NAME}} gives another name{hint}"
 
 
 def parse_map(text: str | None) -> dict[str, str]:
@@ -185,60 +230,9 @@ def parse_map(text: str | None) -> dict[str, str]:
     {'rank': 'position', 'clicked': 'is_click'}
     """
     result: dict[str, str] = {}
-    for item in (text or "").split(",") if text else ():
+    for item in text.split(",") if text else ():
         key, equals, value = item.partition("=")
         if not equals or not key.strip() or not value.strip() or key.strip() in result:
             raise CounterrankError(f"map={text!r}: {item!r}; expected each column once, such as rank=position")
         result[key.strip()] = value.strip()
     return result
-
-
-MEMORY = "1GB"
-CLICK_ACTIONS = ("click",)
-
-
-@dataclass(frozen=True)
-class LogOptions:
-    """How a log is to be read.
-
-    Attributes:
-        columns: for columns of the log that have another name in the files, that name.
-        rank_base: the number of the first rank, 0 or 1.
-        format: a name of `FORMATS`; "auto" goes by the names and first lines of the files.
-        click_actions: which events of OpenSearch UBI (their action_name) or metarank (their type) are clicks.
-        impressions: each row is a page of its own, session_id is not needed, and query_id is one constant if missing.
-        only_policies: use the sessions of these policies only, by their names in the column `policy`; all if empty.
-        on_error: "fail", or "skip" to drop the pages that have something wrong in them.
-        strict: rows of queries that the data does not have, and of documents that are not candidates of their query,
-            are faults too; else they are counted and left out.
-        trust: do not check whether pages are whole and name each document once.
-        memory: how much DuckDB may use, such as "500MB"; beyond it, it spills to the folder that TMPDIR names.
-        threads: how many DuckDB may use.
-        engine: "duckdb", or "spark" on the cluster that `master` names.
-        master: "local[*]", "spark://HOST:PORT" or "sc://HOST:PORT"; or a SparkSession, which stays open.
-    """
-
-    columns: Mapping[str, str] = field(default_factory=dict)
-    rank_base: int = 1
-    format: str = "auto"
-    click_actions: Sequence[str] = CLICK_ACTIONS
-    impressions: bool = False
-    only_policies: Sequence[str] = ()
-    on_error: str = "fail"
-    strict: bool = False
-    trust: bool = False
-    memory: str = MEMORY
-    threads: int | None = None
-    engine: str = "duckdb"
-    master: Any = None
-
-    def __post_init__(self) -> None:
-        if self.only_policies is None or len(self.only_policies):
-            check_policy_names(self.only_policies)
-        check_choice(self.on_error, ("fail", "skip"), "on_error")
-        check_choice(self.engine, ("duckdb", "spark"), "engine")
-        if self.engine == "duckdb" and self.master is not None:
-            raise CounterrankError(f"master={self.master!r}: of a Spark cluster; expected engine='spark' too")
-        names = self.click_actions
-        if isinstance(names, str) or not names or not all(isinstance(name, str) and name.strip() for name in names):
-            raise CounterrankError(f"click_actions={names!r}: expected names of actions, such as ('click',)")

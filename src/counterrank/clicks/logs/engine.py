@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from counterrank.clicks.logs.columns import BOOL, EMPTY, FLOAT, TEXT, TIME, WHOLE
-from counterrank.clicks.logs.formats import FORMATS, LogFiles
-from counterrank.clicks.logs.log_files import Header, check_apart, csv_headers
+from counterrank.clicks.logs.formats import FORMATS, Header, LogFiles, check_apart, csv_headers
 from counterrank.common.errors import DataError, printable
 from counterrank.common.progress import progress
 
@@ -22,64 +22,34 @@ _POLL_S = 0.1
 _AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)? ?[KMGT]i?B", re.IGNORECASE)
 
 
-class Engine(Protocol):
-    """Runs SQL over the tables `raw` (the files) and `log` (their columns, read).
-
-    Attributes:
-        local: a DuckDB connection; results become tables there.
-    """
-
-    local: Any
-
-    def columns(self) -> dict[str, tuple[str, str]]:
-        """For each column of `raw` its quoted name, and what it holds (see `columns`)."""
-
-    def view(self, name: str, sql: str) -> None:
-        """Give a query over the log a name."""
-
-    def reduce(self, name: str, sql: str, what: str) -> None:
-        """Run a query over the log; its result becomes the local table `name`. `what` is shown as progress."""
-
-    def lend(self, name: str) -> None:
-        """Let queries over the log use the local table `name`."""
-
-    def in_order(self, column: str) -> str:
-        """A list of a column by rank, as this engine writes it."""
-
-    def text(self, value: str) -> str:
-        """A text as this engine's SQL writes it."""
-
-    def rejected(self) -> tuple[int, str]:
-        """How many lines of the files the first pass could not read, and one of them."""
-
-
-def connect(memory: str, threads: int | None, spill: Path) -> Any:
-    """A DuckDB in memory that keeps to a limit and spills to a folder beyond it."""
+@contextmanager
+def connected(log: str, memory: str, threads: int | None, spill: Path) -> Iterator[Any]:
+    """A DuckDB in memory that keeps to a limit and spills to a folder beyond it; its errors name the log."""
     import duckdb
 
     if not isinstance(memory, str) or not _AMOUNT.fullmatch(memory):
         raise DataError(f"memory={memory!r}: not an amount of memory; expected such as 500MB or 4GB")
     if threads is not None and (type(threads) is not int or threads < 1):
         raise DataError(f"threads={threads!r}: expected a whole number from 1")
-    local = duckdb.connect()
     settings = {"memory_limit": text(memory), "temp_directory": text(str(spill))}
     settings |= {"preserve_insertion_order": "false", "enable_progress_bar": "false"}
     settings["autoinstall_known_extensions"] = "false"  # nothing is fetched because of what a log holds
     settings |= {} if threads is None else {"threads": str(threads)}
-    try:
-        for name, value in settings.items():
-            local.execute(f"set {name} = {value}")
-    except duckdb.Error as error:
-        local.close()
-        raise DataError(f"memory={memory!r}, threads={threads!r}: refused by DuckDB ({one_line(error)})") from None
-    return local
+    with closing(duckdb.connect()) as local:
+        try:
+            for name, value in settings.items():
+                local.execute(f"set {name} = {value}")
+        except duckdb.Error as error:
+            raise DataError(f"memory={memory!r}, threads={threads!r}: refused by DuckDB ({one_line(error)})") from None
+        with duckdb_errors(log):
+            yield local
 
 
 def disable_statistics(local: Any) -> None:
     """From now on DuckDB infers nothing from the least and greatest value of a column.
 
     Parquet leaves NaN out of these. DuckDB would take it that none is there, and conditions on the column for granted.
-    Counting is half as fast again with these inferences, so they are given up only where floats are judged.
+    Counting is half as fast again with these inferences, so they are given up only where floats are checked.
     """
     local.execute("set disabled_optimizers = 'statistics_propagation'")
 
@@ -105,7 +75,7 @@ def name_of(value: str) -> str:
 def run(local: Any, sql: str, what: str, log: str) -> None:
     """Run one statement, with a progress bar where someone is watching."""
     failed: list[BaseException] = []
-    ended = threading.Event()  # whether a thread is alive cannot be asked once waiting for it was interrupted
+    ended = threading.Event()  # `is_alive` is not reliable once waiting for a thread was interrupted
 
     def work() -> None:
         try:
@@ -116,14 +86,20 @@ def run(local: Any, sql: str, what: str, log: str) -> None:
             ended.set()
 
     worker = threading.Thread(target=work, daemon=True)
-    with progress(what, 100.0) as advance, _interrupting(local, worker, ended):
-        worker.start()
-        done = 0.0
-        while not ended.wait(_POLL_S):
-            now = _done(local)
-            if now > done:
-                advance(now - done)
-                done = now
+    try:
+        with progress(what, 100.0) as advance:
+            worker.start()
+            done = 0.0
+            while not ended.wait(_POLL_S):
+                now = _done(local)
+                if now > done:
+                    advance(now - done)
+                    done = now
+    except BaseException:  # a connection cannot be closed before its query has ended
+        while worker.ident is not None and not ended.is_set():
+            local.interrupt()
+            ended.wait(_POLL_S)
+        raise
     for error in failed:
         with duckdb_errors(log):
             raise error
@@ -141,21 +117,8 @@ def duckdb_errors(log: str) -> Iterator[None]:
 
 
 def _done(local: Any) -> float:
-    """How far a query is, in percent, if this DuckDB can tell."""
-    ask: Callable[[], float] | None = getattr(local, "query_progress", None)
-    return 0.0 if ask is None else float(ask())
-
-
-@contextmanager
-def _interrupting(local: Any, worker: threading.Thread, ended: threading.Event) -> Iterator[None]:
-    """Stop the query if this thread is interrupted; its connection cannot be closed before the query has ended."""
-    try:
-        yield
-    except BaseException:
-        while worker.ident is not None and not ended.is_set():
-            local.interrupt()
-            ended.wait(_POLL_S)
-        raise
+    """How far a query is, in percent; 0 for versions of DuckDB that do not say."""
+    return float(local.query_progress()) if hasattr(local, "query_progress") else 0.0
 
 
 def _remedy(error: BaseException) -> str:
@@ -164,7 +127,7 @@ def _remedy(error: BaseException) -> str:
     if "state machine" in str(error):
         return "; do the lines of a CSV file end in different ways? expected one kind of line end in each file"
     if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or "No space left" in str(error):
-        return "; give it more --memory, or more room for what it spills in the folder that TMPDIR names"
+        return "; raise memory=, or give it more room to spill in the folder that TMPDIR names"
     return ""
 
 
@@ -176,9 +139,6 @@ def one_line(error: BaseException) -> str:
     """
     words = printable(re.split(r"\n(?:LINE 1:|Possible |\n)", str(error))[0])
     return words if len(words) <= 300 else words[:300] + " ..."
-
-
-# --- DuckDB
 
 
 # What Spark has and DuckDB calls otherwise, so that one text serves both.
@@ -216,35 +176,82 @@ def kind_of(type_name: str) -> str:
     return _KINDS.get(type_name, type_name)
 
 
-class DuckDBEngine:
-    """DuckDB reads the files itself; local tables and the log share one connection."""
+class Engine(ABC):
+    """Runs SQL over the tables `raw` (the files) and `log` (their columns, read).
+
+    Attributes:
+        log: the files.
+        local: a DuckDB connection; results become tables there.
+        types: for each column of `raw` the name of its type in DuckDB.
+        put_aside: how many lines could not be read before the first pass, and one of them.
+    """
 
     def __init__(self, log: LogFiles, local: Any) -> None:
         self.log, self.local = log, local
-        self.put_aside = 0, ""  # what was not read on the way from events to a plain log
+        self.types: dict[str, str] = {}
+        self.put_aside = 0, ""
+
+    @staticmethod
+    @abstractmethod
+    def name_of(value: str) -> str:
+        """The name of a column as this engine's SQL writes it; nothing in it can end it."""
+
+    @staticmethod
+    @abstractmethod
+    def text(value: str) -> str:
+        """A text as this engine's SQL writes it; nothing in it can end it."""
+
+    @abstractmethod
+    def open(self, log: LogFiles, folder: Path) -> None:
+        """Make `raw` of the files, which are those of the log or were made of them; a folder for a link to them."""
+
+    def columns(self) -> dict[str, tuple[str, str]]:
+        """For each column of `raw` its quoted name, and what it holds (see `columns`)."""
+        return {name: (self.name_of(name), kind_of(kind)) for name, kind in self.types.items()}
+
+    @abstractmethod
+    def view(self, name: str, sql: str) -> None:
+        """Give a query over the log a name."""
+
+    @abstractmethod
+    def reduce(self, name: str, sql: str, what: str) -> None:
+        """Run a query over the log; its result becomes the local table `name`. `what` is shown as progress."""
+
+    @abstractmethod
+    def lend(self, name: str) -> None:
+        """Let queries over the log use the local table `name`."""
+
+    @abstractmethod
+    def in_order(self, column: str) -> str:
+        """A list of a column by rank, as this engine writes it."""
+
+    def rejected(self) -> tuple[int, str]:
+        """How many lines of the files could not be read by the first pass, and one of them."""
+        return self.put_aside
+
+
+class DuckDBEngine(Engine):
+    """DuckDB reads the files itself; local tables and the log share one connection."""
+
+    name_of, text = staticmethod(name_of), staticmethod(text)
+
+    def __init__(self, log: LogFiles, local: Any) -> None:
+        super().__init__(log, local)
         for macro in _MACROS:
             local.execute(macro)
 
     def open(self, log: LogFiles, folder: Path) -> None:
-        """Make `raw` of the files, which are those of the log or were made of them; a folder for a link to them."""
+        """Make a view of the files."""
         import duckdb
 
         sql = files_as_sql(without_keys_above(log, folder), self.local)
         try:
             self.local.execute(f"create view raw as {sql}")
-            self._found = self.local.execute("describe raw").fetchall()
+            self.types = {name: kind for name, kind, *_ in self.local.execute("describe raw").fetchall()}
         except duckdb.OutOfMemoryException:
             raise
         except duckdb.Error as error:
             raise DataError(f"{self.log.name}: {_unreadable(self.log.format)} ({one_line(error)})") from None
-
-    def types(self) -> dict[str, str]:
-        """For each column of `raw` the name of its type."""
-        return {name: kind for name, kind, *_ in self._found}
-
-    def columns(self) -> dict[str, tuple[str, str]]:
-        """For each column of `raw` its quoted name, and what it holds."""
-        return {name: (name_of(name), kind_of(kind)) for name, kind in self.types().items()}
 
     def view(self, name: str, sql: str) -> None:
         """Give a query over the log a name."""
@@ -260,10 +267,6 @@ class DuckDBEngine:
     def in_order(self, column: str) -> str:
         """A list of a column by rank."""
         return f"list({column} order by rank)"
-
-    def text(self, value: str) -> str:
-        """A text as SQL writes it."""
-        return text(value)
 
     def rejected(self) -> tuple[int, str]:
         """How many lines of the files the first pass could not read, and one of them."""
@@ -294,9 +297,7 @@ def files_as_sql(log: LogFiles, local: Any) -> str:
 def without_keys_above(log: LogFiles, folder: Path) -> LogFiles:
     """The same log by paths in which nothing but folders inside its root look like columns, as DuckDB reads all alike.
 
-    Arguments:
-        log: the log.
-        folder: where a link to the root may be put.
+    A link to the root may be put in `folder`.
     """
     if not log.keyed or log.root is None or "=" not in str(log.root.absolute()):
         return log
@@ -322,7 +323,7 @@ def _check_schemas(log: LogFiles) -> None:
 def _csv_as_sql(header: Header, files: Sequence[Path], more: str) -> str:
     """Everything as text, and lines of another length put aside: nothing depends on what the first lines look like.
 
-    Every query reads every column: DuckDB puts lines that are not UTF-8 aside by the columns that are asked for, and
+    Every query reads every column: DuckDB puts lines that are not UTF-8 aside by the columns that a query reads, and
     all passes must see the same rows.
     """
     fields = ", ".join(f"{text(name)}: 'VARCHAR'" for name in header.names)
@@ -357,13 +358,8 @@ def _json_fields(log: LogFiles, local: Any) -> list[str]:
 
 
 def file_list(files: Sequence[Path]) -> str:
-    """Names of files as SQL writes them; nothing in a name ends it or makes it a pattern."""
-    return "[" + ", ".join(text(_as_pattern(file)) for file in files) + "]"
-
-
-def _as_pattern(file: Path) -> str:
-    """A name with a star is a name, not a pattern, and one that begins with ~ is not at home."""
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(file.absolute()))
+    """Names of files as SQL writes them; nothing in a name ends it or makes it a pattern, and ~ is not the home."""
+    return "[" + ", ".join(text(re.sub(r"([*?[])", r"[\1]", str(file.absolute()))) for file in files) + "]"
 
 
 def _unreadable(format: str) -> str:
@@ -372,11 +368,7 @@ def _unreadable(format: str) -> str:
 
 
 @contextmanager
-def duckdb_engine(log: LogFiles, memory: str, threads: int | None, spill: Path) -> Iterator[DuckDBEngine]:
+def duckdb_engine(log: LogFiles, memory: str, threads: int | None, spill: Path) -> Iterator[Engine]:
     """An engine for as long as the log is read."""
-    local = connect(memory, threads, spill)
-    try:
-        with duckdb_errors(log.name):
-            yield DuckDBEngine(log, local)
-    finally:
-        local.close()
+    with connected(log.name, memory, threads, spill) as local:
+        yield DuckDBEngine(log, local)

@@ -42,15 +42,10 @@ class EventFormat(Protocol):
 
 
 def join_events(log: LogFiles, local: Any, folder: Path, options: LogOptions, format: EventFormat) -> PlainLog:
-    """Turn a log of events into a plain one.
+    """Turn a log of events into a plain one, in the folder.
 
-    Arguments:
-        log: its files.
-        local: a DuckDB connection; it keeps to its limit of memory and spills.
-        folder: for the result.
-        options: of these, `rank_base` is the first rank where ranks follow from an order, and `click_actions` names the
-            events that are clicks, in any case.
-        format: how the events are read.
+    Of the options, `rank_base` is the first rank where ranks follow from an order, and `click_actions` names the events
+    that are clicks, in any case.
     """
     click_actions = options.click_actions
     local.execute("set TimeZone = 'UTC'")  # times that name no zone mean the same on every machine
@@ -186,9 +181,6 @@ def fetch_value(local: Any, sql: str, name: str) -> Any:
         raise DataError(f"{name}: cannot be read ({one_line(error)})") from None
 
 
-# --- OpenSearch UBI
-
-
 _ATTRIBUTES = "$.event_attributes"
 _BULK = ("index", "create", "update", "delete")
 _HITS = ("query_response_hit_ids", "query_response_object_ids", "query_response_objects_ids", "query_response")
@@ -204,11 +196,8 @@ def is_ubi(event: Mapping[str, Any]) -> bool:
         return True
     if "query_id" in event and any(key in event for key in ("user_query", *_HITS)):
         return True
-    return len(event) == 1 and any(_is_bulk_line(event.get(word)) for word in _BULK)
-
-
-def _is_bulk_line(action: Any) -> bool:
-    return isinstance(action, dict) and str(action.get("_index", "")).startswith("ubi_")
+    bulk = [event[word] for word in _BULK if isinstance(event.get(word), dict)]
+    return len(event) == 1 and any(str(action.get("_index", "")).startswith("ubi_") for action in bulk)
 
 
 class Ubi:
@@ -313,9 +302,6 @@ def _by_lists(records: str, first_rank: int) -> str:
     )
 
 
-# --- metarank
-
-
 _QUERY_FIELD = "query"
 # The fields of each kind of event; `metadata` is what `item` was called at first.
 _METARANK = {
@@ -418,14 +404,7 @@ register_format(
 
 
 def plain_log(log: LogFiles, local: Any, folder: Path, options: LogOptions) -> PlainLog | None:
-    """What the reader of its format makes of a log; None where engines read it themselves.
-
-    Arguments:
-        log: the files.
-        local: a DuckDB connection; it does the work, within its limit of memory.
-        folder: for the result.
-        options: how to read them.
-    """
+    """What the reader of its format makes of a log, in the folder; None where engines read it themselves."""
     format = FORMATS[log.format]
     if not format.has_actions and tuple(options.click_actions) != CLICK_ACTIONS:
         formats = " or ".join(each.name for each in FORMATS.values() if each.has_actions)

@@ -1,12 +1,15 @@
-"""Faults of a click log: how each is found, counted and reported."""
+"""Faults of a click log: the rules that find them, what is dropped because of them, and the report on all rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from counterrank.clicks.counts_files import DEEPEST_RANK
+from counterrank.clicks.counts import DEEPEST_RANK
 from counterrank.clicks.logs.columns import Columns
+from counterrank.clicks.logs.engine import Engine, disable_statistics
+from counterrank.common.errors import deprecated_method, printable
 
 # Faults of whole pages and of ids, in the order they are reported; those of rows come before them.
 TWO_QUERIES = "are one session under several queries"
@@ -20,7 +23,7 @@ TOO_DEEP = "have a rank beyond the candidates of their query"
 UNREADABLE = "cannot be read"
 ORPHAN = "are a click without an impression"
 
-# The rules by which `passes.exact` finds them.
+# The rules by which `exact` finds them.
 PAGE_RULES = {
     TWO_QUERIES: "queries > 1",
     TWO_POLICIES: "policies > 1",
@@ -51,13 +54,11 @@ class Fault:
 
     def counted(self) -> str:
         """How many have it, without the example."""
-        unit = self.unit if self.count != 1 else self.unit[:-1]
-        return f"{self.count:,} {unit} {_singular(self.kind) if self.count == 1 else self.kind}"
-
-
-def _singular(kind: str) -> str:
-    first, _, rest = kind.partition(" ")
-    return {"are": "is", "have": "has", "show": "shows"}.get(first, first) + " " + rest.replace("their ", "its ")
+        if self.count != 1:
+            return f"{self.count:,} {self.unit} {self.kind}"
+        verb, _, rest = self.kind.partition(" ")
+        singular = {"are": "is", "have": "has", "show": "shows"}.get(verb, verb)
+        return f"1 {self.unit[:-1]} {singular} {rest.replace('their ', 'its ')}"
 
 
 @dataclass(frozen=True)
@@ -105,10 +106,10 @@ class LogReport:
             "rows_dropped": sum(self.dropped.values()),
             "pages_dropped": self.dropped_pages,
             "dropped": dict(self.dropped),
-            "faults": [_plain(each) for each in self.faults],
+            "faults": [asdict(each) for each in self.faults],
             "rows_of_unknown_queries": self.unknown_queries,
             "rows_of_unknown_documents": self.unknown_documents,
-            "unknown": [_plain(each) for each in self.unknown],
+            "unknown": [asdict(each) for each in self.unknown],
         }
 
     def drop_message(self) -> str:
@@ -134,16 +135,13 @@ class LogReport:
                 )
         return None
 
-
-def _plain(fault: Fault) -> dict[str, Any]:
-    return {"kind": fault.kind, "unit": fault.unit, "count": fault.count, "example": fault.example}
+    words = deprecated_method("words", "drop_message")
+    warning = deprecated_method("warning", "unknown_message")
 
 
 def row_rules(columns: Columns) -> dict[str, str]:
     """For each fault of a row, when a row of the files has it."""
-    rules: dict[str, str] = {}
-    for name in columns.needed:
-        rules[f"have no {name}"] = f"{columns.source[name]} is null"
+    rules = {f"have no {name}": f"{columns.source[name]} is null" for name in columns.needed}
     rules["have a rank below 1 or not whole"] = _not(columns, "rank", ">= 1")
     rules[f"have a rank beyond {DEEPEST_RANK:,}"] = f"coalesce(({columns.read('rank')}) > {DEEPEST_RANK}, false)"
     rules["have a clicked that is not 0 or 1"] = _not(columns, "clicked", "is not null")
@@ -161,6 +159,235 @@ def _not(columns: Columns, name: str, rule: str) -> str:
     return f"{columns.source[name]} is not null and not coalesce(({columns.read(name)}) {rule}, false)"
 
 
-def first_fault(rules: dict[str, str]) -> str:
-    """The number of the first rule that a row breaks, as SQL; null if it breaks none."""
-    return "case " + " ".join(f"when {rule} then {i}" for i, rule in enumerate(rules.values())) + " end"
+def exact(columns: Columns) -> str:
+    """What is wrong with each of the `suspects`, all of it counted exactly; pages that are in order are left out.
+
+    Only values that are there are compared: a page that lacks one has a fault of its rows, and not another for that.
+    """
+    policies = "count(distinct policy)" if columns.has("policy") else "1"
+    shown = "where rank is not null " if columns.has("orphan") else ""  # clicks on nothing shown have no rank
+    return (
+        "select * from (select session_id, count(*) as n, "
+        "count(distinct query_id) as queries, " + policies + " as policies, "
+        "count(doc_id) - count(distinct doc_id) as again, count(rank) - count(distinct rank) as shared, "
+        "count(rank) as ranks, min(rank) as lowest, max(rank) as highest from log "
+        f"semi join suspects on log.session_id = suspects.session_id {shown}"
+        "group by session_id) as page "
+        f"where {' or '.join(f'({rule})' for rule in PAGE_RULES.values())}"
+    )
+
+
+def is_sound(columns: Columns) -> str:
+    """Whether all rows of a cell say something that makes sense."""
+    rules = [
+        "query_id is not null",
+        "doc_id is not null",
+        f"rank between 1 and {DEEPEST_RANK}",
+        "readable = impressions",
+    ]
+    if columns.has("policy"):
+        rules.append("policy is not null")
+    if columns.has("propensity"):
+        rules += ["propensity between 0 and 1", "not (clicks > 0 and propensity = 0)"]
+    return "(" + " and ".join(rules) + ")"
+
+
+_UNKNOWN = (
+    "create or replace temp table unknown as select query_id, doc_id, min(rank) as rank, "
+    "query is null as whole_query, cast(sum(impressions) as bigint) as impressions from matched "
+    "where row is null and query_id is not null and doc_id is not null "
+    "group by query_id, doc_id, query is null"
+)
+# How deep the pages of each query can be: documents that are no candidates have ranks too, unless they are faults.
+_LENGTHS = (
+    "create or replace temp table lengths as select query, n + coalesce(more, 0) as n from "
+    "(select query, count(*) as n from candidates group by query) as known left join "
+    "(select query, count(distinct doc_id) as more from matched where row is null and query is not null and {counted} "
+    "group by query) as others using (query)"
+)
+_DEEP = (
+    "create or replace temp table deep as select query_id, doc_id, rank, "
+    "cast(sum(impressions) as bigint) as impressions from matched join lengths using (query) "
+    "where row is not null and rank > n group by query_id, doc_id, rank"
+)
+# kind, table, which of its rows, and what names a cell of it
+_BAD_CELLS = (
+    (UNKNOWN_QUERY, "unknown", "whole_query", ("query_id", "doc_id")),
+    (UNKNOWN_DOCUMENT, "unknown", "not whole_query", ("query_id", "doc_id")),
+    (TOO_DEEP, "deep", "true", ("query_id", "doc_id", "rank")),
+)
+
+
+class Diagnosis:
+    """The faults of one log, found on the way from its tables `cells`, `pages` and `matched`."""
+
+    def __init__(self, engine: Engine, columns: Columns, matched: bool, tolerated: Sequence[str] = ()) -> None:
+        """`tolerated` are kinds of `_BAD_CELLS` that are left out and no faults."""
+        self.engine, self.local, self.columns = engine, engine.local, columns
+        self.matched, self.tolerated = matched, tolerated
+        self.bad_cells = [each for each in _BAD_CELLS if matched and each[0] not in tolerated]
+        self.rules = row_rules(columns)
+        self.faults: tuple[Fault, ...] = ()
+        self._rejected, self._bad_rows = 0, False
+
+    def find_faults(self, unreadable: tuple[int, str], odd_rows: bool, checks_pages: bool) -> None:
+        """Find everything; `unreadable` are the lines of the files that are no rows at all, and one of them."""
+        self._rejected, line = unreadable
+        self._bad_rows = odd_rows
+        if self._rejected:
+            self._add(UNREADABLE, "lines", self._rejected, f"the first: {_short(line)}")
+        self.local.execute("create or replace temp table wrong as select 0 as session_id where false")
+        if odd_rows:
+            disable_statistics(self.local)
+            self._rows()
+        if checks_pages:
+            self._pages()
+        if self.matched:
+            self._ids()
+
+    def _rows(self) -> None:
+        counts = ", ".join(f"count_if({rule}) as n{i}" for i, rule in enumerate(self.rules.values()))
+        self.engine.reduce("odd", f"select {counts} from {self.columns.table}", "looking for faults")
+        numbers = self.local.execute("select * from odd").fetchone()
+        for i, (kind, rule) in enumerate(self.rules.items()):
+            if numbers[i]:
+                self._add(kind, "rows", numbers[i], f"the first: {self._first(rule)}")
+
+    def _pages(self) -> None:
+        if not self.local.execute("select count(*) from suspects").fetchone()[0]:
+            return
+        self.engine.lend("suspects")
+        self.engine.reduce("wrong", exact(self.columns), "checking pages")
+        for kind, rule in PAGE_RULES.items():
+            found = self.local.execute(f"select count(*), min(session_id) from wrong where {rule}").fetchone()
+            if found[0]:
+                self._add(kind, "pages", found[0], f"such as session {_short(found[1])}")
+
+    def _ids(self) -> None:
+        self.local.execute(_LENGTHS.format(counted=str(UNKNOWN_DOCUMENT in self.tolerated).lower()))
+        self._make_unknown_tables()
+        found = [self._pairs(kind, table, rule) for kind, table, rule, _ in self.bad_cells]
+        self.faults = (*self.faults, *filter(None, found))
+
+    def _make_unknown_tables(self) -> None:
+        self.local.execute(_UNKNOWN)
+        self.local.execute(_DEEP)
+
+    def left_out(self) -> tuple[Fault, ...]:
+        """What is not in the data and no fault, of the rows that were not dropped."""
+        if not self.matched:
+            return ()
+        self.local.execute(_UNKNOWN)
+        found = [self._pairs(kind, table, rule) for kind, table, rule, _ in _BAD_CELLS if kind in self.tolerated]
+        return tuple(filter(None, found))
+
+    def _pairs(self, kind: str, table: str, rule: str) -> Fault | None:
+        found = self.local.execute(
+            f"select sum(impressions), count(*), count(distinct query_id) from {table} where {rule}"
+        ).fetchone()
+        if not found[0]:
+            return None
+        first = self.local.execute(
+            f"select query_id, doc_id, rank from {table} where {rule} order by query_id, doc_id limit 1"
+        ).fetchone()
+        example = (
+            f"{found[1]:,} pairs of {found[2]:,} queries, such as query {_short(first[0])}, "
+            f"document {_short(first[1])}, rank {first[2]}"
+        )
+        return Fault(kind, "rows", int(found[0]), example)
+
+    def drop(self) -> tuple[dict[str, int], int]:
+        """Take what is wrong out of `log`; dropped rows by the first fault of their page, and dropped pages."""
+        order = [*self.rules, *PAGE_RULES, UNKNOWN_QUERY, UNKNOWN_DOCUMENT, TOO_DEEP]
+        numbers = {kind: i for i, kind in enumerate(order)}
+        first = "case " + " ".join(f"when {rule} then {i}" for i, rule in enumerate(self.rules.values())) + " end"
+        fault = first if self._bad_rows else "cast(null as int)"
+        self.engine.view("checked", self.columns.normalised(f"{fault} as fault"))
+        if self.columns.impressions:
+            dropped = self._drop_rows()
+            pages = sum(dropped.values())
+        else:
+            dropped, pages = self._drop_pages(numbers)
+        found = {UNREADABLE: self._rejected} if self._rejected else {}
+        return found | {order[number]: count for number, count in sorted(dropped.items())}, pages
+
+    def _drop_rows(self) -> dict[int, int]:
+        """Where each row is a page: those that are wrong in themselves; unknown ids are dropped after counting."""
+        self.engine.view("log", "select * from checked where fault is null")
+        bad = "select fault, count(*) as n from checked where fault is not null group by fault"
+        self.engine.reduce("dropped", bad, "finding bad rows")
+        return self._table("dropped")
+
+    def drop_cells(self) -> dict[str, int]:
+        """Where each row is a page: take unknown ids, and ranks that cannot be, out of `cells` and `matched`."""
+        self._make_unknown_tables()
+        dropped = {}
+        for kind, table, rule, keys in self.bad_cells:
+            rows = self.local.execute(f"select coalesce(sum(impressions), 0) from {table} where {rule}").fetchone()[0]
+            if rows:
+                dropped[kind] = int(rows)
+                same = " and ".join(f"{{0}}.{key} = {table}.{key}" for key in keys)
+                for each in ("cells", "matched"):
+                    self.local.execute(f"delete from {each} using {table} where {same.format(each)} and {rule}")
+        return dropped
+
+    def _drop_pages(self, numbers: dict[str, int]) -> tuple[dict[int, int], int]:
+        parts = ["select session_id, fault from checked where fault is not null and session_id is not null"]
+        for kind, table, rule, keys in self.bad_cells:
+            self.engine.lend(table)
+            same = " and ".join(f"checked.{key} = {table}.{key}" for key in keys)
+            parts.append(
+                f"select session_id, {numbers[kind]} as fault from checked join {table} on {same} "
+                f"where {rule} and session_id is not null"
+            )
+        if self.local.execute("select count(*) from wrong").fetchone()[0]:
+            case = " ".join(f"when {rule} then {numbers[kind]}" for kind, rule in PAGE_RULES.items())
+            faults = f"select session_id, case {case} end as fault from wrong"
+            self.local.execute(f"create or replace temp table wrong_pages as {faults}")
+            self.engine.lend("wrong_pages")
+            parts.append("select session_id, fault from wrong_pages")
+        together = " union all ".join(parts)
+        bad = f"select session_id, min(fault) as fault from ({together}) as found group by session_id"
+        self.engine.reduce("bad", bad, "finding bad pages")
+        self.engine.lend("bad")
+        self.engine.reduce(
+            "dropped",
+            "select coalesce(bad.fault, checked.fault) as fault, count(*) as n from checked "
+            "left join bad on checked.session_id = bad.session_id "
+            "where bad.session_id is not null or checked.session_id is null group by 1",
+            "finding bad pages",
+        )
+        self.engine.view(
+            "log",
+            "select checked.* from checked anti join bad on checked.session_id = bad.session_id "
+            "where checked.session_id is not null",
+        )
+        return self._table("dropped"), self.local.execute("select count(*) from bad").fetchone()[0]
+
+    def _table(self, name: str) -> dict[int, int]:
+        return {int(key): int(value) for key, value in self.local.execute(f"select * from {name}").fetchall()}
+
+    def _first(self, rule: str) -> str:
+        """One row that has a fault, as the files have it: the first by session, query, document and so on."""
+        names = [name for name in self.columns.source if name != "orphan"]
+        shown = ", ".join(f"{self.columns.source[name]} as {name}" for name in names)
+        order = ", ".join(f"{i + 1} nulls last" for i in range(len(names)))
+        sql = f"select {shown} from {self.columns.table} where {rule} order by {order} limit 1"
+        self.engine.reduce("example", sql, "looking for faults")
+        values = self.local.execute("select * from example").fetchone()
+        if all(value is None for value in values):
+            return "nothing in it that can be read"
+        return ", ".join(f"{name} {_short(value)}" for name, value in zip(names, values, strict=True))
+
+    def _add(self, kind: str, unit: str, count: Any, example: str) -> None:
+        self.faults = (*self.faults, Fault(kind, unit, int(count), example))
+
+
+def _short(value: Any) -> str:
+    """A value from a log as one short line, whatever is in it.
+
+    >>> _short("a\\nb")
+    'a b'
+    """
+    words = printable(str(value))
+    return words if len(words) <= 60 else words[:60] + "..."

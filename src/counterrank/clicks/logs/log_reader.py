@@ -1,26 +1,31 @@
-"""Reading a click log: two passes if it is clean, a closer look if it is not."""
+"""Reading a click log: `read_log` counts it, in two passes if it is clean, with a closer look if it is not;
+`read_display_probabilities` and `read_logging_scores` read what else the logging policy wrote down.
+"""
 
 from __future__ import annotations
 
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.logs import passes
 from counterrank.clicks.logs.columns import FLOAT, Columns, LogOptions, plan_columns
-from counterrank.clicks.logs.engine import DuckDBEngine, Engine, disable_statistics, duckdb_engine
+from counterrank.clicks.logs.engine import Engine, disable_statistics, duckdb_engine
 from counterrank.clicks.logs.events import plain_log
-from counterrank.clicks.logs.faults import UNKNOWN_DOCUMENT, UNKNOWN_QUERY, Fault, LogReport
-from counterrank.clicks.logs.formats import LogFiles
-from counterrank.clicks.logs.log_files import find_log
+from counterrank.clicks.logs.faults import UNKNOWN_DOCUMENT, UNKNOWN_QUERY, Diagnosis, Fault, LogReport, is_sound
+from counterrank.clicks.logs.formats import LogFiles, find_log
 from counterrank.clicks.logs.matching import Candidates, shown_only, with_origins
-from counterrank.clicks.logs.passes import Diagnosis, distinct_pages, drift_of_parts
-from counterrank.clicks.logs.spark_engine import SparkEngine, spark_engine
+from counterrank.clicks.logs.passes import distinct_pages, drift_of_parts
+from counterrank.clicks.logs.spark_engine import spark_engine
+from counterrank.common.checks import FloatArray, IntArray, check_type
 from counterrank.common.errors import CounterrankError, DataError, printable
 from counterrank.common.files import PathLike, spill_folder
 from counterrank.common.spark import LOCAL
@@ -52,7 +57,7 @@ class Reader:
     def __init__(self, engine: Engine, name: str, columns: Columns, options: LogOptions, displays: bool) -> None:
         self.engine, self.local, self.name, self.columns = engine, engine.local, name, columns
         self.skip, self.displays = options.on_error == "skip", displays
-        self.checks_pages = not (options.trust or columns.impressions)
+        self.checks_pages = not (options.skip_page_checks or columns.impressions)
         # a page that is kept without some of its documents would have wrong ranks
         self.tolerated = () if options.strict else (UNKNOWN_QUERY,) if displays else (UNKNOWN_QUERY, UNKNOWN_DOCUMENT)
 
@@ -71,15 +76,13 @@ class Reader:
         known = Candidates(self.local, self.columns, parts) if parts else None
         if known is not None:
             known.match()
-        diagnosis = Diagnosis(self.engine, self.columns, self.name, known is not None, self.tolerated)
-        diagnosis.add_unreadable(rejected, line)
-        diagnosis.find_faults(self._odd_rows(), self.checks_pages)
-        dropped: dict[str, int] = {}
-        dropped_pages = 0
+        diagnosis = Diagnosis(self.engine, self.columns, known is not None, self.tolerated)
+        diagnosis.find_faults((rejected, line), self._odd_rows(), self.checks_pages)
+        dropped, dropped_pages = dict[str, int](), 0
         if diagnosis.faults:
             if not self.skip:
                 raise DataError(
-                    f"{self.name}: {_listed(diagnosis.faults)}{self._why(diagnosis.faults)}; --on-error skip drops the "
+                    f"{self.name}: {_listed(diagnosis.faults)}{self._why(diagnosis.faults)}; on_error='skip' drops the "
                     "pages with such rows"
                 )
             dropped, dropped_pages = self._without_bad_pages(diagnosis, known)
@@ -96,11 +99,10 @@ class Reader:
         for warning in (report.drop_message() if dropped else None, report.unknown_message()):
             if warning is not None:
                 warnings.warn(warning, stacklevel=4)
-        unknown_documents = bool(report.unknown_documents)
-        drift = (
-            tuple(drift_of_parts(self.engine, self.columns, known, unknown_documents)) if self.columns.timed else None
-        )
-        return Reading(tuple(counts), report, drift)
+        if not self.columns.timed:
+            return Reading(tuple(counts), report)
+        drift = drift_of_parts(self.engine, self.columns, known, bool(report.unknown_documents))
+        return Reading(tuple(counts), report, tuple(drift))
 
     def _check_policies(self) -> None:
         """An error where one of the policies that were chosen has no rows."""
@@ -110,9 +112,7 @@ class Reader:
         for name in self.columns.only_policies:
             if (name,) not in found:
                 everything = f"select distinct {self.columns.read('policy')} as policy from raw"
-                self.engine.reduce("named", everything, "looking for policies")
-                names = self.local.execute("select policy from named where policy is not null order by 1").fetchall()
-                there = ", ".join(repr(printable(other)) for (other,) in names) or "none"
+                there = ", ".join(map(repr, _policies(self.engine, everything))) or "none"
                 raise DataError(f"{self.name}: no rows of policy {printable(name)!r}; the log has {there}")
 
     def _why(self, faults: Sequence[Fault]) -> str:
@@ -131,12 +131,12 @@ class Reader:
         """Make `pages`, and `suspects`: the sessions of pages that may be wrong."""
         self.local.execute("create or replace temp table suspects as select 0 as session_id where false")
         if not self.checks_pages:
-            self.local.execute(f"create or replace temp table pages as {passes.pages_on_trust(self.columns)}")
+            self.local.execute(f"create or replace temp table pages as {passes.unchecked_pages(self.columns)}")
             return
         self.local.execute(f"create or replace temp table moving as {passes.moving()}")
         moved = self._number("select coalesce(sum(impressions), 0) from moving")
         shown, first, lost, unusual = self._numbers(_SHOWN)
-        # a document moves within its query: where that is not known, only masks tell
+        # a document moves within its query: where that is not known, masks are needed
         masks = passes.masks_for(shown / max(first, 1)) if moved > _FEW * shown else ()
         masks = masks or (passes.masks_for(1) if lost else ())
         self.engine.reduce("pages", passes.pages(self.columns, masks, usual=not unusual), "checking pages")
@@ -149,7 +149,7 @@ class Reader:
 
     def _odd_rows(self) -> bool:
         """Whether a cell, or a page without a session, shows that some row is wrong."""
-        odd = f"select count(*) from cells where not coalesce({passes.is_sound(self.columns)}, false)"
+        odd = f"select count(*) from cells where not coalesce({is_sound(self.columns)}, false)"
         nowhere = "select count(*) from pages where suspects > 0 and session_id is null"
         return bool(self._number(odd) or (self.checks_pages and self._number(nowhere)))
 
@@ -157,13 +157,13 @@ class Reader:
         """Count again without what is wrong; rows that are dropped by kind of fault, and pages."""
         dropped, pages = diagnosis.drop()
         self.engine.reduce("cells", passes.cells(self.columns), "counting clicks again")
-        self.local.execute(f"create or replace temp table pages as {passes.pages_on_trust(self.columns)}")
+        self.local.execute(f"create or replace temp table pages as {passes.unchecked_pages(self.columns)}")
         if known is not None:
             known.match()
             if self.columns.impressions:
                 unknown = diagnosis.drop_cells()
                 dropped, pages = dropped | unknown, pages + sum(unknown.values())
-                self.local.execute(f"create or replace temp table pages as {passes.pages_on_trust(self.columns)}")
+                self.local.execute(f"create or replace temp table pages as {passes.unchecked_pages(self.columns)}")
         if not self._number("select count(*) from cells"):
             raise DataError(f"{self.name}: nothing is left without what is wrong: {_listed(diagnosis.faults)}")
         return dropped, pages
@@ -181,15 +181,19 @@ _SHOWN = (
 )
 
 
+def _policies(engine: Engine, sql: str) -> list[str]:
+    """The names of policies that a query over the log finds."""
+    engine.reduce("named", sql, "looking for policies")
+    names = engine.local.execute("select policy from named where policy is not null order by policy").fetchall()
+    return [printable(name) for (name,) in names]
+
+
 def _listed(faults: Sequence[Fault]) -> str:
     """All faults in one line, and what they may come from."""
     hint = ""
     if any("rank below" in fault.kind and re.search(r"\brank 0(\.0)?(,|$)", fault.example) for fault in faults):
-        hint = "; where ranks begin with 0, say --rank-base 0"
+        hint = "; use rank_base=0: the ranks here seem to begin with 0"
     return "; ".join(map(str, faults)) + hint
-
-
-# --- logs found, opened on an engine, and counted
 
 
 @contextmanager
@@ -201,8 +205,7 @@ def opened(path: PathLike, options: LogOptions) -> Iterator[tuple[Engine, LogFil
         if plain is not None:
             engine.put_aside = plain.rejected, plain.line
         engine.open(log if plain is None else plain.log, spill)
-        base, events = options.rank_base, plain is not None
-        columns = plan_columns(log.name, engine.columns(), options.columns, base, options.impressions, events)
+        columns = plan_columns(log.name, engine.columns(), options, events=plain is not None)
         if options.only_policies:
             columns = _restricted(engine, columns, options.only_policies, log.name)
         yield engine, log, columns
@@ -213,20 +216,16 @@ def _restricted(engine: Engine, columns: Columns, policies: Sequence[str], log: 
     if not columns.has("policy"):
         names = ", ".join(map(printable, policies))
         raise DataError(
-            f"{log}: no column 'policy' to choose {names} by; expected it, or its name by --map policy=NAME"
+            f"{log}: no column 'policy' to choose {names} by; expected it, or its name by columns={{'policy': NAME}}"
         )
     engine.view("chosen", columns.of_policies(policies, engine.text))
     return replace(columns, table="chosen", only_policies=tuple(policies))
 
 
-@contextmanager
-def _engine(log: LogFiles, options: LogOptions, spill: Path) -> Iterator[DuckDBEngine | SparkEngine]:
+def _engine(log: LogFiles, options: LogOptions, spill: Path) -> AbstractContextManager[Engine]:
     if options.engine == "spark":
-        with spark_engine(log, options.master or LOCAL, options.memory, options.threads, spill) as spark:
-            yield spark
-    else:
-        with duckdb_engine(log, options.memory, options.threads, spill) as duckdb:
-            yield duckdb
+        return spark_engine(log, options.master or LOCAL, options.memory, options.threads, spill)
+    return duckdb_engine(log, options.memory, options.threads, spill)
 
 
 def read_parts(
@@ -240,11 +239,8 @@ def read_parts(
     """A log counted as `read_log` does it, against several parts of the data at once, with a report on its rows.
 
     Arguments:
-        path: a file, a folder or a pattern.
         parts: queries with all their candidates, shown or not, each query in one of them; none to count what was shown.
-        displays: also keep the distinct pages.
         drift: also count over time, if the log has a timestamp.
-        options: how to read it.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
@@ -254,16 +250,14 @@ def read_parts(
     >>> found.report.used, [(each["begin"], each["clicks"]) for each in found.drift[0]]
     (2, [('2026-01-01 00:00', 1), ('2026-01-01 00:01', 0)])
     """
-    chosen = LogOptions() if options is None else options
+    chosen = options or LogOptions()
     for part in parts:
-        if not isinstance(part, RankingData):
-            raise DataError(f"data: {type(part).__name__}; expected RankingData")
+        check_type(part, RankingData, "data")
     if displays and chosen.impressions:
         raise CounterrankError("displays: there are no pages where each row is one; expected it without impressions")
     with opened(path, chosen) as (engine, log, columns):
         columns = replace(columns, timed=drift and columns.has("timestamp"))
-        reader = Reader(engine, log.name, columns, chosen, displays)
-        return reader.read(parts)
+        return Reader(engine, log.name, columns, chosen, displays).read(parts)
 
 
 def read_log(path: PathLike, data: RankingData | None = None, *, displays: bool = False, **options: Any) -> ClickCounts:
@@ -282,7 +276,7 @@ def read_log(path: PathLike, data: RankingData | None = None, *, displays: bool 
         displays: also keep the distinct pages, which `estimators.rerank` needs. A page with a document that is not a
             candidate is then a fault.
         options: those of `LogOptions`: columns, rank_base, format, click_actions, impressions, only_policies, on_error,
-            strict, trust, memory, threads, engine and master.
+            strict, skip_page_checks, memory, threads, engine and master.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
@@ -293,3 +287,113 @@ def read_log(path: PathLike, data: RankingData | None = None, *, displays: bool 
     """
     parts = () if data is None else (data,)
     return read_parts(path, parts, displays=displays, options=LogOptions(**options)).counts[0]
+
+
+@dataclass(frozen=True, eq=False)
+class DisplayedImpressions:
+    """Impressions with the probability that the policy had for them.
+
+    Attributes:
+        query_ids, doc_ids: of each kind of impression.
+        ranks: from 1.
+        display_probabilities: P(shown at this rank | query, policy) as logged.
+        impressions: how many of this kind there were.
+        clicks: how many of them were clicked.
+    """
+
+    query_ids: NDArray[Any]
+    doc_ids: NDArray[Any]
+    ranks: IntArray
+    display_probabilities: FloatArray
+    impressions: IntArray
+    clicks: IntArray
+
+
+def read_display_probabilities(path: PathLike, options: LogOptions | None = None) -> DisplayedImpressions:
+    """Impressions and clicks by query, document, rank and logged display probability.
+
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
+    >>> _ = file.write_text("item,position,click,p\\n7,1,1,0.25\\n7,1,0,0.25\\n")
+    >>> names = {"doc_id": "item", "rank": "position", "clicked": "click", "display_probability": "p"}
+    >>> found = read_display_probabilities(file, LogOptions(columns=names, impressions=True))
+    >>> found.impressions.tolist(), found.clicks.tolist(), found.display_probabilities.tolist()
+    ([2], [1], [0.25])
+    """
+    with opened(path, options or LogOptions()) as (engine, log, columns):
+        _check_column(columns, "display_probability", log.name)
+        engine.view("log", columns.normalised(f"{columns.read('display_probability')} as shown"))
+        _check_one_policy(engine, columns, log.name)
+        keys = "query_id, doc_id, rank, shown"
+        counted = (
+            f"select {keys}, count(*) as n, cast(count_if(clicked) as bigint) as clicks, count(clicked) as readable "
+            f"from log group by {keys}"
+        )
+        engine.reduce("displayed", counted, "counting clicks")
+        _check_readable(engine, log.name)
+        wrong = engine.local.execute(
+            "select cast(coalesce(sum(n), 0) as bigint) from displayed where not coalesce(query_id is not null and "
+            "doc_id is not null and rank >= 1 and readable = n and shown > 0 and shown <= 1, false)"
+        ).fetchone()[0]
+        if wrong:
+            raise DataError(
+                f"{log.name}: {wrong:,} rows lack something or have a display_probability outside 0 to 1; expected "
+                "one above 0 for everything that was shown"
+            )
+        found = engine.local.execute(f"select * from displayed order by {keys}").fetchnumpy()
+    return DisplayedImpressions(
+        *(np.asarray(found[name]) for name in ("query_id", "doc_id", "rank", "shown", "n", "clicks"))
+    )
+
+
+def read_logging_scores(
+    path: PathLike, parts: Sequence[RankingData], options: LogOptions | None = None
+) -> list[FloatArray]:
+    """The scores that the policy ranked by, from the log's `logging_score`, for each document of the data.
+
+    Each candidate must have been shown, always with one score: a log has no scores of the others.
+    """
+    with opened(path, options or LogOptions()) as (engine, log, columns):
+        _check_column(columns, "logging_score", log.name)
+        engine.view("log", columns.normalised(f"{columns.read('logging_score')} as score"))
+        scores = "select query_id, doc_id, min(score) as low, max(score) as high from log group by query_id, doc_id"
+        engine.reduce("cells", scores, "reading scores")
+        _check_readable(engine, log.name)
+        known = Candidates(engine.local, columns, parts)
+        known.match()
+        found = engine.local.execute("select row, low, high from matched where row is not null").fetchnumpy()
+    result = np.full(int(known.rows[-1]), np.nan)
+    result[np.asarray(found["row"], np.int64)] = np.ma.filled(found["low"], np.nan)
+    changed = int(np.count_nonzero(np.asarray(found["low"]) != np.asarray(found["high"])))
+    if changed:
+        raise DataError(f"{log.name}: {changed:,} documents have several values of logging_score; expected one of each")
+    missing = int(np.count_nonzero(~np.isfinite(result)))
+    if missing:
+        raise DataError(
+            f"{log.name}: no logging_score of {missing:,} of {len(result):,} candidates, which were never shown; "
+            "expected the scores of all of them, in a file or as a ranker"
+        )
+    return np.split(result, known.rows[1:-1])
+
+
+def _check_one_policy(engine: Engine, columns: Columns, log: str) -> None:
+    """An error for impressions of several policies: each by its own probability would lose what one cannot show."""
+    if not columns.has("policy"):
+        return
+    names = _policies(engine, "select distinct policy from log")
+    if len(names) > 1:
+        raise DataError(
+            f"{log}: several policies ({', '.join(map(repr, names))}), whose display probabilities cannot be taken "
+            f"together; expected one, as by only_policies=[{names[-1]!r}]"
+        )
+
+
+def _check_readable(engine: Engine, log: str) -> None:
+    count, line = engine.rejected()
+    if count:
+        raise DataError(f"{log}: {count:,} lines cannot be read, such as {printable(line)}; expected whole rows")
+
+
+def _check_column(columns: Columns, name: str, log: str) -> None:
+    if not columns.has(name):
+        raise DataError(f"{log}: no column {name!r}; expected it, or its name by columns={{{name!r}: NAME}}")

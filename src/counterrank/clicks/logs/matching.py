@@ -19,8 +19,7 @@ from counterrank.common.checks import IntArray
 from counterrank.common.errors import DataError
 from counterrank.common.random import EVERYTHING
 from counterrank.data import RankingData
-from counterrank.data.identity import digest_of, identity
-from counterrank.data.ids import query_of_rows
+from counterrank.data.ids import digest_of, identity, query_of_rows
 
 
 class Candidates:
@@ -41,17 +40,15 @@ class Candidates:
         doc_ids = _joined([part.doc_ids for part in parts])
         self._query = "bigint" if _whole(columns, "query_id") and query_ids.dtype.kind == "i" else "string"
         self._doc = "bigint" if _whole(columns, "doc_id") and doc_ids.dtype.kind == "i" else "string"
-        self._table("queries", "query", {"query_id": query_ids}, {"query_id": self._query})
+        part = np.repeat(np.arange(len(parts)), np.diff(self.queries))
+        ids = {"query_id": query_ids, "part": part}
+        self._table("queries", "query", ids, {"query_id": self._query, "part": "bigint"})
         pairs = {"query": query_of_rows(self.offsets), "doc_id": doc_ids}
         self._table("candidates", "row", pairs, {"query": "bigint", "doc_id": self._doc})
-        self._check_queries()
-
-    def _check_queries(self) -> None:
-        """An error for a query in several parts: its clicks could not be split."""
-        twice = self.local.execute(
+        twice = local.execute(
             "select query_id from queries group by query_id having count(*) > 1 order by min(query) limit 1"
         ).fetchone()
-        if twice is not None:
+        if twice is not None:  # its clicks could not be split
             raise DataError(f"data: query {twice[0]} is in several parts; expected each in one, or a log for each part")
 
     def _table(self, name: str, number: str, columns: dict[str, NDArray[Any]], types: dict[str, str]) -> None:
@@ -63,21 +60,15 @@ class Candidates:
         self.local.execute(f"create or replace temp table {name} as select {number}, {chosen} from given")
         self.local.unregister("given")
 
-    @property
-    def query_type(self) -> str:
-        """The type in which ids of queries are compared."""
-        return self._query
-
-    def name_parts(self, table: str) -> None:
-        """Make a table of the queries and the number of the part each belongs to."""
-        begins = " + ".join(["0", *(f"cast(query >= {begin} as int)" for begin in self.queries[1:-1].tolist())])
-        self.local.execute(f"create or replace temp table {table} as select query_id, {begins} as part from queries")
+    def join_queries(self, table: str) -> str:
+        """The join of a table with `queries`, which has the number and the part of each query, as SQL."""
+        return f"join queries on cast({table}.query_id as {self._query}) = queries.query_id"
 
     def match(self) -> None:
         """Make `matched` of `cells`: each with its query and its row in the data, null where there is none."""
         self.local.execute(
             "create or replace temp table matched as select cells.*, queries.query, candidates.row from cells "
-            f"left join queries on cast(cells.query_id as {self._query}) = queries.query_id "
+            f"left {self.join_queries('cells')} "
             "left join candidates on queries.query = candidates.query "
             f"and cast(cells.doc_id as {self._doc}) = candidates.doc_id"
         )
@@ -93,7 +84,7 @@ class Candidates:
         found = _cells(self.local, columns, "row", "from matched where row is not null")
         sessions = self.local.execute(
             f"select query, {_policy(columns, 'pages')} as policy, cast(sum(pages) as bigint) as pages from pages "
-            f"join queries on cast(pages.query_id as {self._query}) = queries.query_id group by all"
+            f"{self.join_queries('pages')} group by all"
         ).fetchnumpy()
         return _counts("", self.offsets, found, sessions, columns)
 
@@ -212,21 +203,10 @@ def _counts(
     )
 
 
-# --- the origin of the clicks: a sample of sessions by hash, and when they took place
-
-
 def with_origins(
     engine: Engine, columns: Columns, known: Candidates | None, counts: Sequence[ClickCounts], log: str
 ) -> list[ClickCounts]:
-    """The counts of each part of the data with the origin of their clicks.
-
-    Arguments:
-        engine: that has read the log.
-        columns: of the log.
-        known: the ids of the data; None where the log was counted without any.
-        counts: of each part of the data.
-        log: its name.
-    """
+    """The counts of each part of the data with the origin of their clicks, in the log of this name."""
     sessions = sum(each.n_sessions for each in counts)
     limit = EVERYTHING if sessions <= 2 * SAMPLE_SIZE else EVERYTHING * 2 * SAMPLE_SIZE // sessions >> _SHIFT << _SHIFT
     sampled = None if columns.impressions else _sampled(engine, columns, known, limit)
@@ -235,10 +215,8 @@ def with_origins(
     for part, each in enumerate(counts):
         sources = content_sources(each)
         if sampled is not None:
-            own = sampled["part"] == part
-            sources = tuple(
-                source._replace(sample=_of_policy(sampled, own, source.policy, limit)) for source in sources
-            )
+            samples = [_sample(sampled, part, source.policy, limit) for source in sources]
+            sources = tuple(one._replace(sample=sample) for one, sample in zip(sources, samples, strict=True))
         found.append(replace(each, origin=Origin(sources, (log,), *dates[part])))
     return found
 
@@ -264,10 +242,7 @@ def _sampled(engine: Engine, columns: Columns, known: Candidates | None, limit: 
         f"as numbered) as named{'' if limit >= EVERYTHING else f' where {below}'}",
         "looking at sessions",
     )
-    part, join = "0", ""
-    if known is not None:
-        known.name_parts("query_parts")
-        part, join = "part", f"join query_parts on cast(sampled.query_id as {known.query_type}) = query_parts.query_id"
+    part, join = ("0", "") if known is None else ("part", known.join_queries("sampled"))
     first, second = (_spread("number", *each) for each in (_FIRST, _SECOND))
     both = f"cast({first} as ubigint) * {1 << _SHIFT} + cast({second} as ubigint)"
     found = engine.local.execute(
@@ -291,8 +266,8 @@ def _spread(number: str, prime: int, factor: int) -> str:
     return f"pmod(pmod(pmod({number}, {prime}) + {prime}, {prime}) * {factor}, {prime})"
 
 
-def _of_policy(sampled: dict[str, Any], part: Any, policy: str, limit: int) -> SessionSample:
-    own = part & (sampled["policy"] == policy)
+def _sample(sampled: dict[str, Any], part: int, policy: str, limit: int) -> SessionSample:
+    own = (sampled["part"] == part) & (sampled["policy"] == policy)
     return SessionSample.of(sampled["id"][own], sampled["page"][own], limit).reduced(SAMPLE_SIZE)
 
 
@@ -308,12 +283,8 @@ def _dates(
     if not columns.has("timestamp"):
         return [(None, None)] * parts
     first, last = f"min({columns.seconds('earliest')})", f"max({columns.seconds('latest')})"
-    source, part, group = "cells", "0", ""
-    if known is not None:
-        known.name_parts("query_parts")
-        source = f"cells join query_parts on cast(cells.query_id as {known.query_type}) = query_parts.query_id"
-        part, group = "part", " group by part"
-    found = engine.local.execute(f"select {part}, {first}, {last} from {source}{group}").fetchall()
+    part, more = ("0", "") if known is None else ("part", f"{known.join_queries('cells')} group by part")
+    found = engine.local.execute(f"select {part}, {first}, {last} from cells {more}").fetchall()
     spans = {int(number): (_moment(low), _moment(high)) for number, low, high in found}
     return [spans.get(number, (None, None)) for number in range(parts)]
 

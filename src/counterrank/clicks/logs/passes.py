@@ -21,21 +21,14 @@ from typing import Any
 import numpy as np
 
 from counterrank.clicks.counts import ClickCounts
-from counterrank.clicks.counts_files import DEEPEST_RANK
 from counterrank.clicks.displays import Displays, merge_pages, offsets_of
-from counterrank.clicks.logs import faults as kinds
 from counterrank.clicks.logs.columns import MINUTE, TEXT, Columns
-from counterrank.clicks.logs.engine import Engine, disable_statistics
-from counterrank.clicks.logs.faults import PAGE_RULES, Fault, first_fault, row_rules
+from counterrank.clicks.logs.engine import Engine
 from counterrank.clicks.logs.matching import Candidates
 from counterrank.common.checks import IntArray
-from counterrank.common.errors import printable
 
 DEEPEST = 62  # ranks in the mask; pages that are longer are all looked at closely
 _WORD = 62  # bits of a word in the masks of documents
-
-# A page is shown by one policy and answers one query.
-GROUPS = ("query_id", "policy")
 
 
 def cells(columns: Columns) -> str:
@@ -77,12 +70,10 @@ def masks_for(length: float) -> tuple[int, ...]:
 def pages(columns: Columns, masks: Sequence[int] = (), usual: bool = False) -> str:
     """Pages by query and policy; those that look wrong by session too, counted as `suspects`.
 
-    Arguments:
-        columns: of the log.
-        masks: the bits of each mask of documents in which those that are twice on a page are looked for.
-        usual: whether all ranks are known to fit into the mask of ranks.
+    `masks` are the bits of each mask of documents in which those that are twice on a page are looked for. `usual` says
+    whether all ranks are known to fit into the mask of ranks.
     """
-    groups = [name for name in GROUPS if name != "policy" or columns.has("policy")]
+    groups = _groups(columns)
     place = "rank - 1" if usual else f"greatest(least(rank, {DEEPEST + 1}), 1) - 1"
     inner = ["session_id", "count(*) as n", f"bit_or(bit_at({place})) as ranks"]
     outer = [f"n > {DEEPEST} or ranks <> bit_at(least(n, {DEEPEST})) - 1", "session_id is null"]
@@ -109,16 +100,21 @@ def pages(columns: Columns, masks: Sequence[int] = (), usual: bool = False) -> s
         f"select {shown}, case when suspect then session_id end as session_id, count(*) as pages, "
         "cast(count_if(suspect) as bigint) as suspects from ("
         f"select {shown}, session_id, {' or '.join(f'({rule})' for rule in outer)} as suspect from ("
-        f"select {', '.join(inner)} from {source} group by session_id) as page) as judged "
+        f"select {', '.join(inner)} from {source} group by session_id) as page) as checked "
         f"group by {shown}, case when suspect then session_id end"
     )
 
 
-def pages_on_trust(columns: Columns) -> str:
+def unchecked_pages(columns: Columns) -> str:
     """Pages by query and policy from `cells` alone: each page has one document at rank 1, or is one row."""
-    groups = ", ".join(name for name in GROUPS if name != "policy" or columns.has("policy"))
+    groups = ", ".join(_groups(columns))
     first = "" if columns.impressions else "where rank = 1 "
     return f"select {groups}, cast(sum(impressions) as bigint) as pages from cells {first}group by {groups}"
+
+
+def _groups(columns: Columns) -> tuple[str, ...]:
+    """What a page has one of: the query it answers and, where it is logged, the policy that shows it."""
+    return ("query_id", "policy") if columns.has("policy") else ("query_id",)
 
 
 def _word(mask: int, word: int, words: int) -> str:
@@ -139,39 +135,6 @@ def twice() -> str:
     )
 
 
-def exact(columns: Columns) -> str:
-    """What is wrong with each of the `suspects`, all of it counted exactly; pages that are in order are left out.
-
-    Only values that are there are compared: a page that lacks one has a fault of its rows, and not another for that.
-    """
-    policies = "count(distinct policy)" if columns.has("policy") else "1"
-    shown = "where rank is not null " if columns.has("orphan") else ""  # clicks on nothing shown have no rank
-    return (
-        "select * from (select session_id, count(*) as n, "
-        "count(distinct query_id) as queries, " + policies + " as policies, "
-        "count(doc_id) - count(distinct doc_id) as again, count(rank) - count(distinct rank) as shared, "
-        "count(rank) as ranks, min(rank) as lowest, max(rank) as highest from log "
-        f"semi join suspects on log.session_id = suspects.session_id {shown}"
-        "group by session_id) as page "
-        f"where {' or '.join(f'({rule})' for rule in PAGE_RULES.values())}"
-    )
-
-
-def is_sound(columns: Columns) -> str:
-    """Whether all rows of a cell say something that makes sense."""
-    rules = [
-        "query_id is not null",
-        "doc_id is not null",
-        f"rank between 1 and {DEEPEST_RANK}",
-        "readable = impressions",
-    ]
-    if columns.has("policy"):
-        rules.append("policy is not null")
-    if columns.has("propensity"):
-        rules += ["propensity between 0 and 1", "not (clicks > 0 and propensity = 0)"]
-    return "(" + " and ".join(rules) + ")"
-
-
 def page_by_page(columns: Columns, in_order: Callable[[str], str]) -> str:
     """The distinct pages of each policy with what was clicked on them, and how often each was shown so.
 
@@ -185,18 +148,8 @@ def page_by_page(columns: Columns, in_order: Callable[[str], str]) -> str:
     )
 
 
-# --- distinct pages, for estimators that use whole pages
-
-
 def distinct_pages(engine: Engine, columns: Columns, counts: ClickCounts, matched: bool) -> ClickCounts:
-    """The same counts with the distinct pages of `log`.
-
-    Arguments:
-        engine: that has read the log; its table `matched`, or else `pairs`, has the row of each pair.
-        columns: of the log.
-        counts: of the same log.
-        matched: whether the log was counted against ranking data.
-    """
+    """The counts of a log with its distinct pages; the table `matched`, or else `pairs`, has the row of each pair."""
     engine.reduce("shown", page_by_page(columns, engine.in_order), "gathering pages")
     known = "select distinct query_id, doc_id, row from matched where row is not null" if matched else "from pairs"
     found = engine.local.execute(
@@ -220,9 +173,6 @@ def distinct_pages(engine: Engine, columns: Columns, counts: ClickCounts, matche
     return replace(counts, displays=merge_pages(counts.offsets, pages))
 
 
-# --- pages and clicks over time
-
-
 # how wide stretches of time may be, in seconds
 _WIDTHS = (MINUTE, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400)
 _MOST_STRETCHES = 60
@@ -237,10 +187,8 @@ def drift_of_parts(
     """
     join, keys, used = "", "minute", "true"
     if known is not None:
-        known.name_parts("query_parts")
-        engine.lend("query_parts")
-        join = f"join query_parts on cast(log.query_id as {known.query_type}) = query_parts.query_id "
-        keys = "part, minute"
+        engine.lend("queries")
+        join, keys = known.join_queries("log") + " ", "part, minute"
     if unknown_documents:
         engine.local.execute(
             "create or replace temp table left_out as select query_id, doc_id from unknown where not whole_query"
@@ -283,214 +231,3 @@ def _stretches(minutes: dict[str, IntArray]) -> list[dict[str, Any]]:
         }
         for i, begin in enumerate(begins)
     ]
-
-
-# --- faults: what is wrong, how often, where first, and which pages to drop
-
-
-_UNKNOWN = (
-    "create or replace temp table unknown as select query_id, doc_id, min(rank) as rank, "
-    "query is null as whole_query, cast(sum(impressions) as bigint) as impressions from matched "
-    "where row is null and query_id is not null and doc_id is not null "
-    "group by query_id, doc_id, query is null"
-)
-# How deep the pages of each query can be: documents that are no candidates have ranks too, unless they are faults.
-_LENGTHS = (
-    "create or replace temp table lengths as select query, n + coalesce(more, 0) as n from "
-    "(select query, count(*) as n from candidates group by query) as known left join "
-    "(select query, count(distinct doc_id) as more from matched where row is null and query is not null and {counted} "
-    "group by query) as others using (query)"
-)
-_DEEP = (
-    "create or replace temp table deep as select query_id, doc_id, rank, "
-    "cast(sum(impressions) as bigint) as impressions from matched join lengths using (query) "
-    "where row is not null and rank > n group by query_id, doc_id, rank"
-)
-# kind, table, which of its rows, and what names a cell of it
-_BAD_CELLS = (
-    (kinds.UNKNOWN_QUERY, "unknown", "whole_query", ("query_id", "doc_id")),
-    (kinds.UNKNOWN_DOCUMENT, "unknown", "not whole_query", ("query_id", "doc_id")),
-    (kinds.TOO_DEEP, "deep", "true", ("query_id", "doc_id", "rank")),
-)
-
-
-class Diagnosis:
-    """The faults of one log, found on the way from its tables `cells`, `pages` and `matched`."""
-
-    def __init__(
-        self, engine: Engine, columns: Columns, name: str, matched: bool, tolerated: Sequence[str] = ()
-    ) -> None:
-        """`tolerated` are kinds of `_BAD_CELLS` that are left out and no faults."""
-        self.engine, self.local, self.columns, self.name = engine, engine.local, columns, name
-        self.matched, self.tolerated = matched, tolerated
-        self.bad_cells = [each for each in _BAD_CELLS if matched and each[0] not in tolerated]
-        self.rules = row_rules(columns)
-        self.faults: tuple[Fault, ...] = ()
-        self._rejected = 0
-        self._bad_rows = False
-
-    def add_unreadable(self, count: int, line: str) -> None:
-        """Lines of the files that are no rows at all."""
-        self._rejected = count
-        if count:
-            self._add(kinds.UNREADABLE, "lines", count, f"the first: {_short(line)}")
-
-    def find_faults(self, odd_rows: bool, checks_pages: bool) -> None:
-        """Find everything."""
-        self._bad_rows = odd_rows
-        self.local.execute("create or replace temp table wrong as select 0 as session_id where false")
-        if odd_rows:
-            disable_statistics(self.local)
-            self._rows()
-        if checks_pages:
-            self._pages()
-        if self.matched:
-            self._ids()
-
-    def _rows(self) -> None:
-        counts = ", ".join(f"count_if({rule}) as n{i}" for i, rule in enumerate(self.rules.values()))
-        self.engine.reduce("odd", f"select {counts} from {self.columns.table}", "looking for faults")
-        numbers = self.local.execute("select * from odd").fetchone()
-        for i, (kind, rule) in enumerate(self.rules.items()):
-            if numbers[i]:
-                self._add(kind, "rows", numbers[i], f"the first: {self._first(rule)}")
-
-    def _pages(self) -> None:
-        if not self.local.execute("select count(*) from suspects").fetchone()[0]:
-            return
-        self.engine.lend("suspects")
-        self.engine.reduce("wrong", exact(self.columns), "checking pages")
-        for kind, rule in kinds.PAGE_RULES.items():
-            found = self.local.execute(f"select count(*), min(session_id) from wrong where {rule}").fetchone()
-            if found[0]:
-                self._add(kind, "pages", found[0], f"such as session {_short(found[1])}")
-
-    def _ids(self) -> None:
-        self.local.execute(_LENGTHS.format(counted=str(kinds.UNKNOWN_DOCUMENT in self.tolerated).lower()))
-        self._make_unknown_tables()
-        found = [self._pairs(kind, table, rule) for kind, table, rule, _ in self.bad_cells]
-        self.faults = (*self.faults, *filter(None, found))
-
-    def _make_unknown_tables(self) -> None:
-        self.local.execute(_UNKNOWN)
-        self.local.execute(_DEEP)
-
-    def left_out(self) -> tuple[Fault, ...]:
-        """What is not in the data and no fault, of the rows that were not dropped."""
-        if not self.matched:
-            return ()
-        self.local.execute(_UNKNOWN)
-        found = [self._pairs(kind, table, rule) for kind, table, rule, _ in _BAD_CELLS if kind in self.tolerated]
-        return tuple(filter(None, found))
-
-    def _pairs(self, kind: str, table: str, rule: str) -> Fault | None:
-        found = self.local.execute(
-            f"select sum(impressions), count(*), count(distinct query_id) from {table} where {rule}"
-        ).fetchone()
-        if not found[0]:
-            return None
-        first = self.local.execute(
-            f"select query_id, doc_id, rank from {table} where {rule} order by query_id, doc_id limit 1"
-        ).fetchone()
-        example = (
-            f"{found[1]:,} pairs of {found[2]:,} queries, such as query {_short(first[0])}, "
-            f"document {_short(first[1])}, rank {first[2]}"
-        )
-        return Fault(kind, "rows", int(found[0]), example)
-
-    def drop(self) -> tuple[dict[str, int], int]:
-        """Take what is wrong out of `log`; dropped rows by the first fault of their page, and dropped pages."""
-        order = [*self.rules, *kinds.PAGE_RULES, kinds.UNKNOWN_QUERY, kinds.UNKNOWN_DOCUMENT, kinds.TOO_DEEP]
-        numbers = {kind: i for i, kind in enumerate(order)}
-        fault = first_fault(self.rules) if self._bad_rows else "cast(null as int)"
-        self.engine.view("judged", self.columns.normalised(f"{fault} as fault"))
-        if self.columns.impressions:
-            dropped = self._drop_rows()
-            pages = sum(dropped.values())
-        else:
-            dropped, pages = self._drop_pages(numbers)
-        found = {kinds.UNREADABLE: self._rejected} if self._rejected else {}
-        return found | {order[number]: count for number, count in sorted(dropped.items())}, pages
-
-    def _drop_rows(self) -> dict[int, int]:
-        """Where each row is a page: those that are wrong in themselves; unknown ids are dropped after counting."""
-        self.engine.view("log", "select * from judged where fault is null")
-        bad = "select fault, count(*) as n from judged where fault is not null group by fault"
-        self.engine.reduce("dropped", bad, "finding bad rows")
-        return self._table("dropped")
-
-    def drop_cells(self) -> dict[str, int]:
-        """Where each row is a page: take unknown ids, and ranks that cannot be, out of `cells` and `matched`."""
-        self._make_unknown_tables()
-        dropped = {}
-        for kind, table, rule, keys in self.bad_cells:
-            rows = self.local.execute(f"select coalesce(sum(impressions), 0) from {table} where {rule}").fetchone()[0]
-            if rows:
-                dropped[kind] = int(rows)
-                same = " and ".join(f"{{0}}.{key} = {table}.{key}" for key in keys)
-                for each in ("cells", "matched"):
-                    self.local.execute(f"delete from {each} using {table} where {same.format(each)} and {rule}")
-        return dropped
-
-    def _drop_pages(self, numbers: dict[str, int]) -> tuple[dict[int, int], int]:
-        parts = ["select session_id, fault from judged where fault is not null and session_id is not null"]
-        for kind, table, rule, keys in self.bad_cells:
-            self.engine.lend(table)
-            same = " and ".join(f"judged.{key} = {table}.{key}" for key in keys)
-            parts.append(
-                f"select session_id, {numbers[kind]} as fault from judged join {table} on {same} "
-                f"where {rule} and session_id is not null"
-            )
-        if self.local.execute("select count(*) from wrong").fetchone()[0]:
-            case = " ".join(f"when {rule} then {numbers[kind]}" for kind, rule in kinds.PAGE_RULES.items())
-            self.local.execute(
-                f"create or replace temp table bad as select session_id, case {case} end as fault from wrong"
-            )
-            self.local.execute("create or replace temp table wrong as select * from bad")
-            self.engine.lend("wrong")
-            parts.append("select session_id, fault from wrong")
-        together = " union all ".join(parts)
-        bad = f"select session_id, min(fault) as fault from ({together}) as found group by session_id"
-        self.engine.reduce("bad", bad, "finding bad pages")
-        self.engine.lend("bad")
-        self.engine.reduce(
-            "dropped",
-            "select coalesce(bad.fault, judged.fault) as fault, count(*) as n from judged "
-            "left join bad on judged.session_id = bad.session_id "
-            "where bad.session_id is not null or judged.session_id is null group by 1",
-            "finding bad pages",
-        )
-        self.engine.view(
-            "log",
-            "select judged.* from judged anti join bad on judged.session_id = bad.session_id "
-            "where judged.session_id is not null",
-        )
-        return self._table("dropped"), self.local.execute("select count(*) from bad").fetchone()[0]
-
-    def _table(self, name: str) -> dict[int, int]:
-        return {int(key): int(value) for key, value in self.local.execute(f"select * from {name}").fetchall()}
-
-    def _first(self, rule: str) -> str:
-        """One row that has a fault, as the files have it: the first by session, query, document and so on."""
-        names = [name for name in self.columns.source if name != "orphan"]
-        shown = ", ".join(f"{self.columns.source[name]} as {name}" for name in names)
-        order = ", ".join(f"{i + 1} nulls last" for i in range(len(names)))
-        sql = f"select {shown} from {self.columns.table} where {rule} order by {order} limit 1"
-        self.engine.reduce("example", sql, "looking for faults")
-        values = self.local.execute("select * from example").fetchone()
-        if all(value is None for value in values):
-            return "nothing in it that can be read"
-        return ", ".join(f"{name} {_short(value)}" for name, value in zip(names, values, strict=True))
-
-    def _add(self, kind: str, unit: str, count: Any, example: str) -> None:
-        self.faults = (*self.faults, Fault(kind, unit, int(count), example))
-
-
-def _short(value: Any) -> str:
-    """A value from a log as one short line, whatever is in it.
-
-    >>> _short("a\\nb")
-    'a b'
-    """
-    words = printable(str(value))
-    return words if len(words) <= 60 else words[:60] + "..."

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.clicks.curves import Examination, check_examination
+from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.policies import page_kernels as kernels
 from counterrank.clicks.policies.components import components_of, knows_propensity
 from counterrank.clicks.policies.page_kernels import (

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.clicks.examination import Examination, InverseRank, load
+from counterrank.clicks.examination import Examination, InverseRank
 from counterrank.clicks.policies.standard import (
     Deterministic,
     EpsilonGreedy,
@@ -25,6 +25,7 @@ from counterrank.clicks.policies.standard import (
     ReplaceLast,
     UniformInsert,
 )
+from counterrank.clicks.position_bias import load
 from counterrank.common.checks import check_offsets, check_vector
 from counterrank.common.errors import CounterrankError
 

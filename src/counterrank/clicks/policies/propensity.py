@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.clicks.curves import Examination, check_examination
+from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.policies import page_kernels as kernels
 from counterrank.clicks.policies.components import Component, components_of, is_custom, knows_propensity
 from counterrank.clicks.policies.pages import PageSource, check_sample

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.clicks.curves import Examination
+from counterrank.clicks.examination import Examination
 from counterrank.clicks.policies import page_kernels as kernels
 from counterrank.clicks.policies.components import Component, ListedPages, components_of, is_custom
 from counterrank.clicks.policies.live import Page, display
