@@ -10,10 +10,16 @@ import pytest
 from counterrank.common.errors import CounterrankError
 from counterrank.data import make_fold
 from counterrank.experiments.cells import Cell, all_cells, grid
-from counterrank.experiments.estimator_options import EstimatorOption, parse_estimator
 from counterrank.experiments.figures.few_clicks import AutoChoice, choices, share_of_gap, share_panel
 from counterrank.experiments.reproduction import choose_settings
-from counterrank.experiments.settings import ESTIMATORS, Settings, known_settings, read_preset
+from counterrank.experiments.settings import (
+    ESTIMATORS,
+    EstimatorOption,
+    Settings,
+    known_settings,
+    parse_estimator,
+    read_preset,
+)
 from counterrank.experiments.summary import Choice, Figure, Panel, from_json
 from counterrank.experiments.workbench import Workbench, plain_values
 from counterrank.report.summary_text import choice_rows

@@ -9,12 +9,12 @@ import pytest
 from counterrank.common.errors import CounterrankError
 from counterrank.estimators import clip_schedule
 from counterrank.experiments.cells import Cell, all_cells, grid
-from counterrank.experiments.estimator_options import clips_by_rule
 from counterrank.experiments.settings import (
     FIGURES,
     LOSSES,
     QUICK,
     Settings,
+    clips_by_rule,
     known_settings,
     preset_names,
     read_preset,

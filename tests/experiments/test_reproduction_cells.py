@@ -77,7 +77,7 @@ def test_another_process_on_shared_data_gives_the_same(rows, tmp_path):
     share_fold(FOLD, tmp_path / "fold")
     asked = "".join(json.dumps(cell.plain()) + "\n" for cell in KINDS.values())
     worker = subprocess.Popen(
-        [sys.executable, "-m", "counterrank.experiments.worker", str(tmp_path / "fold")],
+        [sys.executable, "-m", "counterrank.experiments.workbench", str(tmp_path / "fold")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -96,7 +96,7 @@ def test_another_process_on_shared_data_gives_the_same(rows, tmp_path):
 @pytest.mark.process
 def test_a_worker_whose_last_cell_was_cut_short_ends(tmp_path):
     share_fold(FOLD, tmp_path / "fold")
-    command = [sys.executable, "-m", "counterrank.experiments.worker", str(tmp_path / "fold")]
+    command = [sys.executable, "-m", "counterrank.experiments.workbench", str(tmp_path / "fold")]
     done = subprocess.run(command, input='{"fold": 0, "ru', capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 

@@ -30,8 +30,7 @@ from counterrank.experiments.run_folder import (
 )
 from counterrank.experiments.settings import Settings
 from counterrank.experiments.summary import Summary, to_json
-from counterrank.experiments.workbench import Workbench
-from counterrank.experiments.worker import answer
+from counterrank.experiments.workbench import Workbench, answer
 
 SHOW_CURSOR, HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
 FOLD = make_fold("yahoo", 40)

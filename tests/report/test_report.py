@@ -20,10 +20,10 @@ from counterrank.common.errors import CounterrankError
 from counterrank.experiments.summary import ClaimResult, Panel, Summary, from_json, series_names
 from counterrank.report import write_demo_report, write_report
 from counterrank.report.axes import spread
+from counterrank.report.charts import relative_panel
 from counterrank.report.demo_page import bands, dots_per_band
-from counterrank.report.line_chart import relative_panel
 from counterrank.report.page import claims_markdown
-from counterrank.report.styles import _KNOWN, _SPARE, assign_styles
+from counterrank.report.render import _KNOWN, _SPARE, assign_styles
 from counterrank.report.text import number, power, readable
 from tests.support.summaries import make_demo, make_hostile, make_summary, value, written
 

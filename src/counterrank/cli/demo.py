@@ -83,7 +83,7 @@ def _check_page(out: Path) -> None:
 
 
 def _compile(shape: str, stages: Stages) -> None:
-    from counterrank.experiments.warm_up import warm_up
+    from counterrank.experiments.demo import warm_up
 
     jobs = done = 0
 

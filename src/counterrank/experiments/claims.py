@@ -37,8 +37,8 @@ import numpy as np
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
 from counterrank.experiments.figure_registry import FIGURES, PAPER_EXPERIMENT, experiment_of
-from counterrank.experiments.statistics import CONFIDENCE, Interval, Sample, against, mean_interval, sample
 from counterrank.experiments.summary import (
+    CONFIDENCE,
     FAILS,
     HOLDS,
     OPEN,
@@ -46,9 +46,14 @@ from counterrank.experiments.summary import (
     ClaimResult,
     Figure,
     FoldDescription,
+    Interval,
     Panel,
     Point,
+    Sample,
     Summary,
+    against,
+    mean_interval,
+    sample,
     to_json,
 )
 

@@ -132,7 +132,7 @@ class _Worker:
             if self._process is None:
                 with self._log.open("a") as log:
                     self._process = subprocess.Popen(
-                        [sys.executable, "-m", "counterrank.experiments.worker", *map(str, self._folders)],
+                        [sys.executable, "-m", "counterrank.experiments.workbench", *map(str, self._folders)],
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
                         stderr=log,

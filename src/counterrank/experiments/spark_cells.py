@@ -24,8 +24,7 @@ from counterrank.common.spark import (
 from counterrank.experiments.cells import Cell, Row
 from counterrank.experiments.engines import CellFailure, Slot
 from counterrank.experiments.run_folder import shared_fold
-from counterrank.experiments.workbench import Workbench
-from counterrank.experiments.worker import answer
+from counterrank.experiments.workbench import Workbench, answer
 
 _TRIES = 2  # of a job; each of them tries its task twice
 _WORKERS_S, _SETTLED_S = 120.0, 3.0

@@ -12,10 +12,8 @@ from typing import Any
 
 from counterrank.common.files import PathLike
 from counterrank.experiments.summary import Axis, Panel, Point, Series
-from counterrank.report.charts import dot_panel, page_spec
-from counterrank.report.line_chart import line_panel
-from counterrank.report.render import Spec, html, render, write_file
-from counterrank.report.styles import GREY, Style, assign_styles, swatch
+from counterrank.report.charts import dot_panel, line_panel, page_spec
+from counterrank.report.render import GREY, Spec, Style, assign_styles, html, render, swatch, write_file
 from counterrank.report.text import counted, metric_name, number, percent, readable, readable_all
 
 DOTS = 100

@@ -8,8 +8,7 @@ from typing import Any
 from counterrank.common.files import PathLike
 from counterrank.evaluation.inspection.findings import percent as short_percent
 from counterrank.report.charts import page_spec
-from counterrank.report.render import Datum, Spec, render, write_file
-from counterrank.report.styles import BLUE, GREY, ORANGE, VERMILLION
+from counterrank.report.render import BLUE, GREY, ORANGE, VERMILLION, Datum, Spec, render, write_file
 from counterrank.report.text import counted, number, percent
 
 Json = dict[str, Any]

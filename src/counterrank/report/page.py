@@ -28,10 +28,8 @@ from counterrank.experiments.summary import (
     is_number,
     series_names,
 )
-from counterrank.report.charts import PANEL_WIDTH, file_spec, is_drawable, page_spec, panel_chart
-from counterrank.report.line_chart import chosen_words
-from counterrank.report.render import Spec, html, render, to_png, to_svg, write_file
-from counterrank.report.styles import Style, assign_styles, swatch
+from counterrank.report.charts import PANEL_WIDTH, chosen_words, file_spec, is_drawable, page_spec, panel_chart
+from counterrank.report.render import Spec, Style, assign_styles, html, render, swatch, to_png, to_svg, write_file
 from counterrank.report.summary_text import (
     absent_words,
     caption,

@@ -12,8 +12,7 @@ from counterrank.common.files import PathLike
 from counterrank.experiments.summary import is_number
 from counterrank.report.axes import x_axis, x_scale
 from counterrank.report.charts import PANEL_WIDTH, file_spec, page_spec
-from counterrank.report.render import INK, Datum, html, render, to_png, to_svg, write_file
-from counterrank.report.styles import Style, assign_styles, swatch
+from counterrank.report.render import INK, Datum, Style, assign_styles, html, render, swatch, to_png, to_svg, write_file
 from counterrank.report.text import metric_name, number, percent, readable
 
 if TYPE_CHECKING:

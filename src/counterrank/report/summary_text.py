@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from counterrank.experiments.figures.few_clicks import NUMBER as FEW_CLICKS
-from counterrank.experiments.statistics import ratio_interval, values_array
 from counterrank.experiments.summary import (
     VERDICTS,
     CellCounts,
@@ -16,9 +15,11 @@ from counterrank.experiments.summary import (
     Point,
     Summary,
     is_number,
+    ratio_interval,
     series_names,
+    values_array,
 )
-from counterrank.report.line_chart import is_cut, relative_panel
+from counterrank.report.charts import is_cut, relative_panel
 from counterrank.report.text import counted, number, percent, power, readable
 
 OTHERS = ("policy-oblivious+random", "policy-oblivious", "rerank+random", "rerank")

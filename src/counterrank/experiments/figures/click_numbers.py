@@ -19,8 +19,7 @@ from counterrank.experiments.claims import (
 )
 from counterrank.experiments.figure_registry import FigureSpec
 from counterrank.experiments.figures.page_size import ALL_BASELINES, AWARE
-from counterrank.experiments.statistics import against
-from counterrank.experiments.summary import Axis, ClaimResult
+from counterrank.experiments.summary import Axis, ClaimResult, against
 
 NO_CUTOFF = "no-cutoff"
 CLICKS_AXIS = Axis("clicks", "Clicks", log=True)

@@ -28,10 +28,9 @@ from counterrank.experiments.claims import (
     clicks_text,
     plain_percent,
 )
-from counterrank.experiments.estimator_options import parse_estimator
 from counterrank.experiments.figure_registry import FigureSpec
 from counterrank.experiments.run_folder import Run
-from counterrank.experiments.statistics import mean_interval, ratio_bootstrap, relative, values_array
+from counterrank.experiments.settings import parse_estimator
 from counterrank.experiments.summary import (
     Axis,
     Choice,
@@ -42,6 +41,10 @@ from counterrank.experiments.summary import (
     Panel,
     Point,
     Series,
+    mean_interval,
+    ratio_bootstrap,
+    relative,
+    values_array,
 )
 
 NUMBER = 5

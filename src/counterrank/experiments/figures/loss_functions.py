@@ -25,8 +25,7 @@ from counterrank.experiments.claims import (
 from counterrank.experiments.figure_registry import FigureSpec
 from counterrank.experiments.figures.click_numbers import CLICKS_AXIS
 from counterrank.experiments.run_folder import Run
-from counterrank.experiments.statistics import against
-from counterrank.experiments.summary import ClaimResult, Figure, Panel, Series, over_runs
+from counterrank.experiments.summary import ClaimResult, Figure, Panel, Series, against, over_runs
 
 HINGE, LOGISTIC, TRUNCATED = "dcg-hinge", "dcg-logistic", "lambdaloss-truncated"
 FULL_DCG, AT_K = "lambdaloss-dcg", "lambdaloss-dcg-at-k"
