@@ -258,7 +258,7 @@ def test_one_run_has_no_interval_and_says_so():
 def test_next_to_nothing_is_enough(tmp_path):
     assert [path.name for path in write_report(EMPTY, tmp_path)] == ["report.html", "claims.md"]
     text = Page((tmp_path / "report.html").read_text(encoding="utf-8")).text
-    assert "No figure was asked for." in text
+    assert "This run has no figure." in text
     assert "The summary does not describe its data." in text
 
 

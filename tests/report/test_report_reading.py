@@ -213,7 +213,7 @@ def test_settings_that_are_left_open_are_told():
     assert rows["patience"].startswith("20 + 10 log10(clicks)")
     assert rows["tolerance"] == "1e-4 for ARP, 1e-6 for DCG"
     assert rows["queries"] == "all"
-    assert rows["step_sizes"] == "none by loss"
+    assert rows["learning_rates"] == "none by loss"
     assert "none" not in rows.values()
     policies = dict(setting_rows(left, figures(4)))["policies"]
     assert policies.startswith("deterministic:k=5; replace-last:k=5; ")

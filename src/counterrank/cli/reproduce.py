@@ -74,8 +74,8 @@ def reproduce(
     estimators: Annotated[
         str | None,
         option(
-            help="few-clicks: comma-separated, of {estimators}, also with hyperparameters: doubly-robust:tau=0.03, "
-            "shrinkage:strength=2, policy-aware:clip=30.",
+            help="few-clicks: comma-separated, those of {estimators} that require neither labels nor alpha and beta; "
+            "also with hyperparameters: doubly-robust:tau=0.03, shrinkage:strength=2, policy-aware:clip=30.",
             panel=EXPERIMENT,
             metavar="LIST",
         ),
@@ -166,7 +166,7 @@ def reproduce(
         "max_epochs": max_epochs,
         "patience": patience,
         "tolerance": tolerance,
-        "step_size": _learning_rate(learning_rate),
+        "learning_rate": _learning_rate(learning_rate),
         "clip": clip,
         "clips": clips,
         "queries": queries,
@@ -228,8 +228,8 @@ def _settings(
         if name in said:
             flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
             raise CounterrankError(f"{flag}: is for another experiment; expected none with {experiment}")
-    if "step_size" in said:
-        said["step_sizes"] = {}
+    if "learning_rate" in said:
+        said["learning_rates"] = {}
     if production_seed is not None:
         said["production_seed"] = _production_seed(production_seed)
     return choose_settings(experiment, preset, is_quick, said)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def deprecated_alias(module: str, name: str, aliases: Mapping[str, Any]) -> Any:
@@ -19,3 +22,46 @@ def deprecated_alias(module: str, name: str, aliases: Mapping[str, Any]) -> Any:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     warnings.warn(f"{module}.{name} is deprecated; use {aliases[name].__name__}", DeprecationWarning, stacklevel=3)
     return aliases[name]
+
+
+def renamed_arguments(names: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
+    """A class decorator: arguments and attributes by their old names still work, with a warning.
+
+    Arguments:
+        names: from old to new.
+
+    >>> @renamed_arguments({"step": "rate"})
+    ... class Model:
+    ...     def __init__(self, rate): self.rate = rate
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     Model(step=3).step
+    3
+    >>> [str(each.message) for each in caught]
+    ['Model: step is deprecated; use rate', 'Model: step is deprecated; use rate']
+    """
+
+    def decorate(cls: type[T]) -> type[T]:
+        init: Any = cls.__init__
+
+        def warn(old: str) -> str:
+            message = f"{cls.__name__}: {old} is deprecated; use {names[old]}"
+            warnings.warn(message, DeprecationWarning, stacklevel=3)
+            return names[old]
+
+        @wraps(init)
+        def accepting(self: T, *args: Any, **given: Any) -> None:
+            for old in names.keys() & given.keys():
+                given[warn(old)] = given.pop(old)
+            init(self, *args, **given)
+
+        cls.__init__ = accepting  # type: ignore[method-assign, assignment]
+
+        def reading(old: str) -> property:
+            return property(lambda self: getattr(self, warn(old)))
+
+        for old in names:
+            setattr(cls, old, reading(old))
+        return cls
+
+    return decorate

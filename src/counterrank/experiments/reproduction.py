@@ -75,7 +75,7 @@ def reproduce(
         notes: what else to write down, such as the preset and the command.
 
     >>> import tempfile
-    >>> settings = Settings(figures=(2,), clicks=(100,), runs=1, max_epochs=1, clip="none", step_size=1.0)
+    >>> settings = Settings(figures=(2,), clicks=(100,), runs=1, max_epochs=1, clip="none", learning_rate=1.0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     run = reproduce("synthetic:yahoo:queries=40", f"{folder}/run", settings, jobs=1)
     >>> len(run.rows), run.missing()

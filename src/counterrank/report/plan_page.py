@@ -12,14 +12,11 @@ from counterrank.common.files import PathLike
 from counterrank.experiments.summary import is_number
 from counterrank.report.axes import x_axis, x_scale
 from counterrank.report.charts import PANEL_WIDTH, file_spec, page_spec
-from counterrank.report.render import INK, Datum, Style, assign_styles, html, render, swatch, to_png, to_svg, write_file
+from counterrank.report.render import INK, Datum, Style, assign_styles, legend, render, to_png, to_svg, write_file
 from counterrank.report.text import metric_name, number, percent, readable
 
 if TYPE_CHECKING:
     import altair as alt
-
-Plan = dict[str, Any]
-"""The numbers of one policy, as `evaluation.plan_logging` gives them."""
 
 _WIDEST = 1000.0  # times the narrowest interval that is drawn
 _HEIGHT = 340
@@ -32,7 +29,7 @@ def write_plan_report(content: dict[str, Any], path: PathLike) -> Path:
 
     `content` has a title, `advice` (sentences), the metric, and `plans`: for each policy its name, price, displayed,
     covered, reached and biased, and under `expected` for each number of sessions clicks, effective_sample_size,
-    ips_width, doubtful and seen; where a precision is asked for, needed_for_width and needed_for_effective. `facts` are
+    ips_width, doubtful and seen; where a precision is wanted, needed_for_width and needed_for_effective. `facts` are
     pairs of texts.
 
     >>> import tempfile
@@ -85,7 +82,6 @@ def _charts(content: dict[str, Any], styles: dict[str, Style], width: int | None
 
 def _page(content: dict[str, Any], styles: dict[str, Style]) -> str:
     charts = _charts(content, styles)
-    legend = [{"label": family_of(name), "swatch": html(swatch(style))} for name, style in styles.items()]
     return render(
         "plan.html.j2",
         {name: page_spec(chart) for name, chart in charts.items()},
@@ -93,37 +89,11 @@ def _page(content: dict[str, Any], styles: dict[str, Style]) -> str:
         advice=content["advice"],
         metric=metric_name(content["metric"]),
         drawn=bool(charts),
-        legend=legend,
+        legend=legend(styles, {name: family_of(name) for name in styles}),
         wanted=content.get("wanted", {}),
-        policies=[_policy(plan) for plan in content["plans"]],
-        sessions=[number(at["sessions"]) for at in content["plans"][0]["expected"]],
+        plans=content["plans"],
         facts=content["facts"],
     )
-
-
-def _policy(plan: Plan) -> dict[str, Any]:
-    """A policy's numbers as texts."""
-    return {
-        "name": plan["policy"],
-        "price": percent(plan["price"]),
-        "displayed": number(plan["displayed"]),
-        "covered": percent(plan["covered"]),
-        "reached": percent(plan["reached"]),
-        "needed": {key: _sessions(plan.get(f"needed_for_{key}")) for key in ("width", "effective")},
-        "expected": [
-            {
-                "clicks": f"{at['clicks']:,.0f}",
-                "effective": f"{at['effective_sample_size']:,.0f}",
-                "width": number(at["ips_width"]) + (" biased" if plan["biased"] else " ?" if at["doubtful"] else ""),
-                "seen": percent(at["seen"]),
-            }
-            for at in plan["expected"]
-        ],
-    }
-
-
-def _sessions(needed: int | None) -> str:
-    return "never" if needed is None else number(needed)
 
 
 def family_of(policy: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from counterrank.common.files import PathLike, atomic_file
+from counterrank.report.text import duration, metric_name, number, percent, raised, readable
 
 INK, MUTED, LINE = "#222222", "#5a5a5a", "#e4e4e4"
 FONT = "Helvetica Neue, Helvetica, Arial, sans-serif"
@@ -69,6 +70,7 @@ def render(template: str, specs: dict[str, Spec], **content: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {each.__name__: each for each in (duration, metric_name, number, percent, raised, readable)}
     page = environment.get_template(template)
     parts = {"css": _text("style.css"), "charts": _text("charts.js"), "runtime": runtime_script()}
     own = {name: html(text) for name, text in {**parts, "specs": inline_json(specs)}.items()}
@@ -271,3 +273,12 @@ def swatch(style: Style) -> str:
     shape = style.shape if is_path else _SHAPES.get(style.shape, _SHAPES["circle"])
     marker = "" if is_bar else f'<path d="{shape}" transform="translate(17,7) scale(4)" fill="{style.color}"/>'
     return f'<svg class="swatch" width="34" height="14" viewBox="0 0 34 14" aria-hidden="true">{line}{marker}</svg>'
+
+
+def legend(styles: Mapping[str, Style], labels: Mapping[str, str]) -> list[dict[str, str]]:
+    """A swatch and a label for each style.
+
+    >>> legend({"auto": Style("#111111")}, {"auto": "auto"})[0]["label"]
+    'auto'
+    """
+    return [{"label": labels[name], "swatch": html(swatch(style))} for name, style in styles.items()]

@@ -77,7 +77,7 @@ def _grid(make: CellFactory) -> Iterator[GridPoint]:
                 make.dcg,
                 text,
                 n,
-                estimator=option.text if option.is_cross_fitted else option.kind,
+                estimator=option.cell_name,
                 loss=DCG_LOSS,
                 policy=f"replace-last:k={page}",
                 page=page,
