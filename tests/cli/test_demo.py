@@ -58,14 +58,14 @@ def test_buried_documents_are_followed_through_every_ranking(lengths, beyond, se
 
 
 def test_one_seed_gives_one_demo_and_stages_are_told_in_their_order():
-    told = []
-    first = run_demo("yahoo", 60, seed=3, threads=1, clicks=2000, on_stage=told.append)
+    stages = []
+    first = run_demo("yahoo", 60, seed=3, threads=1, clicks=2000, on_stage=stages.append)
     second = run_demo("yahoo", 60, seed=3, threads=2, clicks=2000)
     assert first.metrics == second.metrics
     assert first.buried == second.buried
     assert first.comparison.clicks.n_clicks >= 2000
     assert first.comparison.validation_clicks.n_clicks >= 300
-    assert [text.split()[0] for text in told] == ["making", "showing", *["learning:"] * 4, "judging"]
+    assert [text.split()[0] for text in stages] == ["making", "showing", *["learning:"] * 4, "evaluating"]
 
 
 def test_stages_line_by_line_where_nobody_watches(monkeypatch):

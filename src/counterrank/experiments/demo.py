@@ -1,7 +1,7 @@
 """The demo: what item selection bias does to learning from clicks, and how policy-awareness removes it.
 
 `train_production` makes the ranker behind the pages, `compare_estimators` learns from simulated clicks on them, and
-`find_buried` follows the relevant documents that the production ranker put far down.
+`find_buried` follows the relevant documents that the production ranker put far down. `warm_up` compiles ahead of time.
 """
 
 from __future__ import annotations
@@ -128,12 +128,11 @@ def compare_estimators(
     threads: int | None = None,
     on_stage: Callable[[str], None] = lambda text: None,
 ) -> Comparison:
-    """Log clicks of a production ranker's pages of k, learn from them with each estimator, and judge by test labels.
+    """Log clicks of a production ranker's pages of k, learn from them with each estimator, and evaluate by test labels.
 
     Pages are shown under `ReplaceLast(k)` and examined as 1 / rank, until there are so many clicks or sessions (10^7
     sessions if neither is given); the validation part gets 15 % of them. The queries the production ranker learns from
-    are drawn by `production_seed`, or by `seed` as all else. `on_stage` is called with
-    a text that names the next stage.
+    are drawn by `production_seed`, or by `seed` as all else. `on_stage` is called with a text that names the next stage.
 
     >>> from counterrank.data import make_fold
     >>> result = compare_estimators(make_fold("yahoo", 60), ["policy-aware"], sessions=1000, metrics=["dcg@5"])
@@ -179,7 +178,7 @@ def compare_estimators(
         for name in chosen:
             rankers[name] = learn(name, Evidence(logged, exam=exam), Evidence(held_out_logged, exam=exam))
     rankers["full-information"] = learn("full-information", None, None, relevance_threshold=relevance_threshold)
-    on_stage("judging by the labels of the test queries")
+    on_stage("evaluating by the labels of the test queries")
     found = {
         name: evaluate(ranker.predict(fold.test), fold.test, relevance_threshold, metrics=metrics, threads=threads)
         for name, ranker in rankers.items()
@@ -299,14 +298,11 @@ def run_demo(
     return DemoResult(fold, {"random order": nothing, **found.metrics}, found, buried)
 
 
-# What an experiment needs compiled, compiled ahead: on the first run after installation, two processes share the work.
-#
-# Each job calls on a problem of a few documents what the experiment will call on its own, so that numba finds the
-# code on disk. `python -m counterrank.experiments.demo mslr showing` does two of them.
-
-
 def warm_up(shape: str, on_start: Callable[[int], None], on_done: Callable[[], None]) -> None:
-    """Compile what the demo needs, unless it has been before.
+    """Compile what the demo needs, unless it has been before: two processes share the work.
+
+    Each job calls on a problem of a few documents what the demo will call on its own, so that numba finds the code on
+    disk. `python -m counterrank.experiments.demo mslr showing` does two of them.
 
     Arguments:
         shape: of the data, "mslr" or "yahoo".
@@ -319,7 +315,7 @@ def warm_up(shape: str, on_start: Callable[[int], None], on_done: Callable[[], N
         "learning": sgd_epoch,
         shape: fill_mslr if shape == "mslr" else fill_yahoo,
         "showing": simulate_queries,
-        "judging": label_queries,
+        "evaluating": label_queries,
     }
     missing = [job for job, compiled in wanted.items() if needs_compiling(compiled)]
     if missing:
@@ -347,7 +343,7 @@ def _showing() -> None:
     simulate(data, data.features[:, 0], ReplaceLast(5), inverse_rank(5), clicks=10**6, threads=1)
 
 
-def _judging() -> None:
+def _evaluating() -> None:
     data = _small()
     evaluate(data.features[:, 0], data, 3, metrics=("dcg@5", "ndcg@5", "precision@5", "arp"), threads=1)
 
@@ -357,7 +353,7 @@ JOBS: dict[str, Callable[[], object]] = {
     "mslr": partial(make_fold, "mslr", 20, threads=1),
     "yahoo": partial(make_fold, "yahoo", 20, threads=1),
     "showing": _showing,
-    "judging": _judging,
+    "evaluating": _evaluating,
 }
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike
 from counterrank.experiments.summary import is_number
 from counterrank.report.axes import x_axis, x_scale
-from counterrank.report.charts import PANEL_WIDTH, file_spec, page_spec
+from counterrank.report.charts import PANEL_WIDTH, encodings, file_spec, page_spec
 from counterrank.report.render import INK, Datum, Style, assign_styles, legend, render, to_png, to_svg, write_file
 from counterrank.report.text import metric_name, number, percent, readable
 
@@ -70,13 +70,13 @@ def _charts(content: dict[str, Any], styles: dict[str, Style], width: int | None
     metric = metric_name(content["metric"])
     size = ("effective", "Effective sample size")
     wide = ("width", f"Width of the interval of {metric}")
+    titles = (
+        ("Price and effective sample size", f"{sessions}; right and low is better"),
+        (f"Price and interval of {metric}", f"{sessions}; left and low is better"),
+    )
     return {
-        "size": price_panel(
-            rows, size, ("Price and effective sample size", f"{sessions}; right and low is better"), styles, width
-        ),
-        "width": price_panel(
-            rows, wide, (f"Price and interval of {metric}", f"{sessions}; left and low is better"), styles, width
-        ),
+        "size": price_panel(rows, size, titles[0], styles, width),
+        "width": price_panel(rows, wide, titles[1], styles, width),
     }
 
 
@@ -128,7 +128,7 @@ def price_panel(
     points = _points(rows, key)
     places = sorted(point["x"] for point in points) or [1.0, 10.0]
     names = list(dict.fromkeys(point["family"] for point in points))
-    looks = [styles.get(name, Style(INK)) for name in names]
+    look = encodings("family", names, styles, dots=True)
     axis = alt.X("x:Q", title=label, scale=x_scale(places, log=True), axis=x_axis(places, log=True))
     top = max((point["price"] for point in points), default=0.1)
     low = min(0.0, min((point["price"] for point in points), default=0.0))
@@ -143,23 +143,17 @@ def price_panel(
         ),
     )
 
-    def scale(values: list[Any]) -> Any:
-        return alt.Scale(domain=names, range=values)
-
-    color = alt.Color("family:N", legend=None, scale=scale([look.color for look in looks]))
-    dash = alt.StrokeDash("family:N", legend=None, scale=scale([list(look.dash) or [1, 0] for look in looks]))
-    shape = alt.Shape("family:N", legend=None, scale=scale([_shape(look) for look in looks]))
     tooltip = [
         alt.Tooltip("policy:N", title="Policy"),
         alt.Tooltip("value:N", title=label),
         alt.Tooltip("cost:N", title="Price"),
     ]
-    filled = alt.condition("datum.hollow", alt.value("white"), color)
+    filled = alt.condition("datum.hollow", alt.value("white"), look["color"])
     lines = alt.Chart({"values": points}, name="lines").mark_line(strokeWidth=1.6, opacity=0.6)
     dots = alt.Chart({"values": points}, name="points").mark_point(size=70, opacity=1, strokeWidth=1.6)
     layers = [
-        lines.encode(axis, y, color=color, strokeDash=dash, order="place:Q"),
-        dots.encode(axis, y, color=color, fill=filled, shape=shape, tooltip=tooltip),
+        lines.encode(axis, y, color=look["color"], strokeDash=look["strokeDash"], order="place:Q"),
+        dots.encode(axis, y, color=look["color"], fill=filled, shape=look["shape"], tooltip=tooltip),
         *(_words(points, side).encode(axis, y, text="label:N") for side in ("left", "right")),
     ]
     head = alt.TitleParams(title[0], subtitle=title[1] or " ")
@@ -221,7 +215,3 @@ def _label(policy: str, is_last: bool) -> str:
     setting = policy.partition(",")[2].rpartition("=")[2]
     kind = policy.partition(":")[0]
     return f"{kind} {setting}".strip() if is_last else setting
-
-
-def _shape(look: Style) -> str:
-    return "circle" if look.shape.startswith("M") else look.shape

@@ -1,4 +1,8 @@
-"""Pages from templates with all they need inside, charts as SVG and PNG, and the look that all charts share."""
+"""Pages from templates with all they need inside, charts as SVG and PNG, and the look that all charts share.
+
+Each series has one colour, dash pattern and marker, the same in every figure. Colours are those of Okabe and Ito, which
+colour-blind readers can distinguish; dashes and markers carry the same information on black and white paper.
+"""
 
 from __future__ import annotations
 
@@ -159,12 +163,6 @@ def write_file(path: PathLike, content: str | bytes) -> Path:
     return Path(path)
 
 
-# How each series looks: one colour, dash pattern and marker, the same in every figure.
-#
-# Colours are those of Okabe and Ito, which colour-blind readers can distinguish; dashes and markers carry the same
-# information on black and white paper.
-
-
 # markers as paths: a ring, a bar, and a bar of two dashes
 RING = "M0,-1.2A1.2,1.2,0,1,1,0,1.2A1.2,1.2,0,1,1,0,-1.2ZM0,-0.8A0.8,0.8,0,1,0,0,0.8A0.8,0.8,0,1,0,0,-0.8Z"
 BAR = "M-1.2,-0.15L1.2,-0.15L1.2,0.15L-1.2,0.15Z"
@@ -183,6 +181,11 @@ class Style:
     dash: tuple[int, ...] = ()
     shape: str = "circle"
     width: float = 2.0
+
+    @property
+    def dot(self) -> str:
+        """The shape of a point alone; paths are for lines."""
+        return "circle" if self.shape.startswith("M") else self.shape
 
 
 _KNOWN = {
