@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, NamedTuple, TypedDict
 
 from counterrank.estimators.registry import named_estimator
@@ -17,6 +18,12 @@ from counterrank.experiments.figure_registry import FIGURES
 from counterrank.experiments.settings import FILE_NAMES, NEW_NAMES, Settings
 
 ARP_LOSS, DCG_LOSS = "arp-hinge", "lambdaloss-truncated"
+
+# settings that all cells have
+_SHARED = (
+    *("max_epochs", "clips", "cutoff", "relevance_threshold", "eta", "noise", "validation_share", "seed"),
+    *("production_share", "production_norm", "production_seed"),
+)
 
 # a curve of figures 1 and 2: its name, the estimator, and whether pages are randomised
 _ESTIMATORS = (
@@ -263,36 +270,22 @@ class CellFactory:
     ) -> GridPoint:
         """A point with one cell for each run of each fold; `clip` is that of the settings if None."""
         s = self.settings
-        runs = [(fold, run) for fold in range(self._folds) for run in range(s.runs)]
-        cells = [
-            Cell(
-                fold=fold,
-                run=run,
-                estimator=estimator,
-                loss=loss,
-                metric="arp" if panel == "arp" or estimator == "production" else self.dcg,
-                policy=policy,
-                page=page,
-                clicks=clicks,
-                learning_rate=s.learning_rate_for(self._figure, loss),
-                patience=s.patience_for(loss, clicks or sessions),
-                tolerance=s.tolerance_for(loss),
-                max_epochs=s.max_epochs,
-                clip=s.clip if clip is None else clip,
-                clips=s.clips,
-                cutoff=s.cutoff,
-                relevance_threshold=s.relevance_threshold,
-                production_share=s.production_share,
-                production_norm=s.production_norm,
-                production_seed=s.production_seed,
-                eta=s.eta,
-                noise=s.noise,
-                validation_share=s.validation_share,
-                seed=s.seed,
-                sessions=sessions,
-            )
-            for fold, run in runs
-        ]
+        cell = partial(
+            Cell,
+            estimator=estimator,
+            loss=loss,
+            metric="arp" if panel == "arp" or estimator == "production" else self.dcg,
+            policy=policy,
+            page=page,
+            clicks=clicks,
+            sessions=sessions,
+            learning_rate=s.learning_rate_for(self._figure, loss),
+            patience=s.patience_for(loss, clicks or sessions),
+            tolerance=s.tolerance_for(loss),
+            clip=s.clip if clip is None else clip,
+            **{name: getattr(s, name) for name in _SHARED},
+        )
+        cells = [cell(fold=fold, run=run) for fold in range(self._folds) for run in range(s.runs)]
         return GridPoint(self._figure, panel, series, x, tuple(cells))
 
     def levels(self, panel: str, loss: str) -> Iterator[GridPoint]:

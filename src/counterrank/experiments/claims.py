@@ -547,7 +547,7 @@ def claims_document(summary: Summary) -> dict[str, Any]:
     >>> claims_document(Summary(preset="paper-mslr", data=(FoldDescription("synthetic:mslr"),)))["data"]
     ['synthetic:mslr']
     """
-    points = (point for f in summary.figures for panel in f.panels for one in panel.series for point in one.points)
+    points = (point for figure in summary.figures for panel in figure.panels for point in panel.curve_points)
     return {
         "format": "counterrank-claims",
         "version": 1,

@@ -132,7 +132,7 @@ def compare_estimators(
 
     Pages are shown under `ReplaceLast(k)` and examined as 1 / rank, until there are so many clicks or sessions (10^7
     sessions if neither is given); the validation part gets 15 % of them. The queries the production ranker learns from
-    are drawn by `production_seed`, or by `seed` as all else. `on_stage` is called with a text that names the next stage.
+    are drawn by `production_seed`, or by `seed` as all else. `on_stage` is called with the name of the next stage.
 
     >>> from counterrank.data import make_fold
     >>> result = compare_estimators(make_fold("yahoo", 60), ["policy-aware"], sessions=1000, metrics=["dcg@5"])

@@ -119,6 +119,11 @@ class Panel:
         yield from ((level.name, level) for level in self.levels)
 
     @property
+    def curve_points(self) -> list[Point]:
+        """The points of all series."""
+        return [point for series in self.series for point in series.points]
+
+    @property
     def names(self) -> list[str]:
         """Of all series, then of all levels."""
         return [*(series.name for series in self.series), *(level.name for level in self.levels)]

@@ -23,6 +23,7 @@ _ROW = 34  # pixels per row of dots
 LABEL_GAP = 15  # pixels from one label to the next
 SELECTION = "selection"
 _MARKER_AT, _TEXT_AT = 20, 29  # pixels right of the plot
+_NO_INTERVAL = "none (needs two runs)"
 _LAYER = Any  # what altair makes of a mark and its encoding
 
 
@@ -32,7 +33,7 @@ def is_drawable(panel: Panel) -> bool:
     >>> is_drawable(Panel("arp"))
     False
     """
-    return any(point.is_there for series in panel.series for point in series.points)
+    return any(point.is_there for point in panel.curve_points)
 
 
 def panel_chart(figure: Figure, panel: Panel, styles: dict[str, Style], width: int | None = None) -> alt.LayerChart:
@@ -44,8 +45,7 @@ def panel_chart(figure: Figure, panel: Panel, styles: dict[str, Style], width: i
     'LayerChart'
     """
     labels = readable_all(series_names([figure]))
-    points = [point for series in panel.series for point in series.points]
-    if points and all(point.x is None for point in points):
+    if panel.curve_points and all(point.x is None for point in panel.curve_points):
         means = {series.name: next((p.mean for p in series.points if p.is_there), None) for series in panel.series}
         rising = sorted(panel.series, key=lambda series: (means[series.name] is None, means[series.name] or 0.0))
         return dot_panel(replace(panel, series=tuple(rising)), styles, labels, width)
@@ -266,7 +266,7 @@ def relative_panel(panel: Panel) -> Panel | None:
     ([-50.0, 50.0], 'DCG@5 estimated')
     """
     losses = [series.name for series in panel.series if series.name != SELECTION]
-    places = sorted({p.x for series in panel.series for p in series.points if p.is_there and p.x is not None})
+    places = sorted({p.x for p in panel.curve_points if p.is_there and p.x is not None})
     if not panel.drawn_relative or not places:
         return None
     drawn: dict[float | None, dict[str, Point]] = {}
@@ -377,7 +377,7 @@ def _rows(panel: Panel, labels: dict[str, str]) -> list[Datum]:
                 row |= {key: value for key, value in numbers.items() if value is not None}
                 if chosen_words(point):
                     row["chosen"] = chosen_words(point)
-                rows.append(row | {"interval": _interval(point)})
+                rows.append(row | {"interval": interval_text(point.interval, _NO_INTERVAL)})
     for row, at in zip(rows, places_text([row["x"] for row in rows]), strict=True):
         row["at"] = at
     return rows
@@ -386,7 +386,7 @@ def _rows(panel: Panel, labels: dict[str, str]) -> list[Datum]:
 def _level_rows(panel: Panel, labels: dict[str, str]) -> list[Datum]:
     return [
         {"series": level.name, "label": labels.get(level.name, level.name)}
-        | {"mean": level.mean, "interval": _interval(level), "runs": level.runs}
+        | {"mean": level.mean, "interval": interval_text(level.interval, _NO_INTERVAL), "runs": level.runs}
         for level in panel.levels
         if level.is_there
     ]
@@ -400,10 +400,6 @@ def chosen_words(point: Point) -> str:
     """
     chosen = [name for name in point.chosen or () if name]
     return ", ".join(f"{name} ({chosen.count(name)})" for name in dict.fromkeys(chosen))
-
-
-def _interval(point: Point) -> str:
-    return interval_text(point.interval) if point.interval else "none (needs two runs)"
 
 
 def _shade(start: float, until: float) -> _LAYER:

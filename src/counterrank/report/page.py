@@ -199,8 +199,7 @@ def _figure(
     labels = readable_all(series_names([figure]))
     panels = []
     for place, panel in enumerate(figure.panels):
-        points = [point for series in panel.series for point in series.points]
-        xs: Sequence[float | None] = sorted({point.x for point in points if point.x is not None}) or [None]
+        xs: Sequence[float | None] = sorted({p.x for p in panel.curve_points if p.x is not None}) or [None]
         curves = [(series.name, {point.x: point for point in series.points}) for series in panel.series]
         panels.append(
             {
@@ -226,7 +225,7 @@ def _figure(
 def _details(point: Point, runs: int) -> list[str]:
     """What a table says under the mean: the interval, the number of runs where some are missing, what was chosen."""
     texts = [
-        interval_text(point.interval) if point.interval else "",
+        interval_text(point.interval),
         counted(point.runs, "run") if point.runs is not None and point.runs != runs else "",
         chosen_words(point),
     ]

@@ -25,11 +25,11 @@ from counterrank.experiments.claims import (
 from counterrank.experiments.figure_registry import FigureSpec
 from counterrank.experiments.figures.click_numbers import CLICKS_AXIS
 from counterrank.experiments.run_folder import Run
+from counterrank.experiments.settings import LOSSES
 from counterrank.experiments.summary import ClaimResult, Figure, Panel, Series, against, over_runs
 
 HINGE, LOGISTIC, TRUNCATED = "dcg-hinge", "dcg-logistic", "lambdaloss-truncated"
 FULL_DCG, AT_K = "lambdaloss-dcg", "lambdaloss-dcg-at-k"
-LOSSES = (HINGE, LOGISTIC, FULL_DCG, AT_K, TRUNCATED)
 SELECTION = "selection"
 
 FEW_CLICKS = 10**5
