@@ -419,7 +419,7 @@ def test_who_leaves_at_once_gives_the_cursor_back():
 
 
 def made_up_run(settings, row) -> Run:
-    """A run whose results are told by a function of the cell; None for none."""
+    """A run whose results are given by a function of the cell; None for none."""
     about = {"data": [{"source": "mine", "fingerprint": "", "parts": {}}]}
     rows = {cell.key(""): row(cell) for cell in all_cells(grid(settings))}
     return Run(Path(), settings, about, {key: content for key, content in rows.items() if content is not None})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypedDict
@@ -40,6 +40,10 @@ _RULES = 1
 _SESSION_RULES = 1
 
 
+CellJson = dict[str, Any]
+"""A cell as JSON has it, see `Cell.plain`."""
+
+
 class Pages(TypedDict):
     """DCG@cutoff of the pages shown while clicks are logged, and of the same pages without randomisation."""
 
@@ -59,7 +63,7 @@ class Row(TypedDict, total=False):
     """The result of a cell, a line of `results.jsonl`: with `metrics` if it is done, with `error` if it failed."""
 
     key: str
-    cell: dict[str, Any]
+    cell: CellJson
     error: str
     metrics: dict[str, float]
     seconds: float
@@ -144,12 +148,12 @@ class Cell:
     sessions: int = 0
 
     @classmethod
-    def from_plain(cls, content: Mapping[str, Any]) -> Cell:
+    def from_plain(cls, content: CellJson) -> Cell:
         """The cell of which `plain` was called."""
         given = {NEW_NAMES.get(name, name): value for name, value in content.items()}
         return cls(**{**given, "noise": tuple(content["noise"])})
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> CellJson:
         """The cell as JSON has it; without sessions where there are none, so that keys of older cells stay."""
         fields = {**asdict(self), "noise": list(self.noise)}
         if not self.sessions:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from counterrank.common.errors import CounterrankError
 from counterrank.common.progress import status
 from counterrank.estimators import ESTIMATORS
-from counterrank.experiments.cells import Cell, Row
+from counterrank.experiments.cells import Cell, CellJson, Row
 
 
 class Slot(Protocol):
@@ -110,7 +110,7 @@ class _Worker:
                 return answer
         raise CellFailure(f"its process died {_TRIES} times, the last words are in {self._log.name}; out of memory?")
 
-    def _ask(self, cell: Mapping[str, Any]) -> Row | None:
+    def _ask(self, cell: CellJson) -> Row | None:
         process = self._running()
         assert process.stdin is not None
         assert process.stdout is not None

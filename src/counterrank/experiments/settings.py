@@ -305,7 +305,7 @@ _RULES: dict[str, Rule] = {
 
 
 # `--quick`: a reduced grid, over data of a size that trains in moments
-QUICK: dict[str, Any] = {
+QUICK = {
     "runs": 3,
     "ks": (1, 2, 5, 20),
     "clicks_by_k": 10**6,
@@ -317,7 +317,7 @@ QUICK: dict[str, Any] = {
     "queries": 300,
 }
 _FEW_CLICKS = "few-clicks"
-_QUICK_FEW_CLICKS: dict[str, Any] = {
+_QUICK_FEW_CLICKS = {
     "runs": 3,
     "sessions": (500, 2000, 10**4, 6 * 10**4),
     "max_epochs": 30,

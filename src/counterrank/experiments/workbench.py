@@ -34,7 +34,7 @@ from counterrank.data import Fold, RankingData
 from counterrank.data.labels import relevant_documents
 from counterrank.estimators import Evidence, named_estimator
 from counterrank.evaluation import evaluate
-from counterrank.experiments.cells import Cell, Chosen, Logger, Pages, Row, Traffic
+from counterrank.experiments.cells import Cell, CellJson, Chosen, Logger, Pages, Row, Traffic
 from counterrank.experiments.demo import train_production
 from counterrank.experiments.run_folder import shared_fold
 from counterrank.experiments.settings import EstimatorOption, clips_by_rule, parse_estimator
@@ -250,7 +250,7 @@ def main(arguments: list[str]) -> None:
         answers.flush()
 
 
-def answer(bench: Workbench, content: dict[str, Any]) -> Row:
+def answer(bench: Workbench, content: CellJson) -> Row:
     """What came of a cell, or the error in words; its trace goes to stderr.
 
     >>> import contextlib, io
@@ -265,9 +265,9 @@ def answer(bench: Workbench, content: dict[str, Any]) -> Row:
         return {"error": f"{type(error).__name__}: {error}"}
 
 
-def _listen() -> queue.SimpleQueue[dict[str, Any]]:
+def _listen() -> queue.SimpleQueue[CellJson]:
     """Cells as they come in; at the end of stdin the process ends at once."""
-    cells: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    cells: queue.SimpleQueue[CellJson] = queue.SimpleQueue()
 
     def read() -> None:
         try:

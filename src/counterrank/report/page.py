@@ -28,19 +28,9 @@ from counterrank.experiments.summary import (
     is_number,
     series_names,
 )
+from counterrank.report import summary_text
 from counterrank.report.charts import PANEL_WIDTH, chosen_words, file_spec, is_drawable, page_spec, panel_chart
 from counterrank.report.render import Spec, Style, assign_styles, html, legend, render, to_png, to_svg, write_file
-from counterrank.report.summary_text import (
-    absent_words,
-    caption,
-    choice_rows,
-    glossary,
-    is_few_clicks,
-    reading,
-    sort_claims,
-    tally,
-    trained,
-)
 from counterrank.report.text import (
     counted,
     duration,
@@ -107,7 +97,7 @@ def write_report(summary: Summary | Mapping[str, Any], folder: PathLike) -> list
             svgs[figure.number] = svg
             written += [write_file(name.with_suffix(".png"), to_png(svg)), write_file(name.with_suffix(".svg"), svg)]
         written.append(write_file(name.with_suffix(".csv"), figure_csv(figure)))
-    written.insert(0, write_file(target / "claims.md", claims_markdown(sort_claims(whole).present)))
+    written.insert(0, write_file(target / "claims.md", claims_markdown(summary_text.sort_claims(whole).present)))
     return [write_file(target / "report.html", report_page(whole, styles, specs, svgs)), *written]
 
 
@@ -150,8 +140,8 @@ def report_page(summary: Summary, styles: dict[str, Style], specs: dict[str, Spe
     >>> "none: our defaults" in report_page(Summary(), {}, {}, {})
     True
     """
-    claims = sort_claims(summary)
-    title, claims_title = _FEW_CLICKS if is_few_clicks(summary.figures) else _PAPER
+    claims = summary_text.sort_claims(summary)
+    title, claims_title = _FEW_CLICKS if summary_text.is_few_clicks(summary.figures) else _PAPER
     return render(
         "report.html.j2",
         specs,
@@ -159,20 +149,20 @@ def report_page(summary: Summary, styles: dict[str, Style], specs: dict[str, Spe
         sources=", ".join(fold.source for fold in summary.data) or "no data named",
         title=title,
         claims_title=claims_title,
-        reading=" ".join(reading(summary)),
-        tally=tally(claims.present),
+        reading=" ".join(summary_text.reading(summary)),
+        tally=summary_text.tally(claims.present),
         marks=MARKS,
         words=WORDS,
         figures=[_figure(figure, styles, specs, svgs) for figure in summary.figures],
         details=partial(_details, runs=summary.runs),
-        glossary=glossary(summary.figures),
+        glossary=summary_text.glossary(summary.figures),
         signs=SIGNS,
         drawn=[figure.number for figure in summary.figures],
         claims=claims.present,
         anchor=lambda claim: "claim-" + re.sub(r"[^\w-]+", "-", claim.id),
         check_value=_check_value,
         check_interval=_check_interval,
-        absent=absent_words(claims) if claims.absent else "",
+        absent=summary_text.absent_words(claims) if claims.absent else "",
         margin=f"{100 * MARGIN:g} %",
         noticeable=f"{100 * Criteria().noticeable:g} %",
         unknown_parts={"–": Part()},
@@ -214,9 +204,9 @@ def _figure(
         "number": figure.number,
         "title": figure.title,
         "axis": figure.x.label,
-        "caption": " ".join(caption(figure)),
+        "caption": " ".join(summary_text.caption(figure)),
         "panels": panels,
-        "choices": choice_rows(figure),
+        "choices": summary_text.choice_rows(figure),
         "legend": legend({name: styles[name] for name in labels if name in styles}, labels),
         "svg": html(svgs.get(figure.number, "")),
     }
@@ -246,7 +236,7 @@ def _check_interval(check: CheckResult) -> str:
 def _progress(summary: Summary) -> str:
     cells, rows = summary.cells, summary.timings
     seconds = sum(row.total_seconds or 0 for row in rows)
-    progress = f"{trained(cells):,} of {counted(cells.wanted, 'ranker')} trained"
+    progress = f"{summary_text.trained(cells):,} of {counted(cells.wanted, 'ranker')} trained"
     progress += f", {cells.failed:,} failed" if cells.failed else ""
     progress += f", {cells.untrained:,} had nothing to learn from" if cells.untrained else ""
     return progress + (f"; {duration(seconds)} of work in all, counted over all processes." if rows else ".")
@@ -259,7 +249,7 @@ def _more_runs(summary: Summary) -> int:
 
 
 def _command(summary: Summary) -> str:
-    words = ["counterrank", "reproduce"] + ["few-clicks"] * is_few_clicks(summary.figures)
+    words = ["counterrank", "reproduce"] + ["few-clicks"] * summary_text.is_few_clicks(summary.figures)
     for fold in summary.data:
         words += ["--data", fold.source]
     words += ["--preset", summary.preset] if summary.preset else []
@@ -274,7 +264,7 @@ def setting_rows(settings: Mapping[str, Any], figures: Sequence[Figure]) -> list
     [('queries', 'all'), ('clicks', '10², 10³')]
     """
     rows = []
-    idle = _PAPER_ONLY if is_few_clicks(figures) else _FEW_CLICKS_ONLY
+    idle = _PAPER_ONLY if summary_text.is_few_clicks(figures) else _FEW_CLICKS_ONLY
     for key, value in settings.items():
         name = NEW_NAMES.get(key, key)
         if name in idle:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ _TICKS = (-0.1, -0.01, 0.0, 0.001, 0.005, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0
 _NEAR = (0.28, 0.05)  # of the panel: two names closer than that across and up would cover each other
 
 
-def write_plan_report(content: dict[str, Any], path: PathLike) -> Path:
+def write_plan_report(content: Mapping[str, Any], path: PathLike) -> Path:
     """Write a plan as a page (.html), or its chart alone (.png, .svg); returns the path.
 
     `content` has a title, `advice` (sentences), the metric, and `plans`: for each policy its name, price, displayed,
@@ -55,7 +56,9 @@ def write_plan_report(content: dict[str, Any], path: PathLike) -> Path:
     return write_file(path, made)
 
 
-def _charts(content: dict[str, Any], styles: dict[str, Style], width: int | None = None) -> dict[str, Any]:
+def _charts(
+    content: Mapping[str, Any], styles: dict[str, Style], width: int | None = None
+) -> dict[str, alt.LayerChart]:
     """Price against effective sample size and against width, after the most sessions; none without labels."""
     rows = [{**plan, **plan["expected"][-1]} for plan in content["plans"]]
     if all(row["price"] is None for row in rows):
@@ -80,7 +83,7 @@ def _charts(content: dict[str, Any], styles: dict[str, Style], width: int | None
     }
 
 
-def _page(content: dict[str, Any], styles: dict[str, Style]) -> str:
+def _page(content: Mapping[str, Any], styles: dict[str, Style]) -> str:
     charts = _charts(content, styles)
     return render(
         "plan.html.j2",
