@@ -7,9 +7,9 @@ does: a parent that was killed leaves no workers behind, not even busy ones.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
+import pkgutil
 import queue
 import sys
 import threading
@@ -242,7 +242,7 @@ def main(arguments: list[str]) -> None:
     os.dup2(2, 1)  # whatever else is printed is no answer
     folders = [argument for argument in arguments if not argument.startswith("--import=")]
     for argument in arguments[len(folders) :]:
-        importlib.import_module(argument.removeprefix("--import="))
+        pkgutil.resolve_name(argument.removeprefix("--import="))
     bench = Workbench({number: shared_fold(folder) for number, folder in enumerate(folders)})
     cells = _listen()
     while True:
