@@ -167,8 +167,7 @@ def figure(found: dict[str, Any], path: Path) -> None:
     """One panel for each policy: mean DCG@5 over sessions per query, as SVG. Intervals are in the tables."""
     from counterrank.experiments.summary import Axis, Figure, Level, Panel, Point, Series
     from counterrank.report.charts import file_spec, panel_chart
-    from counterrank.report.render import to_svg
-    from counterrank.report.styles import assign_styles
+    from counterrank.report.render import assign_styles, to_svg
 
     styles = assign_styles([*ALL, "production", "full-information"])
     panels = []

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -83,8 +84,8 @@ OPTIONS = [
     (("--max-epochs", 9), "max_epochs", 9),
     (("--patience", 4), "patience", 4),
     (("--tolerance", 0), "tolerance", 0.0),
-    (("--learning-rate", 0.5), "step_size", 0.5),
-    (("--learning-rate", "auto"), "step_size", "auto"),
+    (("--learning-rate", 0.5), "learning_rate", 0.5),
+    (("--learning-rate", "auto"), "learning_rate", "auto"),
     (("--clip", "schedule:a=-3,b=32"), "clip", "schedule:a=-3,b=32"),
     (("--clips", 3), "clips", 3),
     (("--queries", 30), "queries", 30),
@@ -101,7 +102,10 @@ def test_every_option_reaches_the_settings_and_no_other(arguments_of, options, n
 def test_every_setting_has_an_option():
     named = {name for _, name, _ in OPTIONS}
     few = {"sessions", "estimators"}  # of the other experiment, see test_few_clicks.py
-    assert named == set(Settings().plain()) - few - {"step_sizes", "targets"}  # these in a preset
+    assert named == {known.name for known in fields(Settings)} - few - {
+        "learning_rates",
+        "targets",
+    }  # these in a preset
 
 
 def test_nothing_said_is_the_paper(arguments_of):
@@ -135,7 +139,7 @@ def test_presets_by_name(arguments_of, name):
 @pytest.mark.parametrize("step", [2.0, "auto"])
 def test_a_learning_rate_wins_over_all_those_of_a_preset(arguments_of, step):
     settings = arguments_of("--preset", "paper-mslr", "--learning-rate", step)[2]
-    assert {settings.step_for(figure, loss) for figure in (1, 2, 3, 4) for loss in settings.losses} == {step}
+    assert {settings.learning_rate_for(figure, loss) for figure in (1, 2, 3, 4) for loss in settings.losses} == {step}
     assert settings.clip == "schedule:a=-57,b=86"
 
 

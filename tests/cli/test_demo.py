@@ -159,7 +159,7 @@ def test_compiled_ahead_there_is_nothing_left_to_compile(tmp_path, monkeypatch):
 
         event.register("numba:compile", Count())
         from counterrank.experiments import run_demo
-        from counterrank.experiments.warm_up import warm_up
+        from counterrank.experiments.demo import warm_up
         jobs, done = [], []
         warm_up("yahoo", jobs.append, lambda: done.append(1))
         warm_up("yahoo", jobs.append, lambda: done.append(1))

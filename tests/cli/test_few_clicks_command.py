@@ -69,7 +69,7 @@ def test_the_paper_is_the_default(settings_of):
         (("paper", "--n-sessions", "100"), "--n-sessions: is for another experiment; expected none with paper"),
         (("--estimators", "auto"), "--estimators: is for another experiment"),
         (("few-clicks", "--n-sessions", "1000,100"), "--n-sessions 1000,100: expected"),
-        (("few-clicks", "--estimators", "rerank"), "--estimators: 'rerank'; expected some of"),
+        (("few-clicks", "--estimators", "affine"), "--estimators: 'affine'; expected some of"),
         (("few-clicks", "--estimators", ""), "estimators=: expected different estimators"),
         (("many-clicks",), "EXPERIMENT many-clicks: expected one of"),
         (("--preset", "few-clicks"), "--figures 5: those of few-clicks"),

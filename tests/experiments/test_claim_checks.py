@@ -20,7 +20,7 @@ from counterrank.experiments.claims import (
     judge,
     within,
 )
-from counterrank.experiments.statistics import against, mean_interval, relative
+from counterrank.experiments.summary import against, mean_interval, relative
 from tests.reference.student import student_tail
 
 # Student's t
@@ -40,9 +40,9 @@ TABLE = {  # two-sided, as printed in any textbook
 }
 
 
-@pytest.mark.parametrize(("asked", "printed"), TABLE.items())
-def test_student_is_that_of_the_tables(asked, printed):
-    assert student_quantile(*asked) == pytest.approx(printed, abs=5.1e-4)
+@pytest.mark.parametrize(("arguments", "printed"), TABLE.items())
+def test_student_is_that_of_the_tables(arguments, printed):
+    assert student_quantile(*arguments) == pytest.approx(printed, abs=5.1e-4)
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 6, 7, 40])
@@ -52,10 +52,10 @@ def test_student_is_that_of_its_density(freedom, confidence):
     assert tail == pytest.approx(1.0 - confidence, abs=2e-5)
 
 
-@pytest.mark.parametrize("asked", [(0.0, 3), (1.0, 3), (math.nan, 3), (0.95, 0)])
-def test_student_refuses(asked):
+@pytest.mark.parametrize("arguments", [(0.0, 3), (1.0, 3), (math.nan, 3), (0.95, 0)])
+def test_student_refuses(arguments):
     with pytest.raises(CounterrankError, match="expected 0 < confidence"):
-        student_quantile(*asked)
+        student_quantile(*arguments)
 
 
 def test_an_interval_by_hand():
@@ -160,8 +160,8 @@ def error_rate(mean, rule, wrong, somewhere, many=4, simulations=1000, runs=4):
     """How often noise leads to the wrong verdict, over checks of which each has this mean and noise of 1."""
     rng = np.random.default_rng(7)
     drawn = mean + rng.standard_normal((simulations, many, runs))
-    judged = (judge([Check("x", row, rule) for row in rows], 0.95, somewhere).verdict for rows in drawn)
-    return sum(verdict == wrong for verdict in judged) / simulations
+    verdicts = (judge([Check("x", row, rule) for row in rows], 0.95, somewhere).verdict for rows in drawn)
+    return sum(verdict == wrong for verdict in verdicts) / simulations
 
 
 # A wrong verdict with probability 5 % at most; at 1,000 simulations the share stays below 0.05 + 4 * 0.0069 = 0.078

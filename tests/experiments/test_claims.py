@@ -24,13 +24,13 @@ def test_all_holds_on_a_picture_like_the_papers(data, long_queries):
     assert len(found) == 27
 
 
-def test_what_the_paper_says_of_long_queries_is_not_judged_on_short_ones():
+def test_what_the_paper_says_of_long_queries_is_not_checked_on_short_ones():
     """Nor where the length is not known: no data can make two claims exclude each other."""
     figures = pictures.draw(pictures.paper_like(), np.random.default_rng(0))
     for data, why in [(SHORT, "the paper says this of long queries only"), ([], "is not known")]:
-        told = [claim for claim in check_claims(figures, data=data) if claim["id"] in OF_LONG_QUERIES]
-        assert len(told) == 3
-        for claim in told:
+        found = [claim for claim in check_claims(figures, data=data) if claim["id"] in OF_LONG_QUERIES]
+        assert len(found) == 3
+        for claim in found:
             assert claim["verdict"] == OPEN
             assert why in claim["numbers"]
             assert "(MSLR only)" in claim["paper"]

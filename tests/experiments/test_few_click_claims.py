@@ -151,6 +151,6 @@ def test_holes_support_nothing():
     assert found["auto-near-best-fixed"] == found["auto-ahead-with-few-sessions"] == OPEN
 
 
-def test_the_paper_is_not_judged_here_nor_this_by_the_papers_figures():
+def test_the_paper_is_not_checked_here_nor_this_by_the_papers_figures():
     assert len(verdicts([])) == 27
     assert all(claim["own"] for claim in check_claims(draw(TRUTH, np.random.default_rng(0))))

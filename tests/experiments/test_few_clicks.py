@@ -9,17 +9,27 @@ import pytest
 
 from counterrank.common.errors import CounterrankError
 from counterrank.data import make_fold
+from counterrank.estimators import ESTIMATORS, register_estimator
+from counterrank.experiments import reproduce, summarize
 from counterrank.experiments.cells import Cell, all_cells, grid
-from counterrank.experiments.estimator_options import EstimatorOption, parse_estimator
 from counterrank.experiments.figures.few_clicks import AutoChoice, choices, share_of_gap, share_panel
 from counterrank.experiments.reproduction import choose_settings
-from counterrank.experiments.settings import ESTIMATORS, Settings, known_settings, read_preset
+from counterrank.experiments.settings import (
+    COMPARED,
+    EstimatorOption,
+    Settings,
+    compared_estimators,
+    known_settings,
+    parse_estimator,
+    read_preset,
+)
 from counterrank.experiments.summary import Choice, Figure, Panel, from_json
 from counterrank.experiments.workbench import Workbench, plain_values
+from counterrank.report import write_report
 from counterrank.report.summary_text import choice_rows
 
 FOLD = make_fold("mslr", 40)
-SMALL = {"runs": 1, "sessions": (200, 1000), "max_epochs": 3, "step_size": 1.0, "queries": None}
+SMALL = {"runs": 1, "sessions": (200, 1000), "max_epochs": 3, "learning_rate": 1.0, "queries": None}
 
 
 def few(**given):
@@ -63,7 +73,7 @@ def test_sessions_are_part_of_the_name():
 
 def test_the_defaults():
     settings = choose_settings("few-clicks")
-    assert (settings.figures, settings.estimators) == ((5,), ESTIMATORS)
+    assert (settings.figures, settings.estimators) == ((5,), COMPARED)
     assert settings.sessions == (500, 2000, 10_000, 60_000, 10**6, 10**7)
     assert settings.runs >= 8
     assert settings.production_seed is None  # another in each run
@@ -112,15 +122,18 @@ def test_figures_of_the_paper_are_not_of_this_experiment():
 RECIPES = [
     ("auto", EstimatorOption("auto", "auto")),
     (" direct ", EstimatorOption("direct", "direct")),
-    ("doubly-robust:tau=0.030", EstimatorOption("doubly-robust:tau=0.03", "doubly-robust", tau=0.03)),
-    ("shrinkage:strength=2.0", EstimatorOption("shrinkage:strength=2", "shrinkage", strength=2.0)),
-    ("shrinkage:strength=1e6", EstimatorOption("shrinkage:strength=1000000", "shrinkage", strength=1e6)),
+    ("doubly-robust:tau=0.030", EstimatorOption("doubly-robust:tau=0.03", "doubly-robust", {"tau": 0.03})),
+    ("shrinkage:strength=2.0", EstimatorOption("shrinkage:strength=2", "shrinkage", {"strength": 2.0})),
+    ("shrinkage:strength=1e6", EstimatorOption("shrinkage:strength=1000000", "shrinkage", {"strength": 1e6})),
     ("policy-aware:clip=30", EstimatorOption("policy-aware:clip=30", "policy-aware", clip="30")),
     ("policy-aware:clip=none", EstimatorOption("policy-aware:clip=none", "policy-aware", clip="none")),
     ("policy-oblivious:clip=grid", EstimatorOption("policy-oblivious:clip=grid", "policy-oblivious", clip="grid")),
     ("naive", EstimatorOption("naive", "naive")),
-    ("shrinkage:folds=5,strength=2", EstimatorOption("shrinkage:strength=2,folds=5", "shrinkage", None, 2.0, None, 5)),
-    ("policy-aware:folds=3", EstimatorOption("policy-aware:folds=3", "policy-aware", None, None, None, 3)),
+    (
+        "shrinkage:folds=5,strength=2",
+        EstimatorOption("shrinkage:strength=2,folds=5", "shrinkage", {"strength": 2.0}, folds=5),
+    ),
+    ("policy-aware:folds=3", EstimatorOption("policy-aware:folds=3", "policy-aware", folds=3)),
 ]
 
 
@@ -136,7 +149,7 @@ def test_estimators_by_text(text, recipe):
 @pytest.mark.parametrize(
     "text",
     [
-        "", "rerank", "auto:", "auto:tau=1", "naive:clip=3", "doubly-robust:strength=2", "doubly-robust:tau",
+        "", "affine", "auto:", "auto:tau=1", "naive:clip=3", "doubly-robust:strength=2", "doubly-robust:tau",
         "doubly-robust:tau=", "doubly-robust:tau=x", "doubly-robust:tau=nan", "doubly-robust:tau=1.1",
         "shrinkage:strength=-1", "shrinkage:strength=inf", "policy-aware:clip=some", "policy-aware:clip=0",
         "direct:", "full-information", "shrinkage:strength=2,tau=1",
@@ -146,6 +159,36 @@ def test_estimators_by_text(text, recipe):
 def test_other_texts_are_refused(text):
     with pytest.raises(CounterrankError, match=r"estimators: |clip="):
         parse_estimator(text)
+
+
+@pytest.fixture
+def own():
+    from tests.support.own_estimator import OWN
+
+    register_estimator(OWN)
+    yield OWN.name
+    del ESTIMATORS[OWN.name]
+
+
+def test_the_choices_are_those_of_the_registry(own):
+    assert set(compared_estimators()) == set(ESTIMATORS) - {"affine", "full-information"}
+    found = parse_estimator(f"{own}:power=0.50")
+    assert found == EstimatorOption(f"{own}:power=0.5", own, {"power": 0.5})
+    assert (found.is_cross_fitted, found.cell_name) == (False, f"{own}:power=0.5")
+
+
+@pytest.mark.process
+def test_an_estimator_of_ones_own_is_compared_and_drawn(own, tmp_path):
+    settings = few(sessions=(200,), estimators=(f"{own}:power=0.5", own, "naive", "rerank"))
+    run = reproduce("synthetic:mslr:queries=40", tmp_path / "run", settings, jobs=1)
+    summary = summarize(run)
+    assert (summary.cells.done, summary.cells.failures) == (6, ())
+    values = [series.points[0].mean for series in summary.figures[0].panels[-1].series]
+    assert values[1] == values[2] != values[0]
+    write_report(summary, tmp_path / "run")
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert f"{own} (power 0.5)" in page
+    assert "A power of the number of clicks" in page  # in the glossary
 
 
 # The grid ------------------------------------------------------------------------------------------------------------
@@ -164,8 +207,8 @@ def test_the_grid():
             if point.x is not None:
                 assert (cell.sessions, cell.clicks, cell.policy) == (point.x, 0, "replace-last:k=5")
                 assert (cell.loss, cell.metric, cell.cutoff) == ("lambdaloss-truncated", "dcg@5", 5)
-    told = {point.series: (point.cells[0].estimator, point.cells[0].clip) for point in points if point.x == 200}
-    assert told == {
+    found = {point.series: (point.cells[0].estimator, point.cells[0].clip) for point in points if point.x == 200}
+    assert found == {
         "auto": ("auto", "none"),
         "policy-aware": ("policy-aware", "none"),
         "policy-aware:clip=30": ("policy-aware", "30"),
@@ -242,8 +285,8 @@ def test_options_of_an_estimator_reach_it(monkeypatch):
         with pytest.raises(Reached):
             bench.run(cell_of(name, estimators=KINDS))
     assert [estimator for _, _, estimator, _, _ in seen] == ["auto", "direct", "doubly-robust", "shrinkage"]
-    assert [more["hyperparameters"]["tau"] for *_, more in seen] == [None, None, 0.03, None]
-    assert [more["hyperparameters"]["strength"] for *_, more in seen] == [None, None, None, 2.0]
+    assert [more["hyperparameters"].get("tau") for *_, more in seen] == [None, None, 0.03, None]
+    assert [more["hyperparameters"].get("strength") for *_, more in seen] == [None, None, None, 2.0]
     data, evidence, _, ranker, more = seen[0]
     rho, clicks = evidence.rho, evidence.clicks
     assert rho.shape == (data.n_docs,)

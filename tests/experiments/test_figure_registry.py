@@ -1,4 +1,4 @@
-"""A figure of one's own: registered without touching the library, run, judged, drawn."""
+"""A figure of one's own: registered without touching the library, run, checked, drawn."""
 
 import json
 
@@ -60,8 +60,8 @@ def test_a_figure_is_not_known_before_it_is_registered():
         Settings(figures=(9,))
 
 
-def test_a_registered_figure_is_run_judged_and_drawn(toy, tmp_path):
-    settings = choose_settings("page-lengths", given={"runs": 2, "max_epochs": 1, "step_size": 1.0, "clip": "none"})
+def test_a_registered_figure_is_run_checked_and_drawn(toy, tmp_path):
+    settings = choose_settings("page-lengths", given={"runs": 2, "max_epochs": 1, "learning_rate": 1.0, "clip": "none"})
     assert settings.figures == (9,)
     run = reproduce("synthetic:yahoo:queries=40", tmp_path / "run", settings, jobs=1)
     assert len(run.rows) == 2 * 4

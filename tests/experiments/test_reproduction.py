@@ -9,12 +9,13 @@ import pytest
 from counterrank.common.errors import CounterrankError
 from counterrank.estimators import clip_schedule
 from counterrank.experiments.cells import Cell, all_cells, grid
-from counterrank.experiments.estimator_options import clips_by_rule
 from counterrank.experiments.settings import (
     FIGURES,
     LOSSES,
     QUICK,
     Settings,
+    choose_settings,
+    clips_by_rule,
     known_settings,
     preset_names,
     read_preset,
@@ -49,7 +50,7 @@ BAD_SETTINGS = [
     ({"estimators": ()}, r"^estimators=: expected different estimators, at least one"),
     ({"estimators": "auto"}, r"^estimators='auto': "),
     ({"estimators": ("shrinkage:strength=2", "shrinkage:strength=2.0")}, r"^estimators=shrinkage:strength=2,shr"),
-    ({"estimators": ("rerank",)}, r"^estimators: 'rerank'; expected some of auto, direct:folds="),
+    ({"estimators": ("affine",)}, r"^estimators: 'affine'; expected some of policy-aware:clip=\.\.\.,folds="),
     ({"targets": 0.5}, r"^targets=0\.5: expected a share of the gap"),
     ({"targets": {"some": 0.5}}, r"^targets=\{'some': 0\.5\}: "),
     ({"targets": {500: 62}}, r"^targets=\{500: 62\}: "),
@@ -83,14 +84,17 @@ BAD_SETTINGS = [
     ({"max_epochs": 0}, r"^max-epochs=0: "),
     ({"patience": 0}, r"^patience=0: "),
     ({"tolerance": -1e-9}, r"^tolerance=-1e-09: "),
-    ({"step_size": 0}, r"^step-size=0: expected 'auto' or a number above 0"),
-    ({"step_size": "fast"}, r"^step-size='fast': "),
-    ({"step_size": math.nan}, r"^step-size=nan: "),
-    ({"step_sizes": {"dcg-hinge": -1}}, r"^step-sizes=\{'dcg-hinge': -1\}: expected a number for each loss"),
-    ({"step_sizes": 3}, r"^step-sizes=3: "),
-    ({"step_sizes": {"hinge": 1.0}}, r"^loss='hinge': expected one of"),
-    ({"step_sizes": {"figure3/hinge": 1.0}}, r"^loss='hinge': expected one of"),
-    ({"step_sizes": {"figure5/dcg-hinge": 1.0}}, r"^step-sizes: 'figure5/dcg-hinge'; expected a loss, or figure3/"),
+    ({"learning_rate": 0}, r"^learning-rate=0: expected 'auto' or a number above 0"),
+    ({"learning_rate": "fast"}, r"^learning-rate='fast': "),
+    ({"learning_rate": math.nan}, r"^learning-rate=nan: "),
+    ({"learning_rates": {"dcg-hinge": -1}}, r"^learning-rates=\{'dcg-hinge': -1\}: expected a number for each loss"),
+    ({"learning_rates": 3}, r"^learning-rates=3: "),
+    ({"learning_rates": {"hinge": 1.0}}, r"^loss='hinge': expected one of"),
+    ({"learning_rates": {"figure3/hinge": 1.0}}, r"^loss='hinge': expected one of"),
+    (
+        {"learning_rates": {"figure5/dcg-hinge": 1.0}},
+        r"^learning-rates: 'figure5/dcg-hinge'; expected a loss, or figure3/",
+    ),
     ({"clip": "most"}, r"^clip='most': expected grid, none, a number above 0, or schedule:a=-3,b=32"),
     ({"clip": "0"}, r"^clip='0': "),
     ({"clip": "inf"}, r"^clip='inf': "),
@@ -118,14 +122,16 @@ def test_the_defaults_are_the_papers():
     assert (settings.ks[0], settings.ks[-1], settings.clicks_by_k, settings.page) == (1, 100, 10**8, 5)
     assert (settings.relevance_threshold, settings.production_share, settings.production_norm) == (3.0, 0.01, 5.0)
     assert (settings.noise, settings.eta, settings.validation_share) == ((0.1, 1.0), 1.0, 0.15)
-    assert (settings.max_epochs, settings.step_size, settings.clip) == (1000, "auto", "grid")
+    assert (settings.max_epochs, settings.learning_rate, settings.clip) == (1000, "auto", "grid")
 
 
 def test_equal_settings_are_written_alike():
     """Names of cells are made of settings: 3 and 3.0 must not give two names to one cell."""
     steps = {"arp-hinge": 1, "dcg-hinge": "auto"}
-    whole = Settings(relevance_threshold=3, production_norm=5, eta=1, noise=[0, 1], step_size=2, step_sizes=steps)
-    exact = Settings(noise=(0.0, 1.0), step_size=2.0, step_sizes=MappingProxyType({**steps, "arp-hinge": 1.0}))
+    whole = Settings(
+        relevance_threshold=3, production_norm=5, eta=1, noise=[0, 1], learning_rate=2, learning_rates=steps
+    )
+    exact = Settings(noise=(0.0, 1.0), learning_rate=2.0, learning_rates=MappingProxyType({**steps, "arp-hinge": 1.0}))
     assert whole == exact
     assert repr(whole) == repr(exact)
     assert Settings(ks=[1, 2]).ks == (1, 2)
@@ -134,7 +140,9 @@ def test_equal_settings_are_written_alike():
 
 
 def test_settings_survive_json():
-    settings = Settings(step_sizes={"dcg-hinge": 2}, policies=("deterministic:k=3",), production_seed=4, tolerance=0)
+    settings = Settings(
+        learning_rates={"dcg-hinge": 2}, policies=("deterministic:k=3",), production_seed=4, tolerance=0
+    )
     assert Settings(**known_settings(settings.plain(), "here")) == settings
 
 
@@ -157,11 +165,26 @@ def test_patience_and_tolerance(loss, clicks, patience, tolerance):
     assert Settings(tolerance=0).tolerance_for(loss) == 0.0
 
 
-def test_step_sizes_go_from_the_special_to_the_general():
-    settings = Settings(step_size=1, step_sizes={"dcg-hinge": 2, "figure3/dcg-hinge": 3, "figure4/arp-hinge": 4})
-    assert [settings.step_for(figure, "dcg-hinge") for figure in FIGURES] == [2.0, 2.0, 3.0, 2.0]
-    assert [settings.step_for(figure, "arp-hinge") for figure in FIGURES] == [1.0, 1.0, 1.0, 4.0]
-    assert Settings().step_for(1, "arp-hinge") == "auto"
+def test_learning_rates_go_from_the_special_to_the_general():
+    settings = Settings(
+        learning_rate=1, learning_rates={"dcg-hinge": 2, "figure3/dcg-hinge": 3, "figure4/arp-hinge": 4}
+    )
+    assert [settings.learning_rate_for(figure, "dcg-hinge") for figure in FIGURES] == [2.0, 2.0, 3.0, 2.0]
+    assert [settings.learning_rate_for(figure, "arp-hinge") for figure in FIGURES] == [1.0, 1.0, 1.0, 4.0]
+    assert Settings().learning_rate_for(1, "arp-hinge") == "auto"
+
+
+def test_the_old_names_of_learning_rates_still_work(tmp_path):
+    with pytest.warns(DeprecationWarning, match="Settings: step_sizes? is deprecated; use learning_rates?"):
+        old = Settings(step_size=2.0, step_sizes={"dcg-hinge": 3})
+    assert old == Settings(learning_rate=2.0, learning_rates={"dcg-hinge": 3})
+    with pytest.warns(DeprecationWarning, match="use learning_rates"):
+        assert old.step_sizes == {"dcg-hinge": 3.0}
+    (tmp_path / "old.toml").write_text("step_size = 2\n[step_sizes]\ndcg-hinge = 3\n")
+    assert choose_settings(preset=str(tmp_path / "old.toml")) == old
+    assert choose_settings(given={"step_size": 2, "step_sizes": {"dcg-hinge": 3}}) == old
+    assert old.plain()["step_size"] == 2.0  # run folders keep the name, and so do keys of cells
+    assert all_cells(grid(old))[0].plain()["step_size"] == 2.0
 
 
 def test_quick_is_a_small_part_of_the_experiments():
@@ -192,33 +215,33 @@ def test_the_presets():
 
 
 @pytest.mark.parametrize("name", AUTHORS)
-def test_the_authors_step_sizes_and_clips(name):
+def test_the_authors_learning_rates_and_clips(name):
     arp, dcg, by_loss, a, b = AUTHORS[name]
     settings = Settings(**read_preset(name))
-    assert [settings.step_for(figure, "arp-hinge") for figure in (1, 2)] == [arp, arp]
-    assert [settings.step_for(figure, "lambdaloss-truncated") for figure in (1, 2, 4)] == [dcg, dcg, dcg]
-    assert tuple(settings.step_for(3, loss) for loss in LOSSES) == by_loss
+    assert [settings.learning_rate_for(figure, "arp-hinge") for figure in (1, 2)] == [arp, arp]
+    assert [settings.learning_rate_for(figure, "lambdaloss-truncated") for figure in (1, 2, 4)] == [dcg, dcg, dcg]
+    assert tuple(settings.learning_rate_for(3, loss) for loss in LOSSES) == by_loss
     assert (settings.relevance_threshold, settings.production_share) == (3.0, 0.01)
     for n in (100, 10**4, 10**6, 10**8):
         clips = clips_by_rule(settings.clip, settings.clips, "policy-aware", None, n)
         assert clips == [clip_schedule(n, a, b)]
-    # no step size is searched
-    assert all(isinstance(cell.step_size, float) for cell in all_cells(grid(settings)))
+    # no learning rate is searched
+    assert all(isinstance(cell.learning_rate, float) for cell in all_cells(grid(settings)))
 
 
 @pytest.mark.parametrize("name", ["ohsumed", "mq2008", "mslr-sample"])
 def test_presets_of_small_data(name):
     settings = Settings(**read_preset(name))
     assert settings.relevance_threshold in (1.0, 2.0)
-    assert (settings.clip, settings.step_size) == ("grid", "auto")
+    assert (settings.clip, settings.learning_rate) == ("grid", "auto")
 
 
 def test_a_preset_of_ones_own(tmp_path):
     file = tmp_path / "mine.toml"
-    file.write_text('ks = [1, 4]\nnoise = [0, 0.5]\nclip = "7"\n[step_sizes]\n"figure3/dcg-hinge" = 2\n')
+    file.write_text('ks = [1, 4]\nnoise = [0, 0.5]\nclip = "7"\n[learning_rates]\n"figure3/dcg-hinge" = 2\n')
     settings = Settings(**read_preset(str(file)))
     assert (settings.ks, settings.noise, settings.clip) == ((1, 4), (0.0, 0.5), "7")
-    assert settings.step_sizes == {"figure3/dcg-hinge": 2.0}
+    assert settings.learning_rates == {"figure3/dcg-hinge": 2.0}
 
 
 @pytest.mark.parametrize(
@@ -326,15 +349,15 @@ def test_cells_that_figures_share_are_run_once():
     assert len(set(keys)) == len(keys)
 
 
-def test_step_sizes_of_a_figure_make_cells_of_their_own():
-    settings = Settings(clicks=(100,), figures=(2, 3), runs=1, step_sizes={"figure3/lambdaloss-truncated": 10})
+def test_learning_rates_of_a_figure_make_cells_of_their_own():
+    settings = Settings(clicks=(100,), figures=(2, 3), runs=1, learning_rates={"figure3/lambdaloss-truncated": 10})
     (two,) = points_of(settings, figure=2, panel="dcg@5", series="policy-aware")
     (three,) = points_of(settings, figure=3, series="lambdaloss-truncated")
-    assert (two.cells[0].step_size, three.cells[0].step_size) == ("auto", 10.0)
+    assert (two.cells[0].learning_rate, three.cells[0].learning_rate) == ("auto", 10.0)
 
 
 def test_every_cell_of_every_point_is_among_all_cells_under_its_key():
-    settings = Settings(runs=2, step_sizes={"lambdaloss-truncated": 50, "figure3/lambdaloss-truncated": 50.0})
+    settings = Settings(runs=2, learning_rates={"lambdaloss-truncated": 50, "figure3/lambdaloss-truncated": 50.0})
     points = grid(settings, folds=2)
     keys = {cell.key("") for cell in all_cells(points)}
     assert all(cell.key("") in keys for point in points for cell in point.cells)

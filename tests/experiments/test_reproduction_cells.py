@@ -19,7 +19,7 @@ from counterrank.experiments.run_folder import share_fold
 from counterrank.experiments.settings import Settings
 from counterrank.experiments.workbench import Workbench, page_dcg
 from counterrank.training import Ranker, fit_best_clip, pipeline
-from tests.reference import policies as twin
+from tests.reference import policies as reference
 
 FOLD = make_fold("yahoo", 60)
 FEW = {"runs": 1, "clicks": (1000,), "max_epochs": 4, "clips": 2}
@@ -42,7 +42,7 @@ def run(cell, fold=FOLD, **more):
 
 KINDS = {
     "policy-aware": cell_of(),
-    "a fixed step": cell_of(step_size=1.0, clip="none"),
+    "a fixed step": cell_of(learning_rate=1.0, clip="none"),
     "rerank": cell_of(series="rerank+random"),
     "no-cutoff": cell_of(series="no-cutoff", panel="arp"),
     "Plackett-Luce": cell_of(4, "plackett-luce:k=5,temperature=1"),
@@ -75,14 +75,14 @@ def test_the_number_of_threads_never_shows(rows, name):
 @pytest.mark.process
 def test_another_process_on_shared_data_gives_the_same(rows, tmp_path):
     share_fold(FOLD, tmp_path / "fold")
-    asked = "".join(json.dumps(cell.plain()) + "\n" for cell in KINDS.values())
+    cells = "".join(json.dumps(cell.plain()) + "\n" for cell in KINDS.values())
     worker = subprocess.Popen(
-        [sys.executable, "-m", "counterrank.experiments.worker", str(tmp_path / "fold")],
+        [sys.executable, "-m", "counterrank.experiments.workbench", str(tmp_path / "fold")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
-    worker.stdin.write(asked)
+    worker.stdin.write(cells)
     worker.stdin.flush()
     for name in KINDS:
         row = json.loads(worker.stdout.readline())
@@ -96,7 +96,7 @@ def test_another_process_on_shared_data_gives_the_same(rows, tmp_path):
 @pytest.mark.process
 def test_a_worker_whose_last_cell_was_cut_short_ends(tmp_path):
     share_fold(FOLD, tmp_path / "fold")
-    command = [sys.executable, "-m", "counterrank.experiments.worker", str(tmp_path / "fold")]
+    command = [sys.executable, "-m", "counterrank.experiments.workbench", str(tmp_path / "fold")]
     done = subprocess.run(command, input='{"fold": 0, "ru', capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
@@ -146,7 +146,7 @@ def test_runs_share_a_production_ranker_unless_told():
 
 @pytest.mark.parametrize(("share", "clicks", "expected"), [(0.15, 1000, 150), (0.15, 3, 1), (0.5, 1000, 500)])
 def test_validation_clicks_are_a_share_of_training_clicks(share, clicks, expected):
-    cell = cell_of(clicks=(clicks,), x=clicks, validation_share=share, max_epochs=1, clip="none", step_size=1.0)
+    cell = cell_of(clicks=(clicks,), x=clicks, validation_share=share, max_epochs=1, clip="none", learning_rate=1.0)
     assert cell.traffic("validation").clicks == expected
     row = run(cell)
     # the last session is finished, so there may be a few more
@@ -182,11 +182,11 @@ def test_training_is_what_the_settings_say(monkeypatch):
     for loss in Settings().losses:
         cell = cell_of(3, loss, clip="2", patience=3, tolerance=0.5)
         row = bench.run(cell)
-        ranker, data, weigh, clips, (held_out, judged_by) = seen.pop()
+        ranker, data, weigh, clips, (held_out, validated_by) = seen.pop()
         assert (data is FOLD.train, held_out is FOLD.validation, clips) == (True, True, [2.0])
         clicks, other = (bench._logged(cell.traffic(part)) for part in ("train", "validation"))
-        assert judged_by.tolist() == policy_aware(other).tolist()
-        assert judged_by.tolist() != policy_aware(other, clip=2.0).tolist()
+        assert validated_by.tolist() == policy_aware(other).tolist()
+        assert validated_by.tolist() != policy_aware(other, clip=2.0).tolist()
         assert weigh(clip=2.0).tolist() == policy_aware(clicks, clip=2.0).tolist()
         assert (ranker.metric, ranker.loss, ranker.patience, ranker.tolerance) == ("dcg@5", loss, 3, 0.5)
         assert (row["clip"], row["epochs"] <= 4) == (2.0, True)
@@ -195,13 +195,13 @@ def test_training_is_what_the_settings_say(monkeypatch):
 @pytest.mark.parametrize("series", ["policy-aware", "rerank+random", "policy-oblivious"])
 @pytest.mark.parametrize("clip", ["grid", "schedule:a=-3,b=32"])
 def test_clips_of_all_estimators(series, clip):
-    row = run(cell_of(series=series, clip=clip, max_epochs=2, step_size=1.0))
+    row = run(cell_of(series=series, clip=clip, max_epochs=2, learning_rate=1.0))
     assert row["clip"] is None or row["clip"] >= 1.0
     assert "untrained" not in row
 
 
 def test_full_information_is_trained_on_labels():
-    cell = cell_of(series="full-information", x=None, panel="arp", step_size=0.5)
+    cell = cell_of(series="full-information", x=None, panel="arp", learning_rate=0.5)
     row = run(cell)
     labels = [(part.labels >= 3).astype(float) for part in (FOLD.train, FOLD.validation)]
     ranker = Ranker("arp-hinge", learning_rate=0.5, max_epochs=4, patience=100, tolerance=1e-4, metric="arp",
@@ -233,7 +233,7 @@ def test_nothing_to_learn_is_a_random_order():
 
 @pytest.mark.parametrize("cutoff", [1, 3, 10])
 def test_other_cutoffs(cutoff):
-    row = run(cell_of(panel=f"dcg@{cutoff}", cutoff=cutoff, max_epochs=1, clip="none", step_size=1.0))
+    row = run(cell_of(panel=f"dcg@{cutoff}", cutoff=cutoff, max_epochs=1, clip="none", learning_rate=1.0))
     assert {f"dcg@{cutoff}", f"ndcg@{cutoff}", "ndcg@10"} <= set(row["metrics"])
 
 
@@ -278,7 +278,7 @@ def small_data() -> tuple[RankingData, np.ndarray]:
 def test_page_dcg_is_that_of_all_pages(text, cutoff):
     data, scores = small_data()
     policy = parse_policy(text)
-    expected = twin.page_dcg(policy, scores, data.labels, data.offsets, cutoff, threshold=3)
+    expected = reference.page_dcg(policy, scores, data.labels, data.offsets, cutoff, threshold=3)
     assert page_dcg(policy, scores, data, cutoff, 3) == pytest.approx(expected, rel=1e-7)
 
 

@@ -30,8 +30,7 @@ from counterrank.experiments.run_folder import (
 )
 from counterrank.experiments.settings import Settings
 from counterrank.experiments.summary import Summary, to_json
-from counterrank.experiments.workbench import Workbench
-from counterrank.experiments.worker import answer
+from counterrank.experiments.workbench import Workbench, answer
 
 SHOW_CURSOR, HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
 FOLD = make_fold("yahoo", 40)
@@ -420,7 +419,7 @@ def test_who_leaves_at_once_gives_the_cursor_back():
 
 
 def made_up_run(settings, row) -> Run:
-    """A run whose results are told by a function of the cell; None for none."""
+    """A run whose results are given by a function of the cell; None for none."""
     about = {"data": [{"source": "mine", "fingerprint": "", "parts": {}}]}
     rows = {cell.key(""): row(cell) for cell in all_cells(grid(settings))}
     return Run(Path(), settings, about, {key: content for key, content in rows.items() if content is not None})

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def workers_of(folder):
     for process in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             command = (process / "cmdline").read_bytes().split(b"\0") if process.name.isdigit() else []
-            if b"counterrank.experiments.worker" in command and os.fsencode(folder) in b" ".join(command):
+            if b"counterrank.experiments.workbench" in command and os.fsencode(folder) in b" ".join(command):
                 found.append(int(process.name))
     return found
 
@@ -168,7 +169,7 @@ def test_a_worker_that_cannot_be_started_ends_the_run(tmp_path, monkeypatch):
 
 def test_a_cell_that_fails_in_a_worker(tmp_path):
     """With this step size training runs off to infinity; the production ranker has one of its own."""
-    settings = Settings(figures=(2,), clicks=(100,), runs=1, step_size=1e200, clip="none", max_epochs=3)
+    settings = Settings(figures=(2,), clicks=(100,), runs=1, learning_rate=1e200, clip="none", max_epochs=3)
     run = reproduce(DATA, tmp_path / "run", settings, jobs=1)
     errors = {row["cell"]["estimator"]: row.get("error") for row in run.rows.values()}
     assert errors.pop("production") is None
@@ -238,7 +239,7 @@ def test_a_folder_belongs_to_its_data(tmp_path, other):
 
 def test_fewer_queries_are_other_data(tmp_path):
     made_up(tmp_path / "run")
-    fewer = Settings(**{**SETTINGS.plain(), "queries": 20})
+    fewer = replace(SETTINGS, queries=20)
     with pytest.raises(CounterrankError, match="holds a run on other data"):
         made_up(tmp_path / "run", fewer)
     run, _ = made_up(tmp_path / "fewer", fewer)

@@ -20,10 +20,10 @@ from counterrank.common.errors import CounterrankError
 from counterrank.experiments.summary import ClaimResult, Panel, Summary, from_json, series_names
 from counterrank.report import write_demo_report, write_report
 from counterrank.report.axes import spread
+from counterrank.report.charts import relative_panel
 from counterrank.report.demo_page import bands, dots_per_band
-from counterrank.report.line_chart import relative_panel
 from counterrank.report.page import claims_markdown
-from counterrank.report.styles import _KNOWN, _SPARE, assign_styles
+from counterrank.report.render import _KNOWN, _SPARE, assign_styles
 from counterrank.report.text import number, power, readable
 from tests.support.summaries import make_demo, make_hostile, make_summary, value, written
 
@@ -258,7 +258,7 @@ def test_one_run_has_no_interval_and_says_so():
 def test_next_to_nothing_is_enough(tmp_path):
     assert [path.name for path in write_report(EMPTY, tmp_path)] == ["report.html", "claims.md"]
     text = Page((tmp_path / "report.html").read_text(encoding="utf-8")).text
-    assert "No figure was asked for." in text
+    assert "This run has no figure." in text
     assert "The summary does not describe its data." in text
 
 

@@ -22,7 +22,7 @@ pytestmark = [
 
 POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
 
-# Writes into the page what the browser saw: charts with the shapes in them, addresses asked for, texts too wide.
+# Writes into the page what the browser saw: charts with the shapes in them, addresses fetched, texts too wide.
 PROBE = """
 <script>
 window.addEventListener("load", () => setTimeout(() => {

@@ -56,7 +56,7 @@ def test_the_verdict_comes_first_and_is_whole(full, tmp_path):
         assert item["text"] in seen
     marks = {"good": "supported", "warning": "with care", "bad": "not supported"}
     for item in full["verdict"]:
-        if item["about"] != "the log":  # the level is told by a word and a sign, not by colour alone
+        if item["about"] != "the log":  # the level is given by a word and a sign, not by colour alone
             assert f"{item['about']} {marks[item['level']]} {item['text']}" in seen
     for advice in full["advice"]:
         assert advice in seen
@@ -109,9 +109,9 @@ def test_a_log_of_which_little_is_known(tmp_path):
     log = simulation.simulate(DATA, SCORES, policies.Deterministic(2), EXAM, sessions=100, seed=0)
     docs = np.unique(log.docs, return_inverse=True)[1]
     lengths = np.bincount(np.unique(log.docs) // 30, minlength=30)
-    asked = lengths > 0
-    offsets = np.concatenate(([0], np.cumsum(lengths[asked])))
-    rest = (log.sessions[asked], docs, log.ranks, log.impressions, log.clicks)
+    logged = lengths > 0
+    offsets = np.concatenate(([0], np.cumsum(lengths[logged])))
+    rest = (log.sessions[logged], docs, log.ranks, log.impressions, log.clicks)
     found = inspect_clicks(ClickCounts(SHOWN_ONLY, offsets, *rest)).summary()
     assert list(inspection_specs(found)) == ["rates", "sessions"]
     seen = words(page_of(found, tmp_path))

@@ -23,7 +23,7 @@ def figures(*numbers):
     return Summary.from_json(make_summary(runs=1, figures=numbers)).figures
 
 
-def told(**changes):
+def opening(**changes):
     return " ".join(reading(make_summary(runs=2, figures=(2,)) | changes))
 
 
@@ -42,8 +42,8 @@ CELLS = [
 
 @pytest.mark.parametrize(("cells", "words"), CELLS)
 def test_rankers_without_clicks_are_counted_once(cells, words):
-    assert words in told(cells=cells)
-    assert ("not complete" in told(cells=cells)) == (cells["done"] < 100)
+    assert words in opening(cells=cells)
+    assert ("not complete" in opening(cells=cells)) == (cells["done"] < 100)
 
 
 def test_progress_counts_the_same():
@@ -60,13 +60,13 @@ RUNS = [
 
 @pytest.mark.parametrize(("settings", "words"), RUNS)
 def test_what_runs_share_is_said(settings, words):
-    assert words in told(settings=settings)
-    assert ("independent" in told(settings=settings)) == ("independent" in words)
+    assert words in opening(settings=settings)
+    assert ("independent" in opening(settings=settings)) == ("independent" in words)
 
 
 def test_folds_have_a_production_ranker_each():
     data = make_summary()["data"] * 2
-    assert "one production ranker of each fold" in told(settings={"production_seed": 3}, data=data)
+    assert "one production ranker of each fold" in opening(settings={"production_seed": 3}, data=data)
     assert "in 1 run, and evaluated" in " ".join(reading(make_summary(runs=1) | {"settings": {"production_seed": 3}}))
 
 
@@ -149,7 +149,7 @@ def test_our_own_claims_are_counted_apart():
     for claim in claims:
         claim["verdict"] = "holds" if claim["figure"] in (1, 4) else "does not hold"
     claims[-1]["verdict"] = "not enough evidence"
-    text = told(claims=claims, figures=summary["figures"])
+    text = opening(claims=claims, figures=summary["figures"])
     assert "10 of 24 claims of the paper hold here, 14 do not, and 0 lack evidence." in text
     assert "2 of 3 findings of our own, on what the paper leaves open, hold." in text
     assert "not part of this run" not in text
@@ -213,7 +213,7 @@ def test_settings_that_are_left_open_are_told():
     assert rows["patience"].startswith("20 + 10 log10(clicks)")
     assert rows["tolerance"] == "1e-4 for ARP, 1e-6 for DCG"
     assert rows["queries"] == "all"
-    assert rows["step_sizes"] == "none by loss"
+    assert rows["learning_rates"] == "none by loss"
     assert "none" not in rows.values()
     policies = dict(setting_rows(left, figures(4)))["policies"]
     assert policies.startswith("deterministic:k=5; replace-last:k=5; ")

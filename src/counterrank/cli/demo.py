@@ -82,7 +82,7 @@ def _check_page(out: Path) -> None:
 
 
 def _compile(shape: str, stages: Stages) -> None:
-    from counterrank.experiments.warm_up import warm_up
+    from counterrank.experiments.demo import warm_up
 
     jobs = done = 0
 
@@ -103,12 +103,12 @@ def _print(result: DemoResult) -> None:
     from counterrank.experiments.demo import METRICS, K
 
     found, buried = result.comparison, result.buried
-    shares, found_again = found.shares(), buried.shares(K)
+    shares, recovered = found.shares(), buried.shares(K)
     print_table(
         f"On {result.fold.test.n_queries:,} test queries (relevant = label 3 or 4)",
-        ("ranker", *METRICS, "gap closed", "found again"),
+        ("ranker", *METRICS, "gap closed", "recovered"),
         [
-            (name, *(values[metric] for metric in METRICS), _percent(shares.get(name)), _percent(found_again.get(name)))
+            (name, *(values[metric] for metric in METRICS), _percent(shares.get(name)), _percent(recovered.get(name)))
             for name, values in result.metrics.items()
         ],
     )
@@ -116,7 +116,7 @@ def _print(result: DemoResult) -> None:
         f"The production ranker learned from the labels of {found.production_queries} queries and made the pages; the "
         f"next three learned\nfrom {found.clicks.n_clicks:,} clicks on them, the last from the labels of all "
         f"{result.fold.train.n_queries:,} queries. Gap closed is the share of the\ndistance in dcg@5 from production "
-        f"to full-information; found again the share of the {buried.documents:,} relevant\ndocuments below rank "
+        f"to full-information; recovered is the share of the {buried.documents:,} relevant\ndocuments below rank "
         f"{buried.beyond} of production that a ranker puts on the page of {K}; arp is better when lower."
     )
 

@@ -70,8 +70,8 @@ def reproduce(
     estimators: Annotated[
         str | None,
         option(
-            "few-clicks: comma-separated, of {estimators}, also with hyperparameters: doubly-robust:tau=0.03, "
-            "shrinkage:strength=2, policy-aware:clip=30.",
+            "few-clicks: comma-separated, those of {estimators} that require neither labels nor alpha and beta; "
+            "also with hyperparameters: doubly-robust:tau=0.03, shrinkage:strength=2, policy-aware:clip=30.",
             "LIST",
             EXPERIMENT,
         ),
@@ -154,7 +154,7 @@ def reproduce(
         "max_epochs": max_epochs,
         "patience": patience,
         "tolerance": tolerance,
-        "step_size": None if learning_rate is None else positive_or(learning_rate, "--learning-rate", "auto"),
+        "learning_rate": None if learning_rate is None else positive_or(learning_rate, "--learning-rate", "auto"),
         "clip": clip,
         "clips": clips,
         "queries": queries,
@@ -209,8 +209,8 @@ def _settings(
         if name in said:
             flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
             raise CounterrankError(f"{flag}: is for another experiment; expected none with {experiment}")
-    if "step_size" in said:
-        said["step_sizes"] = {}
+    if "learning_rate" in said:
+        said["learning_rates"] = {}
     if production_seed is not None:
         said["production_seed"] = _production_seed(production_seed)
     return choose_settings(experiment, preset, is_quick, said)

@@ -24,7 +24,8 @@ from counterrank.clicks.origin import (
     shared_sessions,
 )
 from counterrank.common.checks import FloatArray, IntArray, check_type
-from counterrank.common.errors import CounterrankError, DataError, deprecated_method
+from counterrank.common.deprecation import deprecated_method
+from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
 from counterrank.data import RankingData
 from counterrank.data.ids import find_rows, identity, query_of, query_of_rows

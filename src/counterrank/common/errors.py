@@ -1,14 +1,11 @@
-"""Errors that say what was wrong, where, and what was expected; warnings; and old names that still work for a while.
+"""Errors that say what was wrong, where, and what was expected; and warnings.
 
 All of them are `ValueError`, so a caller needs to know none of these names; the command turns each into one line.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Any
 
 
 def printable(text: str) -> str:
@@ -89,37 +86,3 @@ def installed_version() -> str:
     from importlib.metadata import version  # not quick to load, and seldom needed
 
     return version("counterrank")
-
-
-def deprecated_alias(module: str, name: str, aliases: Mapping[str, Any]) -> Any:
-    """What `__getattr__` of a module gives for an old name, with a warning; an AttributeError for any other.
-
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     _ = deprecated_alias("counterrank.losses", "old", {"old": int})
-    >>> str(caught[0].message)
-    'counterrank.losses.old is deprecated; use int'
-    """
-    if name not in aliases:
-        raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    warnings.warn(f"{module}.{name} is deprecated; use {aliases[name].__name__}", DeprecationWarning, stacklevel=3)
-    return aliases[name]
-
-
-def deprecated_method(name: str, new: str) -> Any:
-    """The old name of a method, to be assigned to it in its class.
-
-    >>> class Report:
-    ...     def message(self) -> str:
-    ...         return "3 rows dropped"
-    ...     words = deprecated_method("words", "message")
-    >>> with warnings.catch_warnings(record=True, action="always") as caught:
-    ...     (Report().words(), str(caught[0].message))
-    ('3 rows dropped', 'Report.words is deprecated; use message')
-    """
-
-    def method(self: Any, *args: Any, **options: Any) -> Any:
-        warnings.warn(f"{type(self).__name__}.{name} is deprecated; use {new}", DeprecationWarning, stacklevel=2)
-        return getattr(self, new)(*args, **options)
-
-    method.__doc__ = f"The old name of `{new}`, deprecated."
-    return method

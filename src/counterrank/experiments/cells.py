@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, NamedTuple, TypedDict
 
+from counterrank.estimators.registry import named_estimator
 from counterrank.experiments.figure_registry import FIGURES
-from counterrank.experiments.settings import Settings
+from counterrank.experiments.settings import FILE_NAMES, NEW_NAMES, Settings
 
 ARP_LOSS, DCG_LOSS = "arp-hinge", "lambdaloss-truncated"
+
+# settings that all cells have
+_SHARED = (
+    *("max_epochs", "clips", "cutoff", "relevance_threshold", "eta", "noise", "validation_share", "seed"),
+    *("production_share", "production_norm", "production_seed"),
+)
 
 # a curve of figures 1 and 2: its name, the estimator, and whether pages are randomised
 _ESTIMATORS = (
@@ -30,6 +38,10 @@ _ESTIMATORS = (
 # number of sessions have rules of their own as well.
 _RULES = 1
 _SESSION_RULES = 1
+
+
+CellJson = dict[str, Any]
+"""A cell as JSON has it, see `Cell.plain`."""
 
 
 class Pages(TypedDict):
@@ -51,7 +63,7 @@ class Row(TypedDict, total=False):
     """The result of a cell, a line of `results.jsonl`: with `metrics` if it is done, with `error` if it failed."""
 
     key: str
-    cell: dict[str, Any]
+    cell: CellJson
     error: str
     metrics: dict[str, float]
     seconds: float
@@ -100,12 +112,11 @@ class Cell:
         fold: which data, counted from 0.
         run: which of the independent runs, counted from 0.
         estimator: "production" and "full-information" learn from labels, the others from clicks.
-        loss: by name.
-        metric: what early stopping, the choice of a clip and the selection of losses go by.
+        metric: for early stopping, the choice of a clip and the selection of losses.
         policy: the logging policy, as on the command line; "" without clicks.
         page: how many results the policy shows; None for all, and without clicks.
         clicks: how many; 0 without clicks, and where sessions are counted.
-        patience, tolerance, max_epochs, step_size, clip, clips: how to train.
+        patience, tolerance, max_epochs, learning_rate, clip, clips: how to train.
         cutoff, relevance_threshold, production_share, production_norm, production_seed, eta, noise, validation_share,
             seed: see `Settings`.
         sessions: how many pages are shown, however many clicks come of it; 0 where clicks are counted.
@@ -119,7 +130,7 @@ class Cell:
     policy: str
     page: int | None
     clicks: int
-    step_size: float | str
+    learning_rate: float | str
     patience: int
     tolerance: float
     max_epochs: int
@@ -137,16 +148,17 @@ class Cell:
     sessions: int = 0
 
     @classmethod
-    def from_plain(cls, content: Mapping[str, Any]) -> Cell:
+    def from_plain(cls, content: CellJson) -> Cell:
         """The cell of which `plain` was called."""
-        return cls(**{**content, "noise": tuple(content["noise"])})
+        given = {NEW_NAMES.get(name, name): value for name, value in content.items()}
+        return cls(**{**given, "noise": tuple(content["noise"])})
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> CellJson:
         """The cell as JSON has it; without sessions where there are none, so that keys of older cells stay."""
-        content = {**asdict(self), "noise": list(self.noise)}
+        fields = {**asdict(self), "noise": list(self.noise)}
         if not self.sessions:
-            del content["sessions"]
-        return content
+            del fields["sessions"]
+        return {FILE_NAMES.get(name, name): value for name, value in fields.items()}
 
     def key(self, fingerprint: str) -> str:
         """The key of the cell on the data with this fingerprint; other settings give another key."""
@@ -163,17 +175,15 @@ class Cell:
     @property
     def logger(self) -> Logger:
         """The production ranker of this run."""
-        seed = self.production_seed
-        if seed is None:
-            seed = self.seed_for("production")
+        seed = self.seed_for("production") if self.production_seed is None else self.production_seed
         return Logger(self.fold, self.production_share, self.relevance_threshold, seed, self.production_norm)
 
     def traffic(self, part: str) -> Traffic:
         """The clicks of this run: those that share policy and number are the same for all estimators and losses.
 
-        Rerank alone needs to know which documents were shown together, and gets a draw of its own.
+        An estimator that requires displayed pages, such as rerank, gets a draw of its own.
         """
-        displays = self.estimator == "rerank"
+        displays = "displays" in named_estimator(self.estimator.partition(":")[0]).needs
         share = 1.0 if part == "train" else self.validation_share
         if self.sessions:
             sessions = max(1, round(share * self.sessions))
@@ -264,36 +274,22 @@ class CellFactory:
     ) -> GridPoint:
         """A point with one cell for each run of each fold; `clip` is that of the settings if None."""
         s = self.settings
-        runs = [(fold, run) for fold in range(self._folds) for run in range(s.runs)]
-        cells = [
-            Cell(
-                fold=fold,
-                run=run,
-                estimator=estimator,
-                loss=loss,
-                metric="arp" if panel == "arp" or estimator == "production" else self.dcg,
-                policy=policy,
-                page=page,
-                clicks=clicks,
-                step_size=s.step_for(self._figure, loss),
-                patience=s.patience_for(loss, clicks or sessions),
-                tolerance=s.tolerance_for(loss),
-                max_epochs=s.max_epochs,
-                clip=s.clip if clip is None else clip,
-                clips=s.clips,
-                cutoff=s.cutoff,
-                relevance_threshold=s.relevance_threshold,
-                production_share=s.production_share,
-                production_norm=s.production_norm,
-                production_seed=s.production_seed,
-                eta=s.eta,
-                noise=s.noise,
-                validation_share=s.validation_share,
-                seed=s.seed,
-                sessions=sessions,
-            )
-            for fold, run in runs
-        ]
+        cell = partial(
+            Cell,
+            estimator=estimator,
+            loss=loss,
+            metric="arp" if panel == "arp" or estimator == "production" else self.dcg,
+            policy=policy,
+            page=page,
+            clicks=clicks,
+            sessions=sessions,
+            learning_rate=s.learning_rate_for(self._figure, loss),
+            patience=s.patience_for(loss, clicks or sessions),
+            tolerance=s.tolerance_for(loss),
+            clip=s.clip if clip is None else clip,
+            **{name: getattr(s, name) for name in _SHARED},
+        )
+        cells = [cell(fold=fold, run=run) for fold in range(self._folds) for run in range(s.runs)]
         return GridPoint(self._figure, panel, series, x, tuple(cells))
 
     def levels(self, panel: str, loss: str) -> Iterator[GridPoint]:

@@ -15,7 +15,7 @@ A claim over several checks, of which all have to be true (*all of them*):
 - does not hold where some check is refuted at a level corrected for the number of checks m: 1 - (1 - confidence) / m
   (Bonferroni), for each of them is a chance to err.
 
-A claim that something occurs *somewhere* is judged the other way around: it holds where some check holds at the
+A claim that something occurs *somewhere* is decided the other way around: it holds where some check holds at the
 corrected level, and does not hold where every check is refuted.
 
 The unit is a run. The target population of intervals is more runs like these, on the same data; not other data. Runs
@@ -30,15 +30,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
 from counterrank.experiments.figure_registry import FIGURES, PAPER_EXPERIMENT, experiment_of
-from counterrank.experiments.statistics import CONFIDENCE, Interval, Sample, against, mean_interval, sample
 from counterrank.experiments.summary import (
+    CONFIDENCE,
     FAILS,
     HOLDS,
     OPEN,
@@ -46,9 +46,14 @@ from counterrank.experiments.summary import (
     ClaimResult,
     Figure,
     FoldDescription,
+    Interval,
     Panel,
     Point,
+    Sample,
     Summary,
+    against,
+    mean_interval,
+    sample,
     to_json,
 )
 
@@ -163,26 +168,17 @@ class Check:
         """The mean and its standard error."""
         return sample(self.values)
 
-    def interval(self, confidence: float) -> Interval:
-        """The mean with its interval."""
-        return self.sample.interval(confidence)
-
     def verdict(self, confidence: float) -> str:
         """At this level."""
-        return self.rule.verdict(self.interval(confidence))
-
-    def support(self, confidence: float) -> float:
-        """How far the interval lies inside what the check asks for."""
-        return self.rule.support(self.interval(confidence))
+        return self.rule.verdict(self.sample.interval(confidence))
 
     def result(self, confidence: float) -> CheckResult:
         """As claims list it: all numbers relative (0.01 is 1 %), the verdict without correction."""
-        value, low, high, runs = found = self.interval(confidence)
+        value, low, high, runs = found = self.sample.interval(confidence)
         return CheckResult(self.what, value, low, high, "relative", runs, self.rule.verdict(found))
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The verdict over checks, and the check that decides it: None where there is none with an interval."""
 
     verdict: str
@@ -204,20 +200,18 @@ def judge(checks: Sequence[Check], confidence: float, somewhere: bool = False) -
     # at both levels: an advantage that is sure and tiny holds at the first, and may look like none at the second
     decided = [check for check in usable if check.verdict(corrected) == hard == check.verdict(confidence)]
     if decided:
-        return Outcome(hard, _extreme(decided, confidence, somewhere))
-    every = all(check.verdict(confidence) == easy for check in checks)
-    return Outcome(easy if every else OPEN, _extreme(usable, confidence, somewhere))
-
-
-def _extreme(checks: Sequence[Check], confidence: float, strongest: bool) -> Check:
-    """The check that is nearest to failing where all have to be true, nearest to being true where one is enough."""
-    choose = max if strongest else min
-    return choose(checks, key=lambda check: check.support(confidence))
+        verdict = hard
+    else:
+        verdict = easy if all(check.verdict(confidence) == easy for check in checks) else OPEN
+    # the nearest to failing where all have to be true, the nearest to being true where one is enough
+    choose = max if somewhere else min
+    supported = choose(decided or usable, key=lambda check: check.rule.support(check.sample.interval(confidence)))
+    return Outcome(verdict, supported)
 
 
 @dataclass(frozen=True)
 class Criteria:
-    """What all claims are judged by.
+    """The criteria of all claims.
 
     Attributes:
         confidence: the level of single confidence intervals.
@@ -247,7 +241,7 @@ class Criteria:
         return self.documents is not None and self.documents >= LONG_QUERIES
 
     def unknown_length(self) -> str:
-        """Why claims that depend on the length of queries are not judged; empty where they are."""
+        """Why claims that depend on the length of queries are not checked; empty where they are."""
         if self.documents is None:
             return "how many documents queries have is not known"
         if not (self.short_queries or self.long_queries):
@@ -255,7 +249,7 @@ class Criteria:
         return ""
 
     def not_long(self) -> str:
-        """Why what the paper says of MSLR alone is not judged; empty where queries are long."""
+        """Why what the paper says of MSLR alone is not checked; empty where queries are long."""
         return "the paper says this of long queries only" if self.short_queries else self.unknown_length()
 
 
@@ -313,6 +307,19 @@ class PanelValues:
         what = f"{self.metric} of {one} against {other} at {where}"
         return Check(what, against(self.at(one, x), self.at(other, x)), rule)
 
+    def compare_at_the_end(self, one: str, others: Iterable[str], rule: Rule) -> list[Check]:
+        """One series against others with the most clicks; nothing where those are not many."""
+        return [
+            self.compare(one, other, most, f"{clicks_text(most)} clicks", rule)
+            for other in others
+            for most in self.many_clicks()
+        ]
+
+    def compare_means(self, one: str, other: str, xs: Sequence[float], where: str, rule: Rule) -> Check:
+        """How much better one series is than another on average over several x."""
+        what = f"{self.metric} of {one} against {other}, mean over fewer than {where} clicks"
+        return Check(what, against(self.mean_over(one, xs), self.mean_over(other, xs)), rule)
+
     def first_near(self, name: str, xs: Iterable[float], margin: float) -> float | None:
         """The smallest x from which on the means of a series stay within the margin of full-information."""
         return first_within({x: mean_interval(against(self.at(name, x), self.at(FULL, x))).value for x in xs}, margin)
@@ -349,7 +356,7 @@ class FigureValues:
     Attributes:
         number: of the figure.
         panels: in order.
-        criteria: what its claims are judged by.
+        criteria: of its claims.
         lack: why there is nothing to check, or empty.
 
     >>> FigureValues.find([], 1).lack
@@ -418,7 +425,7 @@ class FigureValues:
 
 
 def _line(decisive: Check, checks: Sequence[Check], confidence: float, somewhere: bool) -> str:
-    value, low, high, runs = decisive.interval(confidence)
+    value, low, high, runs = decisive.sample.interval(confidence)
     assert value is not None
     assert low is not None
     assert high is not None
@@ -530,7 +537,7 @@ def check_claims(
     criteria = Criteria(float(confidence), float(margin), documents_per_query(data), dict(targets or {}))
     experiment = experiment_of(figure.number for figure in figures) or PAPER_EXPERIMENT
     wanted = [spec for spec in FIGURES.values() if spec.experiment == experiment]
-    found = (judged(FigureValues.find(figures, spec.number, criteria)) for spec in wanted for judged in spec.claims)
+    found = (check(FigureValues.find(figures, spec.number, criteria)) for spec in wanted for check in spec.claims)
     return [claim for claim in found if claim is not None]
 
 
@@ -540,7 +547,7 @@ def claims_document(summary: Summary) -> dict[str, Any]:
     >>> claims_document(Summary(preset="paper-mslr", data=(FoldDescription("synthetic:mslr"),)))["data"]
     ['synthetic:mslr']
     """
-    points = (point for f in summary.figures for panel in f.panels for one in panel.series for point in one.points)
+    points = (point for figure in summary.figures for panel in figure.panels for point in panel.curve_points)
     return {
         "format": "counterrank-claims",
         "version": 1,

@@ -1,14 +1,16 @@
 """The demo: what item selection bias does to learning from clicks, and how policy-awareness removes it.
 
 `train_production` makes the ranker behind the pages, `compare_estimators` learns from simulated clicks on them, and
-`find_buried` follows the relevant documents that the production ranker put far down.
+`find_buried` follows the relevant documents that the production ranker put far down. `warm_up` compiles ahead of time.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -18,15 +20,21 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import inverse_rank
 from counterrank.clicks.policies import ReplaceLast
 from counterrank.clicks.simulation import simulate
+from counterrank.clicks.simulation_kernels import simulate_queries
 from counterrank.common.checks import FloatArray, IntArray, check_choice
 from counterrank.common.errors import CoverageWarning, DataError
+from counterrank.common.jit import exit_with_parent, needs_compiling, run_processes
 from counterrank.data import Fold, RankingData, make_fold
 from counterrank.data.ids import place_in_query, query_of_rows
 from counterrank.data.ranking_data import relevant_documents
+from counterrank.data.synthetic_mslr import fill_mslr
+from counterrank.data.synthetic_yahoo import fill_yahoo
 from counterrank.estimators import ESTIMATORS, Evidence, full_information
 from counterrank.evaluation import evaluate
+from counterrank.evaluation.metric_kernels import label_queries
 from counterrank.models import LinearModel
 from counterrank.training import Ranker, fit_ranker
+from counterrank.training._sgd import sgd_epoch
 from counterrank.training.problem import usable_queries
 
 METRICS = ("dcg@5", "ndcg@5", "precision@5", "arp")
@@ -120,12 +128,11 @@ def compare_estimators(
     threads: int | None = None,
     on_stage: Callable[[str], None] = lambda text: None,
 ) -> Comparison:
-    """Log clicks of a production ranker's pages of k, learn from them with each estimator, and judge by test labels.
+    """Log clicks of a production ranker's pages of k, learn from them with each estimator, and evaluate by test labels.
 
     Pages are shown under `ReplaceLast(k)` and examined as 1 / rank, until there are so many clicks or sessions (10^7
     sessions if neither is given); the validation part gets 15 % of them. The queries the production ranker learns from
-    are drawn by `production_seed`, or by `seed` as all else. `on_stage` is called with
-    a text that names the next stage.
+    are drawn by `production_seed`, or by `seed` as all else. `on_stage` is called with the name of the next stage.
 
     >>> from counterrank.data import make_fold
     >>> result = compare_estimators(make_fold("yahoo", 60), ["policy-aware"], sessions=1000, metrics=["dcg@5"])
@@ -171,7 +178,7 @@ def compare_estimators(
         for name in chosen:
             rankers[name] = learn(name, Evidence(logged, exam=exam), Evidence(held_out_logged, exam=exam))
     rankers["full-information"] = learn("full-information", None, None, relevance_threshold=relevance_threshold)
-    on_stage("judging by the labels of the test queries")
+    on_stage("evaluating by the labels of the test queries")
     found = {
         name: evaluate(ranker.predict(fold.test), fold.test, relevance_threshold, metrics=metrics, threads=threads)
         for name, ranker in rankers.items()
@@ -289,3 +296,68 @@ def run_demo(
     scores = {name: ranker.predict(fold.test) for name, ranker in found.rankers.items()}
     buried = find_buried(relevant_documents(fold.test, RELEVANT), fold.test.offsets, scores, "production")
     return DemoResult(fold, {"random order": nothing, **found.metrics}, found, buried)
+
+
+def warm_up(shape: str, on_start: Callable[[int], None], on_done: Callable[[], None]) -> None:
+    """Compile what the demo needs, unless it has been before: two processes share the work.
+
+    Each job calls on a problem of a few documents what the demo will call on its own, so that numba finds the code on
+    disk. `python -m counterrank.experiments.demo mslr showing` does two of them.
+
+    Arguments:
+        shape: of the data, "mslr" or "yahoo".
+        on_start: called with the number of jobs, if there are any.
+        on_done: called after each job.
+
+    >>> warm_up("yahoo", on_start=lambda jobs: None, on_done=lambda: None)
+    """
+    wanted = {
+        "learning": sgd_epoch,
+        shape: fill_mslr if shape == "mslr" else fill_yahoo,
+        "showing": simulate_queries,
+        "evaluating": label_queries,
+    }
+    missing = [job for job, compiled in wanted.items() if needs_compiling(compiled)]
+    if missing:
+        on_start(len(missing))
+        # learning takes as long as all the others
+        groups = [[job for job in missing if (job == "learning") == first] for first in (True, False)]
+        run_processes("counterrank.experiments.demo", [group for group in groups if group], lambda line: on_done())
+
+
+def _small() -> RankingData:
+    rng = np.random.default_rng(0)
+    return RankingData(rng.random((60, 8)), np.arange(0, 61, 10), labels=np.arange(60) % 10 // 2)
+
+
+def _learning() -> None:
+    data = _small()
+    weights = full_information(data, 3)
+    Ranker("arp-hinge", max_epochs=1, threads=1).fit(data, weights)  # as the production ranker
+    ranker = Ranker("lambdaloss-truncated", k=5, max_epochs=1, threads=1)
+    ranker.fit(data, weights, validation=(data, weights)).predict(data)
+
+
+def _showing() -> None:
+    data = _small()
+    simulate(data, data.features[:, 0], ReplaceLast(5), inverse_rank(5), clicks=10**6, threads=1)
+
+
+def _evaluating() -> None:
+    data = _small()
+    evaluate(data.features[:, 0], data, 3, metrics=("dcg@5", "ndcg@5", "precision@5", "arp"), threads=1)
+
+
+JOBS: dict[str, Callable[[], object]] = {
+    "learning": _learning,
+    "mslr": partial(make_fold, "mslr", 20, threads=1),
+    "yahoo": partial(make_fold, "yahoo", 20, threads=1),
+    "showing": _showing,
+    "evaluating": _evaluating,
+}
+
+if __name__ == "__main__":
+    exit_with_parent()
+    for name in sys.argv[1:]:
+        JOBS[name]()
+        print(name, flush=True)

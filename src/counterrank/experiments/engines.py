@@ -9,14 +9,15 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from counterrank.common.errors import CounterrankError
 from counterrank.common.progress import status
-from counterrank.experiments.cells import Cell, Row
+from counterrank.estimators import ESTIMATORS
+from counterrank.experiments.cells import Cell, CellJson, Row
 
 
 class Slot(Protocol):
@@ -109,7 +110,7 @@ class _Worker:
                 return answer
         raise CellFailure(f"its process died {_TRIES} times, the last words are in {self._log.name}; out of memory?")
 
-    def _ask(self, cell: Mapping[str, Any]) -> Row | None:
+    def _ask(self, cell: CellJson) -> Row | None:
         process = self._running()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -131,8 +132,9 @@ class _Worker:
                 raise CellFailure("the run was ended")
             if self._process is None:
                 with self._log.open("a") as log:
+                    modules = (f"--import={name}" for name in _estimator_modules())
                     self._process = subprocess.Popen(
-                        [sys.executable, "-m", "counterrank.experiments.worker", *map(str, self._folders)],
+                        [sys.executable, "-m", "counterrank.experiments.workbench", *map(str, self._folders), *modules],
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
                         stderr=log,
@@ -159,6 +161,16 @@ class _Worker:
         if process is not None:
             process.kill()
             process.wait()
+
+
+def _estimator_modules() -> list[str]:
+    """The modules that estimators of the user are in; worker processes import them, so that they are registered there.
+
+    One that is defined in a script or a session cannot be imported: its cells fail, and say that it is unknown.
+    """
+    functions = (function for known in ESTIMATORS.values() for function in (known.weigh, known.assisted))
+    modules = {getattr(function, "__module__", "") for function in functions if function is not None}
+    return sorted(name for name in modules if name not in ("", "__main__") and not name.startswith("counterrank."))
 
 
 class Tally:
@@ -230,7 +242,7 @@ def shown(tally: Tally) -> AbstractContextManager[None]:
 
 def _kind(cell: Cell) -> tuple[Any, ...]:
     """Cells of one kind take about as long: what they learn, how, and from about how many clicks."""
-    return cell.estimator, cell.loss, cell.policy, len(str(cell.clicks or cell.sessions)), cell.step_size
+    return cell.estimator, cell.loss, cell.policy, len(str(cell.clicks or cell.sessions)), cell.learning_rate
 
 
 def _duration(seconds: float) -> str:

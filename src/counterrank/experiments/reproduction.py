@@ -75,7 +75,7 @@ def reproduce(
         notes: what else to write down, such as the preset and the command.
 
     >>> import tempfile
-    >>> settings = Settings(figures=(2,), clicks=(100,), runs=1, max_epochs=1, clip="none", step_size=1.0)
+    >>> settings = Settings(figures=(2,), clicks=(100,), runs=1, max_epochs=1, clip="none", learning_rate=1.0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     run = reproduce("synthetic:yahoo:queries=40", f"{folder}/run", settings, jobs=1)
     >>> len(run.rows), run.missing()
@@ -188,7 +188,6 @@ def summarize(run: Run) -> Summary:
     points = run.points
     figures = tuple(_figure(run, number, points) for number in run.settings.figures)
     data = tuple(from_json(FoldDescription, fold) for fold in run.about["data"])
-    cells = all_cells(points)
     return Summary(
         counterrank=run.about.get("counterrank", ""),
         preset=run.about.get("preset"),
@@ -196,8 +195,8 @@ def summarize(run: Run) -> Summary:
         command=run.about.get("command"),
         settings=run.settings.plain(),
         data=data,
-        cells=_counts(run, cells),
-        timings=_timings(run, cells),
+        cells=count_cells(run),
+        timings=_timings(run, all_cells(points)),
         figures=figures,
         claims=tuple(check_claims(figures, data=data, targets=run.settings.targets)),
     )
@@ -238,15 +237,11 @@ def count_cells(run: Run) -> CellCounts:
     >>> count_cells(Run(Path(), Settings(figures=(2,), clicks=(100,), runs=1), {"data": data}, rows={})).wanted
     15
     """
-    return _counts(run, all_cells(run.points))
-
-
-def _counts(run: Run, cells: Sequence[Cell]) -> CellCounts:
-    rows = [(cell, run.row(cell) or Row()) for cell in cells]
+    rows = [(cell, run.row(cell) or Row()) for cell in all_cells(run.points)]
     failures = tuple(CellFailed(cell.describe(), row["error"]) for cell, row in rows if "error" in row)
     done = sum("metrics" in row for _, row in rows)
     untrained = sum("untrained" in row for _, row in rows)
-    return CellCounts(len(cells), done, len(failures), untrained, failures)
+    return CellCounts(len(rows), done, len(failures), untrained, failures)
 
 
 def _timings(run: Run, cells: Sequence[Cell]) -> tuple[Timing, ...]:

@@ -21,11 +21,10 @@ from counterrank.common.spark import (
     wait_for_cores,
     why,
 )
-from counterrank.experiments.cells import Cell, Row
+from counterrank.experiments.cells import Cell, CellJson, Row
 from counterrank.experiments.engines import CellFailure, Slot
 from counterrank.experiments.run_folder import shared_fold
-from counterrank.experiments.workbench import Workbench
-from counterrank.experiments.worker import answer
+from counterrank.experiments.workbench import Workbench, answer
 
 _TRIES = 2  # of a job; each of them tries its task twice
 _WORKERS_S, _SETTLED_S = 120.0, 3.0
@@ -122,11 +121,11 @@ class _Cluster:
             raise CounterrankError(f"{lost}. Finished cells are kept, the same command goes on from there")
 
 
-def _task(folds: Sequence[str]) -> Callable[[dict[str, Any]], str]:
+def _task(folds: Sequence[str]) -> Callable[[CellJson], str]:
     """What is sent to the workers. It comes with its code, so that it can tell that counterrank is missing there."""
     driver, names = installed_version(), tuple(folds)
 
-    def task(cell: dict[str, Any]) -> str:
+    def task(cell: CellJson) -> str:
         import json
         import platform
         import sys
@@ -145,7 +144,7 @@ def _task(folds: Sequence[str]) -> Callable[[dict[str, Any]], str]:
     return task
 
 
-def answer_on_worker(folds: tuple[str, ...], cell: dict[str, Any], where: str) -> str:
+def answer_on_worker(folds: tuple[str, ...], cell: CellJson, where: str) -> str:
     """What came of a cell, as the local workers say it: a line of JSON."""
     try:
         bench = _bench(folds)

@@ -1,11 +1,23 @@
-"""Where cells are run: the data of all folds, and what several cells have in common."""
+"""Where cells are run: the data of all folds, and what several cells have in common.
+
+`python -m counterrank.experiments.workbench FOLD... --import=MODULE...` is a worker process: it reads cells from stdin,
+a line of JSON each, and answers with one line each. The modules register estimators of the user. It ends when its stdin
+does: a parent that was killed leaves no workers behind, not even busy ones.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import pkgutil
+import queue
+import sys
+import threading
 import time
+import traceback
 import warnings
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -20,13 +32,14 @@ from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CoverageWarning, DataError, NothingToLearnError
 from counterrank.data import Fold, RankingData
 from counterrank.data.ranking_data import relevant_documents
-from counterrank.estimators import Evidence
+from counterrank.estimators import Evidence, named_estimator
 from counterrank.evaluation import evaluate
-from counterrank.experiments.cells import Cell, Chosen, Logger, Pages, Row, Traffic
+from counterrank.experiments.cells import Cell, CellJson, Chosen, Logger, Pages, Row, Traffic
 from counterrank.experiments.demo import train_production
-from counterrank.experiments.estimator_options import clips_by_rule, parse_estimator
+from counterrank.experiments.run_folder import shared_fold
+from counterrank.experiments.settings import EstimatorOption, clips_by_rule, parse_estimator
 from counterrank.losses import named_loss
-from counterrank.training import FitReport, Ranker, fit_ranker
+from counterrank.training import Ranker, fit_ranker
 
 _FOLDS = 5  # of "auto"
 
@@ -42,7 +55,7 @@ class Workbench:
         self._seen = lru_cache(maxsize=8)(self._propensities)
 
     def run(self, cell: Cell) -> Row:
-        """Train the ranker of this cell and judge it by the labels of the test part."""
+        """Train the ranker of this cell and evaluate it by the labels of the test part."""
         begin = time.perf_counter()
         fold = self._folds[cell.fold]
         with warnings.catch_warnings():
@@ -61,16 +74,10 @@ class Workbench:
             raise DataError("fold: has no validation part; expected one to stop early on")
         if cell.estimator == "full-information":
             labels = {"relevance_threshold": cell.relevance_threshold}
-            validation = (fold.validation, None)
-            untrained = self._ranker(cell)
-            report = fit_ranker(
-                fold.train, None, cell.estimator, untrained, validation=validation, hyperparameters=labels
-            )
+            held_out = (fold.validation, None)
+            ranker = self._ranker(cell)
+            report = fit_ranker(fold.train, None, cell.estimator, ranker, validation=held_out, hyperparameters=labels)
             return report.ranker, _outcome(report.ranker)
-        return self._from_clicks(cell, fold.train, fold.validation)
-
-    def _from_clicks(self, cell: Cell, train: RankingData, held_out: RankingData) -> tuple[Ranker | None, Row]:
-        exam = inverse_rank(eta=cell.eta)
         clicks, other = self._logged(cell.traffic("train")), self._logged(cell.traffic("validation"))
         about: Row = {
             "clicks": clicks.n_clicks,
@@ -79,51 +86,52 @@ class Workbench:
             "pages": self._pages(cell.logger, cell.policy, cell.page, cell.cutoff),
         }
         try:
-            if cell.sessions and parse_estimator(cell.estimator).is_cross_fitted:
-                report = self._with_a_model(cell, (train, clicks), (held_out, other))
-                chosen: Chosen = {"estimator": report.estimator, "why": report.why, "about": plain_values(report.about)}
-                return report.ranker, {**about, "chosen": chosen, **_outcome(report.ranker)}
-            evidence = Evidence(clicks, exam=exam)
-            report = fit_ranker(
-                train,
-                evidence,
-                cell.estimator,
-                self._ranker(cell),
-                validation=(held_out, Evidence(other, exam=exam)),
-                clip=clips_by_rule(cell.clip, cell.clips, cell.estimator, evidence, cell.clicks or cell.sessions),
-                shared_learning_rate=True,
-            )
+            return self._from_clicks(cell, (fold.train, clicks), (fold.validation, other), about)
         except NothingToLearnError as error:  # a handful of clicks may tell of no difference between documents
             return None, {**about, "untrained": str(error)}
-        return report.ranker, {**about, "clip": report.about["clip"], **_outcome(report.ranker)}
 
-    def _with_a_model(
-        self, cell: Cell, train: tuple[RankingData, ClickCounts], held_out: tuple[RankingData, ClickCounts]
-    ) -> FitReport:
-        """With a model of relevance or over folds, the policy and the true examination curve being known."""
-        option = parse_estimator(cell.estimator)
+    def _from_clicks(
+        self,
+        cell: Cell,
+        train: tuple[RankingData, ClickCounts],
+        held_out: tuple[RankingData, ClickCounts],
+        about: Row,
+    ) -> tuple[Ranker, Row]:
+        """As in the paper; or with a model of relevance or over folds, propensities being known then."""
+        option = parse_estimator(cell.estimator) if cell.sessions else EstimatorOption(cell.estimator, cell.estimator)
         exam = inverse_rank(eta=cell.eta)
-        rho, other_rho = (
-            self._seen(cell.logger, cell.policy, cell.eta, part, cell.fold) for part in ("train", "validation")
-        )
-        return fit_ranker(
-            train[0],
-            Evidence(train[1], rho, exam),
+        fit = partial(fit_ranker, train[0], ranker=self._ranker(cell), hyperparameters=option.hyperparameters)
+        if option.is_cross_fitted:
+            rho, other_rho = (
+                self._seen(cell.logger, cell.policy, cell.eta, part, cell.fold) for part in ("train", "validation")
+            )
+            report = fit(
+                Evidence(train[1], rho, exam),
+                option.kind,
+                validation=(held_out[0], Evidence(held_out[1], other_rho, exam)),
+                clip=None if option.clip is None else float(option.clip),
+                folds=_FOLDS if option.kind == "auto" else option.folds,
+                model="ridge",
+                seed=cell.seed_for("model"),
+            )
+            chosen: Chosen = {"estimator": report.estimator, "why": report.why, "about": plain_values(report.about)}
+            return report.ranker, {**about, "chosen": chosen, **_outcome(report.ranker)}
+        evidence = Evidence(train[1], exam=exam)
+        clips = clips_by_rule(cell.clip, cell.clips, option.kind, evidence, cell.clicks or cell.sessions)
+        report = fit(
+            evidence,
             option.kind,
-            self._ranker(cell),
-            validation=(held_out[0], Evidence(held_out[1], other_rho, exam)),
-            clip=None if option.clip is None else float(option.clip),
-            hyperparameters={"tau": option.tau, "strength": option.strength},
-            folds=_FOLDS if option.kind == "auto" else option.folds,
-            model="ridge",
-            seed=cell.seed_for("model"),
+            validation=(held_out[0], Evidence(held_out[1], exam=exam)),
+            clip=clips if "clip" in named_estimator(option.kind).hyperparameters else None,
+            shared_learning_rate=True,
         )
+        return report.ranker, {**about, "clip": report.about.get("clip"), **_outcome(report.ranker)}
 
     def _ranker(self, cell: Cell) -> Ranker:
         return Ranker(
             loss=cell.loss,
             k=cell.cutoff if named_loss(cell.loss).takes_k else None,
-            learning_rate=cell.step_size,
+            learning_rate=cell.learning_rate,
             max_epochs=cell.max_epochs,
             patience=cell.patience,
             tolerance=cell.tolerance,
@@ -157,8 +165,7 @@ class Workbench:
     def _propensities(self, logger: Logger, policy: str, eta: float, part: str, fold: int) -> FloatArray:
         """P(examined | query, policy) of each document of a part."""
         data: RankingData = getattr(self._folds[fold], part)
-        scores = self._production(logger).predict(data)
-        exam = inverse_rank(eta=eta)
+        scores, exam = self._production(logger).predict(data), inverse_rank(eta=eta)
         rho: FloatArray = parse_policy(policy).propensity(scores, data.offsets, exam, threads=self._threads)
         return rho
 
@@ -227,3 +234,51 @@ def plain_values(content: Mapping[str, Any]) -> dict[str, Any]:
         return value if value is None or isinstance(value, bool | int | str) else str(value)
 
     return {str(key): plain(value) for key, value in content.items()}
+
+
+def main(arguments: list[str]) -> None:
+    """Run cells until there are no more."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever else is printed is no answer
+    folders = [argument for argument in arguments if not argument.startswith("--import=")]
+    for argument in arguments[len(folders) :]:
+        pkgutil.resolve_name(argument.removeprefix("--import="))
+    bench = Workbench({number: shared_fold(folder) for number, folder in enumerate(folders)})
+    cells = _listen()
+    while True:
+        answers.write(json.dumps(answer(bench, cells.get())) + "\n")
+        answers.flush()
+
+
+def answer(bench: Workbench, content: CellJson) -> Row:
+    """What came of a cell, or the error in words; its trace goes to stderr.
+
+    >>> import contextlib, io
+    >>> with contextlib.redirect_stderr(io.StringIO()):
+    ...     answer(Workbench({}), {"noise": [0.1, 1.0]})["error"][:9]
+    'TypeError'
+    """
+    try:
+        return bench.run(Cell.from_plain(content))
+    except Exception as error:
+        traceback.print_exc()
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def _listen() -> queue.SimpleQueue[CellJson]:
+    """Cells as they come in; at the end of stdin the process ends at once."""
+    cells: queue.SimpleQueue[CellJson] = queue.SimpleQueue()
+
+    def read() -> None:
+        try:
+            for line in sys.stdin:
+                cells.put(json.loads(line))
+        finally:  # also where a kill of the parent cut a line short
+            os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    return cells
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""The page of the demo: what a top-k page hides, and what each estimator finds again.
+"""The page of the demo: what a top-k page hides, and what each estimator recovers.
 
 Its picture shows the relevant documents that the production ranker put far down, one dot for each hundredth of them:
 every row has the same documents under another ranker, by bands of ranks.
@@ -12,11 +12,9 @@ from typing import Any
 
 from counterrank.common.files import PathLike
 from counterrank.experiments.summary import Axis, Panel, Point, Series
-from counterrank.report.charts import dot_panel, page_spec
-from counterrank.report.line_chart import line_panel
-from counterrank.report.render import Spec, html, render, write_file
-from counterrank.report.styles import GREY, Style, assign_styles, swatch
-from counterrank.report.text import counted, metric_name, number, percent, readable, readable_all
+from counterrank.report.charts import dot_panel, line_panel, page_spec
+from counterrank.report.render import GREY, Spec, Style, assign_styles, html, legend, render, write_file
+from counterrank.report.text import counted, metric_name, percent, readable, readable_all
 
 DOTS = 100
 ACROSS = 12  # dots side by side in a cell
@@ -52,31 +50,18 @@ def write_demo_report(content: Mapping[str, Any], path: PathLike) -> Path:
         {"quality": _quality(rankers, styles), "reach": _reach(buried["ranks"], page, styles)},
         title=content["title"],
         lead=content["lead"],
-        legend=[{"label": readable(name), "swatch": html(swatch(styles[name]))} for name in styles],
+        legend=legend(styles, {name: readable(name) for name in styles}),
         buried=table,
         beyond=buried["beyond"],
         documents=counted(buried["documents"], "relevant document"),
         queries=counted(buried["queries"], "test query", "test queries"),
-        metrics=_metrics(rankers),
-        gap_metric=metric_name(content.get("gap_metric", "dcg@5")),
+        rankers=rankers,
+        columns=list(dict.fromkeys(name for ranker in rankers for name in ranker["metrics"])),
+        gap_metric=content.get("gap_metric", "dcg@5"),
         facts=content.get("facts", []),
         steps=content.get("next", []),
     )
     return write_file(path, text)
-
-
-def _metrics(rankers: Sequence[Ranker]) -> dict[str, Any]:
-    """The table of rankers: every metric that any of them has."""
-    columns = list(dict.fromkeys(name for ranker in rankers for name in ranker["metrics"]))
-    rows = [
-        {
-            "label": readable(str(ranker["name"])),
-            "cells": [number(ranker["metrics"].get(column)) for column in columns],
-            "gap": percent(ranker.get("gap_closed"), 0),
-        }
-        for ranker in rankers
-    ]
-    return {"columns": [metric_name(column) for column in columns], "rows": rows}
 
 
 def _quality(rankers: Sequence[Ranker], styles: dict[str, Style]) -> Spec:
@@ -143,7 +128,7 @@ def buried_table(ranks: dict[str, list[int]], page: int, beyond: int, styles: di
     """The picture as rows of cells, each with its dots as SVG and its share; what reaches the first page is coloured.
 
     >>> table = buried_table({"production": [0] * 20 + [4]}, page=5, beyond=20, styles={})
-    >>> [band["name"] for band in table["bands"]]
+    >>> table["bands"]
     ['1–5', '6–10', '11–20', '21']
     >>> table["rows"][0]["cells"][-1]["share"]
     '100 %'
@@ -161,8 +146,7 @@ def buried_table(ranks: dict[str, list[int]], page: int, beyond: int, styles: di
             for place, (share, count) in enumerate(zip(shares, dots[name], strict=True))
         ]
         rows.append({"label": readable(name), "cells": cells})
-    names = [f"{first}–{last}" if first < last else str(first) for first, last in cut]
-    return {"bands": [{"name": name} for name in names], "rows": rows}
+    return {"bands": [f"{first}–{last}" if first < last else str(first) for first, last in cut], "rows": rows}
 
 
 def _dots(count: int, deep: int, color: str) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from counterrank.common.files import PathLike
 from counterrank.evaluation.inspection.findings import percent as short_percent
 from counterrank.report.charts import page_spec
-from counterrank.report.render import Datum, Spec, render, write_file
-from counterrank.report.styles import BLUE, GREY, ORANGE, VERMILLION
+from counterrank.report.render import BLUE, GREY, ORANGE, VERMILLION, Datum, Spec, render, write_file
 from counterrank.report.text import counted, number, percent
+
+if TYPE_CHECKING:
+    import altair as alt
 
 Json = dict[str, Any]
 """A part of what `Inspection.summary()` gives."""
@@ -49,7 +51,7 @@ def write_inspection_report(found: Json, path: PathLike) -> Path:
         tally=_tally(found),
         facts=_facts(found),
         drawn=list(specs),
-        ranks=_ranks(found["ranks"]),
+        ranks=found["ranks"],
         weights=_weights(found["weights"]),
         coverage=_coverage(found["coverage"]),
         check=_check(found),
@@ -69,7 +71,9 @@ def _mark(item: Json) -> tuple[str, str]:
 def _tally(found: Json) -> list[tuple[str, str]]:
     overview, weights = found["overview"], found["weights"]
     rows = [(number(overview["sessions"]), "pages"), (number(overview["clicks"]), "clicks")]
-    rows.append((number(overview["queries_asked"]), f"of {counted(overview['queries'], 'query', 'queries')} asked"))
+    rows.append(
+        (number(overview["queries_asked"]), f"of {counted(overview['queries'], 'query', 'queries')} with sessions")
+    )
     if weights:
         rows.append((number(round(weights["effective_sample_size"])), "effective sample size"))
     covered = found["coverage"]
@@ -80,12 +84,7 @@ def _tally(found: Json) -> list[tuple[str, str]]:
 
 def _facts(found: Json) -> list[tuple[str, str]]:
     known, overview, sessions = found["known"], found["overview"], found["sessions"]["quantiles"]
-    origin = {
-        "rho": "given",
-        "policy": "computed from the policy",
-        "logged": "logged with the clicks",
-        None: "not known",
-    }
+    origins = {"rho": "given", "policy": "computed from the policy", "logged": "logged with the clicks"}
     groups = "; ".join(", ".join(map(str, group)) for group in found["connected"])
     least, median, most = (number(round(sessions[name])) for name in ("least", "median", "most"))
     rows = [
@@ -98,25 +97,9 @@ def _facts(found: Json) -> list[tuple[str, str]]:
         ("Ranks connected by clicked documents", groups or "none"),
         ("Policy", known["policy"] or "not known"),
         ("Examination", known["examination"] or "not known"),
-        ("Propensities", origin[known["propensities"]]),
+        ("Propensities", origins.get(known["propensities"], "not known")),
     ]
     return [*rows, ("Policies named in the log", ", ".join(overview["policies"]))] if overview["policies"] else rows
-
-
-def _ranks(ranks: list[Json]) -> list[list[str]]:
-    return [
-        [
-            str(row["rank"]),
-            number(row["impressions"]),
-            number(row["clicks"]),
-            percent(row["click rate"], 2),
-            "–" if row["low"] is None else f"{percent(row['low'], 2)} to {percent(row['high'], 2)}",
-            number(row["P(examined)"]),
-            "–" if row["documents per query"] is None else f"{row['documents per query']:.1f}",
-            percent(row["most shown"]),
-        ]
-        for row in ranks
-    ]
 
 
 def _weights(weights: Json | None) -> list[tuple[str, str]]:
@@ -138,7 +121,7 @@ def _coverage(covered: Json | None) -> list[tuple[str, str]]:
     if covered is None:
         return []
     words = {
-        "candidates": "Candidates of queries that were asked",
+        "candidates": "Candidates of queries with sessions",
         "never_shown": "Never shown",
         "expected_never_shown": "… to be expected under the policy, about",
         "could_have_been_shown": "… that could have been",
@@ -229,12 +212,30 @@ def inspection_specs(found: Json) -> dict[str, Spec]:
     return {name: page_spec(chart) for name, chart in made.items() if chart is not None}
 
 
-def _chart(rows: list[Datum], title: str, subtitle: str) -> Any:
+def _tooltip(**titles: str) -> list[alt.Tooltip]:
+    """The fields of a tooltip, each with its title."""
     import altair as alt
 
-    return alt.Chart(
-        {"values": rows}, title=alt.TitleParams(title, subtitle=subtitle), height=HEIGHT, width="container"
-    )
+    return [alt.Tooltip(f"{name}:N", title=title) for name, title in titles.items()]
+
+
+def _legend(kinds: dict[str, str], **options: Any) -> alt.Color:
+    """The colour of each kind of bar, with a legend above the chart."""
+    import altair as alt
+
+    scale = alt.Scale(domain=list(kinds), range=list(kinds.values()))
+    return alt.Color("what:N", scale=scale, legend=alt.Legend(orient="top", offset=0, **options))
+
+
+def _bars(rows: list[Datum], title: tuple[str, str], x: str, y: Any, mark: dict[str, Any], **encoding: Any) -> Any:
+    """Bars of `rows`, one place for each of their bins, in order."""
+    import altair as alt
+
+    order = list(dict.fromkeys(row["bin"] for row in rows))
+    head = alt.TitleParams(title[0], subtitle=title[1])
+    chart = alt.Chart({"values": rows}, title=head, height=HEIGHT, width="container")
+    places = alt.X("bin:N", sort=order, title=x, axis=alt.Axis(labelAngle=-40))
+    return chart.mark_bar(**mark).encode(places, y, **encoding)
 
 
 def _rate_axis(rows: list[Datum], log: bool) -> Any:
@@ -255,27 +256,34 @@ def _points(rows: list[Datum], x: Any, log: bool, title: tuple[str, str], line: 
     import altair as alt
 
     y = _rate_axis(rows, log)
-    tip = [alt.Tooltip(f"{name}:N", title=words) for name, words in (("at", "At"), ("value", "Click rate"))]
-    tip += [alt.Tooltip("interval:N", title="95 % interval"), alt.Tooltip("shown:N", title="Impressions")]
+    tip = _tooltip(at="At", value="Click rate", interval="95 % interval", shown="Impressions")
     base = alt.Chart({"values": rows})
-    spans = base.mark_rule(color=BLUE, strokeWidth=3, opacity=0.45, clip=True).encode(
-        x, alt.Y("low:Q"), alt.Y2("high:Q")
-    )
-    dots = base.mark_point(color=BLUE, filled=True, size=60, opacity=1).encode(x, y, tooltip=tip)
-    layers = [spans, dots]
-    if line:
-        layers.insert(0, base.mark_line(color=BLUE, opacity=0.5, strokeWidth=1.2).encode(x, y))
+    layers = []
     if any("expected" in row for row in rows):
+        square = {"color": GREY, "shape": "square", "size": 18}
         curve = base.transform_filter("isValid(datum.expected)").mark_line(
-            color=GREY,
-            strokeDash=[5, 4],
-            strokeWidth=1.6,
-            clip=True,
-            point={"color": GREY, "shape": "square", "size": 18},
+            color=GREY, strokeDash=[5, 4], strokeWidth=1.6, clip=True, point=square
         )
-        layers.insert(0, curve.encode(x, alt.Y("expected:Q")))
+        layers.append(curve.encode(x, alt.Y("expected:Q")))
+    if line:
+        layers.append(base.mark_line(color=BLUE, opacity=0.5, strokeWidth=1.2).encode(x, y))
+    spans = base.mark_rule(color=BLUE, strokeWidth=3, opacity=0.45, clip=True)
+    dots = base.mark_point(color=BLUE, filled=True, size=60, opacity=1)
+    layers += [spans.encode(x, alt.Y("low:Q"), alt.Y2("high:Q")), dots.encode(x, y, tooltip=tip)]
     head = alt.TitleParams(title[0], subtitle=title[1])
     return alt.LayerChart(layer=layers, height=HEIGHT, title=head, width="container")
+
+
+def _rate_row(row: Json, at: str) -> Datum:
+    return {
+        "at": at,
+        "rate": row["click rate"],
+        "low": row["low"],
+        "high": row["high"],
+        "value": percent(row["click rate"], 2),
+        "interval": f"{percent(row['low'], 2)} to {percent(row['high'], 2)}",
+        "shown": number(row["impressions"]),
+    }
 
 
 def _rates(ranks: list[Json], queries: int) -> Any:
@@ -294,23 +302,10 @@ def _rates(ranks: list[Json], queries: int) -> Any:
     curve = "; dashed: P(examined), scaled to the first rank" if any("expected" in row for row in rows) else ""
     over = "over queries" if queries > 1 else "of independent impressions"
     title = ("Click rate by rank", f"{'log axis; ' if log else ''}bars: 95 % intervals {over}{curve}")
-    domain = [rows[0]["rank"] - 0.5, rows[-1]["rank"] + 0.5]
     values = [row["rank"] for row in rows]
     ticks = alt.Axis(values=values, labelOverlap="greedy", grid=False, format="d")
-    x = alt.X("rank:Q", title="Rank", axis=ticks, scale=alt.Scale(domain=domain, nice=False))
-    return _points(rows, x, log, title, False)
-
-
-def _rate_row(row: Json, at: str) -> Datum:
-    return {
-        "at": at,
-        "rate": row["click rate"],
-        "low": row["low"],
-        "high": row["high"],
-        "value": percent(row["click rate"], 2),
-        "interval": f"{percent(row['low'], 2)} to {percent(row['high'], 2)}",
-        "shown": number(row["impressions"]),
-    }
+    scale = alt.Scale(domain=[values[0] - 0.5, values[-1] + 0.5], nice=False)
+    return _points(rows, alt.X("rank:Q", title="Rank", axis=ticks, scale=scale), log, title, False)
 
 
 def _propensities(bins: list[Json]) -> Any:
@@ -319,33 +314,25 @@ def _propensities(bins: list[Json]) -> Any:
     clicks = sum(row["clicks"] for row in bins)
     if not clicks:
         return None
-    rows = []
-    for row in reversed(bins):
-        label = f"{row['from']:g} – {row['to']:g}"
-        shares = {"of clicks": row["clicks"] / clicks, "of weight": row["share_of_weight"]}
-        rows += [
-            {"bin": label, "share": share, "what": what, "value": percent(share)} for what, share in shares.items()
-        ]
-    colour = alt.Color(
-        "what:N",
-        scale=alt.Scale(domain=["of clicks", "of weight"], range=["#9cc7e0", VERMILLION]),
-        legend=alt.Legend(title="Share", orient="top", offset=0),
-    )
-    order = list(dict.fromkeys(row["bin"] for row in rows))
-    tip = [
-        alt.Tooltip("bin:N", title="Propensity"),
-        alt.Tooltip("value:N", title="Share"),
-        alt.Tooltip("what:N", title=""),
+    kinds = {"of clicks": "#9cc7e0", "of weight": VERMILLION}
+    rows = [
+        {"bin": f"{row['from']:g} – {row['to']:g}", "share": share, "what": what, "value": percent(share)}
+        for row in reversed(bins)
+        for what, share in zip(kinds, (row["clicks"] / clicks, row["share_of_weight"]), strict=True)
     ]
-    x = alt.X("bin:N", sort=order, title="Propensity of the clicked document", axis=alt.Axis(labelAngle=-40))
-    y = alt.Y("share:Q", title=None, axis=alt.Axis(format=".0%", tickCount=5))
-    title = (
-        "Importance weights by propensity",
-        "the weight of a click is 1 / propensity: the rarest at the right weigh most",
+    return _bars(
+        rows,
+        (
+            "Importance weights by propensity",
+            "the weight of a click is 1 / propensity: the rarest at the right weigh most",
+        ),
+        "Propensity of the clicked document",
+        alt.Y("share:Q", title=None, axis=alt.Axis(format=".0%", tickCount=5)),
+        {},
+        color=_legend(kinds, title="Share"),
+        tooltip=_tooltip(bin="Propensity", value="Share", what=""),
+        xOffset=alt.XOffset("what:N", sort=list(kinds)),
     )
-    return _chart(rows, *title).mark_bar().encode(
-        x, y, color=colour, tooltip=tip, xOffset=alt.XOffset("what:N", sort=["of clicks", "of weight"])
-    )  # fmt: skip
 
 
 def _old_ranks(bins: list[Json]) -> Any:
@@ -353,47 +340,29 @@ def _old_ranks(bins: list[Json]) -> Any:
 
     if not bins:
         return None
-    split = bins[0]["can_never_be"] is not None
-    kinds = (
-        (
-            ("shown", "shown", BLUE),
-            ("could_have_been", "not yet shown", ORANGE),
-            ("can_never_be", "can never be examined", "#8c2d04"),
-        )
-        if split
-        else (("shown", "shown", BLUE), ("never_shown", "never shown", ORANGE))
-    )
+    kinds = {"shown": ("shown", BLUE), "never_shown": ("never shown", ORANGE)}
+    if bins[0]["can_never_be"] is not None:
+        more = {"could_have_been": ("not yet shown", ORANGE), "can_never_be": ("can never be examined", "#8c2d04")}
+        kinds = {"shown": kinds["shown"], **more}
     rows = []
     for row in bins:
         low, high = row["old_rank_from"], row["old_rank_to"]
-        for i, (key, words, _) in enumerate(kinds):
-            rows.append(
-                {
-                    "bin": str(low) if low == high else f"{low} – {high}",
-                    "what": words,
-                    "share": row[key] / row["candidates"],
-                }
-                | {"value": percent(row[key] / row["candidates"]), "count": f"{row[key]:,}", "order": i}
-            )
-    domain = [words for _, words, _ in kinds]
-    colour = alt.Color(
-        "what:N",
-        scale=alt.Scale(domain=domain, range=[color for _, _, color in kinds]),
-        legend=alt.Legend(title=None, orient="top", offset=0),
+        place = str(low) if low == high else f"{low} – {high}"
+        for i, (key, (what, _)) in enumerate(kinds.items()):
+            share = row[key] / row["candidates"]
+            texts = {"value": percent(share), "count": f"{row[key]:,}", "order": i}
+            rows.append({"bin": place, "what": what, "share": share} | texts)
+    axis = alt.Axis(format=".0%", tickCount=5)
+    return _bars(
+        rows,
+        ("Coverage by old rank", "share of the candidates at each rank of the logging ranker"),
+        "Rank under the logger",
+        alt.Y("share:Q", title=None, stack="zero", scale=alt.Scale(domain=[0, 1]), axis=axis),
+        {"stroke": "white", "strokeWidth": 0.6},
+        color=_legend(dict(kinds.values()), title=None),
+        order=alt.Order("order:Q"),
+        tooltip=_tooltip(bin="Old rank", what="", value="Share", count="Candidates"),
     )
-    tip = [
-        alt.Tooltip(f"{name}:N", title=words) for name, words in (("bin", "Old rank"), ("what", ""), ("value", "Share"))
-    ]
-    tip.append(alt.Tooltip("count:N", title="Candidates"))
-    order = list(dict.fromkeys(row["bin"] for row in rows))
-    x = alt.X("bin:N", sort=order, title="Rank under the logger", axis=alt.Axis(labelAngle=-40))
-    y = alt.Y(
-        "share:Q", title=None, stack="zero", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=".0%", tickCount=5)
-    )
-    title = ("Coverage by old rank", "share of the candidates at each rank of the logging ranker")
-    return _chart(rows, *title).mark_bar(stroke="white", strokeWidth=0.6).encode(
-        x, y, color=colour, order=alt.Order("order:Q"), tooltip=tip
-    )  # fmt: skip
 
 
 def _sessions(bins: list[Json]) -> Any:
@@ -401,29 +370,26 @@ def _sessions(bins: list[Json]) -> Any:
 
     if sum(row["queries"] for row in bins) < 2:
         return None
-    rows = [
-        {"bin": f"{row['from']:,}" if row["from"] == row["to"] else f"{row['from']:,} – {row['to']:,}"}
-        | {"queries": row["queries"]}
-        for row in bins
-    ]
-    x = alt.X("bin:N", sort=[row["bin"] for row in rows], title="Sessions", axis=alt.Axis(labelAngle=-40))
-    y = alt.Y("queries:Q", title=None, axis=alt.Axis(tickMinStep=1, format=",d", tickCount=5))
-    tip = [alt.Tooltip("bin:N", title="Sessions"), alt.Tooltip("queries:Q", title="Queries", format=",")]
-    title = ("Sessions per query", "queries with that many sessions")
-    wide = {"size": 60} if len(rows) < 4 else {}
-    return _chart(rows, *title).mark_bar(color=BLUE, opacity=0.85, **wide).encode(x, y, tooltip=tip)
+    ends = [(f"{row['from']:,}", f"{row['to']:,}") for row in bins]
+    places = [low if low == high else f"{low} – {high}" for low, high in ends]
+    rows = [{"bin": place, "queries": row["queries"]} for place, row in zip(places, bins, strict=True)]
+    return _bars(
+        rows,
+        ("Sessions per query", "queries with that many sessions"),
+        "Sessions",
+        alt.Y("queries:Q", title=None, axis=alt.Axis(tickMinStep=1, format=",d", tickCount=5)),
+        {"color": BLUE, "opacity": 0.85, **({"size": 60} if len(rows) < 4 else {})},
+        tooltip=[*_tooltip(bin="Sessions"), alt.Tooltip("queries:Q", title="Queries", format=",")],
+    )
 
 
 def _drift_chart(periods: list[Json]) -> Any:
     import altair as alt
 
-    rows = [
-        _rate_row(row, str(row["begin"])) | {"begin": str(row["begin"])}
-        for row in periods
-        if row["click rate"] is not None
-    ]
-    if not rows:
+    kept = [row for row in periods if row["click rate"] is not None]
+    if not kept:
         return None
+    rows = [_rate_row(row, str(row["begin"])) | {"begin": str(row["begin"])} for row in kept]
     axis = alt.Axis(labelAngle=-40, labelOverlap="greedy")
     x = alt.X("begin:N", sort=[row["begin"] for row in rows], title="Period that begins", axis=axis)
     title = ("Click rate over time", "bars: 95 % intervals of independent clicks")

@@ -8,11 +8,13 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from counterrank.common.files import PathLike
 from counterrank.experiments.claims import MARGIN, Criteria
+from counterrank.experiments.settings import NEW_NAMES
 from counterrank.experiments.summary import (
     FAILS,
     HOLDS,
@@ -20,38 +22,22 @@ from counterrank.experiments.summary import (
     CheckResult,
     ClaimResult,
     Figure,
-    FoldDescription,
-    Panel,
     Part,
     Point,
     Summary,
     is_number,
     series_names,
 )
-from counterrank.report.charts import PANEL_WIDTH, file_spec, is_drawable, page_spec, panel_chart
-from counterrank.report.line_chart import chosen_words
-from counterrank.report.render import Spec, html, render, to_png, to_svg, write_file
-from counterrank.report.styles import Style, assign_styles, swatch
-from counterrank.report.summary_text import (
-    absent_words,
-    caption,
-    choice_rows,
-    glossary,
-    is_few_clicks,
-    reading,
-    sort_claims,
-    tally,
-    trained,
-)
+from counterrank.report import summary_text
+from counterrank.report.charts import PANEL_WIDTH, chosen_words, file_spec, is_drawable, page_spec, panel_chart
+from counterrank.report.render import Spec, Style, assign_styles, html, legend, render, to_png, to_svg, write_file
 from counterrank.report.text import (
     counted,
     duration,
     interval_text,
     number,
-    percent,
     places_text,
     power,
-    raised,
     readable_all,
     signed_percent,
 )
@@ -79,7 +65,7 @@ _DEFAULTS = {
     "patience": "20 + 10 log10(clicks) for ARP, 30 + 10 log10(clicks) for DCG",
     "tolerance": "1e-4 for ARP, 1e-6 for DCG",
     "queries": "all",
-    "step_sizes": "none by loss",
+    "learning_rates": "none by loss",
 }
 
 
@@ -111,7 +97,7 @@ def write_report(summary: Summary | Mapping[str, Any], folder: PathLike) -> list
             svgs[figure.number] = svg
             written += [write_file(name.with_suffix(".png"), to_png(svg)), write_file(name.with_suffix(".svg"), svg)]
         written.append(write_file(name.with_suffix(".csv"), figure_csv(figure)))
-    written.insert(0, write_file(target / "claims.md", claims_markdown(sort_claims(whole).present)))
+    written.insert(0, write_file(target / "claims.md", claims_markdown(summary_text.sort_claims(whole).present)))
     return [write_file(target / "report.html", report_page(whole, styles, specs, svgs)), *written]
 
 
@@ -154,32 +140,34 @@ def report_page(summary: Summary, styles: dict[str, Style], specs: dict[str, Spe
     >>> "none: our defaults" in report_page(Summary(), {}, {}, {})
     True
     """
-    claims = sort_claims(summary)
-    title, claims_title = _FEW_CLICKS if is_few_clicks(summary.figures) else _PAPER
+    claims = summary_text.sort_claims(summary)
+    title, claims_title = _FEW_CLICKS if summary_text.is_few_clicks(summary.figures) else _PAPER
     return render(
         "report.html.j2",
         specs,
+        summary=summary,
         sources=", ".join(fold.source for fold in summary.data) or "no data named",
         title=title,
         claims_title=claims_title,
-        reading=" ".join(reading(summary)),
-        tally=tally(claims.present),
+        reading=" ".join(summary_text.reading(summary)),
+        tally=summary_text.tally(claims.present),
         marks=MARKS,
         words=WORDS,
-        figures=[_figure(figure, styles, specs, svgs, summary.runs) for figure in summary.figures],
-        glossary=glossary(summary.figures),
+        figures=[_figure(figure, styles, specs, svgs) for figure in summary.figures],
+        details=partial(_details, runs=summary.runs),
+        glossary=summary_text.glossary(summary.figures),
         signs=SIGNS,
         drawn=[figure.number for figure in summary.figures],
-        claims=[_claim(claim) for claim in claims.present],
-        absent=absent_words(claims) if claims.absent else "",
+        claims=claims.present,
+        anchor=lambda claim: "claim-" + re.sub(r"[^\w-]+", "-", claim.id),
+        check_value=_check_value,
+        check_interval=_check_interval,
+        absent=summary_text.absent_words(claims) if claims.absent else "",
         margin=f"{100 * MARGIN:g} %",
         noticeable=f"{100 * Criteria().noticeable:g} %",
-        data=_data(summary.data),
-        preset=summary.preset,
-        quick=summary.quick,
-        version=summary.counterrank,
+        unknown_parts={"–": Part()},
         settings=setting_rows(summary.settings, summary.figures),
-        **_work(summary),
+        progress=_progress(summary),
         command=_command(summary),
         more_runs=_more_runs(summary),
     )
@@ -195,106 +183,63 @@ def panel_id(figure: Figure, place: int) -> str:
 
 
 def _figure(
-    figure: Figure, styles: dict[str, Style], specs: dict[str, Spec], svgs: dict[int, str], runs: int
-) -> dict[str, Any]:
+    figure: Figure, styles: dict[str, Style], specs: dict[str, Spec], svgs: dict[int, str]
+) -> dict[str, object]:
+    """A figure with its texts, and for each panel the id of its chart, its x and the points of each curve there."""
     labels = readable_all(series_names([figure]))
     panels = []
     for place, panel in enumerate(figure.panels):
-        name = panel_id(figure, place)
-        panels.append({"id": name if name in specs else "", "label": panel.label, **_numbers(panel, labels, runs)})
+        xs: Sequence[float | None] = sorted({p.x for p in panel.curve_points if p.x is not None}) or [None]
+        curves = [(series.name, {point.x: point for point in series.points}) for series in panel.series]
+        panels.append(
+            {
+                "id": panel_id(figure, place) if panel_id(figure, place) in specs else "",
+                "label": panel.label,
+                "places": places_text(xs),
+                "rows": [(labels[name], [at.get(x) for x in xs]) for name, at in curves],
+                "levels": [(labels[level.name], level) for level in panel.levels],
+            }
+        )
     return {
         "number": figure.number,
         "title": figure.title,
         "axis": figure.x.label,
-        "caption": " ".join(caption(figure)),
+        "caption": " ".join(summary_text.caption(figure)),
         "panels": panels,
-        "choices": choice_rows(figure),
-        "legend": [{"label": labels[name], "swatch": html(swatch(styles[name]))} for name in labels if name in styles],
-        "svg": html(svgs[figure.number]) if figure.number in svgs else "",
+        "choices": summary_text.choice_rows(figure),
+        "legend": legend({name: styles[name] for name in labels if name in styles}, labels),
+        "svg": html(svgs.get(figure.number, "")),
     }
 
 
-def _numbers(panel: Panel, labels: dict[str, str], runs: int) -> dict[str, Any]:
-    """The table of a panel: a row per series, a column per x; levels have one number for all x."""
-    points = [point for series in panel.series for point in series.points]
-    places: Sequence[float | None] = sorted({point.x for point in points if point.x is not None}) or [None]
-    rows = []
-    for series in panel.series:
-        at = {point.x: point for point in series.points}
-        rows.append({"label": labels[series.name], "cells": [_cell(at.get(x), runs) for x in places]})
-    levels = [{"label": labels[level.name], "cell": _cell(level, runs)} for level in panel.levels]
-    return {"places": places_text(places), "rows": rows, "levels": levels}
+def _details(point: Point, runs: int) -> list[str]:
+    """What a table says under the mean: the interval, the number of runs where some are missing, what was chosen."""
+    texts = [
+        interval_text(point.interval),
+        counted(point.runs, "run") if point.runs is not None and point.runs != runs else "",
+        chosen_words(point),
+    ]
+    return list(filter(None, texts))
 
 
-def _cell(point: Point | None, runs: int) -> dict[str, str]:
-    if point is None or not point.is_there:
-        return {"mean": "" if point is None else "–", "interval": "", "runs": "", "chosen": ""}
-    return {
-        "mean": number(point.mean),
-        "interval": interval_text(point.interval) if point.interval else "",
-        "runs": counted(point.runs, "run") if point.runs is not None and point.runs != runs else "",
-        "chosen": chosen_words(point),
-    }
+def _check_value(check: CheckResult, value: float | None) -> str:
+    """Differences relative to a reference are signed percentages."""
+    return signed_percent(value) if check.unit == "relative" else number(value)
 
 
-def _claim(claim: ClaimResult) -> dict[str, Any]:
-    return {
-        "statement": raised(claim.statement),
-        "numbers": raised(claim.numbers),
-        "paper": raised(claim.paper),
-        "verdict": claim.verdict,
-        "figure": claim.figure,
-        "checks": [_check(check) for check in claim.checks],
-        "anchor": "claim-" + re.sub(r"[^\w-]+", "-", claim.id),
-    }
+def _check_interval(check: CheckResult) -> str:
+    if not (is_number(check.low) and is_number(check.high)):
+        return "–"
+    return f"{_check_value(check, check.low)} to {_check_value(check, check.high)}"
 
 
-def _check(check: CheckResult) -> dict[str, str]:
-    """Value and interval; differences relative to a reference are signed percentages."""
-    write = signed_percent if check.unit == "relative" else number
-    has_interval = is_number(check.low) and is_number(check.high)
-    return {
-        "what": raised(check.what),
-        "value": write(check.value),
-        "interval": f"{write(check.low)} to {write(check.high)}" if has_interval else "–",
-        "unit": check.unit,
-        "runs": number(check.runs),
-        "verdict": check.verdict,
-    }
-
-
-def _data(folds: Iterable[FoldDescription]) -> list[dict[str, Any]]:
-    rows = []
-    for fold in folds:
-        parts = fold.parts or {"–": Part()}
-        for place, (name, part) in enumerate(parts.items()):
-            per_query = part.documents_per_query
-            cells = [
-                number(part.queries),
-                number(part.queries_with_relevant),
-                number(part.documents),
-                "–" if per_query is None else f"{per_query:.1f}",
-                f"{number(part.shortest)} – {number(part.longest)}",
-                percent(part.relevant_share),
-                number(part.features),
-            ]
-            rows.append({"source": fold.source, "first": place == 0, "span": len(parts), "part": name, "cells": cells})
-    return rows
-
-
-def _work(summary: Summary) -> dict[str, Any]:
+def _progress(summary: Summary) -> str:
     cells, rows = summary.cells, summary.timings
     seconds = sum(row.total_seconds or 0 for row in rows)
-    progress = f"{trained(cells):,} of {counted(cells.wanted, 'ranker')} trained"
+    progress = f"{summary_text.trained(cells):,} of {counted(cells.wanted, 'ranker')} trained"
     progress += f", {cells.failed:,} failed" if cells.failed else ""
     progress += f", {cells.untrained:,} had nothing to learn from" if cells.untrained else ""
-    progress += f"; {duration(seconds)} of work in all, counted over all processes." if rows else "."
-    timings = [
-        {"what": row.what, "cells": number(row.cells)}
-        | {"mean": duration(row.mean_seconds), "total": duration(row.total_seconds)}
-        for row in rows
-    ]
-    return {"progress": progress, "timings": timings, "failures": cells.failures}
+    return progress + (f"; {duration(seconds)} of work in all, counted over all processes." if rows else ".")
 
 
 def _more_runs(summary: Summary) -> int:
@@ -304,7 +249,7 @@ def _more_runs(summary: Summary) -> int:
 
 
 def _command(summary: Summary) -> str:
-    words = ["counterrank", "reproduce"] + ["few-clicks"] * is_few_clicks(summary.figures)
+    words = ["counterrank", "reproduce"] + ["few-clicks"] * summary_text.is_few_clicks(summary.figures)
     for fold in summary.data:
         words += ["--data", fold.source]
     words += ["--preset", summary.preset] if summary.preset else []
@@ -319,12 +264,13 @@ def setting_rows(settings: Mapping[str, Any], figures: Sequence[Figure]) -> list
     [('queries', 'all'), ('clicks', '10², 10³')]
     """
     rows = []
-    idle = _PAPER_ONLY if is_few_clicks(figures) else _FEW_CLICKS_ONLY
-    for name, value in settings.items():
+    idle = _PAPER_ONLY if summary_text.is_few_clicks(figures) else _FEW_CLICKS_ONLY
+    for key, value in settings.items():
+        name = NEW_NAMES.get(key, key)
         if name in idle:
             continue
         text = _plain(value)
-        if value is None or value == [] or value == {} or value == ():
+        if value is None or value in ([], {}, ()):
             text = (_policies(figures) if name == "policies" else "") or _DEFAULTS.get(name, text)
         rows.append((name, text))
     return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +12,12 @@ from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike
 from counterrank.experiments.summary import is_number
 from counterrank.report.axes import x_axis, x_scale
-from counterrank.report.charts import PANEL_WIDTH, file_spec, page_spec
-from counterrank.report.render import INK, Datum, html, render, to_png, to_svg, write_file
-from counterrank.report.styles import Style, assign_styles, swatch
+from counterrank.report.charts import PANEL_WIDTH, encodings, file_spec, page_spec
+from counterrank.report.render import INK, Datum, Style, assign_styles, legend, render, to_png, to_svg, write_file
 from counterrank.report.text import metric_name, number, percent, readable
 
 if TYPE_CHECKING:
     import altair as alt
-
-Plan = dict[str, Any]
-"""The numbers of one policy, as `evaluation.plan_logging` gives them."""
 
 _WIDEST = 1000.0  # times the narrowest interval that is drawn
 _HEIGHT = 340
@@ -28,12 +25,12 @@ _TICKS = (-0.1, -0.01, 0.0, 0.001, 0.005, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0
 _NEAR = (0.28, 0.05)  # of the panel: two names closer than that across and up would cover each other
 
 
-def write_plan_report(content: dict[str, Any], path: PathLike) -> Path:
+def write_plan_report(content: Mapping[str, Any], path: PathLike) -> Path:
     """Write a plan as a page (.html), or its chart alone (.png, .svg); returns the path.
 
     `content` has a title, `advice` (sentences), the metric, and `plans`: for each policy its name, price, displayed,
     covered, reached and biased, and under `expected` for each number of sessions clicks, effective_sample_size,
-    ips_width, doubtful and seen; where a precision is asked for, needed_for_width and needed_for_effective. `facts` are
+    ips_width, doubtful and seen; where a precision is wanted, needed_for_width and needed_for_effective. `facts` are
     pairs of texts.
 
     >>> import tempfile
@@ -59,7 +56,9 @@ def write_plan_report(content: dict[str, Any], path: PathLike) -> Path:
     return write_file(path, made)
 
 
-def _charts(content: dict[str, Any], styles: dict[str, Style], width: int | None = None) -> dict[str, Any]:
+def _charts(
+    content: Mapping[str, Any], styles: dict[str, Style], width: int | None = None
+) -> dict[str, alt.LayerChart]:
     """Price against effective sample size and against width, after the most sessions; none without labels."""
     rows = [{**plan, **plan["expected"][-1]} for plan in content["plans"]]
     if all(row["price"] is None for row in rows):
@@ -74,19 +73,18 @@ def _charts(content: dict[str, Any], styles: dict[str, Style], width: int | None
     metric = metric_name(content["metric"])
     size = ("effective", "Effective sample size")
     wide = ("width", f"Width of the interval of {metric}")
+    titles = (
+        ("Price and effective sample size", f"{sessions}; right and low is better"),
+        (f"Price and interval of {metric}", f"{sessions}; left and low is better"),
+    )
     return {
-        "size": price_panel(
-            rows, size, ("Price and effective sample size", f"{sessions}; right and low is better"), styles, width
-        ),
-        "width": price_panel(
-            rows, wide, (f"Price and interval of {metric}", f"{sessions}; left and low is better"), styles, width
-        ),
+        "size": price_panel(rows, size, titles[0], styles, width),
+        "width": price_panel(rows, wide, titles[1], styles, width),
     }
 
 
-def _page(content: dict[str, Any], styles: dict[str, Style]) -> str:
+def _page(content: Mapping[str, Any], styles: dict[str, Style]) -> str:
     charts = _charts(content, styles)
-    legend = [{"label": family_of(name), "swatch": html(swatch(style))} for name, style in styles.items()]
     return render(
         "plan.html.j2",
         {name: page_spec(chart) for name, chart in charts.items()},
@@ -94,37 +92,11 @@ def _page(content: dict[str, Any], styles: dict[str, Style]) -> str:
         advice=content["advice"],
         metric=metric_name(content["metric"]),
         drawn=bool(charts),
-        legend=legend,
+        legend=legend(styles, {name: family_of(name) for name in styles}),
         wanted=content.get("wanted", {}),
-        policies=[_policy(plan) for plan in content["plans"]],
-        sessions=[number(at["sessions"]) for at in content["plans"][0]["expected"]],
+        plans=content["plans"],
         facts=content["facts"],
     )
-
-
-def _policy(plan: Plan) -> dict[str, Any]:
-    """A policy's numbers as texts."""
-    return {
-        "name": plan["policy"],
-        "price": percent(plan["price"]),
-        "displayed": number(plan["displayed"]),
-        "covered": percent(plan["covered"]),
-        "reached": percent(plan["reached"]),
-        "needed": {key: _sessions(plan.get(f"needed_for_{key}")) for key in ("width", "effective")},
-        "expected": [
-            {
-                "clicks": f"{at['clicks']:,.0f}",
-                "effective": f"{at['effective_sample_size']:,.0f}",
-                "width": number(at["ips_width"]) + (" biased" if plan["biased"] else " ?" if at["doubtful"] else ""),
-                "seen": percent(at["seen"]),
-            }
-            for at in plan["expected"]
-        ],
-    }
-
-
-def _sessions(needed: int | None) -> str:
-    return "never" if needed is None else number(needed)
 
 
 def family_of(policy: str) -> str:
@@ -159,7 +131,7 @@ def price_panel(
     points = _points(rows, key)
     places = sorted(point["x"] for point in points) or [1.0, 10.0]
     names = list(dict.fromkeys(point["family"] for point in points))
-    looks = [styles.get(name, Style(INK)) for name in names]
+    look = encodings("family", names, styles, dots=True)
     axis = alt.X("x:Q", title=label, scale=x_scale(places, log=True), axis=x_axis(places, log=True))
     top = max((point["price"] for point in points), default=0.1)
     low = min(0.0, min((point["price"] for point in points), default=0.0))
@@ -174,23 +146,17 @@ def price_panel(
         ),
     )
 
-    def scale(values: list[Any]) -> Any:
-        return alt.Scale(domain=names, range=values)
-
-    color = alt.Color("family:N", legend=None, scale=scale([look.color for look in looks]))
-    dash = alt.StrokeDash("family:N", legend=None, scale=scale([list(look.dash) or [1, 0] for look in looks]))
-    shape = alt.Shape("family:N", legend=None, scale=scale([_shape(look) for look in looks]))
     tooltip = [
         alt.Tooltip("policy:N", title="Policy"),
         alt.Tooltip("value:N", title=label),
         alt.Tooltip("cost:N", title="Price"),
     ]
-    filled = alt.condition("datum.hollow", alt.value("white"), color)
+    filled = alt.condition("datum.hollow", alt.value("white"), look["color"])
     lines = alt.Chart({"values": points}, name="lines").mark_line(strokeWidth=1.6, opacity=0.6)
     dots = alt.Chart({"values": points}, name="points").mark_point(size=70, opacity=1, strokeWidth=1.6)
     layers = [
-        lines.encode(axis, y, color=color, strokeDash=dash, order="place:Q"),
-        dots.encode(axis, y, color=color, fill=filled, shape=shape, tooltip=tooltip),
+        lines.encode(axis, y, color=look["color"], strokeDash=look["strokeDash"], order="place:Q"),
+        dots.encode(axis, y, color=look["color"], fill=filled, shape=look["shape"], tooltip=tooltip),
         *(_words(points, side).encode(axis, y, text="label:N") for side in ("left", "right")),
     ]
     head = alt.TitleParams(title[0], subtitle=title[1] or " ")
@@ -252,7 +218,3 @@ def _label(policy: str, is_last: bool) -> str:
     setting = policy.partition(",")[2].rpartition("=")[2]
     kind = policy.partition(":")[0]
     return f"{kind} {setting}".strip() if is_last else setting
-
-
-def _shape(look: Style) -> str:
-    return "circle" if look.shape.startswith("M") else look.shape

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from counterrank.estimators import ESTIMATORS
 from counterrank.experiments.figures.few_clicks import NUMBER as FEW_CLICKS
-from counterrank.experiments.statistics import ratio_interval, values_array
+from counterrank.experiments.figures.page_size import ALL_BASELINES
 from counterrank.experiments.summary import (
     VERDICTS,
     CellCounts,
@@ -16,19 +17,19 @@ from counterrank.experiments.summary import (
     Point,
     Summary,
     is_number,
+    ratio_interval,
     series_names,
+    values_array,
 )
-from counterrank.report.line_chart import is_cut, relative_panel
+from counterrank.report.charts import is_cut, relative_panel
 from counterrank.report.text import counted, number, percent, power, readable
-
-OTHERS = ("policy-oblivious+random", "policy-oblivious", "rerank+random", "rerank")
 
 _BIAS = (
     "item selection bias",
     "A document that is never shown gets no clicks, however relevant it is, and no correction for position bias can "
     "make up for that.",
 )
-# the term, what it means, and the series or levels of which one has to be there
+# the term, its meaning, and the series or levels of which one has to be there; of other estimators the registry says it
 _TERMS = (
     (
         "policy-aware",
@@ -231,7 +232,7 @@ def _decisive(figure: Figure, panel: Panel, clicks_by_k: object) -> list[str]:
         text += f"; the production ranker behind the pages has {number(old.mean)}, one trained on labels "
         text += number(best.mean) + _closed(aware[at], old, best)
     sentences = [text + "."]
-    rest = {name: panel.curve(name)[at].mean or 0.0 for name in OTHERS if at in panel.curve(name)}
+    rest = {name: panel.curve(name)[at].mean or 0.0 for name in ALL_BASELINES if at in panel.curve(name)}
     if rest:
         name = max(rest, key=lambda name: rest[name])
         sentences.append(
@@ -407,6 +408,9 @@ def glossary(figures: Iterable[Figure]) -> list[tuple[str, str]]:
     if any(figure.number in (3, 4) for figure in every):
         names.add("policy-aware")  # their curves are all of policy-aware learning
     found = [(term, meaning) for term, meaning, which in _TERMS if names & set(which)]
+    explained = {name for _, _, which in _TERMS for name in which}
+    others = [known for known in ESTIMATORS.values() if known.name in names - explained]
+    found += [(known.name, f"{known.summary[:1].upper()}{known.summary[1:].removesuffix('.')}.") for known in others]
     if "arp" in panels:
         found.append(("ARP", "The average rank of the relevant documents: the lower the better."))
     dcg = next((name.upper() for name in panels if name.startswith("dcg@")), "")

@@ -101,13 +101,13 @@ def number(value: Any) -> str:
     return f"{value:,.2f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def interval_text(interval: tuple[float, float]) -> str:
-    """Both ends of an interval.
+def interval_text(interval: tuple[float, float] | None, missing: str = "") -> str:
+    """Both ends of an interval, or what is said where there is none.
 
-    >>> interval_text((0.25, 0.5))
-    '0.2500 to 0.5000'
+    >>> interval_text((0.25, 0.5)), interval_text(None, "none")
+    ('0.2500 to 0.5000', 'none')
     """
-    return f"{number(interval[0])} to {number(interval[1])}"
+    return missing if interval is None else f"{number(interval[0])} to {number(interval[1])}"
 
 
 def percent(value: Any, digits: int = 1) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from counterrank.common.errors import deprecated_alias
+from counterrank.common.deprecation import deprecated_alias
 from counterrank.training.pipeline import FitReport, Tried, fit_from_clicks, fit_ranker
 from counterrank.training.ranker import Ranker
 from counterrank.training.scored import Scored

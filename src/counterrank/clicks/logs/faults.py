@@ -9,7 +9,8 @@ from typing import Any
 from counterrank.clicks.counts import DEEPEST_RANK
 from counterrank.clicks.logs.columns import Columns
 from counterrank.clicks.logs.engine import Engine, disable_statistics
-from counterrank.common.errors import deprecated_method, printable
+from counterrank.common.deprecation import deprecated_method
+from counterrank.common.errors import printable
 
 # Faults of whole pages and of ids, in the order they are reported; those of rows come before them.
 TWO_QUERIES = "are one session under several queries"

@@ -19,8 +19,7 @@ from counterrank.experiments.claims import (
 )
 from counterrank.experiments.figure_registry import FigureSpec
 from counterrank.experiments.figures.page_size import ALL_BASELINES, AWARE
-from counterrank.experiments.statistics import against
-from counterrank.experiments.summary import Axis, ClaimResult
+from counterrank.experiments.summary import Axis, ClaimResult, against
 
 NO_CUTOFF = "no-cutoff"
 CLICKS_AXIS = Axis("clicks", "Clicks", log=True)
@@ -113,11 +112,7 @@ def _too_few(figure: FigureValues) -> str:
 
 def _aware_arrives(figure: FigureValues) -> ClaimResult:
     margin = figure.criteria.margin
-    checks = [
-        panel.compare(AWARE, FULL, most, f"{clicks_text(most)} clicks", at_least(-margin))
-        for panel in figure.compared
-        for most in panel.many_clicks()
-    ]
+    checks = [c for panel in figure.compared for c in panel.compare_at_the_end(AWARE, [FULL], at_least(-margin))]
     return figure.conclude(
         "aware-reaches-full-information",
         f"With the most clicks policy-aware is within {plain_percent(margin)} of full-information, or better.",
@@ -129,11 +124,7 @@ def _aware_arrives(figure: FigureValues) -> ClaimResult:
 
 def _equals_no_cutoff(figure: FigureValues) -> ClaimResult:
     margin = figure.criteria.margin
-    checks = [
-        panel.compare(AWARE, NO_CUTOFF, most, f"{clicks_text(most)} clicks", within(margin))
-        for panel in figure.compared
-        for most in panel.many_clicks()
-    ]
+    checks = [c for panel in figure.compared for c in panel.compare_at_the_end(AWARE, [NO_CUTOFF], within(margin))]
     return figure.conclude(
         "aware-equals-no-cutoff",
         "With the most clicks policy-aware, from cut pages, and learning from pages without cutoff differ by no"
@@ -145,14 +136,12 @@ def _equals_no_cutoff(figure: FigureValues) -> ClaimResult:
 
 
 def _needs_more(figure: FigureValues) -> ClaimResult:
-    """A mean over the grid nets out curves that cross, and asks one question rather than one at each point."""
+    """A mean over the grid nets out curves that cross, and is one check rather than one at each point."""
     checks, notes, rule = [], [], at_least(0.0, figure.criteria.noticeable)
     for panel in figure.compared:
         before = panel.xs()[:-1]
         if before:
-            ahead = against(panel.mean_over(NO_CUTOFF, before), panel.mean_over(AWARE, before))
-            where = f"mean over fewer than {clicks_text(panel.xs()[-1])} clicks"
-            checks.append(Check(f"{panel.metric} of {NO_CUTOFF} against {AWARE}, {where}", ahead, rule))
+            checks.append(panel.compare_means(NO_CUTOFF, AWARE, before, clicks_text(panel.xs()[-1]), rule))
             notes.append(panel.needed_clicks((NO_CUTOFF, AWARE), figure.criteria.margin))
     return figure.conclude(
         "aware-needs-more-clicks",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -28,10 +28,9 @@ from counterrank.experiments.claims import (
     clicks_text,
     plain_percent,
 )
-from counterrank.experiments.estimator_options import parse_estimator
 from counterrank.experiments.figure_registry import FigureSpec
 from counterrank.experiments.run_folder import Run
-from counterrank.experiments.statistics import mean_interval, ratio_bootstrap, relative, values_array
+from counterrank.experiments.settings import parse_estimator
 from counterrank.experiments.summary import (
     Axis,
     Choice,
@@ -42,6 +41,10 @@ from counterrank.experiments.summary import (
     Panel,
     Point,
     Series,
+    mean_interval,
+    ratio_bootstrap,
+    relative,
+    values_array,
 )
 
 NUMBER = 5
@@ -74,7 +77,7 @@ def _grid(make: CellFactory) -> Iterator[GridPoint]:
                 make.dcg,
                 text,
                 n,
-                estimator=option.text if option.is_cross_fitted else option.kind,
+                estimator=option.cell_name,
                 loss=DCG_LOSS,
                 policy=f"replace-last:k={page}",
                 page=page,
@@ -170,28 +173,17 @@ def choices(chosen: Mapping[float | None, Sequence[AutoChoice | None]]) -> tuple
     rows = []
     for x, runs in chosen.items():
         there = [one for one in runs if one is not None]
-        groups: dict[str, list[AutoChoice]] = defaultdict(list)
-        for one in there:
-            groups[one.estimator].append(one)
-        most_first = sorted(groups.items(), key=lambda item: -len(item[1]))
-        rows.append(
-            Choice(
-                x,
-                len(there),
-                float(np.mean([one.clicks for one in there])) if there else None,
-                _kept(there),
-                tuple(_group(name, group) for name, group in most_first),
-            )
-        )
+        by_name = Counter(one.estimator for one in there).most_common()
+        groups = tuple(_group(name, [one for one in there if one.estimator == name]) for name, _ in by_name)
+        clicks = float(np.mean([one.clicks for one in there])) if there else None
+        rows.append(Choice(x, len(there), clicks, _kept(there), groups))
     return tuple(rows)
 
 
 def _kept(there: Sequence[AutoChoice]) -> dict[str, int]:
     """In how many runs each kind of estimator was kept, whatever its hyperparameters; the most frequent first."""
-    found: dict[str, int] = defaultdict(int)
-    for one in there:
-        for kind in {str(name).partition(" (")[0] for name in one.about.get("kept") or ()}:
-            found[kind] += 1
+    kinds = ({str(name).partition(" (")[0] for name in one.about.get("kept") or ()} for one in there)
+    found = Counter(kind for each in kinds for kind in each)
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -202,10 +194,9 @@ def _group(name: str, group: Sequence[AutoChoice]) -> ChosenEstimator:
         for key, value in one.about.items():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 numbers[key].append(float(value))
-    whys = [one.why for one in group if one.why]
     about = {key: tuple(np.quantile(found, (0.0, 0.5, 1.0)).tolist()) for key, found in numbers.items()}
-    by_frequency = sorted(dict.fromkeys(whys), key=lambda why: -whys.count(why))
-    return ChosenEstimator(name, len(group), about, tuple(by_frequency))
+    by_frequency = Counter(one.why for one in group if one.why).most_common()
+    return ChosenEstimator(name, len(group), about, tuple(why for why, _ in by_frequency))
 
 
 def _targets(figure: FigureValues) -> ClaimResult | None:

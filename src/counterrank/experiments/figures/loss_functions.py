@@ -25,12 +25,11 @@ from counterrank.experiments.claims import (
 from counterrank.experiments.figure_registry import FigureSpec
 from counterrank.experiments.figures.click_numbers import CLICKS_AXIS
 from counterrank.experiments.run_folder import Run
-from counterrank.experiments.statistics import against
-from counterrank.experiments.summary import ClaimResult, Figure, Panel, Series, over_runs
+from counterrank.experiments.settings import LOSSES
+from counterrank.experiments.summary import ClaimResult, Figure, Panel, Series, against, over_runs
 
 HINGE, LOGISTIC, TRUNCATED = "dcg-hinge", "dcg-logistic", "lambdaloss-truncated"
 FULL_DCG, AT_K = "lambdaloss-dcg", "lambdaloss-dcg-at-k"
-LOSSES = (HINGE, LOGISTIC, FULL_DCG, AT_K, TRUNCATED)
 SELECTION = "selection"
 
 FEW_CLICKS = 10**5
@@ -83,93 +82,89 @@ def _selected(panel: Panel, best: Sequence[Sequence[int | None]]) -> Panel:
     return replace(panel, series=(*panel.series, Series(SELECTION, tuple(points))))
 
 
-def _dcg(figure: FigureValues) -> PanelValues:
-    return figure.panel("DCG@")
-
-
-def _at_the_end(figure: FigureValues, one: str, others: Sequence[str], rule: Rule) -> list[Check]:
-    """One loss against others with the most clicks."""
-    panel = _dcg(figure)
-    return [
-        panel.compare(one, other, most, f"{clicks_text(most)} clicks", rule)
-        for other in others
-        for most in panel.many_clicks()
-    ]
-
-
 def _others(loss: str) -> list[str]:
     return [other for other in LOSSES if other != loss]
 
 
+def _conclude_at_the_end(
+    figure: FigureValues,
+    id: str,
+    statement: str,
+    one: str,
+    others: Sequence[str],
+    rule: Rule,
+    *,
+    only_long: bool = False,
+) -> ClaimResult:
+    """A claim on one loss against others with the most clicks; the paper makes some of them on long queries only."""
+    panel = figure.panel("DCG@")
+    lack = figure.criteria.not_long() if only_long else ""
+    checks = [] if lack else panel.compare_at_the_end(one, others, rule)
+    paper = "Section 6.2, Figure 3 (MSLR only)" if only_long else "Section 6.2, Figure 3"
+    return figure.conclude(id, statement, paper, checks, lack=lack or panel.too_few_clicks())
+
+
 def _differences(figure: FigureValues) -> ClaimResult:
-    criteria = figure.criteria
+    criteria, panel = figure.criteria, figure.panel("DCG@")
     margin, lack = criteria.margin, criteria.unknown_length()
     rule = within(margin) if criteria.short_queries else beyond(margin)
     pairs = [] if lack else combinations(LOSSES, 2)
-    checks = [check for one, other in pairs for check in _at_the_end(figure, one, [other], rule)]
     return figure.conclude(
         "losses-differ-where-queries-are-long",
         f"With the most clicks the losses differ by no more than {plain_percent(margin)} from each other where queries"
         f" are short, and some of them by more than {plain_percent(margin)} where they are long.",
         "Section 6.2, Figure 3 (short: Yahoo, long: MSLR)",
-        checks,
-        lack=lack or _dcg(figure).too_few_clicks(),
+        [check for one, other in pairs for check in panel.compare_at_the_end(one, [other], rule)],
+        lack=lack or panel.too_few_clicks(),
         somewhere=criteria.long_queries,
     )
 
 
 def _no_advantage(figure: FigureValues) -> ClaimResult:
     margin = figure.criteria.margin
-    checks = _at_the_end(figure, AT_K, [FULL_DCG], at_most(margin))
-    return figure.conclude(
-        "no-advantage-of-lambdaloss-at-k",
+    statement = (
         "With the most clicks LambdaLoss for the cut DCG is not ahead of LambdaLoss for the full DCG by more than"
-        f" {plain_percent(margin)}.",
-        "Section 6.2, Figure 3",
-        checks,
-        lack=_dcg(figure).too_few_clicks(),
+        f" {plain_percent(margin)}."
     )
+    id = "no-advantage-of-lambdaloss-at-k"
+    return _conclude_at_the_end(figure, id, statement, AT_K, [FULL_DCG], at_most(margin))
 
 
 def _hinge_good(figure: FigureValues) -> ClaimResult:
     margin = figure.criteria.margin
-    checks = _at_the_end(figure, HINGE, _others(HINGE), at_least(-margin))
-    return figure.conclude(
-        "hinge-monotonic-good-with-many-clicks",
+    statement = (
         "With the most clicks the monotonic loss with the linear bound is behind no other loss by more than"
-        f" {plain_percent(margin)}.",
-        "Section 6.2, Figure 3",
-        checks,
-        lack=_dcg(figure).too_few_clicks(),
+        f" {plain_percent(margin)}."
     )
+    id = "hinge-monotonic-good-with-many-clicks"
+    return _conclude_at_the_end(figure, id, statement, HINGE, _others(HINGE), at_least(-margin))
 
 
 def _logistic_poor(figure: FigureValues) -> ClaimResult:
     margin = figure.criteria.margin
-    lack = figure.criteria.not_long()
-    checks = [] if lack else _at_the_end(figure, LOGISTIC, [HINGE, TRUNCATED], at_most(-margin))
-    return figure.conclude(
-        "logistic-monotonic-poor-with-many-clicks",
+    statement = (
         "With the most clicks the monotonic loss with the logistic bound is more than"
-        f" {plain_percent(margin)} behind the linear bound, and behind truncated LambdaLoss.",
-        "Section 6.2, Figure 3 (MSLR only)",
-        checks,
-        lack=lack or _dcg(figure).too_few_clicks(),
+        f" {plain_percent(margin)} behind the linear bound, and behind truncated LambdaLoss."
     )
+    id, others = "logistic-monotonic-poor-with-many-clicks", [HINGE, TRUNCATED]
+    return _conclude_at_the_end(figure, id, statement, LOGISTIC, others, at_most(-margin), only_long=True)
 
 
 def _truncated_best(figure: FigureValues) -> ClaimResult:
     """A tie is best too: another loss has to be ahead by more than what is noticeable."""
     noticeable = figure.criteria.noticeable
-    checks = _at_the_end(figure, TRUNCATED, _others(TRUNCATED), at_least(-noticeable))
-    return figure.conclude(
-        "truncated-lambdaloss-best",
-        "With the most clicks no other loss is ahead of truncated LambdaLoss by more than"
-        f" {plain_percent(noticeable)}.",
-        "Section 6.2, Figure 3",
-        checks,
-        lack=_dcg(figure).too_few_clicks(),
-    )
+    ahead = f"by more than {plain_percent(noticeable)}"
+    statement = f"With the most clicks no other loss is ahead of truncated LambdaLoss {ahead}."
+    others, rule = _others(TRUNCATED), at_least(-noticeable)
+    return _conclude_at_the_end(figure, "truncated-lambdaloss-best", statement, TRUNCATED, others, rule)
+
+
+def _like_supervised(figure: FigureValues) -> ClaimResult:
+    margin = figure.criteria.margin
+    near = f"within {plain_percent(margin)} of learning from labels, or better"
+    statement = f"With the most clicks truncated LambdaLoss is {near}."
+    id = "truncated-lambdaloss-like-supervised"
+    return _conclude_at_the_end(figure, id, statement, TRUNCATED, [FULL], at_least(-margin))
 
 
 def _few(panel: PanelValues) -> list[float]:
@@ -182,19 +177,11 @@ def _no_few() -> str:
 
 def _logistic_first(figure: FigureValues) -> ClaimResult:
     """The mean over the grid, since at a hundred clicks no loss learns and all are alike."""
-    panel = _dcg(figure)
+    panel = figure.panel("DCG@")
     few, rule = _few(panel), at_least(0.0, figure.criteria.noticeable)
     lack = figure.criteria.not_long() or ("" if few else _no_few())
-    where = f"mean over fewer than {clicks_text(FEW_CLICKS)} clicks"
-    checks = [
-        Check(
-            f"{panel.metric} of {LOGISTIC} against {other}, {where}",
-            against(panel.mean_over(LOGISTIC, few), panel.mean_over(other, few)),
-            rule,
-        )
-        for other in _others(LOGISTIC)
-        if not lack
-    ]
+    where, others = clicks_text(FEW_CLICKS), _others(LOGISTIC)
+    checks = [] if lack else [panel.compare_means(LOGISTIC, other, few, where, rule) for other in others]
     return figure.conclude(
         "logistic-monotonic-best-with-few-clicks",
         f"Averaged over fewer than {clicks_text(FEW_CLICKS)} clicks, the monotonic loss with the logistic bound is"
@@ -215,8 +202,7 @@ def _selects_well(figure: FigureValues) -> ClaimResult:
 
     Nor against the best of each run: no selection could know the luck of the test queries.
     """
-    margin = figure.criteria.margin
-    panel = _dcg(figure)
+    margin, panel = figure.criteria.margin, figure.panel("DCG@")
     enough = [clicks for clicks in panel.xs() if clicks >= ENOUGH_CLICKS]
     checks = [
         Check(
@@ -239,10 +225,8 @@ def _selects_well(figure: FigureValues) -> ClaimResult:
 
 
 def _selects_badly(figure: FigureValues) -> ClaimResult:
-    noticeable = figure.criteria.noticeable
-    panel = _dcg(figure)
-    few = _few(panel)
-    where = f"mean over fewer than {clicks_text(FEW_CLICKS)} clicks"
+    noticeable, panel = figure.criteria.noticeable, figure.panel("DCG@")
+    few, where = _few(panel), f"mean over fewer than {clicks_text(FEW_CLICKS)} clicks"
     checks = [
         Check(
             f"{panel.metric} of {loss} against the selected loss, {where}",
@@ -279,26 +263,13 @@ def _picked(panel: PanelValues, grid: list[float]) -> str:
     return f"the loss best on average was chosen {sum(made)} of {len(made)} times" if made else ""
 
 
-def _like_supervised(figure: FigureValues) -> ClaimResult:
-    margin = figure.criteria.margin
-    checks = _at_the_end(figure, TRUNCATED, [FULL], at_least(-margin))
-    return figure.conclude(
-        "truncated-lambdaloss-like-supervised",
-        f"With the most clicks truncated LambdaLoss is within {plain_percent(margin)} of learning from labels,"
-        " or better.",
-        "Section 6.2, Figure 3",
-        checks,
-        lack=_dcg(figure).too_few_clicks(),
-    )
-
-
 FIGURE = FigureSpec(
     number=3,
     title="Losses, and unbiased selection among them",
     caption=(
-        "Policy-aware learning with different losses, judged by the labels of the test set (left) and by clicks on "
+        "Policy-aware learning with different losses, evaluated by the labels of the test set (left) and by clicks on "
         "validation queries (right). Rings mark the ranker selected by those clicks alone; the selection is good where "
-        "the rings follow the upper edge of the lines judged by labels."
+        "the rings follow the upper edge of the lines on the left."
     ),
     x=CLICKS_AXIS,
     grid=_grid,
