@@ -105,7 +105,7 @@ def _say_more(loaded: Inspected, part: str, out: Path | None) -> None:
         say("With --data, --policy and --logger: which candidates the policy can never show, and where they ranked.")
 
 
-def _inspected(loaded: Inspected, target_size: int) -> Inspection:
+def _inspected(loaded: Inspected, effective_sample_size: int) -> Inspection:
     from counterrank.clicks.policies.parsing import parse_policy
     from counterrank.evaluation.inspection import inspect_clicks
 
@@ -116,7 +116,7 @@ def _inspected(loaded: Inspected, target_size: int) -> Inspection:
         rho=loaded.rho,
         exam=loaded.exam,
         drift=loaded.drift,
-        target_size=target_size,
+        effective_sample_size=effective_sample_size,
     )
 
 
@@ -324,7 +324,8 @@ def print_read(read: dict[str, Any] | None) -> None:
 
 
 def _overview(found: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in found["overview"].items() if key != "policies"}
+    words = {"queries_asked": "queries with sessions", "sessions_per_asked_query_median": "sessions per query, median"}
+    kept = {words.get(key, key): value for key, value in found["overview"].items() if key != "policies"}
     kept["distinct_pages"] = "not kept" if kept["distinct_pages"] is None else kept["distinct_pages"]
     if found["overview"]["policies"]:
         kept["policies"] = ", ".join(found["overview"]["policies"])

@@ -28,7 +28,7 @@ def rank(
     Example: counterrank rank ranker synthetic:mslr --out run.trec
     """
     from counterrank.cli.evidence import load_model_and_data
-    from counterrank.evaluation.run_files import ranked_rows, write_run
+    from counterrank.data.scores import ranked_rows, write_run
 
     check_out(out, force, (ranker, data))
     loaded, chosen = load_model_and_data(ranker, data, part, threads)

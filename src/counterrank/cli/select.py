@@ -122,7 +122,7 @@ def select(
             counts,
             rho,
             metric,
-            target=population,
+            population=population,
             noise=parse_pair(noise, "--noise"),
             seed=seed,
             threads=threads,

@@ -10,18 +10,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.common.checks import FloatArray, check_choice
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
-from counterrank.estimators.clips import clip_grid
+from counterrank.estimators.displayed_sets import Views, rerank
 from counterrank.estimators.evidence import Evidence
 from counterrank.estimators.model_assisted import doubly_robust_weights, shrunken_weights
 from counterrank.estimators.propensities import inverse_propensity
 from counterrank.estimators.relevance import Examinations
-from counterrank.estimators.views import Views, rerank
-from counterrank.estimators.weights import affine, full_information, naive, policy_aware, policy_oblivious
+from counterrank.estimators.weights import affine, clip_grid, full_information, naive, policy_aware, policy_oblivious
 
 # (data, evidence, **hyperparameters) -> document weights, or displayed sets
 Weigh = Callable[..., "ArrayLike | Views"]
@@ -31,13 +31,7 @@ WeighExaminations = Callable[..., FloatArray]
 
 @dataclass(frozen=True)
 class Need:
-    """Something that an estimator requires.
-
-    Attributes:
-        meaning: in words.
-        arguments: how the library is given it.
-        options: how the command is given it.
-    """
+    """Something that an estimator requires: its meaning, and the arguments and options of the command that give it."""
 
     meaning: str
     arguments: str
@@ -62,6 +56,14 @@ NEEDS = {
     "displays": Need("displayed pages", "clicks with displays=True", "--log, or --clicks counted with --displays"),
 }
 
+# what a log can show of the condition of an estimator: `inspect_clicks` assesses the estimator by it
+LOG_CONDITIONS = {
+    "examinable": "every candidate has some chance to be examined (eq:awarecond)",
+    "every-page": "every candidate is on every page at an examined rank (eq:agnosticcond)",
+    "within-page": "pages hold several documents; their order is compared with no other page",
+    "one-rank": "every candidate is on every page, and position does not matter",
+}
+
 
 @dataclass(frozen=True)
 class Estimator:
@@ -80,6 +82,8 @@ class Estimator:
             cross-validation tries, and that may use a model of relevance.
         uses_relevance: whether `assisted` looks at the predicted relevance.
         can_clip: whether `clip="auto"` may choose a clip.
+        log_condition: what a log must show for `condition` to hold, a name in `LOG_CONDITIONS`; None where a log cannot
+            show it, as that a model is right.
     """
 
     name: str
@@ -92,6 +96,7 @@ class Estimator:
     assisted: WeighExaminations | None = None
     uses_relevance: bool = False
     can_clip: bool = False
+    log_condition: str | None = None
 
     def check(self, evidence: Evidence | None, options: bool = False) -> None:
         """Raise an error that says what is missing, in arguments or in options of the command."""
@@ -99,10 +104,10 @@ class Estimator:
             if need == "labels":
                 continue  # `full_information` looks for itself
             if evidence is None or not evidence.has(need):
-                asked = NEEDS[need]
+                required = NEEDS[need]
                 raise CounterrankError(
-                    f"estimator {self.name!r}: requires {asked.meaning}; expected "
-                    f"{asked.options if options else asked.arguments}"
+                    f"estimator {self.name!r}: requires {required.meaning}; expected "
+                    f"{required.options if options else required.arguments}"
                 )
 
     def check_hyperparameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,8 +163,7 @@ def _affine(data: RankingData, evidence: Evidence, clip: float | None = None) ->
 def _aware_of_examinations(
     seen: Examinations, relevance: FloatArray, likely: float, clip: float | None = None
 ) -> FloatArray:
-    weights: FloatArray = seen.clicks * inverse_propensity(seen.rho, clip)
-    return weights
+    return np.asarray(seen.clicks * inverse_propensity(seen.rho, clip))
 
 
 def _direct(seen: Examinations, relevance: FloatArray, likely: float) -> FloatArray:
@@ -192,6 +196,8 @@ def register_estimator(estimator: Estimator) -> Estimator:
     unknown = [need for need in estimator.needs if need not in NEEDS]
     if unknown:
         raise CounterrankError(f"needs: {unknown[0]!r}; expected some of {', '.join(NEEDS)}")
+    if estimator.log_condition is not None:
+        check_choice(estimator.log_condition, tuple(LOG_CONDITIONS), "log_condition")
     ESTIMATORS[estimator.name] = estimator
     return estimator
 
@@ -218,6 +224,7 @@ for _estimator in (
         weigh=_policy_aware,
         assisted=_aware_of_examinations,
         can_clip=True,
+        log_condition="examinable",
     ),
     Estimator(
         "affine",
@@ -227,6 +234,7 @@ for _estimator in (
         ("clicks", "trust"),
         _CLIP,
         weigh=_affine,
+        log_condition="examinable",
     ),
     Estimator(
         "policy-oblivious",
@@ -237,6 +245,7 @@ for _estimator in (
         _CLIP,
         weigh=_policy_oblivious,
         can_clip=True,
+        log_condition="every-page",
     ),
     Estimator(
         "rerank",
@@ -247,6 +256,7 @@ for _estimator in (
         _CLIP,
         weigh=_rerank,
         can_clip=True,
+        log_condition="within-page",
     ),
     Estimator(
         "naive",
@@ -256,6 +266,7 @@ for _estimator in (
         ("clicks",),
         _CLIP,
         weigh=_naive,
+        log_condition="one-rank",
     ),
     Estimator(
         "auto",

@@ -21,6 +21,7 @@ from counterrank.clicks.policies.propensity import exact_propensity
 from counterrank.clicks.policies.standard import Deterministic, as_policy
 from counterrank.clicks.users import MOST, ClickModel, check_amount, check_frequencies
 from counterrank.common.checks import FloatArray, check_number, check_vector
+from counterrank.common.deprecation import renamed_argument
 from counterrank.common.errors import CounterrankError
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
@@ -43,7 +44,7 @@ class ExpectedEstimate:
     Attributes:
         value: its expectation.
         variance: of the estimate, times the number of sessions.
-        floor: the variance between queries, which sessions do not reduce; 0 for target "these-queries".
+        floor: the variance between queries, which sessions do not reduce; 0 for the population "these-queries".
         equal_clicks: per session, the number of equally weighted clicks whose sum would be as skewed.
     """
 
@@ -142,6 +143,11 @@ class LoggingPlan:
     expected: tuple[ExpectedLog, ...]
 
     @property
+    def population(self) -> str:
+        """The target population of the intervals; another name of `target`."""
+        return self.target
+
+    @property
     def is_biased(self) -> bool:
         """Whether part of the estimand lies on documents that can never be examined."""
         return self.reached < 1.0 - 1e-12
@@ -190,7 +196,7 @@ def plan_logging(
     *,
     scores: ArrayLike | None = None,
     metric: str = "dcg@5",
-    target: str = "these-queries",
+    population: str = "these-queries",
     confidence: float = 0.95,
     relevance_threshold: float = 3,
     click_model: ClickModel | None = None,
@@ -198,6 +204,7 @@ def plan_logging(
     query_frequencies: ArrayLike | None = None,
     seed: int | np.random.Generator = 0,
     threads: int | None = None,
+    target: str | None = None,
 ) -> list[LoggingPlan]:
     """The expected result of `estimate` under each policy, computed before a page is shown.
 
@@ -207,11 +214,11 @@ def plan_logging(
         variance of ips       = sum over queries of f Var(Y) / N,  Y = sum over the page of click * lambda / rho
         displayed             = sum(f relevant E[lambda(displayed rank)]) / sum(f of queries with a relevant document)
 
-    f is how often the query of a document is asked, a its P(click | examined), rho its propensity, N the sessions. Sums
+    f is the frequency of the query of a document, a its P(click | examined), rho its propensity, N the sessions. Sums
     and variances are exact, but for the covariance of the ranks of a page under Plackett-Luce (and under policies of
     your own), which is sampled; see `session_moments`. The effective sample size is a ratio of expectations, and the
-    width that of a normal interval: for a log so small that a few heavy clicks decide both say little, which
-    `ExpectedLog.equal_clicks` shows.
+    width that of a normal interval; neither holds for a log so small that a few heavy clicks decide, see
+    `ExpectedLog.equal_clicks`.
 
     Arguments:
         data: the queries and all their candidates.
@@ -221,15 +228,16 @@ def plan_logging(
         sessions: numbers of them to plan for.
         scores: those of the ranker to be evaluated; the logger's if None.
         metric: "dcg", "dcg@k" or "precision@k": of the ranker to be evaluated, and of the displayed pages.
-        target: the target population, as in `estimate`. "these-queries": the variance falls with the sessions.
+        population: the target population, as in `estimate`. "these-queries": the variance falls with the sessions.
             "queries": queries like these; the variance between queries falls with their number alone.
         confidence: the confidence level.
         relevance_threshold: the smallest label that is relevant.
         click_model: P(click | examined) by label, as in `simulate`; the paper's if None. The same at every rank.
         click_rate: P(click | examined) of every document, required where there are no labels.
-        query_frequencies: how often each query is asked; all equally if None.
+        query_frequencies: the relative frequency of each query; all equal if None.
         seed: of sampled pages.
         threads: how many to use.
+        target: deprecated name of `population`.
 
     Returns:
         a `LoggingPlan` for each policy. Without labels there is no price: `displayed` and `price` are None.
@@ -243,7 +251,8 @@ def plan_logging(
     >>> fixed.covered, random.covered, random.price  # of three candidates; the relevant one is shown half as often
     (0.6666666666666666, 1.0, 0.5)
     """
-    settings = IntervalSettings.check(target, confidence, 100, seed, threads)
+    population = renamed_argument(population, target, "population", "target")
+    settings = IntervalSettings.check(population, confidence, 100, seed, threads)
     amounts = _check_amounts(sessions)
     attraction = _attraction(data, click_model, click_rate, relevance_threshold)
     setting = _Setting(
@@ -355,7 +364,7 @@ def _plan(
     found = LoggingPlan(
         policy=name,
         metric=setting.metric,
-        target=settings.target,
+        target=settings.population,
         confidence=settings.confidence,
         clicks=float((clicked * rho).sum()),
         effective_sample_size=weight**2 / squares if squares else 0.0,
@@ -383,7 +392,7 @@ def _variances(
     """
     often = setting.frequencies[:, None]
     within: FloatArray = np.maximum((often * variances).sum(axis=0), 0.0)
-    if settings.target == "these-queries":
+    if settings.population == "these-queries":
         return within, np.zeros_like(within)
     n = int(np.count_nonzero(setting.frequencies))
     factor = n / max(n - 1, 1)

@@ -305,9 +305,6 @@ def _check_noise(noise: Any, rho: FloatArray | None, model: ClickPredictor | Non
     return e0, e1
 
 
-# Variances, the sessions of each query held fixed
-
-
 class Variance(NamedTuple):
     """The variance of a sum for each column, and its degrees of freedom as far as numbers of sessions limit them."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from counterrank.common.files import PathLike
-from counterrank.evaluation.inspection.findings import percent as short_percent
+from counterrank.evaluation.inspection.result import percent as short_percent
 from counterrank.report.charts import page_spec
 from counterrank.report.render import Datum, Spec, render, write_file
 from counterrank.report.styles import BLUE, GREY, ORANGE, VERMILLION
@@ -69,7 +69,9 @@ def _mark(item: Json) -> tuple[str, str]:
 def _tally(found: Json) -> list[tuple[str, str]]:
     overview, weights = found["overview"], found["weights"]
     rows = [(number(overview["sessions"]), "pages"), (number(overview["clicks"]), "clicks")]
-    rows.append((number(overview["queries_asked"]), f"of {counted(overview['queries'], 'query', 'queries')} asked"))
+    rows.append(
+        (number(overview["queries_asked"]), f"of {counted(overview['queries'], 'query', 'queries')} with sessions")
+    )
     if weights:
         rows.append((number(round(weights["effective_sample_size"])), "effective sample size"))
     covered = found["coverage"]
@@ -138,7 +140,7 @@ def _coverage(covered: Json | None) -> list[tuple[str, str]]:
     if covered is None:
         return []
     words = {
-        "candidates": "Candidates of queries that were asked",
+        "candidates": "Candidates of queries with sessions",
         "never_shown": "Never shown",
         "expected_never_shown": "… to be expected under the policy, about",
         "could_have_been_shown": "… that could have been",

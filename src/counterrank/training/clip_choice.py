@@ -15,8 +15,8 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.common.checks import make_generator
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
+from counterrank.estimators.displayed_sets import Views
 from counterrank.estimators.propensities import check_clip
-from counterrank.estimators.views import Views
 from counterrank.evaluation import higher_is_better
 from counterrank.training.ranker import Ranker
 

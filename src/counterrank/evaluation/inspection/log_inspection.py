@@ -14,9 +14,11 @@ from counterrank.clicks.policies.intervention_aware import check_all_candidates
 from counterrank.clicks.policies.propensity import propensity_of
 from counterrank.clicks.policies.standard import as_policy
 from counterrank.common.checks import FloatArray, check_vector, check_whole
+from counterrank.common.deprecation import renamed_argument
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
 from counterrank.estimators.propensities import Propensities, check_propensities, logged_propensities
+from counterrank.evaluation.inspection.assessment import advise, assess
 from counterrank.evaluation.inspection.click_tables import (
     Placements,
     drift_table,
@@ -33,8 +35,7 @@ from counterrank.evaluation.inspection.coverage import (
     policy_check,
     remedies,
 )
-from counterrank.evaluation.inspection.findings import Inspection, Known
-from counterrank.evaluation.inspection.verdict import advise, assess
+from counterrank.evaluation.inspection.result import Inspection, Known
 
 TARGET_SIZE = 10_000
 
@@ -48,7 +49,8 @@ def inspect_clicks(
     rho: ArrayLike | None = None,
     exam: Any = None,
     drift: Sequence[Mapping[str, Any]] | None = None,
-    target_size: int = TARGET_SIZE,
+    effective_sample_size: int = TARGET_SIZE,
+    target_size: int | None = None,
 ) -> Inspection:
     """Which estimators a log supports, before anyone trains on it.
 
@@ -64,8 +66,9 @@ def inspect_clicks(
         exam: how likely each rank is examined; that of the clicks if None.
         drift: periods in the order of time, each with `begin`, `pages`, `impressions` and `clicks`;
             None if there are no times.
-        target_size: the effective sample size to aim at. The sum of all weights then has a relative standard error of
-            about 1 / sqrt(target_size).
+        effective_sample_size: the one to reach. The sum of all weights then has a relative standard error of about
+            1 / sqrt(effective_sample_size).
+        target_size: deprecated name of `effective_sample_size`.
 
     >>> from counterrank import examination, make_ranking_data, policies, simulation
     >>> data, curve = make_ranking_data("yahoo", n_queries=20, seed=0), examination.inverse_rank(k=3)
@@ -75,7 +78,8 @@ def inspect_clicks(
     'bad'
     """
     given = _Inputs.check(clicks, data, policy, scores, rho, exam)
-    size = check_whole(target_size, "target_size")
+    wanted = renamed_argument(effective_sample_size, target_size, "effective_sample_size", "target_size")
+    size = check_whole(wanted, "effective_sample_size")
     placed = Placements.of(clicks)
     by_cell, other_policies, checked = given.by_cell(), None, None
     if by_cell is not None and given.scores is not None and given.exam is not None and clicks.n_clicks:
