@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from math import log2
 
 import numpy as np
@@ -10,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterrank.clicks import ClickCounts
+from counterrank.clicks.policies import ReplaceLast
 from counterrank.data import RankingData
 from counterrank.data.identity import identity
-from counterrank.evaluation import compare, estimate, evaluate
+from counterrank.evaluation import compare, estimate, evaluate, plan_logging, select
 from counterrank.evaluation.confidence_intervals import _student
 from tests.reference import estimate as naive_estimate
 from tests.support.click_counts import from_pages, simulate
@@ -370,6 +372,19 @@ def test_bad_input(changed, message):
     scores = given.pop("scores")
     with pytest.raises(ValueError, match=message.replace("scores", "scores_b")):
         compare(SCORES, scores, **given)
+
+
+def test_the_population_was_called_target():
+    given = DATA, CLICKS, RHO
+    plan = partial(plan_logging, DATA, SCORES, {"it": ReplaceLast(2)}, [1.0, 0.5], [100], click_rate=0.1)
+    for function, old in (
+        (partial(estimate, SCORES, *given), "these-queries"),
+        (partial(compare, SCORES, SCORES[::-1], *given), "these-queries"),
+        (lambda **options: select([SCORES, SCORES[::-1]], *given, **options).estimates, "these-queries"),
+        (plan, "queries"),
+    ):
+        with pytest.warns(DeprecationWarning, match="target= is deprecated; use population="):
+            assert function(target=old) == function(population=old)
 
 
 def test_noise_needs_rho():

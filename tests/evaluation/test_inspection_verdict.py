@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank import policies, simulation
+from counterrank import estimators, policies, simulation
 from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
 from counterrank.common.errors import CounterrankError
 from counterrank.data.identity import identity
+from counterrank.estimators import ESTIMATORS, Estimator
+from counterrank.evaluation import inspection
 from counterrank.evaluation.inspection import LEVELS, assessed_names, inspect_clicks
 from tests.support.inspected_logs import DATA, EXAM, SCORES, make_data, make_log, stripped, text_of
 
@@ -258,3 +260,54 @@ def test_tables_can_still_be_read_like_dicts():
     found = inspect_clicks(make_log(policies.ReplaceLast(3), 500))
     with pytest.warns(DeprecationWarning, match="use the attribute"):
         assert found.overview["sessions"] == 500
+    with pytest.warns(DeprecationWarning, match="queries_asked is deprecated; use queries_with_sessions"):
+        assert found.overview.queries_asked == DATA.n_queries
+    with pytest.raises(AttributeError, match="'Overview' object has no attribute 'queries_told'"):
+        _ = found.overview.queries_told
+
+
+def test_old_names():
+    log = make_log(policies.ReplaceLast(3), 500)
+    with pytest.warns(DeprecationWarning, match="target_size= is deprecated; use effective_sample_size="):
+        assert inspect_clicks(log, target_size=9) == inspect_clicks(log, effective_sample_size=9)
+    assert assessed_names() == inspection.ESTIMATORS
+
+
+@pytest.fixture
+def register():
+    """Registers an estimator called "mine" until the test is over."""
+    weigh = {"weigh": lambda data, evidence: np.zeros(data.n_docs)}
+    yield lambda **options: estimators.register_estimator(Estimator("mine", "", "", "", **weigh, **options))
+    ESTIMATORS.pop("mine", None)
+
+
+@pytest.mark.parametrize(
+    ("condition", "like"),
+    [
+        ("examinable", "policy-aware"),
+        ("every-page", "policy-oblivious"),
+        ("within-page", "rerank"),
+        ("one-rank", "naive"),
+    ],
+)
+def test_a_registered_estimator_is_assessed_by_its_condition(register, condition, like):
+    register(needs=("clicks",), log_condition=condition)
+    policy = policies.UniformInsert(3)
+    found = inspect_clicks(make_log(policy, 200_000, displays=True), policy=policy, scores=SCORES)
+    assert (found.level("mine"), text_of(found, "mine")) == (found.level(like), text_of(found, like))
+    assert "mine" in found.headline
+
+
+def test_a_registered_estimator_is_assessed_by_its_needs(register):
+    register(needs=("clicks", "propensities", "displays"), log_condition="examinable")
+    policy = policies.UniformInsert(3)
+    found = inspect_clicks(make_log(policy, 200_000), policy=policy, scores=SCORES)
+    assert (found.level("policy-aware"), found.level("mine")) == ("good", "warning")
+    assert text_of(found, "mine").endswith("But displayed pages must be known.")
+
+
+def test_an_estimator_whose_condition_no_log_can_show_is_not_assessed(register):
+    register(needs=("clicks",))
+    assert "mine" not in {item.about for item in inspect_clicks(make_log(policies.ReplaceLast(3))).verdict}
+    with pytest.raises(CounterrankError, match="log_condition='never': expected one of 'examinable'"):
+        register(needs=("clicks",), log_condition="never")

@@ -10,22 +10,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.common.checks import FloatArray, check_choice
 from counterrank.common.errors import CounterrankError
-from counterrank.data import RankingData
 from counterrank.estimators.displayed_sets import Views, rerank
 from counterrank.estimators.evidence import Evidence
 from counterrank.estimators.model_assisted import doubly_robust_weights, shrunken_weights
 from counterrank.estimators.propensities import inverse_propensity
-from counterrank.estimators.relevance import Examinations
 from counterrank.estimators.weights import affine, clip_grid, full_information, naive, policy_aware, policy_oblivious
 
 # (data, evidence, **hyperparameters) -> document weights, or displayed sets
 Weigh = Callable[..., "ArrayLike | Views"]
-# (examinations, relevance, most likely strength, **hyperparameters) -> document weights
+# (`Examinations`, relevance, most likely strength, **hyperparameters) -> document weights
 WeighExaminations = Callable[..., FloatArray]
 
 
@@ -131,53 +128,6 @@ class Estimator:
         return clip_grid(evidence.clicks, n=n, exam=evidence.curve)
 
 
-def _full_information(
-    data: RankingData, evidence: Evidence | None, relevance_threshold: float = 3, gain: str = "binary"
-) -> FloatArray:
-    return full_information(data, relevance_threshold, gain=gain)
-
-
-def _naive(data: RankingData, evidence: Evidence, clip: float | None = None) -> FloatArray:
-    return naive(evidence.clicks, clip=clip)
-
-
-def _policy_oblivious(data: RankingData, evidence: Evidence, clip: float | None = None) -> FloatArray:
-    return policy_oblivious(evidence.clicks, evidence.curve, clip=clip)
-
-
-def _policy_aware(data: RankingData, evidence: Evidence, clip: float | None = None) -> FloatArray:
-    return policy_aware(evidence.clicks, evidence.propensities, clip=clip)
-
-
-def _rerank(data: RankingData, evidence: Evidence, clip: float | None = None) -> Views:
-    return rerank(evidence.clicks, evidence.curve, clip=clip)
-
-
-def _affine(data: RankingData, evidence: Evidence, clip: float | None = None) -> FloatArray:
-    assert evidence.alpha is not None
-    assert evidence.beta is not None
-    known = (evidence.alpha, evidence.beta, evidence.policy, evidence.scores)
-    return affine(evidence.clicks, *known, clip=clip, threads=evidence.threads)
-
-
-def _aware_of_examinations(
-    seen: Examinations, relevance: FloatArray, likely: float, clip: float | None = None
-) -> FloatArray:
-    return np.asarray(seen.clicks * inverse_propensity(seen.rho, clip))
-
-
-def _direct(seen: Examinations, relevance: FloatArray, likely: float) -> FloatArray:
-    return seen.sessions * relevance
-
-
-def _doubly_robust(seen: Examinations, relevance: FloatArray, likely: float, tau: float = 0.03) -> FloatArray:
-    return doubly_robust_weights(seen, relevance, tau)
-
-
-def _shrinkage(seen: Examinations, relevance: FloatArray, likely: float, strength: float | None = None) -> FloatArray:
-    return shrunken_weights(seen, relevance, likely if strength is None else strength)
-
-
 _CLIP = {"clip": "cap on the importance weight 1 / propensity of each click"}
 
 ESTIMATORS: dict[str, Estimator] = {}
@@ -221,8 +171,8 @@ for _estimator in (
         "rho(d) > 0 for every relevant document (eq:awarecond)",
         ("clicks", "propensities"),
         _CLIP,
-        weigh=_policy_aware,
-        assisted=_aware_of_examinations,
+        weigh=lambda data, evidence, clip=None: policy_aware(evidence.clicks, evidence.propensities, clip=clip),
+        assisted=lambda seen, relevance, likely, clip=None: seen.clicks * inverse_propensity(seen.rho, clip),
         can_clip=True,
         log_condition="examinable",
     ),
@@ -233,7 +183,15 @@ for _estimator in (
         "E[alpha] > 0 for every relevant document",
         ("clicks", "trust"),
         _CLIP,
-        weigh=_affine,
+        weigh=lambda data, evidence, clip=None: affine(
+            evidence.clicks,
+            evidence.alpha,
+            evidence.beta,
+            evidence.policy,
+            evidence.scores,
+            clip=clip,
+            threads=evidence.threads,
+        ),
         log_condition="examinable",
     ),
     Estimator(
@@ -243,7 +201,7 @@ for _estimator in (
         "every relevant document is on every page at an examined rank (eq:agnosticcond)",
         ("clicks", "examination"),
         _CLIP,
-        weigh=_policy_oblivious,
+        weigh=lambda data, evidence, clip=None: policy_oblivious(evidence.clicks, evidence.curve, clip=clip),
         can_clip=True,
         log_condition="every-page",
     ),
@@ -254,7 +212,7 @@ for _estimator in (
         "unbiased for the order within the pages that were shown",
         ("clicks", "examination", "displays"),
         _CLIP,
-        weigh=_rerank,
+        weigh=lambda data, evidence, clip=None: rerank(evidence.clicks, evidence.curve, clip=clip),
         can_clip=True,
         log_condition="within-page",
     ),
@@ -265,7 +223,7 @@ for _estimator in (
         "never, unless all ranks are examined alike and all documents shown",
         ("clicks",),
         _CLIP,
-        weigh=_naive,
+        weigh=lambda data, evidence, clip=None: naive(evidence.clicks, clip=clip),
         log_condition="one-rank",
     ),
     Estimator(
@@ -287,7 +245,7 @@ for _estimator in (
         "n R(d), n the sessions of the query, R(d) the predicted relevance",
         "R is right",
         ("clicks", "exposure"),
-        assisted=_direct,
+        assisted=lambda seen, relevance, likely: seen.sessions * relevance,
         uses_relevance=True,
     ),
     Estimator(
@@ -297,7 +255,7 @@ for _estimator in (
         "rho(d) >= tau for every relevant document, or R is right",
         ("clicks", "exposure"),
         {"tau": "least propensity to divide by"},
-        assisted=_doubly_robust,
+        assisted=lambda seen, relevance, likely, tau=0.03: doubly_robust_weights(seen, relevance, tau),
         uses_relevance=True,
     ),
     Estimator(
@@ -307,7 +265,9 @@ for _estimator in (
         "as the number of sessions grows",
         ("clicks", "exposure"),
         {"strength": "examinations that the relevance model counts for; most likely value if not given"},
-        assisted=_shrinkage,
+        assisted=lambda seen, relevance, likely, strength=None: shrunken_weights(
+            seen, relevance, likely if strength is None else strength
+        ),
         uses_relevance=True,
     ),
     Estimator(
@@ -317,7 +277,9 @@ for _estimator in (
         "labels are right",
         ("labels",),
         {"relevance_threshold": "smallest label of a relevant document", "gain": "binary or exponential"},
-        weigh=_full_information,
+        weigh=lambda data, evidence, relevance_threshold=3, gain="binary": full_information(
+            data, relevance_threshold, gain=gain
+        ),
     ),
 ):
     register_estimator(_estimator)
