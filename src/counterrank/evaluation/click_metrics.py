@@ -446,8 +446,7 @@ def _estimates(
 ) -> list[Estimate]:
     """An estimate for each column of the values, and one warning for all intervals in doubt."""
     sums = query_sums(weighted, values)
-    denominators = {"ips": sums.sessions}
-    centres = {"ips": np.zeros(len(names))}
+    denominators, centres = {"ips": sums.sessions}, {"ips": np.zeros(len(names))}
     if sums.omega.sum() > 0.0:
         denominators["self_normalized"] = sums.omega
         centres["self_normalized"] = sums.terms.sum(axis=0) / sums.omega.sum()
@@ -473,12 +472,12 @@ def _estimates(
         doubts = [doubt for kind in kinds for doubt in diagnoses[kind][m]]
         if uncovered > UNSHOWN:
             doubts.insert(0, f"{100 * uncovered:.2g} % of it are on documents that the clicks do not cover")
-        values_of = {kind: float(ratios[kind].values[m]) for kind in kinds}
+        found_values = {kind: float(ratios[kind].values[m]) for kind in kinds}
         intervals = {kind: ratios[kind].interval(m) for kind in kinds}
         one = Estimate(
             metric=name,
-            ips=values_of.get("ips"),
-            self_normalized=values_of.get("self_normalized"),
+            ips=found_values.get("ips"),
+            self_normalized=found_values.get("self_normalized"),
             ips_interval=intervals.get("ips"),
             self_normalized_interval=intervals.get("self_normalized"),
             effective_sample_size=weighted.effective_sample_size,
@@ -494,16 +493,11 @@ def _estimates(
             uncovered=uncovered,
         )
         estimates.append(one)
-    _warn(estimates, settings.confidence)
+    texts = dict.fromkeys(f"{each.metric}: {doubt}" for each in estimates for doubt in each.doubts)
+    if texts:
+        text = f"confidence intervals may cover the truth less often than {settings.confidence:.4g}: "
+        warnings.warn(text + "; ".join(texts), IntervalWarning, stacklevel=3)
     if in_sample:
         doubt = "in-sample: the ranker was trained on these clicks, or stopped by them"
         return [replace(each, in_sample=True, doubts=(doubt, *each.doubts)) for each in estimates]
     return estimates
-
-
-def _warn(estimates: Sequence[Estimate], confidence: float) -> None:
-    """One warning for all intervals outside the range in which their coverage was shown to hold."""
-    texts = [f"{each.metric}: {doubt}" for each in estimates for doubt in each.doubts]
-    if texts:
-        text = f"confidence intervals may cover the truth less often than {confidence:.4g}: "
-        warnings.warn(text + "; ".join(dict.fromkeys(texts)), IntervalWarning, stacklevel=4)

@@ -191,7 +191,7 @@ def expected_clicks(weighted: WeightedClicks, values: FloatArray, centres: Float
         kernel, sessions, rho = _click_kernels.chance_moments, weighted.sessions, weighted.rho
         for_queries(kernel, weighted.offsets, sessions, rho, values, centres, moments, threads=weighted.threads)
         second, third = moments.sum(axis=0).T
-        examinations = float((np.repeat(sessions, np.diff(weighted.offsets)) * rho).sum())
+        examinations = float((weighted.sessions_of_documents * rho).sum())
         clicked = float(weighted.cells.clicks.sum()) / examinations if examinations else 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(third > 0.0, clicked * second**3 / third**2, 0.0))
@@ -212,10 +212,12 @@ def diagnose(
     denominators.
     """
     common = _few_queries(weighted, settings)
-    size = _sample_size(weighted, below)
     word = weighted.method if kind == "ips" else kind
-    if kind == "self_normalized" and size < LEAST_SAMPLE_SIZE:
-        common.append(f"{kind} has an effective sample size of {size:.3g}, expected at least {LEAST_SAMPLE_SIZE:g}")
+    if kind == "self_normalized":  # of the sum of all weights, which click noise reduces
+        squares = float((weighted.cells.squares * weighted.cells.inverse**2).sum())
+        size = (weighted.noise_scale * below) ** 2 / squares if squares else 0.0
+        if size < LEAST_SAMPLE_SIZE:
+            common.append(f"{kind} has an effective sample size of {size:.3g}, expected at least {LEAST_SAMPLE_SIZE:g}")
     expected = expected_clicks(weighted, values, centres)
     n_queries = int(np.count_nonzero(weighted.sessions))
     few_for_arp = settings.population == "queries" and FEWEST_QUERIES <= n_queries < FEWEST_QUERIES_OF_ARP
@@ -284,12 +286,6 @@ def _page_doubts(
     return [[f"{word} may be up to {by:.1f} {text}"] if by > MOST_TOO_NARROW else [] for by in factors.tolist()]
 
 
-def _sample_size(weighted: WeightedClicks, omega: float) -> float:
-    """The effective sample size of the sum of all weights, which click noise reduces."""
-    squares = float((weighted.cells.squares * weighted.cells.inverse**2).sum())
-    return (weighted.noise_scale * omega) ** 2 / squares if squares else 0.0
-
-
 def _predicted_shares(weighted: WeightedClicks, values: FloatArray, centres: FloatArray) -> FloatArray:
     """For each column, of sum(sessions * R * |lambda - centre|) the share of documents that cannot be examined.
 
@@ -297,7 +293,7 @@ def _predicted_shares(weighted: WeightedClicks, values: FloatArray, centres: Flo
     """
     if weighted.relevance is None or not len(weighted.unexaminable):
         return np.zeros(len(centres))
-    weights = np.repeat(weighted.sessions, np.diff(weighted.offsets)) * weighted.relevance
+    weights = weighted.sessions_of_documents * weighted.relevance
     unseen = weighted.unexaminable
     total = np.array([weights @ np.abs(column - centre) for column, centre in zip(values.T, centres, strict=True)])
     part = weights[unseen] @ np.abs(values[unseen] - centres)
@@ -308,7 +304,7 @@ def uncovered_shares(weighted: WeightedClicks, values: FloatArray) -> FloatArray
     """For each column, of sum(sessions * |lambda|) the share of documents that the clicks do not cover."""
     if not len(weighted.uncovered):
         return np.zeros(values.shape[1])
-    sessions, sizes = np.repeat(weighted.sessions, np.diff(weighted.offsets)), np.abs(values)
+    sessions, sizes = weighted.sessions_of_documents, np.abs(values)
     total = np.asarray(sessions @ sizes, np.float64)
     part = sessions[weighted.uncovered] @ sizes[weighted.uncovered]
     return np.asarray(np.divide(part, total, out=np.zeros(len(total)), where=total > 0.0))

@@ -28,6 +28,7 @@ from counterrank.estimators.propensities import (
     examined_times,
     propensities_of,
     refuse_unseen,
+    sessions_of_documents,
     warn_if_apart,
 )
 from counterrank.estimators.relevance import check_relevance, fit_relevance
@@ -70,8 +71,7 @@ def _click_predictor(
     if method.relevance is None:
         return ClickPredictor(fit_relevance(data, clicks, rho, exam=exam).values, exam)
     if rho is not None:
-        expected = np.repeat(clicks.sessions, np.diff(clicks.offsets)) * rho
-        warn_if_apart(float(examined_times(exam, clicks).sum()), float(expected.sum()))
+        warn_if_apart(float(examined_times(exam, clicks).sum()), float((sessions_of_documents(clicks) * rho).sum()))
     relevance = check_relevance(method.relevance, clicks.n_docs)
     outside = (relevance < 0.0) | (relevance > 1.0)
     if outside.any():
@@ -117,6 +117,11 @@ class WeightedClicks:
     threads: int | None
     uncovered: IntArray  # the documents that the clicks do not cover; none for "dr", which predicts them
     source: str  # where the propensities come from, see `Propensities`
+
+    @property
+    def sessions_of_documents(self) -> IntArray:
+        """The sessions of the query of each document."""
+        return np.repeat(self.sessions, np.diff(self.offsets))
 
     @property
     def noise_scale(self) -> float:

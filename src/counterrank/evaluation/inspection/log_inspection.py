@@ -18,16 +18,8 @@ from counterrank.common.deprecation import renamed_argument
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
 from counterrank.estimators.propensities import Propensities, check_propensities, logged_propensities
+from counterrank.evaluation.inspection import click_tables as tables
 from counterrank.evaluation.inspection.assessment import advise, assess
-from counterrank.evaluation.inspection.click_tables import (
-    Placements,
-    drift_table,
-    overview,
-    page_evidence,
-    rank_table,
-    sessions_table,
-    weight_table,
-)
 from counterrank.evaluation.inspection.coverage import (
     ExpectedClicks,
     coverage_table,
@@ -80,7 +72,7 @@ def inspect_clicks(
     given = _Inputs.check(clicks, data, policy, scores, rho, exam)
     wanted = renamed_argument(effective_sample_size, target_size, "effective_sample_size", "target_size")
     size = check_whole(wanted, "effective_sample_size")
-    placed = Placements.of(clicks)
+    placed = tables.Placements.of(clicks)
     by_cell, other_policies, checked = given.by_cell(), None, None
     if by_cell is not None and given.scores is not None and given.exam is not None and clicks.n_clicks:
         expected = ExpectedClicks.of(clicks, by_cell, given.rho, given.scores, given.exam)
@@ -92,16 +84,16 @@ def inspect_clicks(
     found = Inspection(
         target_size=size,
         known=given.known(),
-        overview=overview(clicks),
-        ranks=rank_table(placed, given.exam),
-        sessions=sessions_table(clicks),
-        pages=page_evidence(clicks, placed),
+        overview=tables.overview(clicks),
+        ranks=tables.rank_table(placed, given.exam),
+        sessions=tables.sessions_table(clicks),
+        pages=tables.page_evidence(clicks, placed),
         connected=[group for group in groups if group],
-        weights=None if by_cell is None else weight_table(clicks, by_cell, given.rho),
+        weights=None if by_cell is None else tables.weight_table(clicks, by_cell, given.rho),
         coverage=coverage_table(clicks, given.policy, given.scores, given.exam, given.rho),
         policy_check=checked,
         logged_check=None if given.rho is None else logged_check(clicks, given.rho),
-        drift=None if drift is None or not len(drift) else drift_table(drift),
+        drift=None if drift is None or not len(drift) else tables.drift_table(drift),
         remedies=other_policies,
     )
     return replace(found, verdict=assess(found), advice=advise(found))
