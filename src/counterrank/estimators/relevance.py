@@ -28,21 +28,13 @@ from counterrank.estimators.weights import check_curve, check_line
 
 
 class Examinations(NamedTuple):
-    """One number of each kind for each document of the data.
+    """One number of each kind for each document of the data."""
 
-    Attributes:
-        sessions: of its query, n.
-        clicks: on it, less the clicks that trust alone brings.
-        rho: its propensity, P(examined) in a session.
-        times: its expected examinations: n * rho, or by what the log shows.
-        trials: how often it might have been examined: n, or the times it was shown.
-    """
-
-    sessions: FloatArray
-    clicks: FloatArray
-    rho: FloatArray
-    times: FloatArray
-    trials: FloatArray
+    sessions: FloatArray  # of its query, n
+    clicks: FloatArray  # less the clicks that trust alone brings
+    rho: FloatArray  # its propensity, P(examined) in a session
+    times: FloatArray  # its expected examinations: n * rho, or by what the log shows
+    trials: FloatArray  # how often it might have been examined: n, or the times it was shown
 
 
 def examinations(
@@ -58,13 +50,10 @@ def examinations(
 
     Both have the same expectation. The second uses which documents were in fact shown, and varies less.
 
-    Arguments:
-        clicks: what was shown and clicked.
-        rho: the propensity of each document; None for those logged with the clicks (see `logged_propensities`), or
-            else for how often the log shows it, times / sessions, which needs exam.
-        exam: how likely each rank is examined; under trust bias, alpha by rank. None for the curve that simulated
-            clicks remember where rho is None, else for none. Under trust bias that is not alpha, and has to be given.
-        beta: under trust bias, the chance of a click on an irrelevant document by rank.
+    rho is the propensity of each document; None for those logged with the clicks (see `logged_propensities`), or else
+    for how often the log shows it, times / sessions, which needs exam. exam is how likely each rank is examined; None
+    for the curve that simulated clicks remember where rho is None, else for none. Under trust bias exam is alpha by
+    rank, which has to be given, and beta the chance of a click on an irrelevant document by rank.
 
     A click on a document with propensity 0 is an error, and so is one at a rank that is never examined. A rho that was
     computed with another curve than exam is warned about.

@@ -23,16 +23,11 @@ class Folds(NamedTuple):
 
     A model for a fold is fitted on the parts of the other folds, and its hyperparameters are chosen by holding out one
     part after the other. A fold is one part; of two folds each is two parts, or there would be nothing to hold out.
-
-    Attributes:
-        n: the number of folds.
-        n_parts: the number of parts; part p belongs to fold p % n.
-        parts: of each query.
     """
 
-    n: int
-    n_parts: int
-    parts: IntArray
+    n: int  # the number of folds
+    n_parts: int  # part p belongs to fold p % n
+    parts: IntArray  # of each query
 
     def others(self, fold: int) -> IntArray:
         """The parts that a model for this fold is fitted on."""
@@ -86,21 +81,13 @@ def _given(folds: Any, logged: IntArray, n_queries: int) -> tuple[IntArray, int]
 
 
 class Observations(NamedTuple):
-    """The rows of the regression, one for each document.
+    """The rows of the regression, one for each document."""
 
-    Attributes:
-        features: query-normalised.
-        targets: click rates once examined.
-        weights: of the rows, 0 for documents that were never examined.
-        parts: the part of each row, see `Folds`.
-        folds: of the queries.
-    """
-
-    features: Float32Array
-    targets: FloatArray
-    weights: FloatArray
-    parts: IntArray
-    folds: Folds
+    features: Float32Array  # query-normalised
+    targets: FloatArray  # click rates once examined
+    weights: FloatArray  # 0 for documents that were never examined
+    parts: IntArray  # of each row, see `Folds`
+    folds: Folds  # of the queries
 
     def rows(self, parts: IntArray) -> IntArray:
         """The rows of these parts with a weight above 0."""

@@ -39,19 +39,12 @@ from counterrank.evaluation.weighted_clicks import document_values
 
 @dataclass(frozen=True)
 class ExpectedEstimate:
-    """Expectation and variance of an estimate under a policy.
+    """Expectation and variance of an estimate under a policy."""
 
-    Attributes:
-        value: its expectation.
-        variance: of the estimate, times the number of sessions.
-        floor: the variance between queries, which sessions do not reduce; 0 for the population "these-queries".
-        equal_clicks: per session, the number of equally weighted clicks whose sum would be as skewed.
-    """
-
-    value: float
-    variance: float
-    floor: float
-    equal_clicks: float
+    value: float  # its expectation
+    variance: float  # times the number of sessions
+    floor: float  # the variance between queries, which sessions do not reduce; 0 for the population "these-queries"
+    equal_clicks: float  # per session, the number of equally weighted clicks whose sum would be as skewed
 
     def width(self, sessions: float, confidence: float) -> float | None:
         """The width of the confidence interval; None where nothing would be clicked.
@@ -79,25 +72,15 @@ class ExpectedEstimate:
 
 @dataclass(frozen=True)
 class ExpectedLog:
-    """Expectations after a number of sessions.
-
-    Attributes:
-        sessions: their number.
-        clicks: on all documents.
-        effective_sample_size: (sum of the importance weights of clicks)^2 / sum of their squares.
-        ips_width: of the confidence interval of the metric per session (`Estimate.ips`); None if nothing is clicked.
-        self_normalized_width: of the self-normalised metric.
-        equal_clicks: the number of equally weighted clicks whose sum would be as skewed; below 10 coverage is in doubt.
-        seen: the share of candidates that is examined at least once.
-    """
+    """Expectations after a number of sessions."""
 
     sessions: int
-    clicks: float
-    effective_sample_size: float
-    ips_width: float | None
-    self_normalized_width: float | None
-    equal_clicks: float
-    seen: float
+    clicks: float  # on all documents
+    effective_sample_size: float  # (sum of the importance weights of clicks)^2 / sum of their squares
+    ips_width: float | None  # of the confidence interval of the metric per session; None if nothing is clicked
+    self_normalized_width: float | None  # of that of the self-normalised metric
+    equal_clicks: float  # the number of equally weighted clicks whose sum would be as skewed; below 10 is doubtful
+    seen: float  # the share of candidates that is examined at least once
 
     @property
     def is_doubtful(self) -> bool:

@@ -218,12 +218,7 @@ def concentration(numbers: ArrayLike, weights: ArrayLike) -> tuple[float, float]
         effective sample size = (sum of weights)^2 / sum of their squares   (Kish)
         largest share         = the largest weight / sum of weights
 
-    Arguments:
-        numbers: how many clicks have each weight; those of weights without a click may be 0.
-        weights: of the clicks, not negative.
-
-    Returns:
-        both, (0.0, 0.0) if there is no click with a weight above 0.
+    `numbers` says how many clicks have each of the `weights`. (0.0, 0.0) without a click with a weight above 0.
 
     >>> concentration([6, 1], [1.0, 2.0])  # eight in all; 64 / (6 * 1 + 4), 2 / 8
     (6.4, 0.25)

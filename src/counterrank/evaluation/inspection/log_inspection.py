@@ -132,7 +132,7 @@ class _Inputs:
         if chosen is not None and rho is None and len(names) > 1:
             raise CounterrankError(
                 f"policy: one for a log of several, {', '.join(map(repr, names))}; expected "
-                "rho=policies.intervention_aware_policies(...), or clicks.only_policies([...])"
+                "rho=policies.several_policies(...), or clicks.only_policies([...])"
             )
         ranked = None if scores is None else check_vector(scores, counts.n_docs, "scores")
         propensities, origin = None, None
