@@ -1,9 +1,9 @@
 """What doubly robust estimates save, and whether their intervals hold: `python -m benchmarks.doubly_robust_intervals`.
 
 Queries, pages and clicks as in `benchmarks.interval_coverage`, each document with five features that know a part of its
-label. Relevance is fitted by `fit_relevance` on the clicks of the log itself, cross-fitted; beside it the true one
+label. Relevance is fitted by `fit_relevance` on the clicks of the log itself, cross-fitted, next to the true one
 (what the best model could save) and a wrong one (1 - the true one). A second table chooses among rankers. With
-`--data FOLD`, the training queries of a LETOR fold with their own features, logged by the first and judged by others.
+`--data FOLD`, the training queries of a LETOR fold with their own features: the first logs, others are evaluated.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def run_case(case: tuple[Any, ...], world: World, repetitions: int) -> dict[tupl
         truth = truth_of(population, None if target == "queries" else (queries, log.sessions))
         rho = population.rho[rows]
         for model in MODELS:
-            options = {"metrics": METRICS[:2], "target": target, "replicates": 1000, "seed": repetition}
+            options = {"metrics": METRICS[:2], "population": target, "replicates": 1000, "seed": repetition}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 options |= options_of(model, data, log, rho, chance)
@@ -219,7 +219,7 @@ def main() -> None:
 
 
 LEGEND = """\
-How many of 100 intervals hold the truth, in brackets where more than half are doubted; then the width of the median
+How many of 100 intervals cover the truth, in brackets where more than half are doubted; then the width of the median
 interval, and the standard deviation of the estimates, each over that of ips.
 """
 

@@ -30,7 +30,7 @@ def run(data: RankingData, repeats: int = 5) -> list[dict[str, Any]]:
         ("estimate, queries, 1 thread", lambda: evaluation.estimate(one, data, log, rho, METRICS, threads=1), None),
         (
             f"estimate, these-queries, {threads} threads",
-            lambda: evaluation.estimate(one, data, log, rho, METRICS, target="these-queries"),
+            lambda: evaluation.estimate(one, data, log, rho, METRICS, population="these-queries"),
             None,
         ),
         (f"compare, queries, {threads} threads", lambda: evaluation.compare(one, other, data, log, rho, METRICS), None),

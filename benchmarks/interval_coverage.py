@@ -1,4 +1,4 @@
-"""How often 95 % intervals from clicks hold the truth: `python -m benchmarks.interval_coverage`.
+"""How often 95 % intervals from clicks cover the truth: `python -m benchmarks.interval_coverage`.
 
 Queries come from a synthetic population whose expected clicks are known exactly. For the target "queries" each
 repetition draws new queries, and the truth is the value of the whole population; for "these-queries" the queries stay,
@@ -84,7 +84,7 @@ class Population:
     labels: Any
     logging: Any
     second: Any  # what the second of two pages is ranked by
-    one: Any  # the rankings that are judged
+    one: Any  # the rankings to be evaluated
     other: Any
     rho: Any
     terms: Any  # (queries, metrics, 2): of the first ranking, and of the difference of the two
@@ -168,7 +168,7 @@ def run_case(case: tuple[Any, ...], population: Population, repetitions: int) ->
         amount["displays"] = policy.endswith("+")
         log = simulation.simulate(data, population.logging[rows], shown_by, exam, **amount)
         truth = truth_of(population, None if target == "queries" else (queries, log.sessions))
-        options = {"metrics": METRICS, "target": target, "replicates": 1000, "seed": repetition}
+        options = {"metrics": METRICS, "population": target, "replicates": 1000, "seed": repetition}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             given = data, log, population.rho[rows]
@@ -231,7 +231,7 @@ def main() -> None:
 
 
 LEGEND = """\
-First line of a case: how many of 100 intervals hold the truth, in brackets where more than half of them are doubted.
+First line of a case: how many of 100 intervals cover the truth, in brackets where more than half of them are doubted.
 Second line: the width of the median interval over that of +- 1.96 standard deviations of the estimates.
 """
 
@@ -255,7 +255,7 @@ def _print_summary(everything: list[tuple[Any, Any, Any]]) -> None:
             notes = np.concatenate(chosen)
             for text, own in (("without a doubt", notes[notes[:, 1] == 0]), ("doubted", notes[notes[:, 1] == 1])):
                 print(
-                    f"{target}, {text}: {own[:, 0].mean() if len(own) else np.nan:.1%} of {len(own):,} hold the truth"
+                    f"{target}, {text}: {own[:, 0].mean() if len(own) else np.nan:.1%} of {len(own):,} cover the truth"
                 )
 
 

@@ -197,8 +197,8 @@ def plans():
     chosen = parse_policies(families, page=5)
     exam = cr.examination.inverse_rank()
     return {
-        target: plan_logging(train, logger, chosen, exam, [10**5], scores=ranker, target=target)
-        for target in ("these-queries", "queries")
+        population: plan_logging(train, logger, chosen, exam, [10**5], scores=ranker, population=population)
+        for population in ("these-queries", "queries")
     }
 
 

@@ -1,4 +1,4 @@
-"""The affine estimator: against a slow twin, on bad input, and that it is unbiased under trust bias.
+"""The affine estimator: against a reference implementation, on bad input, and that it is unbiased under trust bias.
 
 Monte Carlo tests compare weights with sessions times relevance in units of the exact standard error. All must be below
 6 (false alarm 2e-9 for each document, below 1e-6 for a test; seeds are fixed). Where weights are biased, the same
@@ -27,7 +27,7 @@ from counterrank.clicks.policies import (
 )
 from counterrank.clicks.simulation import ClickModel, simulate, trust_bias
 from counterrank.common.errors import CounterrankError, CoverageWarning
-from tests.reference import affine as twin
+from tests.reference import affine as reference
 from tests.support.click_counts import count, worlds
 
 CLOSE, FAR = 6.0, 20.0
@@ -54,7 +54,7 @@ def spread(per_query):
 
 def means_of(policy, scores=SCORES):
     """E[alpha] and E[beta] of each document, over all pages."""
-    return [np.array(twin.expected_at_rank(policy, scores, OFFSETS.tolist(), curve)) for curve in (ALPHA, BETA)]
+    return [np.array(reference.expected_at_rank(policy, scores, OFFSETS.tolist(), curve)) for curve in (ALPHA, BETA)]
 
 
 def z_values(weights, log, truth, chance, inverse):
@@ -85,7 +85,7 @@ def test_unbiased_under_trust_bias_where_policy_aware_is_not(policy):
     # policy-aware weights are unbiased if E[weight per session] is one increasing line in r for all documents: it is
     # not, whatever the line: two irrelevant documents get different weights
     aware = estimators.policy_aware(log) / spread(log.sessions)
-    rho = np.array(twin.expected_at_rank(policy, SCORES, OFFSETS.tolist(), THETA))
+    rho = np.array(reference.expected_at_rank(policy, SCORES, OFFSETS.tolist(), THETA))
     error = np.sqrt(chance * (1.0 - chance) / spread(log.sessions)) / rho
     irrelevant = np.flatnonzero(RELEVANT == 0.0)
     low, high = irrelevant[np.argmin(aware[irrelevant])], irrelevant[np.argmax(aware[irrelevant])]
@@ -116,7 +116,7 @@ def test_several_policies_in_one_log():
     weights = estimators.affine(log, ALPHA, BETA, given_policies)
     sessions = log.policy_sessions.tolist()
     gain, base = (
-        np.array(twin.mean_over_policies([(first, SCORES), (second, other)], sessions, OFFSETS.tolist(), curve))
+        np.array(reference.mean_over_policies([(first, SCORES), (second, other)], sessions, OFFSETS.tolist(), curve))
         for curve in (ALPHA, BETA)
     )
     assert (z_values(weights, log, RELEVANT, gain * RELEVANT + base, 1.0 / gain) < CLOSE).all()
@@ -148,7 +148,7 @@ def test_negative_weights_and_clips_by_hand():
 
 @given(worlds(), st.data())
 @settings(max_examples=80, deadline=None)
-def test_against_the_slow_twin(world, data):
+def test_against_the_reference(world, data):
     lengths, sessions = world
     log = count(lengths, sessions)
     alpha = data.draw(st.lists(st.sampled_from([0.0, 0.25, 0.5]), min_size=1, max_size=6).filter(any))
@@ -159,13 +159,13 @@ def test_against_the_slow_twin(world, data):
     policy = PlackettLuce() if kind else None
     offsets = log.offsets.tolist()
     if kind:
-        means = [twin.expected_at_rank(policy, scores, offsets, curve) for curve in (alpha, beta)]
+        means = [reference.expected_at_rank(policy, scores, offsets, curve) for curve in (alpha, beta)]
     else:
-        means = [twin.frequencies(lengths, sessions, curve) for curve in (alpha, beta)]
+        means = [reference.frequencies(lengths, sessions, curve) for curve in (alpha, beta)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoverageWarning)
         found = estimators.affine(log, alpha, beta, policy, scores if kind else None, clip=clip)
-    assert found == pytest.approx(twin.affine(lengths, sessions, *means, clip), rel=1e-5, abs=1e-6)
+    assert found == pytest.approx(reference.affine(lengths, sessions, *means, clip), rel=1e-5, abs=1e-6)
 
 
 def test_documents_that_relevance_cannot_move_get_weight_0_and_a_warning():

@@ -1,4 +1,4 @@
-"""Estimators from clicks to weights: against slow twins, on bad input, and where they should warn."""
+"""Estimators from clicks to weights: against reference implementations, on bad input, and where they should warn."""
 
 import warnings
 
@@ -12,13 +12,13 @@ from counterrank.clicks.displays import Displays
 from counterrank.clicks.examination import Examination, inverse_rank
 from counterrank.common.errors import CounterrankError, CoverageWarning
 from counterrank.estimators import naive, policy_aware, policy_oblivious, rerank
-from tests.reference import estimators as twin
+from tests.reference import estimators as reference
 from tests.support.click_counts import count, worlds
 
 CLIPS = st.none() | st.floats(0.25, 20.0)
 CURVES = st.lists(st.floats(0.05, 1.0), min_size=5, max_size=5)
 
-# query 0 of three documents, query 1 of one, query 2 never asked; pages of two
+# query 0 of three documents, query 1 of one, query 2 without sessions; pages of two
 LENGTHS = [3, 1, 2]
 SESSIONS = [(0, (0, 1), {1}), (0, (1, 0), {1, 2}), (0, (0, 2), {2}), (0, (0, 1), set()), (1, (0,), {1})]
 CLICKS = count(LENGTHS, SESSIONS)
@@ -74,15 +74,15 @@ def test_displayed_sets_by_hand():
 
 @given(worlds(), CURVES, CLIPS, st.data())
 @settings(max_examples=150, deadline=None)
-def test_all_estimators_against_the_twin(world, theta, clip, data):
+def test_all_estimators_against_the_reference(world, theta, clip, data):
     lengths, sessions = world
     n = sum(lengths)
     rho = data.draw(st.lists(st.floats(0.01, 1.0), min_size=n, max_size=n))
     clicks = count(lengths, sessions, rho=rho)
     expected = {
-        "naive": twin.weights(lengths, sessions, lambda row, rank: 1.0, clip),
-        "oblivious": twin.weights(lengths, sessions, lambda row, rank: theta[rank - 1], clip),
-        "aware": twin.weights(lengths, sessions, lambda row, rank: rho[row], clip),
+        "naive": reference.weights(lengths, sessions, lambda row, rank: 1.0, clip),
+        "oblivious": reference.weights(lengths, sessions, lambda row, rank: theta[rank - 1], clip),
+        "aware": reference.weights(lengths, sessions, lambda row, rank: rho[row], clip),
     }
     close = {"rtol": 1e-12, "atol": 1e-12}
     np.testing.assert_allclose(quietly(naive, clicks, clip=clip), expected["naive"], **close)
@@ -95,7 +95,7 @@ def test_all_estimators_against_the_twin(world, theta, clip, data):
     together = np.bincount(views.docs, weights=views.weights, minlength=n)
     np.testing.assert_allclose(together, expected["oblivious"], **close)
     found = by_set(views, clicks.offsets)
-    sets = twin.rerank(lengths, sessions, theta, clip)
+    sets = reference.rerank(lengths, sessions, theta, clip)
     assert found.keys() == sets.keys()
     for key, members in sets.items():
         assert found[key] == pytest.approx(members, rel=1e-12, abs=1e-12)
@@ -107,8 +107,8 @@ def test_warnings_exactly_where_a_candidate_was_not_always_seen(world, theta):
     lengths, sessions = world
     # a click at a rank that nobody examines cannot be
     sessions = [(query, page, {rank for rank in ranks if theta[rank - 1] > 0}) for query, page, ranks in sessions]
-    missing = twin.not_always_seen(lengths, sessions, theta)
-    everywhere = twin.not_always_seen(lengths, sessions, [1.0] * 5)
+    missing = reference.not_always_seen(lengths, sessions, theta)
+    everywhere = reference.not_always_seen(lengths, sessions, [1.0] * 5)
     clicks, exam = count(lengths, sessions), Examination(theta)
     for function in (policy_oblivious, rerank):
         messages = warnings_of(function, clicks, exam)
@@ -121,32 +121,32 @@ def test_warnings_exactly_where_a_candidate_was_not_always_seen(world, theta):
 
 @given(worlds(), st.data())
 @settings(max_examples=100, deadline=None)
-def test_warnings_exactly_where_a_candidate_of_an_asked_query_has_no_propensity(world, data):
+def test_warnings_exactly_where_a_candidate_of_a_query_with_sessions_has_no_propensity(world, data):
     lengths, sessions = world
-    offsets = twin.offsets_of(lengths)
+    offsets = reference.offsets_of(lengths)
     clicked = {int(offsets[query]) + page[rank - 1] for query, page, ranks in sessions for rank in ranks}
     shown = {int(offsets[query]) + place for query, page, _ in sessions for place in page}
     # so small that the propensities of a query sum to less than a page, as those of one policy do
     rho = [0.05 if row in clicked else data.draw(st.sampled_from([0.0, 0.05])) for row in range(sum(lengths))]
-    asked = {row for query, _, _ in sessions for row in range(offsets[query], offsets[query + 1])}
-    never = {row for row in asked if rho[row] == 0.0}
+    candidates = {row for query, _, _ in sessions for row in range(offsets[query], offsets[query + 1])}
+    never = {row for row in candidates if rho[row] == 0.0}
     assert len(warnings_of(policy_aware, count(lengths, sessions), rho)) == bool(never)
     # nothing was logged for documents that were not shown
     assert len(warnings_of(policy_aware, count(lengths, sessions, rho=rho))) == bool(never & shown)
 
 
 def test_what_the_warnings_say():
-    # of the 4 candidates of the 2 queries asked, documents 1 and 2 were missing from some page
+    # of the 4 candidates of the 2 queries with sessions, documents 1 and 2 were missing from some page
     (message,) = warnings_of(policy_oblivious, CLICKS, EXAM)
     assert message == (
-        "policy_oblivious: 2 of 4 candidates (50.0%), in 1 of 2 queries that were asked, were not on every page of "
+        "policy_oblivious: 2 of 4 candidates (50.0%), in 1 of 2 queries with sessions, were not on every page of "
         "their query at a rank that is examined, so they get too little weight (item selection bias, "
         "eq:agnosticcond); use policy_aware with the propensities of the policy"
     )
     unclicked = count(LENGTHS, SESSIONS[:2])
     (message,) = warnings_of(policy_aware, unclicked, [1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
     assert message == (
-        "policy_aware: 1 of 3 candidates (33.3%), in 1 of 1 queries that were asked, have a propensity of 0, so "
+        "policy_aware: 1 of 3 candidates (33.3%), in 1 of 1 queries with sessions, have a propensity of 0, so "
         "they cannot be clicked and keep weight 0 (eq:awarecond); log with a policy that may show every candidate"
     )
 

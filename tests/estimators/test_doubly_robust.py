@@ -1,4 +1,4 @@
-"""Direct and doubly robust weights: against slow twins, on bad input, and their bias and variance by Monte Carlo.
+"""Direct and doubly robust weights: against references, on bad input, and their bias and variance by Monte Carlo.
 
 The Monte Carlo logs hold 20,000 copies of one query, each with sessions of its own: so many independent estimates for
 each of its documents. Means are compared with theory in standard errors, and must be within 6 (false alarm 2e-9 for
@@ -18,7 +18,7 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.policies import Deterministic, ReplaceLast
 from counterrank.clicks.simulation import ClickModel, simulate, trust_bias
 from counterrank.common.errors import CounterrankError, CoverageWarning
-from tests.reference import relevance as twin
+from tests.reference import relevance as reference
 from tests.reference.affine import expected_at_rank
 from tests.support.click_counts import count, worlds
 
@@ -189,7 +189,7 @@ def test_queries_without_sessions_have_no_weight():
 
 @given(worlds(), st.data())
 @settings(max_examples=100, deadline=None)
-def test_against_the_slow_twin(world, data):
+def test_against_the_reference(world, data):
     lengths, sessions = world
     log, n = count(lengths, sessions), sum(lengths)
     exam = data.draw(st.none() | st.lists(st.floats(0.01, 0.7), min_size=5, max_size=6))
@@ -197,15 +197,15 @@ def test_against_the_slow_twin(world, data):
     rho = data.draw(st.lists(st.floats(0.001, 1.0), min_size=n, max_size=n))
     relevance = data.draw(st.lists(st.floats(-2.0, 2.0), min_size=n, max_size=n))
     tau = data.draw(st.sampled_from([0.0, 0.05, 0.5, 1.0]))
-    tally = twin.tallies(lengths, sessions, exam, beta)
-    times = [t for _, _, t in tally] if exam else twin.examined_times(tally, rho)
+    tally = reference.tallies(lengths, sessions, exam, beta)
+    times = [t for _, _, t in tally] if exam else reference.examined_times(tally, rho)
     found = estimators.doubly_robust(log, rho, relevance, tau=tau, exam=exam, beta=beta)
-    assert found == pytest.approx(twin.doubly_robust(tally, rho, times, relevance, tau), rel=1e-9, abs=1e-9)
+    assert found == pytest.approx(reference.doubly_robust(tally, rho, times, relevance, tau), rel=1e-9, abs=1e-9)
     assert estimators.direct(log, relevance) == pytest.approx([t[0] * r for t, r in zip(tally, relevance, strict=True)])
     if exam:
-        own = [t / asked if asked else 0.0 for asked, _, t in tally]
+        own = [t / n if n else 0.0 for n, _, t in tally]
         found = estimators.doubly_robust(log, None, relevance, tau=tau, exam=exam, beta=beta)
-        assert found == pytest.approx(twin.doubly_robust(tally, own, times, relevance, tau), rel=1e-9, abs=1e-9)
+        assert found == pytest.approx(reference.doubly_robust(tally, own, times, relevance, tau), rel=1e-9, abs=1e-9)
 
 
 def test_negative_weights_go_into_every_loss_and_train():

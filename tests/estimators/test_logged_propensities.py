@@ -128,7 +128,7 @@ def test_a_verdict_needs_the_documents_it_is_about():
     """Reversing the order moves documents that a fixed page never shows; exchanging the first two does not."""
     swapped = np.tile([-1.0, 0.0, *range(-2, -N, -1)], COPIES)
     log = unremembered(log_of(0.5, sessions=50)).only_policies(["v1"])
-    options = {"metrics": ["dcg"], "target": "these-queries"}
+    options = {"metrics": ["dcg"], "population": "these-queries"}
     with pytest.warns(CoverageWarning, match="showed the same documents in all of .* repeated sessions"):
         blind = evaluation.compare(UP, SCORES, DATA, log, **options)["dcg"]
     assert blind.uncovered > 0.5
@@ -326,11 +326,11 @@ def test_propensities_that_sum_to_more_than_a_page():
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("share", [0.1, 0.4, 0.9])
-@pytest.mark.parametrize("target", ["queries", "these-queries"])
-def test_confidence_intervals_cover_the_truth(target, share):
-    """200 logs of 75 copies each: at a coverage of 95 %, 176 or fewer intervals hold the truth with probability 1e-4.
+@pytest.mark.parametrize("population", ["queries", "these-queries"])
+def test_confidence_intervals_cover_the_truth(population, share):
+    """200 logs of 75 copies each: at a coverage of 95 %, 176 or fewer intervals cover the truth with probability 1e-4.
 
-    The value of a ranking is the same in every query, so both targets have the same truth.
+    The value of a ranking is the same in every query, so both populations have the same truth.
     """
     data, scores = DATA.subset(np.arange(75)), SCORES[: 75 * N]
     truth = float((CLICKED[:N] / np.log2(np.arange(2, N + 2))).sum())  # dcg of the order of the scores
@@ -347,13 +347,13 @@ def test_confidence_intervals_cover_the_truth(target, share):
                 ]
             )
         )  # fmt: skip
-        asked = {"metrics": ["dcg"], "target": target, "seed": number, "threads": 1, "replicates": 400}
+        options = {"metrics": ["dcg"], "population": population, "seed": number, "threads": 1, "replicates": 400}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = {
-                "mean": evaluation.estimate(scores, data, log, several_policies(log, known, THETA), **asked),
-                "realised": evaluation.estimate(scores, data, log, exam=THETA, **asked),
-                "only": evaluation.estimate(scores, data, log.only_policies(["v2"]), **asked),
+                "mean": evaluation.estimate(scores, data, log, several_policies(log, known, THETA), **options),
+                "realised": evaluation.estimate(scores, data, log, exam=THETA, **options),
+                "only": evaluation.estimate(scores, data, log.only_policies(["v2"]), **options),
             }
         for name, each in found.items():
             low, high = each["dcg"].ips_interval

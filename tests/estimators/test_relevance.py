@@ -1,4 +1,4 @@
-"""The model of relevance: against a slow twin, at the edges, and on bad input."""
+"""The model of relevance: against a reference implementation, at the edges, and on bad input."""
 
 import math
 from dataclasses import replace
@@ -14,9 +14,9 @@ from counterrank.clicks.simulation import trust_bias
 from counterrank.common.errors import CounterrankError
 from counterrank.data.ids import identity
 from counterrank.estimators import relevance_models as _ridge
-from counterrank.estimators.folds import deal
+from counterrank.estimators.relevance_models import assign_folds
 from tests.reference import estimators as naive_estimators
-from tests.reference import relevance as twin
+from tests.reference import relevance as reference
 from tests.support.click_counts import count, worlds
 from tests.support.relevance_logs import DATA, LOG, POLICY, RHO, THETA, Peeper, logged, make_data, tiny
 
@@ -30,7 +30,7 @@ def world_of(world, rows):
 
 @given(worlds(), st.data())
 @settings(max_examples=60, deadline=None)
-def test_ridge_against_the_slow_twin(world, data):
+def test_ridge_against_the_reference(world, data):
     """Single documents, queries without sessions, constant features, folds of one query and of none."""
     lengths, sessions = world
     n_features = data.draw(st.integers(1, 3))
@@ -45,17 +45,17 @@ def test_ridge_against_the_slow_twin(world, data):
     folds = data.draw(st.lists(st.integers(3, 6), min_size=len(lengths), max_size=len(lengths)))
     saturation = data.draw(st.sampled_from([0.5, 10.0, 1e12]))
     ranking, log = world_of(world, rows)
-    tally = twin.tallies(lengths, sessions, exam, beta)
-    told = [query for query in range(len(lengths)) if any(session[0] == query for session in sessions)]
+    tally = reference.tallies(lengths, sessions, exam, beta)
+    queries = [query for query in range(len(lengths)) if any(session[0] == query for session in sessions)]
     options = {"exam": exam, "beta": beta, "saturation": saturation, "folds": folds}
-    if len({folds[query] for query in told}) < 2:
+    if len({folds[query] for query in queries}) < 2:
         with pytest.raises(CounterrankError):
             estimators.fit_relevance(ranking, log, **options)
         return
     found = estimators.fit_relevance(ranking, log, **options)
-    parts = deal(folds, np.array(told), len(lengths), np.random.default_rng(0)).parts
+    parts = assign_folds(folds, np.array(queries), len(lengths), np.random.default_rng(0)).parts
     clicks, times = [c for _, c, _ in tally], [t for _, _, t in tally]
-    cross_fitted, of_all = twin.fit_relevance(
+    cross_fitted, of_all = reference.fit_relevance(
         rows, ranking.offsets.tolist(), clicks, times, folds, parts.tolist(), saturation
     )
     for mine, candidates in cross_fitted:
@@ -67,16 +67,16 @@ def test_ridge_against_the_slow_twin(world, data):
         assert value == pytest.approx(sum(squares) / sum(times), rel=1e-6, abs=1e-9)
 
 
-def test_ridge_on_a_larger_log_against_the_slow_twin():
+def test_ridge_on_a_larger_log_against_the_reference():
     data = make_data(40)
     log, scores = logged(data, 400)
     rho = POLICY.propensity(scores, data.offsets, THETA)
     found = estimators.fit_relevance(data, log, rho, folds=4, seed=3)
-    told = np.flatnonzero(log.sessions)
+    queries = np.flatnonzero(log.sessions)
     folds = np.zeros(40, np.int64)
-    folds[np.random.default_rng(3).permutation(told)] = np.arange(len(told)) % 4
+    folds[np.random.default_rng(3).permutation(queries)] = np.arange(len(queries)) % 4
     times = np.repeat(log.sessions, 8) * rho
-    cross_fitted, of_all = twin.fit_relevance(
+    cross_fitted, of_all = reference.fit_relevance(
         data.features, data.offsets, log.by_document(log.clicks), times, folds.tolist(), folds.tolist(), 10.0
     )
     for mine, candidates in cross_fitted:

@@ -23,7 +23,7 @@ def test_shuffled_labels_give_no_gain(model):
     rho = POLICY.propensity(scores, noise.offsets, THETA)
     found = estimators.fit_relevance(noise, log, rho, model, exam=THETA)
     assert found.error > 0.985 * found.baseline
-    # the same check sees a leak: the model of all queries, asked about those it has learned from
+    # the same check sees a leak: the model of all queries, on those it was fitted on
     tally = log.by_document(log.impressions * np.array(THETA)[log.ranks - 1])
     rates = np.divide(log.by_document(log.clicks), tally, out=np.zeros(noise.n_docs), where=tally > 0.0)
     leaked = tally @ (rates - found.predict(noise)) ** 2 / tally.sum()

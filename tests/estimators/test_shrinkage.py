@@ -1,4 +1,4 @@
-"""Shrinkage: against slow twins, on bad input, and that its strength is found and fades as sessions grow."""
+"""Shrinkage: against references, on bad input, and that its strength is found and fades as sessions grow."""
 
 import math
 
@@ -14,7 +14,7 @@ from counterrank.clicks.policies import ReplaceLast
 from counterrank.clicks.simulation import ClickModel, simulate, trust_bias
 from counterrank.common.errors import CounterrankError
 from counterrank.estimators.model_assisted import golden_section, log_likelihood, log_rising
-from tests.reference import relevance as twin
+from tests.reference import relevance as reference
 from tests.support.click_counts import count, worlds
 
 
@@ -57,19 +57,19 @@ ROWS = st.lists(ROW.filter(lambda row: row[0] + row[1] > 0), min_size=1, max_siz
 
 @given(ROWS, st.floats(1e-2, 1e4))
 @settings(max_examples=200, deadline=None)
-def test_the_likelihood_against_the_slow_twin(rows, strength):
+def test_the_likelihood_against_the_reference(rows, strength):
     clicks, more, exposures, relevance = (np.array(column, np.float64) for column in zip(*rows, strict=True))
     trials, chances = clicks + more, np.clip(relevance, 1e-3, 1.0 - 1e-3)
     rates = exposures * chances
     spreads = (1.0 - rates) / (exposures * (1.0 - chances))
     found = log_likelihood(0, len(clicks), strength, clicks, trials, rates, spreads)
-    slow = twin.log_likelihood(strength, clicks, trials, trials * exposures, relevance)
+    slow = reference.log_likelihood(strength, clicks, trials, trials * exposures, relevance)
     assert found == pytest.approx(slow, rel=1e-7, abs=1e-7)
 
 
 @given(worlds(), st.data())
 @settings(max_examples=80, deadline=None)
-def test_against_the_slow_twin(world, data):
+def test_against_the_reference(world, data):
     """Weights of a given strength, and that no strength on a fine grid is more likely than the one found."""
     lengths, sessions = world
     log, n = count(lengths, sessions), sum(lengths)
@@ -78,19 +78,19 @@ def test_against_the_slow_twin(world, data):
     rho = data.draw(st.lists(st.floats(0.05, 1.0), min_size=n, max_size=n))
     relevance = data.draw(st.lists(st.floats(0.02, 0.9), min_size=n, max_size=n))
     strength = data.draw(st.sampled_from([0.0, 0.3, 7.0, 1e4]))
-    tally = twin.tallies(lengths, sessions, exam, beta)
-    times = [t for _, _, t in tally] if exam else twin.examined_times(tally, rho)
+    tally = reference.tallies(lengths, sessions, exam, beta)
+    times = [t for _, _, t in tally] if exam else reference.examined_times(tally, rho)
     options = {"exam": exam, "beta": beta}
     found = estimators.shrinkage(log, rho, relevance, strength=strength, **options)
-    assert found == pytest.approx(twin.shrinkage(tally, times, relevance, strength), rel=1e-9, abs=1e-9)
+    assert found == pytest.approx(reference.shrinkage(tally, times, relevance, strength), rel=1e-9, abs=1e-9)
     best = estimators.best_strength(log, rho, relevance, **options)
     assert 0.01 * (1 - 1e-9) <= best <= 1e6 * (1 + 1e-9)
     found = estimators.shrinkage(log, rho, relevance, **options)
-    assert found == pytest.approx(twin.shrinkage(tally, times, relevance, best), rel=1e-9, abs=1e-9)
+    assert found == pytest.approx(reference.shrinkage(tally, times, relevance, best), rel=1e-9, abs=1e-9)
     clicks = [c for _, c, _ in tally]
-    trials = twin.shown(lengths, sessions) if exam else [asked for asked, _, _ in tally]
-    grid = [twin.log_likelihood(10.0**at, clicks, trials, times, relevance) for at in np.linspace(-2.0, 6.0, 33)]
-    assert twin.log_likelihood(best, clicks, trials, times, relevance) > max(grid) - 1e-4
+    trials = reference.shown(lengths, sessions) if exam else [n for n, _, _ in tally]
+    grid = [reference.log_likelihood(10.0**at, clicks, trials, times, relevance) for at in np.linspace(-2.0, 6.0, 33)]
+    assert reference.log_likelihood(best, clicks, trials, times, relevance) > max(grid) - 1e-4
 
 
 @pytest.mark.statistical
@@ -129,10 +129,10 @@ def test_the_highest_of_two_summits_is_found(few, highest):
     clicks = np.concatenate((np.where(np.arange(few) % 2, 3, 0), 500_000 + 1500 * (-1) ** np.arange(60)))
     half = np.full(len(clicks), 0.5)
     given_log = (clicks.tolist(), sessions.tolist(), sessions.tolist(), half.tolist())
-    values = np.array([twin.log_likelihood(10.0**at, *given_log) for at in np.linspace(-2.0, 6.0, 81)])
+    values = np.array([reference.log_likelihood(10.0**at, *given_log) for at in np.linspace(-2.0, 6.0, 81)])
     assert np.count_nonzero((values[1:-1] > values[:-2]) & (values[1:-1] > values[2:])) == 2
     best = estimators.best_strength(one_rank(sessions, clicks), np.ones(len(clicks)), half)
-    assert twin.log_likelihood(best, *given_log) > values.max() - 1e-3
+    assert reference.log_likelihood(best, *given_log) > values.max() - 1e-3
     assert best == pytest.approx(highest, rel=0.1)
 
 
@@ -188,7 +188,7 @@ def test_it_goes_to_the_inverse_propensity_as_sessions_grow(trust):
     gaps, strengths = [], []
     for sessions in (10**5, 10**7, 10**9):
         log = simulate(DATA, SCORES, ReplaceLast(3), THETA, sessions=sessions, seed=2, click_model=model)
-        asked = np.repeat(log.sessions, N)
+        by_document = np.repeat(log.sessions, N)
         if trust:
             clicks = log.by_document(log.clicks - log.impressions * np.array(beta)[log.ranks - 1])
             aware = clicks / rho
@@ -196,7 +196,7 @@ def test_it_goes_to_the_inverse_propensity_as_sessions_grow(trust):
             aware = estimators.policy_aware(log, rho)
         options = {"beta": beta} if trust else {}
         shrunk = estimators.shrinkage(log, rho, wrong, **options)
-        gaps.append(np.abs(shrunk - aware).max() / asked.mean())
+        gaps.append(np.abs(shrunk - aware).max() / by_document.mean())
         strengths.append(estimators.best_strength(log, rho, wrong, **options))
         np.testing.assert_allclose(estimators.shrinkage(log, rho, wrong, strength=0, **options), aware, atol=1e-6)
         strongest = estimators.shrinkage(log, rho, wrong, strength=1e18, **options)
@@ -212,8 +212,8 @@ def test_realised_exposure_knows_better():
     log = simulate(DATA, SCORES, ReplaceLast(3), THETA, sessions=50 * 60, seed=4, click_model=ClickModel(0.9, 0.1))
     truth = np.where(DATA.labels >= 3, 0.9, 0.1)
     weights = [estimators.shrinkage(log, rho, np.full(DATA.n_docs, 0.4), strength=2.0, exam=e) for e in (None, THETA)]
-    asked = np.repeat(log.sessions, N)
-    without, with_exam = (np.mean((own / asked - truth) ** 2) for own in weights)
+    sessions = np.repeat(log.sessions, N)
+    without, with_exam = (np.mean((own / sessions - truth) ** 2) for own in weights)
     assert with_exam < without
 
 

@@ -125,8 +125,8 @@ def test_policy_aware_weights_are_unbiased(policy):
     with warnings.catch_warnings():
         warnings.simplefilter("error", CoverageWarning)
         weights = estimators.policy_aware(log)
-        asked = Mixture([policy], [1.0]) if isinstance(policy, dict) else policy
-        given = estimators.policy_aware(log, asked.propensity(SCORES, OFFSETS, Examination(THETA)))
+        known = Mixture([policy], [1.0]) if isinstance(policy, dict) else policy
+        given = estimators.policy_aware(log, known.propensity(SCORES, OFFSETS, Examination(THETA)))
     assert weights == pytest.approx(given, rel=1e-12)
     assert (z_values(weights, log, mean, variance) < CLOSE).all()
 
@@ -339,7 +339,7 @@ def test_clicks_that_cannot_be_are_an_error_and_never_infinite():
 
 
 def test_queries_of_all_kinds_get_weights():
-    """Single documents, pages longer than queries, queries never asked, without relevant documents, without clicks."""
+    """Single documents, pages longer than queries, queries without sessions, relevant documents or clicks."""
     data = cr.RankingData(np.zeros((8, 1)), [0, 1, 2, 4, 8], labels=[4, 0, 0, 0, 0, 4, 0, 0])
     for policy in (Deterministic(5), ReplaceLast(5), UniformInsert(5), PlackettLuce(5)):
         log = simulate(

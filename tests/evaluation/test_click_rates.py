@@ -50,7 +50,7 @@ def naive(rows, confidence=0.95):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_estimates_are_those_of_the_twin(seed):
+def test_estimates_are_those_of_the_reference(seed):
     rng = np.random.default_rng(seed)
     shown = rng.integers(0, 30, 12)
     clicks = rng.binomial(shown, 0.2)
@@ -175,7 +175,7 @@ def test_what_cannot_be_compared():
         compare_click_rates(found, click_rate(**GOOD, confidence=0.9))
 
 
-@pytest.mark.skipif(not OBD.is_dir(), reason="the folder shared/data/obd beside the repository is not there")
+@pytest.mark.skipif(not OBD.is_dir(), reason="the folder shared/data/obd next to the repository is not there")
 def test_the_open_bandit_study():
     """The numbers of docs/open-bandit.md."""
     log = read(str(OBD / "random-all.csv.gz"))

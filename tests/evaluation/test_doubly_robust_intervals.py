@@ -60,7 +60,7 @@ def misses(shop, rho, **options):
     for seed in range(400):
         clicks = shop.clicks(seed)
         given = shop.data, clicks, rho, ["dcg@3"]
-        settled = {"target": "these-queries", "threads": 1, **options}
+        settled = {"population": "these-queries", "threads": 1, **options}
         one = quietly(estimate, shop.one, *given, **settled)["dcg@3"].ips
         two = quietly(compare, shop.one, shop.other, *given, **settled)["dcg@3"].ips
         found.append(np.array([one, two]) - shop.truth(clicks))
@@ -103,7 +103,7 @@ def test_intervals_hold_and_are_narrower(shop):
         fitted = fit_relevance(shop.data, clicks, shop.rho, exam=shop.exam)
         models = [{}, {"method": "dr", "relevance": fitted}, {"method": "dr", "relevance": shop.chance}]
         for i, options in enumerate(models):
-            settled = {"target": "these-queries", "threads": 1, **options}
+            settled = {"population": "these-queries", "threads": 1, **options}
             found = [quietly(estimate, shop.one, *given, **settled)["dcg@3"]]
             found.append(quietly(compare, shop.one, shop.other, *given, **settled)["dcg@3"])
             for j, each in enumerate(found):

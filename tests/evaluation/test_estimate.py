@@ -1,7 +1,8 @@
-"""Estimates from clicks: worked by hand, against slow twins, and what they are in expectation."""
+"""Estimates from clicks: worked by hand, against reference implementations, and what they are in expectation."""
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from math import log2
 
 import numpy as np
@@ -10,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterrank.clicks import ClickCounts
+from counterrank.clicks.policies import ReplaceLast
 from counterrank.data import RankingData
 from counterrank.data.ids import identity
-from counterrank.evaluation import compare, estimate, evaluate
+from counterrank.evaluation import compare, estimate, evaluate, plan_logging, select
 from counterrank.evaluation.confidence_intervals import _student
 from tests.reference import estimate as naive_estimate
 from tests.support.click_counts import from_pages, simulate
@@ -36,7 +38,7 @@ def close(value):
     return pytest.approx(value, rel=1e-12, abs=1e-12)
 
 
-# two queries of three and two documents; the second was asked without a click
+# two queries of three and two documents; the second has sessions without a click
 DATA = make_data([3, 2])
 CLICKS = make_clicks(DATA, [10, 5], [(0, 1, 10, 4), (1, 2, 5, 1), (2, 2, 5, 2), (3, 1, 5, 0)])
 RHO = [1.0, 0.25, 0.25, 1.0, 0.5]
@@ -44,7 +46,7 @@ SCORES = [1.0, 3.0, 2.0, 0.0, 0.0]
 
 
 def test_by_hand():
-    found = estimate(SCORES, DATA, CLICKS, RHO, METRICS, target="these-queries")
+    found = estimate(SCORES, DATA, CLICKS, RHO, METRICS, population="these-queries")
     # weights 4 / 1, 1 / 0.25, 2 / 0.25 at ranks 3, 1, 2
     assert found["arp"].self_normalized == close((4 * 3 + 4 * 1 + 8 * 2) / 16)
     assert found["arp"].ips is None
@@ -57,11 +59,11 @@ def test_by_hand():
         assert each.effective_sample_size == close(16**2 / (4 * 1 + 1 * 4**2 + 2 * 4**2))
         assert each.largest_share == close(4 / 16)
         assert (each.n_queries, each.n_sessions, each.n_clicks) == (2, 15, 7)
-        assert (each.target, each.confidence) == ("these-queries", 0.95)
+        assert (each.population, each.target, each.confidence) == ("these-queries", "these-queries", 0.95)
 
 
 def test_noise_by_hand():
-    found = estimate(SCORES, DATA, CLICKS, RHO, ["arp", "dcg@1"], noise=(0.1, 0.9), target="these-queries")
+    found = estimate(SCORES, DATA, CLICKS, RHO, ["arp", "dcg@1"], noise=(0.1, 0.9), population="these-queries")
     # each document loses 0.1 a session: 4 - 1, 4 - 1, 8 - 1 and twice 0 - 0.5, the last two tied on ranks 1 and 2
     total = (3 + 3 + 7 - 0.5 - 0.5) / 0.8
     assert found["arp"].self_normalized == close((3 * 3 + 3 * 1 + 7 * 2 - 0.5 * 1.5 - 0.5 * 1.5) / 0.8 / total)
@@ -77,7 +79,7 @@ def test_noise_leaves_documents_alone_that_cannot_be_seen():
 
 def test_variance_by_hand():
     """Ten sessions; rank 1 has four clicks worth 1/2 each, rank 2 one worth 4 and two worth 4 / log2(3)."""
-    found = estimate(SCORES, DATA, CLICKS, RHO, ["dcg"], target="these-queries", confidence=0.95)["dcg"]
+    found = estimate(SCORES, DATA, CLICKS, RHO, ["dcg"], population="these-queries", confidence=0.95)["dcg"]
     first, second = [1 / 2] * 4 + [0] * 6, [4, 4 / log2(3), 4 / log2(3)] + [0] * 7
     error = np.sqrt(10 * np.var(first, ddof=1) + 10 * np.var(second, ddof=1)) / 15
     low, high = found.ips_interval
@@ -92,7 +94,7 @@ def test_variance_over_pages_by_hand():
     """Pages shown once each: the sample variance of what their clicks are worth together, a page without one too."""
     pages = [([0, 1], 1, [1, 1]), ([0, 2], 1, [1, 0]), ([0, 1], 1, [0, 0]), ([0, 2], 1, [1, 1])]
     clicks = from_pages(DATA, [*pages, ([3, 4], 1, [0, 1])])
-    found = estimate(SCORES, DATA, clicks, RHO, ["dcg"], target="these-queries")["dcg"]
+    found = estimate(SCORES, DATA, clicks, RHO, ["dcg"], population="these-queries")["dcg"]
     worth = [1 / 2 + 4, 1 / 2, 0.0, 1 / 2 + 4 / log2(3)]
     single = 2 * (1 + 1 / log2(3)) / 2
     error = np.sqrt(4 * np.var(worth, ddof=1) + single**2) / 5
@@ -121,7 +123,7 @@ def paged_worlds(draw):
 @given(paged_worlds(), st.sampled_from(METRICS))
 def test_against_adding_up_page_by_page(world, metric):
     data, clicks, rho, scores = world
-    found = quietly(estimate, scores, data, clicks, rho, [metric], target="these-queries")[metric]
+    found = quietly(estimate, scores, data, clicks, rho, [metric], population="these-queries")[metric]
     value = naive_estimate.values(metric, scores, data.offsets)
     ratios = {"ips": (found.ips_interval, 0.0, clicks.n_sessions)}
     if found.self_normalized is not None:
@@ -136,7 +138,7 @@ def test_against_adding_up_page_by_page(world, metric):
 def test_logged_propensities_are_those_of_the_cells():
     cells = [(0, 1, 10, 4), (1, 2, 5, 1), (1, 3, 5, 1)]
     clicks = make_clicks(DATA, [10, 5], cells, propensities=[1.0, 0.25, 0.25])
-    found = estimate(SCORES, DATA, clicks, metrics=["arp"], target="these-queries")["arp"]
+    found = estimate(SCORES, DATA, clicks, metrics=["arp"], population="these-queries")["arp"]
     assert found.self_normalized == close((4 * 3 + (4 + 4) * 1) / 12)
     assert found.effective_sample_size == close(12**2 / (4 + 16 + 16))
 
@@ -204,7 +206,7 @@ def half(interval):
 def test_against_adding_up_click_by_click(world, metric, noise, averaged):
     data, clicks, rho, scores, _ = world
     ties = "average" if averaged else "order"
-    options = {"noise": noise, "ties": ties, "target": "these-queries"}
+    options = {"noise": noise, "ties": ties, "population": "these-queries"}
     found = quietly(estimate, scores, data, clicks, rho, [metric], **options)[metric]
     value = naive_estimate.values(metric, scores, data.offsets, ties)
     sessions, omega, terms = map(sum, zip(*naive_estimate.query_sums(value, clicks, rho, noise), strict=True))
@@ -242,9 +244,9 @@ def test_against_resampling_query_by_query(world, metric, noise, seed):
 
 @settings(max_examples=40, deadline=None)
 @given(worlds(), st.sampled_from([None, (0.1, 0.7)]), st.sampled_from(["queries", "these-queries"]))
-def test_compare_is_the_difference(world, noise, target):
+def test_compare_is_the_difference(world, noise, population):
     data, clicks, rho, a, b = world
-    options = {"noise": noise, "target": target, "replicates": 100}
+    options = {"noise": noise, "population": population, "replicates": 100}
     one, other, back = (
         quietly(compare, *pair, data, clicks, rho, METRICS, **options) for pair in ((a, b), (a, a), (b, a))
     )
@@ -286,8 +288,8 @@ def test_expectations_are_the_same_affine_function_of_the_label_metric_for_all_r
     for _ in range(6):
         scores = np.round(2 * rng.standard_normal(data.n_docs))
         labels = evaluate(scores, data, metrics=METRICS, query_weights=sessions, empty="zero")
-        found = quietly(estimate, scores, data, clicks, rho, METRICS, target="these-queries")
-        clean = quietly(estimate, scores, data, clicks, rho, METRICS, noise=(e0, e1), target="these-queries")
+        found = quietly(estimate, scores, data, clicks, rho, METRICS, population="these-queries")
+        clean = quietly(estimate, scores, data, clicks, rho, METRICS, noise=(e0, e1), population="these-queries")
         assert clean["arp"].self_normalized == pytest.approx(labels["arp"], rel=1e-9)
         for name in METRICS[1:]:
             assert clean[name].ips == pytest.approx(labels[name], rel=1e-9)
@@ -320,7 +322,7 @@ def test_click_noise_leaves_the_order_of_rankers_unbiased():
     found = []
     for seed in range(400):
         clicks = simulate(data, logging, naive_estimate.EPSILON, theta, chance, sessions, seed)
-        options = {"target": "these-queries", "threads": 1}
+        options = {"population": "these-queries", "threads": 1}
         found.append(quietly(compare, better, worse, data, clicks, rho, ["dcg@5"], **options)["dcg@5"].ips)
     assert np.mean(found) == pytest.approx(0.5 * (high - low), abs=4.4 * np.std(found) / 20)
     assert np.mean(found) > 0
@@ -347,7 +349,7 @@ BAD = [
     ({"metrics": ["mrr"]}, "metric 'mrr': needs to know all relevant documents"),
     ({"metrics": []}, "metrics=.*: expected a list of names"),
     ({"metrics": "arp"}, "metrics='arp': expected a list of names"),
-    ({"target": "sessions"}, "target='sessions': expected one of 'queries', 'these-queries'"),
+    ({"population": "sessions"}, "population='sessions': expected one of 'queries', 'these-queries'"),
     ({"confidence": 95}, "confidence=95: expected a number between 0 and 1"),
     ({"confidence": "0.95"}, "confidence='0.95': expected a number between 0 and 1"),
     ({"replicates": 10}, "replicates=10: expected a whole number of at least 100"),
@@ -370,6 +372,19 @@ def test_bad_input(changed, message):
     scores = given.pop("scores")
     with pytest.raises(ValueError, match=message.replace("scores", "scores_b")):
         compare(SCORES, scores, **given)
+
+
+def test_the_population_was_called_target():
+    given = DATA, CLICKS, RHO
+    plan = partial(plan_logging, DATA, SCORES, {"it": ReplaceLast(2)}, [1.0, 0.5], [100], click_rate=0.1)
+    for function, old in (
+        (partial(estimate, SCORES, *given), "these-queries"),
+        (partial(compare, SCORES, SCORES[::-1], *given), "these-queries"),
+        (lambda **options: select([SCORES, SCORES[::-1]], *given, **options).estimates, "these-queries"),
+        (plan, "queries"),
+    ):
+        with pytest.warns(DeprecationWarning, match="target= is deprecated; use population="):
+            assert function(target=old) == function(population=old)
 
 
 def test_noise_needs_rho():

@@ -1,4 +1,4 @@
-"""Doubly robust estimates from clicks: by hand, against slow twins, and what is refused."""
+"""Doubly robust estimates from clicks: by hand, against reference implementations, and what is refused."""
 
 import warnings
 from dataclasses import asdict, replace
@@ -41,7 +41,7 @@ DR = {"method": "dr", "relevance": RELEVANCE, "exam": EXAM}
 
 
 def test_by_hand():
-    found = estimate(SCORES, DATA, CLICKS, RHO, METRICS, target="these-queries", **DR)
+    found = estimate(SCORES, DATA, CLICKS, RHO, METRICS, population="these-queries", **DR)
     first = [10 * 0.5 + (4 - 10 * 0.5), 10 * 0.2 + (1 - 5 * 0.1) / 0.25, 10 * 0.4 + (2 - 5 * 0.2) / 0.25]
     second = [5 * 0.1 + (0 - 5 * 0.1), 5 * 0.8]  # the last was never shown
     total = sum(first) + sum(second)
@@ -82,7 +82,7 @@ def relevances(draw, n):
 def test_against_adding_up_impression_by_impression(world, metric, noise, data_of):
     data, clicks, rho, scores, _ = world
     relevance = data_of.draw(relevances(data.n_docs))
-    options = {"noise": noise, "target": "these-queries", "method": "dr", "relevance": relevance, "exam": EXAM}
+    options = {"noise": noise, "population": "these-queries", "method": "dr", "relevance": relevance, "exam": EXAM}
     found = quietly(estimate, scores, data, clicks, rho, [metric], **options)[metric]
     value = naive_estimate.values(metric, scores, data.offsets)
     sums = naive_doubly_robust.query_sums(value, clicks, rho, relevance, EXAM, noise)
@@ -117,7 +117,7 @@ def test_how_far_ranks_may_vary_together(world, metric, data_of):
 def test_against_adding_up_page_by_page(world, metric, data_of):
     data, clicks, rho, scores = world
     relevance = data_of.draw(relevances(data.n_docs))
-    options = {"target": "these-queries", "method": "dr", "relevance": relevance, "exam": EXAM}
+    options = {"population": "these-queries", "method": "dr", "relevance": relevance, "exam": EXAM}
     found = quietly(estimate, scores, data, clicks, rho, [metric], **options)[metric]
     value = naive_estimate.values(metric, scores, data.offsets)
     sums = naive_doubly_robust.query_sums(value, clicks, rho, relevance, EXAM)
@@ -148,13 +148,13 @@ def test_against_resampling_query_by_query(world, metric, seed, data_of):
 
 @settings(max_examples=30, deadline=None)
 @given(worlds(), st.sampled_from(["queries", "these-queries"]))
-def test_where_nothing_is_foreseen_it_is_ips_to_the_last_bit(world, target):
+def test_without_predictions_it_is_ips_to_the_last_bit(world, population):
     data, clicks, rho, a, b = world
     nothing = {"method": "dr", "relevance": np.zeros(data.n_docs), "exam": EXAM}
     for function, scores in ((estimate, (a,)), (compare, (a, b))):
         given = *scores, data, clicks, rho, METRICS
-        plain = quietly(function, *given, target=target, replicates=100)
-        found = quietly(function, *given, target=target, replicates=100, **nothing)
+        plain = quietly(function, *given, population=population, replicates=100)
+        found = quietly(function, *given, population=population, replicates=100, **nothing)
         for name in METRICS:
             # a model, even of nothing, predicts documents that the clicks do not cover
             doubts = tuple(text.replace("ips", "dr") for text in plain[name].doubts if "do not cover" not in text)
@@ -167,9 +167,9 @@ def test_where_every_page_is_the_same_the_model_cancels():
     cells = [(d, 1 + d % 3, 8, (5 * d) % 8) for d in range(60)]
     clicks, rho = make_clicks(data, [8] * 20, cells), np.tile(EXAM[:3], 20)
     scores, relevance = np.random.default_rng(0).random((2, 60))
-    plain = estimate(scores, data, clicks, rho, METRICS, target="these-queries")
+    plain = estimate(scores, data, clicks, rho, METRICS, population="these-queries")
     found = estimate(
-        scores, data, clicks, rho, METRICS, target="these-queries", method="dr", relevance=relevance, exam=EXAM
+        scores, data, clicks, rho, METRICS, population="these-queries", method="dr", relevance=relevance, exam=EXAM
     )
     for name in METRICS:
         assert found[name].self_normalized == close(plain[name].self_normalized)

@@ -127,7 +127,7 @@ def test_weighted_metric_does_not_depend_on_the_scale_of_weights():
     assert small == close(weighted_metric(scores, weights, [0, 3, 5], "dcg@2"))
 
 
-# Against the twins: every order of ties
+# Against the references: every order of ties
 
 documents = st.tuples(st.sampled_from([-1.5, 0.0, 2.0]), st.sampled_from([-1, 0, 0, 1, 2, 3, 4, 2.5]))
 query_lists = st.lists(st.lists(documents, min_size=1, max_size=5), min_size=1, max_size=4)
@@ -230,11 +230,11 @@ def measured(data, scores, gains, measures):
     ir_measures = pytest.importorskip("ir_measures")
     pytest.importorskip("pytrec_eval")
     rows = [(q, i) for q in range(data.n_queries) for i in range(*data.offsets[q : q + 2])]
-    judged = [ir_measures.Qrel(str(q), str(i), int(gains[i])) for q, i in rows]
+    labels = [ir_measures.Qrel(str(q), str(i), int(gains[i])) for q, i in rows]
     run = [ir_measures.ScoredDoc(str(q), str(i), float(scores[i])) for q, i in rows]
     parsed = [ir_measures.parse_measure(measure) for measure in measures]
     values = {measure: np.full(data.n_queries, np.nan) for measure in measures}
-    for found in ir_measures.pytrec_eval.iter_calc(parsed, judged, run):
+    for found in ir_measures.pytrec_eval.iter_calc(parsed, labels, run):
         values[str(found.measure)][int(found.query_id)] = found.value
     return values
 

@@ -246,7 +246,7 @@ def test_predicted_sizes_are_those_of_a_log_made_so(logged):
     (sum of s a)^2 / sum of s a / rho,   a = 1 for relevant documents and 0.1 for others
     """
     worth = np.where(DATA.labels >= 3, 1.0, 0.1) * 100_000 / DATA.n_queries
-    found = inspect_clicks(make_log(logged, 100_000), policy=logged, scores=SCORES, target_size=1000)
+    found = inspect_clicks(make_log(logged, 100_000), policy=logged, scores=SCORES, effective_sample_size=1000)
     rows = [row for family in found.remedies.families.values() for row in (family.least, family.best) if row]
     assert len(rows) >= 5
     for row in rows:
@@ -272,7 +272,7 @@ def test_the_size_of_clicks_is_too_good_where_the_heaviest_have_not_happened():
 
 def test_the_policy_itself_is_predicted_as_it_is():
     policy = policies.ReplaceLast(3)
-    found = inspect_clicks(make_log(policy, 1000), policy=policy, scores=SCORES, target_size=10**6)
+    found = inspect_clicks(make_log(policy, 1000), policy=policy, scores=SCORES, effective_sample_size=10**6)
     own = found.remedies.families["epsilon-greedy"].best
     assert own.policy == "replace-last:k=3"
     assert own.effective_sample_size == pytest.approx(found.weights.effective_sample_size)
@@ -283,8 +283,12 @@ def test_the_policy_itself_is_predicted_as_it_is():
 def test_the_least_randomisation_is_the_least():
     policy = policies.ReplaceLast(3)
     log = make_log(policy, 100_000)
-    least = inspect_clicks(log, policy=policy, scores=SCORES, target_size=1000).remedies.families["epsilon-greedy"]
-    more = inspect_clicks(log, policy=policy, scores=SCORES, target_size=3000).remedies.families["epsilon-greedy"]
+    least = inspect_clicks(log, policy=policy, scores=SCORES, effective_sample_size=1000).remedies.families[
+        "epsilon-greedy"
+    ]
+    more = inspect_clicks(log, policy=policy, scores=SCORES, effective_sample_size=3000).remedies.families[
+        "epsilon-greedy"
+    ]
     epsilon = [float(row.least.policy.partition("epsilon=")[2]) for row in (least, more)]
     assert 0.0 < epsilon[0] < epsilon[1] < 1.0
 
@@ -352,7 +356,10 @@ BAD = {
     "rho too large": ({"rho": np.full(DATA.n_docs, 2.0)}, "rho: 2 for document 0 of query 0"),
     "no policy": ({"policy": 3, "scores": SCORES}, "policy: int; expected a policy"),
     "no curve": ({"exam": "steep"}, "exam: str; expected an examination curve"),
-    "target": ({"target_size": 0}, "target_size=0: expected a whole number of at least 1"),
+    "effective sample size": (
+        {"effective_sample_size": 0},
+        "effective_sample_size=0: expected a whole number of at least 1",
+    ),
     "other data": ({"data": make_data(3)}, "counted against other data"),
     "no periods": ({"drift": "daily"}, "drift: expected a list of periods"),
     "a period without clicks": ({"drift": [{"begin": 1, "pages": 1, "impressions": 1}]}, "period 0 has no clicks"),

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank import policies, simulation
+from counterrank import estimators, policies, simulation
 from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
 from counterrank.common.errors import CounterrankError
 from counterrank.data.ids import identity
-from counterrank.evaluation.inspection import ESTIMATORS, LEVELS, inspect_clicks
+from counterrank.estimators import ESTIMATORS, Estimator
+from counterrank.evaluation import inspection
+from counterrank.evaluation.inspection import LEVELS, assessed_names, inspect_clicks
 from tests.support.inspected_logs import DATA, EXAM, SCORES, make_data, make_log, stripped, text_of
 
 
@@ -20,7 +22,7 @@ def test_one_page_per_query():
     policy = policies.Deterministic(3)
     found = inspect_clicks(make_log(policy), policy=policy, scores=SCORES)
     hidden = DATA.n_docs - 3 * DATA.n_queries
-    assert {name: found.level(name) for name in ESTIMATORS if found.level(name) != "bad"} == {"rerank": "warning"}
+    assert {name: found.level(name) for name in assessed_names() if found.level(name) != "bad"} == {"rerank": "warning"}
     assert found.coverage.never_examinable == found.coverage.never_shown == hidden
     assert f"{hidden:,} of {DATA.n_docs:,} candidates (75 %), in 40 queries, can never be examined" in text_of(
         found, "policy-aware"
@@ -137,13 +139,13 @@ def test_few_sessions():
     assert "The target is 10,000" in text_of(found, "policy-aware")
     assert "the median query has 12 sessions" in text_of(found, "examination.estimate")
     assert found.advice[0].startswith("For an effective sample size of 10,000")
-    easy = inspect_clicks(make_log(policy, 500), policy=policy, scores=SCORES, target_size=10)
+    easy = inspect_clicks(make_log(policy, 500), policy=policy, scores=SCORES, effective_sample_size=10)
     assert easy.level("policy-aware") == "good" or "on no page yet" in text_of(easy, "policy-aware")
 
 
 def test_candidates_on_no_page_yet_are_no_evidence():
     policy = policies.PlackettLuce(3, 0.3)
-    found = inspect_clicks(make_log(policy, 2000), policy=policy, scores=SCORES, target_size=1)
+    found = inspect_clicks(make_log(policy, 2000), policy=policy, scores=SCORES, effective_sample_size=1)
     assert found.level("policy-aware") == "warning"
     assert "on no page yet" in text_of(found, "policy-aware")
     assert any("were not yet" in line for line in found.advice)
@@ -211,12 +213,12 @@ def test_several_policies_that_cannot_be_combined():
     assert inspect_clicks(log.only_policies(["b"])).known.propensities == "logged"
 
 
-def test_queries_that_were_never_asked_do_not_count():
+def test_queries_without_sessions_do_not_count():
     frequencies = np.arange(DATA.n_queries) < 10
     log = make_log(policies.ReplaceLast(3), query_frequencies=frequencies)
     found = inspect_clicks(log, policy=policies.ReplaceLast(3), scores=SCORES)
     assert found.coverage.candidates == 10 * 12
-    assert found.sessions.queries_asked == 10
+    assert found.sessions.queries_with_sessions == 10
     assert not found.policy_check.contradicted
 
 
@@ -226,7 +228,7 @@ def test_queries_that_were_never_asked_do_not_count():
 def test_a_summary_is_plain_and_complete(policy):
     found = inspect_clicks(make_log(policy), policy=policy, scores=SCORES)
     summary = json.loads(json.dumps(found.summary(), allow_nan=False))
-    assert [item["about"] for item in summary["verdict"]][:6] == list(ESTIMATORS)
+    assert [item["about"] for item in summary["verdict"]][:6] == list(assessed_names())
     assert {item["level"] for item in summary["verdict"]} <= set(LEVELS)
     assert sum(row["clicks"] for row in summary["ranks"]) == summary["overview"]["clicks"]
     assert sum(row["queries"] for row in summary["sessions"]["histogram"]) == DATA.n_queries
@@ -258,3 +260,54 @@ def test_tables_can_still_be_read_like_dicts():
     found = inspect_clicks(make_log(policies.ReplaceLast(3), 500))
     with pytest.warns(DeprecationWarning, match="use the attribute"):
         assert found.overview["sessions"] == 500
+    with pytest.warns(DeprecationWarning, match="queries_asked is deprecated; use queries_with_sessions"):
+        assert found.overview.queries_asked == DATA.n_queries
+    with pytest.raises(AttributeError, match="'Overview' object has no attribute 'queries_told'"):
+        _ = found.overview.queries_told
+
+
+def test_old_names():
+    log = make_log(policies.ReplaceLast(3), 500)
+    with pytest.warns(DeprecationWarning, match="target_size= is deprecated; use effective_sample_size="):
+        assert inspect_clicks(log, target_size=9) == inspect_clicks(log, effective_sample_size=9)
+    assert assessed_names() == inspection.ESTIMATORS
+
+
+@pytest.fixture
+def register():
+    """Registers an estimator called "mine" until the test is over."""
+    weigh = {"weigh": lambda data, evidence: np.zeros(data.n_docs)}
+    yield lambda **options: estimators.register_estimator(Estimator("mine", "", "", "", **weigh, **options))
+    ESTIMATORS.pop("mine", None)
+
+
+@pytest.mark.parametrize(
+    ("condition", "like"),
+    [
+        ("examinable", "policy-aware"),
+        ("every-page", "policy-oblivious"),
+        ("within-page", "rerank"),
+        ("one-rank", "naive"),
+    ],
+)
+def test_a_registered_estimator_is_assessed_by_its_condition(register, condition, like):
+    register(needs=("clicks",), log_condition=condition)
+    policy = policies.UniformInsert(3)
+    found = inspect_clicks(make_log(policy, 200_000, displays=True), policy=policy, scores=SCORES)
+    assert (found.level("mine"), text_of(found, "mine")) == (found.level(like), text_of(found, like))
+    assert "mine" in found.headline
+
+
+def test_a_registered_estimator_is_assessed_by_its_needs(register):
+    register(needs=("clicks", "propensities", "displays"), log_condition="examinable")
+    policy = policies.UniformInsert(3)
+    found = inspect_clicks(make_log(policy, 200_000), policy=policy, scores=SCORES)
+    assert (found.level("policy-aware"), found.level("mine")) == ("good", "warning")
+    assert text_of(found, "mine").endswith("But displayed pages must be known.")
+
+
+def test_an_estimator_whose_condition_no_log_can_show_is_not_assessed(register):
+    register(needs=("clicks",))
+    assert "mine" not in {item.about for item in inspect_clicks(make_log(policies.ReplaceLast(3))).verdict}
+    with pytest.raises(CounterrankError, match="log_condition='never': expected one of 'examinable'"):
+        register(needs=("clicks",), log_condition="never")

@@ -1,4 +1,4 @@
-"""Intervals of estimates from clicks: how often they hold the truth, and when they are doubted.
+"""Intervals of estimates from clicks: how often they cover the truth, and when they are doubted.
 
 Coverage tests run 600 times with a fixed seed. Undoubted intervals must hold 546 to 594 times, 4.5 standard errors
 about 570: at a true coverage of 95 % a fresh seed brings a count outside these with a probability of 1.6e-5, and any of
@@ -78,26 +78,26 @@ class Population:
 
 
 @cache
-def population(policy):
+def world_of(policy):
     return Population(policy)
 
 
 METRICS = ("arp", "dcg@3", "precision@3")
 
 
-def hits(policy, target, n_queries, each):
-    """How many of the intervals hold the truth, and how many are doubted, by metric, kind and whether a difference."""
-    world = population(policy)
+def hits(policy, population, n_queries, each):
+    """How many of the intervals cover the truth, and how many are doubted, by metric, kind and whether a difference."""
+    world = world_of(policy)
     rng = np.random.default_rng(0)
     found = {}
     queries = rng.integers(2000, size=n_queries)
     for seed in range(TIMES):
-        if target == "queries":
+        if population == "queries":
             queries = rng.integers(2000, size=n_queries)
         data, rows = world.drawn(queries)
         sessions = rng.multinomial(n_queries * each, np.full(n_queries, 1 / n_queries))
         clicks = world.clicks(data, rows, sessions, seed)
-        options = {"target": target, "replicates": 400, "seed": seed, "threads": 1}
+        options = {"population": population, "replicates": 400, "seed": seed, "threads": 1}
         given = data, clicks, world.rho[rows], METRICS
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -107,7 +107,7 @@ def hits(policy, target, n_queries, each):
             for metric in METRICS:
                 omega, terms = world.by_query(metric, difference)
                 weights = np.bincount(queries, weights=sessions, minlength=2000)
-                if target == "queries":
+                if population == "queries":
                     weights = np.ones(2000)
                 belows = {"ips": weights.sum(), "self_normalized": (weights * omega).sum()}
                 for kind, below in belows.items():
@@ -126,7 +126,7 @@ def note(found, estimated, kind, difference, truth):
 
 
 def outside(found):
-    """Those that hold the truth too seldom or too often; the limits are wider where most intervals are doubted."""
+    """Those that cover the truth too seldom or too often; the limits are wider where most intervals are doubted."""
     limits = {key: DOUBTED_LIMITS if doubted > TIMES / 2 else LIMITS for key, (_, doubted) in found.items()}
     return {key: held for key, (held, _) in found.items() if not limits[key][0] <= held <= limits[key][1]}
 
@@ -164,7 +164,7 @@ PAGED = {
 
 
 def paged_hits(policy, displays, each=50):
-    """Every rank is examined, documents are clicked half the time or more, and the logging ranking itself is judged."""
+    """Every rank is examined, documents are clicked half the time or more, and the logger itself is evaluated."""
     relevant = np.random.default_rng(0).random(10 * N_PAGED) < 0.4
     data = make_data([10] * N_PAGED, 4 * relevant)
     chance, scores = np.where(relevant, 0.9, 0.5), np.tile(-0.3 * np.arange(10), N_PAGED)
@@ -174,7 +174,7 @@ def paged_hits(policy, displays, each=50):
     for seed in range(TIMES):
         amount = {"sessions": N_PAGED * each, "seed": seed, "displays": displays, "propensities": False}
         log = simulation.simulate(data, scores, PAGED[policy], exam, click_model=model, **amount)
-        options = {"metrics": ["arp", "dcg@5", "precision@5"], "target": "these-queries", "threads": 1}
+        options = {"metrics": ["arp", "dcg@5", "precision@5"], "population": "these-queries", "threads": 1}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             estimates = estimate(scores, data, log, rho, **options)
@@ -212,14 +212,14 @@ def test_without_pages_what_is_shown_together_is_doubted(policy):
 
 def test_the_two_targets_differ():
     """Few queries with many sessions: clicks tell all about these queries, and little about others."""
-    world = population("replace-last")
+    world = world_of("replace-last")
     data, rows = world.drawn(np.arange(120))
     clicks = world.clicks(data, rows, np.full(120, 3000), 0)
     given = world.rankings[0][rows], data, clicks, world.rho[rows], ["dcg@3"]
     widths = {}
-    for target in ("queries", "these-queries"):
-        low, high = estimate(*given, target=target)["dcg@3"].self_normalized_interval
-        widths[target] = high - low
+    for population in ("queries", "these-queries"):
+        low, high = estimate(*given, population=population)["dcg@3"].self_normalized_interval
+        widths[population] = high - low
     assert widths["queries"] > 3 * widths["these-queries"]
 
 
@@ -236,7 +236,7 @@ def test_conditioning_on_impressions_is_several_times_too_narrow():
     values, ours, conditioned = [], [], []
     for seed in range(300):
         clicks = simulate(data, scores, EPSILON, theta, chance, sessions, seed)
-        found = estimate(target, data, clicks, rho, ["dcg@5"], target="these-queries", threads=1)["dcg@5"]
+        found = estimate(target, data, clicks, rho, ["dcg@5"], population="these-queries", threads=1)["dcg@5"]
         values.append(found.ips)
         ours.append((found.ips_interval[1] - found.ips_interval[0]) / 2)
         share = clicks.clicks / clicks.impressions
@@ -249,7 +249,7 @@ def test_conditioning_on_impressions_is_several_times_too_narrow():
 
 
 def make_world(n_queries=150, each=40, seed=0):
-    world = population("replace-last")
+    world = world_of("replace-last")
     data, rows = world.drawn(np.arange(n_queries))
     clicks = world.clicks(data, rows, np.full(n_queries, each), seed)
     return world.rankings[0][rows], data, clicks, world.rho[rows]
@@ -263,16 +263,18 @@ def test_one_seed_one_result_whatever_the_threads():
     assert estimate(*given, seed=np.random.default_rng(0)) == estimate(*given, seed=np.random.default_rng(0))
     assert estimate(*given, seed=4) != first
     kept = make_world()
-    assert estimate(*kept, target="these-queries", threads=1) == estimate(*kept, target="these-queries", threads=2)
+    assert estimate(*kept, population="these-queries", threads=1) == estimate(
+        *kept, population="these-queries", threads=2
+    )
 
 
 @pytest.mark.filterwarnings("ignore::counterrank.evaluation.IntervalWarning")
 def test_more_confidence_is_wider():
     given = make_world()
-    for target in ("queries", "these-queries"):
+    for population in ("queries", "these-queries"):
         widths = []
         for confidence in (0.5, 0.8, 0.95, 0.99):
-            low, high = estimate(*given, target=target, confidence=confidence)["dcg@5"].ips_interval
+            low, high = estimate(*given, population=population, confidence=confidence)["dcg@5"].ips_interval
             widths.append(high - low)
         assert widths == sorted(widths)
         assert widths[0] < widths[-1] / 2
@@ -281,20 +283,20 @@ def test_more_confidence_is_wider():
 def test_no_doubts_inside_the_range():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for target in ("queries", "these-queries"):
-            found = estimate(*make_world(400, 60), metrics=["dcg@3"], target=target)
+        for population in ("queries", "these-queries"):
+            found = estimate(*make_world(400, 60), metrics=["dcg@3"], population=population)
             assert found["dcg@3"].doubts == ()
 
 
 @pytest.mark.parametrize("kind", [DETERMINISTIC, EPSILON])
 @pytest.mark.parametrize("epsilon", [1.0, 0.3])
 def test_one_random_rank_is_not_doubted_for_its_page(kind, epsilon):
-    world = population("replace-last")
+    world = world_of("replace-last")
     data, rows = world.drawn(np.arange(100))
     given = data, world.logging[rows], kind, THETA, world.chance[rows], np.full(100, 20), 0, epsilon
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        options = {"target": "these-queries", "metrics": METRICS}
+        options = {"population": "these-queries", "metrics": METRICS}
         found = estimate(world.rankings[0][rows], data, simulate(*given), world.rho[rows], **options)
     assert not any("shown together" in doubt for each in found.values() for doubt in each.doubts)
 
@@ -310,7 +312,7 @@ def two_pages(propensities=None):
 def doubts_of(data, clicks, rho=None):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = estimate(np.tile([4.0, 3.0, 2.0, 1.0], 20), data, clicks, rho, ["dcg@2"], target="these-queries")
+        found = estimate(np.tile([4.0, 3.0, 2.0, 1.0], 20), data, clicks, rho, ["dcg@2"], population="these-queries")
     return [doubt for doubt in found["dcg@2"].doubts if "shown together" in doubt], found["dcg@2"].ips_interval
 
 
@@ -333,7 +335,7 @@ def test_few_sessions_of_what_matters_are_doubted():
     with pytest.warns(
         IntervalWarning, match="ips depends on queries with few sessions, 1 degrees of freedom, expected"
     ):
-        estimate(np.tile([2.0, 1.0], 30), data, clicks, np.r_[0.01, np.ones(59)], ["dcg"], target="these-queries")
+        estimate(np.tile([2.0, 1.0], 30), data, clicks, np.r_[0.01, np.ones(59)], ["dcg"], population="these-queries")
 
 
 def test_logged_propensities_of_pages():
@@ -360,12 +362,12 @@ def test_few_queries_are_doubted():
     ):
         found = estimate(*make_world(99, 300), metrics=["dcg@3"])
     assert "99 queries, expected at least 100" in found["dcg@3"].doubts
-    found = estimate(*make_world(99, 300), metrics=["dcg@3"], target="these-queries")
+    found = estimate(*make_world(99, 300), metrics=["dcg@3"], population="these-queries")
     assert found["dcg@3"].doubts == ()
 
 
 def test_few_frequent_queries_are_doubted():
-    world = population("replace-last")
+    world = world_of("replace-last")
     data, rows = world.drawn(np.arange(500))
     clicks = world.clicks(data, rows, np.r_[np.full(20, 2000), np.full(480, 10)], 0)
     # (40,000 + 4,800)^2 / (20 * 2,000 * 1,999 + 480 * 10 * 9)
@@ -385,12 +387,12 @@ def rare_world(heavy_clicks):
 
 def test_rare_clicks_are_doubted_even_when_none_happened():
     data, clicks, rho = rare_world(0)
-    for target in ("queries", "these-queries"):
+    for population in ("queries", "these-queries"):
         with pytest.warns(IntervalWarning, match="dcg@1: ips depends on rare clicks, as skewed as"):
-            estimate(np.tile([0.0, 1.0], 200), data, clicks, rho, ["dcg@1"], target=target)
+            estimate(np.tile([0.0, 1.0], 200), data, clicks, rho, ["dcg@1"], population=population)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the other order has only the often clicked ones at rank 1
-        found = estimate(np.tile([1.0, 0.0], 200), data, clicks, rho, ["dcg@1"], target="these-queries")
+        found = estimate(np.tile([1.0, 0.0], 200), data, clicks, rho, ["dcg@1"], population="these-queries")
     assert not any(text.startswith("ips") for text in found["dcg@1"].doubts)
 
 
@@ -421,8 +423,8 @@ def test_nothing_varies():
     """One document a query: its rank is 1 whatever is clicked."""
     data = make_data([1] * 150)
     clicks = make_clicks(data, [4] * 150, [(d, 1, 4, 1 + d % 3) for d in range(150)])
-    for target in ("queries", "these-queries"):
-        found = estimate(np.zeros(150), data, clicks, np.full(150, 0.9), ["arp"], target=target)["arp"]
+    for population in ("queries", "these-queries"):
+        found = estimate(np.zeros(150), data, clicks, np.full(150, 0.9), ["arp"], population=population)["arp"]
         assert (found.self_normalized, found.self_normalized_interval) == (1.0, (1.0, 1.0))
 
 
@@ -433,7 +435,7 @@ def test_noise_taken_off_leaves_a_smaller_sample():
 
 def test_single_sessions_make_it_too_wide():
     with pytest.warns(IntervalWarning, match="100 % of the sessions are the only one of their query"):
-        estimate(*make_world(2000, 1), metrics=["dcg@3"], target="these-queries")
+        estimate(*make_world(2000, 1), metrics=["dcg@3"], population="these-queries")
 
 
 def test_student():

@@ -64,12 +64,12 @@ def close(found, wanted, rtol=1e-9):
 @settings(deadline=None, max_examples=60)
 @given(worlds(), st.sampled_from(EXACT))
 def test_plans_are_exact_where_pages_can_be_counted(world, policy):
-    data, logger, judged, often = world
+    data, logger, evaluated, often = world
     (found,) = plan_logging(
-        data, logger, {"it": policy}, THETA, [50], scores=judged, metric="dcg@3", query_frequencies=often
+        data, logger, {"it": policy}, THETA, [50], scores=evaluated, metric="dcg@3", query_frequencies=often
     )
     labels, offsets = data.labels.tolist(), data.offsets.tolist()
-    wanted = naive_plan.plan(policy, logger, judged, labels, offsets, THETA, "dcg@3", often, 50)
+    wanted = naive_plan.plan(policy, logger, evaluated, labels, offsets, THETA, "dcg@3", often, 50)
     close(found, wanted)
     assert found.sampled_pages == 0
 
@@ -111,10 +111,10 @@ def test_plans_from_drawn_pages_come_close(policy, pages):
     """Only what the places of a page have in common is drawn; seed fixed."""
     data = RankingData(np.zeros((10, 1)), [0, 2, 6, 10], labels=[3, 0, 4, 0, 0, 3, 0, 0, 0, 4])
     rng = np.random.default_rng(0)
-    logger, judged = rng.standard_normal((2, 10))
-    (found,) = plan_logging(data, logger, {"it": policy}, THETA, [50], scores=judged, metric="dcg@3", seed=1)
+    logger, evaluated = rng.standard_normal((2, 10))
+    (found,) = plan_logging(data, logger, {"it": policy}, THETA, [50], scores=evaluated, metric="dcg@3", seed=1)
     labels, offsets = data.labels.tolist(), data.offsets.tolist()
-    wanted = naive_plan.plan(policy, logger, judged, labels, offsets, THETA, "dcg@3", [1 / 3] * 3, 50)
+    wanted = naive_plan.plan(policy, logger, evaluated, labels, offsets, THETA, "dcg@3", [1 / 3] * 3, 50)
     close(found, wanted, rtol=0.01)
     assert found.sampled_pages == pages
 
@@ -159,10 +159,10 @@ def test_sessions_for_a_width_give_that_width():
     data = make_ranking_data("yahoo", n_queries=50, seed=0)
     logger = data.features[:, 0]
     shown = {"replace-last:k=5": policies.ReplaceLast(5)}
-    for target, width in (("these-queries", 0.02), ("queries", 0.6)):
-        (first,) = plan_logging(data, logger, shown, examination.inverse_rank(5), [1], target=target)
+    for population, width in (("these-queries", 0.02), ("queries", 0.6)):
+        (first,) = plan_logging(data, logger, shown, examination.inverse_rank(5), [1], population=population)
         n = first.sessions_for_width(width)
-        (again,) = plan_logging(data, logger, shown, examination.inverse_rank(5), [n, 10**14], target=target)
+        (again,) = plan_logging(data, logger, shown, examination.inverse_rank(5), [n, 10**14], population=population)
         assert again.expected[0].ips_width <= width * (1 + 1e-9)
         assert again.expected[0].ips_width > 0.99 * width or again.expected[0].equal_clicks < 10.01
         n = first.sessions_for_effective(1000.0)
@@ -197,13 +197,13 @@ def test_simulated_logs_are_as_planned(study, name):
     freedom, if normal: between 0.55 and 1.62 times 60 with probability 0.999. With means within 4 standard errors
     (6e-5) and 8 estimates a wrong alarm has a chance below 1 %.
     """
-    data, logger, judged = study
+    data, logger, evaluated = study
     exam = examination.inverse_rank(5)
-    (found,) = plan_logging(data, logger, {name: SHOWN[name]}, exam, [SESSIONS], scores=judged, metric="dcg@5")
+    (found,) = plan_logging(data, logger, {name: SHOWN[name]}, exam, [SESSIONS], scores=evaluated, metric="dcg@5")
     rho = SHOWN[name].propensity(logger, data.offsets, exam)
     expected = found.expected[0]
     attraction = np.where(data.labels >= 3, 1.0, 0.1)
-    value = evaluation.weighted_clicks.document_values(judged, data, ["dcg@5"], "average", 1)[:, 0]
+    value = evaluation.weighted_clicks.document_values(evaluated, data, ["dcg@5"], "average", 1)[:, 0]
     of_query = np.add.reduceat(attraction * value * (rho > 0), data.offsets[:-1])
     omega_of_query = np.add.reduceat(attraction * (rho > 0), data.offsets[:-1])
     rows = []
@@ -211,7 +211,7 @@ def test_simulated_logs_are_as_planned(study, name):
         log = simulation.simulate(data, logger, SHOWN[name], exam, sessions=SESSIONS, displays=True, seed=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            said = evaluation.estimate(judged, data, log, rho, ["dcg@5"], target="these-queries")["dcg@5"]
+            said = evaluation.estimate(evaluated, data, log, rho, ["dcg@5"], population="these-queries")["dcg@5"]
         truth = (log.sessions * of_query).sum() / SESSIONS
         centre = (log.sessions * of_query).sum() / (log.sessions * omega_of_query).sum()
         rows.append(
@@ -243,7 +243,7 @@ def test_intervals_over_queries_are_as_wide_as_planned():
         examination.inverse_rank(5),
         SHOWN["replace-last"],
     )
-    plans = plan_logging(data, logger, {"it": policy}, exam, [3000, 300_000], target="queries")
+    plans = plan_logging(data, logger, {"it": policy}, exam, [3000, 300_000], population="queries")
     rho = policy.propensity(logger, data.offsets, exam)
     for expected in plans[0].expected:
         widths = []
@@ -293,7 +293,7 @@ GOOD = {
         ({"metric": "arp"}, "metric='arp': has no value per session"),
         ({"metric": "ndcg@5"}, "metric='ndcg@5': has no value per session"),
         ({"metric": "nonsense"}, "metric 'nonsense': unknown"),
-        ({"target": "all"}, "target='all': expected one of"),
+        ({"population": "all"}, "population='all': expected one of"),
         ({"confidence": 1.0}, "confidence=1.0: expected a number between"),
         ({"relevance_threshold": 5}, "relevance_threshold=5: no document is relevant"),
         ({"click_model": 3}, "click_model: int; expected simulation.ClickModel"),

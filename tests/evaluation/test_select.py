@@ -83,9 +83,9 @@ def test_stability_is_how_often_resamples_agree():
 
 def test_noise_and_target_reach_the_estimates():
     data, clicks, rho = make_world()
-    chosen = select(rankers(), data, clicks, rho, target="these-queries", noise=(0.1, 1.0), confidence=0.9)
+    chosen = select(rankers(), data, clicks, rho, population="these-queries", noise=(0.1, 1.0), confidence=0.9)
     expected = estimate(
-        rankers()[0].scores, data, clicks, rho, ["dcg@5"], target="these-queries", noise=(0.1, 1.0), confidence=0.9
+        rankers()[0].scores, data, clicks, rho, ["dcg@5"], population="these-queries", noise=(0.1, 1.0), confidence=0.9
     )
     assert_same(chosen.estimates[0], expected["dcg@5"])
     assert chosen.index == 1

@@ -73,7 +73,7 @@ def test_decisions(metric, gain, interval, margin, decision, passes, code, words
     found = verdict(difference(value, bounds, metric), margin, names=("new", "old"))
     assert (found.decision, found.passes, found.exit_code) == (decision, passes, code)
     assert (found.estimate, (found.lower, found.upper)) == (gain, interval or NONE)
-    assert (found.metric, found.margin, found.target, found.confidence) == (metric, margin, "queries", 0.95)
+    assert (found.metric, found.margin, found.population, found.confidence) == (metric, margin, "queries", 0.95)
     assert found.kind == ("self-normalised" if metric == "arp" else "per session")
     assert found.sentence.startswith(words)
     assert f": {metric} {found.kind} " in found.sentence
@@ -146,7 +146,7 @@ def test_bad_arguments(given, margin, message):
 
 
 def test_from_clicks():
-    """The true order against its reverse, judged both ways: no metric and no direction is decided wrongly."""
+    """The true order against its reverse, compared both ways: no metric and no direction is decided wrongly."""
     rng = np.random.default_rng(0)
     data = cr.RankingData(rng.random((2000, 1)), np.arange(0, 2001, 10), labels=np.tile([4.0, 0, 0, 0, 0] * 2, 200))
     policy, exam = cr.policies.PlackettLuce(5), cr.examination.inverse_rank(5)

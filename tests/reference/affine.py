@@ -1,4 +1,4 @@
-"""Slow, obvious twins of the propensities of several policies and of the affine estimator: page by page."""
+"""Slow, obvious references for the propensities of several policies and of the affine estimator: page by page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of doubly robust estimates from clicks: one impression after the other."""
+"""Slow, obvious references for doubly robust estimates from clicks: one impression after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of the estimates from clicks, and a simulator that shows one page after the other."""
+"""Slow, obvious references for the estimates from clicks, and a simulator that shows one page after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of the estimators, one session after the other.
+"""Slow, obvious references for the estimators, one session after the other.
 
 A world (`tests.support.click_counts.worlds` makes them) is a list of queries by length and a list of sessions (query,
 page, clicks): the page lists documents by their place in the query, the clicks are the ranks that were clicked.

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of the metrics: one strict order at a time, and every order that ties allow."""
+"""Slow, obvious references for the metrics: one strict order at a time, and every order that ties allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slow, obvious twin of planning: every page, every pattern of clicks on it, with its probability."""
+"""A slow, obvious reference for planning: every page, every pattern of clicks on it, with its probability."""
 
 from __future__ import annotations
 

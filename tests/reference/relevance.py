@@ -1,4 +1,4 @@
-"""Slow, obvious twins of the estimators of few clicks: document by document, and least squares fit by fit."""
+"""Slow, obvious references for the estimators of few clicks: document by document, and least squares fit by fit."""
 
 from __future__ import annotations
 

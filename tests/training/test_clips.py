@@ -91,10 +91,10 @@ def test_a_grid_for_ranks():
 
 CLICKS = counts([1.0, 0.5], [1, 1])
 BAD_INPUT = [
-    (clip_schedule, (-1, 1, 1), {}, r"^n_clicks=-1: expected a number of clicks, 0 or more"),
-    (clip_schedule, ("many", 1, 1), {}, r"^n_clicks='many': expected a finite number"),
-    (clip_schedule, (10**6, np.nan, 1), {}, r"^a=nan: expected a finite number"),
-    (clip_schedule, (10**6, 1, None), {}, r"^b=None: expected a finite number"),
+    (clip_schedule, (-1, 1, 1), {}, r"^n_clicks=-1: expected a number of at least 0"),
+    (clip_schedule, ("many", 1, 1), {}, r"^n_clicks='many': expected a number"),
+    (clip_schedule, (10**6, np.nan, 1), {}, r"^a=nan: expected a number"),
+    (clip_schedule, (10**6, 1, None), {}, r"^b=None: expected a number"),
     (clip_grid, ([1],), {}, r"^clicks: list; expected ClickCounts"),
     (clip_grid, (CLICKS,), {"n": 0}, r"^n=0: expected a whole number of at least 1"),
     (clip_grid, (CLICKS,), {"n": 2.5}, r"^n=2\.5: expected a whole number of at least 1"),

@@ -151,12 +151,12 @@ def test_a_few_shared_sessions_are_a_warning(tmp_path):
     ranker = cr.Ranker(k=5, max_epochs=1, learning_rate=1.0)
     ranker.fit(data, estimators.policy_aware(counts), clicks=counts)
     with pytest.warns(InSampleWarning, match=r"stopped by 0.33% of these sessions; the others are held out"):
-        evaluation.estimate(ranker, data, cr.read_log(tmp_path / "both.parquet", data), target="these-queries")
+        evaluation.estimate(ranker, data, cr.read_log(tmp_path / "both.parquet", data), population="these-queries")
     # a ranker that remembers a few of its sessions only cannot tell
     used = ranker.provenance_["clicks"]
     used |= Origin.from_description(used).reduced(4).describe()
     with pytest.warns(InSampleWarning, match="these sessions are too few to tell whether it was trained on them"):
-        evaluation.estimate(ranker, data, cr.read_log(tmp_path / "other.parquet", data), target="these-queries")
+        evaluation.estimate(ranker, data, cr.read_log(tmp_path / "other.parquet", data), population="these-queries")
 
 
 def test_two_queries_and_session_numbers_that_begin_again(tmp_path):
@@ -169,7 +169,7 @@ def test_two_queries_and_session_numbers_that_begin_again(tmp_path):
         logs.append(cr.read_log(file, data))
     ranker = cr.Ranker(k=5, max_epochs=1, learning_rate=1.0)
     ranker.fit(data, estimators.policy_aware(logs[0]), clicks=logs[0])
-    quiet(evaluation.estimate, ranker, data, logs[1], target="these-queries")
+    quiet(evaluation.estimate, ranker, data, logs[1], population="these-queries")
 
 
 def test_only_weights():
@@ -227,7 +227,7 @@ def test_plain_scores_cannot_be_checked():
 
 def test_new_clicks_on_the_same_queries():
     again = clicks_on(FOLD.train, seed=9)
-    assert not quiet(evaluation.estimate, RANKER, FOLD.train, again, target="these-queries")["dcg@5"].in_sample
+    assert not quiet(evaluation.estimate, RANKER, FOLD.train, again, population="these-queries")["dcg@5"].in_sample
     with pytest.warns(InSampleWarning, match="the ranker was trained on or stopped by 100% of these queries"):
         evaluation.estimate(RANKER, FOLD.train, again)
     some = cr.RankingData(
@@ -249,7 +249,7 @@ def test_equal_ids_of_other_data_do_not_match():
 def test_weights_given_are_a_warning_where_the_queries_are_the_same():
     unknown = trained(clicks=None)
     with pytest.warns(InSampleWarning, match="100% of these queries, and does not say on which clicks"):
-        evaluation.estimate(unknown, FOLD.train, TRAIN, target="these-queries")
+        evaluation.estimate(unknown, FOLD.train, TRAIN, population="these-queries")
     quiet(evaluation.estimate, unknown, FOLD.test, TEST)
 
 
@@ -282,7 +282,7 @@ def test_policies_are_distinguished():
     both = ClickCounts.concat([clicks_on(FOLD.train, 1, policy_name="v1"), clicks_on(FOLD.train, 2, policy_name="v2")])
     one, other = (both.only_policies([name]) for name in ("v1", "v2"))
     ranker = cr.Ranker(k=5, max_epochs=1, learning_rate=1.0).fit(FOLD.train, estimators.policy_aware(one), clicks=one)
-    quiet(evaluation.estimate, ranker, FOLD.train, other, target="these-queries")
+    quiet(evaluation.estimate, ranker, FOLD.train, other, population="these-queries")
     for same in (one, both):
         with pytest.raises(CounterrankError, match="in-sample"):
             evaluation.estimate(ranker, FOLD.train, same)

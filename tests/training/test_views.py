@@ -11,7 +11,7 @@ from counterrank import examination, losses, policies, simulation
 from counterrank.common.errors import CoverageWarning
 from counterrank.data import RankingData, make_ranking_data
 from counterrank.estimators import Views, rerank
-from counterrank.estimators.views import check_views
+from counterrank.estimators.displayed_sets import check_views
 from counterrank.models import Scaler
 from counterrank.training import Ranker
 from counterrank.training.descent import Schedule, natural_learning_rate

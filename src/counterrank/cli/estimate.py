@@ -84,7 +84,7 @@ def estimate(
     source.say_what_it_read()
     settings: dict[str, Any] = {
         "metrics": [name.strip() for name in metrics.split(",")],
-        "target": population,
+        "population": population,
         "confidence": confidence,
         "noise": parse_pair(noise, "--noise"),
         "seed": seed,
@@ -118,11 +118,11 @@ def _print(found: dict[str, Estimate], title: str) -> None:
     first = next(iter(found.values()))
     doubly = ", doubly robust" if first.method == "dr" else ""
     doubly += ", IN-SAMPLE" if first.in_sample else ""
+    population = "queries like these" if first.population == "queries" else "these queries"
     columns = "metric", "self-normalised", "interval", "per session", "interval", "effective clicks", "largest share"
     print_table(
         f"{title}: {first.n_clicks:,} clicks in {first.n_sessions:,} sessions of {first.n_queries:,} queries, "
-        f"{first.confidence:.0%} intervals for {'queries like these' if first.target == 'queries' else 'these queries'}"
-        + doubly,
+        f"{first.confidence:.0%} intervals for {population}{doubly}",
         columns,
         [
             (

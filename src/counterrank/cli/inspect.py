@@ -276,7 +276,8 @@ def print_read(read: dict[str, Any] | None) -> None:
 
 
 def _overview(found: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in found["overview"].items() if key != "policies"}
+    words = {"queries_asked": "queries with sessions", "sessions_per_asked_query_median": "sessions per query, median"}
+    kept = {words.get(key, key): value for key, value in found["overview"].items() if key != "policies"}
     kept["distinct_pages"] = "not kept" if kept["distinct_pages"] is None else kept["distinct_pages"]
     if found["overview"]["policies"]:
         kept["policies"] = ", ".join(found["overview"]["policies"])

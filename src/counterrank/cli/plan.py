@@ -98,7 +98,7 @@ def plan(
             amounts,
             scores=None if ranker is None else load_scores(ranker, chosen, threads),
             metric=metric,
-            target=population,
+            population=population,
             confidence=confidence,
             relevance_threshold=relevance_threshold,
             click_model=None if click_rate is not None else ClickModel(relevant, other),

@@ -111,7 +111,7 @@ def select(
             counts,
             rho,
             metric,
-            target=population,
+            population=population,
             noise=parse_pair(noise, "--noise"),
             seed=seed,
             threads=threads,

@@ -117,7 +117,7 @@ def offsets_of(lengths: IntArray) -> IntArray:
 class Displays:
     """Pages in the order of their queries; a page is the documents at ranks 1, 2, ... of one query.
 
-    Two pages with the same documents in another order are two pages; `counterrank.estimators.views` takes them
+    Two pages with the same documents in another order are two pages; `counterrank.estimators.displayed_sets` takes them
     together as one displayed set.
 
     Attributes:

@@ -1,7 +1,7 @@
 """Document weights: how much each document should count, from labels or from clicks."""
 
 from counterrank.data.ranking_data import exponential_gains, relevant_documents
-from counterrank.estimators.clips import clip_grid, clip_schedule
+from counterrank.estimators.displayed_sets import Views, rerank
 from counterrank.estimators.evidence import Evidence, display_frequencies
 from counterrank.estimators.model_assisted import best_strength, direct, doubly_robust, shrinkage
 from counterrank.estimators.propensities import Propensities, logged_propensities
@@ -15,8 +15,15 @@ from counterrank.estimators.registry import (
     register_estimator,
 )
 from counterrank.estimators.relevance import Relevance, fit_relevance
-from counterrank.estimators.views import Views, rerank
-from counterrank.estimators.weights import affine, full_information, naive, policy_aware, policy_oblivious
+from counterrank.estimators.weights import (
+    affine,
+    clip_grid,
+    clip_schedule,
+    full_information,
+    naive,
+    policy_aware,
+    policy_oblivious,
+)
 
 __all__ = [
     "ESTIMATORS",

@@ -60,11 +60,6 @@ class Evidence:
     scores: ArrayLike | None = None
     threads: int | None = None
 
-    @property
-    def is_trust_biased(self) -> bool:
-        """Whether clicks follow alpha and beta."""
-        return self.alpha is not None or self.beta is not None
-
     def has(self, need: str) -> bool:
         """Whether something that an estimator requires is known: see `estimators.NEEDS`."""
         if need == "examination":

@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination
-from counterrank.common.checks import FloatArray, is_real
+from counterrank.common.checks import FloatArray, check_number, is_real
 from counterrank.common.errors import CounterrankError
 from counterrank.common.jit import Array, compiled, exact_kernel, kernel
 from counterrank.common.numerics import LN2, bits_float, float_bits, log1p_and_inverse
 from counterrank.common.parallel import run_parallel, thread_count
-from counterrank.estimators.propensities import SMALLEST
+from counterrank.estimators.propensities import SMALLEST, sessions_of_documents
 from counterrank.estimators.relevance import Examinations, check_relevance, examinations
 
 
@@ -31,17 +31,17 @@ def doubly_robust(
     exam: ArrayLike | Examination | None = None,
     beta: ArrayLike | Examination | None = None,
 ) -> FloatArray:
-    """The predicted relevance, and the clicks that it did not foresee by their inverse propensity (Oosterhuis 2023).
+    """The predicted relevance, and the clicks that differ from it by their inverse propensity (Oosterhuis 2023).
 
         omega(d) = n R(d) + (clicks(d) - E(d) R(d)) / max(rho(d), tau)
 
     E(d) is how often d was examined: n rho(d) on average, and with `exam` what the log shows, the sum over ranks of
     impressions times P(examined | rank).
 
-    Unbiased where rho(d) >= tau whatever R is; with `exam` also where R is right whatever rho is. A document that could
-    not be seen keeps n R(d). Without `exam` and tau it is the policy-aware estimator wherever rho > 0, since both
-    terms with R cancel: what R saves comes from `exam`, which takes off the chance of which documents were shown, and
-    from tau, below which the correction counts for rho / tau only.
+    Unbiased where rho(d) >= tau whatever R is; with `exam` also where R is right whatever rho is. A document with
+    propensity 0 keeps n R(d). Without `exam` and tau it is the policy-aware estimator wherever rho > 0, since both
+    terms with R cancel: R reduces variance through `exam`, which removes the chance of which documents were shown, and
+    through tau, below which the correction counts for rho / tau only.
 
     Arguments:
         clicks: what was shown and clicked.
@@ -81,9 +81,7 @@ def check_tau(tau: Any) -> float:
     >>> check_tau(0)
     0.0
     """
-    if not is_real(tau) or not 0.0 <= tau <= 1.0:
-        raise CounterrankError(f"tau={tau!r}: expected a number from 0 to 1")
-    return float(tau)
+    return check_number(tau, "tau", at_least=0, at_most=1)
 
 
 def direct(clicks: ClickCounts, relevance: ArrayLike) -> FloatArray:
@@ -91,8 +89,8 @@ def direct(clicks: ClickCounts, relevance: ArrayLike) -> FloatArray:
 
         omega(d) = n R(d)       n sessions of its query
 
-    Clicks enter through the model alone, see `fit_relevance`. It is as biased as the model is wrong, however many
-    clicks there are, and varies least.
+    Clicks enter through the model alone, see `fit_relevance`: the least variance, and the bias of the model however
+    many clicks there are.
 
     Arguments:
         clicks: what was shown and clicked.
@@ -107,9 +105,7 @@ def direct(clicks: ClickCounts, relevance: ArrayLike) -> FloatArray:
     [4.0, 1.0]
     """
     counts = check_counts(clicks)
-    sessions = np.repeat(counts.sessions, np.diff(counts.offsets)).astype(np.float64)
-    weights: FloatArray = sessions * check_relevance(relevance, counts.n_docs)
-    return weights
+    return np.asarray(sessions_of_documents(counts) * check_relevance(relevance, counts.n_docs))
 
 
 # from here on Stirling's series is right to about 13 digits
@@ -186,11 +182,10 @@ def _tail(x: float) -> float:
 # where the strength is looked for: the model counts as much as so many examinations
 _WEAKEST, _STRONGEST, _GRID = 1e-2, 1e6, 17
 _CLOSE = 1e-4  # of the logarithm
-# clicks that are as likely under any strength, as those of documents examined once are, leave it at this
-_FLAT, _UNTOLD = 1e-11, 1.0
+# the strength where clicks are equally likely under any, as those of documents examined once are
+_FLAT, _UNDECIDED = 1e-11, 1.0
 _TOGETHER = 1 << 16  # documents a thread takes at a time
-# a document that the model holds for hopeless or certain may prove it wrong
-_SURE = 1e-3
+_SURE = 1e-3  # predictions are clipped to this distance from 0 and 1
 _LARGEST = 1e300
 
 
@@ -203,21 +198,17 @@ def shrinkage(
     exam: ArrayLike | Examination | None = None,
     beta: ArrayLike | Examination | None = None,
 ) -> FloatArray:
-    """The click rate of each document once examined, as if the model had been seen to be right some times before.
+    """The click rate of each document once examined, shrunk towards the predicted relevance.
 
         omega(d) = n (clicks(d) + m R(d)) / (E(d) + m)
 
-    E(d) is how often d was examined, n rho(d), or with `exam` what the log shows; m, the strength of the model, is
-    worth so many examinations. Documents examined far more often than m times have their policy-aware weight, those
-    hardly seen n R(d). Biased by the model, less and less as sessions grow.
+    E(d) is how often d was examined, n rho(d), or with `exam` what the log shows; m, the strength of the model, is in
+    examinations. Documents examined far more often than m times have their policy-aware weight, those hardly examined
+    n R(d). Biased by the model, less and less as sessions grow.
 
     Arguments:
-        clicks: what was shown and clicked.
-        rho: the propensity of each document; None for how often the log shows it, which needs `exam`.
-        relevance: R, one number per document, such as `fit_relevance` gives.
+        clicks, rho, relevance, exam, beta: as in `doubly_robust`.
         strength: m, 0 or more; None for the most likely one, see `best_strength`.
-        exam: how likely each rank is examined. Under trust bias alpha by rank, rho then being its expectation.
-        beta: under trust bias, the chance of a click on an irrelevant document by rank.
 
     Returns:
         float64 weights, one per document of the data.
@@ -259,16 +250,12 @@ def best_strength(
     is examined, this is exact; where little is, the strength of a poor model (m of 1 and less) comes out too small if
     documents were examined often, which matters little then.
 
-    The larger the better the model explains the clicks; from 0.01 to a million, and 1 where the clicks cannot tell, as
-    when no document was examined more than once. R must come from clicks of other queries (`fit_relevance` sees to
-    that), or it explains its own noise; predictions are held to be between 0.001 and 0.999.
+    The larger the better the model explains the clicks; from 0.01 to a million, and 1 where the clicks do not decide,
+    as when no document was examined more than once. R must come from clicks of other queries (`fit_relevance` is
+    cross-fitted), or it explains its own noise; predictions are clipped to 0.001 .. 0.999.
 
     Arguments:
-        clicks: what was shown and clicked.
-        rho: the propensity of each document; None for how often the log shows it, which needs `exam`.
-        relevance: R, one number per document, such as `fit_relevance` gives.
-        exam: how likely each rank is examined. Under trust bias alpha by rank, rho then being its expectation.
-        beta: under trust bias, the chance of a click on an irrelevant document by rank.
+        clicks, rho, relevance, exam, beta: as in `doubly_robust`.
 
     Returns:
         m, a number of examinations.
@@ -288,10 +275,10 @@ def most_likely_strength(seen: Examinations, relevance: FloatArray) -> float:
     With e r of mean e R and variance e^2 R (1 - R) / (m + 1), a beta variable has the strength (m + 1) g - 1, where
     g = (1 - e R) / (e (1 - R)). Fewer clicks than none, once those that trust brings are taken off, count as none.
     """
-    told = seen.times > 0.0
-    trials, chances = seen.trials[told], np.clip(relevance[told], _SURE, 1.0 - _SURE)
-    clicks = np.clip(seen.clicks[told], 0.0, trials)
-    exposures = np.minimum(seen.times[told] / trials, 1.0)
+    shown = seen.times > 0.0
+    trials, chances = seen.trials[shown], np.clip(relevance[shown], _SURE, 1.0 - _SURE)
+    clicks = np.clip(seen.clicks[shown], 0.0, trials)
+    exposures = np.minimum(seen.times[shown] / trials, 1.0)
     rates = exposures * chances
     spreads = (1.0 - rates) / (exposures * (1.0 - chances))
     threads = thread_count()
@@ -305,7 +292,7 @@ def most_likely_strength(seen: Examinations, relevance: FloatArray) -> float:
     grid = np.linspace(math.log(_WEAKEST), math.log(_STRONGEST), _GRID)
     found = np.array([fit(float(at)) for at in grid])
     if not found.max() - found.min() > _FLAT * max(1.0, abs(float(found.max()))):
-        return _UNTOLD
+        return _UNDECIDED
     best = int(np.argmax(found))
     inside, value = golden_section(fit, float(grid[max(best - 1, 0)]), float(grid[min(best + 1, _GRID - 1)]))
     return math.exp(inside if value > found[best] else float(grid[best]))

@@ -1,4 +1,4 @@
-"""Propensities as a log has them, of one policy or of several: the one place where they are read and combined."""
+"""Propensities of one policy or of several, as given or as logged with the clicks; importance weights from them."""
 
 from __future__ import annotations
 
@@ -12,141 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.policies.intervention_aware import SAME, LoggedTable
-from counterrank.common.checks import FloatArray, IntArray, check_vector
+from counterrank.common.checks import FloatArray, IntArray, check_vector, is_real
 from counterrank.common.errors import CounterrankError, CoverageWarning
 from counterrank.data.ids import query_of
 
-# A click that had a smaller chance than this did not happen; without the line, sums of 1 / propensity could overflow.
-SMALLEST = 1e-200
-
-# of examinations by rho, how many more or less there may be by the curve: pages of several lengths vary a little
-MOST_APART = 0.05
-
-_FEWEST = 100.0  # examinations, of which to tell
-
-
-def check_clip(clip: Any) -> float:
-    """A cap on 1 / propensity; infinity for None.
-
-    >>> check_clip(10), check_clip(None)
-    (10.0, inf)
-    """
-    if clip is None:
-        return np.inf
-    if isinstance(clip, bool) or not isinstance(clip, int | float | np.number) or not 0.0 < float(clip) < np.inf:
-        raise CounterrankError(f"clip={clip!r}: expected a finite number above 0, or None for no cap")
-    return float(clip)
-
-
-def check_propensities(rho: ArrayLike, clicks: ClickCounts, name: str = "rho") -> FloatArray:
-    """Probabilities, one for each document of the data that was clicked."""
-    given = check_vector(rho, clicks.n_docs, name)
-    outside = (given < 0.0) | (given > 1.0)
-    if outside.any():
-        place = int(np.argmax(outside))
-        raise CounterrankError(
-            f"{name}: {given[place]:g} for {_place(clicks.offsets, place)}; expected probabilities from 0 to 1"
-        )
-    return given
-
-
-def examined(exam: Examination, ranks: IntArray) -> FloatArray:
-    """P(examined | rank) for each of many ranks."""
-    curve = exam.curve(int(ranks.max(initial=1)))
-    by_rank: FloatArray = curve[ranks - 1]
-    return by_rank
-
-
-def refuse_unseen(exam: Examination, beta: Examination | None, clicks: ClickCounts) -> None:
-    """An error where there are clicks at ranks that nobody looks at by the curve, and beta does not explain them."""
-    chances = examined(exam, clicks.ranks) + (0.0 if beta is None else examined(beta, clicks.ranks))
-    unseen = (clicks.clicks > 0) & (chances <= 0.0)
-    if unseen.any():
-        rank, last = int(clicks.ranks[unseen].min()), int(clicks.ranks[clicks.clicks > 0].max())
-        raise CounterrankError(
-            f"exam: 0 at rank {rank}, where there are clicks; expected a curve above 0 wherever there are, up to rank "
-            f"{last}"
-        )
-
-
-def examined_times(exam: Examination, clicks: ClickCounts) -> FloatArray:
-    """How often each document was examined, by what was shown: the sum of P(examined | rank) over impressions."""
-    return clicks.by_document(clicks.impressions * examined(exam, clicks.ranks))
-
-
-def warn_if_apart(shown: float, expected: float) -> None:
-    """Warn if examinations by the curve are not those by rho, made with another: R then does not cancel on average."""
-    if expected >= _FEWEST and abs(shown - expected) > MOST_APART * expected:
-        text = f"exam implies {shown:,.0f} examinations of what was shown but rho implies {expected:,.0f}"
-        warnings.warn(f"{text}: were they computed from different curves?", stacklevel=4)
-
-
-def capped_inverse(
-    propensities: FloatArray, clip: float, clicks: ClickCounts, counts: IntArray, docs: IntArray, ranks: IntArray,
-    name: str,
-) -> FloatArray:  # fmt: skip
-    """min(1 / propensity, clip) of each cell or place, and 0 where it has no clicks.
-
-    A click that could not have happened is an error with a count and an example.
-
-    Arguments:
-        propensities: of each cell or place.
-        clip: as `check_clip` gives it.
-        clicks: where all this is from.
-        counts, docs, ranks: how often each cell or place was clicked, its document and rank.
-        name: of the argument the propensities come from.
-    """
-    clicked = counts > 0
-    _refuse(clicked & ~(propensities >= SMALLEST), propensities, clicks, counts, docs, name, ranks)
-    return inverse_propensity(np.where(clicked, propensities, 0.0), clip)
-
-
-def inverse_propensity(propensities: FloatArray, clip: float | None = None) -> FloatArray:
-    """The importance weight of a click: min(1 / propensity, clip), the factor of eq:policyaware; 0 where it is 0.
-
-    >>> inverse_propensity(np.array([0.5, 0.01, 0.0]), clip=10.0).tolist()
-    [2.0, 10.0, 0.0]
-    """
-    result = np.zeros(len(propensities))
-    np.divide(1.0, propensities, out=result, where=propensities >= SMALLEST)
-    return result if clip is None else np.minimum(result, clip, out=result)
-
-
-def refuse_impossible(chances: FloatArray, counts: FloatArray, clicks: ClickCounts, name: str) -> None:
-    """An error where a document was clicked that had no chance to be; `chances` and `counts` are by document."""
-    _refuse((counts > 0) & ~(chances >= SMALLEST), chances, clicks, counts, np.arange(len(chances)), name)
-
-
-def _refuse(
-    impossible: Any, propensities: FloatArray, clicks: ClickCounts, counts: Any, docs: IntArray, name: str,
-    ranks: IntArray | None = None,
-) -> None:  # fmt: skip
-    if not impossible.any():
-        return
-    first = int(np.argmax(impossible))
-    documents = len(np.unique(docs[impossible]))
-    where = "" if ranks is None else f" at rank {ranks[first]}"
-    raise CounterrankError(
-        f"{name}: {propensities[first]:g} for {_some(int(counts[impossible].sum()), 'click')} on "
-        f"{_some(documents, 'document')}, such as {_place(clicks.offsets, docs[first])}{where}; "
-        "expected a propensity above 0 wherever there is a click"
-    )
-
-
-def _some(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
-
-
-def _place(offsets: IntArray, row: int) -> str:
-    query = int(query_of(row, offsets))
-    return f"document {row - offsets[query]} of query {query}"
-
-
+SMALLEST = 1e-200  # a click with a smaller propensity did not happen; sums of 1 / propensity could overflow
+MOST_APART = 0.05  # relative difference of examinations by rho and by the curve: pages of several lengths vary a little
+UNSHOWN = 0.01  # share of candidates on no page that is worth a warning
+_FEWEST = 100.0  # examinations that can show a difference
 _SURELY_SHOWN = 10.0  # examinations that make a document one that is shown anyway
 _AGAIN = 300  # repeated sessions in which a policy that shows another page once in a hundred would have done so
 _VARIED = 0.001  # of them, those of queries whose pages vary, up to which a policy counts as fixed: errors of logging
-UNSHOWN = 0.01  # share of candidates on no page from which on it is told
-
 BoolArray = NDArray[np.bool_]
 
 
@@ -155,11 +31,11 @@ class Propensities:
     """P(examined) of each document in a session of its query; usable wherever an array of propensities is.
 
     Attributes:
-        by_document: one per document of the data; nan where the log does not tell.
+        by_document: one per document of the data; nan where the log does not say.
         by_cell: the propensity that clicks in each cell of the counts are divided by.
         source: "given"; "logged", those of one policy; "mean", over the sessions of several policies, from the
             propensities that each logged; or "realised", how often the documents were shown.
-        uncovered: the documents, of queries that were asked, that these clicks do not cover: they have propensity 0, or
+        uncovered: the documents of queries with sessions that these clicks do not cover: they have propensity 0, or
             were never shown while realised exposure is used or pages never vary.
     """
 
@@ -190,14 +66,18 @@ def propensities_of(
         return logged_propensities(clicks, exam, all_shown=all_shown)
     given = check_propensities(rho, clicks)
     if clicks.unknown_impressions:
-        text = (
-            f"rho: {clicks.unknown_impressions:,} impressions of the log are of documents that the data does not have"
+        warnings.warn(
+            f"rho: {clicks.unknown_impressions:,} impressions of the log are of documents that the data does not have; "
+            "propensities that were computed from a policy are then wrong",
+            stacklevel=4,
         )
-        warnings.warn(f"{text}; propensities that were computed from a policy are then wrong", stacklevel=4)
     if clicks.propensities is not None and LoggedTable.of(clicks).contradicted().any():
-        text = "rho: documents were logged with several propensities under one name, so the log holds several policies"
-        warnings.warn(f"{text}; rho must be the mean over the sessions of all of them", stacklevel=4)
-    return Propensities(given, given[clicks.docs], "given", _asked(clicks, given < SMALLEST))
+        warnings.warn(
+            "rho: documents were logged with several propensities under one name, so the log holds several policies; "
+            "rho must be the mean over the sessions of all of them",
+            stacklevel=4,
+        )
+    return Propensities(given, given[clicks.docs], "given", _with_sessions(clicks, given < SMALLEST))
 
 
 def logged_propensities(
@@ -210,14 +90,14 @@ def logged_propensities(
 
         rho(d) = sum over policies p of sessions_p(q) / sessions(q) * rho_p(d),
 
-    and not by the propensity of its own policy: where one of them cannot show d, its sessions would be lost. It takes
-    the propensity of each clicked document under each policy. One that a policy never showed is not known: it is not
-    0. Then `exam` tells how often each document was examined,
+    and not by the propensity of its own policy: where one of them cannot show d, its sessions would be lost. That
+    requires the propensity of each clicked document under each policy, which is unknown, not 0, where the policy never
+    showed it. Then `exam` gives how often each document was examined,
 
         rho(d) = sum over ranks j of theta_j impressions(d, j) / sessions(q),
 
     which is right for documents that were shown: the expected weight of a document is its relevance times the
-    probability that it was shown at least once. A `CoverageWarning` tells how many were not. Without either it is an
+    probability that it was shown at least once. A `CoverageWarning` says how many were not. Without either it is an
     error.
 
     Several policies are detected by their names, and by contradicting propensities of one document under one name (a
@@ -250,7 +130,7 @@ def logged_propensities(
         if exam is not None and curve is not None:
             _warn_if_apart(counts, table, curve)
         by_document = _hidden(counts, table.single())
-        uncovered = np.union1d(_asked(counts, by_document == 0.0), _never_varied(counts))
+        uncovered = np.union1d(_with_sessions(counts, by_document == 0.0), _never_varied(counts))
         return Propensities(by_document, counts.propensities, "logged", uncovered)
     mixed = several[table.query_of_docs]
     mean = table.mean()
@@ -262,9 +142,8 @@ def logged_propensities(
     refuse_unseen(curve, None, counts)
     if not unnamed.any():
         _warn_if_apart(counts, table, curve)
-    times = examined_times(curve, counts)
-    asked = np.maximum(counts.sessions, 1)[table.query_of_docs]
-    realised = np.where(counts.by_document(counts.impressions) > 0.0, np.minimum(times / asked, 1.0), np.nan)
+    rates = np.minimum(examined_times(curve, counts) / np.maximum(sessions_of_documents(counts), 1.0), 1.0)
+    realised = np.where(counts.by_document(counts.impressions) > 0.0, rates, np.nan)
     uncovered = _warn_of_unshown(counts, mixed)
     return replace(_combined(counts, table, mixed, realised, "realised"), uncovered=uncovered)
 
@@ -288,9 +167,14 @@ def logged_range(clicks: ClickCounts) -> tuple[FloatArray, FloatArray]:
     return low, high
 
 
-def _asked(clicks: ClickCounts, chosen: BoolArray) -> IntArray:
-    """The chosen documents of queries that were asked."""
-    return np.flatnonzero(chosen & np.repeat(clicks.sessions > 0, np.diff(clicks.offsets)))
+def sessions_of_documents(clicks: ClickCounts) -> FloatArray:
+    """The sessions of the query of each document."""
+    return np.repeat(clicks.sessions, np.diff(clicks.offsets)).astype(np.float64)
+
+
+def _with_sessions(clicks: ClickCounts, chosen: BoolArray) -> IntArray:
+    """The chosen documents of queries with sessions."""
+    return np.flatnonzero(chosen & (sessions_of_documents(clicks) > 0.0))
 
 
 def _never_varied(clicks: ClickCounts) -> IntArray:
@@ -302,9 +186,8 @@ def _never_varied(clicks: ClickCounts) -> IntArray:
     if clicks.unexaminable is not None or again.sum() < _AGAIN:
         return np.empty(0, np.int64)
     shown = clicks.by_document(clicks.impressions)
-    asked = np.repeat(clicks.sessions, np.diff(clicks.offsets))
-    varied = np.logical_or.reduceat((shown > 0.0) & (shown < asked), clicks.offsets[:-1])
-    unshown = _asked(clicks, shown == 0.0)
+    varied = np.logical_or.reduceat((shown > 0.0) & (shown < sessions_of_documents(clicks)), clicks.offsets[:-1])
+    unshown = _with_sessions(clicks, shown == 0.0)
     if again[varied].sum() > _VARIED * again.sum() or len(unshown) <= UNSHOWN * clicks.n_docs:
         return np.empty(0, np.int64)
     warnings.warn(
@@ -399,3 +282,115 @@ def _refusal(clicks: ClickCounts, table: LoggedTable, several: BoolArray, unknow
         f"propensities: {why}; dividing each click by its own would be biased: {remedy} (--policy NAME=..., "
         f"rho=policies.several_policies(...)), give the examination curve (--examination, exam=){only}"
     )
+
+
+def check_clip(clip: Any) -> float:
+    """A cap on 1 / propensity; infinity for None.
+
+    >>> check_clip(10), check_clip(None)
+    (10.0, inf)
+    """
+    if clip is None:
+        return np.inf
+    if not is_real(clip) or not 0.0 < clip < np.inf:
+        raise CounterrankError(f"clip={clip!r}: expected a finite number above 0, or None for no cap")
+    return float(clip)
+
+
+def check_propensities(rho: ArrayLike, clicks: ClickCounts, name: str = "rho") -> FloatArray:
+    """Probabilities, one for each document of the data that was clicked."""
+    given = check_vector(rho, clicks.n_docs, name)
+    outside = (given < 0.0) | (given > 1.0)
+    if outside.any():
+        place = int(np.argmax(outside))
+        raise CounterrankError(
+            f"{name}: {given[place]:g} for {_place(clicks.offsets, place)}; expected probabilities from 0 to 1"
+        )
+    return given
+
+
+def examined(exam: Examination, ranks: IntArray) -> FloatArray:
+    """P(examined | rank) for each of many ranks."""
+    return np.asarray(exam.curve(int(ranks.max(initial=1)))[ranks - 1])
+
+
+def examined_times(exam: Examination, clicks: ClickCounts) -> FloatArray:
+    """How often each document was examined, by what was shown: the sum of P(examined | rank) over impressions."""
+    return clicks.by_document(clicks.impressions * examined(exam, clicks.ranks))
+
+
+def refuse_unseen(exam: Examination, beta: Examination | None, clicks: ClickCounts) -> None:
+    """An error where there are clicks at ranks that by the curve are never examined, and beta does not explain them."""
+    chances = examined(exam, clicks.ranks) + (0.0 if beta is None else examined(beta, clicks.ranks))
+    unseen = (clicks.clicks > 0) & (chances <= 0.0)
+    if unseen.any():
+        rank, last = int(clicks.ranks[unseen].min()), int(clicks.ranks[clicks.clicks > 0].max())
+        raise CounterrankError(
+            f"exam: 0 at rank {rank}, where there are clicks; expected a curve above 0 wherever there are, up to rank "
+            f"{last}"
+        )
+
+
+def warn_if_apart(shown: float, expected: float) -> None:
+    """Warn if examinations by the curve are not those by rho, made with another: R then does not cancel on average."""
+    if expected >= _FEWEST and abs(shown - expected) > MOST_APART * expected:
+        warnings.warn(
+            f"exam implies {shown:,.0f} examinations of what was shown but rho implies {expected:,.0f}: were they "
+            "computed from different curves?",
+            stacklevel=4,
+        )
+
+
+def capped_inverse(
+    propensities: FloatArray, clip: float, clicks: ClickCounts, counts: IntArray, docs: IntArray, ranks: IntArray,
+    name: str,
+) -> FloatArray:  # fmt: skip
+    """min(1 / propensity, clip) of each cell of the clicks, and 0 where it has none; an impossible click is an error.
+
+    `counts`, `docs` and `ranks` are the clicks, document and rank of each cell; `name` is that of the argument the
+    propensities come from.
+    """
+    clicked = counts > 0
+    _refuse(clicked & ~(propensities >= SMALLEST), propensities, clicks, counts, docs, name, ranks)
+    return inverse_propensity(np.where(clicked, propensities, 0.0), clip)
+
+
+def inverse_propensity(propensities: FloatArray, clip: float | None = None) -> FloatArray:
+    """The importance weight of a click: min(1 / propensity, clip), the factor of eq:policyaware; 0 where it is 0.
+
+    >>> inverse_propensity(np.array([0.5, 0.01, 0.0]), clip=10.0).tolist()
+    [2.0, 10.0, 0.0]
+    """
+    result = np.zeros(len(propensities))
+    np.divide(1.0, propensities, out=result, where=propensities >= SMALLEST)
+    return result if clip is None else np.minimum(result, clip, out=result)
+
+
+def refuse_impossible(chances: FloatArray, counts: FloatArray, clicks: ClickCounts, name: str) -> None:
+    """An error where a document was clicked that had no chance to be; `chances` and `counts` are by document."""
+    _refuse((counts > 0) & ~(chances >= SMALLEST), chances, clicks, counts, np.arange(len(chances)), name)
+
+
+def _refuse(
+    impossible: Any, propensities: FloatArray, clicks: ClickCounts, counts: Any, docs: IntArray, name: str,
+    ranks: IntArray | None = None,
+) -> None:  # fmt: skip
+    if not impossible.any():
+        return
+    first = int(np.argmax(impossible))
+    documents = len(np.unique(docs[impossible]))
+    where = "" if ranks is None else f" at rank {ranks[first]}"
+    raise CounterrankError(
+        f"{name}: {propensities[first]:g} for {_some(int(counts[impossible].sum()), 'click')} on "
+        f"{_some(documents, 'document')}, such as {_place(clicks.offsets, docs[first])}{where}; "
+        "expected a propensity above 0 wherever there is a click"
+    )
+
+
+def _some(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def _place(offsets: IntArray, row: int) -> str:
+    query = int(query_of(row, offsets))
+    return f"document {row - offsets[query]} of query {query}"

@@ -14,35 +14,21 @@ from numpy.typing import ArrayLike
 
 from counterrank.common.checks import FloatArray, check_choice
 from counterrank.common.errors import CounterrankError
-from counterrank.data import RankingData
-from counterrank.estimators.clips import clip_grid
+from counterrank.estimators.displayed_sets import Views, rerank
 from counterrank.estimators.evidence import Evidence
-from counterrank.estimators.model_assisted import (
-    check_strength,
-    check_tau,
-    doubly_robust_weights,
-    shrunken_weights,
-)
+from counterrank.estimators.model_assisted import check_strength, check_tau, doubly_robust_weights, shrunken_weights
 from counterrank.estimators.propensities import check_clip, inverse_propensity
-from counterrank.estimators.relevance import Examinations
-from counterrank.estimators.views import Views, rerank
-from counterrank.estimators.weights import affine, full_information, naive, policy_aware, policy_oblivious
+from counterrank.estimators.weights import affine, clip_grid, full_information, naive, policy_aware, policy_oblivious
 
 # (data, evidence, **hyperparameters) -> document weights, or displayed sets
 Weigh = Callable[..., "ArrayLike | Views"]
-# (examinations, relevance, most likely strength, **hyperparameters) -> document weights
+# (`Examinations`, relevance, most likely strength, **hyperparameters) -> document weights
 WeighExaminations = Callable[..., FloatArray]
 
 
 @dataclass(frozen=True)
 class Need:
-    """Something that an estimator requires.
-
-    Attributes:
-        meaning: in words.
-        arguments: how the library is given it.
-        options: how the command is given it.
-    """
+    """Something that an estimator requires: its meaning, and the arguments and options of the command that give it."""
 
     meaning: str
     arguments: str
@@ -65,6 +51,14 @@ NEEDS = {
     "examination": Need("the examination curve", "exam", "--examination"),
     "trust": Need("the click model under trust bias", "alpha and beta", "--alpha and --beta"),
     "displays": Need("displayed pages", "clicks with displays=True", "--log, or --clicks counted with --displays"),
+}
+
+# what a log can show of the condition of an estimator: `inspect_clicks` assesses the estimator by it
+LOG_CONDITIONS = {
+    "examinable": "every candidate has some chance to be examined (eq:awarecond)",
+    "every-page": "every candidate is on every page at an examined rank (eq:agnosticcond)",
+    "within-page": "pages hold several documents; their order is compared with no other page",
+    "one-rank": "every candidate is on every page, and position does not matter",
 }
 
 
@@ -127,6 +121,8 @@ class Estimator:
             have `assisted` are added.
         default: name and multiple of the candidate to use where only one can be kept, unless another is clearly better.
         can_clip: whether `clip="auto"` may choose a clip.
+        log_condition: what a log must show for `condition` to hold, a name in `LOG_CONDITIONS`; None where a log cannot
+            show it, as that a model is right.
     """
 
     name: str
@@ -143,6 +139,7 @@ class Estimator:
     candidates: tuple[str, ...] = ()
     default: tuple[str, float] = ("", 1.0)
     can_clip: bool = False
+    log_condition: str | None = None
 
     def check(self, evidence: Evidence | None, options: bool = False) -> None:
         """Raise an error that says what is missing, in arguments or in options of the command."""
@@ -203,54 +200,6 @@ doubly-robust
     return found
 
 
-def _full_information(
-    data: RankingData, evidence: Evidence | None, relevance_threshold: float = 3, gain: str = "binary"
-) -> FloatArray:
-    return full_information(data, relevance_threshold, gain=gain)
-
-
-def _naive(data: RankingData, evidence: Evidence, clip: float | None = None) -> FloatArray:
-    return naive(evidence.clicks, clip=clip)
-
-
-def _policy_oblivious(data: RankingData, evidence: Evidence, clip: float | None = None) -> FloatArray:
-    return policy_oblivious(evidence.clicks, evidence.curve, clip=clip)
-
-
-def _policy_aware(data: RankingData, evidence: Evidence, clip: float | None = None) -> FloatArray:
-    return policy_aware(evidence.clicks, evidence.propensities, clip=clip)
-
-
-def _rerank(data: RankingData, evidence: Evidence, clip: float | None = None) -> Views:
-    return rerank(evidence.clicks, evidence.curve, clip=clip)
-
-
-def _affine(data: RankingData, evidence: Evidence, clip: float | None = None) -> FloatArray:
-    assert evidence.alpha is not None
-    assert evidence.beta is not None
-    known = (evidence.alpha, evidence.beta, evidence.policy, evidence.scores)
-    return affine(evidence.clicks, *known, clip=clip, threads=evidence.threads)
-
-
-def _aware_of_examinations(
-    seen: Examinations, relevance: FloatArray, likely: float, clip: float | None = None
-) -> FloatArray:
-    weights: FloatArray = seen.clicks * inverse_propensity(seen.rho, clip)
-    return weights
-
-
-def _direct(seen: Examinations, relevance: FloatArray, likely: float) -> FloatArray:
-    return seen.sessions * relevance
-
-
-def _doubly_robust(seen: Examinations, relevance: FloatArray, likely: float, tau: float = 0.03) -> FloatArray:
-    return doubly_robust_weights(seen, relevance, tau)
-
-
-def _shrinkage(seen: Examinations, relevance: FloatArray, likely: float, strength: float | None = None) -> FloatArray:
-    return shrunken_weights(seen, relevance, likely if strength is None else strength)
-
-
 _CLIP = {
     "clip": Hyperparameter("cap on the importance weight 1 / propensity of each click", float, check_clip, ("auto",))
 }
@@ -271,6 +220,8 @@ def register_estimator(estimator: Estimator) -> Estimator:
     unknown = [need for need in estimator.needs if need not in NEEDS]
     if unknown:
         raise CounterrankError(f"needs: {unknown[0]!r}; expected some of {', '.join(NEEDS)}")
+    if estimator.log_condition is not None:
+        check_choice(estimator.log_condition, tuple(LOG_CONDITIONS), "log_condition")
     ESTIMATORS[estimator.name] = estimator
     return estimator
 
@@ -294,9 +245,10 @@ for _estimator in (
         "rho(d) > 0 for every relevant document (eq:awarecond)",
         ("clicks", "propensities"),
         _CLIP,
-        weigh=_policy_aware,
-        assisted=_aware_of_examinations,
+        weigh=lambda data, evidence, clip=None: policy_aware(evidence.clicks, evidence.propensities, clip=clip),
+        assisted=lambda seen, relevance, likely, clip=None: seen.clicks * inverse_propensity(seen.rho, clip),
         can_clip=True,
+        log_condition="examinable",
     ),
     Estimator(
         "affine",
@@ -305,7 +257,16 @@ for _estimator in (
         "E[alpha] > 0 for every relevant document",
         ("clicks", "trust"),
         _CLIP,
-        weigh=_affine,
+        weigh=lambda data, evidence, clip=None: affine(
+            evidence.clicks,
+            evidence.alpha,
+            evidence.beta,
+            evidence.policy,
+            evidence.scores,
+            clip=clip,
+            threads=evidence.threads,
+        ),
+        log_condition="examinable",
     ),
     Estimator(
         "policy-oblivious",
@@ -314,8 +275,9 @@ for _estimator in (
         "every relevant document is on every page at an examined rank (eq:agnosticcond)",
         ("clicks", "examination"),
         _CLIP,
-        weigh=_policy_oblivious,
+        weigh=lambda data, evidence, clip=None: policy_oblivious(evidence.clicks, evidence.curve, clip=clip),
         can_clip=True,
+        log_condition="every-page",
     ),
     Estimator(
         "rerank",
@@ -324,8 +286,9 @@ for _estimator in (
         "unbiased for the order within the pages that were shown",
         ("clicks", "examination", "displays"),
         _CLIP,
-        weigh=_rerank,
+        weigh=lambda data, evidence, clip=None: rerank(evidence.clicks, evidence.curve, clip=clip),
         can_clip=True,
+        log_condition="within-page",
     ),
     Estimator(
         "naive",
@@ -334,8 +297,9 @@ for _estimator in (
         "never, unless all ranks are examined alike and all documents shown",
         ("clicks",),
         _CLIP,
-        weigh=_naive,
+        weigh=lambda data, evidence, clip=None: naive(evidence.clicks, clip=clip),
         can_clip=True,
+        log_condition="one-rank",
     ),
     Estimator(
         "auto",
@@ -360,7 +324,7 @@ for _estimator in (
         "n R(d), n the sessions of the query, R(d) the predicted relevance",
         "R is right",
         ("clicks", "exposure"),
-        assisted=_direct,
+        assisted=lambda seen, relevance, likely: seen.sessions * relevance,
         uses_relevance=True,
     ),
     Estimator(
@@ -370,7 +334,7 @@ for _estimator in (
         "rho(d) >= tau for every relevant document, or R is right",
         ("clicks", "exposure"),
         {"tau": Hyperparameter("least propensity to divide by", check=check_tau)},
-        assisted=_doubly_robust,
+        assisted=lambda seen, relevance, likely, tau=0.03: doubly_robust_weights(seen, relevance, tau),
         uses_relevance=True,
         grid={"tau": (0.03, 0.01)},
     ),
@@ -386,7 +350,9 @@ for _estimator in (
                 check=check_strength,
             )
         },
-        assisted=_shrinkage,
+        assisted=lambda seen, relevance, likely, strength=None: shrunken_weights(
+            seen, relevance, likely if strength is None else strength
+        ),
         uses_relevance=True,
         # learning to rank forgives a bias that the documents of a query share, and needs less variance than the
         # estimate that is best for each document alone
@@ -403,7 +369,9 @@ for _estimator in (
             "relevance_threshold": "smallest label of a relevant document",
             "gain": Hyperparameter("binary or exponential", str),
         },
-        weigh=_full_information,
+        weigh=lambda data, evidence, relevance_threshold=3, gain="binary": full_information(
+            data, relevance_threshold, gain=gain
+        ),
     ),
 ):
     register_estimator(_estimator)

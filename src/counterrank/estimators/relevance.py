@@ -13,7 +13,6 @@ from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, check_vector, is_real, make_generator
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
-from counterrank.estimators.folds import deal
 from counterrank.estimators.propensities import (
     Propensities,
     check_propensities,
@@ -21,28 +20,21 @@ from counterrank.estimators.propensities import (
     logged_propensities,
     refuse_impossible,
     refuse_unseen,
+    sessions_of_documents,
     warn_if_apart,
 )
-from counterrank.estimators.relevance_models import Evidence, Fitted, check_model, cross_fit
+from counterrank.estimators.relevance_models import Fitted, Observations, assign_folds, check_model, cross_fit
 from counterrank.estimators.weights import check_curve, check_line
 
 
 class Examinations(NamedTuple):
-    """One number of each kind for each document of the data.
+    """One number of each kind for each document of the data."""
 
-    Attributes:
-        sessions: how often its query was asked, n.
-        clicks: how often it was clicked, less the clicks that trust alone brings.
-        rho: its propensity, P(examined) in a session.
-        times: how often it was examined, as far as can be told: n * rho, or what the log shows.
-        trials: how often it might have been: n, or the times it was shown.
-    """
-
-    sessions: FloatArray
-    clicks: FloatArray
-    rho: FloatArray
-    times: FloatArray
-    trials: FloatArray
+    sessions: FloatArray  # of its query, n
+    clicks: FloatArray  # less the clicks that trust alone brings
+    rho: FloatArray  # its propensity, P(examined) in a session
+    times: FloatArray  # its expected examinations: n * rho, or by what the log shows
+    trials: FloatArray  # how often it might have been examined: n, or the times it was shown
 
 
 def examinations(
@@ -56,19 +48,15 @@ def examinations(
         times = sessions * rho                                              without exam
         times = sum over ranks of impressions there * P(examined | rank)    with exam
 
-    Both have the same expectation. The second knows which documents were in fact shown, so that less is left to chance.
+    Both have the same expectation. The second uses which documents were in fact shown, and varies less.
 
-    Arguments:
-        clicks: what was shown and clicked.
-        rho: the propensity of each document; None for those logged with the clicks (see `logged_propensities`), or
-            else for how often the log shows it, times / sessions, which needs exam.
-        exam: how likely each rank is examined; under trust bias, alpha by rank. None for the curve that simulated
-            clicks remember where rho is None, else for none. Under trust bias that is not alpha, and has to be given.
-        beta: under trust bias, the chance of a click on an irrelevant document by rank. What was shown then tells how
-            many clicks to take off.
+    rho is the propensity of each document; None for those logged with the clicks (see `logged_propensities`), or else
+    for how often the log shows it, times / sessions, which needs exam. exam is how likely each rank is examined; None
+    for the curve that simulated clicks remember where rho is None, else for none. Under trust bias exam is alpha by
+    rank, which has to be given, and beta the chance of a click on an irrelevant document by rank.
 
-    A click on a document that could not be seen is an error, and so is one at a rank that nobody looks at. A rho that
-    was made with another curve than exam is warned about.
+    A click on a document with propensity 0 is an error, and so is one at a rank that is never examined. A rho that was
+    computed with another curve than exam is warned about.
 
     >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [10, 4], [5, 1]])
     >>> clicks = ClickCounts("", np.array([0, 2]), np.array([10]), docs, ranks, shown, clicked)
@@ -84,7 +72,7 @@ def examinations(
     curve, base = _check_curves(counts, rho, exam, beta, is_logged)
     if curve is not None:
         refuse_unseen(curve, base, counts)
-    sessions = np.repeat(counts.sessions, np.diff(counts.offsets)).astype(np.float64)
+    sessions = sessions_of_documents(counts)
     total = counts.by_document(counts.clicks)
     by_trust = None if base is None else examined_times(base, counts)
     times = None if curve is None else examined_times(curve, counts)
@@ -120,15 +108,14 @@ def _check_curves(
         if exam is None and not is_logged:
             raise CounterrankError(
                 "rho: None, and so is exam; expected rho=policy.propensity(scores, offsets, exam), or exam, with which "
-                "the log tells how often each document was examined"
+                "the log gives how often each document was examined"
             )
     if exam is None:
         return None, None if beta is None else check_curve(beta, "beta")
     return check_line(exam, [0.0] if beta is None else beta, "exam")
 
 
-# examinations of a document that count in full, see docs/few-clicks.md
-SATURATION = 10.0
+SATURATION = 10.0  # examinations of a document that count in full, see docs/few-clicks.md
 _LEAST = 1e-100
 
 
@@ -140,7 +127,7 @@ class Relevance:
         values: one per document of the data, from 0 to 1, each predicted from the clicks of other folds of queries.
         model: fitted on all queries; of "ridge" it has `coefficients` and a `penalty`.
         error: exposure-weighted mean squared error of `values`.
-        baseline: the same of one rate for all documents. A model that does not get below it tells nothing.
+        baseline: the same of one rate for all documents; a model with a larger error is useless.
         n_features: of the data.
     """
 
@@ -188,14 +175,12 @@ def fit_relevance(
 
         minimise sum over d of E(d) / (1 + E(d) / s) (clicks(d) / E(d) - R(d))^2
 
-    A document that was examined a thousand times tells its own relevance a thousand times better than one examined
-    once, but not that of others: the saturation s is how many examinations count in full. Without bound the model
-    would only learn the few documents that always were on top.
+    The saturation s is how many examinations of a document count in full. Without it the model would only learn the
+    few documents that always were on top.
 
-    The queries are dealt into folds, and those of a fold get the prediction of a model fitted on the others, so that a
-    query's own clicks never tell its own R. What a model has to choose (ridge its penalty, trees their number, networks
-    the epochs) is chosen by the error above on queries held out inside the others. Predictions below 0 are 0, above 1
-    are 1.
+    R is cross-fitted: the queries of a fold get the prediction of a model fitted on the other folds. Hyperparameters
+    (penalty, number of trees, epochs) are chosen by the error above on queries held out inside the other folds.
+    Predictions are clipped to 0 .. 1.
 
     Arguments:
         data: the queries and documents, of which only the features matter.
@@ -209,12 +194,11 @@ def fit_relevance(
             alpha by rank, rho then being its expectation.
         beta: under trust bias, the chance of a click on an irrelevant document by rank.
         saturation: s, above 0; `math.inf` for plain exposure weights.
-        folds: how many, at least 2; or the number of the fold of each query. Queries without sessions belong to one
-            as well.
-        seed: deals the queries, and is that of models which are learned with chance.
+        folds: how many, at least 2; or the number of the fold of each query, those without sessions included.
+        seed: of the folds, and of models that are trained with randomness.
 
     Returns:
-        predicted relevance of every document, shown or not, and a model for others.
+        predicted relevance of every document, shown or not, and a model for other queries.
 
     >>> from counterrank import RankingData, examination, policies, simulation
     >>> rng = np.random.default_rng(0)
@@ -241,13 +225,13 @@ def relevance_of(
     generator: np.random.Generator,
 ) -> Relevance:
     """`fit_relevance` of what was examined and clicked, with a model that `check_model` gave."""
-    told = np.flatnonzero(np.add.reduceat(seen.times, data.offsets[:-1]) > 0.0)
-    dealt = deal(folds, told, data.n_queries, generator)
+    logged = np.flatnonzero(np.add.reduceat(seen.times, data.offsets[:-1]) > 0.0)
+    assigned = assign_folds(folds, logged, data.n_queries, generator)
     targets = np.divide(seen.clicks, seen.times, out=np.zeros(data.n_docs), where=seen.times > 0.0)
     weights = seen.times / (1.0 + seen.times / saturation)
-    parts = np.repeat(dealt.parts, np.diff(data.offsets))
-    evidence = Evidence(data.normalized().features, targets, weights, parts, dealt)
-    found, fitted = cross_fit(chosen, evidence, generator)
+    parts = np.repeat(assigned.parts, np.diff(data.offsets))
+    observed = Observations(data.normalized().features, targets, weights, parts, assigned)
+    found, fitted = cross_fit(chosen, observed, generator)
     values = _rates(found)
     rate = seen.clicks.sum() / seen.times.sum()
     return Relevance(values, fitted, _error(seen, targets, values), _error(seen, targets, rate), data.n_features)

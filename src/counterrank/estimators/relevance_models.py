@@ -1,4 +1,4 @@
-"""Models that relevance can be learned with, and how each fold of queries gets one that saw the other folds only."""
+"""Regression models of relevance, and cross-fitting: each fold of queries gets a model fitted on the other folds."""
 
 from __future__ import annotations
 
@@ -10,115 +10,242 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from counterrank.common.checks import Float32Array, FloatArray, IntArray
+from counterrank.common.checks import Float32Array, FloatArray, IntArray, as_array, check_whole
 from counterrank.common.errors import CounterrankError, require
 from counterrank.common.parallel import thread_count
-from counterrank.estimators.folds import Folds
 
-_HIDDEN, _BATCH, _LEARNING_RATE = 32, 512, 3e-3
-_MOST_EPOCHS, _NETWORK_PATIENCE, _UNTOLD_EPOCHS = 40, 5, 5
-_BATCH_ROWS = 1 << 15  # predicted at once
+MODELS = ("ridge", "lightgbm", "mlp")
+_ROWS = 1 << 17  # predicted at once
 
 
-@dataclass(frozen=True, eq=False)
-class Network:
-    """max(0, x A + a) b + c."""
+class Folds(NamedTuple):
+    """The fold of each query, and the parts that folds are made of.
 
-    inner: Float32Array  # A, (features, hidden)
-    inner_bias: Float32Array  # a
-    outer: Float32Array  # b, (hidden, 1)
-    outer_bias: Float32Array  # c, (1,)
-    epochs: int
+    A model for a fold is fitted on the parts of the other folds, and its hyperparameters are chosen by holding out one
+    part after the other. A fold is one part; of two folds each is two parts, or there would be nothing to hold out.
+    """
+
+    n: int  # the number of folds
+    n_parts: int  # part p belongs to fold p % n
+    parts: IntArray  # of each query
+
+    def others(self, fold: int) -> IntArray:
+        """The parts that a model for this fold is fitted on."""
+        return np.flatnonzero(np.arange(self.n_parts) % self.n != fold)
+
+
+def assign_folds(folds: Any, logged: IntArray, n_queries: int, generator: np.random.Generator) -> Folds:
+    """Assign the queries to folds at random, or as given.
+
+    Arguments:
+        folds: how many, at least 2; or a whole number for each query, equal for those of a fold.
+        logged: the queries with sessions, of which folds get equal numbers.
+        n_queries: of the data.
+        generator: shuffles the queries.
+
+    >>> assign_folds([7, 7, 4, 4], np.arange(4), 4, np.random.default_rng(0)).parts.tolist()  # 4: fold 0, parts 0 and 2
+    [1, 3, 0, 2]
+    """
+    if len(logged) < 2:
+        raise CounterrankError(
+            f"clicks: sessions of {len(logged)} quer{'y' if len(logged) == 1 else 'ies'}; expected at least two "
+            "queries, one to predict another"
+        )
+    if np.ndim(as_array(folds, "folds")) == 0:
+        n = min(check_whole(folds, "folds", 2, also=", or the number of the fold of each query"), len(logged))
+        order = generator.permutation(logged)
+        numbers = np.zeros(n_queries, np.int64)
+        numbers[order] = np.arange(len(logged)) % n
+    else:
+        numbers, n = _given(folds, logged, n_queries)
+        order = logged
+    if len(np.unique(numbers[logged])) > 2:
+        return Folds(n, n, numbers)
+    for fold in range(n):
+        numbers[order[numbers[order] == fold][1::2]] += n
+    return Folds(n, 2 * n, numbers)
+
+
+def _given(folds: Any, logged: IntArray, n_queries: int) -> tuple[IntArray, int]:
+    given = as_array(folds, "folds")
+    if given.shape != (n_queries,) or not np.issubdtype(given.dtype, np.integer):
+        raise CounterrankError(
+            f"folds: {given.dtype} of shape {given.shape}; expected a whole number for each of {n_queries} queries"
+        )
+    names, numbers = np.unique(given, return_inverse=True)
+    if (numbers[logged] == numbers[logged[0]]).all():
+        raise CounterrankError(
+            f"folds: all queries with sessions are in fold {names[numbers[logged[0]]]}; expected at least two folds"
+        )
+    return numbers.astype(np.int64), len(names)
+
+
+class Observations(NamedTuple):
+    """The rows of the regression, one for each document."""
+
+    features: Float32Array  # query-normalised
+    targets: FloatArray  # click rates once examined
+    weights: FloatArray  # 0 for documents that were never examined
+    parts: IntArray  # of each row, see `Folds`
+    folds: Folds  # of the queries
+
+    def rows(self, parts: IntArray) -> IntArray:
+        """The rows of these parts with a weight above 0."""
+        return np.flatnonzero(np.isin(self.parts, parts) & (self.weights > 0.0))
+
+
+class Fitted(Protocol):
+    """A fitted model."""
 
     @property
     def about(self) -> str:
         """The model in words."""
-        return f"network with a hidden layer of {len(self.outer)}, {self.epochs} epochs"
+
+    def predict(self, features: Float32Array) -> FloatArray:
+        """A click rate for each row, which need not lie between 0 and 1."""
+
+
+# from all observations and the numbers of the parts to fit on to a model
+Learner = Callable[[Observations, IntArray], Fitted]
+
+
+def check_model(model: Any) -> Any:
+    """A name of `MODELS`, or an object that can be fitted and predicts."""
+    if isinstance(model, str) and model in MODELS:
+        return model
+    methods = [getattr(model, name, None) for name in ("fit", "predict")]
+    if isinstance(model, str) or inspect.isclass(model) or not all(map(callable, methods)):
+        raise CounterrankError(
+            f"model={model!r}: expected {', '.join(map(repr, MODELS))}, or a regressor with fit(X, y, sample_weight) "
+            "and predict(X)"
+        )
+    if not _takes_weights(methods[0]):
+        raise CounterrankError(
+            f"model: fit of {type(model).__name__} takes no sample_weight; expected a regressor with fit(X, y, "
+            "sample_weight) and predict(X)"
+        )
+    return model
+
+
+def _takes_weights(fit: Any) -> bool:
+    try:
+        parameters = inspect.signature(fit).parameters.values()
+    except (TypeError, ValueError):  # compiled, and has no signature
+        return True
+    return any(each.name == "sample_weight" or each.kind is each.VAR_KEYWORD for each in parameters)
+
+
+def cross_fit(model: Any, observed: Observations, generator: np.random.Generator) -> tuple[FloatArray, Fitted]:
+    """For each row the prediction of a model fitted on the other folds, and a model fitted on all rows.
+
+    `model` is a name of `MODELS`, or a regressor, as `check_model` passed it.
+    """
+    if isinstance(model, str) and model == "ridge":
+        return _cross_fit_ridge(observed)
+    learn = _learner(model, int(generator.integers(2**31)))
+    folds, values = observed.folds, np.empty(len(observed.targets))
+    for fold in range(folds.n):
+        fitted = learn(observed, folds.others(fold))
+        mine = np.flatnonzero(observed.parts % folds.n == fold)
+        for begin in range(0, len(mine), _ROWS):
+            rows = mine[begin : begin + _ROWS]
+            values[rows] = fitted.predict(observed.features[rows])
+    return values, learn(observed, np.arange(folds.n_parts))
+
+
+def _learner(model: Any, seed: int) -> Learner:
+    if not isinstance(model, str):
+        return lambda observed, parts: _plug_in(model, observed, observed.rows(parts))
+    train = train_trees if model == "lightgbm" else train_network
+    return lambda observed, parts: _in_rounds(train, observed, parts, seed)
+
+
+def _plug_in(model: Any, observed: Observations, rows: IntArray) -> CustomRegressor:
+    try:
+        copy = deepcopy(model)
+    except Exception as error:  # whatever a regressor of the user's own raises
+        raise CounterrankError(f"model: {type(model).__name__} cannot be copied ({error})") from None
+    copy.fit(observed.features[rows], observed.targets[rows], sample_weight=observed.weights[rows])
+    return CustomRegressor(copy)
+
+
+def _in_rounds(train: Callable[..., Any], observed: Observations, parts: IntArray, seed: int) -> Fitted:
+    """Early stopping on a part that is held out, then training on all parts for as many rounds.
+
+    `train(observations, rows, held out rows or None, rounds or None, seed)` gives a model and its number of rounds: as
+    many as do best on the rows held out, else those given, else a default where nothing could be held out.
+    """
+    rows = observed.rows(parts)
+    weighted = np.unique(observed.parts[rows])
+    rounds = None
+    if len(weighted) > 1:
+        held_out = observed.parts[rows] == weighted[0]
+        _, rounds = train(observed, rows[~held_out], rows[held_out], None, seed)
+    fitted: Fitted = train(observed, rows, None, rounds, seed)[0]
+    return fitted
+
+
+@dataclass(frozen=True, eq=False)
+class CustomRegressor:
+    """A fitted copy of a regressor of the user's own."""
+
+    regressor: Any
+
+    @property
+    def about(self) -> str:
+        """The model in words."""
+        return f"{type(self.regressor).__name__} as given"
+
+    def predict(self, features: Float32Array) -> FloatArray:
+        """A click rate for each row; an error where the regressor gives something else."""
+        name = type(self.regressor).__name__
+        found = np.asarray(self.regressor.predict(features))
+        if found.shape not in ((len(features),), (len(features), 1)) or found.dtype.kind not in "biuf":
+            raise CounterrankError(
+                f"model: {name} predicts {found.dtype} of shape {found.shape} for {len(features)} documents; expected "
+                "one number each"
+            )
+        if not np.isfinite(found).all():
+            raise CounterrankError(f"model: {name} predicts numbers that are not finite; expected click rates")
+        return found.reshape(-1).astype(np.float64)
+
+
+PENALTIES = np.geomspace(1e-4, 1e3, 15)  # of the mean square of a centred feature
+_BLOCK_ROWS = 1 << 12  # at once, so that they stay in the cache
+
+
+@dataclass(frozen=True, eq=False)
+class Ridge:
+    """A linear model.
+
+    Attributes:
+        coefficients: of query-normalised features; the intercept last.
+        penalty: of squared coefficients, in mean squares of a centred feature.
+    """
+
+    coefficients: FloatArray
+    penalty: float
+
+    @property
+    def about(self) -> str:
+        """The model in words."""
+        return f"ridge regression on {len(self.coefficients) - 1} features, penalty {self.penalty:.3g}"
 
     def predict(self, features: Float32Array) -> FloatArray:
         """A click rate for each row."""
-        values = np.empty(len(features))
-        for begin in range(0, len(features), _BATCH_ROWS):
-            rows = slice(begin, begin + _BATCH_ROWS)
-            hidden = np.maximum(features[rows] @ self.inner + self.inner_bias, 0.0)
-            values[rows] = (hidden @ self.outer + self.outer_bias)[:, 0]
-        return values
+        return linear(features, self.coefficients[None, :], np.zeros(len(features), np.int64))
 
 
-def train(
-    evidence: Any, rows: IntArray, held_out: IntArray | None, rounds: int | None, seed: int
-) -> tuple[Network, int]:
-    """A network from these rows: for a given number of epochs, or as many as do best on rows held out.
+def _cross_fit_ridge(observed: Observations) -> tuple[FloatArray, Fitted]:
+    folds = observed.folds
+    fits = Fits(moments(observed.features, observed.targets, observed.weights, observed.parts, folds.n_parts))
 
-    Arguments:
-        evidence: features, targets and weights, see `regressors.Evidence`.
-        rows: to learn from.
-        held_out: rows to stop by, or None.
-        rounds: without rows to stop by the number of epochs; None where nothing could be held out.
-        seed: of the first coefficients and the order of rows.
-    """
-    require("torch", "torch", "a relevance model that is a network")
-    import torch
+    def fit(parts: IntArray) -> Ridge:
+        best = fits.best(parts)
+        return Ridge(fits.on(parts)[best], float(PENALTIES[best]))
 
-    generator = np.random.default_rng(seed)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # steps are small, and the result is to be the same on every machine
-    try:
-        return _train(evidence, rows, held_out, rounds, generator)
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _train(
-    evidence: Any, rows: IntArray, held_out: IntArray | None, rounds: int | None, generator: np.random.Generator
-) -> tuple[Network, int]:
-    import torch
-
-    weights = (evidence.weights / evidence.weights[rows].mean()).astype(np.float32)
-    targets = evidence.targets.astype(np.float32)
-    tensors = [torch.from_numpy(array).requires_grad_() for array in _start(evidence, rows, generator)]
-    optimizer = torch.optim.Adam(tensors, lr=_LEARNING_RATE)
-    last = _MOST_EPOCHS if held_out is not None else rounds or _UNTOLD_EPOCHS
-    best, kept, least = last, None, np.inf
-    for epoch in range(1, last + 1):
-        order = generator.permutation(rows)
-        for begin in range(0, len(order), _BATCH):
-            part = order[begin : begin + _BATCH]
-            x, y, w = (torch.from_numpy(array[part]) for array in (evidence.features, targets, weights))
-            inner, inner_bias, outer, outer_bias = tensors
-            off = (torch.relu(x @ inner + inner_bias) @ outer + outer_bias)[:, 0] - y
-            optimizer.zero_grad()
-            (w * off * off).mean().backward()
-            optimizer.step()
-        if held_out is None:
-            continue
-        now = _network(tensors, epoch)
-        error = float(weights[held_out] @ (now.predict(evidence.features[held_out]) - targets[held_out]) ** 2)
-        if error < least:
-            best, kept, least = epoch, now, error
-        elif epoch >= best + _NETWORK_PATIENCE:
-            break
-    return kept or _network(tensors, best), best
-
-
-def _start(evidence: Any, rows: IntArray, generator: np.random.Generator) -> list[Float32Array]:
-    """Coefficients to begin with: the mean rate for all, and small slopes."""
-    width = evidence.features.shape[1]
-    mean = np.average(evidence.targets[rows], weights=evidence.weights[rows])
-    inner = generator.normal(0.0, np.sqrt(2.0 / max(width, 1)), (width, _HIDDEN))
-    outer = generator.normal(0.0, 0.1 / np.sqrt(_HIDDEN), (_HIDDEN, 1))
-    return [np.asarray(array, np.float32) for array in (inner, np.zeros(_HIDDEN), outer, [mean])]
-
-
-def _network(tensors: list[Any], epochs: int) -> Network:
-    inner, inner_bias, outer, outer_bias = (tensor.detach().numpy().copy() for tensor in tensors)
-    return Network(inner, inner_bias, outer, outer_bias, epochs)
-
-
-# of the mean square of a centred feature
-PENALTIES = np.geomspace(1e-4, 1e3, 15)
-
-_BLOCK_ROWS = 1 << 12  # at once, so that they stay in the cache
+    by_fold = np.stack([fit(folds.others(fold)).coefficients for fold in range(folds.n)])
+    return linear(observed.features, by_fold, observed.parts % folds.n), fit(np.arange(folds.n_parts))
 
 
 class Moments(NamedTuple):
@@ -130,12 +257,12 @@ class Moments(NamedTuple):
 
 
 def moments(features: Float32Array, targets: FloatArray, weights: FloatArray, parts: IntArray, n: int) -> Moments:
-    """The moments of the rows of each of n parts; rows without weight tell nothing."""
+    """The moments of the rows of each of n parts, those without weight left out."""
     width = features.shape[1] + 1
     found = Moments(np.zeros((n, width, width)), np.zeros((n, width)), np.zeros(n))
     block = np.ones((_BLOCK_ROWS, width))
-    told = np.flatnonzero(weights > 0.0)
-    order = told[np.argsort(parts[told], kind="stable")]
+    weighted = np.flatnonzero(weights > 0.0)
+    order = weighted[np.argsort(parts[weighted], kind="stable")]
     ends = np.searchsorted(parts[order], np.arange(n + 1))
     for part in range(n):
         for begin in range(ends[part], ends[part + 1], _BLOCK_ROWS):
@@ -170,10 +297,10 @@ class Fits:
 
         Of a single part the largest penalty.
         """
-        told = parts[self._own.products[parts, -1, -1] > 0.0]
-        if len(told) < 2:
+        weighted = parts[self._own.products[parts, -1, -1] > 0.0]
+        if len(weighted) < 2:
             return len(PENALTIES) - 1
-        return int(np.argmin(sum(errors(self._own, part, self.on(told[told != part])) for part in told)))
+        return int(np.argmin(sum(errors(self._own, part, self.on(weighted[weighted != part])) for part in weighted)))
 
 
 def _fits(own: Moments, parts: IntArray) -> FloatArray:
@@ -209,191 +336,7 @@ def linear(features: Float32Array, coefficients: FloatArray, which: IntArray) ->
     return values
 
 
-MODELS = ("ridge", "lightgbm", "mlp")
-
-_ROWS = 1 << 17  # predicted at once
-
-
-class Evidence(NamedTuple):
-    """What there is to learn from, one row for each document.
-
-    Attributes:
-        features: query-normalised.
-        targets: click rates once examined.
-        weights: what the rows count, 0 for those that tell nothing.
-        parts: the part of each row, see `Folds`.
-        folds: of the queries.
-    """
-
-    features: Float32Array
-    targets: FloatArray
-    weights: FloatArray
-    parts: IntArray
-    folds: Folds
-
-    def rows(self, parts: IntArray) -> IntArray:
-        """The rows of these parts that tell something."""
-        return np.flatnonzero(np.isin(self.parts, parts) & (self.weights > 0.0))
-
-
-class Fitted(Protocol):
-    """A model that has been learned; `about` says in words what it is."""
-
-    @property
-    def about(self) -> str:
-        """The model in words."""
-
-    def predict(self, features: Float32Array) -> FloatArray:
-        """A click rate for each row, which need not lie between 0 and 1."""
-
-
-# From all evidence and the numbers of the parts to learn from to a model.
-Learner = Callable[[Evidence, IntArray], Fitted]
-
-
-@dataclass(frozen=True, eq=False)
-class Ridge:
-    """A linear model.
-
-    Attributes:
-        coefficients: of query-normalised features; the intercept last.
-        penalty: of squared coefficients, in mean squares of a centred feature.
-    """
-
-    coefficients: FloatArray
-    penalty: float
-
-    @property
-    def about(self) -> str:
-        """The model in words."""
-        return f"ridge regression on {len(self.coefficients) - 1} features, penalty {self.penalty:.3g}"
-
-    def predict(self, features: Float32Array) -> FloatArray:
-        """A click rate for each row."""
-        return linear(features, self.coefficients[None, :], np.zeros(len(features), np.int64))
-
-
-@dataclass(frozen=True, eq=False)
-class CustomRegressor:
-    """A copy of a regressor that was handed in, learned."""
-
-    regressor: Any
-
-    @property
-    def about(self) -> str:
-        """The model in words."""
-        return f"{type(self.regressor).__name__} as given"
-
-    def predict(self, features: Float32Array) -> FloatArray:
-        """A click rate for each row, if the regressor gives that."""
-        name = type(self.regressor).__name__
-        found = np.asarray(self.regressor.predict(features))
-        if found.shape not in ((len(features),), (len(features), 1)) or found.dtype.kind not in "biuf":
-            raise CounterrankError(
-                f"model: {name} predicts {found.dtype} of shape {found.shape} for {len(features)} documents; expected "
-                "one number each"
-            )
-        if not np.isfinite(found).all():
-            raise CounterrankError(f"model: {name} predicts numbers that are not finite; expected click rates")
-        return found.reshape(-1).astype(np.float64)
-
-
-def cross_fit(model: Any, evidence: Evidence, generator: np.random.Generator) -> tuple[FloatArray, Fitted]:
-    """For each row the prediction of a model that saw other folds only, and a model that saw all.
-
-    Arguments:
-        model: a name of `MODELS`, or a regressor, as `check_model` passed it.
-        evidence: what to learn from.
-        generator: for models that are learned with chance.
-    """
-    if isinstance(model, str) and model == "ridge":
-        return _cross_fit_ridge(evidence)
-    learn = _learner(model, int(generator.integers(2**31)))
-    folds, values = evidence.folds, np.empty(len(evidence.targets))
-    for fold in range(folds.n):
-        fitted = learn(evidence, folds.others(fold))
-        mine = np.flatnonzero(evidence.parts % folds.n == fold)
-        for begin in range(0, len(mine), _ROWS):
-            rows = mine[begin : begin + _ROWS]
-            values[rows] = fitted.predict(evidence.features[rows])
-    return values, learn(evidence, np.arange(folds.n_parts))
-
-
-def check_model(model: Any) -> Any:
-    """A name of `MODELS`, or an object that can be fitted and predicts."""
-    if isinstance(model, str) and model in MODELS:
-        return model
-    methods = [getattr(model, name, None) for name in ("fit", "predict")]
-    if isinstance(model, str) or inspect.isclass(model) or not all(map(callable, methods)):
-        raise CounterrankError(
-            f"model={model!r}: expected {', '.join(map(repr, MODELS))}, or a regressor with fit(X, y, sample_weight) "
-            "and predict(X)"
-        )
-    if not _takes_weights(methods[0]):
-        raise CounterrankError(
-            f"model: fit of {type(model).__name__} takes no sample_weight; expected a regressor with fit(X, y, "
-            "sample_weight) and predict(X)"
-        )
-    return model
-
-
-def _takes_weights(fit: Any) -> bool:
-    try:
-        parameters = inspect.signature(fit).parameters.values()
-    except (TypeError, ValueError):  # compiled, and does not tell
-        return True
-    return any(each.name == "sample_weight" or each.kind is each.VAR_KEYWORD for each in parameters)
-
-
-def _cross_fit_ridge(evidence: Evidence) -> tuple[FloatArray, Fitted]:
-    folds = evidence.folds
-    fits = Fits(moments(evidence.features, evidence.targets, evidence.weights, evidence.parts, folds.n_parts))
-
-    def fit(parts: IntArray) -> Ridge:
-        best = fits.best(parts)
-        return Ridge(fits.on(parts)[best], float(PENALTIES[best]))
-
-    by_fold = np.stack([fit(folds.others(fold)).coefficients for fold in range(folds.n)])
-    return linear(evidence.features, by_fold, evidence.parts % folds.n), fit(np.arange(folds.n_parts))
-
-
-def _learner(model: Any, seed: int) -> Learner:
-    """How a model of that name is learned; where the number of rounds is to be chosen, by a part that is held out."""
-    if not isinstance(model, str):
-        return lambda evidence, parts: _plug_in(model, evidence, evidence.rows(parts))
-    if model == "lightgbm":
-        grow_trees = grow
-
-        return lambda evidence, parts: _in_rounds(grow_trees, evidence, parts, seed)
-
-    return lambda evidence, parts: _in_rounds(train, evidence, parts, seed)
-
-
-def _plug_in(model: Any, evidence: Evidence, rows: IntArray) -> CustomRegressor:
-    try:
-        copy = deepcopy(model)
-    except Exception as error:  # whatever a regressor of the user's own raises
-        raise CounterrankError(f"model: {type(model).__name__} cannot be copied ({error})") from None
-    copy.fit(evidence.features[rows], evidence.targets[rows], sample_weight=evidence.weights[rows])
-    return CustomRegressor(copy)
-
-
-def _in_rounds(grow: Callable[..., Any], evidence: Evidence, parts: IntArray, seed: int) -> Fitted:
-    """Learn until the error on a part that is held out no longer falls, then from all for as many rounds.
-
-    `grow(evidence, rows, held out rows or None, rounds or None, seed)` gives a model and its number of rounds.
-    """
-    rows = evidence.rows(parts)
-    told = np.unique(evidence.parts[rows])
-    rounds = None
-    if len(told) > 1:
-        apart = evidence.parts[rows] == told[0]
-        _, rounds = grow(evidence, rows[~apart], rows[apart], None, seed)
-    fitted: Fitted = grow(evidence, rows, None, rounds, seed)[0]
-    return fitted
-
-
-# small trees, many queries: a model of relevance has to generalise, not to remember
+# small trees: the model has to generalise to other queries
 _PARAMS = {
     "objective": "regression",
     "metric": "l2",
@@ -405,7 +348,7 @@ _PARAMS = {
     "force_row_wise": True,
 }
 _VALUES_A_THREAD = 1 << 24
-_MOST_ROUNDS, _PATIENCE, _UNTOLD_ROUNDS = 300, 20, 20
+_MOST_ROUNDS, _PATIENCE, _DEFAULT_ROUNDS = 300, 20, 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,32 +368,122 @@ class Trees:
         return np.asarray(self.booster.predict(features), np.float64)
 
 
-def grow(evidence: Any, rows: IntArray, held_out: IntArray | None, rounds: int | None, seed: int) -> tuple[Trees, int]:
-    """Trees from these rows: a given number, or as many as do best on rows held out.
-
-    Arguments:
-        evidence: features, targets and weights, see `regressors.Evidence`.
-        rows: to learn from.
-        held_out: rows to stop by, or None.
-        rounds: without rows to stop by the number of trees; None where nothing could be held out.
-        seed: LightGBM's.
-    """
+def train_trees(
+    observed: Observations, rows: IntArray, held_out: IntArray | None, rounds: int | None, seed: int
+) -> tuple[Trees, int]:
+    """Boosted trees from these rows, see `_in_rounds`."""
     require("lightgbm", "lightgbm", "a relevance model of boosted trees")
     import lightgbm
 
     # LightGBM's threads spin while they wait: with little to do for each, that costs more than they save
-    threads = max(1, min(thread_count(), len(rows) * evidence.features.shape[1] // _VALUES_A_THREAD))
+    threads = max(1, min(thread_count(), len(rows) * observed.features.shape[1] // _VALUES_A_THREAD))
     params = {**_PARAMS, "seed": seed, "num_threads": threads}
 
     def dataset(part: IntArray, reference: Any = None) -> Any:
-        features, targets, weights = (evidence.features[part], evidence.targets[part], evidence.weights[part])
+        features, targets, weights = (observed.features[part], observed.targets[part], observed.weights[part])
         return lightgbm.Dataset(features, targets, weight=weights, reference=reference, params=params)
 
     data = dataset(rows)
     if held_out is None:
-        rounds = rounds or _UNTOLD_ROUNDS
+        rounds = rounds or _DEFAULT_ROUNDS
         return Trees(lightgbm.train(params, data, rounds), rounds), rounds
     stop = lightgbm.early_stopping(_PATIENCE, verbose=False)
     booster = lightgbm.train(params, data, _MOST_ROUNDS, [dataset(held_out, data)], callbacks=[stop])
     best = max(int(booster.best_iteration), 1)
     return Trees(booster, best), best
+
+
+_HIDDEN, _BATCH, _LEARNING_RATE = 32, 512, 3e-3
+_MOST_EPOCHS, _NETWORK_PATIENCE, _DEFAULT_EPOCHS = 40, 5, 5
+_BATCH_ROWS = 1 << 15  # predicted at once
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """max(0, x A + a) b + c."""
+
+    inner: Float32Array  # A, (features, hidden)
+    inner_bias: Float32Array  # a
+    outer: Float32Array  # b, (hidden, 1)
+    outer_bias: Float32Array  # c, (1,)
+    epochs: int
+
+    @property
+    def about(self) -> str:
+        """The model in words."""
+        return f"network with a hidden layer of {len(self.outer)}, {self.epochs} epochs"
+
+    def predict(self, features: Float32Array) -> FloatArray:
+        """A click rate for each row."""
+        values = np.empty(len(features))
+        for begin in range(0, len(features), _BATCH_ROWS):
+            rows = slice(begin, begin + _BATCH_ROWS)
+            hidden = np.maximum(features[rows] @ self.inner + self.inner_bias, 0.0)
+            values[rows] = (hidden @ self.outer + self.outer_bias)[:, 0]
+        return values
+
+
+def train_network(
+    observed: Observations, rows: IntArray, held_out: IntArray | None, rounds: int | None, seed: int
+) -> tuple[Network, int]:
+    """A network from these rows, its rounds being epochs, see `_in_rounds`."""
+    require("torch", "torch", "a relevance model that is a network")
+    import torch
+
+    generator = np.random.default_rng(seed)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # steps are small, and the result is to be the same on every machine
+    try:
+        return _train(observed, rows, held_out, rounds, generator)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _train(
+    observed: Observations,
+    rows: IntArray,
+    held_out: IntArray | None,
+    rounds: int | None,
+    generator: np.random.Generator,
+) -> tuple[Network, int]:
+    import torch
+
+    weights = (observed.weights / observed.weights[rows].mean()).astype(np.float32)
+    targets = observed.targets.astype(np.float32)
+    tensors = [torch.from_numpy(array).requires_grad_() for array in _start(observed, rows, generator)]
+    optimizer = torch.optim.Adam(tensors, lr=_LEARNING_RATE)
+    last = _MOST_EPOCHS if held_out is not None else rounds or _DEFAULT_EPOCHS
+    best, kept, least = last, None, np.inf
+    for epoch in range(1, last + 1):
+        order = generator.permutation(rows)
+        for begin in range(0, len(order), _BATCH):
+            part = order[begin : begin + _BATCH]
+            x, y, w = (torch.from_numpy(array[part]) for array in (observed.features, targets, weights))
+            inner, inner_bias, outer, outer_bias = tensors
+            off = (torch.relu(x @ inner + inner_bias) @ outer + outer_bias)[:, 0] - y
+            optimizer.zero_grad()
+            (w * off * off).mean().backward()
+            optimizer.step()
+        if held_out is None:
+            continue
+        now = _network(tensors, epoch)
+        error = float(weights[held_out] @ (now.predict(observed.features[held_out]) - targets[held_out]) ** 2)
+        if error < least:
+            best, kept, least = epoch, now, error
+        elif epoch >= best + _NETWORK_PATIENCE:
+            break
+    return kept or _network(tensors, best), best
+
+
+def _start(observed: Observations, rows: IntArray, generator: np.random.Generator) -> list[Float32Array]:
+    """Coefficients to begin with: the mean rate for all, and small slopes."""
+    width = observed.features.shape[1]
+    mean = np.average(observed.targets[rows], weights=observed.weights[rows])
+    inner = generator.normal(0.0, np.sqrt(2.0 / max(width, 1)), (width, _HIDDEN))
+    outer = generator.normal(0.0, 0.1 / np.sqrt(_HIDDEN), (_HIDDEN, 1))
+    return [np.asarray(array, np.float32) for array in (inner, np.zeros(_HIDDEN), outer, [mean])]
+
+
+def _network(tensors: list[Any], epochs: int) -> Network:
+    inner, inner_bias, outer, outer_bias = (tensor.detach().numpy().copy() for tensor in tensors)
+    return Network(inner, inner_bias, outer, outer_bias, epochs)

@@ -1,7 +1,8 @@
-"""Document weights from clicks or labels without a model of relevance, and warnings where their conditions fail."""
+"""Document weights from clicks or labels without a model of relevance, clips, and warnings where conditions fail."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -17,7 +18,15 @@ from counterrank.clicks.policies.intervention_aware import (
 )
 from counterrank.clicks.policies.propensity import exact_propensity
 from counterrank.clicks.policies.standard import as_policy
-from counterrank.common.checks import FloatArray, IntArray, check_choice, check_cutoff, check_vector
+from counterrank.common.checks import (
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_cutoff,
+    check_number,
+    check_vector,
+    check_whole,
+)
 from counterrank.common.errors import CounterrankError, CoverageWarning
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of_rows
@@ -28,135 +37,18 @@ from counterrank.estimators.propensities import (
     capped_inverse,
     check_clip,
     examined,
+    examined_times,
     logged_range,
     propensities_of,
     refuse_impossible,
+    sessions_of_documents,
 )
-
-
-def full_information(
-    data: RankingData, relevance_threshold: float = 3, gain: str = "binary", *, ndcg_at: int | None = None
-) -> FloatArray:
-    """The weight of each document when relevance is known.
-
-        omega = 1 if label >= relevance_threshold else 0      gain="binary", the paper's r(d)
-        omega = 2**label - 1                                  gain="exponential", labels below 0 count as 0
-
-    Training on these weights is supervised learning to rank. With `ndcg_at` each query's weights are divided by the
-    DCG@k of its best ranking: sum(omega * D(rank)) up to rank k is then the query's NDCG@k, graded for the exponential
-    gain, and queries with much that is relevant count no more than others. Clicks do not tell the best ranking, so no
-    other estimator has this.
-
-    Arguments:
-        data: ranking data with labels.
-        relevance_threshold: the smallest label of a relevant document; not used by the exponential gain.
-        gain: "binary" or "exponential".
-        ndcg_at: k, or None to leave the weights as they are.
-
-    Returns:
-        float64 weights, one per document. No relevant document anywhere is an error.
-
-    >>> data = RankingData([[0.1], [0.2], [0.3]], offsets=[0, 3], labels=[0, 4, 2])
-    >>> full_information(data, relevance_threshold=3)
-    array([0., 1., 0.])
-    >>> full_information(data, gain="exponential")
-    array([ 0., 15.,  3.])
-    >>> full_information(data, gain="exponential", ndcg_at=1)
-    array([0. , 1. , 0.2])
-    """
-    check_choice(gain, ("binary", "exponential"), "gain")
-    k = check_cutoff(ndcg_at, "ndcg_at")
-    if gain == "binary":
-        weights = relevant_documents(data, relevance_threshold).astype(np.float64)
-    else:
-        weights = exponential_gains(data)
-    return weights if k is None else weights / _best_dcg(weights, data.offsets, k)
-
-
-def _best_dcg(weights: FloatArray, offsets: IntArray, k: int) -> FloatArray:
-    """For each document the DCG@k of its query's best ranking; 1 where nothing is relevant."""
-    queries = query_of_rows(offsets)
-    descending = np.lexsort((-weights, queries))
-    ranks = np.arange(len(weights)) - offsets[queries] + 1
-    discounts = np.where(ranks <= k, 1.0 / np.log2(1.0 + ranks), 0.0)
-    best = np.add.reduceat(discounts * weights[descending], offsets[:-1])
-    of_documents: FloatArray = np.where(best > 0.0, best, 1.0)[queries]
-    return of_documents
-
 
 BoolArray = NDArray[np.bool_]
 
-# rho may be computed with an estimated curve, where the log has the propensities of the true one
-_APART = 0.1
-
-# the frames from `_warn` up to whoever called the estimator
-_CALLER = 4
-
-
-def warn_unless_always_seen(clicks: ClickCounts, exam: Examination | None, name: str) -> None:
-    """Warn if a candidate was missing from some page of its query, or at a rank that nobody examines (eq:agnosticcond).
-
-    Without a curve every rank on the page counts as one that may be examined.
-    """
-    shown = clicks.impressions
-    if exam is not None:
-        shown = np.where(examined(exam, clicks.ranks) > 0.0, shown, 0)
-    missing = clicks.by_document(shown) < _sessions_of_documents(clicks)
-    _warn(
-        clicks,
-        missing,
-        f"{name}: {{}} were not on every page of their query at a rank that is examined, so they get too little weight "
-        "(item selection bias, eq:agnosticcond); use policy_aware with the propensities of the policy",
-    )
-
-
-def warn_unless_sometimes_seen(clicks: ClickCounts, rho: FloatArray, name: str) -> None:
-    """Warn if a candidate of a query that was asked has no chance to be examined (eq:awarecond)."""
-    _warn(
-        clicks,
-        (rho <= 0.0) & (_sessions_of_documents(clicks) > 0.0),
-        f"{name}: {{}} have a propensity of 0, so they cannot be clicked and keep weight 0 "
-        "(eq:awarecond); log with a policy that may show every candidate",
-    )
-
-
-def warn_if_contradicted(clicks: ClickCounts, rho: FloatArray, name: str) -> None:
-    """Warn if the propensities given are not those that were logged with the clicks.
-
-    Of a log of several policies rho is a mean over sessions: at least the shares of the policies that are known to have
-    shown a document, and at most as if the others showed it always.
-    """
-    if clicks.propensities is None:
-        return
-    low, high = logged_range(clicks)
-    low, high, given = low[clicks.docs], high[clicks.docs], rho[clicks.docs]
-    off = (given < low * (1.0 - _APART)) | (given > high * (1.0 + _APART))
-    if off.any():
-        text = (
-            f"{name}: rho differs from the propensities logged with the clicks for {off.mean():.0%} of what was shown"
-        )
-        warnings.warn(
-            f"{text}; is it of the policy, scores and examination that made these pages?", stacklevel=_CALLER - 1
-        )
-
-
-def _sessions_of_documents(clicks: ClickCounts) -> FloatArray:
-    """How often the query of each document was asked."""
-    return np.repeat(clicks.sessions, np.diff(clicks.offsets)).astype(np.float64)
-
-
-def _warn(clicks: ClickCounts, missing: BoolArray, message: str) -> None:
-    count = int(np.count_nonzero(missing))
-    if not count:
-        return
-    asked = clicks.sessions > 0
-    candidates = int(np.diff(clicks.offsets)[asked].sum())
-    affected = int(np.count_nonzero(np.logical_or.reduceat(missing, clicks.offsets[:-1])))
-    found: Any = (
-        f"{count:,} of {candidates:,} candidates ({count / candidates:.1%}), in {affected:,} of "
-        f"{np.count_nonzero(asked):,} queries that were asked,"
-    )
-    warnings.warn(message.format(found), CoverageWarning, stacklevel=_CALLER)
+_APART = 0.1  # relative: rho may be computed with an estimated curve, the logged propensities with the true one
+_CALLER = 4  # frames from `_warn` up to whoever called the estimator
+_ALIKE = 1.0 + 1e-9  # inverse propensities within this factor of each other are equal but for rounding
 
 
 def policy_aware(
@@ -176,8 +68,7 @@ def policy_aware(
     Arguments:
         clicks: what was shown and clicked.
         rho: the propensity of each document of the data, as `policy.propensity(scores, offsets, exam)` gives it; None
-            for those logged with the clicks, combined where they are of several policies, see `logged_propensities`. Of
-            documents that were never shown a log tells nothing; simulated clicks remember which of them could not be.
+            for those logged with the clicks, combined where they are of several policies, see `logged_propensities`.
         clip: a cap on what each click counts, applied before summing; None for no cap.
         exam: how likely each rank is examined, where rho is None and the log is of several policies; None for the curve
             that simulated clicks remember.
@@ -186,7 +77,6 @@ def policy_aware(
         float64 weights, one per document of the data: a plain sum, not divided by sessions. A click on a document
         of propensity 0 is an error.
 
-    >>> import numpy as np
     >>> offsets, sessions = np.array([0, 2]), np.array([4])
     >>> docs, ranks, shown, clicked = np.array([0, 1]), np.array([1, 1]), np.array([3, 1]), np.array([2, 1])
     >>> clicks = ClickCounts("", offsets, sessions, docs, ranks, shown, clicked)
@@ -197,39 +87,13 @@ def policy_aware(
     """
     counts, cap = check_counts(clicks), check_clip(clip)
     found = propensities_of(counts, rho, exam)
-    name = "rho" if found.source == "given" else "propensities"
+    name = "propensities"
     if found.source == "given":
+        name = "rho"
         warn_if_contradicted(counts, found.by_document, "policy_aware")
     inverse = capped_inverse(found.by_cell, cap, counts, counts.clicks, counts.docs, counts.ranks, name)
     warn_unless_sometimes_seen(counts, found.chances(), "policy_aware")
     return counts.by_document(counts.clicks * inverse)
-
-
-def naive(clicks: ClickCounts, *, clip: float | None = None) -> FloatArray:
-    """The number of clicks on each document (eq:naiveestimator).
-
-        omega(d) = sum over clicks on d of min(1, clip)
-
-    Every click counts the same, so documents that are shown more often, or higher up, weigh more: it keeps both
-    position bias and item selection bias, and is here to be compared with.
-
-    Arguments:
-        clicks: what was shown and clicked.
-        clip: a cap on what a click counts, which is 1; for the sake of one signature.
-
-    Returns:
-        float64 weights, one per document of the data.
-
-    >>> import numpy as np
-    >>> offsets, sessions = np.array([0, 2]), np.array([4])
-    >>> docs, ranks, shown, clicked = np.array([0, 1]), np.array([2, 1]), np.array([4, 4]), np.array([1, 3])
-    >>> naive(ClickCounts("", offsets, sessions, docs, ranks, shown, clicked))
-    array([1., 3.])
-    """
-    counts, cap = check_counts(clicks), check_clip(clip)
-    warn_unless_always_seen(counts, counts.examination, "naive")
-    weights: FloatArray = counts.by_document(counts.clicks) * min(1.0, cap)
-    return weights
 
 
 def policy_oblivious(clicks: ClickCounts, exam: Examination, *, clip: float | None = None) -> FloatArray:
@@ -248,7 +112,6 @@ def policy_oblivious(clicks: ClickCounts, exam: Examination, *, clip: float | No
     Returns:
         float64 weights, one per document of the data: a plain sum, not divided by sessions.
 
-    >>> import numpy as np
     >>> offsets, sessions = np.array([0, 2]), np.array([4])
     >>> docs, ranks, shown, clicked = np.array([0, 1]), np.array([2, 1]), np.array([4, 4]), np.array([1, 3])
     >>> clicks = ClickCounts("", offsets, sessions, docs, ranks, shown, clicked)
@@ -262,6 +125,31 @@ def policy_oblivious(clicks: ClickCounts, exam: Examination, *, clip: float | No
     inverse = capped_inverse(theta, cap, counts, counts.clicks, counts.docs, counts.ranks, "exam")
     warn_unless_always_seen(counts, curve, "policy_oblivious")
     return counts.by_document(counts.clicks * inverse)
+
+
+def naive(clicks: ClickCounts, *, clip: float | None = None) -> FloatArray:
+    """The number of clicks on each document (eq:naiveestimator).
+
+        omega(d) = sum over clicks on d of min(1, clip)
+
+    Every click counts the same, so documents that are shown more often, or higher up, weigh more: it keeps both
+    position bias and item selection bias, and serves as a baseline.
+
+    Arguments:
+        clicks: what was shown and clicked.
+        clip: a cap on what a click counts, which is 1; for the sake of one signature.
+
+    Returns:
+        float64 weights, one per document of the data.
+
+    >>> offsets, sessions = np.array([0, 2]), np.array([4])
+    >>> docs, ranks, shown, clicked = np.array([0, 1]), np.array([2, 1]), np.array([4, 4]), np.array([1, 3])
+    >>> naive(ClickCounts("", offsets, sessions, docs, ranks, shown, clicked))
+    array([1., 3.])
+    """
+    counts, cap = check_counts(clicks), check_clip(clip)
+    warn_unless_always_seen(counts, counts.examination, "naive")
+    return np.asarray(counts.by_document(counts.clicks) * min(1.0, cap))
 
 
 def affine(
@@ -280,18 +168,17 @@ def affine(
         omega(d) = (clicks(d) - sessions(q) E[beta]) * min(1 / E[alpha], clip),
 
     expectations over the rank of d under the policy, 0 where d is not shown. The expected weight per session is r, for
-    every document with E[alpha] > 0; policy-aware weights are its special case beta = 0, alpha = theta. Weights of
-    documents that got fewer clicks than trust alone brings are negative, and rightly so: they cancel the others by
-    chance. A clip scales both terms, so irrelevant documents keep an expected weight of 0.
+    every document with E[alpha] > 0; policy-aware weights are its special case beta = 0, alpha = theta. Documents with
+    fewer clicks than trust alone brings have negative weights, which cancel those that are too large by chance. A clip
+    scales both terms, so irrelevant documents keep an expected weight of 0.
 
     Arguments:
         clicks: what was shown and clicked.
         alpha, beta: by rank from 1, a list or an `Examination`; 0 past their ends. `ClickModel.affine` gives those of
             simulated clicks.
-        policy: what made the pages, with `scores`; or {name: (policy, scores)} for a log of several policies, see
-            `policies.several_policies`; or None to take how often the log shows each document at each rank. The last
-            needs no knowledge of the policy. Given the pages it is unbiased for all documents that were shown, and
-            documents that were not get weight 0: see docs/unknown-policy.md for what that costs.
+        policy: the logging policy, with `scores`; or {name: (policy, scores)} for a log of several policies, see
+            `policies.several_policies`; or None to take how often the log shows each document at each rank, which is
+            unbiased for documents that were shown and gives the others weight 0, see docs/unknown-policy.md.
         scores: what the policy ranked by, one per document of the data.
         clip: a cap on 1 / E[alpha] of each document; None for no cap.
         threads: None for all cores.
@@ -314,9 +201,43 @@ def affine(
     inverse = np.zeros(counts.n_docs)
     np.divide(1.0, mean_gain, out=inverse, where=known)
     warn_unless_sometimes_seen(counts, np.where(known, mean_gain, 0.0), "affine")
-    asked = np.repeat(counts.sessions, np.diff(counts.offsets))
-    weights: FloatArray = (total - asked * mean_base) * np.minimum(inverse, cap, out=inverse)
-    return weights
+    return np.asarray((total - sessions_of_documents(counts) * mean_base) * np.minimum(inverse, cap, out=inverse))
+
+
+def _expected(
+    clicks: ClickCounts, curves: list[Examination | None], policy: Any, scores: Any, threads: int | None
+) -> list[FloatArray]:
+    """E[curve] of each document under what was given as policy."""
+    known = [curve for curve in curves if curve is not None]
+    if policy is None:
+        if scores is not None:
+            raise CounterrankError("scores: given without a policy; expected both or none")
+        sessions = np.maximum(sessions_of_documents(clicks), 1.0)
+        found = [examined_times(curve, clicks) / sessions for curve in known]
+    elif isinstance(policy, dict) and (not policy or any(isinstance(name, str) for name in policy)):
+        if scores is not None:
+            raise CounterrankError("scores: given together with policies that come with their own; expected None")
+        found = mean_over_policies(clicks, policy, known, threads)
+    else:
+        found = _single(clicks, known, policy, scores, threads)
+    means = iter(found)
+    return [np.zeros(clicks.n_docs) if curve is None else next(means) for curve in curves]
+
+
+def _single(
+    clicks: ClickCounts, curves: list[Examination], policy: Any, scores: Any, threads: int | None
+) -> list[FloatArray]:
+    check_all_candidates(clicks)
+    if len(clicks.policy_names) > 1:
+        raise CounterrankError(
+            f"policy: one for a log of {len(clicks.policy_names)}, {', '.join(map(repr, clicks.policy_names))}; "
+            "expected {name: (policy, scores)}"
+        )
+    refuse_contradictions(clicks)
+    if scores is None:
+        raise CounterrankError("scores: None; expected what the policy ranked by, one number per document")
+    given = check_vector(scores, clicks.n_docs, "scores")
+    return [exact_propensity(as_policy(policy), given, clicks.offsets, curve, threads) for curve in curves]
 
 
 def check_line(alpha: Any, beta: Any, name: str = "alpha") -> tuple[Examination, Examination | None]:
@@ -351,37 +272,172 @@ def check_curve(values: Any, name: str) -> Examination | None:
     return Examination(given) if given.any() else None
 
 
-def _expected(
-    clicks: ClickCounts, curves: list[Examination | None], policy: Any, scores: Any, threads: int | None
-) -> list[FloatArray]:
-    """E[curve] of each document under what was given as policy."""
-    known = [curve for curve in curves if curve is not None]
-    if policy is None:
-        if scores is not None:
-            raise CounterrankError("scores: given without a policy; expected both or none")
-        asked = np.repeat(np.maximum(clicks.sessions, 1), np.diff(clicks.offsets))
-        found = [clicks.by_document(clicks.impressions * examined(curve, clicks.ranks)) / asked for curve in known]
-    elif isinstance(policy, dict) and (not policy or any(isinstance(name, str) for name in policy)):
-        if scores is not None:
-            raise CounterrankError("scores: given together with policies that come with their own; expected None")
-        found = mean_over_policies(clicks, policy, known, threads)
+def full_information(
+    data: RankingData, relevance_threshold: float = 3, gain: str = "binary", *, ndcg_at: int | None = None
+) -> FloatArray:
+    """The weight of each document when relevance is known.
+
+        omega = 1 if label >= relevance_threshold else 0      gain="binary", the paper's r(d)
+        omega = 2**label - 1                                  gain="exponential", labels below 0 count as 0
+
+    Training on these weights is supervised learning to rank. With `ndcg_at` each query's weights are divided by the
+    DCG@k of its best ranking: sum(omega * D(rank)) up to rank k is then the query's NDCG@k, graded for the exponential
+    gain, and queries with many relevant documents count no more than others. Clicks do not give the best ranking, so
+    no other estimator has this.
+
+    Arguments:
+        data: ranking data with labels.
+        relevance_threshold: the smallest label of a relevant document; not used by the exponential gain.
+        gain: "binary" or "exponential".
+        ndcg_at: k, or None to leave the weights as they are.
+
+    Returns:
+        float64 weights, one per document. No relevant document anywhere is an error.
+
+    >>> data = RankingData([[0.1], [0.2], [0.3]], offsets=[0, 3], labels=[0, 4, 2])
+    >>> full_information(data, relevance_threshold=3)
+    array([0., 1., 0.])
+    >>> full_information(data, gain="exponential")
+    array([ 0., 15.,  3.])
+    >>> full_information(data, gain="exponential", ndcg_at=1)
+    array([0. , 1. , 0.2])
+    """
+    check_choice(gain, ("binary", "exponential"), "gain")
+    k = check_cutoff(ndcg_at, "ndcg_at")
+    if gain == "binary":
+        weights = relevant_documents(data, relevance_threshold).astype(np.float64)
     else:
-        found = _single(clicks, known, policy, scores, threads)
-    means = iter(found)
-    return [np.zeros(clicks.n_docs) if curve is None else next(means) for curve in curves]
+        weights = exponential_gains(data)
+    return weights if k is None else weights / _best_dcg(weights, data.offsets, k)
 
 
-def _single(
-    clicks: ClickCounts, curves: list[Examination], policy: Any, scores: Any, threads: int | None
-) -> list[FloatArray]:
-    check_all_candidates(clicks)
-    if len(clicks.policy_names) > 1:
-        raise CounterrankError(
-            f"policy: one for a log of {len(clicks.policy_names)}, {', '.join(map(repr, clicks.policy_names))}; "
-            "expected {name: (policy, scores)}"
+def _best_dcg(weights: FloatArray, offsets: IntArray, k: int) -> FloatArray:
+    """For each document the DCG@k of its query's best ranking; 1 where nothing is relevant."""
+    queries = query_of_rows(offsets)
+    descending = np.lexsort((-weights, queries))
+    ranks = np.arange(len(weights)) - offsets[queries] + 1
+    discounts = np.where(ranks <= k, 1.0 / np.log2(1.0 + ranks), 0.0)
+    best = np.add.reduceat(discounts * weights[descending], offsets[:-1])
+    return np.asarray(np.where(best > 0.0, best, 1.0)[queries])
+
+
+def clip_schedule(n_clicks: int, a: float, b: float) -> float:
+    """The clip of the paper's experiments, which grows with the number of clicks.
+
+        1 if c < 4, else max(1, 1 + a (c - 4) + b (c - 4)^2),      c = log10(n_clicks)
+
+    The authors chose a and b for each data set: a=-3, b=32 on Yahoo, a=-57, b=86 on MSLR. For data of your own see
+    `clip_grid`. Validation clicks are never clipped.
+
+    >>> clip_schedule(10**6, a=-3, b=32)  # 1 - 3 * 2 + 32 * 4
+    123.0
+    >>> clip_schedule(5000, a=-3, b=32)
+    1.0
+    """
+    n = check_number(n_clicks, "n_clicks", at_least=0)
+    beyond = math.log10(n) - 4.0 if n > 0 else -math.inf
+    if beyond < 0.0:
+        return 1.0
+    return max(1.0, 1.0 + beyond * check_number(a, "a") + beyond**2 * check_number(b, "b"))
+
+
+def clip_grid(
+    clicks: ClickCounts,
+    rho: ArrayLike | Propensities | None = None,
+    n: int = 6,
+    *,
+    exam: Examination | None = None,
+) -> list[float | None]:
+    """A few clips to choose from by the unclipped validation metric, see `counterrank.training.fit_best_clip`.
+
+        low (high / low)^(i / (n - 1)) for i = 0 .. n - 2, then None,
+        high = the largest 1 / propensity of any click, low = the geometric mean of 1 / propensity over all clicks
+
+    A clip at `high` or above changes nothing, so None (no clip) stands for it and is always the last. One far below
+    `low` makes most clicks count the same, which is the naive estimator. Where all clicks have the same propensity,
+    and where there are none, the grid is [None].
+
+    Arguments:
+        clicks: the clicks to train on.
+        rho: as for `policy_aware`.
+        n: how many clips, the last one included.
+        exam: how likely each rank is examined, instead of rho: for `policy_oblivious` and `rerank`.
+
+    >>> offsets, sessions = np.array([0, 2]), np.array([400])
+    >>> docs, ranks, shown, clicked = np.array([0, 1]), np.array([1, 1]), np.array([300, 100]), np.array([200, 200])
+    >>> clicks = ClickCounts("", offsets, sessions, docs, ranks, shown, clicked)
+    >>> grid = clip_grid(clicks, rho=[1.0, 0.0001], n=3)
+    >>> [clip if clip is None else round(clip) for clip in grid]  # 100 and 10,000 are the ends
+    [100, 1000, None]
+    """
+    counts, size = check_counts(clicks), check_whole(n, "n")
+    if exam is not None:
+        if rho is not None:
+            raise CounterrankError("exam: given together with rho; expected one of them")
+        name, propensities = "exam", examined(check_examination(exam), counts.ranks)
+    else:
+        name = "propensities" if rho is None else "rho"
+        propensities = propensities_of(counts, rho).by_cell
+    inverse = capped_inverse(propensities, np.inf, counts, counts.clicks, counts.docs, counts.ranks, name)
+    clicked = counts.clicks > 0
+    if not clicked.any() or inverse[clicked].max() <= _ALIKE * inverse[clicked].min():
+        return [None]
+    high = float(inverse.max())
+    low = float(np.exp(np.average(np.log(inverse[clicked]), weights=counts.clicks[clicked])))
+    return [*np.geomspace(low, high, size)[:-1].tolist(), None]
+
+
+def warn_unless_always_seen(clicks: ClickCounts, exam: Examination | None, name: str) -> None:
+    """Warn if a candidate was missing from some page of its query, or at a rank that nobody examines (eq:agnosticcond).
+
+    Without a curve every rank on the page counts as one that may be examined.
+    """
+    shown = clicks.impressions
+    if exam is not None:
+        shown = np.where(examined(exam, clicks.ranks) > 0.0, shown, 0)
+    missing = clicks.by_document(shown) < sessions_of_documents(clicks)
+    _warn(
+        clicks,
+        missing,
+        f"{name}: {{}} were not on every page of their query at a rank that is examined, so they get too little weight "
+        "(item selection bias, eq:agnosticcond); use policy_aware with the propensities of the policy",
+    )
+
+
+def warn_unless_sometimes_seen(clicks: ClickCounts, rho: FloatArray, name: str) -> None:
+    """Warn if a candidate of a query with sessions has no chance to be examined (eq:awarecond)."""
+    _warn(
+        clicks,
+        (rho <= 0.0) & (sessions_of_documents(clicks) > 0.0),
+        f"{name}: {{}} have a propensity of 0, so they cannot be clicked and keep weight 0 "
+        "(eq:awarecond); log with a policy that may show every candidate",
+    )
+
+
+def warn_if_contradicted(clicks: ClickCounts, rho: FloatArray, name: str) -> None:
+    """Warn if rho is outside the range that the propensities logged with the clicks allow, see `logged_range`."""
+    if clicks.propensities is None:
+        return
+    low, high = logged_range(clicks)
+    low, high, given = low[clicks.docs], high[clicks.docs], rho[clicks.docs]
+    off = (given < low * (1.0 - _APART)) | (given > high * (1.0 + _APART))
+    if off.any():
+        warnings.warn(
+            f"{name}: rho differs from the propensities logged with the clicks for {off.mean():.0%} of what was shown; "
+            "is it of the policy, scores and examination that made these pages?",
+            stacklevel=_CALLER - 1,
         )
-    refuse_contradictions(clicks)
-    if scores is None:
-        raise CounterrankError("scores: None; expected what the policy ranked by, one number per document")
-    given = check_vector(scores, clicks.n_docs, "scores")
-    return [exact_propensity(as_policy(policy), given, clicks.offsets, curve, threads) for curve in curves]
+
+
+def _warn(clicks: ClickCounts, missing: BoolArray, message: str) -> None:
+    count = int(np.count_nonzero(missing))
+    if not count:
+        return
+    logged = clicks.sessions > 0
+    candidates = int(np.diff(clicks.offsets)[logged].sum())
+    affected = int(np.count_nonzero(np.logical_or.reduceat(missing, clicks.offsets[:-1])))
+    found = (
+        f"{count:,} of {candidates:,} candidates ({count / candidates:.1%}), in {affected:,} of "
+        f"{np.count_nonzero(logged):,} queries with sessions,"
+    )
+    warnings.warn(message.format(found), CoverageWarning, stacklevel=_CALLER)

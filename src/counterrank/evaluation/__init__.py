@@ -4,25 +4,33 @@ Without labels `estimate`, `compare` and `select` use clicks, `verdict` is the d
 `inspect_clicks` says what a log supports. `plan_logging` predicts the width of the intervals before any click.
 """
 
-from counterrank.evaluation.click_metrics import Estimate, IntervalWarning, Selection, compare, estimate, select
+from counterrank.data.scores import ranked_rows, write_run
+from counterrank.evaluation.click_metrics import (
+    Estimate,
+    InSampleWarning,
+    IntervalWarning,
+    Selection,
+    compare,
+    estimate,
+    select,
+)
 from counterrank.evaluation.click_rates import ClickRate, ClickRateDifference, click_rate, compare_click_rates
 from counterrank.evaluation.deployment import Verdict, verdict
-from counterrank.evaluation.held_out import InSampleWarning
 from counterrank.evaluation.inspection import Inspection, inspect_clicks
-from counterrank.evaluation.label_metrics import evaluate, evaluate_queries
 from counterrank.evaluation.logging_plan import LoggingPlan, advise_logging, plan_logging
+from counterrank.evaluation.metric_kernels import weighted_queries
 from counterrank.evaluation.metrics import (
     METRICS,
     MetricKind,
+    evaluate,
+    evaluate_queries,
     higher_is_better,
     metric_table,
     parse_metric,
     prefix_sums,
     rank_values,
     weighted_metric,
-    weighted_queries,
 )
-from counterrank.evaluation.run_files import ranked_rows, write_run
 
 __all__ = [
     "METRICS",

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,9 +15,13 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
+from counterrank.clicks.origin import FEW_SHARED, Origin, shared_sessions, too_few_to_tell
 from counterrank.common.checks import FloatArray
-from counterrank.common.errors import CounterrankError
+from counterrank.common.deprecation import renamed_argument
+from counterrank.common.errors import CounterrankError, printable
+from counterrank.common.random import HashSample
 from counterrank.data import RankingData
+from counterrank.data.ids import query_keys
 from counterrank.estimators.propensities import UNSHOWN, Propensities
 from counterrank.evaluation.confidence_intervals import (
     Interval,
@@ -28,13 +32,16 @@ from counterrank.evaluation.confidence_intervals import (
     diagnose,
     uncovered_shares,
 )
-from counterrank.evaluation.held_out import check_held_out, scores_of
 from counterrank.evaluation.metrics import higher_is_better, metric_names, parse_metric
 from counterrank.evaluation.weighted_clicks import Method, WeightedClicks, document_values, query_sums, weight_clicks
 
 
 class IntervalWarning(UserWarning):
     """A confidence interval outside the range in which its coverage was shown to hold."""
+
+
+class InSampleWarning(UserWarning):
+    """An estimate from clicks on queries that the ranker was trained on, or from some of its own clicks."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +91,11 @@ class Estimate:
     is_difference: bool = False
 
     @property
+    def population(self) -> str:
+        """The target population of the intervals; another name of `target`."""
+        return self.target
+
+    @property
     def per_session(self) -> float | None:
         """The value per session by the method; another name of `ips`."""
         return self.ips
@@ -101,7 +113,7 @@ def estimate(
     rho: ArrayLike | Propensities | None = None,
     metrics: Sequence[str] = ("arp", "dcg@5"),
     *,
-    target: str = "queries",
+    population: str = "queries",
     confidence: float = 0.95,
     replicates: int = 2000,
     noise: tuple[float, float] | None = None,
@@ -112,6 +124,7 @@ def estimate(
     relevance: ArrayLike | None = None,
     exam: ArrayLike | Examination | None = None,
     in_sample: bool = False,
+    target: str | None = None,
 ) -> dict[str, Estimate]:
     """Metrics of a ranking, estimated from the clicks on pages of another one (off-policy evaluation).
 
@@ -142,10 +155,10 @@ def estimate(
         rho: the propensity of each document, as `policy.propensity(scores, offsets, exam)` gives it; None for those
             logged with the clicks.
         metrics: "arp", "dcg", "dcg@k", "precision@k".
-        target: the target population of the intervals. "queries": queries like these (bootstrap over queries).
+        population: the target population of the intervals. "queries": queries like these (bootstrap over queries).
             "these-queries": new clicks on these queries, with the same number of sessions.
         confidence: the confidence level.
-        replicates: bootstrap resamples of the queries; target "these-queries" needs none.
+        replicates: bootstrap resamples of the queries; population "these-queries" needs none.
         noise: (e0, e1), P(click | examined) of irrelevant and of relevant documents. omega becomes
             (omega - e0 * sessions of the query) / (e1 - e0) where rho > 0.
         ties: "average" for the expected value over all orders of documents with equal scores, "order" for document
@@ -159,6 +172,7 @@ def estimate(
         exam: for "dr" and for logs of several policies, P(examined | rank), the curve that rho was computed with; None
             for that of simulated clicks.
         in_sample: whether to accept clicks that the ranker was trained on, or stopped by; the result then says so.
+        target: deprecated name of `population`.
 
     Returns:
         an `Estimate` for each metric. An `IntervalWarning` says which intervals lie outside the range where their
@@ -171,7 +185,7 @@ def estimate(
     >>> clicks = ClickCounts(identity(data), data.offsets, np.array([10]), docs, ranks, shown, clicked)
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")  # seven clicks are far too few
-    ...     found = estimate([1.0, 2.0, 3.0], data, clicks, rho=[1.0, 0.25, 0.25], target="these-queries")
+    ...     found = estimate([1.0, 2.0, 3.0], data, clicks, rho=[1.0, 0.25, 0.25], population="these-queries")
     >>> found["arp"].self_normalized  # ranks 3, 2, 1 with weights 4, 4, 8
     1.75
     >>> round(found["dcg@5"].ips, 6)  # (4 / 2 + 4 / log2(3) + 8) / 10
@@ -184,10 +198,11 @@ def estimate(
     >>> found["arp"].self_normalized  # weights 4 + 0 / 1, 4 + (1 - 5 * 0.2) / 0.25, 4 + (2 - 5 * 0.2) / 0.25
     1.75
     """
-    settings = IntervalSettings.check(target, confidence, replicates, seed, threads)
+    population = renamed_argument(population, target, "population", "target")
+    settings = IntervalSettings.check(population, confidence, replicates, seed, threads)
     names = metric_names(metrics, ())
     weighted = weight_clicks(data, clicks, rho, noise, settings.threads, Method(method, relevance, exam))
-    seen = check_held_out({"the ranker": scores}, data, clicks, target, in_sample)
+    seen = check_held_out({"the ranker": scores}, data, clicks, population, in_sample)
     values = document_values(scores_of(scores, data), data, names, ties, settings.threads)
     return dict(zip(names, _estimates(weighted, values, names, settings, seen), strict=True))
 
@@ -200,7 +215,7 @@ def compare(
     rho: ArrayLike | Propensities | None = None,
     metrics: Sequence[str] = ("arp", "dcg@5"),
     *,
-    target: str = "queries",
+    population: str = "queries",
     confidence: float = 0.95,
     replicates: int = 2000,
     noise: tuple[float, float] | None = None,
@@ -211,6 +226,7 @@ def compare(
     relevance: ArrayLike | None = None,
     exam: ArrayLike | Examination | None = None,
     in_sample: bool = False,
+    target: str | None = None,
 ) -> dict[str, Estimate]:
     """The difference of two rankings, a minus b, by the same clicks.
 
@@ -222,8 +238,7 @@ def compare(
 
     Arguments:
         scores_a, scores_b: one per document each, or rankers that predict them.
-        data, clicks, rho, metrics, target, confidence, replicates, noise, ties, seed, threads: as in `estimate`.
-        method, relevance, exam, in_sample: as in `estimate`; omega is doubly robust for "dr".
+        data, clicks, rho, metrics and all others: as in `estimate`.
 
     >>> import warnings
     >>> from counterrank.data.ids import identity
@@ -232,14 +247,15 @@ def compare(
     >>> clicks = ClickCounts(identity(data), data.offsets, np.array([9]), docs, ranks, shown, clicked)
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
-    ...     found = compare([2.0, 1.0], [1.0, 2.0], data, clicks, [1.0, 0.5], ["arp"], target="these-queries")
+    ...     found = compare([2.0, 1.0], [1.0, 2.0], data, clicks, [1.0, 0.5], ["arp"], population="these-queries")
     >>> found["arp"].self_normalized  # weights 6, 2: (6 * (1 - 2) + 2 * (2 - 1)) / 8
     -0.5
     """
-    settings = IntervalSettings.check(target, confidence, replicates, seed, threads)
+    population = renamed_argument(population, target, "population", "target")
+    settings = IntervalSettings.check(population, confidence, replicates, seed, threads)
     names = metric_names(metrics, ())
     weighted = weight_clicks(data, clicks, rho, noise, settings.threads, Method(method, relevance, exam))
-    seen = check_held_out({"ranker a": scores_a, "ranker b": scores_b}, data, clicks, target, in_sample)
+    seen = check_held_out({"ranker a": scores_a, "ranker b": scores_b}, data, clicks, population, in_sample)
     values = document_values(scores_of(scores_a, data, "scores_a"), data, names, ties, settings.threads, "scores_a")
     values -= document_values(scores_of(scores_b, data, "scores_b"), data, names, ties, settings.threads, "scores_b")
     found = _estimates(weighted, values, names, settings, seen)
@@ -276,7 +292,7 @@ def select(
     rho: ArrayLike | Propensities | None = None,
     metric: str = "dcg@5",
     *,
-    target: str = "queries",
+    population: str = "queries",
     confidence: float = 0.95,
     replicates: int = 2000,
     noise: tuple[float, float] | None = None,
@@ -287,6 +303,7 @@ def select(
     relevance: ArrayLike | None = None,
     exam: ArrayLike | Examination | None = None,
     in_sample: bool = False,
+    target: str | None = None,
 ) -> Selection:
     """The best of several rankers by a metric estimated from clicks; nothing is trained (unbiased loss selection).
 
@@ -298,13 +315,9 @@ def select(
 
     Arguments:
         rankers: objects with `predict(data)`, or plain scores.
-        data: what the clicks were counted against.
-        clicks: what was shown and clicked.
-        rho: the propensity of each document; None for those logged with the clicks.
         metric: "arp", "dcg", "dcg@k" or "precision@k".
-        target, confidence, replicates, noise, ties, seed, threads: as in `estimate`; `stability` is over resamples of
-            the queries for either target.
-        method, relevance, exam, in_sample: as in `estimate`; omega is doubly robust for "dr".
+        data, clicks, rho and all others: as in `estimate`. `stability` is over resamples of the queries for either
+            population.
 
     >>> import warnings
     >>> from counterrank.data.ids import identity
@@ -317,31 +330,34 @@ def select(
     >>> chosen.best, chosen.index, chosen.stability
     ([1.0, 2.0], 1, 1.0)
     """
-    settings = IntervalSettings.check(target, confidence, replicates, seed, threads)
+    population = renamed_argument(population, target, "population", "target")
+    settings = IntervalSettings.check(population, confidence, replicates, seed, threads)
     weighted = weight_clicks(data, clicks, rho, noise, settings.threads, Method(method, relevance, exam))
     sign = 1.0 if higher_is_better(metric) else -1.0
     all_scores = _all_scores(rankers, data)
     named = {f"ranker {i}": rankers[i] for i in range(len(rankers))}
-    seen = check_held_out(named, data, clicks, target, in_sample)
-    columns = [
-        document_values(scores, data, [metric], ties, settings.threads, f"rankers: scores of number {i}")
-        for i, scores in enumerate(all_scores)
-    ]
-    values = np.hstack(columns)
+    seen = check_held_out(named, data, clicks, population, in_sample)
+    values = np.hstack(
+        [
+            document_values(scores, data, [metric], ties, settings.threads, f"rankers: scores of number {i}")
+            for i, scores in enumerate(all_scores)
+        ]
+    )
     sums = query_sums(weighted, values)
     if not sums.omega.sum() > 0.0:
         raise CounterrankError(
             f"clicks: the weights of all documents sum to {sums.omega.sum():g}, so no ranker can be preferred; "
             "expected a sum above 0"
         )
-    estimates = _estimates(weighted, values, [metric] * len(columns), settings, seen)
+    estimates = _estimates(weighted, values, [metric] * len(all_scores), settings, seen)
     # the rankers have the same denominator, so their numerators decide; the first of equals is chosen
     index = int(np.argmax(sign * sums.terms.sum(axis=0)))
     drawn = bootstrap_sums(np.column_stack([sums.terms, sums.omega]), settings)
     chosen = np.argmax(sign * drawn[drawn[:, -1] > 0.0, :-1], axis=1)  # of resamples with a positive denominator
-    shares = np.bincount(chosen, minlength=len(columns)) / max(len(chosen), 1)
-    stability = float(shares[index])
-    return Selection(rankers[index], index, metric, tuple(estimates), stability, tuple(shares.tolist()), seen)
+    shares = np.bincount(chosen, minlength=len(all_scores)) / max(len(chosen), 1)
+    return Selection(
+        rankers[index], index, metric, tuple(estimates), float(shares[index]), tuple(shares.tolist()), seen
+    )
 
 
 def _all_scores(rankers: Any, data: RankingData) -> list[ArrayLike]:
@@ -353,20 +369,91 @@ def _all_scores(rankers: Any, data: RankingData) -> list[ArrayLike]:
     return [scores_of(rankers[i], data, f"rankers: number {i}") for i in range(len(rankers))]
 
 
+def scores_of(given: Any, data: RankingData, name: str = "scores") -> Any:
+    """Scores as they are, or those that a ranker predicts."""
+    if callable(getattr(given, "predict", None)) and not isinstance(given, type):
+        return given.predict(data)
+    if isinstance(given, str | bytes | Mapping | type) or not (
+        hasattr(given, "__len__") or hasattr(given, "__array__")
+    ):
+        raise CounterrankError(
+            f"{name}: {type(given).__name__}; expected a ranker (an object with predict), or one score per document"
+        )
+    return given
+
+
+def check_held_out(
+    rankers: Mapping[str, Any], data: RankingData, clicks: ClickCounts, population: str, in_sample: Any
+) -> bool:
+    """Whether some of the rankers were trained on these clicks, or stopped by them: an error unless that is allowed.
+
+    New clicks on queries that a ranker was trained on are valid for the population of these queries; for queries like
+    these a warning gives the share of such queries. `rankers` are by the names they have in messages if they have no
+    `label`; those without a `provenance_` (plain scores) cannot be checked.
+    """
+    if not isinstance(in_sample, bool | np.bool_):
+        raise CounterrankError(f"in_sample={in_sample!r}: expected True or False")
+    known = [(name, each.provenance_) for name, each in rankers.items() if getattr(each, "provenance_", None)]
+    if not known:
+        return False
+    found, origin = False, clicks.known_origin()
+    queries = HashSample.of(query_keys(data)[clicks.sessions > 0])
+    for name, provenance in known:
+        about = printable(str(getattr(rankers[name], "label", name)))
+        used = provenance["clicks"]
+        earlier = Origin.from_description(used) if isinstance(used, dict) else Origin()
+        share = shared_sessions(origin, earlier)
+        if share >= FEW_SHARED:
+            if not in_sample:
+                raise CounterrankError(
+                    f"clicks: {about} was trained on or stopped by {share:.0%} of these sessions, so this would be an "
+                    "in-sample result, too good to be true; expected held-out clicks, or in_sample=True"
+                )
+            found = True
+            continue
+        if share:
+            text = f"{about} was trained on or stopped by {share:.2%} of these sessions; the others are held out"
+            warnings.warn(text, InSampleWarning, stacklevel=3)
+        _warn_of_queries(about, queries, provenance, population, too_few_to_tell(origin, earlier))
+    return found
+
+
+def _warn_of_queries(
+    name: str, queries: HashSample, provenance: Mapping[str, Any], population: str, too_few: bool
+) -> None:
+    """Warn of queries that were trained on, where that matters."""
+    parts = [provenance[part] for part in ("data", "validation") if provenance[part] is not None]
+    share = sum(queries.share_in(HashSample.from_description(part["query_keys"])) for part in parts)
+    if not share:
+        return
+    trained = f"{name} was trained on {min(share, 1.0):.0%} of these queries"
+    if isinstance(provenance["clicks"], str):
+        text = f"{trained}, and does not say on which clicks; are these held out?"
+    elif too_few:
+        text = f"{trained}, and these sessions are too few to tell whether it was trained on them"
+    elif population == "queries":
+        text = (
+            f"{name} was trained on or stopped by {min(share, 1.0):.0%} of these queries, with other clicks: the "
+            "result holds for these queries (population='these-queries'), and may be too good for queries like these"
+        )
+    else:
+        return
+    warnings.warn(text, InSampleWarning, stacklevel=4)
+
+
 def _estimates(
     weighted: WeightedClicks, values: FloatArray, names: Sequence[str], settings: IntervalSettings, in_sample: bool
 ) -> list[Estimate]:
     """An estimate for each column of the values, and one warning for all intervals in doubt."""
     sums = query_sums(weighted, values)
-    denominators = {"ips": sums.sessions}
-    centres = {"ips": np.zeros(len(names))}
+    denominators, centres = {"ips": sums.sessions}, {"ips": np.zeros(len(names))}
     if sums.omega.sum() > 0.0:
         denominators["self_normalized"] = sums.omega
         centres["self_normalized"] = sums.terms.sum(axis=0) / sums.omega.sum()
     else:
         text = f"self_normalized: the weights of all documents sum to {sums.omega.sum():g}, not above 0; it is None"
         warnings.warn(text, stacklevel=3)
-    if settings.target == "queries":
+    if settings.population == "queries":
         found = bootstrap_intervals(sums.terms, list(denominators.values()), settings)
     else:
         found = [
@@ -385,17 +472,17 @@ def _estimates(
         doubts = [doubt for kind in kinds for doubt in diagnoses[kind][m]]
         if uncovered > UNSHOWN:
             doubts.insert(0, f"{100 * uncovered:.2g} % of it are on documents that the clicks do not cover")
-        values_of = {kind: float(ratios[kind].values[m]) for kind in kinds}
+        found_values = {kind: float(ratios[kind].values[m]) for kind in kinds}
         intervals = {kind: ratios[kind].interval(m) for kind in kinds}
         one = Estimate(
             metric=name,
-            ips=values_of.get("ips"),
-            self_normalized=values_of.get("self_normalized"),
+            ips=found_values.get("ips"),
+            self_normalized=found_values.get("self_normalized"),
             ips_interval=intervals.get("ips"),
             self_normalized_interval=intervals.get("self_normalized"),
             effective_sample_size=weighted.effective_sample_size,
             largest_share=weighted.largest_share,
-            target=settings.target,
+            target=settings.population,
             confidence=settings.confidence,
             n_queries=int(np.count_nonzero(weighted.sessions)),
             n_sessions=int(weighted.sessions.sum()),
@@ -406,16 +493,11 @@ def _estimates(
             uncovered=uncovered,
         )
         estimates.append(one)
-    _warn(estimates, settings.confidence)
+    texts = dict.fromkeys(f"{each.metric}: {doubt}" for each in estimates for doubt in each.doubts)
+    if texts:
+        text = f"confidence intervals may cover the truth less often than {settings.confidence:.4g}: "
+        warnings.warn(text + "; ".join(texts), IntervalWarning, stacklevel=3)
     if in_sample:
         doubt = "in-sample: the ranker was trained on these clicks, or stopped by them"
         return [replace(each, in_sample=True, doubts=(doubt, *each.doubts)) for each in estimates]
     return estimates
-
-
-def _warn(estimates: Sequence[Estimate], confidence: float) -> None:
-    """One warning for all intervals outside the range in which their coverage was shown to hold."""
-    texts = [f"{each.metric}: {doubt}" for each in estimates for doubt in each.doubts]
-    if texts:
-        text = f"confidence intervals may cover the truth less often than {confidence:.4g}: "
-        warnings.warn(text + "; ".join(dict.fromkeys(texts)), IntervalWarning, stacklevel=4)

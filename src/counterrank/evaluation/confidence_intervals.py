@@ -1,8 +1,8 @@
 """Confidence intervals of estimates from clicks, and diagnostics of where their coverage is in doubt.
 
-All estimates are ratios of two sums over queries, sum(terms) / sum(denominators). The target population decides where
-chance comes from: "queries" resamples queries (bootstrap), "these-queries" holds the sessions of each query fixed and
-takes new pages and clicks. `docs/intervals.md` reports the measured coverage, and from which limits on it holds.
+All estimates are ratios of two sums over queries, sum(terms) / sum(denominators). The target population decides what
+varies: "queries" resamples queries (bootstrap), "these-queries" holds the sessions of each query fixed and takes new
+pages and clicks. `docs/intervals.md` reports the measured coverage, and the limits within which it holds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from counterrank.evaluation.weighted_clicks import WeightedClicks, click_varianc
 
 Interval = tuple[float, float]
 
-TARGETS = ("queries", "these-queries")
+POPULATIONS = ("queries", "these-queries")
 
 # What the intervals were measured to need, see docs/intervals.md
 FEWEST_QUERIES = 100
@@ -36,30 +36,27 @@ LEAST_FREEDOM = 15.0
 MOST_TOO_NARROW = 1.08  # leaves 93 of 95 %
 MOST_PREDICTED = 0.01
 
-# of a variance that is 0 but for rounding
-_ROUNDING = 1e-12
-
-# resamples each job of a thread draws
-_PER_JOB = 64
+_ROUNDING = 1e-12  # of a variance that is 0 but for rounding
+_PER_JOB = 64  # resamples each job of a thread draws
 
 
 @dataclass(frozen=True)
 class IntervalSettings:
     """Which confidence intervals to compute; checked by `check`."""
 
-    target: str  # the target population, "queries" or "these-queries"
+    population: str  # the target population, "queries" or "these-queries"
     confidence: float
     replicates: int  # bootstrap resamples
     key: np.uint64  # of the random streams
     threads: int
 
     @classmethod
-    def check(cls, target: Any, confidence: Any, replicates: Any, seed: Any, threads: Any) -> IntervalSettings:
+    def check(cls, population: Any, confidence: Any, replicates: Any, seed: Any, threads: Any) -> IntervalSettings:
         """The settings, if they are in range."""
-        check_choice(target, TARGETS, "target")
+        check_choice(population, POPULATIONS, "population")
         level = check_confidence(confidence)
         resamples = check_whole(replicates, "replicates", 100)
-        return cls(target, level, resamples, seed_key(seed), thread_count(threads))
+        return cls(population, level, resamples, seed_key(seed), thread_count(threads))
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,13 +191,10 @@ def expected_clicks(weighted: WeightedClicks, values: FloatArray, centres: Float
         kernel, sessions, rho = _click_kernels.chance_moments, weighted.sessions, weighted.rho
         for_queries(kernel, weighted.offsets, sessions, rho, values, centres, moments, threads=weighted.threads)
         second, third = moments.sum(axis=0).T
-        examinations = float((np.repeat(sessions, np.diff(weighted.offsets)) * rho).sum())
+        examinations = float((weighted.sessions_of_documents * rho).sum())
         clicked = float(weighted.cells.clicks.sum()) / examinations if examinations else 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(third > 0.0, clicked * second**3 / third**2, 0.0))
-
-
-# Diagnostics: is an interval outside the range in which its coverage was measured to hold?
 
 
 def diagnose(
@@ -218,24 +212,30 @@ def diagnose(
     denominators.
     """
     common = _few_queries(weighted, settings)
-    size = _sample_size(weighted, below)
     word = weighted.method if kind == "ips" else kind
-    if kind == "self_normalized" and size < LEAST_SAMPLE_SIZE:
-        common.append(f"{kind} has an effective sample size of {size:.3g}, expected at least {LEAST_SAMPLE_SIZE:g}")
+    if kind == "self_normalized":  # of the sum of all weights, which click noise reduces
+        squares = float((weighted.cells.squares * weighted.cells.inverse**2).sum())
+        size = (weighted.noise_scale * below) ** 2 / squares if squares else 0.0
+        if size < LEAST_SAMPLE_SIZE:
+            common.append(f"{kind} has an effective sample size of {size:.3g}, expected at least {LEAST_SAMPLE_SIZE:g}")
     expected = expected_clicks(weighted, values, centres)
     n_queries = int(np.count_nonzero(weighted.sessions))
-    few_for_arp = settings.target == "queries" and FEWEST_QUERIES <= n_queries < FEWEST_QUERIES_OF_ARP
+    few_for_arp = settings.population == "queries" and FEWEST_QUERIES <= n_queries < FEWEST_QUERIES_OF_ARP
     pages = _page_doubts(weighted, values, settings, word, centres)
     unseen = _predicted_shares(weighted, values, centres)
     found = []
     for m, name in enumerate(names):
         own = common + pages[m]
         if unseen[m] > MOST_PREDICTED:
-            share = f"to {100 * unseen[m]:.2g} % for documents with a propensity of 0, which no click can correct"
-            own.append(f"{word} is predicted {share}, expected at most {100 * MOST_PREDICTED:g} %")
+            own.append(
+                f"{word} is predicted to {100 * unseen[m]:.2g} % for documents with a propensity of 0, which no click "
+                f"can correct, expected at most {100 * MOST_PREDICTED:g} %"
+            )
         if np.ptp(values[:, m]) > 0.0 and not expected[m] >= FEWEST_EXPECTED_CLICKS:  # else clicks do not matter
-            number = f"as skewed as {expected[m]:.2g} equal ones, expected at least {FEWEST_EXPECTED_CLICKS:g}"
-            own.append(f"{word} depends on rare clicks, {number}")
+            own.append(
+                f"{word} depends on rare clicks, as skewed as {expected[m]:.2g} equal ones, expected at least "
+                f"{FEWEST_EXPECTED_CLICKS:g}"
+            )
         # long queries decide arp; in a difference, where some values are negative, they go either way
         if few_for_arp and name == "arp" and values[:, m].min() > 0.0:
             own.append(f"{n_queries:,} queries, expected at least {FEWEST_QUERIES_OF_ARP:,} for arp")
@@ -246,7 +246,7 @@ def diagnose(
 def _few_queries(weighted: WeightedClicks, settings: IntervalSettings) -> list[str]:
     """What concerns every interval: too few queries or sessions per query."""
     n_queries = int(np.count_nonzero(weighted.sessions))
-    if settings.target == "queries":
+    if settings.population == "queries":
         if n_queries < FEWEST_QUERIES:
             return [f"{n_queries:,} queries, expected at least {FEWEST_QUERIES}"]
         # the effective number of queries, (sum of f)^2 / sum of f^2; of n sessions n (n - 1) is unbiased for the square
@@ -255,36 +255,35 @@ def _few_queries(weighted: WeightedClicks, settings: IntervalSettings) -> list[s
         equal = float(sessions.sum()) ** 2 / pairs if pairs else np.inf
         if equal >= FEWEST_EQUAL_QUERIES:
             return []
-        text = f"a few of the {n_queries:,} queries have most sessions, an effective number of {equal:.0f} equally"
-        return [f"{text} frequent queries, expected at least {FEWEST_EQUAL_QUERIES}"]
+        return [
+            f"a few of the {n_queries:,} queries have most sessions, an effective number of {equal:.0f} equally "
+            f"frequent queries, expected at least {FEWEST_EQUAL_QUERIES}"
+        ]
     single = float(np.count_nonzero(weighted.sessions == 1) / weighted.sessions.sum())
     if single <= MOST_SINGLE_SESSIONS:
         return []
-    text = f"{100 * single:.0f} % of the sessions are the only one of their query, which makes intervals too wide"
-    return [f"{text}, expected at most {100 * MOST_SINGLE_SESSIONS:.0f} %"]
+    return [
+        f"{100 * single:.0f} % of the sessions are the only one of their query, which makes intervals too wide, "
+        f"expected at most {100 * MOST_SINGLE_SESSIONS:.0f} %"
+    ]
 
 
 def _page_doubts(
     weighted: WeightedClicks, values: FloatArray, settings: IntervalSettings, word: str, centres: FloatArray
 ) -> list[list[str]]:
     """For each column whether its width is in doubt: the correlation of ranks is not known, or not well."""
-    if settings.target == "queries":
+    if settings.population == "queries":
         return [[] for _ in centres]
     if weighted.pages is not None:
         freedom = click_variance(weighted, values, centres).degrees_of_freedom.tolist()
-        text = f"degrees of freedom, expected at least {LEAST_FREEDOM:g}"
         few = f"{word} depends on queries with few sessions,"
+        text = f"degrees of freedom, expected at least {LEAST_FREEDOM:g}"
         return [[f"{few} {by:.2g} {text}"] if by < LEAST_FREEDOM else [] for by in freedom]
-    cure = "keep pages with displays=True"
+    text = (
+        "times too narrow, or too wide, since counts do not say what was shown together; keep pages with displays=True"
+    )
     factors = worst_factor(weighted, values, centres)
-    text = f"times too narrow, or too wide, since counts do not say what was shown together; {cure}"
     return [[f"{word} may be up to {by:.1f} {text}"] if by > MOST_TOO_NARROW else [] for by in factors.tolist()]
-
-
-def _sample_size(weighted: WeightedClicks, omega: float) -> float:
-    """The effective sample size of the sum of all weights, which click noise reduces."""
-    squares = float((weighted.cells.squares * weighted.cells.inverse**2).sum())
-    return (weighted.noise_scale * omega) ** 2 / squares if squares else 0.0
 
 
 def _predicted_shares(weighted: WeightedClicks, values: FloatArray, centres: FloatArray) -> FloatArray:
@@ -294,7 +293,7 @@ def _predicted_shares(weighted: WeightedClicks, values: FloatArray, centres: Flo
     """
     if weighted.relevance is None or not len(weighted.unexaminable):
         return np.zeros(len(centres))
-    weights = np.repeat(weighted.sessions, np.diff(weighted.offsets)) * weighted.relevance
+    weights = weighted.sessions_of_documents * weighted.relevance
     unseen = weighted.unexaminable
     total = np.array([weights @ np.abs(column - centre) for column, centre in zip(values.T, centres, strict=True)])
     part = weights[unseen] @ np.abs(values[unseen] - centres)
@@ -305,7 +304,7 @@ def uncovered_shares(weighted: WeightedClicks, values: FloatArray) -> FloatArray
     """For each column, of sum(sessions * |lambda|) the share of documents that the clicks do not cover."""
     if not len(weighted.uncovered):
         return np.zeros(values.shape[1])
-    sessions, sizes = np.repeat(weighted.sessions, np.diff(weighted.offsets)), np.abs(values)
+    sessions, sizes = weighted.sessions_of_documents, np.abs(values)
     total = np.asarray(sessions @ sizes, np.float64)
     part = sessions[weighted.uncovered] @ sizes[weighted.uncovered]
     return np.asarray(np.divide(part, total, out=np.zeros(len(total)), where=total > 0.0))

@@ -48,6 +48,11 @@ class Verdict:
     sentence: str
 
     @property
+    def population(self) -> str:
+        """The target population of the interval; another name of `target`."""
+        return self.target
+
+    @property
     def exit_code(self) -> int:
         """What a gate exits with: 0 if it passes, 4 if it is worse and does not pass, 3 otherwise."""
         return 0 if self.passes else 4 if self.decision == "worse" else 3
@@ -61,7 +66,7 @@ def verdict(
         better:  lower > 0        worse:  upper < 0        passes:  lower > margin
 
     The interval is that of the gain: per session (`ips`) for DCG and precision; self-normalised for ARP, where the gain
-    is minus the difference. A margin above 0 asks for a gain of at least so much, one below 0 for no loss of more
+    is minus the difference. A margin above 0 requires a gain of at least so much, one below 0 no loss of more
     (non-inferiority). Without an interval it is undecided, and so it is where more than 5 % of the difference is on
     documents that the clicks do not cover (`Estimate.uncovered`).
 
@@ -92,7 +97,7 @@ def verdict(
     blind = difference.uncovered > MOST_UNCOVERED
     if lower is not None and upper is not None and not lower <= 0.0 <= upper and not blind:
         decision = "better" if lower > 0.0 else "worse"
-    about = {"queries": "queries like these", "these-queries": "these queries"}[difference.target]
+    about = {"queries": "queries like these", "these-queries": "these queries"}[difference.population]
     gap = _difference_in_words(difference, value, interval, sign * limit)
     lead = _decision_in_words(decision, lower, upper, limit, names)
     if blind:
@@ -107,7 +112,7 @@ def verdict(
         lower=lower,
         upper=upper,
         margin=limit,
-        target=difference.target,
+        target=difference.population,
         confidence=difference.confidence,
         kind=kind,
         doubts=difference.doubts,

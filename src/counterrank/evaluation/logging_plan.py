@@ -21,6 +21,7 @@ from counterrank.clicks.policies.propensity import exact_propensity
 from counterrank.clicks.policies.standard import Deterministic, as_policy
 from counterrank.clicks.users import MOST, ClickModel, check_amount, check_frequencies
 from counterrank.common.checks import FloatArray, check_number, check_vector
+from counterrank.common.deprecation import renamed_argument
 from counterrank.common.errors import CounterrankError
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
@@ -38,19 +39,12 @@ from counterrank.evaluation.weighted_clicks import document_values
 
 @dataclass(frozen=True)
 class ExpectedEstimate:
-    """Expectation and variance of an estimate under a policy.
+    """Expectation and variance of an estimate under a policy."""
 
-    Attributes:
-        value: its expectation.
-        variance: of the estimate, times the number of sessions.
-        floor: the variance between queries, which sessions do not reduce; 0 for target "these-queries".
-        equal_clicks: per session, the number of equally weighted clicks whose sum would be as skewed.
-    """
-
-    value: float
-    variance: float
-    floor: float
-    equal_clicks: float
+    value: float  # its expectation
+    variance: float  # times the number of sessions
+    floor: float  # the variance between queries, which sessions do not reduce; 0 for the population "these-queries"
+    equal_clicks: float  # per session, the number of equally weighted clicks whose sum would be as skewed
 
     def width(self, sessions: float, confidence: float) -> float | None:
         """The width of the confidence interval; None where nothing would be clicked.
@@ -78,25 +72,15 @@ class ExpectedEstimate:
 
 @dataclass(frozen=True)
 class ExpectedLog:
-    """Expectations after a number of sessions.
-
-    Attributes:
-        sessions: their number.
-        clicks: on all documents.
-        effective_sample_size: (sum of the importance weights of clicks)^2 / sum of their squares.
-        ips_width: of the confidence interval of the metric per session (`Estimate.ips`); None if nothing is clicked.
-        self_normalized_width: of the self-normalised metric.
-        equal_clicks: the number of equally weighted clicks whose sum would be as skewed; below 10 coverage is in doubt.
-        seen: the share of candidates that is examined at least once.
-    """
+    """Expectations after a number of sessions."""
 
     sessions: int
-    clicks: float
-    effective_sample_size: float
-    ips_width: float | None
-    self_normalized_width: float | None
-    equal_clicks: float
-    seen: float
+    clicks: float  # on all documents
+    effective_sample_size: float  # (sum of the importance weights of clicks)^2 / sum of their squares
+    ips_width: float | None  # of the confidence interval of the metric per session; None if nothing is clicked
+    self_normalized_width: float | None  # of that of the self-normalised metric
+    equal_clicks: float  # the number of equally weighted clicks whose sum would be as skewed; below 10 is doubtful
+    seen: float  # the share of candidates that is examined at least once
 
     @property
     def is_doubtful(self) -> bool:
@@ -140,6 +124,11 @@ class LoggingPlan:
     price: float | None
     sampled_pages: int
     expected: tuple[ExpectedLog, ...]
+
+    @property
+    def population(self) -> str:
+        """The target population of the intervals; another name of `target`."""
+        return self.target
 
     @property
     def is_biased(self) -> bool:
@@ -190,7 +179,7 @@ def plan_logging(
     *,
     scores: ArrayLike | None = None,
     metric: str = "dcg@5",
-    target: str = "these-queries",
+    population: str = "these-queries",
     confidence: float = 0.95,
     relevance_threshold: float = 3,
     click_model: ClickModel | None = None,
@@ -198,6 +187,7 @@ def plan_logging(
     query_frequencies: ArrayLike | None = None,
     seed: int | np.random.Generator = 0,
     threads: int | None = None,
+    target: str | None = None,
 ) -> list[LoggingPlan]:
     """The expected result of `estimate` under each policy, computed before a page is shown.
 
@@ -207,11 +197,11 @@ def plan_logging(
         variance of ips       = sum over queries of f Var(Y) / N,  Y = sum over the page of click * lambda / rho
         displayed             = sum(f relevant E[lambda(displayed rank)]) / sum(f of queries with a relevant document)
 
-    f is how often the query of a document is asked, a its P(click | examined), rho its propensity, N the sessions. Sums
+    f is the frequency of the query of a document, a its P(click | examined), rho its propensity, N the sessions. Sums
     and variances are exact, but for the covariance of the ranks of a page under Plackett-Luce (and under policies of
     your own), which is sampled; see `session_moments`. The effective sample size is a ratio of expectations, and the
-    width that of a normal interval: for a log so small that a few heavy clicks decide both say little, which
-    `ExpectedLog.equal_clicks` shows.
+    width that of a normal interval; neither holds for a log so small that a few heavy clicks decide, see
+    `ExpectedLog.equal_clicks`.
 
     Arguments:
         data: the queries and all their candidates.
@@ -221,15 +211,16 @@ def plan_logging(
         sessions: numbers of them to plan for.
         scores: those of the ranker to be evaluated; the logger's if None.
         metric: "dcg", "dcg@k" or "precision@k": of the ranker to be evaluated, and of the displayed pages.
-        target: the target population, as in `estimate`. "these-queries": the variance falls with the sessions.
+        population: the target population, as in `estimate`. "these-queries": the variance falls with the sessions.
             "queries": queries like these; the variance between queries falls with their number alone.
         confidence: the confidence level.
         relevance_threshold: the smallest label that is relevant.
         click_model: P(click | examined) by label, as in `simulate`; the paper's if None. The same at every rank.
         click_rate: P(click | examined) of every document, required where there are no labels.
-        query_frequencies: how often each query is asked; all equally if None.
+        query_frequencies: the relative frequency of each query; all equal if None.
         seed: of sampled pages.
         threads: how many to use.
+        target: deprecated name of `population`.
 
     Returns:
         a `LoggingPlan` for each policy. Without labels there is no price: `displayed` and `price` are None.
@@ -243,7 +234,8 @@ def plan_logging(
     >>> fixed.covered, random.covered, random.price  # of three candidates; the relevant one is shown half as often
     (0.6666666666666666, 1.0, 0.5)
     """
-    settings = IntervalSettings.check(target, confidence, 100, seed, threads)
+    population = renamed_argument(population, target, "population", "target")
+    settings = IntervalSettings.check(population, confidence, 100, seed, threads)
     amounts = _check_amounts(sessions)
     attraction = _attraction(data, click_model, click_rate, relevance_threshold)
     setting = _Setting(
@@ -355,7 +347,7 @@ def _plan(
     found = LoggingPlan(
         policy=name,
         metric=setting.metric,
-        target=settings.target,
+        target=settings.population,
         confidence=settings.confidence,
         clicks=float((clicked * rho).sum()),
         effective_sample_size=weight**2 / squares if squares else 0.0,
@@ -383,7 +375,7 @@ def _variances(
     """
     often = setting.frequencies[:, None]
     within: FloatArray = np.maximum((often * variances).sum(axis=0), 0.0)
-    if settings.target == "these-queries":
+    if settings.population == "these-queries":
         return within, np.zeros_like(within)
     n = int(np.count_nonzero(setting.frequencies))
     factor = n / max(n - 1, 1)

@@ -28,6 +28,7 @@ from counterrank.estimators.propensities import (
     examined_times,
     propensities_of,
     refuse_unseen,
+    sessions_of_documents,
     warn_if_apart,
 )
 from counterrank.estimators.relevance import check_relevance, fit_relevance
@@ -70,8 +71,7 @@ def _click_predictor(
     if method.relevance is None:
         return ClickPredictor(fit_relevance(data, clicks, rho, exam=exam).values, exam)
     if rho is not None:
-        expected = np.repeat(clicks.sessions, np.diff(clicks.offsets)) * rho
-        warn_if_apart(float(examined_times(exam, clicks).sum()), float(expected.sum()))
+        warn_if_apart(float(examined_times(exam, clicks).sum()), float((sessions_of_documents(clicks) * rho).sum()))
     relevance = check_relevance(method.relevance, clicks.n_docs)
     outside = (relevance < 0.0) | (relevance > 1.0)
     if outside.any():
@@ -117,6 +117,11 @@ class WeightedClicks:
     threads: int | None
     uncovered: IntArray  # the documents that the clicks do not cover; none for "dr", which predicts them
     source: str  # where the propensities come from, see `Propensities`
+
+    @property
+    def sessions_of_documents(self) -> IntArray:
+        """The sessions of the query of each document."""
+        return np.repeat(self.sessions, np.diff(self.offsets))
 
     @property
     def noise_scale(self) -> float:
@@ -213,12 +218,7 @@ def concentration(numbers: ArrayLike, weights: ArrayLike) -> tuple[float, float]
         effective sample size = (sum of weights)^2 / sum of their squares   (Kish)
         largest share         = the largest weight / sum of weights
 
-    Arguments:
-        numbers: how many clicks have each weight; those of weights without a click may be 0.
-        weights: of the clicks, not negative.
-
-    Returns:
-        both, (0.0, 0.0) if there is no click with a weight above 0.
+    `numbers` says how many clicks have each of the `weights`. (0.0, 0.0) without a click with a weight above 0.
 
     >>> concentration([6, 1], [1.0, 2.0])  # eight in all; 64 / (6 * 1 + 4), 2 / 8
     (6.4, 0.25)
@@ -303,9 +303,6 @@ def _check_noise(noise: Any, rho: FloatArray | None, model: ClickPredictor | Non
             "have been; pass rho=policy.propensity(scores, offsets, exam)"
         )
     return e0, e1
-
-
-# Variances, the sessions of each query held fixed
 
 
 class Variance(NamedTuple):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counterrank.common.files import PathLike
-from counterrank.evaluation.inspection.findings import percent as short_percent
+from counterrank.evaluation.inspection.result import percent as short_percent
 from counterrank.report.charts import page_spec
 from counterrank.report.render import BLUE, GREY, ORANGE, VERMILLION, Datum, Spec, render, write_file
 from counterrank.report.text import counted, number, percent

@@ -20,7 +20,7 @@ from counterrank.data import RankingData
 from counterrank.data.feature_kernels import constant_columns
 from counterrank.data.ids import query_of
 from counterrank.data.ranking_data import from_arrays
-from counterrank.estimators.views import Views, check_views
+from counterrank.estimators.displayed_sets import Views, check_views
 from counterrank.evaluation import higher_is_better, prefix_sums, rank_values, weighted_queries
 from counterrank.losses import NamedLoss
 from counterrank.losses.evaluate import LossSpec

@@ -24,7 +24,7 @@ from counterrank.common.files import PathLike
 from counterrank.common.parallel import thread_count
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
-from counterrank.estimators.views import Views
+from counterrank.estimators.displayed_sets import Views
 from counterrank.evaluation import higher_is_better, rank_values
 from counterrank.losses import NamedLoss, named_loss
 from counterrank.models.model import NORMALIZE, Model

@@ -1,7 +1,25 @@
-"""What a click log can and cannot support: numbers, and a verdict that follows from them."""
+"""What a click log can and cannot support: numbers, and findings that follow from them."""
 
+from typing import Any
+
+from counterrank.evaluation.inspection.assessment import assessed_names
 from counterrank.evaluation.inspection.coverage import check_policy
-from counterrank.evaluation.inspection.findings import ESTIMATORS, LEVELS, Finding, Inspection, Known
-from counterrank.evaluation.inspection.inspecting import TARGET_SIZE, inspect_clicks
+from counterrank.evaluation.inspection.log_inspection import TARGET_SIZE, inspect_clicks
+from counterrank.evaluation.inspection.result import LEVELS, Finding, Inspection, Known
 
-__all__ = ["ESTIMATORS", "LEVELS", "TARGET_SIZE", "Finding", "Inspection", "Known", "check_policy", "inspect_clicks"]
+__all__ = [
+    "LEVELS",
+    "TARGET_SIZE",
+    "Finding",
+    "Inspection",
+    "Known",
+    "assessed_names",
+    "check_policy",
+    "inspect_clicks",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ESTIMATORS":
+        return assessed_names()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

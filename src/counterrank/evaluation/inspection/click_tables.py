@@ -18,11 +18,9 @@ from counterrank.common.checks import FloatArray, IntArray, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.common.quantiles import student_quantile
 from counterrank.data.ids import query_of
-from counterrank.evaluation.inspection.findings import Table
+from counterrank.estimators.propensities import SMALLEST, sessions_of_documents
+from counterrank.evaluation.inspection.result import Table
 from counterrank.evaluation.weighted_clicks import concentration
-
-# A click that had a smaller chance than this did not happen (as in `estimators`).
-_SMALLEST = 1e-200
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class WeightTable(Table):
 
 def weight_table(clicks: ClickCounts, propensities: FloatArray, rho: FloatArray | None = None) -> WeightTable:
     """From the propensity of each cell, and those of all documents where they are known."""
-    possible = propensities >= _SMALLEST
+    possible = propensities >= SMALLEST
     own = possible & (clicks.clicks > 0)
     numbers, weights = clicks.clicks[own], 1.0 / propensities[own]
     size, largest = concentration(numbers, weights)
@@ -79,19 +77,15 @@ def expected_size(clicks: ClickCounts, weight: float, rho: FloatArray) -> float:
         a (sum of s)^2 / sum of s / rho,   a = weight / sum of s,   s the sessions of each document's query
 
     The size of the clicks themselves is too large where some documents are hardly ever examined: their clicks would be
-    the heaviest, and mostly have not happened yet. This one does not depend on which of them did.
-
-    Arguments:
-        weight: the sum of all weights.
-        rho: of every document.
+    the heaviest, and mostly have not happened yet. `weight` is the sum of all weights, `rho` of every document.
 
     >>> three = np.array([0, 1])
     >>> log = ClickCounts("", np.array([0, 2]), np.array([10]), three, 0 * three + 1, 0 * three + 5, 0 * three + 2)
     >>> expected_size(log, 8.0, np.array([0.5, 0.5]))  # 0.4 * 20^2 / 40
     4.0
     """
-    sessions = np.repeat(clicks.sessions, np.diff(clicks.offsets))
-    own = (sessions > 0) & (rho >= _SMALLEST)
+    sessions = sessions_of_documents(clicks)
+    own = (sessions > 0) & (rho >= SMALLEST)
     total, below = float(sessions[own].sum()), float((sessions[own] / rho[own]).sum())
     return weight * total / below if below else 0.0
 
@@ -131,7 +125,7 @@ def propensity_histogram(propensities: FloatArray, impressions: IntArray, clicks
         n += 1
     ends = np.array([_edge(i) for i in range(n, -1, -1)])
     which = np.clip(np.searchsorted(ends, rounded, side="left") - 1, 0, len(ends) - 2)
-    weight = np.where(clicks > 0, clicks / np.maximum(propensities, _SMALLEST), 0.0)
+    weight = np.where(clicks > 0, clicks / np.maximum(propensities, SMALLEST), 0.0)
     total = float(weight.sum()) or 1.0
     sums = [np.bincount(which, values, len(ends) - 1) for values in (impressions, clicks, weight / total)]
     return [
@@ -145,9 +139,6 @@ def _edge(i: int) -> float:
     return float(f"{(1, 5, 2)[i % 3]}e-{(i + 2) // 3}")
 
 
-# Click rates with confidence intervals
-
-
 CONFIDENCE = 0.95
 NORMAL = 1.959963984540054  # of a 95 % interval
 
@@ -157,12 +148,8 @@ def wilson(successes: ArrayLike, trials: ArrayLike, quantile: ArrayLike = NORMAL
 
         (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
 
-    Wilson, Probable inference, the law of succession, and statistical inference, 1927. Unlike p -+ z sqrt(p (1 - p) /
-    n) its coverage holds for few clicks, and none.
-
-    Arguments:
-        successes, trials: how often something happened, and could have; need not be whole.
-        quantile: z.
+    with z the quantile (Wilson, Probable inference, the law of succession, and statistical inference, 1927). Its
+    coverage holds for few clicks, and none.
 
     >>> low, high = wilson([0, 5], [10, 10])
     >>> low.round(3).tolist(), high.round(3).tolist()
@@ -235,9 +222,6 @@ def bernstein(distance: ArrayLike, variance: ArrayLike) -> FloatArray:
     return bound
 
 
-# By rank, page and query
-
-
 @dataclass(frozen=True)
 class Overview(Table):
     """Sessions, clicks, queries and documents."""
@@ -247,13 +231,18 @@ class Overview(Table):
     clicks: int
     clicks_per_session: float
     queries: int
-    queries_asked: int
-    sessions_per_asked_query_median: int
+    queries_with_sessions: int
+    sessions_per_query_median: int
     documents: int
     documents_shown: int
     documents_clicked: int
     distinct_pages: int | None
     policies: list[str]
+
+    json_keys: ClassVar[dict[str, str]] = {
+        "queries_with_sessions": "queries_asked",
+        "sessions_per_query_median": "sessions_per_asked_query_median",
+    }
 
 
 def overview(clicks: ClickCounts) -> Overview:
@@ -265,8 +254,8 @@ def overview(clicks: ClickCounts) -> Overview:
         clicks=clicks.n_clicks,
         clicks_per_session=clicks.n_clicks / max(clicks.n_sessions, 1),
         queries=clicks.n_queries,
-        queries_asked=len(sessions),
-        sessions_per_asked_query_median=int(np.median(sessions)) if len(sessions) else 0,
+        queries_with_sessions=len(sessions),
+        sessions_per_query_median=int(np.median(sessions)) if len(sessions) else 0,
         documents=clicks.n_docs,
         documents_shown=int((clicks.by_document(clicks.impressions) > 0).sum()),
         documents_clicked=int((clicks.by_document(clicks.clicks) > 0).sum()),
@@ -361,19 +350,20 @@ def rank_table(placed: Placements, exam: Examination | None) -> list[RankRow]:
 
 @dataclass(frozen=True)
 class PageEvidence(Table):
-    """How the pages of one query vary: what can be said of the policy without knowing it.
+    """How the pages of one query vary, over queries with two or more sessions.
 
-    Only queries with two or more sessions can show it. A page may also change because the ranker did; the log alone
-    cannot tell these apart.
+    A page may change because the policy is random or because the ranker changed; the log alone does not separate them.
     """
 
-    queries_asked_twice: int
+    queries_with_several_sessions: int
     ranks_that_change: list[int]
     looks_like: str  # "one page per query", "only the last rank changes", "all" or "some ranks change", "not known"
     documents_shown: int
     documents_at_several_ranks: int
     comparing_clicks: list[float]  # on documents at several ranks, by rank
     comparing_queries: float  # effective number of queries that have them, (sum of clicks)^2 / sum of clicks^2
+
+    json_keys: ClassVar[dict[str, str]] = {"queries_with_several_sessions": "queries_asked_twice"}
 
 
 def page_evidence(clicks: ClickCounts, placed: Placements) -> PageEvidence:
@@ -392,7 +382,7 @@ def page_evidence(clicks: ClickCounts, placed: Placements) -> PageEvidence:
     squares = float(np.square(by_query).sum())
     by_rank = np.bincount(placed.ranks[comparing], placed.clicks[comparing], depth + 1)[1:]
     return PageEvidence(
-        queries_asked_twice=int(np.count_nonzero(again)),
+        queries_with_several_sessions=int(np.count_nonzero(again)),
         ranks_that_change=(np.flatnonzero(changing) + 1).tolist(),
         looks_like=_looks(changing, shown_at),
         documents_shown=int(np.count_nonzero(n_ranks)),
@@ -429,9 +419,11 @@ class SessionCounts(Table):
     """Sessions per query, over queries with sessions."""
 
     queries: int
-    queries_asked: int
+    queries_with_sessions: int
     quantiles: dict[str, float]
     histogram: list[SessionBin]
+
+    json_keys: ClassVar[dict[str, str]] = {"queries_with_sessions": "queries_asked"}
 
 
 def sessions_table(clicks: ClickCounts) -> SessionCounts:
@@ -459,9 +451,6 @@ def session_edges(least: int, most: int) -> IntArray:
     width = next(lead * 10**p for p in range(18) for lead in (1, 2, 5) if lead * 10**p * 12 >= most - least + 1)
     first, last = least // width, most // width
     return np.asarray(width * np.arange(first, last + 2), np.int64)
-
-
-# Drift
 
 
 ERROR_RATE = 0.01
@@ -504,9 +493,8 @@ def drift_table(periods: Sequence[Mapping[str, Any]]) -> Drift:
         z_b = (clicks_b - rate impressions_b) / sqrt(impressions_b)
         T   = the largest |z_1 + ... + z_b - b mean(z)| over all b
 
-    If nothing changed, any order of the periods is as likely as the one seen, so T is compared with its values after
-    random shuffles: (1 + those at least as large) / (1 + shuffles) is at most 0.01 in at most 1 % of logs without a
-    change. Periods that differ at random, as weekdays do, make the test less powerful, not wrong.
+    A permutation test: (1 + shuffles with T at least as large) / (1 + shuffles) is at most 0.01 in at most 1 % of logs
+    without a change. Periods that differ at random, as weekdays do, make the test less powerful, not wrong.
 
     Arguments:
         periods: in the order of time; `begin` (text or number), `pages`, `impressions` and `clicks` of each.

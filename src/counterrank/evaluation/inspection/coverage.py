@@ -22,7 +22,7 @@ from counterrank.common.parallel import for_queries
 from counterrank.data.ids import query_of, query_of_rows
 from counterrank.estimators.propensities import logged_range
 from counterrank.evaluation.inspection.click_tables import Placements, bernstein
-from counterrank.evaluation.inspection.findings import Table
+from counterrank.evaluation.inspection.result import Table
 
 BoolArray = NDArray[np.bool_]
 
@@ -116,13 +116,13 @@ def coverage_table(
     if not clicks.knows_candidates:
         return None
     query = query_of_rows(clicks.offsets)
-    asked = clicks.sessions[query] > 0
+    logged = clicks.sessions[query] > 0
     by_document = clicks.by_document(clicks.impressions)
-    never = asked & (by_document == 0)
+    never = logged & (by_document == 0)
     found = Coverage(
-        candidates=int(np.count_nonzero(asked)),
+        candidates=int(np.count_nonzero(logged)),
         never_shown=int(np.count_nonzero(never)),
-        not_on_every_page=int(np.count_nonzero(asked & (by_document < clicks.sessions[query]))),
+        not_on_every_page=int(np.count_nonzero(logged & (by_document < clicks.sessions[query]))),
         queries_with_a_never_shown_candidate=len(np.unique(query[never])),
     )
     possible = None
@@ -130,18 +130,18 @@ def coverage_table(
         everywhere = Examination(np.ones(int(np.diff(clicks.offsets).max())))
         covered = coverage(policy, scores, clicks.offsets, everywhere if exam is None else exam)
         possible = covered.examinable
-        found = _with_conditions(found, possible, covered.always_examinable, asked, query)
+        found = _with_conditions(found, possible, covered.always_examinable, logged, query)
         shown = propensity_of(policy, scores, clicks.offsets, everywhere)
-        unseen = _unseen(shown[asked], clicks.sessions[query][asked].astype(np.float64))
-        needed = _sessions_to_show(unseen, clicks.n_sessions, int(asked.sum()))
+        unseen = _unseen(shown[logged], clicks.sessions[query][logged].astype(np.float64))
+        needed = _sessions_to_show(unseen, clicks.n_sessions, int(logged.sum()))
         found = replace(found, expected_never_shown=unseen(1.0), sessions_to_show_95_percent=needed)
     elif rho is not None or clicks.unexaminable is not None:
         possible = examinable_documents(clicks, rho)
-        found = _with_conditions(found, possible, None, asked, query)
+        found = _with_conditions(found, possible, None, logged, query)
     if possible is not None:
         found = replace(found, could_have_been_shown=int(np.count_nonzero(never & possible)))
     if scores is not None:
-        found = replace(found, by_old_rank=_by_old_rank(ranks_of(scores, clicks.offsets), asked, never, possible))
+        found = replace(found, by_old_rank=_by_old_rank(ranks_of(scores, clicks.offsets), logged, never, possible))
     return found
 
 
@@ -162,10 +162,10 @@ def examinable_documents(clicks: ClickCounts, rho: FloatArray | None) -> BoolArr
 
 
 def _with_conditions(
-    found: Coverage, examinable: BoolArray, always: BoolArray | None, asked: BoolArray, query: IntArray
+    found: Coverage, examinable: BoolArray, always: BoolArray | None, logged: BoolArray, query: IntArray
 ) -> Coverage:
     """Whether the conditions of the policy-aware and, where known, of the policy-oblivious estimator hold."""
-    hidden = asked & ~examinable
+    hidden = logged & ~examinable
     lost = np.bincount(query[hidden], minlength=1)
     sizes = np.bincount(query, minlength=len(lost))[: len(lost)]
     found = replace(
@@ -177,7 +177,7 @@ def _with_conditions(
     )
     if always is None:
         return found
-    missing = int((asked & ~always).sum())
+    missing = int((logged & ~always).sum())
     holds = "no" if missing else "yes"
     return replace(found, not_examinable_on_every_page=missing, policy_oblivious_condition_holds=holds)
 
@@ -195,7 +195,7 @@ def _unseen(shown: FloatArray, sessions: FloatArray) -> Any:
 
 
 def _sessions_to_show(unseen: Any, sessions: int, candidates: int) -> int | None:
-    """How many sessions it takes, asked as these were, until 95 % of the candidates are expected on some page."""
+    """How many sessions, with these frequencies of queries, until 95 % of the candidates are expected on some page."""
     allowed = (1.0 - SHOWN_TARGET) * candidates
     if not sessions or unseen(1e12) > allowed:
         return None
@@ -208,14 +208,14 @@ def _sessions_to_show(unseen: Any, sessions: int, candidates: int) -> int | None
     return int(np.ceil(high * sessions))
 
 
-def _by_old_rank(ranks: IntArray, asked: BoolArray, never: BoolArray, possible: BoolArray | None) -> list[RankGroup]:
+def _by_old_rank(ranks: IntArray, logged: BoolArray, never: BoolArray, possible: BoolArray | None) -> list[RankGroup]:
     bins = rank_bins(int(ranks.max(initial=1)))
     place = np.searchsorted(bins, ranks, side="right") - 1
 
     def count(which: BoolArray) -> IntArray:
         return np.bincount(place[which], minlength=len(bins) - 1)
 
-    candidates, unseen = count(asked), count(never)
+    candidates, unseen = count(logged), count(never)
     hidden = None if possible is None else count(never & ~possible)
     return [
         RankGroup(
@@ -246,7 +246,7 @@ class QuerySample:
 
     @classmethod
     def of(cls, clicks: ClickCounts, documents: int = 200_000) -> QuerySample:
-        """All queries, or every n-th that was asked, so that there are at most about so many documents.
+        """All queries, or every n-th with sessions, so that there are at most about so many documents.
 
         >>> one = np.array([], np.int64)
         >>> counts = ClickCounts("", np.array([0, 2, 4, 6]), np.array([1, 0, 1]), one, one, one, one)
@@ -256,8 +256,8 @@ class QuerySample:
         lengths = np.diff(clicks.offsets)
         queries = np.arange(clicks.n_queries)
         if clicks.n_docs > documents:
-            asked = np.flatnonzero(clicks.sessions)
-            queries = asked[:: max(1, int(np.ceil(lengths[asked].sum() / documents)))]
+            logged = np.flatnonzero(clicks.sessions)
+            queries = logged[:: max(1, int(np.ceil(lengths[logged].sum() / documents)))]
         offsets = np.concatenate(([0], np.cumsum(lengths[queries])))
         begin = np.repeat(clicks.offsets[queries] - offsets[:-1], lengths[queries])
         rows = begin + np.arange(offsets[-1])

@@ -1,4 +1,4 @@
-"""The result of an inspection: tables of numbers, findings that follow from them, and how both are written."""
+"""The result of an inspection: tables of numbers, and findings that follow from them, with numbers in words."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ if TYPE_CHECKING:
         RankRow,
         SessionCounts,
         WeightTable,
-    )  # fmt: skip
+    )
     from counterrank.evaluation.inspection.coverage import Coverage, LoggedCheck, PolicyCheck, RankGroup, Remedies
 
+
 LEVELS = ("good", "warning", "bad")
-ESTIMATORS = ("policy-aware", "affine", "policy-oblivious", "rerank", "naive", "examination.estimate")
+THE_LOG = "the log"  # what findings about no estimator are about
 
 
 class Table:
     """Base of the dataclasses of an inspection, which `to_json` turns into plain values."""
 
-    json_keys: ClassVar[dict[str, str]] = {}  # JSON keys that cannot be names of attributes, by attribute
+    json_keys: ClassVar[dict[str, str]] = {}  # by attribute, where the JSON key is another word
 
     def to_json(self) -> dict[str, Any]:
         """Lists, dicts, numbers and words."""
@@ -36,6 +37,16 @@ class Table:
         """The value of a JSON key, as when tables were dicts; deprecated."""
         warnings.warn(f"[{key!r}]: use the attribute, or summary()", DeprecationWarning, stacklevel=2)
         return self.to_json()[key]
+
+    if not TYPE_CHECKING:  # so that other unknown attributes are still found
+
+        def __getattr__(self, name):
+            """The value of a JSON key that once was the name of the attribute; deprecated."""
+            new = next((own for own, key in type(self).json_keys.items() if key == name), None)
+            if new is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            warnings.warn(f"{name} is deprecated; use {new}", DeprecationWarning, stacklevel=2)
+            return getattr(self, new)
 
 
 def _plain(value: Any) -> Any:
@@ -50,7 +61,7 @@ def _plain(value: Any) -> Any:
 class Finding(Table):
     """One sentence or two about one estimator, or about the log."""
 
-    about: str  # the estimator, or "the log"
+    about: str  # the estimator, or THE_LOG
     level: str  # "good": supported; "warning": with care, or not known; "bad": not supported
     text: str
 
@@ -73,7 +84,7 @@ class Inspection(Table):
     """What a log supports; made by `inspect_clicks`.
 
     Attributes:
-        target_size: the effective sample size to aim at.
+        target_size: the effective sample size to reach.
         known: what was given besides the clicks.
         overview: sessions, clicks, queries and documents.
         ranks: by rank.
@@ -123,7 +134,7 @@ class Inspection(Table):
         """The verdict in one line."""
         parts = []
         for level, words in (("good", "supports"), ("warning", "with care"), ("bad", "does not support")):
-            names = [each.about for each in self.verdict if each.level == level and each.about in ESTIMATORS]
+            names = [each.about for each in self.verdict if each.level == level and each.about != THE_LOG]
             if names:
                 parts.append(f"{words}: {', '.join(names)}")
         text = "; ".join(parts)
@@ -134,9 +145,6 @@ class Inspection(Table):
         found = self.to_json()
         order = ("verdict", "advice", "target_size", "known", "overview")
         return {"headline": self.headline} | {key: found.pop(key) for key in order} | found
-
-
-# Numbers as findings write them
 
 
 def percent(share: float) -> str:

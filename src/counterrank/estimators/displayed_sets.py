@@ -1,4 +1,4 @@
-"""`Views`: displayed sets of documents, each to be ranked by itself."""
+"""Displayed sets of documents, each to be ranked by itself (`Views`), and the rerank estimator."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def find_fault(data_offsets: Array, offsets: Array, docs: Array) -> tuple[int, i
 
 
 class Views(NamedTuple):
-    """Sets of documents of the data with a weight for each, made by `rerank`; no copies of features.
+    """Displayed sets of documents with a weight for each document, made by `rerank`; no copies of features.
 
     Attributes:
         docs: the documents of one set after the other, as rows of the data.
@@ -65,7 +65,7 @@ class Views(NamedTuple):
 
 
 def check_views(views: Views, data_offsets: IntArray, name: str = "views") -> Views:
-    """Views that fit the data, the documents of each set in the order of the data.
+    """The sets, if they fit the data; the documents of each in the order of the data.
 
     >>> check_views(Views([1, 0], [0, 2], [1, 0]), np.array([0, 2])).docs.tolist()
     [0, 1]
@@ -124,10 +124,10 @@ def rerank(clicks: ClickCounts, exam: Examination, *, clip: float | None = None)
 
         omega(d, S) = sum over clicks on d on pages that show the set S of min(1 / P(o(d) = 1 | rank), clip)
 
-    Documents are compared only with those shown beside them: a ranker learned so puts the documents of each page into
-    a better order, and says nothing sure about those that were never on one page (eq:agnosticcond); a
-    `CoverageWarning` says how many were not always shown. Pages with the same documents in another order are one set.
-    Sets without a click tell nothing and are left out.
+    Documents are compared only with those on the same page: a ranker trained so puts the documents of each page into a
+    better order, and may be biased for documents that were never on one page (eq:agnosticcond); a `CoverageWarning`
+    says how many were not always shown. Pages with the same documents in another order are one set. Sets without a
+    click are left out.
 
     Arguments:
         clicks: what was shown and clicked, with its pages: `simulate(..., displays=True)`.

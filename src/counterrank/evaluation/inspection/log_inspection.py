@@ -15,18 +15,12 @@ from counterrank.clicks.policies.propensity import propensity_of
 from counterrank.clicks.policies.standard import as_policy
 from counterrank.clicks.position_bias import connected_ranks
 from counterrank.common.checks import FloatArray, check_vector, check_whole
+from counterrank.common.deprecation import renamed_argument
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
 from counterrank.estimators.propensities import Propensities, check_propensities, logged_propensities
-from counterrank.evaluation.inspection.click_tables import (
-    Placements,
-    drift_table,
-    overview,
-    page_evidence,
-    rank_table,
-    sessions_table,
-    weight_table,
-)
+from counterrank.evaluation.inspection import click_tables as tables
+from counterrank.evaluation.inspection.assessment import advise, assess
 from counterrank.evaluation.inspection.coverage import (
     ExpectedClicks,
     coverage_table,
@@ -34,8 +28,7 @@ from counterrank.evaluation.inspection.coverage import (
     policy_check,
     remedies,
 )
-from counterrank.evaluation.inspection.findings import Inspection, Known
-from counterrank.evaluation.inspection.verdict import advise, assess
+from counterrank.evaluation.inspection.result import Inspection, Known
 
 TARGET_SIZE = 10_000
 
@@ -49,7 +42,8 @@ def inspect_clicks(
     rho: ArrayLike | None = None,
     exam: Any = None,
     drift: Sequence[Mapping[str, Any]] | None = None,
-    target_size: int = TARGET_SIZE,
+    effective_sample_size: int = TARGET_SIZE,
+    target_size: int | None = None,
 ) -> Inspection:
     """Which estimators a log supports, before anyone trains on it.
 
@@ -65,8 +59,9 @@ def inspect_clicks(
         exam: how likely each rank is examined; that of the clicks if None.
         drift: periods in the order of time, each with `begin`, `pages`, `impressions` and `clicks`;
             None if there are no times.
-        target_size: the effective sample size to aim at. The sum of all weights then has a relative standard error of
-            about 1 / sqrt(target_size).
+        effective_sample_size: the one to reach. The sum of all weights then has a relative standard error of about
+            1 / sqrt(effective_sample_size).
+        target_size: deprecated name of `effective_sample_size`.
 
     >>> from counterrank import examination, make_ranking_data, policies, simulation
     >>> data, curve = make_ranking_data("yahoo", n_queries=20, seed=0), examination.inverse_rank(k=3)
@@ -76,8 +71,9 @@ def inspect_clicks(
     'bad'
     """
     given = _Inputs.check(clicks, data, policy, scores, rho, exam)
-    size = check_whole(target_size, "target_size")
-    placed = Placements.of(clicks)
+    wanted = renamed_argument(effective_sample_size, target_size, "effective_sample_size", "target_size")
+    size = check_whole(wanted, "effective_sample_size")
+    placed = tables.Placements.of(clicks)
     by_cell, other_policies, checked = given.by_cell(), None, None
     if by_cell is not None and given.scores is not None and given.exam is not None and clicks.n_clicks:
         expected = ExpectedClicks.of(clicks, by_cell, given.rho, given.scores, given.exam)
@@ -89,16 +85,16 @@ def inspect_clicks(
     found = Inspection(
         target_size=size,
         known=given.known(),
-        overview=overview(clicks),
-        ranks=rank_table(placed, given.exam),
-        sessions=sessions_table(clicks),
-        pages=page_evidence(clicks, placed),
+        overview=tables.overview(clicks),
+        ranks=tables.rank_table(placed, given.exam),
+        sessions=tables.sessions_table(clicks),
+        pages=tables.page_evidence(clicks, placed),
         connected=[group for group in groups if group],
-        weights=None if by_cell is None else weight_table(clicks, by_cell, given.rho),
+        weights=None if by_cell is None else tables.weight_table(clicks, by_cell, given.rho),
         coverage=coverage_table(clicks, given.policy, given.scores, given.exam, given.rho),
         policy_check=checked,
         logged_check=None if given.rho is None else logged_check(clicks, given.rho),
-        drift=None if drift is None or not len(drift) else drift_table(drift),
+        drift=None if drift is None or not len(drift) else tables.drift_table(drift),
         remedies=other_policies,
     )
     return replace(found, verdict=assess(found), advice=advise(found))
@@ -137,7 +133,7 @@ class _Inputs:
         if chosen is not None and rho is None and len(names) > 1:
             raise CounterrankError(
                 f"policy: one for a log of several, {', '.join(map(repr, names))}; expected "
-                "rho=policies.intervention_aware_policies(...), or clicks.only_policies([...])"
+                "rho=policies.several_policies(...), or clicks.only_policies([...])"
             )
         ranked = None if scores is None else check_vector(scores, counts.n_docs, "scores")
         propensities, origin = None, None

@@ -1,19 +1,33 @@
-"""The verdict in words: which estimators a log supports and why, and advice. Every sentence follows from a number."""
+"""Which estimators a log supports and why, and advice, in words. Every sentence follows from a number.
+
+Estimators are those of the registry: each is assessed by its `log_condition` and by what it needs.
+"""
 
 from __future__ import annotations
 
 import math
 
-from counterrank.evaluation.inspection.findings import Finding, Inspection, about, old_ranks, percent, rank_list, some
+from counterrank.estimators.registry import ESTIMATORS, NEEDS, Estimator
+from counterrank.evaluation.inspection.result import (
+    THE_LOG,
+    Finding,
+    Inspection,
+    about,
+    old_ranks,
+    percent,
+    rank_list,
+    some,
+)
 
-FEW_SESSIONS = 50  # per query: below, EM with a free relevance per document is about 10 % off
-UNSEEN = 0.05  # share of candidates on no page, from which on it matters
-FEW_QUERIES = 20  # weight of queries: below, others may not be like these
+FEW_SESSIONS = 50  # per query: with fewer, EM with a free relevance per document is about 10 % off
+UNSEEN = 0.05  # share of candidates on no page above which it matters
+FEW_QUERIES = 20  # effective number of queries: fewer may not be typical
 ROUGH = 0.1  # standard error of a ratio of two ranks, sqrt(1 / clicks + 1 / clicks), at best
 _DIFFERS = 0.001  # share of impressions whose logged propensity is another one
 
-Assessment = tuple[str, str]  # level, text
+POSITION_BIAS = "examination.estimate"
 
+Assessment = tuple[str, str]  # level, text
 
 _TOGETHER = (
     " It learns to order documents that were shown together; of others it knows nothing, so it stays biased towards "
@@ -21,7 +35,8 @@ _TOGETHER = (
 )
 
 
-def _policy_aware(found: Inspection) -> Assessment:
+def _examinable(found: Inspection) -> Assessment:
+    """Whether every candidate can be examined, and clicks are many enough for their importance weights."""
     weights = found.weights
     if found.known.refused is not None:
         return "bad", found.known.refused[0].upper() + found.known.refused[1:] + "."
@@ -80,9 +95,10 @@ def _missing(found: Inspection) -> str:
 def _same_pages(found: Inspection) -> str:
     if found.pages.looks_like != "one page per query":
         return ""
-    twice = some(found.pages.queries_asked_twice, "query that was", "queries that were")
+    several = some(found.pages.queries_with_several_sessions, "query", "queries")
     text = (
-        f" Each of {twice} asked again got the same page every time: no propensities can bring back what is not on it"
+        f" Each of {several} with several sessions got the same page every time: no propensities can bring back what "
+        "is not on it"
     )
     covered = found.coverage
     return f"{text} ({covered.never_shown:,} of {covered.candidates:,} candidates)." if covered else f"{text}."
@@ -149,22 +165,23 @@ def _uncovered(found: Inspection) -> Assessment | None:
     return None
 
 
-def _affine(found: Inspection) -> Assessment:
-    level, _ = _policy_aware(found)
+def _under_trust_bias(found: Inspection, level: str, other: str) -> Assessment:
+    """As another estimator with the same condition, if P(document at rank) is known."""
     if level == "bad":
-        return "bad", "For the same reason as policy-aware."
+        return "bad", f"For the same reason as {other}."
     if found.known.policy is None or not found.known.scores:
         # given propensities may come from policies that are known where they were computed
         return "warning" if found.known.propensities == "rho" else "bad", (
             "Requires P(document at rank), not propensities alone: the policy and what it ranked by must be known."
         )
     return "warning", (
-        "As policy-aware, where P(click) = alpha relevance + beta is known by rank. alpha and beta must come from "
+        f"As {other}, where P(click) = alpha relevance + beta is known by rank. alpha and beta must come from "
         "elsewhere: clicks alone do not separate trust bias from relevance."
     )
 
 
-def _policy_oblivious(found: Inspection) -> Assessment:
+def _every_page(found: Inspection) -> Assessment:
+    """Whether every candidate is on every page."""
     covered = found.coverage
     if covered is None:
         return "warning", "Counted without ranking data: whether every candidate is on every page is not known."
@@ -179,8 +196,9 @@ def _policy_oblivious(found: Inspection) -> Assessment:
     return "good", f"All {covered.candidates:,} candidates are on every page of their query."
 
 
-def _rerank(found: Inspection) -> Assessment:
-    level, _ = _policy_oblivious(found)
+def _within_page(found: Inspection) -> Assessment:
+    """Whether pages can be ranked by themselves."""
+    level, _ = _every_page(found)
     if found.overview.impressions <= found.overview.sessions:
         return "bad", "Each page holds one document: there is nothing to order within it."
     if found.known.pages is None:
@@ -192,12 +210,13 @@ def _rerank(found: Inspection) -> Assessment:
         return "warning", "The pages are there, but the examination curve must be known."
     if level == "good":
         return "good", "Every page shows all candidates, so ranking within pages is ranking them all."
-    return "warning", (f"{some(found.known.pages, 'distinct page')} are there.{_TOGETHER}")
+    return "warning", f"{some(found.known.pages, 'distinct page')} are there.{_TOGETHER}"
 
 
-def _naive(found: Inspection) -> Assessment:
+def _one_rank(found: Inspection) -> Assessment:
+    """Whether position matters."""
     rows = [(row.rank, row.click_rate) for row in found.ranks if row.click_rate is not None]
-    level, selection = _policy_oblivious(found)
+    level, selection = _every_page(found)
     if len(rows) == 1 and level != "bad":
         return level, "There is one rank, so position does not matter; " + selection[0].lower() + selection[1:]
     if len(rows) == 1:
@@ -250,22 +269,53 @@ def _rough_curve(found: Inspection, clicks: list[float]) -> list[str]:
     return doubts
 
 
+# by `Estimator.log_condition`
 _ASSESSMENTS = {
-    "policy-aware": _policy_aware,
-    "affine": _affine,
-    "policy-oblivious": _policy_oblivious,
-    "rerank": _rerank,
-    "naive": _naive,
-    "examination.estimate": _position_bias,
+    "examinable": _examinable,
+    "every-page": _every_page,
+    "within-page": _within_page,
+    "one-rank": _one_rank,
 }
 
 
+def _assessed_estimators() -> list[Estimator]:
+    """The registered estimators whose condition a log can show."""
+    return [estimator for estimator in ESTIMATORS.values() if estimator.log_condition is not None]
+
+
+def assessed_names() -> tuple[str, ...]:
+    """What `inspect_clicks` has a finding about besides the log: registered estimators, and that of position bias.
+
+    >>> assessed_names()
+    ('policy-aware', 'affine', 'policy-oblivious', 'rerank', 'naive', 'examination.estimate')
+    """
+    return (*(estimator.name for estimator in _assessed_estimators()), POSITION_BIAS)
+
+
 def assess(found: Inspection) -> tuple[Finding, ...]:
-    """One finding for each estimator, best known first, and those about the log as a whole."""
+    """One finding for each estimator, in the order of the registry, and those about the log as a whole."""
     if not found.overview.clicks:
         text = f"{some(found.overview.sessions, 'session')} and no click: there is nothing to learn from."
-        return tuple(Finding(name, "bad", text) for name in ("the log", *_ASSESSMENTS))
-    return (*(Finding(name, *assessed(found)) for name, assessed in _ASSESSMENTS.items()), *_about_the_log(found))
+        return tuple(Finding(name, "bad", text) for name in (THE_LOG, *assessed_names()))
+    findings = [Finding(estimator.name, *_assess(found, estimator)) for estimator in _assessed_estimators()]
+    return (*findings, Finding(POSITION_BIAS, *_position_bias(found)), *_about_the_log(found))
+
+
+def _assess(found: Inspection, estimator: Estimator) -> Assessment:
+    """By the condition of an estimator, and by what it needs."""
+    condition = str(estimator.log_condition)
+    level, text = _ASSESSMENTS[condition](found)
+    if "trust" in estimator.needs:
+        like = (other.name for other in _assessed_estimators() if other.log_condition == condition)
+        return _under_trust_bias(found, level, next(like))
+    known = {
+        "propensities": found.weights is not None,
+        "exposure": found.weights is not None or found.known.examination is not None,
+        "examination": found.known.examination is not None,
+        "displays": found.known.pages is not None,
+    }
+    missing = [NEEDS[need].meaning for need in estimator.needs if not known.get(need, True)]
+    return ("warning", f"{text} But {missing[0]} must be known.") if level == "good" and missing else (level, text)
 
 
 def _about_the_log(found: Inspection) -> list[Finding]:
@@ -283,10 +333,7 @@ def _about_the_log(found: Inspection) -> list[Finding]:
             f"The log names {len(names)} policies ({', '.join(names)}): propensities are {combined[source]}, not those "
             "of each click."
         )
-    return [Finding("the log", "warning", text) for text in texts]
-
-
-# Advice
+    return [Finding(THE_LOG, "warning", text) for text in texts]
 
 
 def advise(found: Inspection) -> tuple[str, ...]:
@@ -382,7 +429,7 @@ def _unseen(found: Inspection) -> str:
     if covered is None or covered.expected_never_shown is None or not covered.could_have_been_shown:
         return ""
     never, expected = covered.could_have_been_shown, covered.expected_never_shown
-    if never < 0.05 * covered.candidates:
+    if never < UNSEEN * covered.candidates:
         return ""
     needed = covered.sessions_to_show_95_percent
     text = (
