@@ -72,7 +72,7 @@ def inspect(
     if out is not None and examination_out is not None and out.resolve() == examination_out.resolve():
         raise CounterrankError(f"{out}: is both --out and --examination-out; expected two names")
     loaded = _load(clicks, part, data, policy or [], logger or [], examination, threads, reading)
-    found = inspect_clicks(loaded.counts, **loaded.known, target_size=effective_sample_size)
+    found = inspect_clicks(loaded.counts, **loaded.known, effective_sample_size=effective_sample_size)
     read = None if loaded.report is None else loaded.report.summary()
     summary = {"clicks": clicks, "data": loaded.data, "read": read} | found.summary()
     if out is not None:
