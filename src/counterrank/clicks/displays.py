@@ -236,7 +236,7 @@ def merge_cells(a: Any, b: Any) -> Any:
     most = len(a[0]) + len(b[0])
     ints = np.empty((5, most), np.int64)
     reals = np.empty(most)
-    n = i = j = 0
+    n = i = j = np.int64(0)
     while i < len(a[0]) or j < len(b[0]):
         if i == len(a[0]):
             side = 1

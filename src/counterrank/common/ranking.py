@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from counterrank.common.checks import read_only
 from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.common.numerics import float_bits
 
@@ -145,4 +146,4 @@ def longest_query(offsets: Array) -> int:
     >>> longest_query(np.array([0, 2, 5]))
     3
     """
-    return int(longest_of(0, len(offsets) - 1, offsets))
+    return int(longest_of(0, len(offsets) - 1, read_only(np.asarray(offsets))))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.common.random import mixed
+from counterrank.common.ranking import longest_of
 
 _LARGEST = np.finfo(np.float32).max
 
@@ -23,7 +24,7 @@ def first_bad_row(first: int, last: int, offsets: Array, features: Array) -> int
     return -1
 
 
-@exact_kernel
+@exact_inner_kernel
 def query_range(features: Array, start: int, end: int, low: Array, high: Array) -> None:
     """Smallest and largest value of every feature over the rows `start:end`."""
     # by hand, since for whole rows numba also compiles the text of an error about their shapes, which takes seconds
@@ -36,7 +37,7 @@ def query_range(features: Array, start: int, end: int, low: Array, high: Array) 
             high[f] = max(high[f], values[f])
 
 
-@exact_kernel
+@exact_inner_kernel
 def query_scale(features: Array, start: int, end: int, small: Array, large: Array, low: Array, inverse: Array) -> None:
     """Smallest value and 1 / (largest - smallest) of every feature, 0 for constant ones.
 
@@ -73,8 +74,10 @@ def scale_queries(first: int, last: int, offsets: Array, features: Array, out: A
 @exact_kernel
 def constant_columns(first: int, last: int, offsets: Array, features: Array) -> Array:
     """The features f with x[i, f] = x[j, f] for all documents i, j of each query, in rising order."""
-    left = np.arange(features.shape[1])
-    count = len(left)
+    count = features.shape[1]
+    left = np.empty(count, np.int64)
+    for f in range(count):
+        left[f] = f
     for q in range(first, last):
         start, end = offsets[q], offsets[q + 1]
         kept = 0
@@ -95,11 +98,19 @@ def constant_columns(first: int, last: int, offsets: Array, features: Array) -> 
 @exact_kernel
 def first_query_with_repeat(first: int, last: int, offsets: Array, codes: Array) -> int:
     """The first query in which a number of `codes` occurs twice, or -1."""
+    rows = np.empty(4 * longest_of(first, last, offsets), np.int64)  # of one query, found by the hash of their codes
     for q in range(first, last):
-        ordered = np.sort(codes[offsets[q] : offsets[q + 1]])
-        for i in range(1, len(ordered)):
-            if ordered[i] == ordered[i - 1]:
-                return q
+        size = 1
+        while size < 2 * (offsets[q + 1] - offsets[q]):
+            size *= 2
+        rows[:size] = -1
+        for row in range(offsets[q], offsets[q + 1]):
+            slot = np.int64(mixed(np.uint64(codes[row])) & np.uint64(size - 1))
+            while rows[slot] >= 0:
+                if codes[rows[slot]] == codes[row]:
+                    return q
+                slot = (slot + 1) % size
+            rows[slot] = row
     return -1
 
 

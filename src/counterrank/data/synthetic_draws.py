@@ -15,8 +15,8 @@ from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.common.random import mixed
 
 # what a stream is for: lengths are drawn before the rows exist, so they have a stream of their own
-LENGTH = 1
-CONTENT = 2
+# typed, since numba compiles whatever is called with a literal number once more for that
+LENGTH, CONTENT = np.int64(1), np.int64(2)
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _S12 = np.uint64(12)
@@ -57,7 +57,7 @@ def fill_normals(state: Array, out: Array) -> None:
             out[i + 1] = y * factor
 
 
-@exact_kernel
+@exact_inner_kernel
 def poisson(state: Array, mean: float) -> int:
     """A Poisson count: by inversion, and as a rounded normal where the mean is large."""
     if mean > _POISSON_NORMAL_FROM:

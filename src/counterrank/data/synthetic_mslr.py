@@ -178,7 +178,7 @@ _BIAS_SPREAD = 1.25
 THRESHOLDS = np.array([0.085, 2.295, 4.795, 6.075])
 
 
-@exact_kernel
+@exact_inner_kernel
 def relevance(traits: Array, navigational: float, bias: float) -> float:
     """What the judge sees in a page; labels are steps of it.
 
@@ -199,14 +199,13 @@ def relevance(traits: Array, navigational: float, bias: float) -> float:
     return value
 
 
-@exact_kernel
-def draw_terms(state: Array, idf: Array, background: Array) -> int:
-    """The terms of a query: how many, how rare in each stream, and how likely in any text."""
+@exact_inner_kernel
+def draw_terms(state: Array, normals: Array, idf: Array, background: Array) -> int:
+    """The terms of a query: how many, how rare in each stream, and how likely in any text; `normals` is scratch."""
     u = uniform(state)
     n_terms = 1
     while n_terms < MAX_TERMS and u > _TERMS_UP_TO[n_terms - 1]:
         n_terms += 1
-    normals = np.empty(2 * N_STREAMS)
     for t in range(n_terms):
         fill_normals(state, normals)
         rarity = min(max(3.6 + 1.9 * normals[0], 0.4), 11.0)
@@ -298,10 +297,10 @@ def fill_mslr(
     lengths = np.empty(N_STREAMS)
     scratch = np.empty(MAX_TERMS)
     traits = np.empty(N_TRAITS)
-    query = np.empty(2)
+    query, normals = np.empty(2), np.empty(2 * N_STREAMS)
     for q in range(first, last):
         start_stream(state, key, first_query + q, CONTENT)
-        n_terms = draw_terms(state, idf, background)
+        n_terms = draw_terms(state, normals, idf, background)
         fill_normals(state, query)
         navigational = sigmoid(1.5 * query[0] - 0.8 * (n_terms - 2.0))
         bias = _BIAS_SPREAD * query[1]

@@ -85,7 +85,7 @@ def quantile_table() -> Array:
     return np.array([0.5 * math.erfc(-x / math.sqrt(2.0)) for x in points], dtype=np.float32)
 
 
-@exact_kernel
+@exact_inner_kernel
 def relevance(traits: Array, query: Array, bias: float) -> float:
     """What the judge sees in a document; labels are steps of it.
 

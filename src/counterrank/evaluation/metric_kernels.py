@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
+from counterrank.common.jit import Array, exact_allocating_kernel, exact_inner_kernel, exact_kernel
 from counterrank.common.ranking import longest_of, rank_order
 
 # up to so many documents, counting who stands above each (vector code) beats sorting the query
 _FEW = 16
 
 # typed, since numba compiles whatever is called with a literal 0 once more for that
-_ZERO: Any = np.int64(0)
+ZERO: Any = np.int64(0)
 
 
 class RankingRequest(NamedTuple):
@@ -54,7 +54,7 @@ def how_many(values: Array) -> int:
     return count
 
 
-@exact_kernel
+@exact_allocating_kernel
 def scratch(n: int) -> tuple[Array, Array, Array]:
     """Arrays for `rank_order`; apart, since numba does not know rows of a matrix to be contiguous."""
     return np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
@@ -112,7 +112,7 @@ def few_weighted(scores: Array, omega: Array, prefix: Array) -> float:
 def many_weighted(scores: Array, omega: Array, prefix: Array, order: Array) -> float:
     """Walk down the ranking, one run of equal scores after the other."""
     total = 0.0
-    begin = _ZERO
+    begin = ZERO
     while begin < len(scores):
         end = end_of_run(scores, order, begin)
         value = prefix[end] - prefix[begin]
@@ -177,10 +177,10 @@ def label_queries(
         total = how_many(is_relevant)
         statistics.n_relevant[q] = total
         rank_order(own, order, keys, spare)
-        seen = begin = _ZERO
+        seen = begin = ZERO
         while begin < len(own) and (seen < total or begin < deepest):
             end = end_of_run(own, order, begin) if request.average else begin + 1
-            here = _ZERO
+            here = ZERO
             for place in order[begin:end]:
                 here += is_relevant[place]
             if here:
@@ -242,7 +242,7 @@ def ideal_queries(
     cutoffs, sums = request.gain_cutoffs, request.sums
     for q in range(first, last):
         own = labels[offsets[q] : offsets[q + 1]]
-        begin = _ZERO
+        begin = ZERO
         if count_whole(own, counts):
             for label in range(len(counts) - 1, 0, -1):
                 end = begin + counts[label]

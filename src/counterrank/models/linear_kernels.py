@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterrank.common.jit import Array, exact_kernel, kernel
+from counterrank.common.jit import Array, exact_kernel, inner_kernel, kernel
 
 
 @kernel
@@ -34,7 +34,8 @@ def squares_within(
         for row in range(start, end):
             for f in range(len(mean)):
                 mean[f] += features[row, f]
-        mean /= end - start
+        for f in range(len(mean)):
+            mean[f] /= end - start
         out[q] = 0.0
         for row in range(start, end):
             for f in range(len(mean)):
@@ -55,7 +56,7 @@ def scale_rows(
             scaled[row, f] = (features[row, f] - low[f]) * inverse[f]
 
 
-@kernel
+@inner_kernel
 def scaled_coefficients(coefficients: Array, low: Array, inverse: Array, scaled: Array) -> float:
     """inverse * w into `scaled`; returns the constant to take off every score."""
     constant = 0.0
@@ -65,7 +66,7 @@ def scaled_coefficients(coefficients: Array, low: Array, inverse: Array, scaled:
     return constant
 
 
-@kernel
+@inner_kernel
 def score_rows(features: Array, scaled: Array, constant: float, scores: Array) -> None:
     """Scores of the documents of one query."""
     for row in range(len(features)):
@@ -76,7 +77,7 @@ def score_rows(features: Array, scaled: Array, constant: float, scores: Array) -
         scores[row] = total - constant
 
 
-@kernel
+@inner_kernel
 def gradient_of_rows(features: Array, slopes: Array, gradient: Array) -> None:
     """X^T g of one query into `gradient`, four documents at a time."""
     n, n_features = features.shape

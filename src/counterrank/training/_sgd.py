@@ -12,9 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterrank.common.flags import await_flag, publish
-from counterrank.common.jit import Array, inner_kernel, kernel
+from counterrank.common.jit import Array, exact_allocating_kernel, inner_kernel, kernel
 from counterrank.losses.evaluate import Documents, Parameters, Room, make_room
 from counterrank.models.linear_kernels import gradient_of_rows, scaled_coefficients, score_rows
+
+
+# the first thread; typed, since numba compiles whatever is called with a literal number once more for that
+_FIRST: Any = np.int64(0)
 
 
 class SetArrays(NamedTuple):
@@ -82,8 +86,9 @@ class Scratch(NamedTuple):
     room: Room
 
 
-@kernel
+@exact_allocating_kernel
 def _scratch(longest: int, n_features: int) -> Scratch:
+    """Scratch for queries of up to `longest` documents."""
     floats = np.empty((4, longest))
     return Scratch(floats[0], floats[1], floats[2], floats[3], np.empty(n_features), make_room(longest))
 
@@ -195,7 +200,7 @@ def batch_epoch(
             sums.values[at] = value
         if thread > 0:
             publish(sums.flags, thread, 2 * b + 1)
-            if not await_flag(sums.flags, 0, 2 * b + 2):
+            if not await_flag(sums.flags, _FIRST, 2 * b + 2):
                 return
             continue
         for other in range(1, n_threads):
@@ -207,4 +212,4 @@ def batch_epoch(
                 gradient[f] += totals[piece, f]
         for f in range(len(coefficients)):
             coefficients[f] -= step * gradient[f]
-        publish(sums.flags, 0, 2 * b + 2)
+        publish(sums.flags, _FIRST, 2 * b + 2)

@@ -13,7 +13,7 @@ from counterrank.clicks.examination import check_examination
 from counterrank.clicks.policies.propensity import EstimatedPropensity
 from counterrank.common.checks import FloatArray, IntArray, check_number
 from counterrank.common.errors import CounterrankError
-from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 
 # --- kernels
 
@@ -70,9 +70,9 @@ def best_smoothing(shown: Array, candidates: Array, pages: Array) -> float:
     return math.exp(0.5 * (low + high))
 
 
-@exact_kernel
+@exact_inner_kernel
 def _divergence(found: float, true: float) -> float:
-    """KL of two coins, for 0 < true <= found <= 1."""
+    """KL(found || true) = f log(f / t) + (1 - f) log((1 - f) / (1 - t)) of two coins, 0 < true <= found <= 1."""
     rest = (1.0 - found) * math.log((1.0 - found) / (1.0 - true)) if found < 1.0 else 0.0
     return found * math.log(found / true) + rest
 

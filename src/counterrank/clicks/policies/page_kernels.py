@@ -180,14 +180,14 @@ def probability_at(kind: int, k: int, epsilon: float, n: int, old_rank: int, ran
 
 @exact_kernel
 def add_propensities(
-    first: int, last: int, offsets: Array, policy: Any, c: int, theta: Array, n_queries: int, out: Array
+    first: int, last: int, offsets: Array, policy: Any, c: int, theta: Array, out: Array
 ) -> None:
     """Add share * P(examined | query, component `c`), eq:expexam, to `out`; not for Plackett-Luce."""
     kind, k, value, share = policy.kinds[c], policy.ks[c], policy.values[c], policy.shares[c]
     for q in range(first, last):
         begin, n = offsets[q], offsets[q + 1] - offsets[q]
         if kind == LISTED:
-            first_page, last_page = listed_pages(policy, c, q, n_queries)
+            first_page, last_page = listed_pages(policy, c, q, len(offsets) - 1)
             for page in range(first_page, last_page):
                 start = policy.page_offsets[page]
                 for i in range(start, policy.page_offsets[page + 1]):
@@ -337,7 +337,7 @@ def fill_pages(
     n_queries = len(offsets) - 1
     state = np.empty(1, np.uint64)
     nothing = np.empty(0, np.int64)
-    longest = longest_of(0, n_queries, offsets)
+    longest = longest_of(_ZERO, n_queries, offsets)
     tree, weights = np.empty(4 * longest), np.empty(longest)
     planted = np.int64(-1)
     component = np.int64(-1)

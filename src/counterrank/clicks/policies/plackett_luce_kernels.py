@@ -33,6 +33,7 @@ import math
 
 import numpy as np
 
+from counterrank.common.checks import read_only
 from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel, inner_kernel
 from counterrank.common.numerics import exp_negative
 from counterrank.common.ranking import longest_of, rank_order
@@ -213,7 +214,7 @@ def plackett_luce_propensities(first: int, last: int, offsets: Array, logits: Ar
         theta: float64, not negative, the examination probability by rank, 0 beyond its end.
 
     >>> out = np.empty(3)
-    >>> plackett_luce_propensities(0, 1, np.array([0, 3]), np.log([1.0, 1.0, 2.0]), np.array([1.0, 0.5]), out)
+    >>> plackett_luce_propensities(0, 1, read_only(np.array([0, 3])), np.log([1.0, 1.0, 2.0]), np.array([1.0, 0.5]), out)
     >>> out.round(6).tolist()
     [0.416667, 0.416667, 0.666667]
     """

@@ -71,7 +71,7 @@ def exact_propensity(
         elif part.kind == kernels.PLACKETT_LUCE:
             rho += part.share * _plackett_luce(source, c, theta)
         else:
-            args = (source.arrays, c, theta, len(source.offsets) - 1, rho)
+            args = (source.arrays, c, theta, rho)
             for_queries(kernels.add_propensities, source.offsets, *args, threads=threads)
     return np.minimum(rho, 1.0, out=rho)  # sums of shares may round above
 
