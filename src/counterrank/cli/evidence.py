@@ -421,7 +421,7 @@ def policy_arguments(
         return {}
     if not source.policies or not source.loggers:
         raise CounterrankError("--policy, --logger: expected both, or none for logged propensities")
-    from counterrank.clicks.policies.intervention_aware import check_all_candidates, refuse_contradictions
+    from counterrank.clicks.policies.from_log import check_all_candidates, refuse_contradictions
 
     check_all_candidates(known.clicks)
     refuse_contradictions(known.clicks)

@@ -72,9 +72,6 @@ def pair_scores(
     return of_queries, of_clicks, query_weights
 
 
-# --- EM with a free relevance for each document
-
-
 _MOST = 1.0 - 1e-6  # a click probability beyond is 1 but for rounding
 
 
@@ -159,9 +156,6 @@ def em_scores(
             for m in range(n_ranks):
                 of_queries[k, m] += score[k] * score[m]
     return information, of_queries, query_weights
-
-
-# --- connected ranks
 
 
 @exact_inner_kernel

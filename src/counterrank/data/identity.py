@@ -8,10 +8,45 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.common.jit import Array, exact_kernel
 from counterrank.common.parallel import for_queries, for_range
 from counterrank.common.random import HashArray, mixed
-from counterrank.data import feature_kernels as _kernels
 from counterrank.data.ranking_data import RankingData
+
+
+@exact_kernel
+def hash_texts(first: int, last: int, letters: Array, out: Array) -> None:
+    """A hash of each row of code points; trailing zeros do not count, since they only pad shorter texts."""
+    for row in range(first, last):
+        found = np.uint64(0)
+        for place in range(letters.shape[1]):
+            if letters[row, place]:
+                found = mixed(found + (np.uint64(place) << np.uint64(32)) + np.uint64(letters[row, place]))
+        out[row] = found
+
+
+@exact_kernel
+def hash_queries(
+    first: int, last: int, offsets: Array, bits: Array, factors: Array, documents: Array, queries: Array, out: Array
+) -> None:
+    """A hash of each query: its own id, and the ids and feature values of its documents in whatever order.
+
+    Arguments:
+        first, last, offsets: the queries.
+        bits: the features as whole numbers of 32 bits; zeros do not count, with either sign.
+        factors: an odd number for each feature.
+        documents, queries: hashes of the ids.
+        out: gets the hash of each query.
+    """
+    for q in range(first, last):
+        total = np.uint64(0)
+        for row in range(offsets[q], offsets[q + 1]):
+            values = np.uint64(0)
+            for f in range(len(factors)):
+                word = np.uint64(bits[row, f])
+                values += factors[f] * (word if word != np.uint64(0x80000000) else np.uint64(0))
+            total += mixed(documents[row] ^ mixed(values))
+        out[q] = mixed(total + queries[q])
 
 
 def identity(data: RankingData) -> str:
@@ -46,7 +81,7 @@ def _query_keys(data: RankingData) -> HashArray:
     factors: HashArray = np.array([int(mixed(np.uint64(f + 1))) | 1 for f in range(data.n_features)], np.uint64)
     keys: HashArray = np.empty(data.n_queries, np.uint64)
     documents, queries = hash_ids(data.doc_ids), hash_ids(data.query_ids)
-    for_queries(_kernels.hash_queries, data.offsets, data.features.view(np.uint32), factors, documents, queries, keys)
+    for_queries(hash_queries, data.offsets, data.features.view(np.uint32), factors, documents, queries, keys)
     keys.flags.writeable = False
     return keys
 
@@ -60,7 +95,7 @@ def hash_ids(ids: NDArray[Any]) -> HashArray:
     words = np.ascontiguousarray(_as_numbers(ids))
     letters = words.view(np.uint32).reshape(len(ids), words.dtype.itemsize // 4)
     found: HashArray = np.empty(len(ids), np.uint64)
-    for_range(_kernels.hash_texts, len(ids), letters, found)
+    for_range(hash_texts, len(ids), letters, found)
     return found
 
 

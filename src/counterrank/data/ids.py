@@ -9,8 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.common.checks import IntArray, as_array
 from counterrank.common.errors import DataError
+from counterrank.common.jit import Array, exact_kernel
 from counterrank.common.parallel import for_queries
-from counterrank.data import feature_kernels as _kernels
+from counterrank.common.random import mixed
+from counterrank.common.ranking import longest_of
 
 
 def check_ids(ids: ArrayLike, n: int, name: str) -> NDArray[Any]:
@@ -105,6 +107,25 @@ def group_rows(codes: IntArray, n_queries: int) -> tuple[IntArray, IntArray, boo
     return offsets, place, True
 
 
+@exact_kernel
+def first_query_with_repeat(first: int, last: int, offsets: Array, codes: Array) -> int:
+    """The first query in which a number of `codes` occurs twice, or -1."""
+    rows = np.empty(4 * longest_of(first, last, offsets), np.int64)  # of one query, found by the hash of their codes
+    for q in range(first, last):
+        size = 1
+        while size < 2 * (offsets[q + 1] - offsets[q]):
+            size *= 2
+        rows[:size] = -1
+        for row in range(offsets[q], offsets[q + 1]):
+            slot = np.int64(mixed(np.uint64(codes[row])) & np.uint64(size - 1))
+            while rows[slot] >= 0:
+                if codes[rows[slot]] == codes[row]:
+                    return q
+                slot = (slot + 1) % size
+            rows[slot] = row
+    return -1
+
+
 def first_repeat_in_query(
     doc_ids: NDArray[Any], offsets: IntArray, threads: int | None = None
 ) -> tuple[int, int, int] | None:
@@ -114,7 +135,7 @@ def first_repeat_in_query(
     (0, 0, 2)
     """
     codes = doc_ids if doc_ids.dtype == np.int64 else encode(doc_ids)[0]
-    for query in for_queries(_kernels.first_query_with_repeat, offsets, codes, threads=threads):
+    for query in for_queries(first_query_with_repeat, offsets, codes, threads=threads):
         if query >= 0:
             start, end = offsets[query], offsets[query + 1]
             seen: dict[Any, int] = {}

@@ -217,9 +217,6 @@ def _scaled(mantissa: Any, exponent: int) -> Any:
     return product + (error + (high * rest + low * power))
 
 
-# --- lines
-
-
 LARGEST = np.finfo(np.float32).max
 MAX_FEATURE_ID = 1_000_000  # beyond it an id is taken for junk: one row would be 4 MB
 START, STOP, QID, QID_END, DOC, DOC_END = range(6)  # columns of the line table

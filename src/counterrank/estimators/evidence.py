@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.policies import propensity_from_log, several_policies
-from counterrank.clicks.policies.intervention_aware import check_all_candidates, refuse_contradictions
+from counterrank.clicks.policies.from_log import check_all_candidates, refuse_contradictions
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
 from counterrank.data.ids import query_of

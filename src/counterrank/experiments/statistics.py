@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from counterrank.common.checks import FloatArray
-from counterrank.common.quantiles import student_quantile
+from counterrank.common.numerics import student_quantile
 
 CONFIDENCE = 0.95
 

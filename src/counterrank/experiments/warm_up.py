@@ -18,13 +18,12 @@ from counterrank.clicks.simulation import simulate
 from counterrank.clicks.simulation_kernels import simulate_queries
 from counterrank.common.jit import exit_with_parent, needs_compiling, run_processes
 from counterrank.data import RankingData, make_fold
-from counterrank.data.synthetic_mslr import fill_mslr
-from counterrank.data.synthetic_yahoo import fill_yahoo
+from counterrank.data.synthetic_worlds import fill_mslr, fill_yahoo
 from counterrank.estimators import full_information
 from counterrank.evaluation import evaluate
 from counterrank.evaluation.metric_kernels import label_queries
 from counterrank.training import Ranker
-from counterrank.training._sgd import sgd_epoch
+from counterrank.training.gradient_descent import sgd_epoch
 
 
 def warm_up(shape: str, on_start: Callable[[int], None], on_done: Callable[[], None]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError
-from counterrank.training.descent import fit_linear
+from counterrank.training.gradient_descent import fit_linear
 from counterrank.training.problem import FittedModel, Task
 
 

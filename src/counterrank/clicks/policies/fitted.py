@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.displays import Displays
 from counterrank.clicks.examination import Examination
-from counterrank.clicks.policies.intervention_aware import check_all_candidates
+from counterrank.clicks.policies.from_log import check_all_candidates
 from counterrank.clicks.policies.standard import PlackettLuce
 from counterrank.common.checks import FloatArray, check_cutoff, check_number, check_type, check_vector
 from counterrank.common.errors import CounterrankError
@@ -99,7 +99,7 @@ def linear_scores(first: int, last: int, offsets: Array, features: Array, coeffi
 @exact_inner_kernel
 def _exponentials(scores: Array, out: Array) -> float:
     """Fill `out` with e^(s - top); returns top, the largest score."""
-    top = scores[0]
+    top: float = scores[0]
     for i in range(len(scores)):
         top = max(top, scores[i])
     for i in range(len(scores)):
@@ -270,9 +270,6 @@ def plain_information(first: int, last: int, offsets: Array, features: Array, pa
                 away[j] = features[d, j] - mean[j]
             _add_square(draws / n, away, result)
     return result
-
-
-# --- the fit
 
 
 _PARTS = 16  # sums over queries are taken in as many parts, so that they do not depend on the number of threads

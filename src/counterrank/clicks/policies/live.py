@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.curves import Examination, check_examination
 from counterrank.clicks.policies import page_kernels as kernels
-from counterrank.clicks.policies.components import components_of, knows_propensity
 from counterrank.clicks.policies.page_kernels import (
     INSERT,
     LISTED,
@@ -22,7 +21,7 @@ from counterrank.clicks.policies.page_kernels import (
     probability_at,
     propensity_at,
 )
-from counterrank.clicks.policies.pages import PageSource
+from counterrank.clicks.policies.pages import PageSource, components_of, knows_propensity
 from counterrank.common.checks import FloatArray, IntArray, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.common.jit import Array, exact_allocating_kernel, exact_inner_kernel, exact_kernel

@@ -16,7 +16,7 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, IntArray, check_vector
 from counterrank.common.errors import CounterrankError
-from counterrank.common.quantiles import student_quantile
+from counterrank.common.numerics import student_quantile
 from counterrank.data.ids import query_of
 from counterrank.evaluation.inspection.findings import Table
 from counterrank.evaluation.weighted_clicks import concentration

@@ -1,4 +1,4 @@
-"""From checked arrays through a loss's kernel to a value, a gradient, and second-order terms.
+"""What the kernels of all losses share: their arguments, and the loops over queries that run them.
 
 Each family of losses has one kernel that works on one query,
 
