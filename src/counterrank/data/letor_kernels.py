@@ -263,11 +263,13 @@ def count_lines(text: Text, place: int) -> int:
 
 @byte_step
 def _is_blank(byte: int) -> bool:
+    """Whether a byte separates tokens: a space, or a control character of white space other than the line break."""
     return byte == 32 or (9 <= byte <= 13 and byte != 10)
 
 
 @byte_step
 def _skip_blanks(text: Text, place: int, stop: int) -> int:
+    """The first place in `place:stop` without a blank, or `stop`."""
     while place < stop and _is_blank(byte_at(text, place)):
         place += 1
     return place
@@ -283,6 +285,7 @@ def token_end(text: Text, place: int, stop: int) -> int:
 
 @byte_kernel
 def _twice_as_long(table: Array) -> Array:
+    """The same rows with as many free ones behind them."""
     longer = np.empty((2 * len(table), table.shape[1]), np.int64)
     for i in range(len(table)):  # assigning a slice would take ten times as long to compile
         for j in range(table.shape[1]):
@@ -319,6 +322,7 @@ def find_lines(text: Text, start: int, end: int) -> tuple[Array, int, int]:
 
 @inner_byte_kernel
 def _query_token(text: Text, place: int, stop: int) -> tuple[int, int]:
+    """Where the X of the second token `qid:X` begins and ends; an empty range where that token is another."""
     place = _skip_blanks(text, token_end(text, place, stop), stop)
     end = token_end(text, place, stop)
     if end - place > 4 and (word_at(text, place) & np.uint64(0xFFFFFFFF)) == np.uint64(0x3A646971):  # qid:
@@ -341,6 +345,7 @@ def _document_token(text: Text, place: int, end: int) -> tuple[int, int]:
 
 @inner_byte_kernel
 def _last_feature_id(text: Text, first: int, stop: int) -> int:
+    """The id of the last feature of a line, 0 where it has none."""
     while stop > first and _is_blank(byte_at(text, stop - 1)):
         stop -= 1
     place = stop

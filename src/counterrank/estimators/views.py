@@ -21,7 +21,7 @@ TWICE, TWO_QUERIES, ORDER, RANGE = 1, 2, 3, 4
 
 @exact_kernel
 def find_fault(data_offsets: Array, offsets: Array, docs: Array) -> tuple[int, int, bool]:
-    """The first thing wrong with the sets and its place in `docs`, or 0; and whether each set is in document order."""
+    """The first thing wrong with the sets and its place in `docs`, or 0; and whether documents rise within each set."""
     seen = np.full(data_offsets[-1], -1, np.int64)  # the last set with this document
     query = 0
     ordered = True

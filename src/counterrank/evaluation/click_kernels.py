@@ -46,7 +46,7 @@ class Pages(NamedTuple):
 def document_values(
     first: int, last: int, offsets: Array, scores: Array, average: bool, prefix: Array, out: Array
 ) -> None:
-    """out[d, m] = lambda of metric m at the rank of document d; `prefix` has a row of prefix sums for each lambda."""
+    """out[d, m] = lambda_m(rank_d) (`eq:ARP`, `eq:DCG`); `prefix` has a row of prefix sums for each lambda."""
     order, keys, spare = scratch(longest_of(first, last, offsets))
     for q in range(first, last):
         start = offsets[q]
@@ -64,7 +64,7 @@ def document_values(
 
 @exact_kernel
 def query_sums(first: int, last: int, offsets: Array, cells: Cells, values: Array, omega: Array, terms: Array) -> None:
-    """omega[q] = sum of residuals / propensity, terms[q, m] = sum of residuals / propensity * value m; from zeros."""
+    """omega[q] = sum of residuals / rho, terms[q, m] = sum of residuals / rho * lambda_m (`eq:generalestimator`)."""
     for q in range(first, last):
         for i in range(cells.bounds[q], cells.bounds[q + 1]):
             weight = cells.sums[i] * cells.inverse[i]

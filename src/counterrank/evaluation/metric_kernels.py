@@ -74,7 +74,9 @@ def end_of_run(scores: Array, order: Array, begin: int) -> int:
 def weighted_queries(
     first: int, last: int, offsets: Array, scores: Array, weights: Array, prefix: Array, out: Array
 ) -> None:
-    """out[q] = sum of weight * lambda(rank) over the documents of q, from the prefix sums of lambda.
+    """out[q] = sum over d of omega_d lambda(rank_d) (`eq:generalestimator`, omega the sums of 1 / rho over clicks).
+
+    `prefix` has the prefix sums of lambda (`eq:ARP`, `eq:DCG`).
 
     >>> out, prefix = np.empty(1), np.array([0.0, 1.0, 3.0])  # of lambda = 1, 2: the rank
     >>> weighted_queries(0, 1, np.array([0, 2]), np.array([0.1, 0.7]), np.array([1.0, 0.0]), prefix, out)
@@ -94,7 +96,7 @@ def weighted_queries(
 
 @exact_inner_kernel
 def few_weighted(scores: Array, omega: Array, prefix: Array) -> float:
-    """Count for each weighted document how many rank above it and how many tie with it."""
+    """`weighted_queries` of one query: count for each weighted document how many rank above and how many tie."""
     total = 0.0
     for i in range(len(scores)):
         if omega[i] != 0.0:
@@ -110,7 +112,7 @@ def few_weighted(scores: Array, omega: Array, prefix: Array) -> float:
 
 @exact_inner_kernel
 def many_weighted(scores: Array, omega: Array, prefix: Array, order: Array) -> float:
-    """Walk down the ranking, one run of equal scores after the other."""
+    """`weighted_queries` of one query: walk down the ranking, one run of equal scores after the other."""
     total = 0.0
     begin = ZERO
     while begin < len(scores):
@@ -167,7 +169,7 @@ def label_queries(
     request: RankingRequest,
     statistics: QueryStatistics,
 ) -> None:
-    """Everything that depends on the ranking, in one walk down it; `statistics` starts as zeros."""
+    """What `QueryStatistics` lists, in one walk down the ranking (`eq:ARP`, `eq:DCG`); `statistics` starts as zeros."""
     order, keys, spare = scratch(longest_of(first, last, offsets))
     deepest = request.deepest
     for q in range(first, last):
@@ -213,7 +215,7 @@ def add_relevant(
 
 @exact_inner_kernel
 def add_gain(begin: int, end: int, gain: float, cutoffs: Array, sums: Array, out: Array) -> None:
-    """Add a gain spread evenly over the ranks begin+1 .. end, for each cutoff up to there."""
+    """out_c += gain / (end - begin) * sum of D_n over the ranks n of begin+1 .. end up to cutoff c (`eq:DCG`)."""
     share = gain / (end - begin)
     for c in range(len(cutoffs)):
         if begin < cutoffs[c]:
@@ -236,7 +238,7 @@ def gain_of(label: float, gains: Array) -> float:
 def ideal_queries(
     first: int, last: int, offsets: Array, labels: Array, request: RankingRequest, statistics: QueryStatistics
 ) -> None:
-    """The discounted gains of a perfect ranking; `statistics` starts as zeros."""
+    """gain_ideal = sum of (2^label - 1) D_rank with labels in falling order; `statistics` starts as zeros."""
     order, keys, spare = scratch(longest_of(first, last, offsets))
     counts = np.empty(len(request.gains), np.int64)
     cutoffs, sums = request.gain_cutoffs, request.sums

@@ -247,7 +247,7 @@ def log_evidence(smoothing: float, shown: Array, candidates: Array, pages: Array
 
 @exact_kernel
 def best_smoothing(shown: Array, candidates: Array, pages: Array) -> float:
-    """The smoothing of the largest `log_evidence`: by golden section over its logarithm."""
+    """arg max over m of `log_evidence`, by golden section over log m."""
     low, high = math.log(LEAST), math.log(MOST)
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left = log_evidence(math.exp(left), shown, candidates, pages)

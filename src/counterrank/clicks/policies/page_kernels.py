@@ -85,7 +85,7 @@ def count_pages(policy: Any, c: int, q: int, n: int, n_queries: int) -> Any:
 
 @exact_inner_kernel
 def draw_ranked(kind: int, epsilon: float, n_pages: int, state: Array) -> int:
-    """The number of one page drawn from a component that goes by rank."""
+    """The number of one page of LAST or INSERT: uniform, of LAST 0 with probability 1 - epsilon."""
     if kind == LAST and (n_pages == 1 or uniform(state) >= epsilon):
         return 0
     return below(state, n_pages)
@@ -93,7 +93,7 @@ def draw_ranked(kind: int, epsilon: float, n_pages: int, state: Array) -> int:
 
 @exact_inner_kernel
 def draw_listed(probabilities: Array, state: Array) -> int:
-    """The number of one of several things, drawn by their probabilities."""
+    """Number i with probability p_i: the first whose sum of probabilities up to it exceeds a uniform number."""
     left = uniform(state)
     for number in range(len(probabilities) - 1):
         left -= probabilities[number]
