@@ -16,11 +16,10 @@ from benchmarks.timing import at_least, at_most, best_seconds, median_seconds, r
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.losses import LOSSES
-from counterrank.losses.evaluate import run_loss
-from counterrank.models.linear import linear_scores
-from counterrank.models.linear_kernels import gradient_of_rows
+from counterrank.losses.loss_kernels import run_loss
+from counterrank.models.linear import gradient_of_rows, linear_scores
 from counterrank.models.model import Scaler, Scales
-from counterrank.training.problem import LinearProblem
+from counterrank.training.gradient_descent import LinearProblem
 
 _LIMITS = {
     "arp-hinge": (6.0, 6.0),

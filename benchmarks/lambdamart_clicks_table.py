@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.errors import DataError
-from counterrank.common.quantiles import student_quantile
+from counterrank.common.numerics import student_quantile
 
 LOW, HIGH, AWARE = "production", "full-information, trees", "policy-aware, trees"
 RULES = {"own": "NDCG of held-out pages", "aware": "policy-aware estimate", "all": "all trees"}

@@ -26,8 +26,7 @@ from counterrank.estimators import full_information
 from counterrank.evaluation import evaluate_queries, higher_is_better, weighted_metric
 from counterrank.losses import LOSSES
 from counterrank.models import Scaler
-from counterrank.training.descent import natural_learning_rate
-from counterrank.training.problem import LinearProblem
+from counterrank.training.gradient_descent import LinearProblem, natural_learning_rate
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 GRID = 10.0 ** np.linspace(-2.75, 4.75, 12)  # times the natural step

@@ -36,7 +36,7 @@ from counterrank.clicks.examination import inverse_rank
 from counterrank.clicks.policies import PlackettLuce, ReplaceLast, fit_plackett_luce, propensity_from_log
 from counterrank.clicks.simulation import simulate
 from counterrank.common.errors import CoverageWarning
-from counterrank.common.quantiles import student_quantile
+from counterrank.common.numerics import student_quantile
 from counterrank.data import Fold, RankingData
 from counterrank.estimators import clip_grid, full_information, policy_aware
 from counterrank.evaluation import evaluate

@@ -105,7 +105,7 @@ from __future__ import annotations
 import numpy as np
 import counterrank.common.errors
 from counterrank.data import RankingData
-from counterrank.losses.evaluate import run_loss
+from counterrank.losses.loss_kernels import run_loss
 from counterrank import data, losses
 from ..common import checks
 from . import spec

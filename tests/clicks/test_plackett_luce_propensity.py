@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterrank.clicks.policies.plackett_luce_kernels import plackett_luce_propensities
+from counterrank.clicks.policies.propensity import plackett_luce_propensities
 from counterrank.common.parallel import for_queries
 from tests.reference.plackett_luce import chances, propensities, propensities_of_groups
 

@@ -7,7 +7,7 @@ import pytest
 
 from counterrank import policies
 from counterrank.clicks.policies import page_kernels as kernels
-from counterrank.clicks.policies.components import Component
+from counterrank.clicks.policies.pages import Component
 from counterrank.clicks.policies.parsing import parse_policies
 from counterrank.common.errors import CounterrankError
 

@@ -11,7 +11,7 @@ from benchmarks.open_bandit import ITEMS, read, simulated, study
 from scipy import stats
 
 from counterrank.common.errors import CounterrankError
-from counterrank.common.quantiles import gamma_quantile
+from counterrank.common.numerics import gamma_quantile
 from counterrank.evaluation import click_rate, compare_click_rates
 from tests.support.paths import ROOT, SHARED
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterrank.common.errors import CounterrankError
-from counterrank.common.quantiles import student_quantile
+from counterrank.common.numerics import student_quantile
 from counterrank.experiments.claims import (
     FAILS,
     HOLDS,

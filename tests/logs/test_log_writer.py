@@ -192,7 +192,7 @@ class Breaks(UniformInsert):
     calls = 0
 
     def components(self):
-        from counterrank.clicks.policies.components import Component
+        from counterrank.clicks.policies.pages import Component
 
         return [Component(1.0, custom=self)]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import counterrank as cr
 from counterrank import CounterrankError, losses
-from counterrank.losses.evaluate import check_inputs
+from counterrank.losses.loss_kernels import check_inputs
 from tests.losses.test_losses import queries
 
 torch = pytest.importorskip("torch")
@@ -100,7 +100,7 @@ def test_weights_and_offsets_of_all_kinds(kind):
 
 
 def test_large_arrays_are_not_copied():
-    from counterrank.torch.differentiable import as_numpy
+    from counterrank.torch import as_numpy
 
     scores, weights, offsets = (x.clone() for x in map(torch.as_tensor, example()))
     checked = check_inputs(as_numpy(scores), as_numpy(weights), as_numpy(offsets))

@@ -9,7 +9,8 @@ from counterrank import losses
 from counterrank.data import RankingData, make_ranking_data
 from counterrank.models import LinearModel, Scaler
 from counterrank.training import Ranker
-from counterrank.training.descent import (
+from counterrank.training.gradient_descent import (
+    LinearProblem,
     Run,
     Schedule,
     _rounds,
@@ -18,7 +19,7 @@ from counterrank.training.descent import (
     search_epochs,
     search_learning_rate,
 )
-from counterrank.training.problem import LinearProblem, constant_features
+from counterrank.training.problem import constant_features
 from tests.reference import training as naive_training
 from tests.reference.training import descend, scaled_features
 from tests.support.ragged import ragged_data, ragged_weights

@@ -14,8 +14,8 @@ from counterrank.estimators import Views, rerank
 from counterrank.estimators.displayed_sets import check_views
 from counterrank.models import Scaler
 from counterrank.training import Ranker
-from counterrank.training.descent import Schedule, natural_learning_rate
-from counterrank.training.problem import LinearProblem, check_weights, linear_query_metric
+from counterrank.training.gradient_descent import LinearProblem, Schedule, natural_learning_rate
+from counterrank.training.problem import check_weights, linear_query_metric
 from tests.reference.losses import NAMED
 from tests.reference.metrics import discount, orders
 from tests.reference.training import descend_sets

@@ -280,7 +280,7 @@ def _with_policy(source: ClickSource, known: Evidence, part: str, data: Mapping[
         return known
     if not source.policies or not source.loggers:
         raise CounterrankError("--policy, --logger: expected both, or none for logged propensities")
-    from counterrank.clicks.policies.intervention_aware import check_all_candidates, refuse_contradictions
+    from counterrank.clicks.policies.from_log import check_all_candidates, refuse_contradictions
     from counterrank.evaluation.inspection import check_policy
 
     check_all_candidates(known.clicks)

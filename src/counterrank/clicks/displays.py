@@ -12,15 +12,13 @@ from counterrank.common.checks import IntArray
 from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.data.ids import place_in_query, query_of
 
-# --- kernels: equal pages
-
-
 _PRIME, _BASIS = np.uint64(0x100000001B3), np.uint64(0xCBF29CE484222325)
 _SHIFT = np.uint64(29)
 
 
 @exact_inner_kernel
 def _hash(docs: Array) -> np.uint64:
+    """A hash of the documents of a page in their order (FNV-1a, and a shift that mixes the high bits in)."""
     mixed = _BASIS
     for doc in docs:
         mixed = (mixed ^ np.uint64(doc)) * _PRIME
@@ -30,6 +28,7 @@ def _hash(docs: Array) -> np.uint64:
 
 @exact_inner_kernel
 def _same(a: Array, b: Array) -> bool:
+    """Whether two pages show the same documents in the same order."""
     if len(a) != len(b):
         return False
     different = 0
@@ -210,9 +209,6 @@ def take_pages(pages: Displays, chosen: IntArray) -> Displays:
     return Displays(offsets, docs, pages.sessions[chosen], clicks, policies)
 
 
-# --- kernels: cells (document, rank, policy, propensity) with impressions and clicks, in that order
-
-
 @exact_inner_kernel
 def _compare(a: Any, i: int, b: Any, j: int) -> int:
     """-1, 0 or 1 as cell `i` of `a` comes before, is, or comes after cell `j` of `b`."""
@@ -236,7 +232,8 @@ def merge_cells(a: Any, b: Any) -> Any:
     most = len(a[0]) + len(b[0])
     ints = np.empty((5, most), np.int64)
     reals = np.empty(most)
-    n = i = j = 0
+    n: Any = np.int64(0)  # typed, since numba compiles whatever is called with a literal number once more for that
+    i = j = n
     while i < len(a[0]) or j < len(b[0]):
         if i == len(a[0]):
             side = 1

@@ -22,7 +22,7 @@ from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence, check_cutoff
 from counterrank.common.errors import CounterrankError, DataError, ExaminationWarning
 from counterrank.common.files import PathLike, atomic_file, existing, read_stamp
-from counterrank.common.quantiles import student_quantile
+from counterrank.common.numerics import student_quantile
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from counterrank.common.jit import Array, exact_kernel, kernel
+from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel, inner_kernel, kernel
 
 
 @kernel
@@ -21,9 +21,14 @@ def pair_clicks(starts: Array, ranks: Array, impressions: Array, clicks: Array, 
     return total
 
 
-@kernel
+@inner_kernel
 def _influence(first: int, last: int, i: int, ranks: Array, impressions: Array, theta: Array, out: Array) -> None:
-    """What one click in cell i adds to the score of each rank."""
+    """d log-likelihood / d log theta of one click in cell i, by rank: of pairs (i, j) that share a document.
+
+        out_k += w_ij,  out_l -= w_ij,    w_ij = n_j / (n_i + n_j) theta_l / (theta_k + theta_l)
+
+    for cell i at rank k and each other cell j of the document, at rank l.
+    """
     out[:] = 0.0
     for j in range(first, last):
         if j != i:
@@ -65,9 +70,6 @@ def pair_scores(
             for b in range(n_ranks):
                 of_queries[a, b] += score[a] * score[b]
     return of_queries, of_clicks, query_weights
-
-
-# --- EM with a free relevance for each document
 
 
 _MOST = 1.0 - 1e-6  # a click probability beyond is 1 but for rounding
@@ -156,11 +158,9 @@ def em_scores(
     return information, of_queries, query_weights
 
 
-# --- connected ranks
-
-
-@exact_kernel
+@exact_inner_kernel
 def _root(parent: Array, rank: int) -> int:
+    """The smallest rank of the set that a rank belongs to; paths are halved on the way (union-find)."""
     while parent[rank] != rank:
         parent[rank] = parent[parent[rank]]
         rank = parent[rank]
@@ -170,7 +170,9 @@ def _root(parent: Array, rank: int) -> int:
 @exact_kernel
 def join_ranks(starts: Array, ranks: Array, n_ranks: int) -> Array:
     """For each rank the smallest rank it is connected with: ranks of one document are connected."""
-    parent = np.arange(n_ranks)
+    parent = np.empty(n_ranks, np.int64)
+    for rank in range(n_ranks):
+        parent[rank] = rank
     for doc in range(len(starts) - 1):
         first = _root(parent, ranks[starts[doc]])
         for cell in range(starts[doc] + 1, starts[doc + 1]):

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, merge_counts
-from counterrank.clicks.policies.components import knows_propensity
+from counterrank.clicks.policies.pages import knows_propensity
 from counterrank.clicks.policies.propensity import rank_probabilities
 from counterrank.clicks.users import MOST, ClickModel, SessionSimulator, check_amount, trust_bias
 from counterrank.common.checks import IntArray

@@ -44,7 +44,7 @@ class UserModel(NamedTuple):
 
 @exact_inner_kernel
 def click_probability(user: Any, doc: int, rank: int) -> Any:
-    """P(click | shown at rank + 1)."""
+    """P(click | shown at rank + 1) = theta (other + (relevant - other) attractiveness), all but the last by rank."""
     low = user.other[rank]
     return user.theta[rank] * (low + (user.relevant[rank] - low) * user.attractiveness[doc])
 
@@ -93,7 +93,7 @@ def expected_clicks(
 
 @exact_inner_kernel
 def split(state: Array, total: int, shares: Array, out: Array) -> None:
-    """A multinomial draw: one binomial after the other from what is left."""
+    """A multinomial draw: n_i ~ Binomial(total - n_1 - ... - n_(i-1), p_i / (1 - p_1 - ... - p_(i-1)))."""
     left = 1.0
     for i in range(len(shares)):
         part = total if i == len(shares) - 1 else binomial(state, total, min(shares[i] / left, 1.0))
@@ -104,7 +104,7 @@ def split(state: Array, total: int, shares: Array, out: Array) -> None:
 
 @exact_inner_kernel
 def count_draws(kind: int, epsilon: float, sessions: int, probabilities: Array, state: Array, counts: Array) -> None:
-    """How often each page is shown in so many sessions; `probabilities` are those of listed pages."""
+    """counts ~ Multinomial(sessions, P(page)); `probabilities` are those of listed pages."""
     n_pages = len(counts)
     counts[:] = 0
     if kind == LISTED:
@@ -218,7 +218,7 @@ def simulate_queries(first: int, last: int, offsets: Array, policy: Any, user: A
 
 @exact_inner_kernel
 def _click(user: Any, query: _Query, scratch: _Scratch) -> None:
-    """Draw the clicks on each document at each rank, all of its impressions there at once."""
+    """clicks ~ Binomial(impressions, P(click)) for each document at each rank."""
     for i in range(query.n):
         for rank in range(query.stride):
             at = i * query.stride + rank
@@ -371,7 +371,7 @@ def _merge(kept: _Pages, page: int, place: int) -> Any:
 def click_pages(
     first: int, last: int, page_offsets: Array, docs: Array, user: Any, key: np.uint64, begin: int, clicked: Array
 ) -> None:
-    """Which places are clicked on the pages of sessions `first:last`; session `i` draws from stream `begin + i`."""
+    """clicked = [u < P(click)] on the pages of sessions `first:last`; session `i` draws from stream `begin + i`."""
     state = np.empty(1, np.uint64)
     for i in range(first, last):
         start_stream(state, key, begin + i)

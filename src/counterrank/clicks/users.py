@@ -13,8 +13,7 @@ from counterrank.clicks import simulation_kernels as kernels
 from counterrank.clicks.counts import ClickCounts, merge_counts
 from counterrank.clicks.displays import Displays, merge_pages, offsets_of
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies.components import knows_propensity
-from counterrank.clicks.policies.pages import PageSource
+from counterrank.clicks.policies.pages import PageSource, knows_propensity
 from counterrank.clicks.policies.propensity import propensity_of
 from counterrank.clicks.policies.standard import as_policy
 from counterrank.common.checks import (

@@ -44,7 +44,18 @@ def check_offsets(offsets: ArrayLike, n_docs: int | None = None, name: str = "of
         )
     if n_docs is not None and result[-1] != n_docs:
         raise CounterrankError(f"{name}: ends at {result[-1]}; expected the number of documents, {n_docs}")
-    return result
+    return read_only(result)
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A view that cannot be written to: numba compiles a kernel once for such arrays and once for all others.
+
+    >>> read_only(np.zeros(1)).flags.writeable
+    False
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def as_array(values: ArrayLike, name: str) -> NDArray[Any]:

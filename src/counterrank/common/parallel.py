@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.common.checks import check_whole
+from counterrank.common.checks import check_whole, read_only
 from counterrank.common.errors import CounterrankError
 
 _pool: ThreadPoolExecutor | None = None
@@ -119,7 +119,8 @@ def for_queries(
     n = thread_count(threads)
     # a few ranges more than threads even out long queries; a small job is not worth a thread
     parts = 1 if n == 1 or offsets[-1] < 4096 else 4 * n
-    jobs = [partial(kernel, first, last, offsets, *args) for first, last in split_queries(offsets, parts)]
+    bounds = read_only(offsets)
+    jobs = [partial(kernel, first, last, bounds, *args) for first, last in split_queries(offsets, parts)]
     return run_parallel(jobs, n)
 
 

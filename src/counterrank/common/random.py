@@ -121,6 +121,7 @@ def binomial(state: Array, n: int, p: float) -> int:
 
 @exact_inner_kernel
 def _binomial(state: Array, n: int, p: float) -> int:
+    """A binomial number for p of at most 1/2."""
     if n * p < _WALK:
         return _walked(state, n, p)
     return _rejected(state, n, p)
@@ -128,7 +129,7 @@ def _binomial(state: Array, n: int, p: float) -> int:
 
 @exact_inner_kernel
 def _walked(state: Array, n: int, p: float) -> int:
-    """Subtract the probabilities of 0, 1, 2, ... from a uniform number until it is used up."""
+    """Subtract P(0), P(1) = P(0) n p / (1 - p), P(2), ... from a uniform number until it is used up."""
     odds = p / (1.0 - p)
     first = math.exp(n * math.log1p(-p))
     # so far out nothing is left but rounding
@@ -159,6 +160,7 @@ def _stirling_rest(x: float) -> float:
 
 @exact_inner_kernel
 def _rejected(state: Array, n: int, p: float) -> int:
+    """BTRS: a point under a hat over the transformed density, drawn until it lies below log P(x) / P(mode)."""
     q = 1.0 - p
     spread = math.sqrt(n * p * q)
     b = 1.15 + 2.53 * spread

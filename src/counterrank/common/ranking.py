@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from counterrank.common.checks import read_only
 from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.common.numerics import float_bits
 
@@ -14,6 +15,7 @@ _SIGN_FLIP = 0x7FFFFFFFFFFFFFFF
 
 @exact_inner_kernel
 def _sort_block(keys: Array, out: Array) -> None:
+    """out = keys from the largest down: the place of a key is how many are larger."""
     for i in range(len(keys)):
         key = keys[i]
         larger = 0
@@ -24,6 +26,7 @@ def _sort_block(keys: Array, out: Array) -> None:
 
 @exact_inner_kernel
 def _merge(source: Array, start: int, middle: int, end: int, out: Array) -> None:
+    """out[start:end] = the sorted runs source[start:middle] and source[middle:end] as one, from the largest down."""
     left, right, place = start, middle, start
     while left < middle and right < end:
         a, b = source[left], source[right]
@@ -53,6 +56,7 @@ def _pack(scores: Array, low_bits: int, keys: Array) -> None:
 
 @exact_inner_kernel
 def _before(scores: Array, a: int, b: int) -> bool:
+    """Whether document a ranks above document b: a higher score, or an equal one and an earlier place."""
     return scores[a] > scores[b] or (scores[a] == scores[b] and a < b)
 
 
@@ -145,4 +149,4 @@ def longest_query(offsets: Array) -> int:
     >>> longest_query(np.array([0, 2, 5]))
     3
     """
-    return int(longest_of(0, len(offsets) - 1, offsets))
+    return int(longest_of(0, len(offsets) - 1, read_only(np.asarray(offsets))))

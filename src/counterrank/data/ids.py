@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.common.checks import IntArray, as_array
 from counterrank.common.errors import DataError
+from counterrank.common.jit import Array, exact_kernel
 from counterrank.common.parallel import for_queries, for_range
 from counterrank.common.random import HashArray, mixed
-from counterrank.data import feature_kernels as _kernels
+from counterrank.common.ranking import longest_of
 
 if TYPE_CHECKING:
     from counterrank.data import RankingData
@@ -112,6 +113,25 @@ def group_rows(codes: IntArray, n_queries: int) -> tuple[IntArray, IntArray, boo
     return offsets, place, True
 
 
+@exact_kernel
+def first_query_with_repeat(first: int, last: int, offsets: Array, codes: Array) -> int:
+    """The first query in which a number of `codes` occurs twice, or -1."""
+    rows = np.empty(4 * longest_of(first, last, offsets), np.int64)  # of one query, found by the hash of their codes
+    for q in range(first, last):
+        size = 1
+        while size < 2 * (offsets[q + 1] - offsets[q]):
+            size *= 2
+        rows[:size] = -1
+        for row in range(offsets[q], offsets[q + 1]):
+            slot = np.int64(mixed(np.uint64(codes[row])) & np.uint64(size - 1))
+            while rows[slot] >= 0:
+                if codes[rows[slot]] == codes[row]:
+                    return q
+                slot = (slot + 1) % size
+            rows[slot] = row
+    return -1
+
+
 def first_repeat_in_query(
     doc_ids: NDArray[Any], offsets: IntArray, threads: int | None = None
 ) -> tuple[int, int, int] | None:
@@ -121,7 +141,7 @@ def first_repeat_in_query(
     (0, 0, 2)
     """
     codes = doc_ids if doc_ids.dtype == np.int64 else encode(doc_ids)[0]
-    for query in for_queries(_kernels.first_query_with_repeat, offsets, codes, threads=threads):
+    for query in for_queries(first_query_with_repeat, offsets, codes, threads=threads):
         if query >= 0:
             start, end = offsets[query], offsets[query + 1]
             seen: dict[Any, int] = {}
@@ -174,6 +194,41 @@ def _comparable(*columns: Any) -> list[Any]:
     return [array.cast(pa.large_string()) for array in arrays]
 
 
+@exact_kernel
+def hash_texts(first: int, last: int, letters: Array, out: Array) -> None:
+    """A hash of each row of code points; trailing zeros do not count, since they only pad shorter texts."""
+    for row in range(first, last):
+        found = np.uint64(0)
+        for place in range(letters.shape[1]):
+            if letters[row, place]:
+                found = mixed(found + (np.uint64(place) << np.uint64(32)) + np.uint64(letters[row, place]))
+        out[row] = found
+
+
+@exact_kernel
+def hash_queries(
+    first: int, last: int, offsets: Array, bits: Array, factors: Array, documents: Array, queries: Array, out: Array
+) -> None:
+    """A hash of each query: its own id, and the ids and feature values of its documents in whatever order.
+
+    Arguments:
+        first, last, offsets: the queries.
+        bits: the features as whole numbers of 32 bits; zeros do not count, with either sign.
+        factors: an odd number for each feature.
+        documents, queries: hashes of the ids.
+        out: gets the hash of each query.
+    """
+    for q in range(first, last):
+        total = np.uint64(0)
+        for row in range(offsets[q], offsets[q + 1]):
+            values = np.uint64(0)
+            for f in range(len(factors)):
+                word = np.uint64(bits[row, f])
+                values += factors[f] * (word if word != np.uint64(0x80000000) else np.uint64(0))
+            total += mixed(documents[row] ^ mixed(values))
+        out[q] = mixed(total + queries[q])
+
+
 def identity(data: RankingData) -> str:
     """A name for the queries and documents of the data; features and labels play no part in it.
 
@@ -208,7 +263,7 @@ def _query_keys(data: RankingData) -> HashArray:
     factors: HashArray = np.array([int(mixed(np.uint64(f + 1))) | 1 for f in range(data.n_features)], np.uint64)
     keys: HashArray = np.empty(data.n_queries, np.uint64)
     documents, queries = hash_ids(data.doc_ids), hash_ids(data.query_ids)
-    for_queries(_kernels.hash_queries, data.offsets, data.features.view(np.uint32), factors, documents, queries, keys)
+    for_queries(hash_queries, data.offsets, data.features.view(np.uint32), factors, documents, queries, keys)
     keys.flags.writeable = False
     return keys
 
@@ -222,7 +277,7 @@ def hash_ids(ids: NDArray[Any]) -> HashArray:
     words = np.ascontiguousarray(_as_numbers(ids))
     letters = words.view(np.uint32).reshape(len(ids), words.dtype.itemsize // 4)
     found: HashArray = np.empty(len(ids), np.uint64)
-    for_range(_kernels.hash_texts, len(ids), letters, found)
+    for_range(hash_texts, len(ids), letters, found)
     return found
 
 

@@ -24,6 +24,11 @@ def byte_kernel(function: F) -> F:
     return compiled(function, set())
 
 
+def inner_byte_kernel(function: F) -> F:
+    """As `byte_kernel`, for what only other kernels call."""
+    return compiled(function, set(), no_cpython_wrapper=True)
+
+
 def byte_step(function: F) -> F:
     """As `byte_kernel`, to be built into its callers."""
     return compiled(function, set(), forceinline=True)
@@ -178,7 +183,7 @@ def any_number(text: Text, place: int, stop: int) -> tuple[float, int]:
     return -value if negative else value, place
 
 
-@byte_kernel
+@inner_byte_kernel
 def _exponent(text: Text, place: int, stop: int) -> tuple[int, int]:
     """The whole number behind an e, cut off where it no longer matters, and its end (-1 without a digit)."""
     negative = place < stop and byte_at(text, place) == 45
@@ -191,7 +196,7 @@ def _exponent(text: Text, place: int, stop: int) -> tuple[int, int]:
     return -power if negative else power, place if place > first else -1
 
 
-@byte_kernel
+@inner_byte_kernel
 def _scaled(mantissa: Any, exponent: int) -> Any:
     """`mantissa` times a power of ten, rounded once from about twice the digits of a float64."""
     if mantissa == 0 or exponent < _LOWEST:
@@ -212,9 +217,6 @@ def _scaled(mantissa: Any, exponent: int) -> Any:
     return product + (error + (high * rest + low * power))
 
 
-# --- lines
-
-
 LARGEST = np.finfo(np.float32).max
 MAX_FEATURE_ID = 1_000_000  # beyond it an id is taken for junk: one row would be 4 MB
 START, STOP, QID, QID_END, DOC, DOC_END = range(6)  # columns of the line table
@@ -228,7 +230,7 @@ _NEWLINES = np.uint64(0x0A0A0A0A0A0A0A0A)
 _HASHES = np.uint64(0x2323232323232323)
 
 
-@byte_kernel
+@inner_byte_kernel
 def _find(text: Text, place: int, end: int, this: Any, that: Any) -> Any:
     """The first of two bytes (each given eight times over as a word) in `place:end`, or `end`."""
     while place < end:
@@ -261,11 +263,13 @@ def count_lines(text: Text, place: int) -> int:
 
 @byte_step
 def _is_blank(byte: int) -> bool:
+    """Whether a byte separates tokens: a space, or a control character of white space other than the line break."""
     return byte == 32 or (9 <= byte <= 13 and byte != 10)
 
 
 @byte_step
 def _skip_blanks(text: Text, place: int, stop: int) -> int:
+    """The first place in `place:stop` without a blank, or `stop`."""
     while place < stop and _is_blank(byte_at(text, place)):
         place += 1
     return place
@@ -281,6 +285,7 @@ def token_end(text: Text, place: int, stop: int) -> int:
 
 @byte_kernel
 def _twice_as_long(table: Array) -> Array:
+    """The same rows with as many free ones behind them."""
     longer = np.empty((2 * len(table), table.shape[1]), np.int64)
     for i in range(len(table)):  # assigning a slice would take ten times as long to compile
         for j in range(table.shape[1]):
@@ -315,8 +320,9 @@ def find_lines(text: Text, start: int, end: int) -> tuple[Array, int, int]:
     return table, n, widest
 
 
-@byte_kernel
+@inner_byte_kernel
 def _query_token(text: Text, place: int, stop: int) -> tuple[int, int]:
+    """Where the X of the second token `qid:X` begins and ends; an empty range where that token is another."""
     place = _skip_blanks(text, token_end(text, place, stop), stop)
     end = token_end(text, place, stop)
     if end - place > 4 and (word_at(text, place) & np.uint64(0xFFFFFFFF)) == np.uint64(0x3A646971):  # qid:
@@ -324,7 +330,7 @@ def _query_token(text: Text, place: int, stop: int) -> tuple[int, int]:
     return place, place
 
 
-@byte_kernel
+@inner_byte_kernel
 def _document_token(text: Text, place: int, end: int) -> tuple[int, int]:
     """The X of a comment that begins `#docid = X`."""
     place = _skip_blanks(text, place + 1, end)
@@ -337,8 +343,9 @@ def _document_token(text: Text, place: int, end: int) -> tuple[int, int]:
     return place, token_end(text, place, end)
 
 
-@byte_kernel
+@inner_byte_kernel
 def _last_feature_id(text: Text, first: int, stop: int) -> int:
+    """The id of the last feature of a line, 0 where it has none."""
     while stop > first and _is_blank(byte_at(text, stop - 1)):
         stop -= 1
     place = stop
@@ -351,7 +358,7 @@ def _last_feature_id(text: Text, first: int, stop: int) -> int:
     return number if place < stop and byte_at(text, place) == 58 and number <= MAX_FEATURE_ID else 0
 
 
-@byte_kernel
+@inner_byte_kernel
 def _is_text(text: Text, place: int, end: int) -> bool:
     """Whether an id is UTF-8 without control characters."""
     while place < end:
@@ -390,7 +397,7 @@ def _feature_id(text: Text, place: int, stop: int) -> tuple[int, int]:
     return 0, place if place < stop and byte_at(text, place) == 58 else -1
 
 
-@byte_kernel
+@inner_byte_kernel
 def _mark_ids(text: Text, place: int, stop: int, seen: Array, mark: int) -> None:
     """Note the ids of the features in `place:stop`, which are known to be good."""
     while place < stop:

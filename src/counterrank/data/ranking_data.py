@@ -25,12 +25,13 @@ from counterrank.common.checks import (
 )
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.files import PathLike
+from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.common.parallel import for_queries
-from counterrank.data import feature_kernels as _kernels
 from counterrank.data.ids import check_ids, first_repeat_in_query, place_in_query
 from counterrank.data.parquet import parquet_fields, write_parquet
 
 LARGEST_LABEL = 1000.0  # 2**1000 still leaves room for a sum; 2**1024 is infinite
+_LARGEST = np.finfo(np.float32).max
 
 
 class RankingData:
@@ -238,7 +239,7 @@ class RankingData:
         [[0.0, 0.0], [1.0, 0.0], [0.5, 0.0]]
         """
         scaled = np.empty_like(self._features)
-        for_queries(_kernels.scale_queries, self._offsets, self._features, scaled)
+        for_queries(scale_queries, self._offsets, self._features, scaled)
         return RankingData._trusted(scaled, *self._fields()[1:])
 
     def widened(self, n_features: int) -> RankingData:
@@ -324,7 +325,7 @@ def _as_labels(labels: ArrayLike, n_docs: int) -> Float32Array:
 
 def _check_finite(features: Float32Array, offsets: IntArray) -> None:
     """An error that names the first value that is not finite."""
-    for row in for_queries(_kernels.first_bad_row, offsets, features):
+    for row in for_queries(first_bad_row, offsets, features):
         if row >= 0:
             column = int(np.flatnonzero(~np.isfinite(features[row]))[0])
             query = int(np.searchsorted(offsets, row, side="right")) - 1
@@ -554,3 +555,55 @@ def check_threshold(value: Any) -> np.float32:
     if not np.isfinite(threshold):
         raise CounterrankError(f"relevance_threshold={value!r}: expected a finite number")
     return threshold
+
+
+@exact_kernel
+def first_bad_row(first: int, last: int, offsets: Array, features: Array) -> int:
+    """The first row with a value that is not finite, or -1."""
+    for row in range(offsets[first], offsets[last]):
+        values = features[row]
+        bad = 0
+        for f in range(len(values)):
+            bad += not abs(values[f]) <= _LARGEST  # true for NaN as well
+        if bad:
+            return row
+    return -1
+
+
+@exact_inner_kernel
+def query_range(features: Array, start: int, end: int, low: Array, high: Array) -> None:
+    """low = min x and high = max x of every feature over the rows `start:end`."""
+    # by hand, since for whole rows numba also compiles the text of an error about their shapes, which takes seconds
+    for f in range(len(low)):
+        low[f] = high[f] = features[start, f]
+    for row in range(start + 1, end):
+        values = features[row]
+        for f in range(len(values)):
+            low[f] = min(low[f], values[f])
+            high[f] = max(high[f], values[f])
+
+
+@exact_inner_kernel
+def query_scale(features: Array, start: int, end: int, small: Array, large: Array, low: Array, inverse: Array) -> None:
+    """low = min x and inverse = 1 / (max x - min x) of every feature over the rows, 0 for constant ones.
+
+    `small` and `large` are float32 scratch.
+    """
+    query_range(features, start, end, small, large)
+    for f in range(len(low)):
+        low[f] = small[f]
+        spread = np.float64(large[f]) - low[f]
+        inverse[f] = 1.0 / spread if spread > 0.0 else 0.0
+
+
+@exact_kernel
+def scale_queries(first: int, last: int, offsets: Array, features: Array, out: Array) -> None:
+    """out = (x - min) / (max - min) within each query; constant features become 0."""
+    n_features = features.shape[1]
+    small, large = np.empty(n_features, np.float32), np.empty(n_features, np.float32)
+    low, inverse = np.empty(n_features), np.empty(n_features)
+    for q in range(first, last):
+        query_scale(features, offsets[q], offsets[q + 1], small, large, low, inverse)
+        for row in range(offsets[q], offsets[q + 1]):
+            for f in range(n_features):
+                out[row, f] = (features[row, f] - low[f]) * inverse[f]

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from counterrank.common.checks import check_choice, check_whole, make_generator
 from counterrank.common.parallel import for_queries
 from counterrank.common.progress import progress
-from counterrank.data import synthetic_mslr as mslr
-from counterrank.data import synthetic_yahoo as yahoo
 from counterrank.data.ids import place_in_query
 from counterrank.data.ranking_data import Fold, RankingData
-from counterrank.data.synthetic_draws import draw_lengths
+from counterrank.data.synthetic_worlds import MSLR, YAHOO, QueryStream, draw_lengths
 
-SHAPES = ("mslr", "yahoo")
+SHAPES = {"mslr": MSLR, "yahoo": YAHOO}
 
 
 def make_ranking_data(
@@ -47,7 +42,7 @@ def make_ranking_data(
     >>> bool((large.subset(range(5)).features == small.features).all())
     True
     """
-    check_choice(shape, SHAPES, "shape")
+    check_choice(shape, tuple(SHAPES), "shape")
     check_whole(n_queries, "n_queries")
     return _make(shape, 0, n_queries, _key(seed), threads, _source(shape, n_queries, seed))
 
@@ -63,7 +58,7 @@ def make_fold(
     >>> fold.train.n_queries, fold.validation.n_queries, fold.test.query_ids.tolist()
     (6, 2, [8, 9])
     """
-    check_choice(shape, SHAPES, "shape")
+    check_choice(shape, tuple(SHAPES), "shape")
     check_whole(n_queries, "n_queries", 5)
     held_out = n_queries // 5
     n_train = n_queries - 2 * held_out
@@ -90,15 +85,13 @@ def _make(
     shape: str, first_query: int, n_queries: int, key: np.uint64, threads: int | None, source: str
 ) -> RankingData:
     """The queries `first_query` and on of the endless sequence that `key` stands for."""
-    world = mslr if shape == "mslr" else yahoo
+    chosen, stream = SHAPES[shape], QueryStream(key, first_query)
     lengths = np.zeros(n_queries + 1, np.int64)
-    draw_lengths(key, first_query, lengths[1:], *world.LENGTHS)
+    draw_lengths(stream, lengths[1:], *chosen.lengths)
     offsets = np.cumsum(lengths)
-    features = np.empty((offsets[-1], world.N_FEATURES), np.float32)
+    features = np.empty((offsets[-1], chosen.n_features), np.float32)
     labels = np.empty(offsets[-1], np.float32)
-    fill: Callable[..., None] = mslr.fill_mslr if shape == "mslr" else yahoo.fill_yahoo
-    tables: tuple[Any, ...] = () if shape == "mslr" else (yahoo.make_world(), yahoo.quantile_table())
     with progress(f"making {n_queries:,} queries"):
-        for_queries(fill, offsets, key, first_query, world.THRESHOLDS, *tables, features, labels, threads=threads)
+        for_queries(chosen.fill, offsets, stream, *chosen.tables(), features, labels, threads=threads)
     query_ids = np.arange(first_query, first_query + n_queries)
     return RankingData._trusted(features, offsets, labels, query_ids, place_in_query(offsets), source)

@@ -9,7 +9,7 @@ import numpy as np
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.displays import Displays, add_places, gather, number_pages, offsets_of, sort_places
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.common.checks import FloatArray, IntArray, as_array, check_vector
+from counterrank.common.checks import FloatArray, IntArray, as_array, check_vector, read_only
 from counterrank.common.errors import CounterrankError
 from counterrank.common.jit import Array, exact_kernel
 from counterrank.data.ids import query_of
@@ -21,7 +21,7 @@ TWICE, TWO_QUERIES, ORDER, RANGE = 1, 2, 3, 4
 
 @exact_kernel
 def find_fault(data_offsets: Array, offsets: Array, docs: Array) -> tuple[int, int, bool]:
-    """The first thing wrong with the sets and its place in `docs`, or 0; and whether each set is in document order."""
+    """The first thing wrong with the sets and its place in `docs`, or 0; and whether documents rise within each set."""
     seen = np.full(data_offsets[-1], -1, np.int64)  # the last set with this document
     query = 0
     ordered = True
@@ -76,7 +76,7 @@ def check_views(views: Views, data_offsets: IntArray, name: str = "views") -> Vi
     if not len(rows) or len(offsets) < 2:
         raise CounterrankError(f"{name}: no sets; expected at least one, with at least one click")
     _check_bounds(offsets, len(rows), f"{name}.offsets")
-    fault, place, ordered = find_fault(data_offsets, offsets, rows)
+    fault, place, ordered = find_fault(read_only(data_offsets), offsets, rows)
     if fault:
         raise CounterrankError(f"{name}: {_explain(fault, place, data_offsets, offsets, rows)}")
     if not ordered:

@@ -17,7 +17,7 @@ from counterrank.clicks.policies import (
     propensity_from_log,
     several_policies,
 )
-from counterrank.clicks.policies.intervention_aware import check_all_candidates, refuse_contradictions
+from counterrank.clicks.policies.from_log import check_all_candidates, refuse_contradictions
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData

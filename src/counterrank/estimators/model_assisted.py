@@ -15,7 +15,7 @@ from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, check_number, is_real
 from counterrank.common.errors import CounterrankError
-from counterrank.common.jit import Array, compiled, exact_kernel, kernel
+from counterrank.common.jit import Array, compiled, exact_inner_kernel, inner_kernel, kernel
 from counterrank.common.numerics import LN2, bits_float, float_bits, log1p_and_inverse
 from counterrank.common.parallel import run_parallel, thread_count
 from counterrank.estimators.propensities import SMALLEST, sessions_of_documents
@@ -151,14 +151,14 @@ def log_rising(x: float, n: float) -> float:
     return main + _tail(y) - _tail(x) - _log1p(ratio - 1.0)
 
 
-@kernel
+@inner_kernel
 def _rising(x: float) -> float:
     """x (x + 1) ... (x + 7)."""
     u = x * (x + 7.0)  # (x + i) (x + 7 - i) = u + i (7 - i)
     return u * (u + 6.0) * (u + 10.0) * (u + 12.0)
 
 
-@exact_kernel
+@exact_inner_kernel
 def _log1p(u: float) -> float:
     """ln(1 + u) for u >= 0."""
     bits = float_bits(1.0 + u)
@@ -168,7 +168,7 @@ def _log1p(u: float) -> float:
     return exponent * LN2 + log1p_and_inverse(fraction)[0]
 
 
-@kernel
+@inner_kernel
 def _tail(x: float) -> float:
     """What Stirling's formula leaves of ln Gamma(x), for x of 8 and more."""
     inverse = 1.0 / x

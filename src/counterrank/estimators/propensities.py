@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies.intervention_aware import SAME, LoggedTable
+from counterrank.clicks.policies.from_log import SAME, LoggedTable
 from counterrank.common.checks import FloatArray, IntArray, check_vector, is_real
 from counterrank.common.errors import CounterrankError, CoverageWarning
 from counterrank.data.ids import query_of

@@ -11,11 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies.intervention_aware import (
-    check_all_candidates,
-    mean_over_policies,
-    refuse_contradictions,
-)
+from counterrank.clicks.policies.from_log import check_all_candidates, mean_over_policies, refuse_contradictions
 from counterrank.clicks.policies.propensity import exact_propensity
 from counterrank.clicks.policies.standard import as_policy
 from counterrank.common.checks import (

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.common.random import below, start_stream
 from counterrank.common.ranking import longest_of, rank_order
-from counterrank.evaluation.metric_kernels import end_of_run, scratch
+from counterrank.evaluation.metric_kernels import ZERO, end_of_run, scratch
 
 
 class Cells(NamedTuple):
@@ -46,13 +46,13 @@ class Pages(NamedTuple):
 def document_values(
     first: int, last: int, offsets: Array, scores: Array, average: bool, prefix: Array, out: Array
 ) -> None:
-    """out[d, m] = lambda of metric m at the rank of document d; `prefix` has a row of prefix sums for each lambda."""
+    """out[d, m] = lambda_m(rank_d) (`eq:ARP`, `eq:DCG`); `prefix` has a row of prefix sums for each lambda."""
     order, keys, spare = scratch(longest_of(first, last, offsets))
     for q in range(first, last):
         start = offsets[q]
         own = scores[start : offsets[q + 1]]
         rank_order(own, order, keys, spare)
-        begin = 0
+        begin = ZERO
         while begin < len(own):
             end = end_of_run(own, order, begin) if average else begin + 1
             for m in range(len(prefix)):
@@ -64,7 +64,7 @@ def document_values(
 
 @exact_kernel
 def query_sums(first: int, last: int, offsets: Array, cells: Cells, values: Array, omega: Array, terms: Array) -> None:
-    """omega[q] = sum of residuals / propensity, terms[q, m] = sum of residuals / propensity * value m; from zeros."""
+    """omega[q] = sum of residuals / rho, terms[q, m] = sum of residuals / rho * lambda_m (`eq:generalestimator`)."""
     for q in range(first, last):
         for i in range(cells.bounds[q], cells.bounds[q + 1]):
             weight = cells.sums[i] * cells.inverse[i]
@@ -116,11 +116,13 @@ def session_variances(
             for m in range(len(centres)):
                 out[q, m] -= sums[cells.ranks[i], m] ** 2 / n  # a rank of several cells is taken off with its first
                 sums[cells.ranks[i], m] = 0.0
-        out[q] *= n / (n - 1)
+        for m in range(len(centres)):
+            out[q, m] *= n / (n - 1)
 
 
-@exact_kernel
+@exact_inner_kernel
 def _depth(first: int, last: int, cells: Cells) -> int:
+    """The lowest rank of the cells of the queries."""
     depth = 0
     for i in range(cells.bounds[first], cells.bounds[last]):
         depth = max(depth, cells.ranks[i] + 1)
@@ -187,7 +189,7 @@ def correlated_ranks(
                 part = max(sums[1, r, m] - sums[0, r, m] ** 2 / n, 0.0) * n / (n - 1)
                 roots += np.sqrt(part)
                 parts += part
-                sums[:, r, m] = 0.0  # counted with the first cell of the rank
+                sums[0, r, m] = sums[1, r, m] = 0.0  # counted with the first cell of the rank
             out[q, m] = roots * roots - parts
 
 
@@ -222,4 +224,5 @@ def resampled_sums(first: int, last: int, key: np.uint64, rows: Array, out: Arra
             row = rows[below(state, len(rows))]
             for c in range(len(total)):
                 total[c] += row[c]
-        out[r] = total
+        for c in range(len(total)):
+            out[r, c] = total[c]

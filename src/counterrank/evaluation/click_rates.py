@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.common.checks import FloatArray, check_confidence, check_vector
 from counterrank.common.errors import CounterrankError
-from counterrank.common.quantiles import gamma_quantile
+from counterrank.common.numerics import gamma_quantile
 from counterrank.evaluation.confidence_intervals import Interval
 from counterrank.evaluation.weighted_clicks import concentration
 

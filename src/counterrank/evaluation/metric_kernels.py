@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
+from counterrank.common.jit import Array, exact_allocating_kernel, exact_inner_kernel, exact_kernel
 from counterrank.common.ranking import longest_of, rank_order
 
 # up to so many documents, counting who stands above each (vector code) beats sorting the query
 _FEW = 16
 
 # typed, since numba compiles whatever is called with a literal 0 once more for that
-_ZERO: Any = np.int64(0)
+ZERO: Any = np.int64(0)
 
 
 class RankingRequest(NamedTuple):
@@ -54,7 +54,7 @@ def how_many(values: Array) -> int:
     return count
 
 
-@exact_kernel
+@exact_allocating_kernel
 def scratch(n: int) -> tuple[Array, Array, Array]:
     """Arrays for `rank_order`; apart, since numba does not know rows of a matrix to be contiguous."""
     return np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
@@ -74,7 +74,9 @@ def end_of_run(scores: Array, order: Array, begin: int) -> int:
 def weighted_queries(
     first: int, last: int, offsets: Array, scores: Array, weights: Array, prefix: Array, out: Array
 ) -> None:
-    """out[q] = sum of weight * lambda(rank) over the documents of q, from the prefix sums of lambda.
+    """out[q] = sum over d of omega_d lambda(rank_d) (`eq:generalestimator`, omega the sums of 1 / rho over clicks).
+
+    `prefix` has the prefix sums of lambda (`eq:ARP`, `eq:DCG`).
 
     >>> out, prefix = np.empty(1), np.array([0.0, 1.0, 3.0])  # of lambda = 1, 2: the rank
     >>> weighted_queries(0, 1, np.array([0, 2]), np.array([0.1, 0.7]), np.array([1.0, 0.0]), prefix, out)
@@ -94,7 +96,7 @@ def weighted_queries(
 
 @exact_inner_kernel
 def few_weighted(scores: Array, omega: Array, prefix: Array) -> float:
-    """Count for each weighted document how many rank above it and how many tie with it."""
+    """`weighted_queries` of one query: count for each weighted document how many rank above and how many tie."""
     total = 0.0
     for i in range(len(scores)):
         if omega[i] != 0.0:
@@ -110,9 +112,9 @@ def few_weighted(scores: Array, omega: Array, prefix: Array) -> float:
 
 @exact_inner_kernel
 def many_weighted(scores: Array, omega: Array, prefix: Array, order: Array) -> float:
-    """Walk down the ranking, one run of equal scores after the other."""
+    """`weighted_queries` of one query: walk down the ranking, one run of equal scores after the other."""
     total = 0.0
-    begin = _ZERO
+    begin = ZERO
     while begin < len(scores):
         end = end_of_run(scores, order, begin)
         value = prefix[end] - prefix[begin]
@@ -167,7 +169,7 @@ def label_queries(
     request: RankingRequest,
     statistics: QueryStatistics,
 ) -> None:
-    """Everything that depends on the ranking, in one walk down it; `statistics` starts as zeros."""
+    """What `QueryStatistics` lists, in one walk down the ranking (`eq:ARP`, `eq:DCG`); `statistics` starts as zeros."""
     order, keys, spare = scratch(longest_of(first, last, offsets))
     deepest = request.deepest
     for q in range(first, last):
@@ -177,10 +179,10 @@ def label_queries(
         total = how_many(is_relevant)
         statistics.n_relevant[q] = total
         rank_order(own, order, keys, spare)
-        seen = begin = _ZERO
+        seen = begin = ZERO
         while begin < len(own) and (seen < total or begin < deepest):
             end = end_of_run(own, order, begin) if request.average else begin + 1
-            here = _ZERO
+            here = ZERO
             for place in order[begin:end]:
                 here += is_relevant[place]
             if here:
@@ -213,7 +215,7 @@ def add_relevant(
 
 @exact_inner_kernel
 def add_gain(begin: int, end: int, gain: float, cutoffs: Array, sums: Array, out: Array) -> None:
-    """Add a gain spread evenly over the ranks begin+1 .. end, for each cutoff up to there."""
+    """out_c += gain / (end - begin) * sum of D_n over the ranks n of begin+1 .. end up to cutoff c (`eq:DCG`)."""
     share = gain / (end - begin)
     for c in range(len(cutoffs)):
         if begin < cutoffs[c]:
@@ -236,13 +238,13 @@ def gain_of(label: float, gains: Array) -> float:
 def ideal_queries(
     first: int, last: int, offsets: Array, labels: Array, request: RankingRequest, statistics: QueryStatistics
 ) -> None:
-    """The discounted gains of a perfect ranking; `statistics` starts as zeros."""
+    """gain_ideal = sum of (2^label - 1) D_rank with labels in falling order; `statistics` starts as zeros."""
     order, keys, spare = scratch(longest_of(first, last, offsets))
     counts = np.empty(len(request.gains), np.int64)
     cutoffs, sums = request.gain_cutoffs, request.sums
     for q in range(first, last):
         own = labels[offsets[q] : offsets[q + 1]]
-        begin = _ZERO
+        begin = ZERO
         if count_whole(own, counts):
             for label in range(len(counts) - 1, 0, -1):
                 end = begin + counts[label]

@@ -11,14 +11,14 @@ from counterrank.clicks.policies import page_kernels as kernels
 from counterrank.clicks.policies.page_kernels import INSERT, LISTED, head_and_tail, listed_pages
 from counterrank.clicks.policies.pages import PageSource
 from counterrank.common.checks import FloatArray
-from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.common.parallel import for_queries, for_range
 from counterrank.common.random import derive_key, seed_key
 
 
 @exact_kernel
 def add_joint_terms(
-    first: int, last: int, offsets: Array, policy: Any, c: int, theta: Array, worth: Array, n_queries: int, out: Array
+    first: int, last: int, offsets: Array, policy: Any, c: int, theta: Array, worth: Array, out: Array
 ) -> None:
     """Add share * E[sum over ranks r != s of m_r * m_s] of component `c`, for each query and column; exact.
 
@@ -29,20 +29,20 @@ def add_joint_terms(
         own = worth[offsets[q] : offsets[q + 1]]
         for m in range(worth.shape[1]):
             if kind == LISTED:
-                begin, end = listed_pages(policy, c, q, n_queries)
+                begin, end = listed_pages(policy, c, q, len(offsets) - 1)
                 for page in range(begin, end):
                     places = policy.page_places[policy.page_offsets[page] : policy.page_offsets[page + 1]]
                     out[q, m] += share * policy.page_probabilities[page] * _page_products(places, own[:, m], theta)
             else:
                 order = policy.order[offsets[q] : offsets[q + 1]]
                 if kind == INSERT and len(order) >= k:
-                    out[q, m] += share * _inserted_products(order, k, own[:, m], theta)
+                    out[q, m] += share * _inserted_products(order, kind, k, own[:, m], theta)
                 else:
                     epsilon = 0.0 if kind == INSERT else value
                     out[q, m] += share * _replaced_products(order, k, epsilon, own[:, m], theta)
 
 
-@exact_kernel
+@exact_inner_kernel
 def _page_products(places: Array, worth: Array, theta: Array) -> float:
     """(sum of m)^2 - sum of m^2 of one page."""
     total, squares = 0.0, 0.0
@@ -53,18 +53,20 @@ def _page_products(places: Array, worth: Array, theta: Array) -> float:
     return total * total - squares
 
 
-@exact_kernel
+@exact_inner_kernel
 def _mean_of_tail(order: Array, length: int, tail: int, worth: Array) -> float:
+    """The mean worth of the documents that the changing place is filled from."""
     mean = 0.0
     for place in order[length - 1 : length - 1 + tail]:
         mean += worth[place] / tail
     return mean
 
 
-@exact_kernel
+@exact_inner_kernel
 def _replaced_products(order: Array, k: int, epsilon: float, worth: Array, theta: Array) -> Any:
     """The head stays; the last place is linear in the document drawn for it, so its mean is enough."""
-    length, tail = head_and_tail(0, k, len(order))
+    length = min(k, len(order))
+    tail = len(order) - length + 1
     drawn = (1.0 - epsilon) * worth[order[length - 1]]
     if epsilon > 0.0:
         drawn += epsilon * _mean_of_tail(order, length, tail, worth)
@@ -74,10 +76,10 @@ def _replaced_products(order: Array, k: int, epsilon: float, worth: Array, theta
     return _page_products(order[: length - 1], worth, theta) + 2.0 * total * theta[length - 1] * drawn
 
 
-@exact_kernel
-def _inserted_products(order: Array, k: int, worth: Array, theta: Array) -> float:
+@exact_inner_kernel
+def _inserted_products(order: Array, kind: int, k: int, worth: Array, theta: Array) -> float:
     """The mean over the ranks of the inserted document; the head moves down one rank at and below it."""
-    length, tail = head_and_tail(INSERT, k, len(order))
+    length, tail = head_and_tail(kind, k, len(order))
     drawn = _mean_of_tail(order, length, tail, worth)
     total, squares, mean = 0.0, 0.0, 0.0
     for i in range(length - 1):  # inserted at the top: all of the head one rank lower
@@ -99,13 +101,13 @@ def add_sampled_terms(
     last: int,
     page_offsets: Array,
     docs: Array,
-    pages: int,
     share: float,
     theta: Array,
     worth: Array,
     out: Array,
 ) -> None:
-    """As `add_joint_terms` from drawn pages: pages `q * pages` to `(q + 1) * pages` are those of query `q`."""
+    """As `add_joint_terms` from drawn pages, equally many of each query, one query after the other."""
+    pages = (len(page_offsets) - 1) // len(out)
     for q in range(first, last):
         for page in range(q * pages, (q + 1) * pages):
             shown = docs[page_offsets[page] : page_offsets[page + 1]]
@@ -162,7 +164,7 @@ def session_moments(
     sampled = 0
     for c, part in enumerate(source.parts):
         if part.custom is None and part.kind != kernels.PLACKETT_LUCE:
-            args = (source.arrays, c, theta, worth, len(starts), joint)
+            args = (source.arrays, c, theta, worth, joint)
             for_queries(add_joint_terms, source.offsets, *args, threads=source.threads)
         else:
             own = slice(c, c + 1)
@@ -192,6 +194,6 @@ def _add_sampled(
         pages = min(at_once, pages_per_query - begin)
         queries = np.repeat(np.arange(n_queries), pages)
         page_offsets, docs = source.draw(queries, key, begin * n_queries)
-        args = (page_offsets, docs, pages, share / pages_per_query, theta, worth, out)
+        args = (page_offsets, docs, share / pages_per_query, theta, worth, out)
         for_range(add_sampled_terms, n_queries, *args, threads=source.threads)
     return pages_per_query

@@ -27,14 +27,13 @@ from counterrank.common.jit import exit_with_parent, needs_compiling, run_proces
 from counterrank.data import Fold, RankingData, make_fold
 from counterrank.data.ids import place_in_query, query_of_rows
 from counterrank.data.ranking_data import relevant_documents
-from counterrank.data.synthetic_mslr import fill_mslr
-from counterrank.data.synthetic_yahoo import fill_yahoo
+from counterrank.data.synthetic_worlds import fill_mslr, fill_yahoo
 from counterrank.estimators import ESTIMATORS, Evidence, full_information
 from counterrank.evaluation import evaluate
 from counterrank.evaluation.metric_kernels import label_queries
 from counterrank.models import LinearModel
 from counterrank.training import Ranker, fit_ranker
-from counterrank.training._sgd import sgd_epoch
+from counterrank.training.gradient_descent import sgd_epoch
 from counterrank.training.problem import usable_queries
 
 METRICS = ("dcg@5", "ndcg@5", "precision@5", "arp")

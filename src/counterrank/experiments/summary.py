@@ -18,7 +18,7 @@ import numpy as np
 
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
-from counterrank.common.quantiles import student_quantile
+from counterrank.common.numerics import student_quantile
 
 FORMAT, VERSION = "counterrank-summary", 1
 

@@ -9,9 +9,15 @@ All are minimised; DCG enters with a minus sign.
 True
 """
 
-from counterrank.losses.discounts import dcg_discounts
-from counterrank.losses.lambdaloss import lambdaloss, lambdaloss_dcg, lambdaloss_dcg_at_k, lambdaloss_truncated
+from counterrank.losses.lambdaloss import (
+    dcg_discounts,
+    lambdaloss,
+    lambdaloss_dcg,
+    lambdaloss_dcg_at_k,
+    lambdaloss_truncated,
+)
 from counterrank.losses.lambdarank import lambdarank
+from counterrank.losses.loss_registry import LOSSES, NamedLoss, make_lambdaloss, named_loss, register_loss, second_order
 from counterrank.losses.monotonic import (
     ALPHA_ARP,
     ALPHA_DCG,
@@ -22,7 +28,6 @@ from counterrank.losses.monotonic import (
     dcg_logistic,
     monotonic,
 )
-from counterrank.losses.spec import LOSSES, NamedLoss, make_lambdaloss, named_loss, register_loss, second_order
 
 __all__ = [
     "ALPHA_ARP",

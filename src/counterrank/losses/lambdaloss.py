@@ -4,35 +4,81 @@
 
     delta_nm = D_|n-m| - D_(|n-m|+1),   n and m the ranks of the two documents.
 
-The weights w are the gains 1 / rho of `eq:gaindiscountchoice` summed over clicks, which makes sum w_n D_n the estimate
-of `eq:generalestimator`. Wang, Li, Golbandi, Bendersky and Najork, CIKM 2018; for clicks and cutoffs Oosterhuis and
-de Rijke, SIGIR 2020. Documents are ranked by the scores given (the expectation step of the paper), so the bound moves
-with them. All are minimised.
+The weights w are the gains 1 / rho of `eq:gaindiscountchoice` summed over clicks, which makes sum w_n D_n the
+estimate of `eq:generalestimator`. Wang, Li, Golbandi, Bendersky and Najork, CIKM 2018; for clicks and cutoffs
+Oosterhuis and de Rijke, SIGIR 2020. Documents are ranked by the scores given (the expectation step of the paper),
+so the bound moves with them. All are minimised.
 
 The kernels serve any loss over pairs of this form, with factors of its own in the place of delta; LambdaRank is one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.common.checks import FloatArray, check_cutoff
+from counterrank.common.checks import FloatArray, as_array, check_cutoff
+from counterrank.common.errors import CounterrankError
 from counterrank.common.jit import Array, argument_kernel, inner_kernel
 from counterrank.common.numerics import LOG2_E, exp_negative, log1p_and_inverse
 from counterrank.common.ranking import longest_query, rank_order
-from counterrank.losses.discounts import Discounts, cut_discounts, dcg_discounts, discount_table
-from counterrank.losses.evaluate import (
-    NO_CUTOFF,
-    Documents,
-    LossSpec,
-    Parameters,
-    Room,
-    check_inputs,
-    run_loss,
-)
+from counterrank.losses.loss_kernels import NO_CUTOFF, Documents, LossSpec, Parameters, Room, check_inputs, run_loss
+
+Discounts = ArrayLike | Callable[[FloatArray], ArrayLike]
+"""D_n by rank: a metric is sum w_n D_n, and only differences matter to the losses over pairs."""
+
+
+def dcg_discounts(ranks: FloatArray) -> FloatArray:
+    """D(n) = 1 / log2(1 + n) (`eq:DCG`).
+
+    >>> dcg_discounts(np.array([1.0, 3.0])).tolist()
+    [1.0, 0.5]
+    """
+    result: FloatArray = 1.0 / np.log2(1.0 + ranks)
+    return result
+
+
+def discount_table(discounts: Discounts, longest: int) -> FloatArray:
+    """The discounts of ranks 1 to `longest` + 1; an array's last value goes on beyond its end.
+
+    >>> discount_table([1.0, 0.5], 3).tolist()
+    [1.0, 0.5, 0.5, 0.5]
+    """
+    ranks = np.arange(1.0, longest + 2.0)
+    raw = np.atleast_1d(as_array(discounts(ranks) if callable(discounts) else discounts, "discounts"))
+    if raw.dtype.kind not in "iufb":
+        raise CounterrankError(f"discounts: type {raw.dtype}; expected real numbers by rank, or a function of ranks")
+    given = raw.astype(np.float64)
+    if given.ndim != 1 or not len(given) or (callable(discounts) and given.shape != ranks.shape):
+        raise CounterrankError(
+            f"discounts: shape {given.shape}; expected one value for each rank, {len(ranks)} from a function"
+        )
+    if not np.isfinite(given).all():
+        place = int(np.argmin(np.isfinite(given)))
+        raise CounterrankError(f"discounts: {given[place]} at rank {place + 1}; expected finite numbers")
+    rises = np.flatnonzero(np.diff(given) > 0)
+    if len(rises):
+        n = int(rises[0])
+        raise CounterrankError(
+            f"discounts: rise from {given[n]:g} at rank {n + 1} to {given[n + 1]:g} at rank {n + 2}; "
+            "expected non-increasing values (for a metric to minimise, negate it)"
+        )
+    extended: FloatArray = given[np.minimum(np.arange(longest + 1), len(given) - 1)]
+    return extended
+
+
+def cut_discounts(table: FloatArray, k: int | None) -> FloatArray:
+    """The same discounts with zeros beyond rank k."""
+    if k is None:
+        return table
+    cut = np.where(np.arange(1, len(table) + 1) <= k, table, 0.0)
+    if k < len(table) and cut[k - 1] < 0.0:
+        raise CounterrankError(f"k={k}: negative discounts cannot be cut to zero beyond k; expected values >= 0")
+    return cut
+
 
 # what the factor of a pair is: `table` by the distance of the two ranks, or the difference of `table` at the two ranks
 BY_DISTANCE, BY_DIFFERENCE = 0, 1

@@ -12,9 +12,15 @@ from numpy.typing import ArrayLike
 
 from counterrank.common.checks import FloatArray, check_cutoff
 from counterrank.common.ranking import longest_query
-from counterrank.losses.discounts import Discounts, cut_discounts, dcg_discounts, discount_table
-from counterrank.losses.evaluate import NO_CUTOFF, LossSpec, Parameters, check_inputs, run_loss
-from counterrank.losses.lambdaloss import BY_DIFFERENCE, pairwise_query
+from counterrank.losses.lambdaloss import (
+    BY_DIFFERENCE,
+    Discounts,
+    cut_discounts,
+    dcg_discounts,
+    discount_table,
+    pairwise_query,
+)
+from counterrank.losses.loss_kernels import NO_CUTOFF, LossSpec, Parameters, check_inputs, run_loss
 
 
 def lambdarank_spec(table: FloatArray, k: int | None) -> LossSpec:

@@ -26,7 +26,7 @@ from counterrank.common.jit import Array, argument_kernel, exact_inner_kernel, i
 from counterrank.common.numerics import LN2, LOG2_E, exp_negative, log1p_and_inverse
 from counterrank.common.parallel import for_queries
 from counterrank.common.ranking import longest_of, rank_order
-from counterrank.losses.evaluate import (
+from counterrank.losses.loss_kernels import (
     NO_CUTOFF,
     Documents,
     LossSpec,

@@ -5,28 +5,56 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.common.checks import Float32Array, FloatArray
 from counterrank.common.errors import ModelError
+from counterrank.common.jit import Array, exact_kernel, kernel
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
-from counterrank.data.feature_kernels import query_scales, scale_queries
-from counterrank.models.linear_kernels import column_sums, scale_rows
+from counterrank.data.ranking_data import query_scale, scale_queries
 
 NORMALIZE = ("query", "standard", "none")
 
 
-@dataclass(frozen=True)
-class Scales:
+class Scales(NamedTuple):
     """x' = (x - low) * inverse: one row for each query of a data set, or one that all queries share."""
 
     low: FloatArray
     inverse: FloatArray
     shared: bool
+
+
+@kernel
+def column_sums(first: int, last: int, offsets: Array, features: Array, center: Array, power: int, out: Array) -> None:
+    """out[q, f] = sum over the documents of q of (x_f - center_f)^power, power 1 or 2."""
+    for q in range(first, last):
+        out[q] = 0.0
+        for row in range(offsets[q], offsets[q + 1]):
+            for f in range(features.shape[1]):
+                x = features[row, f] - center[f]
+                out[q, f] += x if power == 1 else x * x
+
+
+@exact_kernel
+def scale_rows(
+    first: int, last: int, offsets: Array, features: Array, low: Array, inverse: Array, scaled: Array
+) -> None:
+    """x' = (x - low) * inverse of all documents of the queries, with one scaling for all."""
+    for row in range(offsets[first], offsets[last]):
+        for f in range(features.shape[1]):
+            scaled[row, f] = (features[row, f] - low[f]) * inverse[f]
+
+
+@exact_kernel
+def query_scales(first: int, last: int, offsets: Array, features: Array, low: Array, inverse: Array) -> None:
+    """low = min x and inverse = 1 / (max x - min x) over the documents of each query, one row each."""
+    small, large = np.empty(features.shape[1], np.float32), np.empty(features.shape[1], np.float32)
+    for q in range(first, last):
+        query_scale(features, offsets[q], offsets[q + 1], small, large, low[q], inverse[q])
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ from counterrank.common.errors import CounterrankError, require
 from counterrank.common.progress import progress, stderr_silenced
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
-from counterrank.losses.evaluate import run_second_order
+from counterrank.losses.loss_kernels import run_second_order
 from counterrank.models.model import Scaler
 from counterrank.models.trees import TreesModel
-from counterrank.training.descent import EarlyStopping
+from counterrank.training.gradient_descent import EarlyStopping
 from counterrank.training.problem import FittedModel, QueryMetric, Settings, Task, check_usable, query_metric
 
 DEFAULT_LEARNING_RATE = 0.1

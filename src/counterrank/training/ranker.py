@@ -28,7 +28,7 @@ from counterrank.estimators.displayed_sets import Views
 from counterrank.evaluation import higher_is_better, rank_values
 from counterrank.losses import NamedLoss, named_loss
 from counterrank.models.model import NORMALIZE, Model
-from counterrank.training.descent import fit_linear
+from counterrank.training.gradient_descent import fit_linear
 from counterrank.training.problem import (
     FittedModel,
     Settings,

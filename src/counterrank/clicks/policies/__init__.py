@@ -8,8 +8,7 @@
 """
 
 from counterrank.clicks.policies.fitted import FittedPlackettLuce, fit_plackett_luce
-from counterrank.clicks.policies.from_log import LogPropensity, propensity_from_log
-from counterrank.clicks.policies.intervention_aware import several_policies
+from counterrank.clicks.policies.from_log import LogPropensity, propensity_from_log, several_policies
 from counterrank.clicks.policies.live import Page
 from counterrank.clicks.policies.parsing import POLICIES, PolicyEntry, parse_policy, register_policy
 from counterrank.clicks.policies.propensity import Coverage, EstimatedPropensity

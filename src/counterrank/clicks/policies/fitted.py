@@ -24,11 +24,11 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.displays import Displays
 from counterrank.clicks.examination import Examination
-from counterrank.clicks.policies.intervention_aware import check_all_candidates
+from counterrank.clicks.policies.from_log import check_all_candidates
 from counterrank.clicks.policies.standard import PlackettLuce
 from counterrank.common.checks import FloatArray, check_cutoff, check_number, check_type, check_vector
 from counterrank.common.errors import CounterrankError
-from counterrank.common.jit import Array, exact_kernel, kernel
+from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel, inner_kernel
 from counterrank.common.parallel import for_queries, run_parallel, split_queries, thread_count
 from counterrank.common.ranking import longest_of
 from counterrank.data import RankingData
@@ -46,23 +46,41 @@ class Pages(NamedTuple):
     sessions: Array  # how often each page was shown
 
 
-@kernel
+class _Room(NamedTuple):
+    """Scratch for one query, and what its pages add up to."""
+
+    powers: Array  # e^(s - top) of the documents of the query
+    rest: Array  # the same of those off the page, 0 for those on it
+    expected: Array  # how often each document is drawn on average
+    logs: Array  # log Z_i by rank, and behind them that of the documents off the page
+
+
+@inner_kernel
 def _dot(row: Array, coefficients: Array) -> float:
+    """row . coefficients."""
     total = 0.0
     for j in range(len(coefficients)):
         total += row[j] * coefficients[j]
     return total
 
 
-@kernel
+@inner_kernel
 def _add_row(scale: float, row: Array, out: Array) -> None:
+    """out += scale * row."""
     for j in range(len(out)):
         out[j] += scale * row[j]
 
 
-@kernel
+@inner_kernel
+def _scale(scale: float, out: Array) -> None:
+    """out *= scale."""
+    for j in range(len(out)):
+        out[j] *= scale
+
+
+@inner_kernel
 def _add_square(scale: float, row: Array, out: Array) -> None:
-    """The lower triangle of scale * row row^T."""
+    """The lower triangle of out += scale * row row^T."""
     for i in range(len(row)):
         one = scale * row[i]
         if one != 0.0:
@@ -73,35 +91,39 @@ def _add_square(scale: float, row: Array, out: Array) -> None:
 
 @exact_kernel
 def linear_scores(first: int, last: int, offsets: Array, features: Array, coefficients: Array, out: Array) -> None:
-    """The score of each document of queries `first:last`."""
+    """s(d) = w . x(d) of each document of the queries."""
     for d in range(offsets[first], offsets[last]):
         out[d] = _dot(features[d], coefficients)
 
 
-@exact_kernel
+@exact_inner_kernel
 def _exponentials(scores: Array, out: Array) -> float:
     """Fill `out` with e^(s - top); returns top, the largest score."""
-    top = float(scores.max())
+    top: float = scores[0]
+    for i in range(len(scores)):
+        top = max(top, scores[i])
     for i in range(len(scores)):
         out[i] = math.exp(scores[i] - top)
     return top
 
 
-@kernel
+@inner_kernel
 def _copy(values: Array, out: Array) -> None:
+    """out = values."""
     for i in range(len(values)):
         out[i] = values[i]
 
 
-@kernel
+@inner_kernel
 def _sum(values: Array) -> float:
+    """The sum of the values."""
     total = 0.0
     for i in range(len(values)):
         total += values[i]
     return total
 
 
-@exact_kernel
+@exact_inner_kernel
 def _off_page(scores: Array, top: float, powers: Array, begin: int, page: Array, rest: Array) -> tuple[float, float]:
     """Fill `rest` with e^(s - top) of the documents off the page, 0 for those on it; returns top and their sum.
 
@@ -125,9 +147,9 @@ def _off_page(scores: Array, top: float, powers: Array, begin: int, page: Array,
     return top, _sum(rest)
 
 
-@exact_kernel
+@exact_inner_kernel
 def _log_sums(scores: Array, page: Array, top: float, total: float, out: Array) -> None:
-    """log Z_i for each rank, and behind them that of the documents off the page."""
+    """log Z_i = log(Z_(i+1) + e^s(d_i)) for each rank, and behind them that of the documents off the page."""
     length = len(page)
     out[length] = top + math.log(total) if total > 0.0 else -math.inf
     for i in range(length - 1, -1, -1):
@@ -136,13 +158,11 @@ def _log_sums(scores: Array, page: Array, top: float, total: float, out: Array) 
         out[i] = high + math.log1p(math.exp(low - high))
 
 
-@exact_kernel
-def _add_page(
-    scores: Array, query_top: float, powers: Array, begin: int, page: Array, sessions: int, rest: Array, logs: Array,
-    expected: Array,
-) -> Any:  # fmt: skip
-    """log P(page); adds to `expected` how often each document of the query is drawn on such pages on average."""
-    top, total = _off_page(scores, query_top, powers, begin, page, rest)
+@exact_inner_kernel
+def _add_page(scores: Array, query_top: float, begin: int, page: Array, sessions: int, room: Any) -> Any:
+    """log P(page) = sum over i of s(d_i) - log Z_i; adds to `room.expected` the draws on so many of such pages."""
+    logs, expected = room.logs, room.expected
+    top, total = _off_page(scores, query_top, room.powers, begin, page, room.rest)
     _log_sums(scores, page, top, total, logs)
     value = share = drawn = 0.0
     for i in range(len(page)):
@@ -151,11 +171,11 @@ def _add_page(
         # sum over ranks l <= i of Z_i / Z_l, at most i + 1
         drawn = 1.0 + (drawn * math.exp(logs[i] - logs[i - 1]) if i else 0.0)
         expected[page[i] - begin] += sessions * drawn * math.exp(scores[page[i]] - logs[i])
-    _add_row(sessions * share, rest, expected)
+    _add_row(sessions * share, room.rest, expected)
     return value
 
 
-@exact_kernel
+@exact_inner_kernel
 def longest_page(pages: Any) -> int:
     """The length of the longest page."""
     most = 0
@@ -176,11 +196,12 @@ def value_and_gradient(
         if pages.first[q] == pages.first[q + 1]:
             continue
         begin, n = offsets[q], offsets[q + 1] - offsets[q]
-        top = _exponentials(scores[begin : begin + n], powers[:n])
+        room = _Room(powers[:n], rest[:n], expected[:n], logs)
+        top = _exponentials(scores[begin : begin + n], room.powers)
         expected[:n] = 0.0
         for p in range(pages.first[q], pages.first[q + 1]):
             page, sessions = pages.docs[pages.offsets[p] : pages.offsets[p + 1]], pages.sessions[p]
-            value += sessions * _add_page(scores, top, powers[:n], begin, page, sessions, rest[:n], logs, expected[:n])
+            value += sessions * _add_page(scores, top, begin, page, sessions, room)
             for d in page:
                 expected[d - begin] -= sessions
         for i in range(n):
@@ -202,22 +223,27 @@ def information(first: int, last: int, offsets: Array, features: Array, scores: 
         if pages.first[q] == pages.first[q + 1]:
             continue
         begin, n = offsets[q], offsets[q + 1] - offsets[q]
-        top = _exponentials(scores[begin : begin + n], powers[:n])
+        room = _Room(powers[:n], rest[:n], expected[:n], logs)
+        top = _exponentials(scores[begin : begin + n], room.powers)
         expected[:n] = 0.0
         for p in range(pages.first[q], pages.first[q + 1]):
             page, sessions = pages.docs[pages.offsets[p] : pages.offsets[p + 1]], pages.sessions[p]
-            _add_page(scores, top, powers[:n], begin, page, sessions, rest[:n], logs, expected[:n])
+            _add_page(scores, top, begin, page, sessions, room)
             mean[:] = 0.0
-            total = rest[:n].sum()
+            total = 0.0
+            for i in range(n):
+                total += rest[i]
             for i in range(n):
                 if rest[i] > 0.0:
                     _add_row(rest[i] / total, features[begin + i], mean)
             for i in range(len(page) - 1, -1, -1):  # the mean of what is left at rank i, from that at the next rank
-                mean *= math.exp(logs[i + 1] - logs[i])
+                _scale(math.exp(logs[i + 1] - logs[i]), mean)
                 _add_row(math.exp(scores[page[i]] - logs[i]), features[page[i]], mean)
                 _add_square(-float(sessions), mean, result)
         for i in range(n):
-            _add_square(expected[i], features[begin + i].astype(np.float64), result)
+            for j in range(size):
+                mean[j] = features[begin + i, j]
+            _add_square(expected[i], mean, result)
     return result
 
 
@@ -228,7 +254,7 @@ def plain_information(first: int, last: int, offsets: Array, features: Array, pa
     Only its lower triangle is filled.
     """
     size = features.shape[1]
-    result, mean = np.zeros((size, size)), np.empty(size)
+    result, mean, away = np.zeros((size, size)), np.empty(size), np.empty(size)
     for q in range(first, last):
         begin, n = offsets[q], offsets[q + 1] - offsets[q]
         draws = 0.0
@@ -240,11 +266,10 @@ def plain_information(first: int, last: int, offsets: Array, features: Array, pa
         for d in range(begin, begin + n):
             _add_row(1.0 / n, features[d], mean)
         for d in range(begin, begin + n):
-            _add_square(draws / n, features[d] - mean, result)
+            for j in range(size):
+                away[j] = features[d, j] - mean[j]
+            _add_square(draws / n, away, result)
     return result
-
-
-# --- the fit
 
 
 _PARTS = 16  # sums over queries are taken in as many parts, so that they do not depend on the number of threads

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.policies import page_kernels as kernels
-from counterrank.clicks.policies.components import components_of, knows_propensity
 from counterrank.clicks.policies.page_kernels import (
     INSERT,
     LISTED,
@@ -22,18 +21,20 @@ from counterrank.clicks.policies.page_kernels import (
     probability_at,
     propensity_at,
 )
-from counterrank.clicks.policies.pages import PageSource
+from counterrank.clicks.policies.pages import PageSource, components_of, knows_propensity
 from counterrank.common.checks import FloatArray, IntArray, check_vector
 from counterrank.common.errors import CounterrankError
-from counterrank.common.jit import Array, exact_kernel
+from counterrank.common.jit import Array, exact_allocating_kernel, exact_inner_kernel, exact_kernel
 from counterrank.common.random import below, seed_key, start_stream, uniform
 from counterrank.common.ranking import rank_order
 
 # up to this many, a sorted list of the best so far beats ranking all documents
 _SHORT = 64
+_ZERO: Any = np.int64(0)  # numba compiles whatever is called with a literal number once more for that
+_ONE: Any = np.int64(1)
 
 
-@exact_kernel
+@exact_allocating_kernel
 def top_places(scores: Array, depth: int) -> Array:
     """The places of the `depth` best documents by rank; equal scores keep document order."""
     n = len(scores)
@@ -60,7 +61,7 @@ def top_places(scores: Array, depth: int) -> Array:
     return best
 
 
-@exact_kernel
+@exact_allocating_kernel
 def outside(head: Array, n: int, state: Array) -> int:
     """A place drawn uniformly from those that are not in `head`."""
     if 2 * len(head) < n:
@@ -91,7 +92,7 @@ def show(policy: Any, depth: int, theta: Array, key: np.uint64) -> Any:
     """
     n = len(policy.scores)
     state = np.empty(1, np.uint64)
-    start_stream(state, key, 0)
+    start_stream(state, key, _ZERO)
     top = top_places(policy.scores, depth)
     c = draw_component(policy.shares, state)
     page = _draw(policy, c, n, top, state)
@@ -108,11 +109,12 @@ def show(policy: Any, depth: int, theta: Array, key: np.uint64) -> Any:
     return page, propensities, probabilities
 
 
-@exact_kernel
+@exact_allocating_kernel
 def _draw(policy: Any, c: int, n: int, top: Array, state: Array) -> Any:
+    """A page of component `c`, as `page_kernels` describes it; `top` are the places of the best documents by rank."""
     kind = policy.kinds[c]
     if kind == LISTED:
-        begin, end = listed_pages(policy, c, 0, 1)
+        begin, end = listed_pages(policy, c, _ZERO, _ONE)
         at = begin + draw_listed(policy.page_probabilities[begin:end], state)
         return listed_places(policy, at).copy()
     k = policy.ks[c]
@@ -129,22 +131,25 @@ def _draw(policy: Any, c: int, n: int, top: Array, state: Array) -> Any:
     return page
 
 
-@exact_kernel
+@exact_inner_kernel
 def _add_ranked(
     policy: Any, c: int, n: int, page: Array, old_ranks: Array, theta: Array, propensities: Array, probabilities: Array
 ) -> None:
-    """Add what a component that goes by rank contributes to the numbers of each shown document."""
+    """Add share * P(examined) and share * P(shown at its rank) of each shown document, for LAST and INSERT."""
     kind, k, value, share = policy.kinds[c], policy.ks[c], policy.values[c], policy.shares[c]
-    mean = theta[: min(k, n)].mean()
+    length = min(k, n)
+    total = 0.0
+    for rank in range(length):
+        total += theta[rank]
     for i in range(len(page)):
         old_rank = old_ranks[page[i]]
-        propensities[i] += share * propensity_at(kind, k, value, n, old_rank, theta, mean)
+        propensities[i] += share * propensity_at(kind, k, value, n, old_rank, theta, total / length)
         probabilities[i] += share * probability_at(kind, k, value, n, old_rank, i + 1)
 
 
-@exact_kernel
+@exact_inner_kernel
 def _add_listed(policy: Any, c: int, page: Array, theta: Array, propensities: Array, probabilities: Array) -> None:
-    """Add what a component that lists its pages contributes."""
+    """The same for LISTED: sums over its pages of their probability, times theta where the document stands."""
     share, table = policy.shares[c], policy.tables[c]
     for other in range(policy.first_page[table], policy.first_page[table + 1]):
         start = policy.page_offsets[other]

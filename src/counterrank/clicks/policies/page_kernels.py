@@ -42,7 +42,7 @@ class PolicyArrays(NamedTuple):
 
 @exact_kernel
 def rank_queries(first: int, last: int, offsets: Array, scores: Array, out: Array) -> None:
-    """The places of the documents of each query by rank."""
+    """out = the places of the documents of each query by rank, from the highest score down."""
     longest = longest_of(first, last, offsets)
     keys, spare = np.empty(longest, np.int64), np.empty(longest, np.int64)
     for q in range(first, last):
@@ -85,7 +85,7 @@ def count_pages(policy: Any, c: int, q: int, n: int, n_queries: int) -> Any:
 
 @exact_inner_kernel
 def draw_ranked(kind: int, epsilon: float, n_pages: int, state: Array) -> int:
-    """The number of one page drawn from a component that goes by rank."""
+    """The number of one page of LAST or INSERT: uniform, of LAST 0 with probability 1 - epsilon."""
     if kind == LAST and (n_pages == 1 or uniform(state) >= epsilon):
         return 0
     return below(state, n_pages)
@@ -93,7 +93,7 @@ def draw_ranked(kind: int, epsilon: float, n_pages: int, state: Array) -> int:
 
 @exact_inner_kernel
 def draw_listed(probabilities: Array, state: Array) -> int:
-    """The number of one of several things, drawn by their probabilities."""
+    """Number i with probability p_i: the first whose sum of probabilities up to it exceeds a uniform number."""
     left = uniform(state)
     for number in range(len(probabilities) - 1):
         left -= probabilities[number]
@@ -143,7 +143,10 @@ def fill_listed(places: Array, page: Array) -> int:
 
 @exact_inner_kernel
 def propensity_at(kind: int, k: int, epsilon: float, n: int, rank: int, theta: Array, mean: float) -> Any:
-    """P(examined) of the document that the scores put on `rank`, for LAST and INSERT.
+    """P(examined) (`eq:expexam`) of the document that the scores put on `rank`, for LAST and INSERT, m = n - k + 1.
+
+        LAST      theta_rank for rank < k, else theta_k (epsilon / m + [rank = k] (1 - epsilon))
+        INSERT    (k - rank) / k theta_rank + rank / k theta_(rank+1) for rank < k, else mean / m
 
     `theta` holds the examination of ranks 1 to at least min(k, n), and `mean` its mean over the page.
     """
@@ -160,7 +163,7 @@ def propensity_at(kind: int, k: int, epsilon: float, n: int, rank: int, theta: A
 
 @exact_inner_kernel
 def probability_at(kind: int, k: int, epsilon: float, n: int, old_rank: int, rank: int) -> float:
-    """P(the document that the scores put on `old_rank` is shown on `rank`), for LAST and INSERT."""
+    """P(the document that the scores put on `old_rank` is shown on `rank`), see `propensity_at`."""
     length, m = head_and_tail(kind, k, n)
     if rank > length:
         return 0.0
@@ -179,15 +182,16 @@ def probability_at(kind: int, k: int, epsilon: float, n: int, old_rank: int, ran
 
 
 @exact_kernel
-def add_propensities(
-    first: int, last: int, offsets: Array, policy: Any, c: int, theta: Array, n_queries: int, out: Array
-) -> None:
-    """Add share * P(examined | query, component `c`), eq:expexam, to `out`; not for Plackett-Luce."""
+def add_propensities(first: int, last: int, offsets: Array, policy: Any, c: int, theta: Array, out: Array) -> None:
+    """out_d += share * P(d examined | query, component `c`) (`eq:expexam`); not for Plackett-Luce.
+
+    Of LISTED the sum over its pages of P(page) theta_(rank of d), of the others `propensity_at`.
+    """
     kind, k, value, share = policy.kinds[c], policy.ks[c], policy.values[c], policy.shares[c]
     for q in range(first, last):
         begin, n = offsets[q], offsets[q + 1] - offsets[q]
         if kind == LISTED:
-            first_page, last_page = listed_pages(policy, c, q, n_queries)
+            first_page, last_page = listed_pages(policy, c, q, len(offsets) - 1)
             for page in range(first_page, last_page):
                 start = policy.page_offsets[page]
                 for i in range(start, policy.page_offsets[page + 1]):
@@ -210,6 +214,7 @@ def draw_component(shares: Array, state: Array) -> int:
 
 @exact_inner_kernel
 def _set_leaf(tree: Array, size: int, place: int, weight: float) -> None:
+    """Set the weight of one place, and the sums above it."""
     node = size + place
     tree[node] = weight
     node >>= 1
@@ -220,6 +225,7 @@ def _set_leaf(tree: Array, size: int, place: int, weight: float) -> None:
 
 @exact_inner_kernel
 def _tree_size(n: int) -> int:
+    """The number of leaves of a tree for n weights: a power of 2."""
     size = 1
     while size < n:
         size *= 2
@@ -282,9 +288,6 @@ def draw_plackett_luce(
             _set_leaf(tree, size, page[i], weights[i])
 
 
-# --- one page for each of many sessions, each session from a stream of its own
-
-
 # the streams of Plackett-Luce pages are apart from those that choose components
 _OTHER = np.uint64(0x5851F42D4C957F2D)
 
@@ -297,11 +300,20 @@ class Sessions(NamedTuple):
     begin: int
 
 
+class DrawnPages(NamedTuple):
+    """A page for each session."""
+
+    chosen: Array  # the component, the number of the page and its length, rows
+    offsets: Array  # where each page begins in docs
+    docs: Array  # by rank, as rows of the data
+
+
 @exact_kernel
 def choose_pages(first: int, last: int, sessions: Sessions, offsets: Array, policy: Any, chosen: Array) -> None:
-    """For sessions `first:last` the component, the number of the page and its length, rows of `chosen`.
+    """Fill `DrawnPages.chosen` for sessions `first:last`.
 
-    Components that kernels do not know get length 0.
+    The component c is drawn with probability share_c, its page with P(page | query, c). Components that kernels do not
+    know get length 0.
     """
     state = np.empty(1, np.uint64)
     n_queries = len(offsets) - 1
@@ -323,32 +335,24 @@ def choose_pages(first: int, last: int, sessions: Sessions, offsets: Array, poli
 
 @exact_kernel
 def fill_pages(
-    first: int,
-    last: int,
-    turn: Array,
-    sessions: Sessions,
-    offsets: Array,
-    policy: Any,
-    chosen: Array,
-    page_offsets: Array,
-    docs: Array,
+    first: int, last: int, turn: Array, sessions: Sessions, offsets: Array, policy: Any, drawn: DrawnPages
 ) -> None:
-    """Write the pages of the sessions `turn[first:last]`, as rows of the data."""
+    """Write the chosen pages of the sessions `turn[first:last]` to `drawn.docs`."""
     n_queries = len(offsets) - 1
     state = np.empty(1, np.uint64)
     nothing = np.empty(0, np.int64)
-    longest = longest_of(0, n_queries, offsets)
+    longest = longest_of(_ZERO, n_queries, offsets)
     tree, weights = np.empty(4 * longest), np.empty(longest)
     planted = np.int64(-1)
     component = np.int64(-1)
     for t in range(first, last):
         i = turn[t]
-        q, c, number = sessions.queries[i], chosen[0, i], chosen[1, i]
+        q, c, number = sessions.queries[i], drawn.chosen[0, i], drawn.chosen[1, i]
         kind = policy.kinds[c]
         if kind < 0:
             continue
         row = offsets[q]
-        page = docs[page_offsets[i] : page_offsets[i + 1]]
+        page = drawn.docs[drawn.offsets[i] : drawn.offsets[i + 1]]
         if kind == PLACKETT_LUCE:
             logits = policy.scores[row : offsets[q + 1]]
             if planted != q or component != c:

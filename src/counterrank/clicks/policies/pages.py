@@ -1,21 +1,75 @@
-"""Pages of a policy for the queries of one data set: made ready once, then drawn session by session."""
+"""Pages of a policy for the queries of one data set: made ready once, then drawn session by session.
+
+A policy is a mixture of components: kinds of pages that kernels know (`page_kernels`), or policies of the user's own.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.displays import offsets_of
 from counterrank.clicks.policies import page_kernels as kernels
-from counterrank.clicks.policies.components import Component, ListedPages, components_of
+from counterrank.clicks.policies.page_kernels import NO_CUTOFF
 from counterrank.common.checks import IntArray, as_array, check_offsets, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries, for_range
 from counterrank.common.random import derive_key, seed_key
 from counterrank.data.ids import query_of_rows
+
+ListedPages = dict[int | None, tuple[list[list[int]], list[float]]]
+"""Pages and their probabilities by query index; None as index serves data of a single query."""
+
+
+class Component(NamedTuple):
+    """One part of a mixture: a kind that kernels know (see `page_kernels`), or a custom policy."""
+
+    share: float
+    kind: int = -1
+    k: int = NO_CUTOFF
+    value: float = 0.0
+    listed: ListedPages | None = None
+    custom: Any = None
+
+
+def components_of(policy: Any) -> list[Component]:
+    """The components of a policy; a custom one, which draws its pages by a `sample` of its own, is its only component.
+
+    >>> from counterrank.clicks.policies import Deterministic
+    >>> len(components_of(Deterministic(k=3)))
+    1
+    """
+    if getattr(type(policy), "samples_components", False):
+        components: list[Component] = policy.components()
+        return components
+    return [Component(1.0, custom=policy)]
+
+
+def is_custom(policy: Any) -> bool:
+    """Whether kernels do not know the pages of a policy.
+
+    >>> from counterrank.clicks.policies import Deterministic
+    >>> is_custom(Deterministic(k=3))
+    False
+    """
+    return any(part.custom is policy for part in components_of(policy))
+
+
+def knows_propensity(policy: Any) -> bool:
+    """Whether a policy can compute its propensities, rather than have them estimated from samples.
+
+    >>> from counterrank.clicks.policies import Deterministic
+    >>> knows_propensity(Deterministic(k=3))
+    True
+    """
+    if not is_custom(policy):
+        return all(part.custom is None or knows_propensity(part.custom) for part in policy.components())
+    inherited = getattr(type(policy), "estimates_propensity", False)
+    own = "propensity" in getattr(policy, "__dict__", {})
+    return callable(getattr(policy, "propensity", None)) and (own or not inherited)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +150,7 @@ class PageSource:
             turn = np.argsort(queries, kind="stable")  # sessions of one query share the work of preparing it
         else:
             turn = np.arange(n)
-        args = (turn, sessions, self.offsets, self.arrays, chosen, page_offsets, docs)
+        args = (turn, sessions, self.offsets, self.arrays, kernels.DrawnPages(chosen, page_offsets, docs))
         for_range(kernels.fill_pages, n, *args, threads=self.threads)
         for which, rows in own:
             docs[_places(page_offsets, which)] = rows

@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.examination import Examination
 from counterrank.clicks.policies import page_kernels as kernels
-from counterrank.clicks.policies.components import Component, ListedPages, components_of, is_custom
 from counterrank.clicks.policies.live import Page, display
-from counterrank.clicks.policies.pages import PageSource
+from counterrank.clicks.policies.pages import Component, ListedPages, PageSource, components_of, is_custom
 from counterrank.clicks.policies.propensity import (
     Coverage,
     EstimatedPropensity,

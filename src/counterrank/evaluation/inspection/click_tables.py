@@ -16,7 +16,7 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, IntArray, check_vector
 from counterrank.common.errors import CounterrankError
-from counterrank.common.quantiles import student_quantile
+from counterrank.common.numerics import student_quantile
 from counterrank.data.ids import query_of
 from counterrank.estimators.propensities import SMALLEST, sessions_of_documents
 from counterrank.evaluation.inspection.result import Table

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.clicks.policies import Deterministic, PlackettLuce, ReplaceLast, UniformInsert, coverage
-from counterrank.clicks.policies.components import components_of, knows_propensity
-from counterrank.clicks.policies.intervention_aware import SAME
+from counterrank.clicks.policies.from_log import SAME
 from counterrank.clicks.policies.page_kernels import rank_queries
+from counterrank.clicks.policies.pages import components_of, knows_propensity
 from counterrank.clicks.policies.propensity import propensity_of
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies.intervention_aware import check_all_candidates
+from counterrank.clicks.policies.from_log import check_all_candidates
 from counterrank.clicks.policies.propensity import propensity_of
 from counterrank.clicks.policies.standard import as_policy
 from counterrank.clicks.position_bias import connected_ranks

@@ -1,4 +1,4 @@
-"""From checked arrays through a loss's kernel to a value, a gradient, and second-order terms.
+"""What the kernels of all losses share: their arguments, and the loops over queries that run them.
 
 Each family of losses has one kernel that works on one query,
 
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.common.checks import FloatArray, IntArray, check_offsets, check_vector
-from counterrank.common.jit import Array, as_argument, kernel
+from counterrank.common.jit import Array, as_argument, exact_allocating_kernel, kernel
 from counterrank.common.parallel import for_queries
 from counterrank.common.ranking import longest_of
 
@@ -81,7 +81,7 @@ class Room(NamedTuple):
     ints: Array
 
 
-@kernel
+@exact_allocating_kernel
 def make_room(longest: int) -> Room:
     """Room for queries of up to `longest` documents."""
     return Room(np.empty((9, longest + 1), np.float64), np.empty((4, longest + 1), np.int64))
@@ -132,7 +132,7 @@ def check_inputs(scores: ArrayLike, weights: ArrayLike, offsets: ArrayLike) -> t
     checked = check_vector(scores, None, "scores")
     bounds = check_offsets(offsets, len(checked))
     # numba compiles once more for read-only arrays, which takes far longer than a copy
-    return _writeable(checked), _writeable(check_vector(weights, len(checked), "weights")), _writeable(bounds)
+    return _writeable(checked), _writeable(check_vector(weights, len(checked), "weights")), bounds
 
 
 def _writeable(array: Any) -> Any:
