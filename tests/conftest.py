@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.spark_cluster import loopback
 
+collect_ignore = ["support/own_estimator.py"]  # importing it, as the search for doctests does, registers an estimator
+
 
 @pytest.fixture(scope="module")
 def environment():

@@ -65,7 +65,7 @@ def test_one_seed_gives_one_demo_and_stages_come_in_their_order():
     assert first.buried == second.buried
     assert first.comparison.clicks.n_clicks >= 2000
     assert first.comparison.validation_clicks.n_clicks >= 300
-    assert [text.split()[0] for text in stages] == ["making", "showing", *["learning:"] * 4, "judging"]
+    assert [text.split()[0] for text in stages] == ["making", "showing", *["learning:"] * 4, "evaluating"]
 
 
 def test_stages_line_by_line_where_nobody_watches(monkeypatch):

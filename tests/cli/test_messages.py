@@ -36,7 +36,7 @@ BAD = {
     f"{CLICKS} --tau 0.1": "--tau 0.1: a hyperparameter of auto, doubly-robust; expected none with policy-aware",
     f"{CLICKS} --estimator doubly-robust --tau 2": "--tau 2.0: expected a number from 0 to 1",
     f"{CLICKS} --estimator shrinkage --strength -1": "--strength -1.0: expected a number of at least 0",
-    f"{CLICKS} --estimator-param foo=1": "--estimator-param foo=1: a hyperparameter of no estimator; expected none",
+    f"{CLICKS} --estimator-param foo=1": "--estimator-param foo=1: a hyperparameter of no estimator; expected clip",
     f"{CLICKS} --estimator-param clip": "--estimator-param clip: expected NAME=VALUE, each name once",
     f"{CLICKS} --estimator-param clip=0": "--clip 0: expected none, auto or a number above 0",
     f"{CLICKS} --clip 5 --estimator-param clip=6": "--estimator-param clip, --clip: expected one of the two",

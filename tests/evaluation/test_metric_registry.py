@@ -33,5 +33,5 @@ def test_the_table_in_the_documentation_is_the_registry():
 
 def test_the_help_of_the_command_names_the_metrics_that_clicks_can_estimate():
     text = (ROOT / "src" / "counterrank" / "cli" / "options.py").read_text(encoding="utf-8")
-    (line,) = re.findall(r"Metrics = .*help=\"(.*)\"", text)
+    (line,) = re.findall(r"Metrics = .*option\(\"(.*?)\"", text)
     assert [name for kind in METRICS.values() if kind.values for name in kind.names if name not in line] == []

@@ -149,7 +149,7 @@ def test_estimators_by_text(text, recipe):
 @pytest.mark.parametrize(
     "text",
     [
-        "", "affine", "auto:", "auto:tau=1", "naive:clip=3", "doubly-robust:strength=2", "doubly-robust:tau",
+        "", "affine", "auto:", "auto:tau=1", "doubly-robust:strength=2", "doubly-robust:tau",
         "doubly-robust:tau=", "doubly-robust:tau=x", "doubly-robust:tau=nan", "doubly-robust:tau=1.1",
         "shrinkage:strength=-1", "shrinkage:strength=inf", "policy-aware:clip=some", "policy-aware:clip=0",
         "direct:", "full-information", "shrinkage:strength=2,tau=1",

@@ -130,20 +130,20 @@ def in_flags(message: str, flags: Mapping[str, str], values: Iterable[str] = ())
         key = name.replace("-", "_")
         return flags.get(key) or flags.get(_ARGUMENTS.get(key, "")) or None
 
-    first = _FIRST.match(message)
+    begin, first = "", _FIRST.match(message)
     if first is not None:
         names = first[1].split(", ")
         found = [flag(name) for name in names]
         if all(found) and not given.intersection((*names, first[1])):
             value = "" if first[2] is None else first[2].strip("'()").replace(", ", ",") or "''"
-            message = _with_value(", ".join(map(str, found)), value) + message[first.end() :]
+            begin, message = _with_value(", ".join(map(str, found)), value), message[first.end() :]
 
     def inside(match: re.Match[str]) -> str:
         option = flag(match[1]) or _OF_TRAINING.get(match[1])
         value = match[2] if match[2] is not None else match[3]
         return match[0] if option is None else _with_value(option, value or "")
 
-    return _INSIDE.sub(inside, message)
+    return begin + _INSIDE.sub(inside, message)
 
 
 def _with_value(flag: str, value: str) -> str:

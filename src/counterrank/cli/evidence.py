@@ -63,6 +63,8 @@ class ClickSource:
         """The clicks on disk."""
         from counterrank.clicks.stored_clicks import StoredClicks
 
+        if self.clicks and self.log is not None:
+            raise CounterrankError("--clicks, --log: expected one of the two")
         return StoredClicks(self.clicks, self.log, self.reading, self.align, self.with_drift, self.reports, self.drift)
 
     @property

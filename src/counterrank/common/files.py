@@ -136,7 +136,7 @@ def read_stamp(
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as fault:
-        raise error(f"{file}: not JSON ({fault})") from None
+        raise error(f"{file}: not JSON ({fault}); expected {what} written by {made_by}") from None
     if not isinstance(content, dict) or content.get("format") != kind:
         raise error(f"{file}: format is not {kind!r}; expected {what} written by {made_by}")
     if type(content.get("version")) is not int or content["version"] != version:

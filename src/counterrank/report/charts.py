@@ -122,7 +122,7 @@ def dot_panel(
 def encodings(field: str, names: list[str], styles: Mapping[str, Style], dots: bool = False) -> dict[str, Any]:
     """Colour, dashes, shape and width of the lines or points of each name, by the styles; `dots` have simple shapes.
 
-    >>> encodings("series", ["auto"], {"auto": Style("#111111")})["color"].scale.range
+    >>> encodings("series", ["auto"], {"auto": Style("#111111")})["color"].to_dict()["scale"]["range"]
     ['#111111']
     """
     import altair as alt

@@ -104,7 +104,7 @@ def write_report(summary: Summary | Mapping[str, Any], folder: PathLike) -> list
 def figure_csv(figure: Figure) -> str:
     """All points of a figure as CSV, one row each; what is missing is empty.
 
-    >>> from counterrank.experiments.summary import Series
+    >>> from counterrank.experiments.summary import Panel, Point, Series
     >>> print(figure_csv(Figure(1, panels=(Panel("arp", series=(Series("a", (Point(5, mean=2.0, runs=1),)),)),))))
     figure,panel,series,x,mean,low,high,runs
     1,arp,a,5,2.0,,,1

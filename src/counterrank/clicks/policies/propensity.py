@@ -239,6 +239,7 @@ def plackett_luce_propensities(first: int, last: int, offsets: Array, logits: Ar
         logits: float64, finite, scores divided by the temperature.
         theta: float64, not negative, the examination probability by rank, 0 beyond its end.
 
+    >>> from counterrank.common.checks import read_only
     >>> out, offsets, logits = np.empty(3), read_only(np.array([0, 3])), np.log([1.0, 1.0, 2.0])
     >>> plackett_luce_propensities(0, 1, offsets, logits, np.array([1.0, 0.5]), out)
     >>> out.round(6).tolist()
