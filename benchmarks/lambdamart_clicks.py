@@ -123,7 +123,7 @@ class Log:
         """DCG@5 as the policy-aware estimate from validation clicks tells it."""
         return weighted_metric(scores, self.held_out_weights, self.held_out.offsets, f"dcg@{K}", threads=self.threads)
 
-    def judged(self, scores: Any) -> float:
+    def evaluated(self, scores: Any) -> float:
         """Test DCG@5 from labels."""
         metric = f"dcg@{K}"
         return float(evaluate(scores, self.fold.test, self.threshold, metrics=[metric], threads=self.threads)[metric])
@@ -132,7 +132,7 @@ class Log:
 def ours(log: Log, name: str) -> dict[str, float]:
     """A ranker of this library, judged; trees where its name says so."""
     if name == "production":
-        return {"dcg@5": log.judged(log.production.predict(log.fold.test))}
+        return {"dcg@5": log.evaluated(log.production.predict(log.fold.test))}
     estimator, model = name.split(", ", 1)
     if estimator == "full-information":
         weights = [full_information(data, log.threshold) for data in (log.train, log.held_out)]
@@ -148,7 +148,7 @@ def ours(log: Log, name: str) -> dict[str, float]:
         settings = {"max_epochs": ROUNDS, "patience": ROUNDS, "params": params, "learning_rate": rate}
     ranker = Ranker(loss, cutoff, kind, metric=f"dcg@{K}", seed=log.seed, threads=log.threads, **settings)
     ranker.fit(log.train, weights[0], validation=(log.held_out, weights[1]))
-    return {"dcg@5": log.judged(ranker.predict(log.fold.test)), "rounds": ranker.best_epoch_}
+    return {"dcg@5": log.evaluated(ranker.predict(log.fold.test)), "rounds": ranker.best_epoch_}
 
 
 def theirs(log: Log, learned: click_learners.Boosted) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def theirs(log: Log, learned: click_learners.Boosted) -> dict[str, Any]:
     rounds = range(STEP, ROUNDS + 1, STEP)
     estimates = [log.estimated(learned.scores(log.held_out.features, n)) for n in rounds]
     chosen = {"own": learned.own_best, "aware": rounds[int(np.argmax(estimates))], "all": ROUNDS}
-    found = {rule: log.judged(learned.scores(log.fold.test.features, n)) for rule, n in chosen.items()}
+    found = {rule: log.evaluated(learned.scores(log.fold.test.features, n)) for rule, n in chosen.items()}
     return {"by rule": found, "rounds": chosen, "biases": learned.biases}
 
 

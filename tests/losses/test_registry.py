@@ -22,8 +22,8 @@ def test_a_registered_loss_trains_by_its_name(reciprocal, tmp_path):
     )
     assert np.array_equal(named, given)
     data.save(tmp_path / "data.parquet")
-    told = ("--loss", "lambdaloss-reciprocal", "--max-epochs", 1, "--out", tmp_path / "ranker")
-    assert as_json("train", tmp_path / "data.parquet", *told)["loss"] == "lambdaloss-reciprocal"
+    options = ("--loss", "lambdaloss-reciprocal", "--max-epochs", 1, "--out", tmp_path / "ranker")
+    assert as_json("train", tmp_path / "data.parquet", *options)["loss"] == "lambdaloss-reciprocal"
 
 
 def test_every_loss_states_its_formula_and_equation():

@@ -1,4 +1,4 @@
-"""Click logs counted row by row in plain Python: the slow, obvious twin of `counterrank.clicks.logs`."""
+"""Click logs counted row by row in plain Python: the slow, obvious reference of `counterrank.clicks.logs`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Row:
         self.propensity = number_of(raw.get("propensity"))
 
     def faults(self, columns):
-        """The kinds of faults of this row alone, in the order in which they are told."""
+        """The kinds of faults of this row alone, in the order of the report."""
         order = [name for name in (*NEEDED, "propensity", "policy") if name in columns]
         found = [f"have no {name}" for name in order if self.raw[name] is None]
         if self.raw["rank"] is not None and (self.rank is None or self.rank < 1):

@@ -36,10 +36,10 @@ def moments(policy, logger, value, theta, attraction, offsets):
     return found
 
 
-def plan(policy, logger, judged, labels, offsets, theta, metric, frequencies, sessions, threshold=3):
+def plan(policy, logger, scores, labels, offsets, theta, metric, frequencies, sessions, threshold=3):
     """All that a plan says of one policy, target "these-queries", as a dict."""
     attraction = [1.0 if label >= threshold else 0.1 for label in labels]
-    value = values(metric, judged, offsets)
+    value = values(metric, scores, offsets)
     rho, often = [], []
     for q, (start, end) in enumerate(pairwise(offsets)):
         rho += propensities(pages_of(policy, list(logger[start:end]), q), end - start, theta)

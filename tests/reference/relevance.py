@@ -113,13 +113,13 @@ def best_ridges(x, y, w, parts):
 
     A list, since penalties that are as good but for rounding are as right.
     """
-    told = [part for part in sorted(set(parts)) if w[parts == part].sum() > 0.0]
-    if len(told) < 2:
+    known = [part for part in sorted(set(parts)) if w[parts == part].sum() > 0.0]
+    if len(known) < 2:
         return [ridge(x, y, w, PENALTIES[-1])]
     errors = []
     for penalty in PENALTIES:
         errors.append(0.0)
-        for part in told:
+        for part in known:
             out = parts == part
             errors[-1] += squared_error(ridge(x[~out], y[~out], w[~out], penalty), x[out], y[out], w[out])
     least = min(errors) + 1e-7 * (1.0 + w @ y**2)

@@ -1,4 +1,4 @@
-"""A slow, obvious twin of gradient descent: scaled features are stored, losses come from `tests.reference.losses`."""
+"""A slow, obvious reference of gradient descent: scaled features are stored, losses are of `tests.reference.losses`."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_trees_are_chosen_by_each_rule():
     """An estimate that is best after 10 trees, and an evaluation that gives how many there were."""
     data = SimpleNamespace(features=np.zeros((1, 1)))
     log = SimpleNamespace(
-        held_out=data, fold=SimpleNamespace(test=data), estimated=lambda n: -abs(n - 10), judged=lambda n: n / 1000
+        held_out=data, fold=SimpleNamespace(test=data), estimated=lambda n: -abs(n - 10), evaluated=lambda n: n / 1000
     )
     found = theirs(log, Boosted(lambda features, n: n, 3, {}))
     assert found["rounds"] == {"own": 3, "aware": 10, "all": ROUNDS}

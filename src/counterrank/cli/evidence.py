@@ -187,7 +187,7 @@ def announced_propensities(evidence: Evidence) -> Propensities:
 
 
 def parts_of(opened: Any, part: str = "train") -> dict[str, RankingData]:
-    """The parts of opened data by name; data that is not a fold is the part that is asked for."""
+    """The parts of opened data by name; data that is not a fold is the part of this name."""
     from counterrank import RankingData
     from counterrank.data.sources import PARTS, check_part
 

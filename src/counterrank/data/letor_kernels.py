@@ -126,7 +126,7 @@ def _whole(word: Any, n: int) -> Any:
 def number(text: Text, place: int, stop: int) -> tuple[float, int]:
     """The number at `place` and where it ends, -1 if there is none.
 
-    Up to seven digits on each side of the point are dealt with here: most values have no more, and all such
+    Up to seven digits on each side of the point are read here: most values have no more, and all such
     fit a float64.
     """
     at = place
@@ -297,7 +297,7 @@ def _twice_as_long(table: Array) -> Array:
 def find_lines(text: Text, start: int, end: int) -> tuple[Array, int, int]:
     """The lines with documents in `start:end`: a table, how many rows of it are filled, the widest last id.
 
-    Nothing is judged here: what is missing stays empty, and the parser reports it.
+    Nothing is checked here: what is missing stays empty, and the parser reports it.
     """
     table = np.empty((1024, 6), np.int64)
     n, widest = 0, 0

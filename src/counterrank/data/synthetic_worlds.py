@@ -384,8 +384,8 @@ def fill_mslr(first: int, last: int, offsets: Array, stream: QueryStream, featur
     The world of the `"mslr"` shape: web pages, queries of a few terms, and how relevant the one is to the other.
 
     A query has terms (rare or common), an intent between informational and navigational, and a bias of its judge. A
-    page has hidden traits, independent standard normals. Everything seen, the features, and everything judged, the
-    label, comes from them; a trait marked "noise" blurs one feature and is not judged.
+    page has hidden traits, independent standard normals. Everything seen, the features, and everything assessed, the
+    label, comes from them; a trait marked "noise" blurs one feature and is not assessed.
 
     | columns | what they show | how |
     |---|---|---|

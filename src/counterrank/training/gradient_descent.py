@@ -495,17 +495,17 @@ def ranked_runs(runs: dict[int, Run], threads: int) -> list[int]:
     nearest the natural learning rate comes first: where the metric no longer depends on it there is nothing to search.
     """
     training = {power: run.training_metric(threads) for power, run in runs.items()}
-    judged = {power: run.parts for power, run in runs.items() if run.parts is not None}
-    if not judged:
+    validated = {power: run.parts for power, run in runs.items() if run.parts is not None}
+    if not validated:
         return sorted(runs, key=lambda power: (-training[power], abs(power)))
-    leader = max(judged.values(), key=np.sum)
+    leader = max(validated.values(), key=np.sum)
 
     def place(power: int) -> tuple[bool, float, int]:
-        if power not in judged:
+        if power not in validated:
             return True, np.inf, abs(power)
-        behind = leader - judged[power]
+        behind = leader - validated[power]
         apart = bool(behind.sum() > np.sqrt(len(behind)) * behind.std())
-        return apart, -float(judged[power].sum()) if apart else -training[power], abs(power)
+        return apart, -float(validated[power].sum()) if apart else -training[power], abs(power)
 
     return sorted(runs, key=place)
 
