@@ -97,7 +97,7 @@ def give_up(flags: Array) -> None:
 
 
 def side_by_side(work: Callable[[int], None], threads: int, flags: Array) -> None:
-    """Run `work(0)` here and `work(1)`, ... in other threads; if one fails, the others stop and its error is raised
+    """Run `work(0)` here and `work(1)`, ... in other threads; if one fails, the others stop and its error is raised.
 
     Threads of their own, not of a pool: from a pool that is busy elsewhere, those that wait would wait for ever.
 
