@@ -43,7 +43,7 @@ BAD = {
     f"{CLICKS} --folds 5": "--folds: policy-aware has no relevance model; expected --estimator auto",
     f"{CLICKS} --estimator auto --folds 1": "--folds 1: expected a whole number of at least 2",
     f"{CLICKS} --estimator auto --relevance-model forest": "--relevance-model forest: expected one of 'ridge'",
-    f"{TRAIN} --gain linear": "--gain linear: expected one of 'binary', 'exponential'",
+    f"{TRAIN} --gain linear": "--gain linear: expected binary or exponential",
     f"{TRAIN} --relevance-threshold x": "--relevance-threshold: expected a number; see counterrank train --help",
     f"{TRAIN} --relevance-threshold 9": "--relevance-threshold 9: no document is relevant, the largest label is 4",
     # train: the ranker

@@ -38,9 +38,9 @@ def test_values_and_texts(name, given, expected):
 
 
 BAD = [
-    ("doubly-robust", {"tau": "low"}, "^tau='low': expected a number$"),
+    ("doubly-robust", {"tau": "low"}, "^tau='low': expected a finite number$"),
     ("doubly-robust", {"tau": "2"}, r"^tau=2\.0: expected a number from 0 to 1"),
-    ("policy-aware", {"clip": "much"}, "^clip='much': expected a number or auto$"),
+    ("policy-aware", {"clip": "much"}, "^clip='much': expected a finite number or auto$"),
     ("policy-aware", {"clip": 0}, "^clip=0: expected a finite number above 0"),
     ("policy-aware", {"tau": "0.1"}, "^tau='0.1': a hyperparameter of auto, doubly-robust; expected none"),
     ("policy-aware", {"depth": 3}, "^depth=3: a hyperparameter of no estimator; expected clip with policy-aware"),

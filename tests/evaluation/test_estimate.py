@@ -385,6 +385,8 @@ def test_the_population_was_called_target():
     ):
         with pytest.warns(DeprecationWarning, match="target= is deprecated; use population="):
             assert function(target=old) == function(population=old)
+        with pytest.raises(ValueError, match="population, target: two names of one argument"):
+            function(target=old, population="none of them")
 
 
 def test_noise_needs_rho():

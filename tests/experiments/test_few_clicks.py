@@ -165,7 +165,7 @@ def test_other_texts_are_refused(text):
 def own():
     from tests.support.own_estimator import OWN
 
-    register_estimator(OWN)
+    register_estimator(OWN, replace=True)
     yield OWN.name
     del ESTIMATORS[OWN.name]
 

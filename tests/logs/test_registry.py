@@ -50,11 +50,12 @@ def test_a_registered_format_is_read_by_its_name(tmp_path, pages):
 def test_an_unknown_extension_names_the_argument_or_the_flag(tmp_path):
     file = tmp_path / "notes.txt"
     file.write_text(LINES)
-    with pytest.raises(DataError, match=r"or its format named with format= \(parquet, csv, jsonl, ubi, metarank\)$"):
+    names = ", ".join(FORMATS)
+    with pytest.raises(DataError, match=rf"or its format named with format= \({names}\)$"):
         read_log(file)
     result = run("inspect", file)
     assert result.returncode == 2
-    assert "or its format named with --format (parquet, csv, jsonl, ubi, metarank)" in result.stderr
+    assert f"or its format named with --format ({names})" in result.stderr
 
 
 def test_a_registered_format_is_recognised_by_its_content(tmp_path):
@@ -103,3 +104,16 @@ def test_formats_that_cannot_be_registered(format, message):
 def test_every_format_has_a_description():
     assert all(each.description and each.name == name for name, each in FORMATS.items())
     assert {"parquet", "csv", "jsonl", "ubi", "metarank"} <= set(FORMATS)
+
+
+def test_what_goes_wrong_in_a_registered_reader_is_one_error(tmp_path):
+    def read(log, local, folder, options):
+        return int(log.files[0].read_text())
+
+    register_format(LogFormat("broken", "a broken format", (".broken",), reader=read))
+    try:
+        (tmp_path / "log.broken").write_text("no number")
+        with pytest.raises(DataError, match=r"log\.broken: cannot be read as broken \(ValueError: invalid literal"):
+            read_log(tmp_path / "log.broken")
+    finally:
+        del FORMATS["broken"]

@@ -186,6 +186,9 @@ def test_estimators_that_cannot_work_are_refused():
         register_estimator(Estimator("nothing", "", "", "", ("clicks",)))
     with pytest.raises(CounterrankError, match="needs: 'luck'; expected some of labels"):
         register_estimator(Estimator("lucky", "", "", "", ("luck",), weigh=np.ones))
+    with pytest.raises(CounterrankError, match=r"'naive': registered already; expected another name, or replace=True"):
+        register_estimator(ESTIMATORS["naive"])
+    assert register_estimator(ESTIMATORS["naive"], replace=True) is ESTIMATORS["naive"]
 
 
 def test_the_old_name_of_the_report_still_works():

@@ -175,9 +175,11 @@ def check_needs(estimator: Estimator, evidence: Evidence) -> None:
 
 def announced_propensities(evidence: Evidence) -> Propensities:
     """The propensities, with a note where they are combined of several policies."""
-    from counterrank.estimators import named_estimator
+    from counterrank.estimators.registry import NEEDS
 
-    check_needs(named_estimator("policy-aware"), evidence)
+    if not evidence.has("propensities"):
+        need = NEEDS["propensities"]
+        raise CounterrankError(f"requires {need.meaning}; expected {need.options}; {_INSPECT}")
     with show_warnings():
         found = evidence.propensities
     if found.source in _COMBINED and evidence.rho is None:

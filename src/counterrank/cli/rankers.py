@@ -145,7 +145,11 @@ def explain(
 def _provenance(found: dict[str, Any]) -> list[tuple[str, str]]:
     """What a ranker was learned from, as rows of a table."""
     estimator = found["estimator"] or {}
-    settings = [f"{key} {value}" for key, value in estimator.items() if key not in ("name", "why", "tried")]
+    settings = [
+        f"{key} {value}"
+        for key, value in estimator.items()
+        if key not in ("name", "why", "tried") and value is not None
+    ]
     rows = [
         ("date", found["date"]),
         ("version", f"counterrank {found['version']}"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -215,7 +215,7 @@ def train(
     if json:
         print_json(summary if report.relevance is None else summary | _choice(report))
         return
-    names = {"validation": f"validation {ranker.metric_}, self-normalised"}
+    names = {"validation": f"validation {ranker.metric_}, self-normalised", "kind": "model", "model": "saved as"}
     shown = summary | {"constant_features": constant_in_words(summary["constant_features"])}
     rows = [(names.get(key, key).replace("_", " "), "none" if value is None else value) for key, value in shown.items()]
     print_table(f"Trained on {data}", ("", "value"), rows)
@@ -243,18 +243,26 @@ def _check_estimator(name: str | None, source: ClickSource) -> Estimator:
         raise CounterrankError(f"--estimator {chosen.name}: requires {wanted}")
     if (source.alpha or source.beta) and not ("trust" in chosen.needs or chosen.uses_relevance):
         raise CounterrankError(
-            f"--alpha, --beta: {chosen.name} does not correct for trust bias; expected --estimator affine or auto"
+            f"--alpha, --beta: {chosen.name} does not correct for trust bias; expected --estimator "
+            + named_like(lambda each: "trust" in each.needs or each.uses_relevance)
         )
     if "trust" in chosen.needs and not (source.alpha and source.beta):
         raise CounterrankError(f"--estimator {chosen.name}: requires --alpha and --beta, such as 0.9,0.4 and 0.1,0.05")
     return chosen
 
 
+def named_like(fits: Callable[[Estimator], bool]) -> str:
+    """The names of the registered estimators that fit, as a choice: a, b or c."""
+    names = [each.name for each in registry("estimators").values() if fits(each)]
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
 def _check_relevance(chosen: Estimator, folds: int | None, relevance_model: str | None) -> None:
     """Refuse options of the relevance model where there is none, and values that cannot be."""
+    wanted = named_like(lambda each: each.uses_relevance)
     for flag, value in (("--folds", folds), ("--relevance-model", relevance_model)):
         if value is not None and not chosen.uses_relevance:
-            raise CounterrankError(f"{flag}: {chosen.name} has no relevance model; expected --estimator auto")
+            raise CounterrankError(f"{flag}: {chosen.name} has no relevance model; expected --estimator {wanted}")
     if folds is not None:
         check_whole(folds, "folds", 2)
     if relevance_model is not None:
@@ -307,11 +315,10 @@ def with_curve(evidence: Evidence) -> Evidence:
         raise CounterrankError("--examination: --alpha takes its place under trust bias; expected one of the two")
     if not evidence.has("propensities"):
         say("Note: no --policy, so display frequencies of the log are used as propensities.")
-    if evidence.exam is not None or evidence.alpha is not None:
-        return evidence
-    if evidence.clicks.examination is None:
+    found = evidence.with_remembered_curve()
+    if found.exam is None and found.alpha is None:
         say("Note: no --examination, so only propensities are used, and not impressions.")
-    return replace(evidence, exam=evidence.clicks.examination)
+    return found
 
 
 def _about_clicks(report: FitReport, evidence: Evidence | None, held_out: Evidence | None) -> dict[str, Any]:
@@ -330,6 +337,7 @@ def _about_clicks(report: FitReport, evidence: Evidence | None, held_out: Eviden
         "sessions": evidence.clicks.n_sessions,
         "clicks": evidence.clicks.n_clicks,
         "validation_clicks": None if held_out is None else held_out.clicks.n_clicks,
+        **{name: value for name, value in report.about.items() if name not in ("clip", "name")},
         "clip": report.about.get("clip"),
     }
     tried = ", ".join(f"{trial.clip or 'none'}: {trial.validation}" for trial in report.clips)

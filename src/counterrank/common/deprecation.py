@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, TypeVar
 
+from counterrank.common.errors import CounterrankError
+
 T = TypeVar("T")
 
 
@@ -44,17 +46,21 @@ def deprecated_method(name: str, new: str) -> Any:
     return method
 
 
-def renamed_argument(value: Any, old_value: Any, name: str, old_name: str) -> Any:
+def renamed_argument(value: Any, old_value: Any, name: str, old_name: str, default: Any = None) -> Any:
     """The value of an argument that has a new name: what was given by the old name, with a warning, if anything was.
 
+    Both names are an error, where the new one was given something other than its default.
+
     >>> with warnings.catch_warnings(record=True) as caught:
-    ...     renamed_argument("queries", "these-queries", "population", "target")
+    ...     renamed_argument("queries", "these-queries", "population", "target", "queries")
     'these-queries'
     >>> str(caught[0].message)
     'target= is deprecated; use population='
     """
     if old_value is None:
         return value
+    if value != default:
+        raise CounterrankError(f"{name}, {old_name}: two names of one argument; expected {name} alone")
     warnings.warn(f"{old_name}= is deprecated; use {name}=", DeprecationWarning, stacklevel=3)
     return old_value
 

@@ -132,6 +132,15 @@ curve that reaches rank 2
         rho: FloatArray = self.policy.propensity(self.scores, counts.offsets, curve, threads=self.threads)
         return rho
 
+    def with_remembered_curve(self) -> Evidence:
+        """The same with the examination curve that simulated clicks remember, where none was given.
+
+        >>> clicks = ClickCounts("", np.array([0, 1]), np.array([10]), *np.array([[0], [1], [8], [4]]))
+        >>> Evidence(clicks).with_remembered_curve().exam is None
+        True
+        """
+        return self if self.exam is not None or self.alpha is not None else replace(self, exam=self.clicks.examination)
+
     def with_display_frequencies(self, smoothing: float | str = 0.0) -> Evidence:
         """The same for an unknown policy: propensities are display frequencies, see `display_frequencies`.
 

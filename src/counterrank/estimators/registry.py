@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.common.checks import FloatArray, check_choice
+from counterrank.common.checks import FloatArray, check_choice, is_real, is_whole
 from counterrank.common.errors import CounterrankError
 from counterrank.estimators.displayed_sets import Views, rerank
 from counterrank.estimators.evidence import Evidence
@@ -86,16 +87,32 @@ class Hyperparameter:
 
         >>> Hyperparameter("number of neighbours", int).convert("n", "5")
         5
+        >>> Hyperparameter("number of neighbours", int).convert("n", 5.7)
+        Traceback (most recent call last):
+        ...
+        counterrank.common.errors.CounterrankError: n=5.7: expected a whole number
         """
+        if isinstance(value, str) and value in self.words:
+            return value
+        if self.check is not None and not isinstance(value, str):
+            return self.check(value)
+        found = self._typed(value)
+        if found is None:
+            kind = {int: "a whole number", float: "a finite number"}.get(self.type, "" if self.words else "a text")
+            raise CounterrankError(f"{name}={value!r}: expected {' or '.join(filter(None, (kind, *self.words)))}")
+        return found if self.check is None else self.check(found)
+
+    def _typed(self, value: Any) -> Any:
+        """The value, a text as the declared type; None where it is another kind of thing, or not finite."""
+        if self.type is str:
+            return value if isinstance(value, str) and not self.words else None
         if isinstance(value, str):
-            if value in self.words:
-                return value
             try:
                 value = self.type(value)
             except ValueError:
-                kind = " or ".join(("a whole number" if self.type is int else "a number", *self.words))
-                raise CounterrankError(f"{name}={value!r}: expected {kind}") from None
-        return value if self.check is None else self.check(value)
+                return None
+        fits = is_whole(value) if self.type is int else is_real(value) and np.isfinite(value)
+        return value if fits else None
 
 
 @dataclass(frozen=True)
@@ -207,8 +224,8 @@ _CLIP = {
 ESTIMATORS: dict[str, Estimator] = {}
 
 
-def register_estimator(estimator: Estimator) -> Estimator:
-    """Add an estimator to the registry; one of the same name is replaced.
+def register_estimator(estimator: Estimator, replace: bool = False) -> Estimator:
+    """Add an estimator to the registry; `replace=True` where it takes the place of another of its name.
 
     >>> _ = register_estimator(Estimator("ones", "Every document counts once.", "1", "never", ("clicks",),
     ...                        weigh=lambda data, evidence: np.ones(data.n_docs)))
@@ -222,6 +239,10 @@ def register_estimator(estimator: Estimator) -> Estimator:
         raise CounterrankError(f"needs: {unknown[0]!r}; expected some of {', '.join(NEEDS)}")
     if estimator.log_condition is not None:
         check_choice(estimator.log_condition, tuple(LOG_CONDITIONS), "log_condition")
+    if estimator.name in ESTIMATORS and not replace:
+        raise CounterrankError(
+            f"estimator {estimator.name!r}: registered already; expected another name, or replace=True"
+        )
     ESTIMATORS[estimator.name] = estimator
     return estimator
 
@@ -367,7 +388,7 @@ for _estimator in (
         ("labels",),
         {
             "relevance_threshold": "smallest label of a relevant document",
-            "gain": Hyperparameter("binary or exponential", str),
+            "gain": Hyperparameter("binary or exponential", str, words=("binary", "exponential")),
         },
         weigh=lambda data, evidence, relevance_threshold=3, gain="binary": full_information(
             data, relevance_threshold, gain=gain

@@ -198,7 +198,7 @@ def estimate(
     >>> found["arp"].self_normalized  # weights 4 + 0 / 1, 4 + (1 - 5 * 0.2) / 0.25, 4 + (2 - 5 * 0.2) / 0.25
     1.75
     """
-    population = renamed_argument(population, target, "population", "target")
+    population = renamed_argument(population, target, "population", "target", "queries")
     settings = IntervalSettings.check(population, confidence, replicates, seed, threads)
     names = metric_names(metrics, ())
     weighted = weight_clicks(data, clicks, rho, noise, settings.threads, Method(method, relevance, exam))
@@ -251,7 +251,7 @@ def compare(
     >>> found["arp"].self_normalized  # weights 6, 2: (6 * (1 - 2) + 2 * (2 - 1)) / 8
     -0.5
     """
-    population = renamed_argument(population, target, "population", "target")
+    population = renamed_argument(population, target, "population", "target", "queries")
     settings = IntervalSettings.check(population, confidence, replicates, seed, threads)
     names = metric_names(metrics, ())
     weighted = weight_clicks(data, clicks, rho, noise, settings.threads, Method(method, relevance, exam))
@@ -330,7 +330,7 @@ def select(
     >>> chosen.best, chosen.index, chosen.stability
     ([1.0, 2.0], 1, 1.0)
     """
-    population = renamed_argument(population, target, "population", "target")
+    population = renamed_argument(population, target, "population", "target", "queries")
     settings = IntervalSettings.check(population, confidence, replicates, seed, threads)
     weighted = weight_clicks(data, clicks, rho, noise, settings.threads, Method(method, relevance, exam))
     sign = 1.0 if higher_is_better(metric) else -1.0

@@ -234,7 +234,7 @@ def plan_logging(
     >>> fixed.covered, random.covered, random.price  # of three candidates; the relevant one is shown half as often
     (0.6666666666666666, 1.0, 0.5)
     """
-    population = renamed_argument(population, target, "population", "target")
+    population = renamed_argument(population, target, "population", "target", "these-queries")
     settings = IntervalSettings.check(population, confidence, 100, seed, threads)
     amounts = _check_amounts(sessions)
     attraction = _attraction(data, click_model, click_rate, relevance_threshold)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypedDict
 
-from counterrank.estimators.registry import named_estimator
+from counterrank.estimators.registry import ESTIMATORS
 from counterrank.experiments.figure_registry import FIGURES
 from counterrank.experiments.settings import FILE_NAMES, NEW_NAMES, Settings
 
@@ -183,7 +183,7 @@ class Cell:
 
         An estimator that requires displayed pages, such as rerank, gets a draw of its own.
         """
-        displays = "displays" in named_estimator(self.estimator.partition(":")[0]).needs
+        displays = requires(self.estimator, "displays")
         share = 1.0 if part == "train" else self.validation_share
         if self.sessions:
             sessions = max(1, round(share * self.sessions))
@@ -218,6 +218,16 @@ class GridPoint:
     cells: tuple[Cell, ...]
 
 
+def requires(estimator: str, need: str) -> bool:
+    """Whether an estimator, named with or without hyperparameters, requires something; "production" requires nothing.
+
+    >>> requires("rerank", "displays"), requires("policy-aware:clip=10", "displays"), requires("production", "labels")
+    (True, False, False)
+    """
+    known = ESTIMATORS.get(estimator.partition(":")[0])
+    return known is not None and need in known.needs
+
+
 def grid(settings: Settings, folds: int = 1) -> list[GridPoint]:
     """All points of all figures of the settings; points of different figures may share cells.
 
@@ -239,7 +249,7 @@ def all_cells(points: Sequence[GridPoint]) -> list[Cell]:
     unique = dict.fromkeys(cell for point in points for cell in point.cells)
 
     def order(cell: Cell) -> tuple[int, int, bool, int]:
-        return cell.run, cell.fold, cell.estimator != "rerank", -(cell.clicks or cell.sessions)
+        return cell.run, cell.fold, not requires(cell.estimator, "displays"), -(cell.clicks or cell.sessions)
 
     return sorted(unique, key=order)
 
@@ -305,7 +315,7 @@ class CellFactory:
     def estimators(self, panel: str, loss: str, x: int, *, page: int, clicks: int) -> Iterator[GridPoint]:
         """The curves that figures 1 and 2 share, at one x."""
         for series, estimator, randomised in _ESTIMATORS:
-            if estimator == "rerank" and page == 1:
+            if requires(estimator, "displays") and page == 1:
                 continue  # a page of one has no order to learn from
             policy = f"{'replace-last' if randomised else 'deterministic'}:k={page}"
             yield self.point(panel, series, x, estimator=estimator, loss=loss, policy=policy, page=page, clicks=clicks)

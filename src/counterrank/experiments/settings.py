@@ -453,7 +453,7 @@ def compared_estimators() -> dict[str, tuple[str, ...]]:
 
 def _options(known: Estimator) -> tuple[str, ...]:
     own = tuple(name for name in known.hyperparameters if name != "clip" or known.can_clip)
-    return () if known.name == "auto" else own + ("folds",) * (known.assisted is not None)
+    return () if known.candidates else own + ("folds",) * (known.assisted is not None)
 
 
 def parse_estimator(text: str) -> EstimatorOption:

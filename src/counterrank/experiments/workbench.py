@@ -34,7 +34,7 @@ from counterrank.data import Fold, RankingData
 from counterrank.data.ranking_data import relevant_documents
 from counterrank.estimators import Evidence, named_estimator
 from counterrank.evaluation import evaluate
-from counterrank.experiments.cells import Cell, CellJson, Chosen, Logger, Pages, Row, Traffic
+from counterrank.experiments.cells import Cell, CellJson, Chosen, Logger, Pages, Row, Traffic, requires
 from counterrank.experiments.demo import train_production
 from counterrank.experiments.run_folder import shared_fold
 from counterrank.experiments.settings import EstimatorOption, clips_by_rule, parse_estimator
@@ -72,7 +72,7 @@ class Workbench:
             return self._production(cell.logger), {}
         if fold.validation is None:
             raise DataError("fold: has no validation part; expected one to stop early on")
-        if cell.estimator == "full-information":
+        if requires(cell.estimator, "labels"):
             labels = {"relevance_threshold": cell.relevance_threshold}
             held_out = (fold.validation, None)
             ranker = self._ranker(cell)
@@ -110,7 +110,7 @@ class Workbench:
                 option.kind,
                 validation=(held_out[0], Evidence(held_out[1], other_rho, exam)),
                 clip=None if option.clip is None else float(option.clip),
-                folds=_FOLDS if option.kind == "auto" else option.folds,
+                folds=_FOLDS if named_estimator(option.kind).candidates else option.folds,
                 model="ridge",
                 seed=cell.seed_for("model"),
             )

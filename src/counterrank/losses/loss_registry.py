@@ -121,13 +121,17 @@ _ALL = (
 LOSSES: dict[str, NamedLoss] = {}
 
 
-def register_loss(loss: NamedLoss) -> NamedLoss:
-    """Add a loss to the registry, so that `Ranker(loss=name)` and `--loss` know it; one of the same name is replaced.
+def register_loss(loss: NamedLoss, replace: bool = False) -> NamedLoss:
+    """Add a loss to the registry, so that `Ranker(loss=name)` and `--loss` know it.
+
+    `replace=True` where it takes the place of another of its name.
 
     >>> _ = register_loss(make_lambdaloss("lambdaloss-reciprocal", lambda ranks: 1.0 / ranks))
     >>> LOSSES.pop("lambdaloss-reciprocal").takes_k
     False
     """
+    if loss.name in LOSSES and not replace:
+        raise CounterrankError(f"loss {loss.name!r}: registered already; expected another name, or replace=True")
     LOSSES[loss.name] = loss
     return loss
 

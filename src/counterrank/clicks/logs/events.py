@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from counterrank.clicks.logs.columns import CLICK_ACTIONS, LogOptions
 from counterrank.clicks.logs.engine import file_list, one_line, run, text
 from counterrank.clicks.logs.formats import FORMATS, LogFiles, LogFormat, PlainLog, format_of, layout, register_format
-from counterrank.common.errors import CounterrankError, DataError
+from counterrank.common.errors import CounterrankError, DataError, printable
 
 _LARGEST = 1 << 24  # bytes of one JSON value; DuckDB sets aside twice as many for each thread
 
@@ -411,4 +411,12 @@ def plain_log(log: LogFiles, local: Any, folder: Path, options: LogOptions) -> P
         raise CounterrankError(
             f"click_actions={options.click_actions!r}: {log.name} is {log.format}; expected it only with {formats}"
         )
-    return None if format.reader is None else format.reader(log, local, folder, options)
+    if format.reader is None:
+        return None
+    try:
+        return format.reader(log, local, folder, options)
+    except CounterrankError:
+        raise
+    except Exception as error:  # of whatever a registered reader does
+        about = printable(f"{type(error).__name__}: {error}")
+        raise DataError(f"{log.name}: cannot be read as {format.name} ({about})") from error

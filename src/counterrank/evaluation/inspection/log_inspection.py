@@ -71,7 +71,7 @@ def inspect_clicks(
     'bad'
     """
     given = _Inputs.check(clicks, data, policy, scores, rho, exam)
-    wanted = renamed_argument(effective_sample_size, target_size, "effective_sample_size", "target_size")
+    wanted = renamed_argument(effective_sample_size, target_size, "effective_sample_size", "target_size", TARGET_SIZE)
     size = check_whole(wanted, "effective_sample_size")
     placed = tables.Placements.of(clicks)
     by_cell, other_policies, checked = given.by_cell(), None, None
