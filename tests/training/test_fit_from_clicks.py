@@ -60,7 +60,7 @@ def _scores_of(found, data, fold):
 @pytest.mark.statistical
 @pytest.mark.representative
 def test_shuffled_features_teach_nothing():
-    """Where features tell nothing of clicks, held-out clicks see no gain over a random order; seen clicks would.
+    """Where features carry no information on clicks, held-out clicks see no gain over a random order; seen clicks would.
 
     100 queries with clicks that do not depend on 60 features: the held-out DCG of each candidate less that of random
     scores, over its standard error, is within 4.5; with 7 candidates this fails by chance about once in 20,000. A

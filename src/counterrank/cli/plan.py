@@ -198,11 +198,11 @@ def _print(content: dict[str, Any], amounts: list[int], width: float | None, eff
             for row in content["plans"]
         ],
     )
-    notes = "? = the interval would hang on a few rare clicks; biased = it misses what is never shown"
+    notes = "? = the interval depends on a few rare clicks; biased = it misses what is never shown"
     for i, many in enumerate(amounts):
         print_table(
             f"After {many:,} sessions; {notes}",
-            ("policy", "clicks", "effective", f"width of {metric}", "self-normalised", "seen once"),
+            ("policy", "clicks", "effective sample size", f"width of {metric}", "self-normalised", "seen once"),
             [_expected(row, row["expected"][i]) for row in content["plans"]],
         )
 

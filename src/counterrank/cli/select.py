@@ -134,7 +134,7 @@ def select(
         f"{metric} by {counts.n_clicks:,} clicks on {held_out.n_queries:,} queries of {data}"
         + (", doubly robust" if method == "dr" else "")
         + (", IN-SAMPLE" if found.in_sample else ""),
-        ("ranker", metric, "interval", "chosen in resamples", ""),
+        ("ranker", metric, "confidence interval", "chosen in resamples", ""),
         [
             (
                 name,

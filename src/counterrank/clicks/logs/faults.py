@@ -64,7 +64,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class LogReport:
-    """What became of the rows of a log: `rows` is `used`, all that was `dropped` and all that is `unknown`.
+    """How many rows of a log were used, dropped and unknown: `rows` is `used`, all that was `dropped` and all that is `unknown`.
 
     Attributes:
         name: of the log.
