@@ -190,7 +190,7 @@ SEEN = ClickCounts(SHOWN_ONLY + "x", OFFSETS, *[np.empty(0, np.int64)] * 5)
     [
         (("log", ALPHA, BETA), "clicks: str; expected ClickCounts"),
         ((LOG, [], BETA), "alpha: no values; expected one for each rank"),
-        ((LOG, [0.0, 0.0], BETA), "alpha: 0 at every rank, so clicks carry no information on relevance"),
+        ((LOG, [0.0, 0.0], BETA), "alpha: 0 at every rank, so clicks carry no information"),
         ((LOG, [0.5, -0.1], BETA), "alpha: -0.1 at rank 2; expected numbers from 0 to 1"),
         ((LOG, ALPHA, [0.1, 1.5]), "beta: 1.5 at rank 2; expected numbers from 0 to 1"),
         ((LOG, ALPHA, [0.1, np.nan]), "beta: entry 1 is nan; expected finite numbers"),

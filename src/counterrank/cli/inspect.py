@@ -244,7 +244,9 @@ def print_inspection(found: dict[str, Any]) -> None:
     rows = found["ranks"][:_RANKS]
     if rows:
         over = "over queries" if found["overview"]["queries_asked"] > 1 else "of independent impressions"
-        print_table(f"By rank (95 % confidence intervals {over})", tuple(rows[0]), [tuple(row.values()) for row in rows])
+        print_table(
+            f"By rank (95 % confidence intervals {over})", tuple(rows[0]), [tuple(row.values()) for row in rows]
+        )
     for title, key in (("Importance weights (1 / propensity)", "weights"), ("Coverage of the candidates", "coverage")):
         if found[key]:
             print_table(title, ("", "value"), _words(found[key]))

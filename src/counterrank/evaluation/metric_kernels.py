@@ -207,7 +207,7 @@ def label_queries(
 def add_relevant(
     q: int, begin: int, end: int, seen: int, here: int, request: RankingRequest, statistics: QueryStatistics
 ) -> None:
-    """Add `here` relevant documents of the run of ranks begin+1 .. end, `seen` being above it, all orders equally likely.
+    """Add `here` relevant documents in the run of ranks begin+1 .. end, all orders equally likely, `seen` above it.
 
     rank_sum += here (begin + end + 1) / 2; hits at c += here |run within the first c ranks| / (end - begin); for the
     others see `expected_reciprocal_rank`, `expected_precision_sum` and `add_gain`.

@@ -147,7 +147,7 @@ def _one_above(
 def _one_below(
     score: float, weight: float, docs: Ranked, last: int, factors: Array, curvature: Array | None
 ) -> tuple[float, float, float]:
-    """sum over j < last with w_j = 0 of factor_j |w| log2(1 + exp(+-(s_j - s))), `_pair` of one document and j above it.
+    """sum over j < last with w_j = 0 of factor_j |w| log2(1 + exp(+-(s_j - s))), `_pair` of a document and j above it.
 
     The sign is that of w: + where w > 0, since the document below is then the better one. Returns as `_one_above`.
     """
@@ -209,7 +209,7 @@ def _banded(loss: Parameters, ranked: Ranked, spare: Ranked, curvature: Array | 
 
 @inner_kernel
 def _differences_below(table: Array, place: int, last: int, factors: Array) -> None:
-    """factors_j = D(place) - D(place + 1 + j), D being `table`: BY_DIFFERENCE, for the documents below, up to `last`."""
+    """factors_j = D(place) - D(place + 1 + j), D being `table`: BY_DIFFERENCE, for documents below, up to `last`."""
     own, others = table[place], table[place + 1 : last]
     for j in range(len(others)):
         factors[j] = own - others[j]

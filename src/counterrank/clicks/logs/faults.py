@@ -64,7 +64,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class LogReport:
-    """How many rows of a log were used, dropped and unknown: `rows` is `used`, all that was `dropped` and all that is `unknown`.
+    """Numbers of rows of a log: `rows` is the sum of `used`, all that was `dropped` and all that is `unknown`.
 
     Attributes:
         name: of the log.

@@ -257,8 +257,8 @@ def information(first: int, last: int, offsets: Array, features: Array, scores: 
 def plain_information(first: int, last: int, offsets: Array, features: Array, pages: Any) -> Array:
     """`information` at equal scores, as if each rank drew from all documents: needs no pass over pages.
 
-    The sum over queries of draws / n_docs (sum over d of (x(d) - m) (x(d) - m)'), m being the mean of x in the query and
-    `draws` the sum over its pages of sessions min(length, n_docs - 1). Only its lower triangle is filled.
+    The sum over queries of draws / n_docs (sum over d of (x(d) - m) (x(d) - m)'), m being the mean of x in the query
+    and `draws` the sum over its pages of sessions min(length, n_docs - 1). Only its lower triangle is filled.
     """
     size = features.shape[1]
     result, mean, away = np.zeros((size, size)), np.empty(size), np.empty(size)

@@ -48,7 +48,7 @@ def _examinable(found: Inspection) -> Assessment:
         return uncovered
     size = weights.effective_sample_size
     text = (
-        f"effective sample size {about(size)} of {some(weights.clicks, 'click')} "
+        f"effective sample size is {about(size)} of {some(weights.clicks, 'click')} "
         f"({percent(weights.effective_share_of_clicks)}); the largest 1 % of importance weights carry "
         f"{percent(weights.share_of_heaviest_percent)}."
     )
@@ -58,15 +58,15 @@ def _examinable(found: Inspection) -> Assessment:
             "be clicked when examined: the clicks of largest importance weight have not happened yet."
         )
     if found.usable_size < found.target_size:
-        return "warning", f"{_covered(found)} But {text} The target is {found.target_size:,}."
+        return "warning", f"{_covered(found)} But the {text} The target is {found.target_size:,}."
     assert found.coverage is not None  # else not covered
     unseen, candidates = found.coverage.never_shown, found.coverage.candidates
     if unseen > UNSEEN * candidates:
         return "warning", (
-            f"{_covered(found)} {text} But {unseen:,} candidates ({percent(unseen / candidates)}) were on no page yet: "
-            "their weight of 0 is no evidence, and clicks on them would have some of the largest importance weights."
+            f"{_covered(found)} The {text} But {unseen:,} candidates ({percent(unseen / candidates)}) were on no page "
+            "yet: their weight of 0 is no evidence, and clicks on them would have large importance weights."
         )
-    return "good", f"{_covered(found)} {text}"
+    return "good", f"{_covered(found)} The {text}"
 
 
 def _covered(found: Inspection) -> str:
