@@ -81,7 +81,7 @@ WRONG = [
     (("--estimator", "auto", "--alpha", "0.9"), "--alpha, --beta: expected both"),
     (("--estimator", "auto", "--relevance-model", "forest"), "--relevance-model forest: expected one of 'ridge'"),
     (("--estimator", "best"), "--estimator best"),
-    (("--estimator", "auto", "--alpha", "0.9,a", "--beta", "0.1,0.1"), "--alpha, --beta a: expected a number"),
+    (("--estimator", "auto", "--alpha", "0.9,a", "--beta", "0.1,0.1"), "--alpha a: expected a number"),
     (
         ("--estimator", "auto", "--alpha", "0.9", "--beta", "0", "--examination", "inverse-rank"),
         "--examination: --alpha takes its place",
