@@ -69,19 +69,19 @@ def test_trust_bias(clicks, tmp_path):
 WRONG = [
     (
         ("--estimator", "policy-aware", "--tau", 0.1),
-        "--tau 0.1: a hyperparameter of auto, doubly-robust; expected none with policy-aware",
+        "--tau 0.1: policy-aware has no tau, a hyperparameter of auto, doubly-robust; leave it out",
     ),
     (("--estimator", "naive", "--folds", 3), "--folds: naive has no relevance model"),
     (("--estimator", "auto", "--folds", 1), "--folds 1: expected a whole number of at least 2"),
     (("--estimator", "auto", "--clip", "auto"), "--clip auto"),
     (
         ("--estimator", "direct", "--tau", 0.1),
-        "--tau 0.1: a hyperparameter of auto, doubly-robust; expected none with direct",
+        "--tau 0.1: direct has no tau, a hyperparameter of auto, doubly-robust; leave it out",
     ),
     (("--estimator", "auto", "--alpha", "0.9"), "--alpha, --beta: expected both"),
     (("--estimator", "auto", "--relevance-model", "forest"), "--relevance-model forest: expected one of 'ridge'"),
     (("--estimator", "best"), "--estimator best"),
-    (("--estimator", "auto", "--alpha", "0.9,a", "--beta", "0.1,0.1"), "--alpha, --beta a: expected a number"),
+    (("--estimator", "auto", "--alpha", "0.9,a", "--beta", "0.1,0.1"), "--alpha a: expected a number"),
     (
         ("--estimator", "auto", "--alpha", "0.9", "--beta", "0", "--examination", "inverse-rank"),
         "--examination: --alpha takes its place",

@@ -85,7 +85,7 @@ def test_tables_for_people(place):
         "can never be examined",
         "What to change",
         "By rank",
-        "Weights of clicks",
+        "Importance weights",
         "By rank under the logger",
     ):
         assert words in printed

@@ -63,11 +63,11 @@ def test_the_paper_is_the_default(settings_of):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("few-clicks", "--n-clicks", "100"), "--n-clicks: is for another experiment; expected none with few-clicks"),
-        (("few-clicks", "--figures", "2"), "--figures: is for another experiment"),
-        (("few-clicks", "--clicks-by-k", "10"), "--clicks-by-k: is for another experiment"),
-        (("paper", "--n-sessions", "100"), "--n-sessions: is for another experiment; expected none with paper"),
-        (("--estimators", "auto"), "--estimators: is for another experiment"),
+        (("few-clicks", "--n-clicks", "100"), "--n-clicks: applies to paper only"),
+        (("few-clicks", "--figures", "2"), "--figures: applies to paper only"),
+        (("few-clicks", "--clicks-by-k", "10"), "--clicks-by-k: applies to paper only"),
+        (("paper", "--n-sessions", "100"), "--n-sessions: applies to few-clicks only"),
+        (("--estimators", "auto"), "--estimators: applies to few-clicks only"),
         (("few-clicks", "--n-sessions", "1000,100"), "--n-sessions 1000,100: expected"),
         (("few-clicks", "--estimators", "affine"), "--estimators: 'affine'; expected some of"),
         (("few-clicks", "--estimators", ""), "estimators=: expected different estimators"),

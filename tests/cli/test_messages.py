@@ -9,6 +9,7 @@ from tests.support.command import invoke, run
 DATA = "synthetic:mslr:queries=40"
 TRAIN = f"train {DATA} --out new"
 CLICKS = f"{TRAIN} --clicks clicks"
+AFFINE = f"{CLICKS} --estimator affine"
 LOG = f"{TRAIN} --log log"
 POLICY = f"{CLICKS} --logger ranker --policy"
 SIMULATE = f"simulate {DATA} --logger ranker --out new"
@@ -28,17 +29,20 @@ BAD = {
     f"{CLICKS} --estimator best": "--estimator best: expected one of 'policy-aware', 'affine'",
     f"{CLICKS} --estimator full-information": "requires labels; expected no --clicks or --log",
     f"{TRAIN} --estimator naive": "--estimator naive: requires --clicks or --log",
-    f"{TRAIN} --clip 5": "--clip 5.0: a hyperparameter of policy-aware, affine",
-    f"{CLICKS} --estimator affine": "--estimator affine: requires --alpha and --beta, such as 0.9,0.4 and 0.1,0.05",
-    f"{CLICKS} --estimator affine --alpha 0.9,2 --beta 0.1,0.1": "--alpha: 2 at rank 2; expected numbers from 0 to 1",
+    f"{TRAIN} --clip 5": "--clip 5: full-information has no clip, a hyperparameter of policy-aware, affine",
+    AFFINE: "--estimator affine: requires --alpha and --beta, such as 0.9,0.4 and 0.1,0.05",
+    f"{AFFINE} --alpha 0.9,2 --beta 0.1,0.1": "--alpha: 2 at rank 2; expected numbers from 0 to 1",
     f"{CLICKS} --alpha 0.9 --beta 0.1": "--alpha, --beta: policy-aware does not correct for trust bias",
     f"{CLICKS} --estimator rerank": "requires displayed pages; expected --log, or --clicks counted with --displays",
-    f"{CLICKS} --tau 0.1": "--tau 0.1: a hyperparameter of auto, doubly-robust; expected none with policy-aware",
+    f"{CLICKS} --tau 0.1": "--tau 0.1: policy-aware has no tau, a hyperparameter of auto, doubly-robust; leave",
     f"{CLICKS} --estimator doubly-robust --tau 2": "--tau 2.0: expected a number from 0 to 1",
     f"{CLICKS} --estimator shrinkage --strength -1": "--strength -1.0: expected a number of at least 0",
-    f"{CLICKS} --estimator-param foo=1": "--estimator-param foo=1: a hyperparameter of no estimator; expected clip",
+    f"{CLICKS} --estimator-param foo=1": "--estimator-param foo=1: policy-aware has no foo; expected clip",
     f"{CLICKS} --estimator-param clip": "--estimator-param clip: expected NAME=VALUE, each name once",
-    f"{CLICKS} --estimator-param clip=0": "--clip 0: expected none, auto or a number above 0",
+    f"{CLICKS} --estimator-param clip=0": "--estimator-param clip=0: expected none, auto or a number above 0",
+    f"{CLICKS} --estimator-param clip=low": "--estimator-param clip=low: expected none, auto or a number above 0",
+    f"{AFFINE} --alpha 0.9 --beta 0.1 --clip auto": "--clip auto: expected none or a number above 0 with affine",
+    f"{AFFINE} --alpha 0.9,a --beta 0.1,0.1": "--alpha a: expected a number",
     f"{CLICKS} --clip 5 --estimator-param clip=6": "--estimator-param clip, --clip: expected one of the two",
     f"{CLICKS} --folds 5": "--folds: policy-aware has no relevance model; expected --estimator auto",
     f"{CLICKS} --estimator auto --folds 1": "--folds 1: expected a whole number of at least 2",
@@ -77,6 +81,9 @@ BAD = {
     f"{CLICKS} --log log": "--clicks, --log: expected one of the two",
     f"{TRAIN} --clicks log": "log: no click counts in it; expected a folder written by counterrank simulate",
     f"{TRAIN} --log clicks": "clicks: click counts and not a log; expected --clicks clicks",
+    f"{TRAIN} --clicks nowhere": "counterrank: --clicks nowhere: no such click counts",
+    f"{TRAIN} --log nowhere": "counterrank: --log nowhere: no such click log",
+    f"{CLICKS} --only-policy v9": "--only-policy v9: clicks has no policy names; leave it out",
     f"{LOG} --align": "--align: maps click counts onto data that has grown; expected --clicks with it",
     f"{LOG} --map rank": "--map rank: 'rank'; expected each column once, such as rank=position",
     f"{LOG} --map rank=place": "no column 'place'; the log has 'session_id'",
@@ -89,7 +96,11 @@ BAD = {
     f"{POLICY} best:k=5": "--policy best:k=5: unknown; expected one of deterministic, replace-last",
     f"{POLICY} replace-last:k=0": "--policy replace-last:k=0: k=0: expected a whole number of at least 1",
     f"{POLICY} epsilon-greedy:k=5,epsilon=2": "epsilon=2.0: expected a number from 0 to 1",
-    f"{CLICKS} --policy replace-last:k=5 --logger feature:999": "feature:999: no such feature; expected a number",
+    f"{CLICKS} --policy replace-last:k=5 --logger feature:999": "counterrank: --logger feature:999: no such feature",
+    f"{CLICKS} --policy replace-last:k=5 --logger nowhere": "counterrank: --logger nowhere: no such ranker or scores",
+    f"{POLICY} replace-last": "without k shows all candidates, but pages have 5: expected e.g. replace-last:k=5",
+    f"{CLICKS} --policy estimated:smoothing=-1": "--policy estimated:smoothing=-1: smoothing=-1.0: expected",
+    f"{LOG} --examination inverse-rank --policy fitted-plackett-luce:k=0": "--policy fitted-plackett-luce:k=0: k=0: ",
     f"{CLICKS} --examination 1,2": "--examination 1,2: 2 at rank 2; expected probabilities from 0 to 1",
     f"{CLICKS} --examination linear": "--examination linear: unknown; expected inverse-rank:eta=1",
     f"{CLICKS} --examination junk.json": "expected a file written by counterrank inspect --examination-out",
@@ -128,23 +139,26 @@ BAD = {
     f"{ESTIMATE} --confidence 95": "--confidence 95.0: expected a number between 0 and 1, such as 0.95",
     f"{ESTIMATE} --noise 0.1": "--noise 0.1: expected 2 numbers separated by a comma",
     f"{ESTIMATE} --noise 1,0.1": "--noise 1.0,0.1: expected a pair",
+    f"{ESTIMATE} --against nowhere": "counterrank: --against nowhere: no such ranker or scores",
     f"{ESTIMATE} --gate": "--gate, --margin: require --against, another ranker",
-    SELECT: "RANKERS, --losses: nothing to choose from; expected rankers, or losses to train",
+    SELECT: "RANKERS, --losses: nothing to choose from; expected RANKERS, or --losses",
+    f"select ranker {DATA} --clicks clicks": "DATA: ranker is a ranker; expected DATA first, then RANKERS",
     f"{SELECT} --losses listnet": "--losses listnet: expected one of arp-hinge",
     f"{SELECT} --losses dcg-hinge --k 0": "--k 0: expected a whole number of at least 1",
     f"{SELECT} --losses dcg-hinge --part train": "--part train: the losses are trained on it",
     f"{SELECT} --losses dcg-hinge --estimator best": "--estimator best: expected one of 'policy-aware'",
     f"{SELECT} --losses dcg-hinge --estimator affine": "--estimator affine: requires --alpha and --beta, which",
-    f"{SELECT} --losses dcg-hinge --estimator-param tau=1": "--estimator-param tau=1: a hyperparameter of auto,",
+    f"{SELECT} --losses dcg-hinge --estimator-param tau=1": "--estimator-param tau=1: policy-aware has no tau,",
     # plan, reproduce, report, demo
     f"{PLAN} --n-sessions 0": "--n-sessions 0: expected a whole number of at least 1",
     f"{PLAN} --width 0": "--width 0.0: expected a number above 0",
     f"{PLAN} --metric arp": "--metric arp: has no value per session; expected dcg, dcg@k or precision@k",
-    f"plan {DATA} --logger ranker --examination inverse-rank": "expected deterministic:k=5, or --page 5",
+    f"plan {DATA} --logger ranker --examination inverse-rank": "--page: required where --policy has no k",
+    f"plan {DATA} --logger ranker --examination inverse-rank --policy deterministic": "deterministic: has no k; ",
     f"{REPRODUCE} --preset mine": "--preset mine: no such file; expected one of few-clicks",
     f"{REPRODUCE} --figures 7": "--figures 7: expected some of 1,2,3,4, separated by commas",
     f"{REPRODUCE} --pages 5,3": "--pages 5,3: expected page sizes from 1, each larger than the one before",
-    f"{REPRODUCE} --n-sessions 500": "--n-sessions: is for another experiment; expected none with paper",
+    f"{REPRODUCE} --n-sessions 500": "--n-sessions: applies to few-clicks only",
     f"{REPRODUCE} --learning-rate fast": "--learning-rate fast: expected auto or a number above 0",
     f"{REPRODUCE} --clip x": "--clip x: expected grid, none, a number above 0, or schedule:a=-3,b=32",
     f"{REPRODUCE} --jobs 0": "--jobs 0: expected a whole number of at least 1",
@@ -186,4 +200,5 @@ def test_bad_input_is_named_in_flags(line, place):
 
 
 def test_help_is_that_of_a_command_that_exists(place):
-    assert run("learn", folder=place).stderr.endswith("; see counterrank --help\n")
+    assert re.search(r"('|\w); see counterrank --help\n$", run("zzz", folder=place).stderr)
+    assert re.search(r"(\? S|; s)ee counterrank --help\n$", run("trainn", folder=place).stderr)

@@ -120,7 +120,7 @@ def test_without_labels_the_page_says_that_there_is_no_price(place, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "does not say how long a page is; expected deterministic:k=5, or --page 5"),
+        ((), "--page: required where --policy has no k"),
         (("--policy", "nonsense"), "--policy nonsense: unknown; expected one of"),
         (("--policy", "replace-last:k=5,epsilon=1"), "no setting 'epsilon'; expected k"),
         (("--policy", "epsilon-greedy:k=5,epsilon=0.5..0.1"), "epsilon=0.5..0.1; expected a range such as 0.01..0.5"),

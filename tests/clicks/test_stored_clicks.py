@@ -95,7 +95,7 @@ def test_bad_input(tmp_path):
         StoredClicks(log="log.csv", align=True).find("train", PARTS)
     with pytest.raises(CounterrankError, match=r"click counts and not a log; expected clicks="):
         StoredClicks(log=str(tmp_path / "clicks")).find("train", PARTS)
-    with pytest.raises(CounterrankError, match=r"only_policies='new': .* has no such policy; expected some of none"):
+    with pytest.raises(CounterrankError, match=r"only_policies='new': .* has no policy names; leave it out"):
         StoredClicks([tmp_path / "clicks"], options=LogOptions(only_policies=["new"])).load("train", PARTS)
     with pytest.raises(CounterrankError, match="no click counts in it; expected a folder written by"):
         StoredClicks([tmp_path]).load("train", PARTS)

@@ -1,4 +1,4 @@
-"""Files and folders appear whole or not at all."""
+"""Writes of files and folders are atomic."""
 
 import os
 

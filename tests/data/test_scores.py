@@ -301,7 +301,7 @@ def test_letor_files_that_are_regrouped(tmp_path, order, regrouped):
     assert data.regrouped == regrouped
     np.save(tmp_path / "scores.npy", np.arange(4))
     if regrouped:
-        with pytest.raises(cr.CounterrankError, match="a plain list of scores, but the rows of a query stood apart"):
+        with pytest.raises(cr.CounterrankError, match="scores, but the rows of a query were not contiguous"):
             cr.read_scores(tmp_path / "scores.npy", data)
     else:
         assert cr.read_scores(tmp_path / "scores.npy", data).tolist() == data.features[:, 0].tolist()

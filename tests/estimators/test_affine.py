@@ -175,7 +175,7 @@ def test_documents_that_relevance_cannot_move_get_weight_0_and_a_warning():
     shown = means_of(Deterministic(3))[0] > 0.0
     assert (weights[~shown] == 0.0).all()
     assert np.count_nonzero(weights[shown]) == shown.sum()
-    # clicks that trust alone explains are no error, and tell nothing
+    # clicks that trust alone explains are no error, and carry no information
     with pytest.warns(CoverageWarning, match="affine: "):
         weights = estimators.affine(log, ALPHA[:2], BETA, Deterministic(3), SCORES)
     assert np.count_nonzero(weights) == sum(min(length, 2) for length in LENGTHS)
@@ -190,7 +190,7 @@ SEEN = ClickCounts(SHOWN_ONLY + "x", OFFSETS, *[np.empty(0, np.int64)] * 5)
     [
         (("log", ALPHA, BETA), "clicks: str; expected ClickCounts"),
         ((LOG, [], BETA), "alpha: no values; expected one for each rank"),
-        ((LOG, [0.0, 0.0], BETA), "alpha: 0 at every rank, so clicks tell nothing of relevance"),
+        ((LOG, [0.0, 0.0], BETA), "alpha: 0 at every rank, so clicks carry no information"),
         ((LOG, [0.5, -0.1], BETA), "alpha: -0.1 at rank 2; expected numbers from 0 to 1"),
         ((LOG, ALPHA, [0.1, 1.5]), "beta: 1.5 at rank 2; expected numbers from 0 to 1"),
         ((LOG, ALPHA, [0.1, np.nan]), "beta: entry 1 is nan; expected finite numbers"),

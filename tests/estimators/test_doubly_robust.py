@@ -246,7 +246,7 @@ R = [0.5, 0.5, 0.5]
         ((SMALL, None, R), {"exam": [0.0, 0.5]}, "exam: 0 at rank"),
         ((SMALL, None, R), {}, "rho: None, and so is exam; expected"),
         ((SMALL, None, R), {"beta": [0.1]}, "exam: None with beta given; expected alpha by rank, or rho"),
-        ((SMALL, None, R), {"exam": [0.0]}, "exam: 0 at every rank, so clicks tell nothing of relevance"),
+        ((SMALL, None, R), {"exam": [0.0]}, "exam: 0 at every rank, so clicks carry no information"),
         ((SMALL, None, R), {"exam": [1.2]}, "exam: 1.2 at rank 1; expected numbers from 0 to 1"),
         ((SMALL, None, R), {"exam": [0.9], "beta": [0.2]}, "exam, beta: 1.1 together at rank 1; expected at most 1"),
         ((SMALL, [1.0] * 3, R), {"beta": [-0.2]}, "beta: -0.2 at rank 1; expected numbers from 0 to 1"),

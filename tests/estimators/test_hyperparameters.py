@@ -42,9 +42,9 @@ BAD = [
     ("doubly-robust", {"tau": "2"}, r"^tau=2\.0: expected a number from 0 to 1"),
     ("policy-aware", {"clip": "much"}, "^clip='much': expected a finite number or auto$"),
     ("policy-aware", {"clip": 0}, "^clip=0: expected a finite number above 0"),
-    ("policy-aware", {"tau": "0.1"}, "^tau='0.1': a hyperparameter of auto, doubly-robust; expected none"),
-    ("policy-aware", {"depth": 3}, "^depth=3: a hyperparameter of no estimator; expected clip with policy-aware"),
-    ("direct", {"depth": 3}, "^depth=3: a hyperparameter of no estimator; expected none with direct"),
+    ("policy-aware", {"tau": "0.1"}, "^tau='0.1': policy-aware has no tau, a hyperparameter of auto, doubly-robust; "),
+    ("policy-aware", {"depth": 3}, "^depth=3: policy-aware has no depth; expected clip"),
+    ("direct", {"depth": 3}, "^depth=3: direct has no depth; leave it out"),
     ("best", {}, "^estimator='best'"),
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Names of features, and files that appear whole or not at all."""
+"""Names of features, and atomic writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of a run: files that appear whole, numbers that are all there, and a page that asks for nothing."""
+"""The report of a run: atomic writes, numbers that are all there, and a page that asks for nothing."""
 
 import csv
 import json

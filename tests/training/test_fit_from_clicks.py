@@ -60,7 +60,7 @@ def _scores_of(found, data, fold):
 @pytest.mark.statistical
 @pytest.mark.representative
 def test_shuffled_features_teach_nothing():
-    """Where features tell nothing of clicks, held-out clicks see no gain over a random order; seen clicks would.
+    """Where features carry no information on clicks, held-out clicks see no gain over random order; seen clicks would.
 
     100 queries with clicks that do not depend on 60 features: the held-out DCG of each candidate less that of random
     scores, over its standard error, is within 4.5; with 7 candidates this fails by chance about once in 20,000. A
@@ -273,9 +273,9 @@ def test_logs_of_two_policies_weigh_as_their_sessions():
 
 BAD = [
     ({"estimator": "best"}, "estimator='best'"),
-    ({"estimator": "direct", "tau": 0.1}, "tau=0.1: a hyperparameter of auto, doubly-robust"),
-    ({"estimator": "direct", "strength": 1}, "strength=1: a hyperparameter of auto, shrinkage"),
-    ({"estimator": "shrinkage", "clip": 3}, "clip=3: a hyperparameter of policy-aware"),
+    ({"estimator": "direct", "tau": 0.1}, "tau=0.1: direct has no tau, a hyperparameter of auto, doubly-robust"),
+    ({"estimator": "direct", "strength": 1}, "strength=1: direct has no strength, a hyperparameter of auto, shrinkage"),
+    ({"estimator": "shrinkage", "clip": 3}, "clip=3: shrinkage has no clip, a hyperparameter of policy-aware"),
     ({"tau": 2}, "tau=2: expected a number from 0 to 1"),
     ({"strength": -1}, "strength=-1"),
     ({"clip": 0}, "clip=0"),

@@ -101,8 +101,8 @@ BAD = [
     ({"clip": "auto"}, "clip='auto': needs unclipped validation clicks"),
     ({"clip": 0}, "clip=0: expected"),
     ({"clip": -1.0}, "clip=-1"),
-    ({"hyperparameters": {"tau": 0.1}}, "tau=0.1: a hyperparameter of auto, doubly-robust; expected none"),
-    ({"hyperparameters": {"depth": 3}}, "depth=3: a hyperparameter of no estimator"),
+    ({"hyperparameters": {"tau": 0.1}}, "tau=0.1: .* has no tau, a hyperparameter of auto, doubly-robust; leave"),
+    ({"hyperparameters": {"depth": 3}}, "depth=3: .* has no depth"),
     ({"ranker": "linear"}, "ranker: str; expected Ranker"),
     ({"estimator": "auto"}, "folds=None: nothing to choose by"),
 ]  # fmt: skip

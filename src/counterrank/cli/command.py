@@ -155,6 +155,7 @@ def _with_value(flag: str, value: str) -> str:
 _REGISTRIES = {
     "losses": ("counterrank.losses", "LOSSES"),
     "estimators": ("counterrank.estimators", "ESTIMATORS"),
+    "compared_estimators": ("counterrank.experiments.settings", "compared_estimators"),
     "policies": ("counterrank.clicks.policies", "POLICIES"),
     "formats": ("counterrank.clicks.logs", "FORMATS"),
     "targets": ("counterrank.export", "TARGETS"),
@@ -247,8 +248,16 @@ def name_flags(message: str) -> str:
     for option in ("param", "estimator_param"):  # their messages name hyperparameters
         keys = [text.partition("=")[0] for text in ctx.params.get(option) or ()]
         flags |= {key: f"{flags[option]} {key}" for key in keys if option != "param" or key not in flags}
-    given = [each for value in ctx.params.values() for each in (value if isinstance(value, list | tuple) else [value])]
-    return in_flags(message, flags, map(str, given))
+    given = [
+        (flags[name], str(each))
+        for name, value in ctx.params.items()
+        for each in (value if isinstance(value, list | tuple) else [value])
+    ]
+    missing, found, _ = message.partition(": no such ")
+    owners = [flag for flag, text in given if missing in (text, text.partition("=")[2])]
+    if found and owners and owners[0].startswith("--"):
+        return f"{owners[0]} {message}"
+    return in_flags(message, flags, (text for _, text in given))
 
 
 def _rendered(parts: list[RenderableType]) -> str:

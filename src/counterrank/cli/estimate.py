@@ -119,10 +119,11 @@ def _print(found: dict[str, Estimate], title: str) -> None:
     doubly = ", doubly robust" if first.method == "dr" else ""
     doubly += ", IN-SAMPLE" if first.in_sample else ""
     population = "queries like these" if first.population == "queries" else "these queries"
-    columns = "metric", "self-normalised", "interval", "per session", "interval", "effective clicks", "largest share"
+    interval = "confidence interval"
+    columns = "metric", "self-normalised", interval, "per session", interval, "effective sample size", "largest share"
     print_table(
         f"{title}: {first.n_clicks:,} clicks in {first.n_sessions:,} sessions of {first.n_queries:,} queries, "
-        f"{first.confidence:.0%} intervals for {population}{doubly}",
+        f"{100 * first.confidence:.4g} % confidence intervals for {population}{doubly}",
         columns,
         [
             (

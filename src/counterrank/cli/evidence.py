@@ -260,11 +260,13 @@ def read_examination(text: str) -> Examination:
 
 
 @contextmanager
-def _named(option: str, text: str) -> Iterator[None]:
-    """Errors begin with the option, whatever they are about: the k of a policy is not --k."""
+def _named(option: str, text: str, parameter: str = "") -> Iterator[None]:
+    """Errors (about a parameter, if one is named) begin with the option: the k of a policy is not --k."""
     try:
         yield
     except CounterrankError as error:
+        if not str(error).startswith(parameter):
+            raise
         rest = str(error).removeprefix(f"{option} {text!r}: ").removeprefix(f"{option}: ").removeprefix("exam: ")
         shown = "" if rest.startswith(text) else f" {text}"  # a file that cannot be read names itself
         error.args = (f"--{option}{shown}: {rest}",)
@@ -308,7 +310,8 @@ def _trust_curves(source: ClickSource) -> tuple[list[float] | None, list[float] 
     if source.alpha is None or source.beta is None:
         return None, None
     alpha, beta = (
-        [_number(word, "--alpha, --beta") for word in text.split(",")] for text in (source.alpha, source.beta)
+        [_number(word, flag) for word in text.split(",")]
+        for flag, text in (("--alpha", source.alpha), ("--beta", source.beta))
     )
     return alpha, beta
 
@@ -376,7 +379,8 @@ def _estimated(source: ClickSource, known: Evidence) -> Evidence:
     """Display frequencies of the log: `estimated`, or `estimated:smoothing=auto`."""
     smoothing: Any = _settings(source.policies[0], ("smoothing",)).get("smoothing", "0")
     smoothing = smoothing if smoothing == "auto" else _number(smoothing, "--policy estimated: smoothing")
-    found = known.with_display_frequencies(smoothing)
+    with _named("policy", source.policies[0], "smoothing"):
+        found = known.with_display_frequencies(smoothing)
     say(
         f"Propensities estimated from {known.clicks.n_sessions:,} pages; {len(found.propensities.uncovered):,} of "
         f"{known.clicks.n_docs:,} candidates were never shown."
@@ -389,7 +393,8 @@ def _fitted(source: ClickSource, known: Evidence, data: RankingData) -> Evidence
     k = _settings(source.policies[0], ("k",)).get("k")
     if k is not None and not (k.isascii() and k.isdigit()):
         raise CounterrankError(f"--policy {source.policies[0]}: k={k}; expected a whole number")
-    evidence, found = known.with_fitted_policy(data, None if k is None else int(k))
+    with _named("policy", source.policies[0], "k="):
+        evidence, found = known.with_fitted_policy(data, None if k is None else int(k))
     say(
         f"Fitted a Plackett-Luce policy to {found.pages:,} pages: log-likelihood {found.log_likelihood:.2f} a page, "
         f"{found.uniform_log_likelihood:.2f} if pages were drawn uniformly; by its propensities pages hold "

@@ -130,7 +130,7 @@ class _Loaded:
         counts: the clicks.
         data: the name of the ranking data.
         known: what else is known about the clicks, as arguments of `inspect_clicks`.
-        report: what became of the rows of a log.
+        report: how many rows of a log were used, dropped and unknown.
         is_part: whether they are those of one part of the data, rather than all of a log.
     """
 
@@ -244,8 +244,10 @@ def print_inspection(found: dict[str, Any]) -> None:
     rows = found["ranks"][:_RANKS]
     if rows:
         over = "over queries" if found["overview"]["queries_asked"] > 1 else "of independent impressions"
-        print_table(f"By rank (95 % intervals {over})", tuple(rows[0]), [tuple(row.values()) for row in rows])
-    for title, key in (("Weights of clicks (1 / propensity)", "weights"), ("Coverage of the candidates", "coverage")):
+        print_table(
+            f"By rank (95 % confidence intervals {over})", tuple(rows[0]), [tuple(row.values()) for row in rows]
+        )
+    for title, key in (("Importance weights (1 / propensity)", "weights"), ("Coverage of the candidates", "coverage")):
         if found[key]:
             print_table(title, ("", "value"), _words(found[key]))
     old = (found["coverage"] or {}).get("by_old_rank")
@@ -262,7 +264,7 @@ def print_inspection(found: dict[str, Any]) -> None:
 
 
 def print_read(read: dict[str, Any] | None) -> None:
-    """What became of the rows of a log; nothing where all of them are used."""
+    """Print how many rows of a log were dropped and unknown; nothing where all are used."""
     if read is None:
         return
     if read["unknown"]:

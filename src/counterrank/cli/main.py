@@ -86,7 +86,9 @@ def main() -> None:
             raise
         commands = {each.__name__ for group in _COMMANDS.values() for each in group}
         named = sys.argv[1] if sys.argv[1] in commands else ""
-        _fail(f"{_misused(error)}; see {f'counterrank {named}'.rstrip()} --help")
+        misused = _misused(error)
+        see = " See" if misused.endswith("?") else "; see"
+        _fail(f"{misused}{see} {f'counterrank {named}'.rstrip()} --help")
 
 
 def _leave(number: int, frame: object) -> None:

@@ -37,7 +37,9 @@ Data = Annotated[
 ]
 SavedRanker = Annotated[Path, typer.Argument(help="A folder written by train.")]
 RankerOrScores = Annotated[Path, typer.Argument(help=f"A folder written by train, or {SCORES}.")]
-RankedBy = Annotated[Path, option(f"What the policy ranks by: a ranker's folder, or {SCORES}.", "PATH", CLICKS)]
+RankedBy = Annotated[
+    Path, option(f"What the policy ranks by: a ranker's folder, {SCORES}, or feature:25.", "PATH", CLICKS)
+]
 FeatureNames = Annotated[
     Path | None,
     option(
@@ -182,10 +184,12 @@ def parse_params(given: list[str] | None, name: str = "--param") -> dict[str, An
     return params or None
 
 
-def positive_or(text: str, name: str, *words: str) -> float | str:
+def positive_or(text: str, flag: str, *words: str) -> float | str:
     """A number above 0 from the text of an option, or one of the words that the option takes instead.
 
-    >>> positive_or("0.5", "--learning-rate", "auto"), positive_or("auto", "--learning-rate", "auto")
+    `flag` is what stands before the text on the command: `--clip ` or `--estimator-param clip=`.
+
+    >>> positive_or("0.5", "--learning-rate ", "auto"), positive_or("auto", "--learning-rate ", "auto")
     (0.5, 'auto')
     """
     if text in words:
@@ -195,7 +199,7 @@ def positive_or(text: str, name: str, *words: str) -> float | str:
     except ValueError:
         value = math.nan
     if not 0.0 < value < math.inf:
-        raise CounterrankError(f"{name} {text}: expected {', '.join(words)} or a number above 0")
+        raise CounterrankError(f"{flag}{text}: expected {', '.join(words)} or a number above 0")
     return value
 
 

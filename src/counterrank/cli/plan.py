@@ -79,6 +79,8 @@ def plan(
     exam = read_examination(examination)
     if page is not None:
         check_whole(page, "page")
+    elif not policy:
+        raise CounterrankError("--page: required where --policy has no k; expected such as --page 5")
     for name, wanted in (("width", width), ("effective_sample_size", effective_sample_size)):
         if wanted is not None:
             check_number(wanted, name, above=0)
@@ -198,11 +200,18 @@ def _print(content: dict[str, Any], amounts: list[int], width: float | None, eff
             for row in content["plans"]
         ],
     )
-    notes = "? = the interval would hang on a few rare clicks; biased = it misses what is never shown"
+    notes = "? = the interval depends on a few rare clicks; biased = it misses what is never shown"
     for i, many in enumerate(amounts):
         print_table(
             f"After {many:,} sessions; {notes}",
-            ("policy", "clicks", "effective", f"width of {metric}", "self-normalised", "seen once"),
+            (
+                "policy",
+                "clicks",
+                "effective sample size",
+                f"width of {metric}",
+                "self-normalised",
+                "examined at least once",
+            ),
             [_expected(row, row["expected"][i]) for row in content["plans"]],
         )
 

@@ -70,7 +70,7 @@ def reproduce(
     estimators: Annotated[
         str | None,
         option(
-            "few-clicks: comma-separated, those of {estimators} that require neither labels nor alpha and beta; "
+            "few-clicks: comma-separated, some of {compared_estimators}; "
             "also with hyperparameters: doubly-robust:tau=0.03, shrinkage:strength=2, policy-aware:clip=30.",
             "LIST",
             EXPERIMENT,
@@ -154,7 +154,7 @@ def reproduce(
         "max_epochs": max_epochs,
         "patience": patience,
         "tolerance": tolerance,
-        "learning_rate": None if learning_rate is None else positive_or(learning_rate, "--learning-rate", "auto"),
+        "learning_rate": None if learning_rate is None else positive_or(learning_rate, "--learning-rate ", "auto"),
         "clip": clip,
         "clips": clips,
         "queries": queries,
@@ -205,10 +205,11 @@ def _settings(
 
     check_choice(experiment, tuple(experiments()), "experiment")
     said = {name: value for name, value in given.items() if value is not None}
-    for name in (name for other, names in _ONLY.items() if other != experiment for name in names):
-        if name in said:
-            flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
-            raise CounterrankError(f"{flag}: is for another experiment; expected none with {experiment}")
+    for other, names in _ONLY.items():
+        for name in names:
+            if other != experiment and name in said:
+                flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
+                raise CounterrankError(f"{flag}: applies to {other} only")
     if "learning_rate" in said:
         said["learning_rates"] = {}
     if production_seed is not None:

@@ -78,7 +78,9 @@ def select(
     from counterrank.training.storage import MARKER, PARTS
 
     if not rankers and losses is None:
-        raise CounterrankError("RANKERS, --losses: nothing to choose from; expected rankers, or losses to train")
+        raise CounterrankError("RANKERS, --losses: nothing to choose from; expected RANKERS, or --losses")
+    if (Path(data) / MARKER).is_file():
+        raise CounterrankError(f"DATA: {data} is a ranker; expected DATA first, then RANKERS")
     check_out(out, force, (data, rankers, clicks, log, logger, examination), folder_with(MARKER, PARTS))
     chosen = _check_estimator(estimator)
     hyperparameters, clip = read_hyperparameters(chosen, estimator_param)
@@ -134,7 +136,7 @@ def select(
         f"{metric} by {counts.n_clicks:,} clicks on {held_out.n_queries:,} queries of {data}"
         + (", doubly robust" if method == "dr" else "")
         + (", IN-SAMPLE" if found.in_sample else ""),
-        ("ranker", metric, "interval", "chosen in resamples", ""),
+        ("ranker", metric, "confidence interval", "chosen in resamples", ""),
         [
             (
                 name,

@@ -27,7 +27,12 @@ def simulate(
     logger: shared.RankedBy,
     out: Annotated[Path, option("The folder to write to: one folder of clicks for each part of the data.", "PATH")],
     policy: Annotated[
-        str, option("The logging policy: {policies}; or a mixture.", "POLICY", CLICKS)
+        str,
+        option(
+            "The logging policy: {policies}; or a mixture: 0.9*deterministic:k=5 + 0.1*replace-last:k=5.",
+            "POLICY",
+            CLICKS,
+        ),
     ] = "replace-last:k=5",
     examination: shared.KnownExamination = "inverse-rank:eta=1",
     n_clicks: Annotated[
@@ -64,9 +69,7 @@ def simulate(
     ] = False,
     propensities: Annotated[
         bool,
-        option(
-            "Whether a log holds propensities, as it should.", panel=OUTPUT, name="--propensities/--no-propensities"
-        ),
+        option("Whether to write propensities into a log.", panel=OUTPUT, name="--propensities/--no-propensities"),
     ] = True,
     policy_name: Annotated[
         str | None, option("Name of the policy, such as v1, in the column policy; none if not given.", "NAME", OUTPUT)

@@ -161,7 +161,7 @@ def train(
         loss=loss,
         k=k,
         model=model,
-        learning_rate=positive_or(learning_rate, "--learning-rate", "auto"),
+        learning_rate=positive_or(learning_rate, "--learning-rate ", "auto"),
         max_epochs=max_epochs,
         patience=patience,
         batch_queries=batch_queries,
@@ -280,11 +280,12 @@ def read_hyperparameters(
         if name in found:
             raise CounterrankError(f"--estimator-param {name}, --{name.replace('_', '-')}: expected one of the two")
         found[name] = value
-    given = positive_or(str(found.pop("clip", "none")), "--clip", "none", "auto")
+    flag = "--clip " if (flags or {}).get("clip") is not None else "--estimator-param clip="
+    given = positive_or(str(found.pop("clip", "none")), flag, "none", "auto")
     clip = None if given == "none" else given
     chosen.check_hyperparameters({"clip": clip})
-    if clip == "auto" and chosen.uses_relevance:
-        raise CounterrankError(f"--clip auto: expected none or a number above 0 with {chosen.name}")
+    if clip == "auto" and (chosen.uses_relevance or not chosen.can_clip):
+        raise CounterrankError(f"{flag}auto: expected none or a number above 0 with {chosen.name}")
     return checked_hyperparameters(chosen, found), clip
 
 

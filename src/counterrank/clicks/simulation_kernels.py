@@ -295,7 +295,7 @@ def _write_page(user: Any, query: _Query, scratch: _Scratch, sessions: int, page
 
 @exact_inner_kernel
 def _add_ranked(kind: int, k: int, sessions: int, order: Array, counts: Array, stride: int, shown: Array) -> None:
-    """Impressions from how often each page of a component that goes by rank was shown, without filling the pages."""
+    """Impressions from how often each page was shown, without filling the pages; for components by ranks only."""
     n = len(order)
     length = min(k, n)
     if kind == LAST or n < k:

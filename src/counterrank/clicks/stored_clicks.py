@@ -162,9 +162,9 @@ class StoredClicks:
         known = list(dict.fromkeys(name for counts in loaded for name in counts.policy_names))
         for name in wanted:
             if name not in known:
-                there = ", ".join(map(repr, known)) or "none"
+                there = f"no such policy; expected some of {', '.join(map(repr, known))}"
                 raise CounterrankError(
-                    f"only_policies={name!r}: {self.name} has no such policy; expected some of {there}"
+                    f"only_policies={name!r}: {self.name} has {there if known else 'no policy names; leave it out'}"
                 )
         own = [[name for name in wanted if name in counts.policy_names] for counts in loaded]
         return [counts.only_policies(names) if names else None for counts, names in zip(loaded, own, strict=True)]

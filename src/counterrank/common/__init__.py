@@ -1,1 +1,1 @@
-"""What every layer stands on: errors, checks at the door, threads, files, and the ranking kernel."""
+"""What every layer uses: errors, checks of input, threads, atomic writes, and the ranking kernel."""

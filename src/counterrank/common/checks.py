@@ -1,4 +1,4 @@
-"""Checks at the door. Inner code trusts what passed them."""
+"""Checks of input at public boundaries; inner code does not repeat them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, and temporary ones of killed processes.
+"""Atomic writes of files and folders, and stale temporary ones of killed processes.
 
 Whatever is temporary is in a folder of its own, with a lock file in it. The system takes the lock away when the process
 ends, however it ends, so a folder whose lock can be taken is stale: the next run removes it.

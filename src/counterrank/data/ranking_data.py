@@ -172,7 +172,7 @@ class RankingData:
 
     @property
     def regrouped(self) -> bool:
-        """Whether the rows of the file were brought into another order, because rows of a query stood apart."""
+        """Whether the rows of the file were brought into another order, because rows of a query were not contiguous."""
         return self._regrouped
 
     @property

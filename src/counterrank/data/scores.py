@@ -133,8 +133,8 @@ def _in_order(scores: NDArray[Any], data: RankingData, path: PathLike) -> FloatA
     """A plain list, if its order can be that of the data."""
     if data.regrouped:
         raise DataError(
-            f"{path}: a plain list of scores, but the rows of a query stood apart in the data and were regrouped when "
-            f"it was read, so the order of the list means nothing; expected {_KEYED}"
+            f"{path}: a plain list of scores, but the rows of a query were not contiguous in the data and were "
+            f"regrouped when it was read, so the order of the list means nothing; expected {_KEYED}"
         )
     if scores.shape != (data.n_docs,):
         raise DataError(

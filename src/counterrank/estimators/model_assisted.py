@@ -53,7 +53,7 @@ def doubly_robust(
         beta: under trust bias, the chance of a click on an irrelevant document by rank.
 
     Returns:
-        float64 weights, one per document of the data; negative where clicks speak against the model.
+        float64 weights, one per document of the data; negative where the model predicts more clicks than there were.
 
     >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [10, 4], [5, 2]])
     >>> clicks = ClickCounts("", np.array([0, 2]), np.array([10]), docs, ranks, shown, clicked)
@@ -170,7 +170,7 @@ def _log1p(u: float) -> float:
 
 @inner_kernel
 def _tail(x: float) -> float:
-    """What Stirling's formula leaves of ln Gamma(x), for x of 8 and more."""
+    """ln Gamma(x) - ((x - 1/2) ln x - x + ln(2 pi) / 2) = 1/(12 x) - 1/(360 x^3) + 1/(1260 x^5) - ..., for x >= 8."""
     inverse = 1.0 / x
     u = inverse * inverse
     series = 1.0 / 1680.0 - u * (1.0 / 1188.0)

@@ -176,10 +176,11 @@ class Estimator:
         for name, value in found.items():
             if name not in self.hyperparameters:
                 owners = [each.name for each in ESTIMATORS.values() if name in each.hyperparameters]
-                own = "none" if owners else ", ".join(self.hyperparameters) or "none"
+                has_others = self.hyperparameters and not owners
                 raise CounterrankError(
-                    f"{name}={value!r}: a hyperparameter of {', '.join(owners) or 'no estimator'}; expected {own} with "
-                    f"{self.name}"
+                    f"{name}={f'{value:.15g}' if isinstance(value, float) else repr(value)}: {self.name} has no {name}"
+                    + (f", a hyperparameter of {', '.join(owners)}" if owners else "")
+                    + (f"; expected {', '.join(self.hyperparameters)}" if has_others else "; leave it out")
                 )
         return found
 
@@ -204,8 +205,8 @@ def checked_hyperparameters(estimator: str | Estimator, given: Mapping[str, Any]
     >>> checked_hyperparameters("doubly-robust", {"strength": 2})
     Traceback (most recent call last):
     ...
-    counterrank.common.errors.CounterrankError: strength=2: a hyperparameter of auto, shrinkage; expected none with \
-doubly-robust
+    counterrank.common.errors.CounterrankError: strength=2: doubly-robust has no strength, a hyperparameter of auto, \
+shrinkage; leave it out
     """
     chosen = named_estimator(estimator)
     found = chosen.check_hyperparameters(given)

@@ -243,7 +243,7 @@ def check_line(alpha: Any, beta: Any, name: str = "alpha") -> tuple[Examination,
     """
     curves = (check_curve(alpha, name), check_curve(beta, "beta"))
     if curves[0] is None:
-        raise CounterrankError(f"{name}: 0 at every rank, so clicks tell nothing of relevance; expected one above 0")
+        raise CounterrankError(f"{name}: 0 at every rank, so clicks carry no information; expected one above 0")
     depth = max(curve.k or 1 for curve in curves if curve is not None)
     both = np.sum([curve.curve(depth) for curve in curves if curve is not None], axis=0)
     if (both > 1.0 + 1e-9).any():

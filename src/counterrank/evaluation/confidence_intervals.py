@@ -212,12 +212,12 @@ def diagnose(
     denominators.
     """
     common = _few_queries(weighted, settings)
-    word = weighted.method if kind == "ips" else kind
+    word = weighted.method if kind == "ips" else "self-normalised"
     if kind == "self_normalized":  # of the sum of all weights, which click noise reduces
         squares = float((weighted.cells.squares * weighted.cells.inverse**2).sum())
         size = (weighted.noise_scale * below) ** 2 / squares if squares else 0.0
         if size < LEAST_SAMPLE_SIZE:
-            common.append(f"{kind} has an effective sample size of {size:.3g}, expected at least {LEAST_SAMPLE_SIZE:g}")
+            common.append(f"{word} has an effective sample size of {size:.3g}, expected at least {LEAST_SAMPLE_SIZE:g}")
     expected = expected_clicks(weighted, values, centres)
     n_queries = int(np.count_nonzero(weighted.sessions))
     few_for_arp = settings.population == "queries" and FEWEST_QUERIES <= n_queries < FEWEST_QUERIES_OF_ARP
@@ -233,8 +233,8 @@ def diagnose(
             )
         if np.ptp(values[:, m]) > 0.0 and not expected[m] >= FEWEST_EXPECTED_CLICKS:  # else clicks do not matter
             own.append(
-                f"{word} depends on rare clicks, as skewed as {expected[m]:.2g} equal ones, expected at least "
-                f"{FEWEST_EXPECTED_CLICKS:g}"
+                f"{word} depends on rare clicks: the effective number of clicks by skewness is {expected[m]:.2g}, "
+                f"expected at least {FEWEST_EXPECTED_CLICKS:g}"
             )
         # long queries decide arp; in a difference, where some values are negative, they go either way
         if few_for_arp and name == "arp" and values[:, m].min() > 0.0:

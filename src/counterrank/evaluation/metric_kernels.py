@@ -96,7 +96,10 @@ def weighted_queries(
 
 @exact_inner_kernel
 def few_weighted(scores: Array, omega: Array, prefix: Array) -> float:
-    """`weighted_queries` of one query: count for each weighted document how many rank above and how many tie."""
+    """sum over d with omega_d != 0 of omega_d (prefix[a + t] - prefix[a]) / t: `weighted_queries` of one query.
+
+    a documents score higher than d and t as high, d included: the mean of lambda over the ranks that they share.
+    """
     total = 0.0
     for i in range(len(scores)):
         if omega[i] != 0.0:
@@ -112,7 +115,10 @@ def few_weighted(scores: Array, omega: Array, prefix: Array) -> float:
 
 @exact_inner_kernel
 def many_weighted(scores: Array, omega: Array, prefix: Array, order: Array) -> float:
-    """`weighted_queries` of one query: walk down the ranking, one run of equal scores after the other."""
+    """sum over runs of equal scores of (sum of omega) (prefix[end] - prefix[begin]) / (end - begin): as `few_weighted`.
+
+    Walks down the ranking once; a run has the ranks begin+1 .. end.
+    """
     total = 0.0
     begin = ZERO
     while begin < len(scores):
@@ -201,7 +207,11 @@ def label_queries(
 def add_relevant(
     q: int, begin: int, end: int, seen: int, here: int, request: RankingRequest, statistics: QueryStatistics
 ) -> None:
-    """Count `here` relevant documents in the run of ranks begin+1 .. end, with `seen` of them above it."""
+    """Add `here` relevant documents in the run of ranks begin+1 .. end, all orders equally likely, `seen` above it.
+
+    rank_sum += here (begin + end + 1) / 2; hits at c += here |run within the first c ranks| / (end - begin); for the
+    others see `expected_reciprocal_rank`, `expected_precision_sum` and `add_gain`.
+    """
     size = end - begin
     statistics.rank_sum[q] += here * (begin + 0.5 * (size + 1))
     if seen == 0:

@@ -55,7 +55,7 @@ def _page_products(places: Array, worth: Array, theta: Array) -> float:
 
 @exact_inner_kernel
 def _mean_of_tail(order: Array, length: int, tail: int, worth: Array) -> float:
-    """The mean worth of the documents that the changing place is filled from."""
+    """sum of worth / tail over the `tail` documents from rank `length` on, of which one is drawn for the page."""
     mean = 0.0
     for place in order[length - 1 : length - 1 + tail]:
         mean += worth[place] / tail
@@ -64,7 +64,10 @@ def _mean_of_tail(order: Array, length: int, tail: int, worth: Array) -> float:
 
 @exact_inner_kernel
 def _replaced_products(order: Array, k: int, epsilon: float, worth: Array, theta: Array) -> Any:
-    """The head stays; the last place is linear in the document drawn for it, so its mean is enough."""
+    """E[sum over r != s of m_r m_s] = sum over r != s < k of m_r m_s + 2 (sum over r < k of m_r) theta_k E[worth_k].
+
+    Ranks above k are fixed. E[worth_k] = (1 - epsilon) worth(own document) + epsilon (mean worth of the tail).
+    """
     length = min(k, len(order))
     tail = len(order) - length + 1
     drawn = (1.0 - epsilon) * worth[order[length - 1]]
@@ -78,7 +81,10 @@ def _replaced_products(order: Array, k: int, epsilon: float, worth: Array, theta
 
 @exact_inner_kernel
 def _inserted_products(order: Array, kind: int, k: int, worth: Array, theta: Array) -> float:
-    """The mean over the ranks of the inserted document; the head moves down one rank at and below it."""
+    """E[sum over r != s of m_r m_s] = 1/k sum over slots j of (T_j^2 - Q_j + 2 T_j theta_j E[worth of the tail]).
+
+    T_j and Q_j are the sums of m and m^2 over the head, whose documents from rank j on are one rank lower.
+    """
     length, tail = head_and_tail(kind, k, len(order))
     drawn = _mean_of_tail(order, length, tail, worth)
     total, squares, mean = 0.0, 0.0, 0.0
@@ -106,7 +112,10 @@ def add_sampled_terms(
     worth: Array,
     out: Array,
 ) -> None:
-    """As `add_joint_terms` from drawn pages, equally many of each query, one query after the other."""
+    """Add share * sum over drawn pages of (sum over ranks r != s of m_r * m_s), for each query and column.
+
+    Equally many pages of each query, one query after the other; `share` is that of the component over their number.
+    """
     pages = (len(page_offsets) - 1) // len(out)
     for q in range(first, last):
         for page in range(q * pages, (q + 1) * pages):

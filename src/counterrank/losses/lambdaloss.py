@@ -147,7 +147,10 @@ def _one_above(
 def _one_below(
     score: float, weight: float, docs: Ranked, last: int, factors: Array, curvature: Array | None
 ) -> tuple[float, float, float]:
-    """As `_one_above`, for one document against those of zero weight above it, up to `last`."""
+    """sum over j < last with w_j = 0 of factor_j |w| log2(1 + exp(+-(s_j - s))), `_pair` of a document and j above it.
+
+    The sign is that of w: + where w > 0, since the document below is then the better one. Returns as `_one_above`.
+    """
     scores, weights, gradient, bends = docs.scores[:last], docs.weights[:last], docs.gradient[:last], docs.bends[:last]
     value = 0.0
     own = 0.0
@@ -206,7 +209,7 @@ def _banded(loss: Parameters, ranked: Ranked, spare: Ranked, curvature: Array | 
 
 @inner_kernel
 def _differences_below(table: Array, place: int, last: int, factors: Array) -> None:
-    """BY_DIFFERENCE: the factors of the document at `place` with those below it, up to `last`."""
+    """factors_j = D(place) - D(place + 1 + j), D being `table`: BY_DIFFERENCE, for documents below, up to `last`."""
     own, others = table[place], table[place + 1 : last]
     for j in range(len(others)):
         factors[j] = own - others[j]
@@ -214,7 +217,7 @@ def _differences_below(table: Array, place: int, last: int, factors: Array) -> N
 
 @inner_kernel
 def _factors_at(loss: Parameters, place: int, places: Array, factors: Array) -> None:
-    """The factors of the document at `place` with those at `places`, all below it."""
+    """factors_j = D(p_j - place) BY_DISTANCE, else D(place) - D(p_j); D is `loss.table`, p_j the places below."""
     if loss.form == BY_DISTANCE:
         for j in range(len(places)):
             factors[j] = loss.table[places[j] - place]

@@ -27,7 +27,7 @@ def write_inspection_report(found: Json, path: PathLike) -> Path:
     """Write the page of an inspection, which holds all it needs, to `path`; returns the path.
 
     `found` is what `Inspection.summary()` gives; `clicks` and `data`, where they are from, may be added, and `read`,
-    the summary of what became of the rows of a log.
+    the numbers of rows of a log that were used, dropped and unknown.
 
     >>> import tempfile
     >>> from counterrank import examination, make_ranking_data, policies, simulation
@@ -111,8 +111,8 @@ def _weights(weights: Json | None) -> list[tuple[str, str]]:
         ("Effective sample size", number(round(weights["effective_sample_size"]))),
         ("… as a share of the clicks", percent(weights["effective_share_of_clicks"])),
         ("… to be expected, were all candidates equally click-worthy", number(expected)),
-        ("Weight in the heaviest 1 % of clicks", percent(weights["share_of_heaviest_percent"])),
-        ("Weight of the heaviest click", short_percent(weights["largest_share"])),
+        ("Share of the largest 1 % of importance weights", percent(weights["share_of_heaviest_percent"])),
+        ("Share of the largest importance weight", short_percent(weights["largest_share"])),
         ("Largest weight", number(weights["largest_weight"])),
     ]
 
@@ -163,7 +163,7 @@ def _drift(drift: Json | None) -> str:
 
 
 def _read(read: Json | None) -> Json:
-    """What became of the rows of a log."""
+    """How many rows of a log were used, dropped and unknown."""
     if read is None:
         return {}
     faults = [
@@ -301,7 +301,7 @@ def _rates(ranks: list[Json], queries: int) -> Any:
     log = bool(seen) and max(seen) / min(seen) > _BROAD and all(row["low"] > 0.0 for row in rows)
     curve = "; dashed: P(examined), scaled to the first rank" if any("expected" in row for row in rows) else ""
     over = "over queries" if queries > 1 else "of independent impressions"
-    title = ("Click rate by rank", f"{'log axis; ' if log else ''}bars: 95 % intervals {over}{curve}")
+    title = ("Click rate by rank", f"{'log axis; ' if log else ''}bars: 95 % confidence intervals {over}{curve}")
     values = [row["rank"] for row in rows]
     ticks = alt.Axis(values=values, labelOverlap="greedy", grid=False, format="d")
     scale = alt.Scale(domain=[values[0] - 0.5, values[-1] + 0.5], nice=False)
@@ -392,5 +392,5 @@ def _drift_chart(periods: list[Json]) -> Any:
     rows = [_rate_row(row, str(row["begin"])) | {"begin": str(row["begin"])} for row in kept]
     axis = alt.Axis(labelAngle=-40, labelOverlap="greedy")
     x = alt.X("begin:N", sort=[row["begin"] for row in rows], title="Period that begins", axis=axis)
-    title = ("Click rate over time", "bars: 95 % intervals of independent clicks")
+    title = ("Click rate over time", "bars: 95 % confidence intervals of independent clicks")
     return _points(rows, x, False, title, True)

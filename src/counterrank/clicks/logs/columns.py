@@ -37,7 +37,7 @@ class LogOptions:
     Attributes:
         columns: for columns of the log that have another name in the files, that name.
         rank_base: the number of the first rank, 0 or 1.
-        format: a name of `FORMATS`; "auto" goes by the names and first lines of the files.
+        format: a name of `FORMATS`; "auto" detects it from the names and first lines of the files.
         click_actions: which events of OpenSearch UBI (their action_name) or metarank (their type) are clicks.
         impressions: each row is a page of its own, session_id is not needed, and query_id is one constant if missing.
         only_policies: use the sessions of these policies only, by their names in the column `policy`; all if empty.

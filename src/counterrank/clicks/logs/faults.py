@@ -64,7 +64,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class LogReport:
-    """What became of the rows of a log: `rows` is `used`, all that was `dropped` and all that is `unknown`.
+    """Numbers of rows of a log: `rows` is the sum of `used`, all that was `dropped` and all that is `unknown`.
 
     Attributes:
         name: of the log.

@@ -41,7 +41,7 @@ class Reading:
 
     Attributes:
         counts: what was shown and clicked; one for each part of the data, or one without data.
-        report: what became of each row.
+        report: how many rows were used, dropped and unknown.
         drift: for each of the counts, pages, impressions and clicks over time; None without `drift`, or where the
             log has no timestamp.
     """

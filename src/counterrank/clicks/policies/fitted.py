@@ -188,7 +188,12 @@ def longest_page(pages: Any) -> int:
 def value_and_gradient(
     first: int, last: int, offsets: Array, features: Array, scores: Array, pages: Any
 ) -> tuple[float, Array]:
-    """The log-likelihood of the pages of queries `first:last`, and its gradient by the coefficients of the features."""
+    """log L = sum over pages of n (sum over ranks i of s(d_i) - log Z_i), and its gradient, for queries `first:last`.
+
+    n is the number of sessions with the page, s(d) = w x(d), and Z_i the sum of e^s(d) over the documents that are not
+    above rank i. The gradient by w is the sum over d of x(d) (sessions with d on the page - expected draws of d), the
+    latter the sum over pages and ranks i with d not above i of n e^s(d) / Z_i.
+    """
     rest, powers, expected = np.empty((3, longest_of(first, last, offsets)))
     logs = np.empty(longest_page(pages) + 1)
     value, gradient = 0.0, np.zeros(features.shape[1])
@@ -211,9 +216,10 @@ def value_and_gradient(
 
 @exact_kernel
 def information(first: int, last: int, offsets: Array, features: Array, scores: Array, pages: Any) -> Array:
-    """Minus the Hessian of the log-likelihood by the coefficients: at each rank the covariance of what may be drawn.
+    """Minus the Hessian of log L by w: the sum over pages of n (sum over ranks i of Cov_i(x)).
 
-    Only its lower triangle is filled.
+    Cov_i(x) = sum over d of p_i(d) x(d) x(d)' - m_i m_i', with p_i(d) = e^s(d) / Z_i for documents not above rank i,
+    and m_i the mean of x under p_i. Only its lower triangle is filled.
     """
     rest, powers, expected = np.empty((3, longest_of(first, last, offsets)))
     logs = np.empty(longest_page(pages) + 1)
@@ -249,9 +255,10 @@ def information(first: int, last: int, offsets: Array, features: Array, scores: 
 
 @exact_kernel
 def plain_information(first: int, last: int, offsets: Array, features: Array, pages: Any) -> Array:
-    """`information` at equal scores as if each rank drew from all documents: needs no pass over pages.
+    """`information` at equal scores, as if each rank drew from all documents: needs no pass over pages.
 
-    Only its lower triangle is filled.
+    The sum over queries of draws / n_docs (sum over d of (x(d) - m) (x(d) - m)'), m being the mean of x in the query
+    and `draws` the sum over its pages of sessions min(length, n_docs - 1). Only its lower triangle is filled.
     """
     size = features.shape[1]
     result, mean, away = np.zeros((size, size)), np.empty(size), np.empty(size)

@@ -113,7 +113,7 @@ def page_length(policy: Any, c: int, q: int, n: int, number: int, n_queries: int
 
 @exact_inner_kernel
 def fill_ranked(kind: int, k: int, number: int, order: Array, page: Array) -> int:
-    """Write the places of page `number` of a component that goes by rank; returns how many.
+    """Write the places of page `number` of a component that depends on ranks only; returns how many.
 
     Takes the few numbers it needs: handing over the whole policy costs more than filling a page.
     """

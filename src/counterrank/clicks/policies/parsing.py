@@ -264,9 +264,7 @@ def _names(text: str, page: int | None, spread: float) -> list[str]:
     settings = dict(item.strip().partition("=")[::2] for item in rest.split(",") if item)
     if "k" not in settings:
         if page is None:
-            raise CounterrankError(
-                f"policy {text!r}: does not say how long a page is; expected {name}:k=5, or page=5 (--page 5)"
-            )
+            raise CounterrankError(f"policy {text!r}: has no k; expected {name}:k=5, or page=5 (--page 5)")
         settings = {"k": str(page), **settings}
     entry = POLICIES[name]
     for key, values in entry.grid.items():

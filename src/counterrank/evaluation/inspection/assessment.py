@@ -48,25 +48,25 @@ def _examinable(found: Inspection) -> Assessment:
         return uncovered
     size = weights.effective_sample_size
     text = (
-        f"{some(weights.clicks, 'click')} weigh as much as {about(size)} equal ones "
-        f"({percent(weights.effective_share_of_clicks)}); the heaviest 1 % hold "
-        f"{percent(weights.share_of_heaviest_percent)} of the weight."
+        f"effective sample size is {about(size)} of {some(weights.clicks, 'click')} "
+        f"({percent(weights.effective_share_of_clicks)}); the largest 1 % of importance weights carry "
+        f"{percent(weights.share_of_heaviest_percent)}."
     )
     if found.usable_size < size / 2:
         text += (
             f" Under this policy about {about(found.usable_size)} are expected if all candidates are equally likely to "
-            "be clicked when examined: the heaviest clicks have not happened yet."
+            "be clicked when examined: the clicks of largest importance weight have not happened yet."
         )
     if found.usable_size < found.target_size:
-        return "warning", f"{_covered(found)} But {text} The target is {found.target_size:,}."
+        return "warning", f"{_covered(found)} But the {text} The target is {found.target_size:,}."
     assert found.coverage is not None  # else not covered
     unseen, candidates = found.coverage.never_shown, found.coverage.candidates
     if unseen > UNSEEN * candidates:
         return "warning", (
-            f"{_covered(found)} {text} But {unseen:,} candidates ({percent(unseen / candidates)}) were on no page yet: "
-            "their weight of 0 is no evidence, and clicks on them would be among the heaviest."
+            f"{_covered(found)} The {text} But {unseen:,} candidates ({percent(unseen / candidates)}) were on no page "
+            "yet: their weight of 0 is no evidence, and clicks on them would have large importance weights."
         )
-    return "good", f"{_covered(found)} {text}"
+    return "good", f"{_covered(found)} The {text}"
 
 
 def _covered(found: Inspection) -> str:
@@ -223,8 +223,8 @@ def _one_rank(found: Inspection) -> Assessment:
         return "bad", selection
     first, last = rows[0], rows[-1]
     text = (
-        f"Takes position for relevance: {percent(first[1])} of impressions at rank {first[0]} are clicked and "
-        f"{percent(last[1])} at rank {last[0]}, and it cannot tell why."
+        f"Confuses position with relevance: {percent(first[1])} of impressions at rank {first[0]} are clicked and "
+        f"{percent(last[1])} at rank {last[0]}."
     )
     return "bad", f"{text} {selection}" if level == "bad" else text
 

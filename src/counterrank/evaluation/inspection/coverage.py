@@ -338,7 +338,7 @@ policy with these scores; expected the policy and the scores that made the pages
     if share > _STRAY:
         raise CounterrankError(
             f"policy, scores: {share:.1%} of what the log shows cannot come from {name} with these scores; expected "
-            "the policy and the scores that made the pages; inspect the log for more"
+            f"the policy and the scores that made the pages{_missing_k(clicks, policy)}; inspect the log for more"
         )
     if found.contradicted:
         warnings.warn(
@@ -346,6 +346,17 @@ policy with these scores; expected the policy and the scores that made the pages
             "its propensities may be wrong; inspect the log for more",
             stacklevel=2,
         )
+
+
+def _missing_k(clicks: ClickCounts, policy: Any) -> str:
+    """A hint where the policy has no k, and all pages of the log have one length."""
+    length = int(clicks.ranks.max())
+    longer = np.diff(clicks.offsets) > length
+    at_last = int(clicks.impressions[clicks.ranks == length].sum())
+    full = int(clicks.sessions[np.diff(clicks.offsets) >= length].sum())
+    if getattr(policy, "k", 0) is not None or at_last != full or not clicks.sessions[longer].any():
+        return ""
+    return f"; a policy without k shows all candidates, but pages have {length}: expected e.g. replace-last:k={length}"
 
 
 def policy_check(

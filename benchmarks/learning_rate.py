@@ -1,4 +1,4 @@
-"""Does `learning_rate="auto"` find a good step size? Against the best of a 12-point grid, for every loss.
+"""Does `learning_rate="auto"` find a good learning rate? Against the best of a 12-point grid, for every loss.
 
 Each case is a data set, a loss, and training with or without validation data. The grid spans seven and a half powers of
 ten around the loss's natural step, at points the race of "auto" does not try itself. The best of it is the one with
@@ -94,7 +94,7 @@ class Case:
         return natural_learning_rate(LinearProblem.make(train, self.weights, scales, spec))
 
     def on_grid(self, rate: float, seeds: Sequence[int]) -> list[Outcome] | None:
-        """The outcomes of one step size, or None if it diverges."""
+        """The outcomes of one learning rate, or None if it diverges."""
         try:
             return [self.outcome(self.fit(rate, seed, threads=1)) for seed in seeds]
         except cr.CounterrankError as error:
