@@ -4,7 +4,7 @@ parts; labels as relevance.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,11 +41,12 @@ class RankingData:
     it is float32 in C order and read-only already (`array.flags.writeable = False` saves the copy of a large matrix).
 
     Arguments:
-        features: finite numbers, one row per document.
+        features: one row per document; NaN where a value is missing, which only trees accept.
         offsets: where each query starts, and the number of documents at the end; no query is empty.
         labels: relevance, one number per document, or None.
         query_ids: one id per query (whole numbers or strings); counted from 0 if None.
         doc_ids: one id per document, unique within its query; its place in the query from 0 if None.
+        feature_names: one name per feature, all different; `feature_1` and so on if None.
 
     >>> data = RankingData([[1.0], [3.0], [2.0]], offsets=[0, 2, 3], labels=[0, 1, 1])
     >>> data
@@ -54,7 +55,10 @@ class RankingData:
     [0, 1, 0]
     """
 
-    __slots__ = ("_cache", "_doc_ids", "_features", "_labels", "_offsets", "_query_ids", "_regrouped", "_source")
+    __slots__ = (
+        "_cache", "_columns", "_doc_ids", "_feature_names", "_features", "_labels", "_offsets", "_query_ids",
+        "_regrouped", "_source",
+    )  # fmt: skip
 
     _features: Float32Array
     _offsets: IntArray
@@ -63,6 +67,8 @@ class RankingData:
     _doc_ids: NDArray[Any]
     _source: str | None
     _regrouped: bool
+    _feature_names: tuple[str, ...] | None
+    _columns: dict[str, str] | None
     _cache: dict[str, Any]
 
     def __init__(
@@ -72,6 +78,7 @@ class RankingData:
         labels: ArrayLike | None = None,
         query_ids: ArrayLike | None = None,
         doc_ids: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
     ) -> None:
         matrix = _as_matrix(features)
         # a copy: kernels go where the offsets point, so nobody may change them behind the checks
@@ -89,7 +96,8 @@ class RankingData:
         else:
             documents = check_ids(doc_ids, len(matrix), "doc_ids")
             _check_unique_documents(documents, queries, bounds)
-        self._set(matrix, bounds, given, queries, documents)
+        names = None if feature_names is None else check_feature_names(feature_names, matrix.shape[1])
+        self._set(matrix, bounds, given, queries, documents, feature_names=names)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{name}: ranking data cannot be changed; make a new one")
@@ -106,12 +114,16 @@ class RankingData:
         doc_ids: NDArray[Any],
         source: str | None = None,
         regrouped: bool = False,
+        feature_names: tuple[str, ...] | None = None,
+        columns: dict[str, str] | None = None,
     ) -> None:
         names = ("_features", "_offsets", "_labels", "_query_ids", "_doc_ids")
         for name, array in zip(names, (features, offsets, labels, query_ids, doc_ids), strict=True):
             object.__setattr__(self, name, None if array is None else _frozen(array))
         object.__setattr__(self, "_source", source)
         object.__setattr__(self, "_regrouped", regrouped)
+        object.__setattr__(self, "_feature_names", feature_names)
+        object.__setattr__(self, "_columns", columns)
         object.__setattr__(self, "_cache", {})
 
     @classmethod
@@ -123,7 +135,7 @@ class RankingData:
 
     def _fields(self) -> tuple[Any, ...]:
         arrays = (self._features, self._offsets, self._labels, self._query_ids, self._doc_ids)
-        return *arrays, self._source, self._regrouped
+        return *arrays, self._source, self._regrouped, self._feature_names, self._columns
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RankingData._trusted, self._fields()
@@ -163,6 +175,32 @@ class RankingData:
     def source(self) -> str | None:
         """The file it was read from, or how it was made; None where that is not known."""
         return self._source
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The name of each feature: as given, else `feature_1` and so on.
+
+        >>> RankingData([[1.0, 3.0]], [0, 1]).feature_names
+        ('feature_1', 'feature_2')
+        """
+        if self._feature_names is not None:
+            return self._feature_names
+        return tuple(f"feature_{i + 1}" for i in range(self.n_features))
+
+    @property
+    def has_feature_names(self) -> bool:
+        """Whether names were given, rather than counted."""
+        return self._feature_names is not None
+
+    @property
+    def columns(self) -> dict[str, str] | None:
+        """By role ("query", "document", "label") the column of the frame it was made from; None without a frame."""
+        return None if self._columns is None else dict(self._columns)
+
+    @property
+    def n_missing(self) -> int:
+        """The number of missing values (NaN) among the features."""
+        return int(self._cached("n_missing", lambda: sum(for_queries(count_missing, self._offsets, self._features))))
 
     def _cached(self, name: str, make: Callable[[], Any]) -> Any:
         """What `make` computes from this data, computed once: nothing in it can change."""
@@ -225,8 +263,7 @@ class RankingData:
             None if self._labels is None else self._labels[rows],
             self._query_ids[index],
             self._doc_ids[rows],
-            self._source,
-            self._regrouped,
+            *self._fields()[5:],
         )
         if "query_keys" in self._cache:
             chosen._cache["query_keys"] = self._cache["query_keys"][index]
@@ -254,10 +291,13 @@ class RankingData:
             return self
         wide = np.zeros((self.n_docs, n_features), np.float32)
         wide[:, : self.n_features] = self._features
-        return RankingData._trusted(wide, *self._fields()[1:])
+        *others, names, columns = self._fields()[1:]
+        if names is not None:
+            names = names + tuple(f"feature_{i + 1}" for i in range(self.n_features, n_features))
+        return RankingData._trusted(wide, *others, names, columns)
 
     def equals(self, other: object) -> bool:
-        """Whether the other is ranking data with the same features, offsets, labels and ids.
+        """Whether the other is ranking data with the same features and their names, offsets, labels and ids.
 
         >>> data = RankingData([[1.0], [3.0]], [0, 2])
         >>> data.equals(data.subset([0])), data.equals(data.normalized())
@@ -266,7 +306,10 @@ class RankingData:
         if not isinstance(other, RankingData) or (self._labels is None) != (other._labels is None):
             return False
         pairs = zip(self._fields()[:5], other._fields()[:5], strict=True)
-        return all(a is b or (a.dtype.kind == b.dtype.kind and np.array_equal(a, b)) for a, b in pairs)
+        return self.feature_names == other.feature_names and all(
+            a is b or (a.dtype.kind == b.dtype.kind and np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+            for a, b in pairs
+        )
 
     def save(self, path: PathLike) -> None:
         """Write one Parquet file: `query_id`, `doc_id`, `label` (if any), `features` as fixed-size list."""
@@ -312,6 +355,26 @@ def _as_matrix(features: ArrayLike) -> Float32Array:
     return matrix.copy() if matrix.flags.writeable and np.may_share_memory(matrix, given) else matrix
 
 
+def check_feature_names(names: Sequence[str], n_features: int) -> tuple[str, ...]:
+    """Names of all features, texts that are all different.
+
+    >>> check_feature_names(["price", "price"], 2)
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.DataError: feature_names: 'price' twice; expected different names
+    """
+    found = tuple(str(name) if isinstance(name, str) else name for name in names)
+    for name in found:
+        if not isinstance(name, str) or not name:
+            raise DataError(f"feature_names: {name!r}; expected texts")
+    if len(found) != n_features:
+        raise DataError(f"feature_names: {len(found)} names; expected {n_features}, one for each feature")
+    if len(set(found)) < len(found):
+        again = next(name for i, name in enumerate(found) if name in found[:i])
+        raise DataError(f"feature_names: {again!r} twice; expected different names")
+    return found
+
+
 def _as_labels(labels: ArrayLike, n_docs: int) -> Float32Array:
     """Labels as finite float32, one per document."""
     values = check_vector(labels, n_docs, "labels")
@@ -324,10 +387,10 @@ def _as_labels(labels: ArrayLike, n_docs: int) -> Float32Array:
 
 
 def _check_finite(features: Float32Array, offsets: IntArray) -> None:
-    """An error that names the first value that is not finite."""
+    """An error that names the first infinite value."""
     for row in for_queries(first_bad_row, offsets, features):
         if row >= 0:
-            column = int(np.flatnonzero(~np.isfinite(features[row]))[0])
+            column = int(np.flatnonzero(np.isinf(features[row]))[0])
             query = int(np.searchsorted(offsets, row, side="right")) - 1
             raise DataError(
                 f"features: document {row - offsets[query]} of query {query} (row {row}) has "
@@ -559,15 +622,26 @@ def check_threshold(value: Any) -> np.float32:
 
 @exact_kernel
 def first_bad_row(first: int, last: int, offsets: Array, features: Array) -> int:
-    """The first row with a value that is not finite, or -1."""
+    """The first row with an infinite value, or -1."""
     for row in range(offsets[first], offsets[last]):
         values = features[row]
         bad = 0
         for f in range(len(values)):
-            bad += not abs(values[f]) <= _LARGEST  # true for NaN as well
+            bad += abs(values[f]) > _LARGEST  # false for NaN, a missing value
         if bad:
             return row
     return -1
+
+
+@exact_kernel
+def count_missing(first: int, last: int, offsets: Array, features: Array) -> int:
+    """The number of values that are NaN."""
+    found = 0
+    for row in range(offsets[first], offsets[last]):
+        values = features[row]
+        for f in range(len(values)):
+            found += np.isnan(values[f])
+    return found
 
 
 @exact_inner_kernel
