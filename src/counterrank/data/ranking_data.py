@@ -320,6 +320,53 @@ class RankingData:
         """Read what `save` wrote, or any Parquet file with those columns."""
         return read_parquet(path)
 
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        query: str | None = None,
+        document: str | None = None,
+        label: str | None = None,
+        features: Sequence[str] | None = None,
+    ) -> RankingData:
+        """Ranking data of a frame with one row for each query-document pair and one column for each feature.
+
+        Queries are in order of their first row, and the documents of a query in the order of their rows, which need not
+        stand together. The matrix of features is the only copy. Nulls in features become NaN. Ids are whole numbers or
+        texts, also of categories; whole numbers held as floats (17.0) are read as such. Rows in messages count from 0.
+
+        Arguments:
+            frame: a frame of pandas or polars (a lazy one is collected), an Arrow table, batch or reader, a DuckDB
+                relation, or any object with the method `__arrow_c_stream__`. The index of a pandas frame is left out.
+            query, document: the columns with the ids; a document has one row in a query. They may be left out for a
+                table that `to_arrow` made.
+            label: the column with labels, if any.
+            features: the columns to use, in this order; all columns of numbers and booleans that are left if None.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"search": ["tv", "radio", "tv"], "sku": [3, 3, 5], "price": [9.5, 2.0, None]})
+        >>> data = RankingData.from_frame(frame, query="search", document="sku")
+        >>> data.feature_names, data.query_ids.tolist(), data.features.ravel().tolist()
+        (('price',), ['tv', 'radio'], [9.5, nan, 2.0])
+        """
+        from counterrank.data.frames import from_frame  # which needs this class
+
+        return from_frame(frame, query, document, label, features)
+
+    def to_arrow(self) -> Any:
+        """An Arrow table with a row for each document: its query, its id, its label (if any), and a column a feature.
+
+        The columns have the names of the frame that the data was made from, else `query_id`, `doc_id` and `label`.
+        Missing values are null. `from_frame(table)` is this data again; `table.to_pandas()` and
+        `polars.from_arrow(table)` make frames of it.
+
+        >>> RankingData([[1.0], [3.0]], [0, 2], labels=[0, 1], feature_names=["price"]).to_arrow().to_pydict()
+        {'query_id': [0, 0], 'doc_id': [0, 1], 'label': [0.0, 1.0], 'price': [1.0, 3.0]}
+        """
+        from counterrank.data.frames import to_arrow
+
+        return to_arrow(self)
+
     def _query_index(self, queries: ArrayLike | slice) -> IntArray:
         if isinstance(queries, slice):
             index = np.arange(self.n_queries)[queries]
