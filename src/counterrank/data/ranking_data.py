@@ -4,7 +4,7 @@ parts; labels as relevance.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from counterrank.common.checks import (
     check_offsets,
     check_type,
     check_vector,
+    check_whole,
     is_real,
     make_generator,
 )
@@ -27,7 +28,7 @@ from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.files import PathLike
 from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.common.parallel import for_queries
-from counterrank.data.ids import check_ids, first_repeat_in_query, place_in_query
+from counterrank.data.ids import check_ids, first_repeat_in_query, place_in_query, uniform_keys
 from counterrank.data.parquet import parquet_fields, write_parquet
 
 LARGEST_LABEL = 1000.0  # 2**1000 still leaves room for a sum; 2**1024 is infinite
@@ -41,11 +42,12 @@ class RankingData:
     it is float32 in C order and read-only already (`array.flags.writeable = False` saves the copy of a large matrix).
 
     Arguments:
-        features: finite numbers, one row per document.
+        features: one row per document; NaN where a value is missing, which only trees accept.
         offsets: where each query starts, and the number of documents at the end; no query is empty.
         labels: relevance, one number per document, or None.
         query_ids: one id per query (whole numbers or strings); counted from 0 if None.
         doc_ids: one id per document, unique within its query; its place in the query from 0 if None.
+        feature_names: one name per feature, all different; `feature_1` and so on if None.
 
     >>> data = RankingData([[1.0], [3.0], [2.0]], offsets=[0, 2, 3], labels=[0, 1, 1])
     >>> data
@@ -54,7 +56,10 @@ class RankingData:
     [0, 1, 0]
     """
 
-    __slots__ = ("_cache", "_doc_ids", "_features", "_labels", "_offsets", "_query_ids", "_regrouped", "_source")
+    __slots__ = (
+        "_cache", "_columns", "_doc_ids", "_feature_names", "_features", "_labels", "_offsets", "_query_ids",
+        "_regrouped", "_source",
+    )  # fmt: skip
 
     _features: Float32Array
     _offsets: IntArray
@@ -63,6 +68,8 @@ class RankingData:
     _doc_ids: NDArray[Any]
     _source: str | None
     _regrouped: bool
+    _feature_names: tuple[str, ...] | None
+    _columns: dict[str, str] | None
     _cache: dict[str, Any]
 
     def __init__(
@@ -72,6 +79,7 @@ class RankingData:
         labels: ArrayLike | None = None,
         query_ids: ArrayLike | None = None,
         doc_ids: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
     ) -> None:
         matrix = _as_matrix(features)
         # a copy: kernels go where the offsets point, so nobody may change them behind the checks
@@ -89,7 +97,8 @@ class RankingData:
         else:
             documents = check_ids(doc_ids, len(matrix), "doc_ids")
             _check_unique_documents(documents, queries, bounds)
-        self._set(matrix, bounds, given, queries, documents)
+        names = None if feature_names is None else check_feature_names(feature_names, matrix.shape[1])
+        self._set(matrix, bounds, given, queries, documents, feature_names=names)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{name}: ranking data cannot be changed; make a new one")
@@ -106,12 +115,16 @@ class RankingData:
         doc_ids: NDArray[Any],
         source: str | None = None,
         regrouped: bool = False,
+        feature_names: tuple[str, ...] | None = None,
+        columns: dict[str, str] | None = None,
     ) -> None:
         names = ("_features", "_offsets", "_labels", "_query_ids", "_doc_ids")
         for name, array in zip(names, (features, offsets, labels, query_ids, doc_ids), strict=True):
             object.__setattr__(self, name, None if array is None else _frozen(array))
         object.__setattr__(self, "_source", source)
         object.__setattr__(self, "_regrouped", regrouped)
+        object.__setattr__(self, "_feature_names", feature_names)
+        object.__setattr__(self, "_columns", columns)
         object.__setattr__(self, "_cache", {})
 
     @classmethod
@@ -123,7 +136,7 @@ class RankingData:
 
     def _fields(self) -> tuple[Any, ...]:
         arrays = (self._features, self._offsets, self._labels, self._query_ids, self._doc_ids)
-        return *arrays, self._source, self._regrouped
+        return *arrays, self._source, self._regrouped, self._feature_names, self._columns
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RankingData._trusted, self._fields()
@@ -163,6 +176,32 @@ class RankingData:
     def source(self) -> str | None:
         """The file it was read from, or how it was made; None where that is not known."""
         return self._source
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The name of each feature: as given, else `feature_1` and so on.
+
+        >>> RankingData([[1.0, 3.0]], [0, 1]).feature_names
+        ('feature_1', 'feature_2')
+        """
+        if self._feature_names is not None:
+            return self._feature_names
+        return tuple(f"feature_{i + 1}" for i in range(self.n_features))
+
+    @property
+    def has_feature_names(self) -> bool:
+        """Whether names were given, rather than counted."""
+        return self._feature_names is not None
+
+    @property
+    def columns(self) -> dict[str, str] | None:
+        """By role ("query", "document", "label") the column of the frame it was made from; None without a frame."""
+        return None if self._columns is None else dict(self._columns)
+
+    @property
+    def n_missing(self) -> int:
+        """The number of missing values (NaN) among the features."""
+        return int(self._cached("n_missing", lambda: sum(for_queries(count_missing, self._offsets, self._features))))
 
     def _cached(self, name: str, make: Callable[[], Any]) -> Any:
         """What `make` computes from this data, computed once: nothing in it can change."""
@@ -225,12 +264,44 @@ class RankingData:
             None if self._labels is None else self._labels[rows],
             self._query_ids[index],
             self._doc_ids[rows],
-            self._source,
-            self._regrouped,
+            *self._fields()[5:],
         )
         if "query_keys" in self._cache:
             chosen._cache["query_keys"] = self._cache["query_keys"][index]
         return chosen
+
+    def split(self, shares: Sequence[float], seed: int = 0) -> Fold:
+        """A fold with these shares of the queries: train, validation and test, or train and test.
+
+        The part of a query follows from a hash of its id's text and the seed alone, so it is the same in later or
+        larger data, on every machine, whatever the other queries are; the shares are met on average. With u the hash in
+        [0, 1), train is u < shares[0] and test u >= 1 - shares[-1]. Other shares therefore move the boundaries only:
+        test keeps its queries where it keeps its share, and train keeps those it has where it grows.
+
+        Arguments:
+            shares: 2 or 3 numbers above 0 that sum to 1.
+            seed: another seed gives another split.
+
+        >>> data = RankingData(np.zeros((100, 1)), np.arange(101))
+        >>> fold = data.split([0.6, 0.2, 0.2])
+        >>> fold.train.n_queries, fold.validation.n_queries, fold.test.n_queries
+        (61, 19, 20)
+        """
+        given = [check_number(share, "shares", above=0, below=1) for share in shares]
+        if len(given) not in (2, 3) or abs(sum(given) - 1.0) > 1e-6:
+            shown = ",".join(f"{share:g}" for share in given)
+            raise CounterrankError(f"shares={shown}: expected 2 or 3 numbers that sum to 1, such as 0.6,0.2,0.2")
+        keys = uniform_keys(self._query_ids, check_whole(seed, "seed", 0))
+        train, test = keys < given[0], keys >= 1.0 - given[-1]
+        masks = {"train": train & ~test, "validation": ~train & ~test, "test": test}
+        if len(given) == 2:
+            masks["train"] = ~test
+            del masks["validation"]
+        for name, mask in masks.items():
+            if not mask.any():
+                raise DataError(f"shares: no query falls into {name}, of {self.n_queries:,}; expected more queries")
+        parts = {name: self.subset(mask) for name, mask in masks.items()}
+        return Fold(parts["train"], parts.get("validation"), parts["test"])
 
     def normalized(self) -> RankingData:
         """Every feature scaled to [0, 1] within each query; features constant in a query become 0.
@@ -254,10 +325,13 @@ class RankingData:
             return self
         wide = np.zeros((self.n_docs, n_features), np.float32)
         wide[:, : self.n_features] = self._features
-        return RankingData._trusted(wide, *self._fields()[1:])
+        *others, names, columns = self._fields()[1:]
+        if names is not None:
+            names = names + tuple(f"feature_{i + 1}" for i in range(self.n_features, n_features))
+        return RankingData._trusted(wide, *others, names, columns)
 
     def equals(self, other: object) -> bool:
-        """Whether the other is ranking data with the same features, offsets, labels and ids.
+        """Whether the other is ranking data with the same features and their names, offsets, labels and ids.
 
         >>> data = RankingData([[1.0], [3.0]], [0, 2])
         >>> data.equals(data.subset([0])), data.equals(data.normalized())
@@ -266,7 +340,10 @@ class RankingData:
         if not isinstance(other, RankingData) or (self._labels is None) != (other._labels is None):
             return False
         pairs = zip(self._fields()[:5], other._fields()[:5], strict=True)
-        return all(a is b or (a.dtype.kind == b.dtype.kind and np.array_equal(a, b)) for a, b in pairs)
+        return self.feature_names == other.feature_names and all(
+            a is b or (a.dtype.kind == b.dtype.kind and np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+            for a, b in pairs
+        )
 
     def save(self, path: PathLike) -> None:
         """Write one Parquet file: `query_id`, `doc_id`, `label` (if any), `features` as fixed-size list."""
@@ -276,6 +353,53 @@ class RankingData:
     def load(cls, path: PathLike) -> RankingData:
         """Read what `save` wrote, or any Parquet file with those columns."""
         return read_parquet(path)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        query: str | None = None,
+        document: str | None = None,
+        label: str | None = None,
+        features: Sequence[str] | None = None,
+    ) -> RankingData:
+        """Ranking data of a frame with one row for each query-document pair and one column for each feature.
+
+        Queries are in order of their first row, and the documents of a query in the order of their rows, which need not
+        stand together. The matrix of features is the only copy. Nulls in features become NaN. Ids are whole numbers or
+        texts, also of categories; whole numbers held as floats (17.0) are read as such. Rows in messages count from 0.
+
+        Arguments:
+            frame: a frame of pandas or polars (a lazy one is collected), an Arrow table, batch or reader, a DuckDB
+                relation, or any object with the method `__arrow_c_stream__`. The index of a pandas frame is left out.
+            query, document: the columns with the ids; a document has one row in a query. They may be left out for a
+                table that `to_arrow` made.
+            label: the column with labels, if any.
+            features: the columns to use, in this order; all columns of numbers and booleans that are left if None.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"search": ["tv", "radio", "tv"], "sku": [3, 3, 5], "price": [9.5, 2.0, None]})
+        >>> data = RankingData.from_frame(frame, query="search", document="sku")
+        >>> data.feature_names, data.query_ids.tolist(), data.features.ravel().tolist()
+        (('price',), ['tv', 'radio'], [9.5, nan, 2.0])
+        """
+        from counterrank.data.frames import from_frame  # which needs this class
+
+        return from_frame(frame, query, document, label, features)
+
+    def to_arrow(self) -> Any:
+        """An Arrow table with a row for each document: its query, its id, its label (if any), and a column a feature.
+
+        The columns have the names of the frame that the data was made from, else `query_id`, `doc_id` and `label`.
+        Missing values are null. `from_frame(table)` is this data again; `table.to_pandas()` and
+        `polars.from_arrow(table)` make frames of it.
+
+        >>> RankingData([[1.0], [3.0]], [0, 2], labels=[0, 1], feature_names=["price"]).to_arrow().to_pydict()
+        {'query_id': [0, 0], 'doc_id': [0, 1], 'label': [0.0, 1.0], 'price': [1.0, 3.0]}
+        """
+        from counterrank.data.frames import to_arrow
+
+        return to_arrow(self)
 
     def _query_index(self, queries: ArrayLike | slice) -> IntArray:
         if isinstance(queries, slice):
@@ -312,6 +436,26 @@ def _as_matrix(features: ArrayLike) -> Float32Array:
     return matrix.copy() if matrix.flags.writeable and np.may_share_memory(matrix, given) else matrix
 
 
+def check_feature_names(names: Sequence[str], n_features: int) -> tuple[str, ...]:
+    """Names of all features, texts that are all different.
+
+    >>> check_feature_names(["price", "price"], 2)
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.DataError: feature_names: 'price' twice; expected different names
+    """
+    found = tuple(str(name) if isinstance(name, str) else name for name in names)
+    for name in found:
+        if not isinstance(name, str) or not name:
+            raise DataError(f"feature_names: {name!r}; expected texts")
+    if len(found) != n_features:
+        raise DataError(f"feature_names: {len(found)} names; expected {n_features}, one for each feature")
+    if len(set(found)) < len(found):
+        again = next(name for i, name in enumerate(found) if name in found[:i])
+        raise DataError(f"feature_names: {again!r} twice; expected different names")
+    return found
+
+
 def _as_labels(labels: ArrayLike, n_docs: int) -> Float32Array:
     """Labels as finite float32, one per document."""
     values = check_vector(labels, n_docs, "labels")
@@ -324,10 +468,10 @@ def _as_labels(labels: ArrayLike, n_docs: int) -> Float32Array:
 
 
 def _check_finite(features: Float32Array, offsets: IntArray) -> None:
-    """An error that names the first value that is not finite."""
+    """An error that names the first infinite value."""
     for row in for_queries(first_bad_row, offsets, features):
         if row >= 0:
-            column = int(np.flatnonzero(~np.isfinite(features[row]))[0])
+            column = int(np.flatnonzero(np.isinf(features[row]))[0])
             query = int(np.searchsorted(offsets, row, side="right")) - 1
             raise DataError(
                 f"features: document {row - offsets[query]} of query {query} (row {row}) has "
@@ -559,15 +703,26 @@ def check_threshold(value: Any) -> np.float32:
 
 @exact_kernel
 def first_bad_row(first: int, last: int, offsets: Array, features: Array) -> int:
-    """The first row with a value that is not finite, or -1."""
+    """The first row with an infinite value, or -1."""
     for row in range(offsets[first], offsets[last]):
         values = features[row]
         bad = 0
         for f in range(len(values)):
-            bad += not abs(values[f]) <= _LARGEST  # true for NaN as well
+            bad += abs(values[f]) > _LARGEST  # false for NaN, a missing value
         if bad:
             return row
     return -1
+
+
+@exact_kernel
+def count_missing(first: int, last: int, offsets: Array, features: Array) -> int:
+    """The number of values that are NaN."""
+    found = 0
+    for row in range(offsets[first], offsets[last]):
+        values = features[row]
+        for f in range(len(values)):
+            found += np.isnan(values[f])
+    return found
 
 
 @exact_inner_kernel
