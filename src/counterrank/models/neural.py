@@ -20,6 +20,7 @@ import numpy as np
 from counterrank.common.checks import Float32Array, FloatArray, IntArray, check_number, is_whole
 from counterrank.common.errors import CounterrankError, ModelError, require
 from counterrank.data import RankingData
+from counterrank.data.features import refuse_missing
 from counterrank.models.model import Scaler, read_array
 
 
@@ -174,7 +175,8 @@ class NeuralModel:
         self.module.eval()
 
     def predict(self, data: RankingData, threads: int | None = None) -> FloatArray:
-        """A score for each document."""
+        """A score for each document; missing values are an error."""
+        refuse_missing(data, "a neural network", "model='lambdamart'")
         scores = network_scores(
             self.module, data.offsets, lambda first, last: self.scaler.apply(data.subset(slice(first, last)), threads)
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,7 @@ from counterrank.common.checks import FloatArray
 from counterrank.common.errors import ModelError, printable, require
 from counterrank.common.parallel import thread_count
 from counterrank.data import RankingData
+from counterrank.data.features import listed, missing_columns
 from counterrank.models.model import Scaler
 
 # LightGBM takes more for a number than these, and not always for the one Python takes it for
@@ -317,7 +319,11 @@ _FILE = "trees.txt"
 
 @dataclass(frozen=True)
 class TreesModel:
-    """Trees in LightGBM's own text format, and the scaling they were learned with; usually none."""
+    """Trees in LightGBM's own text format, and the scaling they were learned with; usually none.
+
+    A missing value (NaN) goes the way that LightGBM found best in training. Where it found none missing, a split takes
+    it as 0 after scaling, as LightGBM does; `predict` warns of it.
+    """
 
     text: str
     scaler: Scaler
@@ -337,8 +343,32 @@ class TreesModel:
             raise ModelError(f"{_FILE}: trees for {booster.num_feature()} features; expected {self.n_features}")
         return booster
 
+    @cached_property
+    def missing_as_zero(self) -> NDArray[np.int64]:
+        """The features of which training had no missing value: splits on them take a missing value as 0.
+
+        None with LightGBM's own `use_missing=False`, which means just that.
+        """
+        found: set[int] = set()
+        if "\n[use_missing: 0]\n" not in self.text:
+            features: list[str] = []
+            for line in self.text.split("\n"):
+                name, _, value = line.partition("=")
+                if name == "split_feature":
+                    features = value.split()
+                elif name == "decision_type":
+                    kinds = (int(word) for word in value.split())
+                    found.update(int(f) for f, kind in zip(features, kinds, strict=True) if kind & 0b1101 == 0)
+        return np.array(sorted(found), np.int64)
+
     def predict(self, data: RankingData, threads: int | None = None) -> FloatArray:
         """A score for each document."""
+        unseen = np.intersect1d(missing_columns(data), self.missing_as_zero)
+        if len(unseen):
+            names = listed(data.feature_names[feature] for feature in unseen)
+            warnings.warn(
+                f"data: missing values of {names}, of which training had none; the trees take them as 0", stacklevel=3
+            )
         features = self.scaler.apply(data, threads)
         scores = self.booster.predict(features, raw_score=True, num_threads=thread_count(threads))
         return np.asarray(scores, np.float64)
