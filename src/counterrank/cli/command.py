@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -72,6 +73,7 @@ _ARGUMENTS = {
     "columns": "map",
     "cutoff": "k",
     "exam": "examination",
+    "features": "feature_columns",
     "gain": "click_gain",
     "ks": "pages",
     "loss": "losses",
@@ -84,6 +86,7 @@ _ARGUMENTS = {
     "rho": "policy",
     "scores": "logger",
     "sessions": "n_sessions",
+    "shares": "split",
     "step_size": "learning_rate",
     "target": "population",
     "target_size": "effective_sample_size",
@@ -101,6 +104,7 @@ _PYTHON = (
     (re.compile(r"columns=\{'(\w+)': NAME\}"), r"--map \1=NAME"),
     (re.compile(r"\bEstimatedExamination\.save\b"), "counterrank inspect --examination-out"),
     (re.compile(r"\bRanker\.save\b"), "counterrank train"),
+    (re.compile(r"data\.select_features leaves others out"), "--feature-columns chooses columns"),
 )
 
 
@@ -196,9 +200,9 @@ def filled(text: str) -> str:
 
 
 # the groups of options, in the order in which help shows them
-PANELS = BASICS, CLICKS, USERS, ESTIMATOR, EXPERIMENT, TRAINING, EVALUATION, LOG, OUTPUT = (
-    "Basics", "Clicks and policy", "Users", "Estimator", "Experiment", "Training", "Evaluation", "How a log is read",
-    "Output",
+PANELS = BASICS, CLICKS, USERS, ESTIMATOR, EXPERIMENT, TRAINING, EVALUATION, DATA, LOG, OUTPUT = (
+    "Basics", "Clicks and policy", "Users", "Estimator", "Experiment", "Training", "Evaluation", "How data is read",
+    "How a log is read", "Output",
 )  # fmt: skip
 _NAMES = 30  # columns for the name of an option
 _RUNNING: ContextVar[Any] = ContextVar("running", default=None)
@@ -249,6 +253,24 @@ def name_flags(message: str) -> str:
         flags |= {key: f"{flags[option]} {key}" for key in keys if option != "param" or key not in flags}
     given = [each for value in ctx.params.values() for each in (value if isinstance(value, list | tuple) else [value])]
     return in_flags(message, flags, map(str, given))
+
+
+DATA_OPTIONS = ("map", "feature_columns", "split")  # how ranking data is read
+
+
+def given_options(*names: str) -> dict[str, Any]:
+    """Of these options of the command that runs, those that have a value."""
+    ctx = _RUNNING.get()
+    return {} if ctx is None else {name: ctx.params[name] for name in names if ctx.params.get(name) is not None}
+
+
+def options_again(*names: str) -> str:
+    """These options as they were given, for the command to go on with; empty where none was.
+
+    >>> options_again("map")
+    ''
+    """
+    return "".join(f" --{name.replace('_', '-')} {quote(str(value))}" for name, value in given_options(*names).items())
 
 
 def _rendered(parts: list[RenderableType]) -> str:

@@ -20,6 +20,7 @@ from counterrank.common.checks import (
     check_offsets,
     check_type,
     check_vector,
+    check_whole,
     is_real,
     make_generator,
 )
@@ -27,7 +28,7 @@ from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.files import PathLike
 from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.common.parallel import for_queries
-from counterrank.data.ids import check_ids, first_repeat_in_query, place_in_query
+from counterrank.data.ids import check_ids, first_repeat_in_query, place_in_query, uniform_keys
 from counterrank.data.parquet import parquet_fields, write_parquet
 
 LARGEST_LABEL = 1000.0  # 2**1000 still leaves room for a sum; 2**1024 is infinite
@@ -270,6 +271,39 @@ class RankingData:
             chosen._cache["query_keys"] = self._cache["query_keys"][index]
         return chosen
 
+    def split(self, shares: Sequence[float], seed: int = 0) -> Fold:
+        """A fold with these shares of the queries: train, validation and test, or train and test.
+
+        The part of a query follows from a hash of its id's text and the seed alone, so it is the same in later or
+        larger data, on every machine, whatever the other queries are; the shares are met on average. With u the hash in
+        [0, 1), train is u < shares[0] and test u >= 1 - shares[-1]. Other shares therefore move the boundaries only:
+        test keeps its queries where it keeps its share, and train keeps those it has where it grows.
+
+        Arguments:
+            shares: 2 or 3 numbers above 0 that sum to 1.
+            seed: another seed gives another split.
+
+        >>> data = RankingData(np.zeros((100, 1)), np.arange(101))
+        >>> fold = data.split([0.6, 0.2, 0.2])
+        >>> fold.train.n_queries, fold.validation.n_queries, fold.test.n_queries
+        (61, 19, 20)
+        """
+        given = [check_number(share, "shares", above=0, below=1) for share in shares]
+        if len(given) not in (2, 3) or abs(sum(given) - 1.0) > 1e-6:
+            shown = ",".join(f"{share:g}" for share in given)
+            raise CounterrankError(f"shares={shown}: expected 2 or 3 numbers that sum to 1, such as 0.6,0.2,0.2")
+        keys = uniform_keys(self._query_ids, check_whole(seed, "seed", 0))
+        train, test = keys < given[0], keys >= 1.0 - given[-1]
+        masks = {"train": train & ~test, "validation": ~train & ~test, "test": test}
+        if len(given) == 2:
+            masks["train"] = ~test
+            del masks["validation"]
+        for name, mask in masks.items():
+            if not mask.any():
+                raise DataError(f"shares: no query falls into {name}, of {self.n_queries:,}; expected more queries")
+        parts = {name: self.subset(mask) for name, mask in masks.items()}
+        return Fold(parts["train"], parts.get("validation"), parts["test"])
+
     def normalized(self) -> RankingData:
         """Every feature scaled to [0, 1] within each query; features constant in a query become 0.
 
@@ -341,6 +375,53 @@ class RankingData:
     def load(cls, path: PathLike) -> RankingData:
         """Read what `save` wrote, or any Parquet file with those columns."""
         return read_parquet(path)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        query: str | None = None,
+        document: str | None = None,
+        label: str | None = None,
+        features: Sequence[str] | None = None,
+    ) -> RankingData:
+        """Ranking data of a frame with one row for each query-document pair and one column for each feature.
+
+        Queries are in order of their first row, and the documents of a query in the order of their rows, which need not
+        stand together. The matrix of features is the only copy. Nulls in features become NaN. Ids are whole numbers or
+        texts, also of categories; whole numbers held as floats (17.0) are read as such. Rows in messages count from 0.
+
+        Arguments:
+            frame: a frame of pandas or polars (a lazy one is collected), an Arrow table, batch or reader, a DuckDB
+                relation, or any object with the method `__arrow_c_stream__`. The index of a pandas frame is left out.
+            query, document: the columns with the ids; a document has one row in a query. They may be left out for a
+                table that `to_arrow` made.
+            label: the column with labels, if any.
+            features: the columns to use, in this order; all columns of numbers and booleans that are left if None.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"search": ["tv", "radio", "tv"], "sku": [3, 3, 5], "price": [9.5, 2.0, None]})
+        >>> data = RankingData.from_frame(frame, query="search", document="sku")
+        >>> data.feature_names, data.query_ids.tolist(), data.features.ravel().tolist()
+        (('price',), ['tv', 'radio'], [9.5, nan, 2.0])
+        """
+        from counterrank.data.frames import from_frame  # which needs this class
+
+        return from_frame(frame, query, document, label, features)
+
+    def to_arrow(self) -> Any:
+        """An Arrow table with a row for each document: its query, its id, its label (if any), and a column a feature.
+
+        The columns have the names of the frame that the data was made from, else `query_id`, `doc_id` and `label`.
+        Missing values are null. `from_frame(table)` is this data again; `table.to_pandas()` and
+        `polars.from_arrow(table)` make frames of it.
+
+        >>> RankingData([[1.0], [3.0]], [0, 2], labels=[0, 1], feature_names=["price"]).to_arrow().to_pydict()
+        {'query_id': [0, 0], 'doc_id': [0, 1], 'label': [0.0, 1.0], 'price': [1.0, 3.0]}
+        """
+        from counterrank.data.frames import to_arrow
+
+        return to_arrow(self)
 
     def _query_index(self, queries: ArrayLike | slice) -> IntArray:
         if isinstance(queries, slice):

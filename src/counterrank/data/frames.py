@@ -1,0 +1,555 @@
+"""Ranking data from columns, one for each feature: frames of pandas, polars, DuckDB and all else that speaks Arrow.
+
+Columns are written straight into the feature matrix, some rows at a time, so that there is one copy of the features.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.common.checks import Float32Array, IntArray
+from counterrank.common.errors import CounterrankError, DataError, printable
+from counterrank.data.ids import first_repeat_in_query, group_rows, place_in_query, query_of_rows
+from counterrank.data.ranking_data import RankingData, check_feature_names
+
+ROLES = {"query": "query_id", "document": "doc_id", "label": "label"}  # the column of each role, unless named otherwise
+_ROLE_PREFIX = "counterrank."  # of the metadata that `to_arrow` writes
+BLOCK_ROWS = 1 << 14  # written at a time: 16 columns share the lines of a cache of 1 MiB
+_KINDS = "a frame of pandas or polars, an Arrow table, a DuckDB relation, or another Arrow stream"
+_EXACT = 2.0**53  # whole numbers below it are exact in float64
+_SHOWN = 20  # columns named by a message
+
+
+def is_frame(value: object) -> bool:
+    """Whether a value is a table of named columns: what `arrow_table` reads.
+
+    >>> import pyarrow as pa
+    >>> is_frame(pa.table({"query": [1]})), is_frame(np.zeros((2, 2))), is_frame({"query": [1]})
+    (True, False, False)
+    """
+    import pyarrow as pa
+
+    if isinstance(value, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or _is_pandas(value) or _is_lazy(value):
+        return True
+    # a column alone has the interface too
+    return hasattr(value, "__arrow_c_stream__") and not isinstance(value, pa.ChunkedArray) and not _is_series(value)
+
+
+def _is_pandas(value: object) -> bool:
+    frame = getattr(sys.modules.get("pandas"), "DataFrame", None)  # whoever made such a frame has imported it
+    return frame is not None and isinstance(value, frame)
+
+
+def _is_lazy(value: object) -> bool:
+    return _is_polars(value) and type(value).__name__ == "LazyFrame"
+
+
+def _is_polars(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] == "polars"
+
+
+def _is_series(value: object) -> bool:
+    return type(value).__name__ == "Series"
+
+
+def arrow_table(frame: Any, name: str = "frame") -> Any:
+    """A frame as an Arrow table; the index of a pandas frame is left out. Numbers are not copied where Arrow can.
+
+    Arguments:
+        frame: a frame of pandas or polars (a lazy one is collected), an Arrow table, batch or reader, a DuckDB
+            relation, or any object with the method `__arrow_c_stream__`.
+        name: of the argument, for messages.
+
+    >>> import pandas as pd
+    >>> arrow_table(pd.DataFrame({"query": ["a", "b"]}, index=[7, 9])).to_pydict()
+    {'query': ['a', 'b']}
+    """
+    if not is_frame(frame):
+        raise DataError(f"{name}: {type(frame).__name__}; expected {_KINDS}")
+    try:
+        return _as_table(frame)
+    except MemoryError:
+        raise
+    except Exception as error:  # of whatever library the frame is
+        raise DataError(f"{name}: {type(frame).__name__} that cannot be read as Arrow ({brief(error)})") from error
+
+
+def _as_table(frame: Any) -> Any:
+    import pyarrow as pa
+
+    if isinstance(frame, pa.Table):
+        return frame
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    if isinstance(frame, pa.RecordBatchReader):
+        return frame.read_all()
+    if _is_pandas(frame):
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    if _is_polars(frame):  # its stream has types of text that older versions of pyarrow do not know
+        return (frame.collect() if _is_lazy(frame) else frame).to_arrow()
+    return pa.table(frame)
+
+
+def brief(error: Exception) -> str:
+    """The message of an error in one line that is not too long."""
+    words = printable(str(error))
+    return words if len(words) <= 200 else words[:197] + "..."
+
+
+class Columns(Protocol):
+    """Named columns of one length, and how messages name them and their rows."""
+
+    name: str
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all columns."""
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+
+    def kind(self, name: str) -> Any:
+        """The Arrow type of a column."""
+
+    def column(self, name: str) -> Any:
+        """A column as a chunked array."""
+
+    def blocks(self, names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
+        """Some rows at a time: the number of the first, and the values of each of the columns as one array."""
+
+    def place(self, row: int) -> str:
+        """Where a row is."""
+
+    def fault(self, name: str) -> str:
+        """What is wrong with a column that should hold numbers."""
+
+    def check_text(self, name: str) -> None:
+        """Refuse a column of texts that was meant to hold numbers, in formats that have no types of their own."""
+
+
+class ArrowColumns:
+    """The columns of an Arrow table."""
+
+    def __init__(self, table: Any, name: str = "frame") -> None:
+        self.table, self.name = table, name
+        self.names: list[str] = list(table.column_names)
+        self.n_rows: int = table.num_rows
+
+    def kind(self, name: str) -> Any:
+        """See `Columns`."""
+        return self.table.schema.field(name).type
+
+    def column(self, name: str) -> Any:
+        """See `Columns`."""
+        return self.table.column(name)
+
+    def blocks(self, names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
+        """See `Columns`."""
+        columns = [self.table.column(name) for name in names]
+        for start in range(0, self.n_rows, BLOCK_ROWS):
+            yield start, [one_array(column.slice(start, BLOCK_ROWS)) for column in columns]
+
+    def place(self, row: int) -> str:
+        """See `Columns`."""
+        return f"row {row}"
+
+    def fault(self, name: str) -> str:
+        """See `Columns`."""
+        return f"is {self.kind(name)}"
+
+    def check_text(self, name: str) -> None:
+        """See `Columns`."""
+
+    def metadata(self) -> dict[str, str]:
+        """What the schema says besides."""
+        found = self.table.schema.metadata or {}
+        return {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in found.items()}
+
+
+class PandasColumns:
+    """The columns of a pandas frame, converted some rows at a time: pandas may hold them as rows of a matrix."""
+
+    def __init__(self, frame: Any, name: str = "frame") -> None:
+        self.frame, self.name = frame, name
+        self.names: list[str] = [str(each) for each in frame.columns]
+        self.n_rows: int = len(frame)
+
+    def kind(self, name: str) -> Any:
+        """See `Columns`."""
+        series = self._series(name)
+        # the type of Python objects is known only after all of them have been seen
+        return self.column(name).type if series.dtype == object else self._converted(name, series.iloc[:0]).type
+
+    def column(self, name: str) -> Any:
+        """See `Columns`."""
+        import pyarrow as pa
+
+        found = self._converted(name, self._series(name))
+        return found if isinstance(found, pa.ChunkedArray) else pa.chunked_array([found])
+
+    def blocks(self, names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
+        """See `Columns`."""
+        columns = [self.column(name) if self._series(name).dtype == object else self._series(name) for name in names]
+        for start in range(0, self.n_rows, BLOCK_ROWS):
+            yield (
+                start,
+                [
+                    one_array(
+                        column.slice(start, BLOCK_ROWS)
+                        if hasattr(column, "chunks")
+                        else self._converted(name, column.iloc[start : start + BLOCK_ROWS])
+                    )
+                    for name, column in zip(names, columns, strict=True)
+                ],
+            )
+
+    def place(self, row: int) -> str:
+        """See `Columns`."""
+        return f"row {row}"
+
+    def fault(self, name: str) -> str:
+        """See `Columns`."""
+        return f"is {self.kind(name)}"
+
+    def check_text(self, name: str) -> None:
+        """See `Columns`."""
+
+    def metadata(self) -> dict[str, str]:
+        """A frame of pandas has none."""
+        return {}
+
+    def _series(self, name: str) -> Any:
+        return self.frame.iloc[:, self.names.index(name)]
+
+    def _converted(self, name: str, series: Any) -> Any:
+        import pyarrow as pa
+
+        try:
+            return pa.array(series, from_pandas=True)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+            raise DataError(
+                f"{self.name}: column {name!r} cannot be read as Arrow ({brief(error)}); expected values of one type "
+                "(features= chooses columns)"
+            ) from None
+
+
+def one_array(column: Any) -> Any:
+    """An Arrow array, of a chunked one too; not copied where it has one chunk."""
+    import pyarrow as pa
+
+    if isinstance(column, pa.Array):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+def frame_columns(frame: Any, name: str = "frame") -> ArrowColumns | PandasColumns:
+    """The columns of a frame of any kind."""
+    found = PandasColumns(frame, name) if _is_pandas(frame) else ArrowColumns(arrow_table(frame, name), name)
+    if found.n_rows == 0:
+        raise DataError(f"{name}: no rows; expected at least one document")
+    return found
+
+
+def from_frame(
+    frame: Any,
+    query: str | None = None,
+    document: str | None = None,
+    label: str | None = None,
+    features: Sequence[str] | None = None,
+) -> RankingData:
+    """`RankingData.from_frame`, which says what it takes."""
+    columns = frame_columns(frame)
+    known = columns.metadata()
+    if query is None and document is None and label is None:  # a table of `to_arrow` says which column is which
+        query, document, label = (known.get(_ROLE_PREFIX + role) for role in ROLES)
+    roles = {"query": query, "document": document, "label": label}
+    for role in ("query", "document"):
+        if roles[role] is None:
+            raise CounterrankError(f"{role}: not given; expected the name of a column, of {listed(columns.names)}")
+    given = {role: name for role, name in roles.items() if name is not None}
+    for role, name in given.items():
+        if not isinstance(name, str):
+            raise CounterrankError(f"{role}={name!r}: expected the name of a column")
+        if name not in columns.names:
+            raise DataError(
+                f"{role}={name!r}: no such column; the frame has {listed(columns.names)}{_index(frame, name)}"
+            )
+    return read_columns(columns, given, features)
+
+
+def _index(frame: Any, name: str) -> str:
+    """A hint where pandas has the name in the index."""
+    held = _is_pandas(frame) and name in (frame.index.names or ())
+    return "; it is in the index: frame.reset_index() makes it a column" if held else ""
+
+
+def prediction_frame(frame: Any, query: str, features: Sequence[str]) -> tuple[RankingData, IntArray]:
+    """Ranking data without labels from a frame, and for each row of the frame its row in the data.
+
+    Scores of the data in the order of the frame are `scores[rows]`. Documents are numbered by their place in the query.
+
+    Arguments:
+        frame: what `arrow_table` reads; columns that are not named are ignored.
+        query: the column with the query of each row; the rows of a query need not stand together.
+        features: the columns to use as features, in this order.
+
+    >>> import pyarrow as pa
+    >>> frame = pa.table({"query": ["b", "a", "b"], "price": [1, 2, None]})
+    >>> data, rows = prediction_frame(frame, "query", ["price"])
+    >>> data.query_ids.tolist(), data.features.ravel().tolist(), rows.tolist()
+    (['b', 'a'], [1.0, nan, 2.0], [0, 2, 1])
+    """
+    columns = frame_columns(frame)
+    if query not in columns.names:
+        raise DataError(f"query={query!r}: no such column; the frame has {listed(columns.names)}{_index(frame, query)}")
+    names = _features(columns, {"query": query}, features)
+    query_ids, offsets, rows, moved = _grouped(columns, query)
+    matrix = _matrix(columns, names, rows, moved)
+    fields = matrix, offsets, None, query_ids, place_in_query(offsets), None, moved, names, {"query": query}
+    return RankingData._trusted(*fields), rows
+
+
+def read_columns(
+    columns: Columns, roles: Mapping[str, str], features: Sequence[str] | None, source: str | None = None
+) -> RankingData:
+    """Ranking data of columns, of which `roles` names those that hold queries, documents and labels (if any)."""
+    for role, name in roles.items():
+        _check_once(columns, name)
+        other = next((each for each in roles if each != role and roles[each] == name), None)
+        if other is not None:
+            raise DataError(f"{columns.name}: column {name!r} is {role} and {other}; expected two different columns")
+    names = _features(columns, roles, features)
+    query_ids, offsets, rows, moved = _grouped(columns, roles["query"])
+    doc_ids = _placed(_numpy_ids(read_ids(columns, roles["document"])), rows)
+    _check_unique(columns, doc_ids, query_ids, offsets, rows)
+    labels = _placed(_labels(columns, roles["label"]), rows) if "label" in roles else None
+    matrix = _matrix(columns, names, rows, moved)
+    return RankingData._trusted(
+        matrix, offsets, labels, query_ids, doc_ids, source, moved, names, dict(roles)
+    )  # all is checked by here, with the rows of the source at hand
+
+
+def _features(columns: Columns, roles: Mapping[str, str], features: Sequence[str] | None) -> tuple[str, ...]:
+    """The names of the features: those given, else all columns of numbers and booleans that have no role."""
+    taken = set(roles.values())
+    if features is None:
+        chosen = []
+        for name in columns.names:
+            if name not in taken:
+                kind = columns.kind(name)
+                if is_number(kind):
+                    chosen.append(name)
+                elif is_text(kind):
+                    columns.check_text(name)
+        for name in chosen:
+            _check_once(columns, name)
+        if "label" not in roles and ROLES["label"] in chosen:
+            raise DataError(
+                f"{columns.name}: column 'label' would become a feature; expected label='label', or features by name"
+            )
+        if not chosen:
+            raise DataError(f"{columns.name}: no column of numbers to use as a feature; it has {listed(columns.names)}")
+        return tuple(chosen)
+    if isinstance(features, str) or not isinstance(features, Sequence | np.ndarray) or not len(features):
+        raise CounterrankError(f"features={printable(repr(features))[:60]}: expected a list of names of columns")
+    names = check_feature_names([str(name) for name in features], len(features))
+    for name in names:
+        if name in taken:
+            role = next(role for role in roles if roles[role] == name)
+            raise DataError(f"features: {name!r} is the column of {role}; expected columns without a role")
+    missing = [name for name in names if name not in columns.names]
+    if missing:
+        raise DataError(f"features: no column {listed(missing)}; {columns.name} has {listed(columns.names)}")
+    for name in names:
+        _check_once(columns, name)
+        kind = columns.kind(name)
+        if not is_number(kind) and str(kind) != "null":
+            raise DataError(
+                f"{columns.name}: feature {name!r} {columns.fault(name)}; expected numbers: {_remedy(kind)}"
+            )
+    return names
+
+
+def _check_once(columns: Columns, name: str) -> None:
+    count = columns.names.count(name)
+    if count > 1:
+        raise DataError(f"{columns.name}: {count} columns {name!r}; expected one")
+
+
+def is_number(kind: Any) -> bool:
+    """Whether an Arrow type can hold a feature."""
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind) or kinds.is_decimal(kind))
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is one of texts."""
+    return str(kind) in ("string", "large_string", "string_view")
+
+
+def _remedy(kind: Any) -> str:
+    """What to do about a column that is no number."""
+    import pyarrow.types as kinds
+
+    if kinds.is_temporal(kind):
+        return "make it one, such as the age in days, or leave it out"
+    if kinds.is_nested(kind):
+        return "give each of its values a column of its own, or leave it out"
+    return "encode it as numbers, such as a column of 0 and 1 for each value, or leave it out"
+
+
+def _matrix(columns: Columns, names: Sequence[str], rows: IntArray, moved: bool) -> Float32Array:
+    """The features in the order of `rows`, the new place of each row."""
+    matrix = np.empty((columns.n_rows, len(names)), np.float32)
+    for start, arrays in columns.blocks(names):
+        end = start + len(arrays[0])
+        where = rows[start:end] if moved else slice(start, end)
+        for place, array in enumerate(arrays):
+            values = _numbers(array)
+            with np.errstate(over="ignore"):
+                small = values.astype(np.float32, copy=False)
+            infinite = np.isinf(small)
+            if infinite.any():
+                i = int(np.argmax(infinite))
+                raise DataError(
+                    f"{columns.name}: column {names[place]!r} is {values[i]} in {columns.place(start + i)}; expected "
+                    "finite float32 numbers, or null where a value is missing"
+                )
+            matrix[where, place] = small
+    return matrix
+
+
+def _numbers(array: Any) -> NDArray[Any]:
+    """Values of numbers or booleans; NaN for null."""
+    import pyarrow as pa
+
+    if pa.types.is_null(array.type):
+        return np.full(len(array), np.nan, np.float32)
+    if pa.types.is_boolean(array.type) or pa.types.is_decimal(array.type):
+        array = array.cast(pa.float64())
+    values: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return values
+
+
+def _grouped(columns: Columns, query: str) -> tuple[NDArray[Any], IntArray, IntArray, bool]:
+    """The distinct queries in order of appearance, their offsets, the new place of each row, whether any moved."""
+    encoded = read_ids(columns, query).dictionary_encode()
+    query_ids = _numpy_ids(encoded.dictionary)
+    codes: IntArray = encoded.indices.to_numpy().astype(np.int64)
+    return query_ids, *group_rows(codes, len(query_ids))
+
+
+def read_ids(columns: Columns, name: str) -> Any:
+    """A column of ids as one Arrow array, int64 or texts.
+
+    Whole numbers of floating point are ids where they are exact: pandas makes them of whole numbers on its own.
+    """
+    import pyarrow as pa
+
+    column = columns.column(name)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    expected = "whole numbers or texts as ids"
+    if pa.types.is_boolean(kind) or not (is_text(kind) or is_number(kind) or pa.types.is_null(kind)):
+        raise DataError(f"{columns.name}: column {name!r} is {kind}; expected {expected} (cast it to text)")
+    _check_no_nulls(columns, name, column, "an id")
+    if is_text(kind):
+        return one_array(column.cast(pa.large_string()))
+    if pa.types.is_floating(kind):
+        values = column.to_numpy()
+        wrong = (np.floor(values) != values) | ~(np.abs(values) < _EXACT)  # true for NaN
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise DataError(
+                f"{columns.name}: column {name!r} is {values[row]} in {columns.place(row)}; expected {expected}"
+            )
+        return pa.array(values.astype(np.int64))
+    try:
+        return one_array(column.cast(pa.int64()))
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{columns.name}: column {name!r} has an id beyond int64 ({brief(error)})") from None
+
+
+def _numpy_ids(ids: Any) -> NDArray[Any]:
+    values: NDArray[Any] = ids.to_numpy(zero_copy_only=False)
+    return values.astype(np.str_) if values.dtype == object else values
+
+
+def _labels(columns: Columns, name: str) -> Float32Array:
+    column = columns.column(name)
+    if not is_number(column.type):
+        raise DataError(f"{columns.name}: column {name!r} {columns.fault(name)}; expected numbers as labels")
+    _check_no_nulls(columns, name, column, "a label")
+    values = np.concatenate([_numbers(chunk) for chunk in column.chunks])
+    with np.errstate(over="ignore"):
+        labels: Float32Array = values.astype(np.float32)
+    finite = np.isfinite(labels)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise DataError(
+            f"{columns.name}: column {name!r} is {values[row]} in {columns.place(row)}; expected a finite label"
+        )
+    return labels
+
+
+def _check_no_nulls(columns: Columns, name: str, column: Any, expected: str) -> None:
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy()))
+        more = f" and {column.null_count - 1:,} more" if column.null_count > 1 else ""
+        raise DataError(f"{columns.name}: column {name!r} is null in {columns.place(row)}{more}; expected {expected}")
+
+
+def _check_unique(
+    columns: Columns, doc_ids: NDArray[Any], query_ids: NDArray[Any], offsets: IntArray, rows: IntArray
+) -> None:
+    repeat = first_repeat_in_query(doc_ids, offsets)
+    if repeat is not None:
+        query, *places = repeat
+        first, second = (columns.place(int(row)) for row in np.flatnonzero(np.isin(rows, places)))
+        raise DataError(
+            f"{columns.name}: document {doc_ids[places[0]]!s} twice in query {query_ids[query]!s} "
+            f"({first} and {second}); expected each document once per query"
+        )
+
+
+def _placed(values: NDArray[Any], rows: IntArray) -> NDArray[Any]:
+    """Each value at its row."""
+    placed = np.empty_like(values)
+    placed[rows] = values
+    return placed
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names for a message, not too many."""
+    shown = ", ".join(repr(printable(str(name))[:60]) for name in names[:_SHOWN])
+    return (shown or "none") + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
+
+
+def to_arrow(data: RankingData) -> Any:
+    """`RankingData.to_arrow`, which says what it gives."""
+    import pyarrow as pa
+
+    names = {**ROLES, **(data.columns or {})}
+    if data.labels is None:
+        del names["label"]
+    clash = next((role for role, name in names.items() if name in data.feature_names), None)
+    if clash is not None:
+        raise DataError(f"feature_names: {names[clash]!r} is the name of a feature and of the column of {clash}")
+    columns = {
+        names["query"]: data.query_ids[query_of_rows(data.offsets)],
+        names["document"]: data.doc_ids,
+    }
+    if data.labels is not None:
+        columns[names["label"]] = data.labels
+    arrays = {name: pa.array(values) for name, values in columns.items()}
+    for place, name in enumerate(data.feature_names):
+        arrays[name] = pa.array(data.features[:, place], from_pandas=True)  # NaN becomes null
+    return pa.table(arrays).replace_schema_metadata({_ROLE_PREFIX + role: name for role, name in names.items()})
