@@ -66,7 +66,10 @@ def test_features_are_aligned_by_name():
     for names, message in (
         (["price", "rating"], "data: has 'stock', unknown to the ranker; expected the same names"),
         ([*NAMES, "size"], "data: lacks feature 'size' of the ranker; expected the same names"),
-        (["a", "b", "c", "d", "e", "f", "price"], "lacks features 'a', 'b', 'c', 'd', 'e' and 1 more of the ranker; has"),
+        (
+            ["a", "b", "c", "d", "e", "f", "price"],
+            "lacks features 'a', 'b', 'c', 'd', 'e' and 1 more of the ranker; has",
+        ),
     ):
         with pytest.raises(cr.CounterrankError, match=message) as caught:
             align_features(data, names, True)
@@ -130,9 +133,7 @@ def test_missing_values_stay_missing_when_features_are_scaled(data):
 
 def test_scaling_with_missing_values_by_hand():
     data = cr.RankingData([[1, NAN, 7, NAN], [3, 2, 7, NAN], [NAN, 4, NAN, NAN]], [0, 3])
-    np.testing.assert_array_equal(
-        data.normalized().features, [[0, NAN, 0, NAN], [1, 0, 0, NAN], [NAN, 1, NAN, NAN]]
-    )
+    np.testing.assert_array_equal(data.normalized().features, [[0, NAN, 0, NAN], [1, 0, 0, NAN], [NAN, 1, NAN, NAN]])
     # the third is missing for one document, so it tells documents apart; the fourth is missing for all
     assert constant_features(data).tolist() == [3]
     scaler = Scaler.learn("standard", data)
@@ -148,8 +149,8 @@ def test_an_error_about_missing_values_says_how_many_and_where():
     with pytest.raises(cr.CounterrankError) as caught:
         refuse_missing(data, "a linear model", "model='lambdamart'", "validation")
     assert str(caught.value) == (
-        "validation: 2 missing values (NaN), the first is feature 'stock' of document b c in query shoes; a linear model "
-        "expected none: impute them, drop the feature, or use model='lambdamart'"
+        "validation: 2 missing values (NaN), the first is feature 'stock' of document b c in query shoes; a linear "
+        "model expected none: impute them, drop the feature, or use model='lambdamart'"
     )
     refuse_missing(named(), "a linear model", "")
     with pytest.raises(cr.CounterrankError, match="expected finite float32 numbers"):
@@ -159,7 +160,7 @@ def test_an_error_about_missing_values_says_how_many_and_where():
 def test_a_late_missing_value_is_found():
     rows = np.zeros((70_000, 2), np.float32)
     rows[69_999, 1] = NAN
-    with pytest.raises(cr.CounterrankError, match="1 missing value .* 'feature_2' of document 19 in query 3499"):
+    with pytest.raises(cr.CounterrankError, match=r"1 missing value .* 'feature_2' of document 19 in query 3499"):
         refuse_missing(cr.RankingData(rows, np.arange(0, 70_001, 20)), "a model", "another")
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 
 def scaled_in_queries(features, offsets):
     """(x - min) / (max - min) over the values of each query that are not missing; 0 where these are equal."""
     out = np.array(features, np.float64)
-    for start, end in zip(offsets[:-1], offsets[1:], strict=True):
+    for start, end in pairwise(offsets):
         for column in range(out.shape[1]):
             values = out[start:end, column]
             present = values[~np.isnan(values)]
@@ -33,7 +35,7 @@ def constant_columns(features, offsets):
     """The columns that within each query are missing for all documents, or have one value for all."""
     found = []
     for column in range(np.shape(features)[1]):
-        parts = [features[start:end, column] for start, end in zip(offsets[:-1], offsets[1:], strict=True)]
+        parts = [features[start:end, column] for start, end in pairwise(offsets)]
         if all(np.isnan(part).all() or (part == part[0]).all() for part in parts):
             found.append(column)
     return found

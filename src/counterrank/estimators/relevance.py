@@ -172,7 +172,7 @@ class Relevance:
             reference="the relevance model",
             number=f"expected {self.n_features}, as in fit_relevance",
         )
-        _check_missing(takes_missing(self.model), aligned)
+        check_missing_for(self.model, aligned)
         return _rates(self.model.predict(aligned.normalized().features))
 
 
@@ -247,7 +247,7 @@ def relevance_of(
     targets = np.divide(seen.clicks, seen.times, out=np.zeros(data.n_docs), where=seen.times > 0.0)
     weights = seen.times / (1.0 + seen.times / saturation)
     parts = np.repeat(assigned.parts, np.diff(data.offsets))
-    _check_missing(takes_missing(chosen), data)
+    check_missing_for(chosen, data)
     observed = Observations(data.normalized().features, targets, weights, parts, assigned)
     found, fitted = cross_fit(chosen, observed, generator)
     values = _rates(found)
@@ -257,9 +257,10 @@ def relevance_of(
     return Relevance(values, fitted, *errors, data.n_features, names)
 
 
-def _check_missing(accepted: bool, data: RankingData) -> None:
-    if not accepted:
-        refuse_missing(data, "the relevance model", "the relevance model 'lightgbm'")
+def check_missing_for(model: Any, data: RankingData, what: str = "data") -> None:
+    """An error where values are missing that a model of relevance, by its name or as fitted, cannot take."""
+    if not takes_missing(model):
+        refuse_missing(data, "the relevance model", "the relevance model 'lightgbm'", what)
 
 
 def _error(seen: Examinations, targets: FloatArray, values: FloatArray | float) -> float:

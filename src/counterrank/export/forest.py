@@ -11,6 +11,7 @@ categorical splits, linear trees, several outputs, zeros that count as missing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -127,9 +128,11 @@ def forest_of(model: Model) -> Forest:
     if dump["num_tree_per_iteration"] != 1:
         raise ExportError(f"trees: {dump['num_tree_per_iteration']} outputs a document; expected one score")
     roots = [info["tree_structure"] for info in dump["tree_info"]]
-    splits = [split for root in roots for split in _splits(root)]
-    features = np.array([split["split_feature"] for split in splits], dtype=np.int64)
-    thresholds = np.array([split["threshold"] for split in splits], dtype=np.float64)
+    splits = [(split, tree) for tree, root in enumerate(roots) for split in _splits(root)]
+    features = np.array([split["split_feature"] for split, _ in splits], dtype=np.int64)
+    # of the text, since the dump has 1e300 for an infinite one
+    written = [line.split() for line in re.findall(r"^threshold=(.*)$", model.text, re.MULTILINE)]
+    thresholds = np.array([float(written[tree][split["split_index"]]) for split, tree in splits], dtype=np.float64)
     scaler = Scaler.none(model.n_features) if model.scaler.kind == "query" else model.scaler
     raw = iter(last_left(thresholds, scaler.low[features], scaler.inverse[features]).tolist())
     return Forest(tuple(_node(root, raw) for root in roots) or (Leaf(0.0),))

@@ -17,7 +17,7 @@ from counterrank.common.jit import Array, exact_kernel, inner_kernel, kernel
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
 from counterrank.data.features import refuse_missing
-from counterrank.models.model import Scaler, Scales
+from counterrank.models.model import TREES_INSTEAD, Scaler, Scales
 
 
 @inner_kernel
@@ -114,7 +114,7 @@ class LinearModel:
 
     def predict(self, data: RankingData, threads: int | None = None) -> FloatArray:
         """A score for each document; missing values are an error."""
-        refuse_missing(data, "a linear model", "model='lambdamart'")
+        refuse_missing(data, "a linear model", TREES_INSTEAD)
         return linear_scores(data, self.coefficients, self.scaler.scales(data, threads), threads)
 
     def vectors(self) -> dict[str, FloatArray]:

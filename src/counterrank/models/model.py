@@ -18,6 +18,7 @@ from counterrank.data import RankingData
 from counterrank.data.features import present_counts
 from counterrank.data.ranking_data import query_scale, scale_queries
 
+TREES_INSTEAD = "a ranker with model='lambdamart'"  # the remedy for missing values
 NORMALIZE = ("query", "standard", "none")
 
 

@@ -3,7 +3,8 @@
 LightGBM trusts what it reads: a missing child ends the process, one that points back hangs it, and a wrong length makes
 it add up whatever lies next to its lists. So `check_tree_text` checks the text of a file in Python, without LightGBM.
 What passes is a set of trees: each list as long as its tree has splits or leaves, each split and each leaf below
-exactly one other split, each feature one that documents have, each number finite.
+exactly one other split, each feature one that documents have, each number finite, but for the thresholds of splits
+that part missing values from all others.
 """
 
 from __future__ import annotations
@@ -101,12 +102,13 @@ class Fields:
             raise _fault(name, words, int(bad.argmax()), expected)
         return numbers
 
-    def reals(self, name: str, count: int) -> FloatArray:
-        """A list of finite numbers."""
-        words = self._numbers(name, count, _REAL, "a finite number")
+    def reals(self, name: str, count: int, infinite: bool = False) -> FloatArray:
+        """A list of finite numbers; with `infinite`, `inf` too."""
+        words = self._numbers(name, count, rf"(?:{_REAL}|inf)" if infinite else _REAL, "a finite number")
         numbers = np.array(list(map(float, words)), dtype=np.float64)
-        if not np.isfinite(numbers).all():  # 1e999
-            raise _fault(name, words, int(np.isfinite(numbers).argmin()), "a finite number")
+        fits = np.isfinite(numbers) | (np.array(words, dtype=np.str_) == "inf")
+        if not fits.all():  # 1e999
+            raise _fault(name, words, int(fits.argmin()), "a finite number")
         return numbers
 
     def check_remarks(self, name: str, count: int) -> None:
@@ -269,9 +271,15 @@ def _check_children(fields: Fields, leaves: int) -> None:
 
 
 def _check_decisions(fields: Fields, splits: int, n_categorical: int) -> None:
-    """Bit 0: categorical; bit 1: missing values go left; from bit 2: which values are missing (none, zero, NaN)."""
-    thresholds = fields.reals("threshold", splits)
+    """Bit 0: categorical; bit 1: missing values go left; from bit 2: which values are missing (none, zero, NaN).
+
+    A threshold is infinite where a split parts NaN from all other values.
+    """
+    thresholds = fields.reals("threshold", splits, infinite=True)
     decisions = fields.wholes("decision_type", splits, 0, 11)
+    wrong = np.isinf(thresholds) & (decisions != 8)
+    if wrong.any():
+        raise ModelError(f"threshold[{int(wrong.argmax())}] is inf; expected a finite number")
     sets = thresholds[decisions % 2 == 1]
     if len(sets) != n_categorical:
         raise ModelError(f"decision_type has {len(sets)} categorical splits; expected {n_categorical}, as num_cat says")

@@ -23,7 +23,7 @@ from counterrank.estimators.displayed_sets import Views, check_views
 from counterrank.evaluation import higher_is_better, prefix_sums, rank_values, weighted_queries
 from counterrank.losses import NamedLoss
 from counterrank.models.linear import constant_columns, linear_scores
-from counterrank.models.model import Model, Scales
+from counterrank.models.model import TREES_INSTEAD, Model, Scales
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def check_missing(kind: Kind, data: RankingData, what: str = "data") -> None:
     """An error where values are missing that this kind of model cannot learn from."""
     if not kind.missing:
         model = "a linear model" if kind.name == "linear" else "a neural network"
-        refuse_missing(data, model, "model='lambdamart'", what)
+        refuse_missing(data, model, TREES_INSTEAD, what)
 
 
 def constant_features(data: RankingData, threads: int | None = None) -> IntArray:

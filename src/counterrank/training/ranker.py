@@ -25,10 +25,12 @@ from counterrank.common.parallel import thread_count
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.data.features import align_features
+from counterrank.data.frames import frame_columns, is_frame, prediction_frame
 from counterrank.estimators.displayed_sets import Views
 from counterrank.evaluation import higher_is_better, rank_values
 from counterrank.losses import NamedLoss, named_loss
 from counterrank.models.model import NORMALIZE, Model
+from counterrank.models.neural import scores_within_queries
 from counterrank.training.gradient_descent import fit_linear
 from counterrank.training.problem import (
     FittedModel,
@@ -201,13 +203,38 @@ class Ranker:
         return self
 
     def predict(
-        self, data: RankingData | ArrayLike, *, qid: ArrayLike | None = None, group: ArrayLike | None = None
+        self,
+        data: Any,
+        *,
+        query: str | None = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
     ) -> FloatArray:
         """A score for each document of raw data; a higher score ranks first.
 
-        A matrix is taken as the documents of one query, or of several with `qid` or `group` as in `fit`.
+        Arguments:
+            data: `RankingData`, with the features of the training data in any order. Or a frame (pandas, polars, an
+                Arrow table or stream, a DuckDB relation), with a column for each feature; others are ignored, and
+                scores are in the order of its rows. Or a matrix, taken as the documents of one query, or of several
+                with `qid` or `group` as in `fit`.
+            query: of a frame, the column with the query of each row, whose rows need not stand together. None for that
+                of the training data (`query_column_`). A ranker that scores each document by itself needs none.
+            qid, group: of a matrix.
+
+        >>> import pyarrow as pa
+        >>> train = pa.table({"query": [1, 1, 2, 2], "product": [1, 2, 1, 2], "price": [9.0, 5.0, 7.0, 8.0]})
+        >>> data = RankingData.from_frame(train, query="query", document="product", features=["price"])
+        >>> ranker = Ranker("arp-hinge", max_epochs=3).fit(data, weights=[0.0, 1.0, 1.0, 0.0])
+        >>> scores = ranker.predict(pa.table({"price": [4.0, 8.0, 3.0], "query": ["b", "a", "b"]}))
+        >>> bool(scores[2] > scores[0])
+        True
         """
         model = self._fitted()
+        is_known = isinstance(data, RankingData | np.ndarray | list | tuple)
+        if not is_known and qid is None and group is None and is_frame(data):
+            return self._predict_frame(data, query)
+        if query is not None:
+            raise CounterrankError(f"query={query!r}: goes with a frame; expected None")
         if not isinstance(data, RankingData):
             data = prediction_data(data, qid, group)
         elif qid is not None or group is not None:
@@ -217,6 +244,23 @@ class Ranker:
         aligned = align_features(data, names, has_names, number=number, warn=not self._warned_of_names)
         self._warned_of_names |= aligned.feature_names != names  # taken by position
         return model.predict(aligned, self.threads)
+
+    def _predict_frame(self, frame: Any, query: str | None) -> FloatArray:
+        """Scores in the order of the rows of a frame."""
+        columns = frame_columns(frame)
+        names = self.feature_names_in_.tolist()
+        if query is None and scores_within_queries(self.model_):
+            query = self._query_column
+            if query is None or query not in columns.names:
+                known = "" if query is None else f"; the frame has no column {query!r}, which the training data had"
+                raise CounterrankError(
+                    "query: not given, and this ranker scores documents within their query; expected the column of the "
+                    f"query{known}"
+                )
+        if self._feature_names is None and not set(names) <= set(columns.names):
+            names = [name for name in columns.names if name not in (query, self._query_column)]  # by position
+        data, rows = prediction_frame(columns, query, names)
+        return np.asarray(self.predict(data)[rows])
 
     @property
     def n_features_in_(self) -> int:
