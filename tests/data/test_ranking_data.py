@@ -55,8 +55,8 @@ BIG = 2**63
         ({"features": [["a"]] * 3}, "features: type <U1; expected real numbers"),
         ({"features": [[1j]] * 3}, "features: type complex128; expected real numbers"),
         (
-            {"features": [[1, 2], [3, np.nan], [5, 6]]},
-            "features: document 1 of query 0 (row 1) has nan in column 1; expected finite float32 numbers",
+            {"features": [[1, 2], [3, np.inf], [5, 6]]},
+            "features: document 1 of query 0 (row 1) has inf in column 1; expected finite float32 numbers",
         ),
         (
             {"features": [[1, 2], [3, 4], [-np.inf, 6]]},

@@ -167,3 +167,61 @@ def test_the_command_refuses_in_one_line(saved, tmp_path):
     )
     assert not (tmp_path / "m.json").exists()
     assert "Example: counterrank export" in invoke("export", "--help").output
+
+
+def named(model="linear", names=("unit price", "rating", "stock"), **more):
+    if model != "linear":
+        pytest.importorskip({"lambdamart": "lightgbm", "mlp": "torch"}[model])
+    features = np.random.default_rng(0).normal(size=(200, 3))
+    data = cr.RankingData(features, np.arange(0, 201, 10), feature_names=names)
+    params = {"min_data_in_leaf": 5} if model == "lambdamart" else None
+    return cr.Ranker(model=model, max_epochs=2, params=params, **more).fit(data, features @ [1.0, -1.0, 0.5] > 0)
+
+
+@pytest.mark.parametrize("model", ["linear", "lambdamart", "mlp"])
+def test_names_of_the_training_data_are_those_of_the_export(model, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    ranker = named(model, normalize="standard")
+    names = ["unit price", "rating", "stock"]
+    exported = cr.export.write(ranker, tmp_path / "model.onnx")
+    assert exported.features == dict(enumerate(names, start=1))
+    found = {entry.key: entry.value for entry in onnx.load(tmp_path / "model.onnx").metadata_props}
+    assert json.loads(found["feature_names"]) == names
+    targets = ["solr"] if model == "mlp" else ["solr", "es-ltr"]
+    for to in targets:
+        exported = cr.export.write(ranker, tmp_path / "model.json", to=to)
+        assert set(exported.features.values()) <= set(names)
+        assert not any("no names were given" in note for note in exported.notes)
+        exported = cr.export.write(ranker, tmp_path / "model.json", to=to, features=["a", "b", "c"])  # these win
+        assert set(exported.features.values()) <= {"a", "b", "c"}
+    if model == "linear":
+        cr.export.write(ranker, tmp_path / "model.json", to="json")
+        assert [entry["name"] for entry in json.loads((tmp_path / "model.json").read_text())["features"]] == names
+
+
+def test_names_that_no_target_can_hold(tmp_path):
+    ranker = named(names=["a\nb", " rating", "stock"], normalize="standard")
+    message = r"feature_names_in_ of the ranker \(features= takes other names\): feature 1 is called"
+    for to in ("solr", "es-ltr", "onnx", "json"):
+        with pytest.raises(cr.CounterrankError, match=message):
+            cr.export.write(ranker, tmp_path / "model", to=to)
+    cr.export.write(ranker, tmp_path / "model", to="solr", features=["a", "b", "c"])
+    ranker.save(tmp_path / "ranker")
+    assert {row["name"] for row in as_json("explain", tmp_path / "ranker")["features"]} == {"a b", "rating", "stock"}
+    refused = run("export", tmp_path / "ranker", "--to", "solr", "--out", tmp_path / "other")
+    assert "--features takes other names" in refused.stderr
+
+
+def test_lightgbm_gets_names_it_can_hold(tmp_path):
+    lightgbm = pytest.importorskip("lightgbm")
+    ranker = named("lambdamart", names=["unit price", "unit_price", "size:cm"])
+    exported = cr.export.write(ranker, tmp_path / "model.txt", to="lightgbm")
+    assert lightgbm.Booster(model_file=tmp_path / "model.txt").feature_name() == [
+        "unit_price_",
+        "unit_price",
+        "size_cm",
+    ]
+    assert exported.features == {1: "unit_price_", 2: "unit_price", 3: "size_cm"}
+    assert exported.notes == (
+        "LightGBM cannot hold the names 'unit price', 'size:cm': blanks and some signs in them became _",
+    )

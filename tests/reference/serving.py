@@ -123,13 +123,17 @@ def _ranklib_node(split, values, rows, out):
 # Solr
 
 
-def solr_scores(text, store, features):
-    """`text` as PUT into the model store; `store` names the columns of `features`, with 0 for what does not match."""
+def solr_scores(text, store, features, nullable=()):
+    """`text` as PUT into the model store; `store` names the columns of `features`, with 0 for what does not match.
+
+    Features in `nullable` have the `defaultValue` NaN.
+    """
     model = json.loads(text)
     assert set(model) == {"class", "name", "features", "params"}
     columns = []
     for feature in model["features"]:
-        x = np.nan_to_num(features[:, store.index(feature["name"])].astype(F), nan=F(0))
+        x = features[:, store.index(feature["name"])].astype(F)
+        x = x if feature["name"] in nullable else np.nan_to_num(x, nan=F(0))
         if "norm" in feature:
             assert feature["norm"]["class"] == "org.apache.solr.ltr.norm.StandardNormalizer"
             average, deviation = F(feature["norm"]["params"]["avg"]), F(feature["norm"]["params"]["std"])
@@ -154,23 +158,28 @@ def _solr_linear(params, names, values):
 
 
 def _solr_trees(params, names, values):
+    assert set(params) <= {"trees", "isNullSameAsZero"}
+    nulls = params.get("isNullSameAsZero", "true") == "false"
     total = np.zeros(len(values), F)
     for tree in params["trees"]:
         out = np.empty(len(values), F)
-        _solr_node(tree["root"], names, values, np.arange(len(values)), out)
+        _solr_node(tree["root"], names, values, np.arange(len(values)), out, nulls)
         total = total + F(tree["weight"]) * out
     return total
 
 
-def _solr_node(node, names, values, rows, out):
+def _solr_node(node, names, values, rows, out, nulls):
     if "feature" not in node:
         assert set(node) == {"value"}
         out[rows] = F(node["value"])
         return
     assert all(isinstance(node[part], str) for part in ("feature", "threshold"))
-    goes_left = values[rows, names.index(node["feature"])] <= F(node["threshold"]) + F(1e-6)
-    _solr_node(node["left"], names, values, rows[goes_left], out)
-    _solr_node(node["right"], names, values, rows[~goes_left], out)
+    x = values[rows, names.index(node["feature"])]
+    goes_left = x <= F(node["threshold"]) + F(1e-6)
+    if nulls:  # where it is not given, Solr fails
+        goes_left |= np.isnan(x) & ({"left": True, "right": False}[node["missing"]])
+    _solr_node(node["left"], names, values, rows[goes_left], out, nulls)
+    _solr_node(node["right"], names, values, rows[~goes_left], out, nulls)
 
 
 def _solr_net(params, names, values):

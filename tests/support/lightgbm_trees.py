@@ -8,10 +8,14 @@ MISSING = {"None": 0, "Zero": 4, "NaN": 8}
 
 
 class Flat:
-    """A tree of (feature, threshold, left, right) and numbers, as LightGBM's lists."""
+    """A tree of (feature, threshold, left, right) and numbers, as LightGBM's lists.
 
-    def __init__(self, tree):
+    A fifth entry is whether missing values go left; `default_left` where there is none.
+    """
+
+    def __init__(self, tree, default_left):
         self.features, self.thresholds, self.left, self.right, self.leaves = [], [], [], [], []
+        self.default_left, self.defaults = default_left, []
         self.add(tree)
 
     def add(self, tree):
@@ -19,7 +23,8 @@ class Flat:
             self.leaves.append(tree)
             return -len(self.leaves)
         place = len(self.features)
-        feature, threshold, left, right = tree
+        feature, threshold, left, right = tree[:4]
+        self.defaults.append(tree[4] if len(tree) == 5 else self.default_left)
         self.features.append(feature)
         self.thresholds.append(threshold)
         self.left.append(None)
@@ -37,14 +42,13 @@ def text_of(trees, n_features, missing="None", default_left=True, more_header=""
         f"max_feature_idx={n_features - 1}\n{more_header}feature_names={names}\nfeature_infos={infos}\n\n"
     ]
     for number, tree in enumerate(trees):
-        flat = Flat(tree)
+        flat = Flat(tree, default_left)
         splits, leaves = len(flat.features), len(flat.leaves)
-        decision = MISSING[missing] + (2 if default_left else 0)
         lists = {
             "split_feature": flat.features,
             "split_gain": [1] * splits,
             "threshold": [repr(float(threshold)) for threshold in flat.thresholds],
-            "decision_type": [decision] * splits,
+            "decision_type": [MISSING[missing] + (2 if left else 0) for left in flat.defaults],
             "left_child": flat.left,
             "right_child": flat.right,
             "leaf_value": [repr(float(value)) for value in flat.leaves],

@@ -104,6 +104,7 @@ _PYTHON = (
     (re.compile(r"columns=\{'(\w+)': NAME\}"), r"--map \1=NAME"),
     (re.compile(r"\bEstimatedExamination\.save\b"), "counterrank inspect --examination-out"),
     (re.compile(r"\bRanker\.save\b"), "counterrank train"),
+    (re.compile(r"data\.select_features leaves others out"), "--feature-columns chooses columns"),
 )
 
 

@@ -435,7 +435,7 @@ def load_model_and_data(
 
 def widened(data: RankingData, ranker: Ranker, source: str) -> RankingData:
     """The data as wide as the ranker expects: sparse files leave out columns that are all zero."""
-    if data.n_features >= ranker.n_features_:
+    if data.has_feature_names or data.n_features >= ranker.n_features_:
         return data
     _say_widened(source, data.n_features, ranker.n_features_)
     return data.widened(ranker.n_features_)

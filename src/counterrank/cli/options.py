@@ -46,7 +46,7 @@ FeatureNames = Annotated[
     Path | None,
     option(
         'Names of the features: JSON such as {"1": "title_bm25"} with LETOR\'s numbers, a JSON list in order, or '
-        "one name a line; feature_1 and so on if not given.",
+        "one name a line; those of the training data if not given.",
         "PATH",
     ),
 ]

@@ -20,7 +20,7 @@ from counterrank.cli.options import (
 )
 from counterrank.cli.output import check_out, constant_features, constant_in_words, print_json, print_table, say
 from counterrank.common.checks import check_whole
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, printable
 
 if TYPE_CHECKING:
     from counterrank import Ranker
@@ -223,7 +223,10 @@ def _rows(ranker: Ranker, features: Path | None) -> list[dict[str, Any]] | None:
         details["splits"] = learned.booster.feature_importance("split").tolist()
     else:
         return None
-    names = feature_names(features, ranker.n_features_).by_feature
+    if features is None:
+        names = {i: printable(name) for i, name in enumerate(ranker.feature_names_in_)}
+    else:
+        names = feature_names(features, ranker.n_features_).by_feature
     shares = ranker.feature_importances_
     rows = [
         {

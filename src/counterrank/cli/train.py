@@ -398,8 +398,9 @@ def _load(
     if validation not in (None, "none"):
         whole = replace(opening, split=None)
         held_out = choose_part(whole.open(str(validation), threads), "validation", str(validation))
-        width = max(training.n_features, held_out.n_features)
-        training, held_out = training.widened(width), held_out.widened(width)
+        if not training.has_feature_names and not held_out.has_feature_names:
+            width = max(training.n_features, held_out.n_features)
+            training, held_out = training.widened(width), held_out.widened(width)
     if not 0.0 < share <= 1.0:
         raise CounterrankError(f"--share {share}: expected a number above 0 and up to 1")
     if share < 1.0:

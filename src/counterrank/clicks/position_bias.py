@@ -24,6 +24,7 @@ from counterrank.common.errors import CounterrankError, DataError, ExaminationWa
 from counterrank.common.files import PathLike, atomic_file, existing, read_stamp
 from counterrank.common.numerics import student_quantile
 from counterrank.data import RankingData
+from counterrank.data.features import refuse_missing
 from counterrank.data.ids import query_of
 
 METHODS = ("all-pairs", "em", "regression-em")
@@ -171,6 +172,7 @@ def estimate(
         if data is None:
             raise CounterrankError("data: missing; method 'regression-em' expected the ranking data for its features")
         clicks.check_data(data)
+        refuse_missing(data, "method 'regression-em'", "another method")
     elif data is not None:
         raise CounterrankError(f"data: given, but method {method!r} uses no features; expected method 'regression-em'")
     table = interventional_set(clicks, _last_rank(clicks, k))

@@ -289,14 +289,15 @@ def _index(frame: Any, name: str) -> str:
     return "; it is in the index: frame.reset_index() makes it a column" if held else ""
 
 
-def prediction_frame(frame: Any, query: str, features: Sequence[str]) -> tuple[RankingData, IntArray]:
+def prediction_frame(frame: Any, query: str | None, features: Sequence[str]) -> tuple[RankingData, IntArray]:
     """Ranking data without labels from a frame, and for each row of the frame its row in the data.
 
     Scores of the data in the order of the frame are `scores[rows]`. Documents are numbered by their place in the query.
 
     Arguments:
-        frame: what `arrow_table` reads; columns that are not named are ignored.
-        query: the column with the query of each row; the rows of a query need not stand together.
+        frame: what `arrow_table` reads, or its `frame_columns`; columns that are not named are ignored.
+        query: the column with the query of each row; the rows of a query need not stand together. None to take all
+            rows as one query.
         features: the columns to use as features, in this order.
 
     >>> import pyarrow as pa
@@ -305,13 +306,24 @@ def prediction_frame(frame: Any, query: str, features: Sequence[str]) -> tuple[R
     >>> data.query_ids.tolist(), data.features.ravel().tolist(), rows.tolist()
     (['b', 'a'], [1.0, nan, 2.0], [0, 2, 1])
     """
-    columns = frame_columns(frame)
-    if query not in columns.names:
-        raise DataError(f"query={query!r}: no such column; the frame has {listed(columns.names)}{_index(frame, query)}")
-    names = _features(columns, {"query": query}, features)
-    query_ids, offsets, rows, moved = _grouped(columns, query)
+    columns = frame if isinstance(frame, ArrowColumns | PandasColumns) else frame_columns(frame)
+    if query is not None and query not in columns.names:
+        index = _index(getattr(columns, "frame", None), query)
+        raise DataError(f"query={query!r}: no such column; the frame has {listed(columns.names)}{index}")
+    roles = {} if query is None else {"query": query}
+    names = _features(columns, roles, features)
+    if query is None:
+        ids, offsets, rows, moved = (
+            np.zeros(1, np.int64),
+            np.array([0, columns.n_rows]),
+            np.arange(columns.n_rows),
+            False,
+        )
+    else:
+        _check_once(columns, query)
+        ids, offsets, rows, moved = _grouped(columns, query)
     matrix = _matrix(columns, names, rows, moved)
-    fields = matrix, offsets, None, query_ids, place_in_query(offsets), None, moved, names, {"query": query}
+    fields = matrix, offsets, None, ids, place_in_query(offsets), None, moved, names, roles or None
     return RankingData._trusted(*fields), rows
 
 

@@ -213,7 +213,8 @@ def hash_queries(
 
     Arguments:
         first, last, offsets: the queries.
-        bits: the features as whole numbers of 32 bits; zeros do not count, with either sign.
+        bits: the features as whole numbers of 32 bits; zeros do not count, with either sign, and missing values (NaN)
+            are all the same.
         factors: an odd number for each feature.
         documents, queries: hashes of the ids.
         out: gets the hash of each query.
@@ -224,6 +225,8 @@ def hash_queries(
             values = np.uint64(0)
             for f in range(len(factors)):
                 word = np.uint64(bits[row, f])
+                if (word & np.uint64(0x7FFFFFFF)) > np.uint64(0x7F800000):
+                    word = np.uint64(0x7FC00000)
                 values += factors[f] * (word if word != np.uint64(0x80000000) else np.uint64(0))
             total += mixed(documents[row] ^ mixed(values))
         out[q] = mixed(total + queries[q])
@@ -246,8 +249,8 @@ def identity(data: RankingData) -> str:
 def query_keys(data: RankingData) -> HashArray:
     """A 64-bit key of each query, from its id, the ids of its documents and their features.
 
-    Equal ids in different data have different keys. The order of documents and columns of zeros behind the last feature
-    do not matter. Made once for each data.
+    Equal ids in different data have different keys. The order of documents does not matter, nor that of features with
+    names, nor columns of zeros behind the last feature. Made once for each data.
 
     >>> from counterrank.data import RankingData
     >>> data = RankingData([[1.0], [3.0], [2.0]], [0, 2, 3])
@@ -260,12 +263,20 @@ def query_keys(data: RankingData) -> HashArray:
 
 
 def _query_keys(data: RankingData) -> HashArray:
-    factors: HashArray = np.array([int(mixed(np.uint64(f + 1))) | 1 for f in range(data.n_features)], np.uint64)
+    factors: HashArray = np.array([_factor(name) for name in data.feature_names], np.uint64)
     keys: HashArray = np.empty(data.n_queries, np.uint64)
     documents, queries = hash_ids(data.doc_ids), hash_ids(data.query_ids)
     for_queries(hash_queries, data.offsets, data.features.view(np.uint32), factors, documents, queries, keys)
     keys.flags.writeable = False
     return keys
+
+
+def _factor(name: str) -> int:
+    """An odd number for a feature, by its name; by its number where it has none, since its name is `feature_7` then."""
+    number = name.removeprefix("feature_")
+    if number != name and number.isascii() and number.isdigit() and len(number) < 10:
+        return int(mixed(np.uint64(int(number)))) | 1
+    return int(hash_ids(np.array([name]))[0]) | 1
 
 
 def hash_ids(ids: NDArray[Any]) -> HashArray:

@@ -1,10 +1,13 @@
 """Ranking data in Parquet: columns `query_id`, `doc_id`, `label` (if any) and `features`, a fixed-size list.
 
+Names of features, where they were given, are metadata of that column. A missing value is written as NaN; a null in a
+list is read as one.
 Both ways are streamed, so that little more than the matrix itself is in memory.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +24,7 @@ from counterrank.data.ids import encode, first_repeat_in_query, group_rows, is_i
 if TYPE_CHECKING:
     from counterrank.data.ranking_data import RankingData
 
+_NAMES = b"feature_names"  # in the metadata of the column `features`, a JSON list
 _GROUP_BYTES = 8 << 20  # of the matrix in one row group: what a writer or reader holds besides the matrix
 
 
@@ -61,8 +65,9 @@ def _schema(data: RankingData) -> Any:
     if data.labels is not None:
         columns.append(("label", pa.float32()))
     item = pa.field("element", pa.float32(), nullable=False)
-    columns.append(("features", pa.list_(item, data.n_features)))
-    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns])
+    names = {_NAMES: json.dumps(data.feature_names).encode()} if data.has_feature_names else None
+    features = pa.field("features", pa.list_(item, data.n_features), nullable=False, metadata=names)
+    return pa.schema([*(pa.field(name, kind, nullable=False) for name, kind in columns), features])
 
 
 def _batch(data: RankingData, schema: Any, start: int, end: int) -> Any:
@@ -80,7 +85,7 @@ def _batch(data: RankingData, schema: Any, start: int, end: int) -> Any:
 
 
 def parquet_fields(path: PathLike) -> tuple[Any, ...]:
-    """The fields of `RankingData` in a Parquet file: features, offsets, labels, ids, source and whether regrouped."""
+    """The fields of `RankingData` in a Parquet file: features, offsets, labels, ids, source, regrouped, names."""
     import pyarrow.parquet as pq
 
     if existing(path, "Parquet file").is_dir():
@@ -118,7 +123,20 @@ class _Reader:
         self._check_unique(doc_ids, query_ids, offsets, rows)
         labels = _placed(self._labels(), rows) if "label" in self.schema.names else None
         # all is checked by here, with the rows of the file at hand
-        return self._features(rows), offsets, labels, query_ids, doc_ids, str(self.path), regrouped
+        features = self._features(rows)
+        names = self._names(features.shape[1])
+        return features, offsets, labels, query_ids, doc_ids, str(self.path), regrouped, names
+
+    def _names(self, n_features: int) -> tuple[str, ...] | None:
+        from counterrank.data.ranking_data import check_feature_names
+
+        text = (self.schema.field("features").metadata or {}).get(_NAMES)
+        if text is None:
+            return None
+        try:
+            return check_feature_names(json.loads(text), n_features)
+        except (ValueError, TypeError) as error:
+            raise DataError(f"{self.path}: names in the metadata of column 'features': {error}") from None
 
     def _check_unique(self, doc_ids: NDArray[Any], query_ids: NDArray[Any], offsets: IntArray, rows: IntArray) -> None:
         repeat = first_repeat_in_query(doc_ids, offsets)
@@ -189,23 +207,17 @@ class _Reader:
             if features is None:
                 features = np.empty((self.n_rows, width), np.float32)
             values = column.flatten()
-            if values.null_count:
-                entry = int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))
-                raise DataError(
-                    f"{self.path}: column 'features' holds a null in row {start + entry // width} "
-                    f"(feature {entry % width}); expected a number"
-                )
             with np.errstate(over="ignore"):
-                block = values.to_numpy().astype(np.float32, copy=False)
+                block = values.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)  # nulls become NaN
             self._check_finite(block, start, width)
             features[rows[start : start + len(column)]] = block.reshape(-1, width)
         assert features is not None  # there is at least one row, hence one batch
         return features
 
     def _check_finite(self, block: Float32Array, start: int, width: int) -> None:
-        finite = np.isfinite(block)
-        if not finite.all():
-            entry = int(np.argmin(finite))
+        infinite = np.isinf(block)
+        if infinite.any():
+            entry = int(np.argmax(infinite))
             raise DataError(
                 f"{self.path}: column 'features' holds {block[entry]} in row {start + entry // width} "
                 f"(feature {entry % width}); expected finite float32 numbers"

@@ -243,6 +243,7 @@ class RankingData:
             _count(self.n_queries, "query", "queries"),
             _count(self.n_docs, "document", "documents"),
             _count(self.n_features, "feature", "features"),
+            *([_count(self.n_missing, "missing value", "missing values")] if self.n_missing else []),
             f"{_count(low, 'document', 'documents') if low == high else f'{low:,}-{high:,} documents'} a query",
             "no labels" if self._labels is None else f"labels {_describe_labels(self._labels)}",
         ]
@@ -306,12 +307,33 @@ class RankingData:
     def normalized(self) -> RankingData:
         """Every feature scaled to [0, 1] within each query; features constant in a query become 0.
 
+        Missing values stay missing; the others are scaled by the smallest and the largest of them.
+
         >>> RankingData([[1.0, 5.0], [3.0, 5.0], [2.0, 5.0]], [0, 3]).normalized().features.tolist()
         [[0.0, 0.0], [1.0, 0.0], [0.5, 0.0]]
         """
         scaled = np.empty_like(self._features)
         for_queries(scale_queries, self._offsets, self._features, scaled)
         return RankingData._trusted(scaled, *self._fields()[1:])
+
+    def select_features(self, names: Sequence[str]) -> RankingData:
+        """The features with these names, in this order; the matrix is copied.
+
+        >>> data = RankingData([[1.0, 2.0, 3.0]], [0, 1], feature_names=["price", "stock", "rating"])
+        >>> data.select_features(["rating", "price"]).features.tolist()
+        [[3.0, 1.0]]
+        """
+        wanted = [names] if isinstance(names, str) else list(names)
+        place = {name: column for column, name in enumerate(self.feature_names)}
+        unknown = [name for name in wanted if name not in place]
+        if unknown:
+            raise DataError(f"names: {unknown[0]!r} is no feature of the data; expected names in feature_names")
+        if not wanted:
+            raise DataError("names: none; expected at least one feature")
+        chosen = check_feature_names(wanted, len(wanted))
+        matrix = self._features[:, [place[name] for name in chosen]]
+        *others, _, columns = self._fields()[1:]
+        return RankingData._trusted(np.ascontiguousarray(matrix), *others, chosen, columns)
 
     def widened(self, n_features: int) -> RankingData:
         """The same with columns of zeros behind its own, up to `n_features`; itself if it has that many.
@@ -538,7 +560,8 @@ def from_arrays(
 ) -> RankingData:
     """Ranking data of a matrix with the query of each row (`qid`) or the number of rows of each query (`group`).
 
-    The rows of a query must follow each other. `name` is what an error calls the matrix.
+    The rows of a query must follow each other. `name` is what an error calls the matrix; a frame gives its features
+    the names of its columns.
 
     >>> from_arrays([[1.0], [2.0], [3.0]], qid=[7, 7, 9]).offsets.tolist()
     [0, 2, 3]
@@ -548,9 +571,10 @@ def from_arrays(
     matrix = as_array(features, name)
     if matrix.ndim != 2:
         raise DataError(f"{name}: shape {matrix.shape}; expected one row per document and one column per feature")
+    names = _column_names(features, matrix.shape[1])
     if qid is not None and group is None:
         ids, offsets = _runs(as_array(qid, "qid"), len(matrix))
-        return RankingData(matrix, offsets, query_ids=ids)
+        return RankingData(matrix, offsets, query_ids=ids, feature_names=names)
     if group is None or qid is not None:
         raise CounterrankError(f"qid, group: expected one of them with the array {name}, to separate its queries")
     sizes = as_array(group, "group")
@@ -558,7 +582,15 @@ def from_arrays(
         raise CounterrankError("group: expected the number of rows of each query, whole numbers of at least 1")
     if sizes.sum() != len(matrix):
         raise CounterrankError(f"group: {int(sizes.sum())} rows in all; expected {len(matrix)}, as {name} has")
-    return RankingData(matrix, np.concatenate(([0], np.cumsum(sizes))))
+    return RankingData(matrix, np.concatenate(([0], np.cumsum(sizes))), feature_names=names)
+
+
+def _column_names(matrix: Any, n: int) -> list[str] | None:
+    """The names of the columns of a frame; None of an array, and where columns have no names."""
+    # of the type, since an attribute of a frame may be a column
+    attribute = next((name for name in ("column_names", "columns") if hasattr(type(matrix), name)), None)
+    names = [] if attribute is None else list(getattr(matrix, attribute))
+    return names if len(names) == n and all(isinstance(name, str) for name in names) else None
 
 
 def _runs(qid: NDArray[Any], n: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -583,6 +615,8 @@ def _runs(qid: NDArray[Any], n: int) -> tuple[NDArray[Any], NDArray[Any]]:
 class Fold:
     """Train, validation (or None) and test data with the same features.
 
+    Features of the other parts are brought into the order of train where they have names.
+
     >>> part = RankingData([[1.0], [2.0]], [0, 1, 2])
     >>> Fold(train=part, validation=None, test=part)
     Fold(
@@ -597,12 +631,16 @@ class Fold:
     test: RankingData
 
     def __post_init__(self) -> None:
-        for name, part in vars(self).items():
+        from counterrank.data.features import align_features
+
+        for name, part in list(vars(self).items()):
             if part is None and name == "validation":
                 continue
             check_type(part, RankingData, name)
-            if part.n_features != self.train.n_features:
-                raise DataError(f"{name}: {part.n_features} features; expected {self.train.n_features}, as in train")
+            number = f"expected {self.train.n_features}, as in train"
+            given = self.train.feature_names, self.train.has_feature_names
+            aligned = align_features(part, *given, what=name, reference="train", number=number)
+            object.__setattr__(self, name, aligned)
 
     def __repr__(self) -> str:
         lines = "".join(f"  {name}={part!r},\n" for name, part in vars(self).items())
@@ -727,22 +765,25 @@ def count_missing(first: int, last: int, offsets: Array, features: Array) -> int
 
 @exact_inner_kernel
 def query_range(features: Array, start: int, end: int, low: Array, high: Array) -> None:
-    """low = min x and high = max x of every feature over the rows `start:end`."""
+    """low = min x and high = max x of every feature over the rows `start:end`; 0 where all values are missing."""
     # by hand, since for whole rows numba also compiles the text of an error about their shapes, which takes seconds
     for f in range(len(low)):
-        low[f] = high[f] = features[start, f]
-    for row in range(start + 1, end):
+        low[f], high[f] = np.inf, -np.inf
+    for row in range(start, end):
         values = features[row]
-        for f in range(len(values)):
-            low[f] = min(low[f], values[f])
-            high[f] = max(high[f], values[f])
+        for f in range(len(values)):  # both are false for NaN
+            low[f] = values[f] if values[f] < low[f] else low[f]
+            high[f] = values[f] if values[f] > high[f] else high[f]
+    for f in range(len(low)):
+        if low[f] > high[f]:
+            low[f] = high[f] = 0.0
 
 
 @exact_inner_kernel
 def query_scale(features: Array, start: int, end: int, small: Array, large: Array, low: Array, inverse: Array) -> None:
     """low = min x and inverse = 1 / (max x - min x) of every feature over the rows, 0 for constant ones.
 
-    `small` and `large` are float32 scratch.
+    Of the values that are not missing. `small` and `large` are float32 scratch.
     """
     query_range(features, start, end, small, large)
     for f in range(len(low)):
@@ -753,7 +794,7 @@ def query_scale(features: Array, start: int, end: int, small: Array, large: Arra
 
 @exact_kernel
 def scale_queries(first: int, last: int, offsets: Array, features: Array, out: Array) -> None:
-    """out = (x - min) / (max - min) within each query; constant features become 0."""
+    """out = (x - min) / (max - min) within each query; constant features become 0, missing values stay missing."""
     n_features = features.shape[1]
     small, large = np.empty(n_features, np.float32), np.empty(n_features, np.float32)
     low, inverse = np.empty(n_features), np.empty(n_features)

@@ -13,6 +13,7 @@ from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, check_vector, is_real, make_generator
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
+from counterrank.data.features import align_features, refuse_missing
 from counterrank.estimators.propensities import (
     Propensities,
     check_propensities,
@@ -23,7 +24,14 @@ from counterrank.estimators.propensities import (
     sessions_of_documents,
     warn_if_apart,
 )
-from counterrank.estimators.relevance_models import Fitted, Observations, assign_folds, check_model, cross_fit
+from counterrank.estimators.relevance_models import (
+    Fitted,
+    Observations,
+    assign_folds,
+    check_model,
+    cross_fit,
+    takes_missing,
+)
 from counterrank.estimators.weights import check_curve, check_line
 
 
@@ -129,6 +137,7 @@ class Relevance:
         error: exposure-weighted mean squared error of `values`.
         baseline: the same of one rate for all documents; a model with a larger error is useless.
         n_features: of the data.
+        feature_names: of the data; None where it has none.
     """
 
     values: FloatArray
@@ -136,6 +145,7 @@ class Relevance:
     error: float
     baseline: float
     n_features: int
+    feature_names: tuple[str, ...] | None = None
 
     @property
     def about(self) -> str:
@@ -154,9 +164,16 @@ class Relevance:
         """Relevance of the documents of other queries, by the model fitted on all."""
         if not isinstance(data, RankingData):
             raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
-        if data.n_features != self.n_features:
-            raise CounterrankError(f"data: {data.n_features} features; expected {self.n_features}, as in fit_relevance")
-        return _rates(self.model.predict(data.normalized().features))
+        names = self.feature_names or tuple(f"feature_{i + 1}" for i in range(self.n_features))
+        aligned = align_features(
+            data,
+            names,
+            self.feature_names is not None,
+            reference="the relevance model",
+            number=f"expected {self.n_features}, as in fit_relevance",
+        )
+        check_missing_for(self.model, aligned)
+        return _rates(self.model.predict(aligned.normalized().features))
 
 
 def fit_relevance(
@@ -230,11 +247,20 @@ def relevance_of(
     targets = np.divide(seen.clicks, seen.times, out=np.zeros(data.n_docs), where=seen.times > 0.0)
     weights = seen.times / (1.0 + seen.times / saturation)
     parts = np.repeat(assigned.parts, np.diff(data.offsets))
+    check_missing_for(chosen, data)
     observed = Observations(data.normalized().features, targets, weights, parts, assigned)
     found, fitted = cross_fit(chosen, observed, generator)
     values = _rates(found)
     rate = seen.clicks.sum() / seen.times.sum()
-    return Relevance(values, fitted, _error(seen, targets, values), _error(seen, targets, rate), data.n_features)
+    names = data.feature_names if data.has_feature_names else None
+    errors = _error(seen, targets, values), _error(seen, targets, rate)
+    return Relevance(values, fitted, *errors, data.n_features, names)
+
+
+def check_missing_for(model: Any, data: RankingData, what: str = "data") -> None:
+    """An error where values are missing that a model of relevance, by its name or as fitted, cannot take."""
+    if not takes_missing(model):
+        refuse_missing(data, "the relevance model", "the relevance model 'lightgbm'", what)
 
 
 def _error(seen: Examinations, targets: FloatArray, values: FloatArray | float) -> float:

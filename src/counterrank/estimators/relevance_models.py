@@ -127,6 +127,17 @@ def check_model(model: Any) -> Any:
     return model
 
 
+def takes_missing(model: Any) -> bool:
+    """Whether a model, by its name or as fitted, accepts missing features; one of the user's own may refuse them.
+
+    >>> takes_missing("ridge"), takes_missing("lightgbm")
+    (False, True)
+    """
+    if isinstance(model, str):
+        return model == "lightgbm"
+    return not isinstance(model, Ridge | Network)
+
+
 def _takes_weights(fit: Any) -> bool:
     try:
         parameters = inspect.signature(fit).parameters.values()

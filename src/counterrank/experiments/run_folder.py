@@ -199,7 +199,10 @@ def fingerprint(fold: Fold) -> str:
     for name in _PARTS:
         part: RankingData = getattr(fold, name)
         digest.update(identity(part).encode())
-        for array in (part.features, part.labels):
+        features = part.features
+        if part.n_missing:  # NaN has many forms
+            features = np.where(np.isnan(features), np.float32(np.nan), features)
+        for array in (features, part.labels):
             digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 

@@ -4,12 +4,14 @@ LightGBM compares in double: a scaled feature s goes left of the threshold t whe
 was taken for zero. Targets compare raw features in float32. Whether a value goes left never turns back to no as the
 value falls, so one float32 number says all of it: the last one that goes left. `last_left` searches for it among all
 float32 numbers, by the very comparison that LightGBM makes, so it is exact by construction, with scaling, rounding and
-LightGBM's zero worked in. What cannot be said that way is refused by name: categorical splits, linear trees, several
-outputs, zeros that count as missing.
+LightGBM's zero worked in. A missing value (NaN) goes where LightGBM sends it: in its learned direction where training
+had missing values of the feature, else where a scaled 0 goes. What cannot be said that way is refused by name:
+categorical splits, linear trees, several outputs, zeros that count as missing.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -69,12 +71,26 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Split:
-    """Documents with x <= threshold go left; the feature is counted from 0."""
+    """Documents with x <= threshold go left; the feature is counted from 0.
+
+    A threshold of -inf parts missing values, which go left, from all others.
+
+    Attributes:
+        missing_left: whether a missing value (NaN) goes left, as LightGBM sends it.
+        learned: whether training had missing values of the feature, so that this direction was learned.
+    """
 
     feature: int
     threshold: float
     left: Node
     right: Node
+    missing_left: bool
+    learned: bool
+
+    @property
+    def absent_left(self) -> bool:
+        """Whether a document goes left for which a search engine has no value: in the learned direction, else as 0."""
+        return self.missing_left if self.learned else self.threshold >= 0.0
 
 
 Node = Leaf | Split
@@ -90,6 +106,10 @@ class Forest:
     def features(self) -> list[int]:
         """The features that splits look at, counted from 0."""
         return sorted({split.feature for split in self.splits()})
+
+    def apart(self) -> list[int]:
+        """The features, counted from 0, of which a split learned to send missing values apart from 0."""
+        return sorted({split.feature for split in self.splits() if split.absent_left != (split.threshold >= 0.0)})
 
     def splits(self) -> Iterator[Split]:
         """All splits of all trees."""
@@ -108,9 +128,11 @@ def forest_of(model: Model) -> Forest:
     if dump["num_tree_per_iteration"] != 1:
         raise ExportError(f"trees: {dump['num_tree_per_iteration']} outputs a document; expected one score")
     roots = [info["tree_structure"] for info in dump["tree_info"]]
-    splits = [split for root in roots for split in _splits(root)]
-    features = np.array([split["split_feature"] for split in splits], dtype=np.int64)
-    thresholds = np.array([split["threshold"] for split in splits], dtype=np.float64)
+    splits = [(split, tree) for tree, root in enumerate(roots) for split in _splits(root)]
+    features = np.array([split["split_feature"] for split, _ in splits], dtype=np.int64)
+    # of the text, since the dump has 1e300 for an infinite one
+    written = [line.split() for line in re.findall(r"^threshold=(.*)$", model.text, re.MULTILINE)]
+    thresholds = np.array([float(written[tree][split["split_index"]]) for split, tree in splits], dtype=np.float64)
     scaler = Scaler.none(model.n_features) if model.scaler.kind == "query" else model.scaler
     raw = iter(last_left(thresholds, scaler.low[features], scaler.inverse[features]).tolist())
     return Forest(tuple(_node(root, raw) for root in roots) or (Leaf(0.0),))
@@ -144,9 +166,13 @@ def _node(node: dict[str, Any], thresholds: Iterator[float]) -> Node:
     threshold = next(thresholds)
     left = _node(node["left_child"], thresholds)
     right = _node(node["right_child"], thresholds)
-    if threshold == LARGEST:
-        return left
-    return right if threshold == -np.inf else Split(node["split_feature"], threshold, left, right)
+    feature, learned = node["split_feature"], node["missing_type"] == "NaN"
+    missing_left = bool(node["default_left"]) if learned else node["threshold"] >= 0.0
+    if threshold == LARGEST:  # all values go left
+        return left if missing_left else Split(feature, -np.inf, right, left, missing_left=True, learned=learned)
+    if threshold == -np.inf and not missing_left:
+        return right
+    return Split(feature, threshold, left, right, missing_left, learned)
 
 
 def next_number(value: float) -> float:

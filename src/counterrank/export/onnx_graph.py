@@ -32,7 +32,7 @@ def to_onnx(job: ExportJob) -> bytes:
     elif isinstance(model, TreesModel):
         # other scalings are worked into the thresholds
         in_graph = scaler if scaler.kind == "query" else Scaler.none(model.n_features)
-        graph.forest(graph.seen(in_graph), forest_of(model))
+        graph.forest(graph.seen(in_graph, missing=True), forest_of(model))
     else:
         graph.network(graph.seen(scaler), layers_of(model))
     job.label_all()
@@ -69,7 +69,7 @@ def regressor_attributes(forest: Forest) -> tuple[dict[str, Any], float]:
         "nodes_values": [0.0 if node[2] == "LEAF" else node[4] for node in nodes],
         "nodes_truenodeids": [node[5] for node in nodes],
         "nodes_falsenodeids": [node[6] for node in nodes],
-        "nodes_missing_value_tracks_true": [0] * len(nodes),
+        "nodes_missing_value_tracks_true": [node[7] for node in nodes],
         "n_targets": 2,
         "aggregate_function": "SUM",
         "post_transform": "NONE",
@@ -80,13 +80,17 @@ def regressor_attributes(forest: Forest) -> tuple[dict[str, Any], float]:
     }, scale
 
 
-def _nodes(node: Node, first: int = 0) -> list[tuple[str, int, float, int, int]]:
-    """The node and all below it, left first: mode, feature, threshold or leaf value, places of both children."""
+def _nodes(node: Node, first: int = 0) -> list[tuple[str, int, float, int, int, int]]:
+    """The node and all below it, left first: mode, feature, threshold or leaf value, places of both children.
+
+    The last entry is 1 where missing values go left, the branch of a comparison that is true.
+    """
     if isinstance(node, Leaf):
-        return [("LEAF", 0, node.value, 0, 0)]
+        return [("LEAF", 0, node.value, 0, 0, 0)]
     left = _nodes(node.left, first + 1)
     right = _nodes(node.right, first + 1 + len(left))
-    return [("BRANCH_LEQ", node.feature, node.threshold, first + 1, first + 1 + len(left)), *left, *right]
+    own = (node.feature, node.threshold, first + 1, first + 1 + len(left), int(node.missing_left))
+    return [("BRANCH_LEQ", *own), *left, *right]
 
 
 OPSET, TREES_OPSET, IR_VERSION = 13, 1, 8
@@ -106,11 +110,11 @@ class Graph:
         self._constants: list[Any] = []
         self._opsets = {"": OPSET}
 
-    def seen(self, scaler: Scaler) -> str:
-        """The scaled features as trees and networks see them: float32."""
+    def seen(self, scaler: Scaler, missing: bool = False) -> str:
+        """The scaled features as trees and networks see them: float32; `missing` where they may be NaN."""
         if scaler.kind == "none":
             return INPUT
-        return self._add("Cast", [self._scaled(scaler)], "seen", to=self._types.FLOAT)
+        return self._add("Cast", [self._scaled(scaler, missing)], "seen", to=self._types.FLOAT)
 
     def linear(self, scaler: Scaler, coefficients: FloatArray) -> None:
         """Scores as a weighted sum."""
@@ -167,22 +171,32 @@ class Graph:
         content: bytes = model.SerializeToString(deterministic=True)
         return content
 
-    def _scaled(self, scaler: Scaler) -> str:
+    def _scaled(self, scaler: Scaler, missing: bool = False) -> str:
         """The scaled features in double."""
         features = self._double(INPUT)
         if scaler.kind == "none":
             return features
         if scaler.kind == "query":
-            low, inverse = self._query_scale()
+            low, inverse = self._query_scale(missing)
         else:
             low = self._constant("low", scaler.low[None, :])
             inverse = self._constant("inverse", scaler.inverse[None, :])
         return self._add("Mul", [self._add("Sub", [features, low], "moved"), inverse], "scaled")
 
-    def _query_scale(self) -> tuple[str, str]:
-        """Smallest value and 1 / (largest - smallest) of each feature in the query, 0 for constant ones."""
-        low = self._double(self._add("ReduceMin", [INPUT], "smallest", axes=[0], keepdims=1))
-        high = self._double(self._add("ReduceMax", [INPUT], "largest", axes=[0], keepdims=1))
+    def _query_scale(self, missing: bool) -> tuple[str, str]:
+        """Smallest value and 1 / (largest - smallest) of each feature in the query, 0 for constant ones.
+
+        With `missing`, of the values that are not NaN; where all are, the spread is -inf, and NaN stays NaN.
+        """
+        lows = highs = INPUT
+        if missing:
+            is_missing = self._add("IsNaN", [INPUT], "is_missing")
+            for name, value in (("infinity", np.inf), ("minus_infinity", -np.inf)):
+                self._constant(name, np.array([value], np.float32))
+            lows = self._add("Where", [is_missing, "infinity", INPUT], "present_or_infinity")
+            highs = self._add("Where", [is_missing, "minus_infinity", INPUT], "present_or_minus_infinity")
+        low = self._double(self._add("ReduceMin", [lows], "smallest", axes=[0], keepdims=1))
+        high = self._double(self._add("ReduceMax", [highs], "largest", axes=[0], keepdims=1))
         zero, one = self._constant("zero", np.zeros(1)), self._constant("one", np.ones(1))
         spread = self._add("Sub", [high, low], "spread")
         varies = self._add("Greater", [spread, zero], "varies")

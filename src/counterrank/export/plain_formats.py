@@ -7,9 +7,11 @@ import re
 from typing import Any
 
 from counterrank.common.errors import ExportError
+from counterrank.data.features import listed
 from counterrank.export.targets import ExportJob, Target
 from counterrank.models import TreesModel
 
+_NO_NAME = r'[\s",:\[\]{}]'  # what LightGBM's text cannot hold in a name
 FORMAT, VERSION = "counterrank-linear", 1
 
 
@@ -39,20 +41,41 @@ def to_json(job: ExportJob) -> str:
 
 
 def to_lightgbm(job: ExportJob) -> str:
-    """The text of the trees, with which LightGBM predicts what `predict` does; given names replace its own."""
+    """The text of the trees, with which LightGBM predicts what `predict` does; given names replace its own.
+
+    LightGBM knows features by place, so names of the training data that it cannot hold are changed, with a note.
+    """
     assert isinstance(job.model, TreesModel)
     text = job.model.text
     job.label_all()
     if not job.names.given:
         return text
-    for label in job.names.by_feature.values():
-        if re.search(r'[\s",:\[\]{}]', label):
-            raise ExportError(
-                f'features: {label!r} cannot be a name in LightGBM; expected no blanks nor any of ",:[]{{}}'
-            )
-    names = (job.names.by_feature.get(feature, f"Column_{feature}") for feature in range(job.model.n_features))
+    bad = [label for label in job.names.by_feature.values() if re.search(_NO_NAME, label)]
+    if bad and not job.names.own:
+        raise ExportError(f'features: {bad[0]!r} cannot be a name in LightGBM; expected no blanks nor any of ",:[]{{}}')
+    names = [job.names.by_feature.get(feature, f"Column_{feature}") for feature in range(job.model.n_features)]
+    if bad:
+        names = _held(names)
+        job.features = {number: names[number - 1] for number in job.features}
+        job.notes.append(f"LightGBM cannot hold the names {listed(bad)}: blanks and some signs in them became _")
     line = "feature_names=" + " ".join(names)
     return re.sub(r"^feature_names=.*$", lambda _: line, text, count=1, flags=re.MULTILINE)
+
+
+def _held(names: list[str]) -> list[str]:
+    """The names with signs that LightGBM cannot hold replaced, all different.
+
+    >>> _held(["unit price", "unit_price"])
+    ['unit_price_', 'unit_price']
+    """
+    found = [re.sub(_NO_NAME, "_", name) for name in names]
+    taken = {new for name, new in zip(names, found, strict=True) if new == name}
+    for place, name in enumerate(names):
+        if found[place] != name:
+            while found[place] in taken:
+                found[place] += "_"
+            taken.add(found[place])
+    return found
 
 
 LIGHTGBM = Target(

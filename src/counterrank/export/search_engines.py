@@ -7,11 +7,12 @@ of weight times normalized feature, with (value - mean) / standard_deviation as 
 goes to `yes` when value < split_condition; `model/ranklib` goes left when value <= threshold, and knows features by
 their place in the feature set, counted from 1. A feature whose query does not match has no value: linear and RankLib
 models then take 0, as LETOR files mean it; XGBoost models took 0 too, or follow `missing` in later versions, which is
-set to where 0 goes.
+set to where missing values go: where 0 goes, unless the trees learned otherwise.
 
 solr: a model for the model store of Solr's learning-to-rank module. Scaled features are (value - avg) / std. A tree
 goes left when value <= threshold, where 1e-6 was added to the threshold when it was read. A feature that does not match
-has its `defaultValue`, which is 0 unless the feature says otherwise.
+has its `defaultValue`, which is 0 unless the feature says otherwise. With `isNullSameAsZero` false (Solr 9.2 and later)
+a value that is NaN follows `missing` of each split; without, it goes right.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from counterrank.common.errors import ExportError
+from counterrank.data.features import listed
 from counterrank.export.forest import ZERO, Leaf, Node, decimal, float32_scale, forest_of, layers_of, next_number
 from counterrank.export.targets import ExportJob, Target
 from counterrank.models import LinearModel, Scaler, TreesModel
@@ -37,7 +40,13 @@ def to_elastic(job: ExportJob) -> str:
     else:
         forest = forest_of(job.model)
         labels = job.label(forest.features)
+        apart = listed(name for feature, name in zip(forest.features, labels, strict=True) if feature in forest.apart())
         if job.tree_format == "ranklib":
+            if apart:
+                raise ExportError(
+                    f"tree_format='ranklib': trained with missing values of {apart}, which RankLib takes as 0; use "
+                    "tree_format='xgboost' or another target, or impute the values and train again"
+                )
             job.notes.append(
                 "RankLib knows features by their place: feature 1 is the first of the feature set, and so on"
             )
@@ -47,6 +56,11 @@ def to_elastic(job: ExportJob) -> str:
                 "OpenSearch from 3.2 until the fix of its issue 378 sends features without a value the wrong way in "
                 "such trees; use the tree format ranklib there"
             )
+            if apart:
+                job.notes.append(
+                    f"trained with missing values of {apart}: plugins of Elasticsearch before 2024 and of OpenSearch "
+                    "before July 2026 do not follow the direction that the trees learned for them"
+                )
             body = _xgboost(forest.trees, dict(zip(forest.features, labels, strict=True)))
     return json.dumps({"model": {"name": job.name, "model": body}}, indent=1) + "\n"
 
@@ -82,7 +96,7 @@ def _xgboost_node(node: Node, depth: int, names: Mapping[int, str], numbers: Ite
     return number, (
         f'{{"nodeid": {number}, "depth": {depth}, "split": {json.dumps(names[node.feature])}, '
         f'"split_condition": {decimal(next_number(node.threshold))}, "yes": {left}, "no": {right}, '
-        f'"missing": {left if node.threshold >= 0.0 else right}, "children": [{left_text}, {right_text}]}}'
+        f'"missing": {left if node.absent_left else right}, "children": [{left_text}, {right_text}]}}'
     )
 
 
@@ -174,7 +188,7 @@ def _solr_linear(job: ExportJob, model: LinearModel) -> _Parts:
 def _solr_trees(job: ExportJob, model: TreesModel) -> _Parts:
     forest = forest_of(model)
     names = dict(zip(forest.features, job.label(forest.features), strict=True))
-    thresholds = [split.threshold for split in forest.splits()]
+    thresholds = [split.threshold for split in forest.splits() if split.threshold > -np.inf]
     missed = [threshold for threshold in thresholds if without_slack(threshold).misses(threshold)]
     if missed:
         gap = max(abs(without_slack(threshold).compared - threshold) for threshold in missed)
@@ -182,8 +196,16 @@ def _solr_trees(job: ExportJob, model: TreesModel) -> _Parts:
             f"Solr adds 1e-6 to thresholds, so {len(missed)} of {len(thresholds)} come out up to {gap:.1g} off; only "
             "feature values that close to them go the other way"
         )
-    trees = [{"weight": "1.0", "root": _solr_node(tree, names)} for tree in forest.trees]
-    return "MultipleAdditiveTreesModel", [{"name": label} for label in names.values()], {"trees": trees}
+    apart = [names[feature] for feature in forest.apart()]
+    trees = [{"weight": "1.0", "root": _solr_node(tree, names, bool(apart))} for tree in forest.trees]
+    params: dict[str, Any] = {"trees": trees}
+    if apart:
+        params = {"isNullSameAsZero": "false", **params}
+        job.notes.append(
+            f'trained with missing values of {listed(apart)}: needs Solr 9.2 or later, and "defaultValue": "NaN" in '
+            "the definition of each of these features"
+        )
+    return "MultipleAdditiveTreesModel", [{"name": label} for label in names.values()], params
 
 
 def _solr_network(job: ExportJob) -> _Parts:
@@ -214,14 +236,17 @@ def _solr_features(scaler: Scaler, features: Sequence[int], labels: Sequence[str
     return described
 
 
-def _solr_node(node: Node, names: Mapping[int, str]) -> dict[str, Any]:
+def _solr_node(node: Node, names: Mapping[int, str], missing: bool) -> dict[str, Any]:
+    """The node with all below it; with `missing`, each split says where missing values go."""
     if isinstance(node, Leaf):
         return {"value": decimal(node.value)}
+    is_present = node.threshold == -np.inf  # parts missing values from all others; Java knows the word
     return {
         "feature": names[node.feature],
-        "threshold": decimal(without_slack(node.threshold).written),
-        "left": _solr_node(node.left, names),
-        "right": _solr_node(node.right, names),
+        "threshold": "-Infinity" if is_present else decimal(without_slack(node.threshold).written),
+        **({"missing": "left" if node.absent_left else "right"} if missing else {}),
+        "left": _solr_node(node.left, names, missing),
+        "right": _solr_node(node.right, names, missing),
     }
 
 

@@ -31,10 +31,14 @@ Naming = PathLike | Mapping[int, str] | Sequence[str]
 
 @dataclass(frozen=True)
 class Names:
-    """Names by feature, counted from 0; `given` is False where nobody named them."""
+    """Names by feature, counted from 0.
+
+    `given` is False where nobody named them, `own` True where they are those of the training data.
+    """
 
     by_feature: dict[int, str]
     given: bool
+    own: bool = False
 
     def of(self, features: Iterable[int]) -> list[str]:
         """The names of these features, which all must have one."""
@@ -119,6 +123,15 @@ def _checked(pairs: list[tuple[Any, Any]], n_features: int, where: str) -> dict[
         owners[name] = number
         names[number - 1] = name
     return names
+
+
+def ranker_names(ranker: Ranker, naming: Naming | None = None) -> Names:
+    """The names given for an export, else those of the ranker's training data (`feature_names_in_`)."""
+    names = [str(name) for name in ranker.feature_names_in_]
+    if naming is not None or ranker._feature_names is None:
+        return feature_names(naming, len(names))
+    where = "feature_names_in_ of the ranker (features= takes other names)"
+    return Names(_checked(list(enumerate(names, start=1)), len(names), where), given=True, own=True)
 
 
 @dataclass
@@ -295,7 +308,8 @@ def write(
         path: the file to write.
         to: "onnx", "es-ltr", "solr", "lightgbm" (trees), "json" (linear), or the name of a registered target.
         features: what the features are called there: a file, a mapping from their numbers in LETOR files (from 1), or a
-            list in order. Those that the model does not use need no name. None calls them feature_1 and so on.
+            list in order. Those that the model does not use need no name. None for the names in the training data,
+            feature_1 and so on where it had none.
         name: what the model is called there.
         tree_format: for trees in es-ltr: "xgboost", which knows features by name, or "ranklib", by their place.
 
@@ -315,7 +329,7 @@ def write(
         raise ExportError(f"tree_format={tree_format!r}: is for trees in es-ltr; leave it out")
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise ExportError(f"name={printable(repr(name))}: expected a name on one line")
-    job = ExportJob(ranker, feature_names(features, ranker.n_features_in_), name, tree_format)
+    job = ExportJob(ranker, ranker_names(ranker, features), name, tree_format)
     target.check(job.model)
     try:
         content = target.convert(job)

@@ -16,7 +16,8 @@ from counterrank.common.checks import FloatArray
 from counterrank.common.jit import Array, exact_kernel, inner_kernel, kernel
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
-from counterrank.models.model import Scaler, Scales
+from counterrank.data.features import refuse_missing
+from counterrank.models.model import TREES_INSTEAD, Scaler, Scales
 
 
 @inner_kernel
@@ -112,7 +113,8 @@ class LinearModel:
         return len(self.coefficients)
 
     def predict(self, data: RankingData, threads: int | None = None) -> FloatArray:
-        """A score for each document."""
+        """A score for each document; missing values are an error."""
+        refuse_missing(data, "a linear model", TREES_INSTEAD)
         return linear_scores(data, self.coefficients, self.scaler.scales(data, threads), threads)
 
     def vectors(self) -> dict[str, FloatArray]:
@@ -151,7 +153,10 @@ def linear_scores(
 
 @exact_kernel
 def constant_columns(first: int, last: int, offsets: Array, features: Array) -> Array:
-    """The features f with x[i, f] = x[j, f] for all documents i, j of each query, in rising order."""
+    """The features f with x[i, f] = x[j, f] for all documents i, j of each query, in rising order.
+
+    Missing values are equal to each other and to no other value.
+    """
     count = features.shape[1]
     left = np.empty(count, np.int64)
     for f in range(count):
@@ -161,8 +166,9 @@ def constant_columns(first: int, last: int, offsets: Array, features: Array) -> 
         kept = 0
         for i in range(count):
             f = left[i]
-            row = start + 1
-            while row < end and features[row, f] == features[start, f]:
+            row, value = start + 1, features[start, f]
+            is_missing = np.isnan(value)
+            while row < end and (features[row, f] == value or (is_missing and np.isnan(features[row, f]))):
                 row += 1
             if row >= end:
                 left[kept] = f

@@ -15,8 +15,10 @@ from counterrank.common.errors import ModelError
 from counterrank.common.jit import Array, exact_kernel, kernel
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
+from counterrank.data.features import present_counts
 from counterrank.data.ranking_data import query_scale, scale_queries
 
+TREES_INSTEAD = "a ranker with model='lambdamart'"  # the remedy for missing values
 NORMALIZE = ("query", "standard", "none")
 
 
@@ -30,12 +32,13 @@ class Scales(NamedTuple):
 
 @kernel
 def column_sums(first: int, last: int, offsets: Array, features: Array, center: Array, power: int, out: Array) -> None:
-    """out[q, f] = sum over the documents of q of (x_f - center_f)^power, power 1 or 2."""
+    """out[q, f] = sum over the documents of q whose x_f is not missing of (x_f - center_f)^power, power 1 or 2."""
     for q in range(first, last):
         out[q] = 0.0
         for row in range(offsets[q], offsets[q + 1]):
             for f in range(features.shape[1]):
                 x = features[row, f] - center[f]
+                x = 0.0 if np.isnan(x) else x
                 out[q, f] += x if power == 1 else x * x
 
 
@@ -65,6 +68,8 @@ class Scaler:
         standard:  (x - mean) / standard deviation over the training data
         none:      x
 
+    Missing values stay missing, and have no part in minimum, maximum, mean and deviation.
+
     >>> data = RankingData([[1.0], [3.0]], [0, 2])
     >>> Scaler.learn("query", data).scales(data).inverse.tolist()
     [[0.5]]
@@ -85,10 +90,12 @@ class Scaler:
         if kind != "standard":
             return cls.none(data.n_features, kind)
 
+        counts = np.maximum(present_counts(data), 1)
+
         def mean_of(center: FloatArray, power: int) -> FloatArray:
             sums = np.empty((data.n_queries, data.n_features))
             for_queries(column_sums, data.offsets, data.features, center, power, sums, threads=threads)
-            return np.asarray(sums.sum(axis=0) / data.n_docs)
+            return np.asarray(sums.sum(axis=0) / counts)
 
         mean = mean_of(np.zeros(data.n_features), 1)
         deviation = np.sqrt(mean_of(mean, 2))

@@ -20,7 +20,8 @@ import numpy as np
 from counterrank.common.checks import Float32Array, FloatArray, IntArray, check_number, is_whole
 from counterrank.common.errors import CounterrankError, ModelError, require
 from counterrank.data import RankingData
-from counterrank.models.model import Scaler, read_array
+from counterrank.data.features import refuse_missing
+from counterrank.models.model import TREES_INSTEAD, Scaler, read_array
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,8 @@ class NeuralModel:
         self.module.eval()
 
     def predict(self, data: RankingData, threads: int | None = None) -> FloatArray:
-        """A score for each document."""
+        """A score for each document; missing values are an error."""
+        refuse_missing(data, "a neural network", TREES_INSTEAD)
         scores = network_scores(
             self.module, data.offsets, lambda first, last: self.scaler.apply(data.subset(slice(first, last)), threads)
         )
@@ -277,6 +279,12 @@ def takes_offsets(module: Any) -> bool:
         return "offsets" in inspect.signature(module.forward).parameters
     except (TypeError, ValueError):  # compiled modules have no signature
         return False
+
+
+def scores_within_queries(model: Any) -> bool:
+    """Whether the score of a document depends on the others of its query: by scaling, or in a listwise module."""
+    is_listwise = isinstance(model, NeuralModel) and takes_offsets(model.module)
+    return bool(model.scaler.kind == "query" or is_listwise)
 
 
 def query_ranges(offsets: IntArray, size: int) -> Iterator[tuple[int, int]]:

@@ -3,13 +3,15 @@
 LightGBM trusts what it reads: a missing child ends the process, one that points back hangs it, and a wrong length makes
 it add up whatever lies next to its lists. So `check_tree_text` checks the text of a file in Python, without LightGBM.
 What passes is a set of trees: each list as long as its tree has splits or leaves, each split and each leaf below
-exactly one other split, each feature one that documents have, each number finite.
+exactly one other split, each feature one that documents have, each number finite, but for the thresholds of splits
+that part missing values from all others.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +25,7 @@ from counterrank.common.checks import FloatArray
 from counterrank.common.errors import ModelError, printable, require
 from counterrank.common.parallel import thread_count
 from counterrank.data import RankingData
+from counterrank.data.features import listed, missing_columns
 from counterrank.models.model import Scaler
 
 # LightGBM takes more for a number than these, and not always for the one Python takes it for
@@ -99,12 +102,13 @@ class Fields:
             raise _fault(name, words, int(bad.argmax()), expected)
         return numbers
 
-    def reals(self, name: str, count: int) -> FloatArray:
-        """A list of finite numbers."""
-        words = self._numbers(name, count, _REAL, "a finite number")
+    def reals(self, name: str, count: int, infinite: bool = False) -> FloatArray:
+        """A list of finite numbers; with `infinite`, `inf` too."""
+        words = self._numbers(name, count, rf"(?:{_REAL}|inf)" if infinite else _REAL, "a finite number")
         numbers = np.array(list(map(float, words)), dtype=np.float64)
-        if not np.isfinite(numbers).all():  # 1e999
-            raise _fault(name, words, int(np.isfinite(numbers).argmin()), "a finite number")
+        fits = np.isfinite(numbers) | (np.array(words, dtype=np.str_) == "inf")
+        if not fits.all():  # 1e999
+            raise _fault(name, words, int(fits.argmin()), "a finite number")
         return numbers
 
     def check_remarks(self, name: str, count: int) -> None:
@@ -267,9 +271,15 @@ def _check_children(fields: Fields, leaves: int) -> None:
 
 
 def _check_decisions(fields: Fields, splits: int, n_categorical: int) -> None:
-    """Bit 0: categorical; bit 1: missing values go left; from bit 2: which values are missing (none, zero, NaN)."""
-    thresholds = fields.reals("threshold", splits)
+    """Bit 0: categorical; bit 1: missing values go left; from bit 2: which values are missing (none, zero, NaN).
+
+    A threshold is infinite where a split parts NaN from all other values.
+    """
+    thresholds = fields.reals("threshold", splits, infinite=True)
     decisions = fields.wholes("decision_type", splits, 0, 11)
+    wrong = np.isinf(thresholds) & (decisions != 8)
+    if wrong.any():
+        raise ModelError(f"threshold[{int(wrong.argmax())}] is inf; expected a finite number")
     sets = thresholds[decisions % 2 == 1]
     if len(sets) != n_categorical:
         raise ModelError(f"decision_type has {len(sets)} categorical splits; expected {n_categorical}, as num_cat says")
@@ -317,7 +327,11 @@ _FILE = "trees.txt"
 
 @dataclass(frozen=True)
 class TreesModel:
-    """Trees in LightGBM's own text format, and the scaling they were learned with; usually none."""
+    """Trees in LightGBM's own text format, and the scaling they were learned with; usually none.
+
+    A missing value (NaN) goes the way that LightGBM found best in training. Where it found none missing, a split takes
+    it as 0 after scaling, as LightGBM does; `predict` warns of it.
+    """
 
     text: str
     scaler: Scaler
@@ -337,8 +351,32 @@ class TreesModel:
             raise ModelError(f"{_FILE}: trees for {booster.num_feature()} features; expected {self.n_features}")
         return booster
 
+    @cached_property
+    def missing_as_zero(self) -> NDArray[np.int64]:
+        """The features of which training had no missing value: splits on them take a missing value as 0.
+
+        None with LightGBM's own `use_missing=False`, which means just that.
+        """
+        found: set[int] = set()
+        if "\n[use_missing: 0]\n" not in self.text:
+            features: list[str] = []
+            for line in self.text.split("\n"):
+                name, _, value = line.partition("=")
+                if name == "split_feature":
+                    features = value.split()
+                elif name == "decision_type":
+                    kinds = (int(word) for word in value.split())
+                    found.update(int(f) for f, kind in zip(features, kinds, strict=True) if kind & 0b1101 == 0)
+        return np.array(sorted(found), np.int64)
+
     def predict(self, data: RankingData, threads: int | None = None) -> FloatArray:
         """A score for each document."""
+        unseen = np.intersect1d(missing_columns(data), self.missing_as_zero)
+        if len(unseen):
+            names = listed(data.feature_names[feature] for feature in unseen)
+            warnings.warn(
+                f"data: missing values of {names}, of which training had none; the trees take them as 0", stacklevel=3
+            )
         features = self.scaler.apply(data, threads)
         scores = self.booster.predict(features, raw_score=True, num_threads=thread_count(threads))
         return np.asarray(scores, np.float64)

@@ -21,10 +21,10 @@ from counterrank.estimators.evidence import Evidence
 from counterrank.estimators.model_assisted import most_likely_strength, shrunken_weights
 from counterrank.estimators.propensities import check_clip
 from counterrank.estimators.registry import ESTIMATORS, Estimator, checked_hyperparameters, named_estimator
-from counterrank.estimators.relevance import SATURATION, Relevance, relevance_of
+from counterrank.estimators.relevance import SATURATION, Relevance, check_missing_for, relevance_of
 from counterrank.estimators.relevance_models import check_model
 from counterrank.evaluation import higher_is_better
-from counterrank.training.problem import kind_of
+from counterrank.training.problem import check_missing, kind_of
 from counterrank.training.ranker import Ranker
 from counterrank.training.selection import (
     INNER_FOLDS,
@@ -347,11 +347,15 @@ def _fit_assisted(
             f"clicks: none among {evidence.clicks.n_sessions:,} sessions; expected some to learn from"
         )
     learner = _learner(ranker, evidence, entropy)
+    for pool, name in zip(pools, ("data", "validation"), strict=False):  # with all ids, which folds do not have
+        check_missing(kind_of(learner.model), pool.data, name)
+        check_missing_for(regressor, pool.data, name)
     if folds is None:
         report = _hold_out(learner, pools, wanted, chosen, regressor, entropy)
     else:
         report = _cross_validated(learner, join(pools), wanted, chosen.default, regressor, folds, entropy)
     fitted = report.ranker
+    fitted._query_column = (data.columns or {}).get("query")  # parts that were joined have none
     used = [evidence.clicks] if validation is None else [evidence.clicks, validation[1].clicks]
     fitted.provenance_ = provenance(fitted, data, None if validation is None else validation[0], used)
     fitted.provenance_["estimator"] = {

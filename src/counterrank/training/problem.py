@@ -16,13 +16,14 @@ from counterrank.common.errors import ConstantFeaturesError, CounterrankError, N
 from counterrank.common.parallel import for_queries
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
+from counterrank.data.features import align_features, refuse_missing
 from counterrank.data.ids import query_of
 from counterrank.data.ranking_data import from_arrays
 from counterrank.estimators.displayed_sets import Views, check_views
 from counterrank.evaluation import higher_is_better, prefix_sums, rank_values, weighted_queries
 from counterrank.losses import NamedLoss
 from counterrank.models.linear import constant_columns, linear_scores
-from counterrank.models.model import Model, Scales
+from counterrank.models.model import TREES_INSTEAD, Model, Scales
 
 
 @dataclass(frozen=True)
@@ -154,12 +155,10 @@ def check_weights(weights: ArrayLike | Views, data: RankingData, where: str = ""
 
 
 def check_validation(validation: Any, data: RankingData, with_sets: bool) -> tuple[RankingData, TrainingWeights]:
-    """Validation data with as many features and the same kind of evidence as in training."""
+    """Validation data with the features of the training data, in that order, and the same kind of evidence."""
     if not isinstance(validation, tuple | list) or isinstance(validation, Views) or len(validation) != 2:
         raise CounterrankError("validation: expected a pair (data, weights)")
-    other = check_type(validation[0], RankingData, "validation")
-    if other.n_features != data.n_features:
-        raise CounterrankError(f"validation: {other.n_features} features; expected {data.n_features} as in data")
+    other = aligned_with(data, check_type(validation[0], RankingData, "validation"))
     if isinstance(validation[1], Views) != with_sets:
         given, expected = ("weights", "views") if with_sets else ("views", "weights")
         raise CounterrankError(
@@ -169,8 +168,23 @@ def check_validation(validation: Any, data: RankingData, with_sets: bool) -> tup
     return other, check_weights(validation[1], other, "validation ")
 
 
+def aligned_with(data: RankingData, other: RankingData, what: str = "validation") -> RankingData:
+    """The other data with the features of the data to learn from, see `align_features`."""
+    number = f"expected {data.n_features} as in data"
+    return align_features(other, data.feature_names, data.has_feature_names, what=what, reference="data", number=number)
+
+
+def check_missing(kind: Kind, data: RankingData, what: str = "data") -> None:
+    """An error where values are missing that this kind of model cannot learn from."""
+    if not kind.missing:
+        model = "a linear model" if kind.name == "linear" else "a neural network"
+        refuse_missing(data, model, TREES_INSTEAD, what)
+
+
 def constant_features(data: RankingData, threads: int | None = None) -> IntArray:
     """The columns that have one value within each query: by themselves they order no documents.
+
+    A feature that is missing for some documents of a query and present for others is not constant.
 
     >>> constant_features(RankingData([[1.0, 0.0], [1.0, 3.0], [2.0, 0.0]], [0, 2, 3])).tolist()
     [0]
@@ -233,6 +247,7 @@ class Kind:
             what they learn there; so trees take pairs of documents by what swapping them changes.
         max_epochs, patience: a round of trees is a small step, and the metric of few validation queries is noisy:
             stopping after 20 rounds without improvement cost 1 to 5 % (docs/lambdamart.md).
+        missing: whether features may be missing (NaN).
     """
 
     name: str
@@ -241,6 +256,7 @@ class Kind:
     loss: str
     max_epochs: int = 100
     patience: int = 20
+    missing: bool = False
 
 
 KINDS = {
@@ -248,7 +264,7 @@ KINDS = {
     for kind in (
         Kind("linear", 1, "query", "lambdaloss-truncated"),
         Kind("mlp", 16, "query", "lambdaloss-truncated"),
-        Kind("lambdamart", None, "none", "lambdarank", max_epochs=300, patience=100),
+        Kind("lambdamart", None, "none", "lambdarank", max_epochs=300, patience=100, missing=True),
         Kind("module", 16, "query", "lambdaloss-truncated"),
     )
 }

@@ -7,7 +7,7 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.common.checks import (
@@ -24,15 +24,19 @@ from counterrank.common.files import PathLike
 from counterrank.common.parallel import thread_count
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
+from counterrank.data.features import align_features
+from counterrank.data.frames import frame_columns, is_frame, prediction_frame
 from counterrank.estimators.displayed_sets import Views
 from counterrank.evaluation import higher_is_better, rank_values
 from counterrank.losses import NamedLoss, named_loss
 from counterrank.models.model import NORMALIZE, Model
+from counterrank.models.neural import scores_within_queries
 from counterrank.training.gradient_descent import fit_linear
 from counterrank.training.problem import (
     FittedModel,
     Settings,
     Task,
+    check_missing,
     check_validation,
     check_varying,
     check_weights,
@@ -87,11 +91,20 @@ class Ranker:
             documents by themselves; trees and networks may still use them together with others. None for a ranker
             saved by version 0.1, which did not keep them.
 
+    Features keep the names they have in the training data (`feature_names_in_`). Data to validate on or to score has
+    the same names, in any order; where the training data or the other has none, features are taken by position. A
+    missing value (NaN) is an error but for trees, which learn where it goes.
+
     >>> data = RankingData([[0.0], [1.0], [2.0], [3.0]], offsets=[0, 2, 4])
     >>> ranker = Ranker(loss="arp-hinge", max_epochs=3).fit(data, weights=[0.0, 1.0, 0.0, 1.0])
     >>> ranker.predict(data).argsort().tolist()
     [0, 2, 1, 3]
     """
+
+    # what rankers have that were trained on data without names, or saved by earlier versions
+    _feature_names: tuple[str, ...] | None = None
+    _query_column: str | None = None
+    _warned_of_names = False
 
     def __init__(
         self,
@@ -167,6 +180,8 @@ class Ranker:
             settings,
         )
         parts = [data] if task.validation is None else [data, task.validation[0]]
+        for part, name in zip(parts, ("data", "validation"), strict=False):
+            check_missing(kind_of(self.model), part, name)
         used = check_clicks(clicks, None if is_matrix else parts)
         rank_values(task.metric, 1)  # an unknown metric is an error without validation data too
         constant = check_varying(data, settings.threads)
@@ -179,35 +194,97 @@ class Ranker:
         self.best_epoch_ = learned.best_epoch
         self.history_ = [_natural(row, task.metric) for row in learned.history]
         self.n_features_ = data.n_features
+        self._feature_names = data.feature_names if data.has_feature_names else None
+        self._query_column = (data.columns or {}).get("query")
+        self._warned_of_names = False
         self.constant_features_: IntArray | None = constant
         self._importances = None if learned.importances is None else shares(learned.importances)
         self.provenance_ = provenance(self, data, parts[1] if len(parts) > 1 else None, used)
         return self
 
     def predict(
-        self, data: RankingData | ArrayLike, *, qid: ArrayLike | None = None, group: ArrayLike | None = None
+        self,
+        data: Any,
+        *,
+        query: str | None = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
     ) -> FloatArray:
         """A score for each document of raw data; a higher score ranks first.
 
-        A matrix is taken as the documents of one query, or of several with `qid` or `group` as in `fit`.
+        Arguments:
+            data: `RankingData`, with the features of the training data in any order. Or a frame (pandas, polars, an
+                Arrow table or stream, a DuckDB relation), with a column for each feature; others are ignored, and
+                scores are in the order of its rows. Or a matrix, taken as the documents of one query, or of several
+                with `qid` or `group` as in `fit`.
+            query: of a frame, the column with the query of each row, whose rows need not stand together. None for that
+                of the training data (`query_column_`). A ranker that scores each document by itself needs none.
+            qid, group: of a matrix.
+
+        >>> import pyarrow as pa
+        >>> train = pa.table({"query": [1, 1, 2, 2], "product": [1, 2, 1, 2], "price": [9.0, 5.0, 7.0, 8.0]})
+        >>> data = RankingData.from_frame(train, query="query", document="product", features=["price"])
+        >>> ranker = Ranker("arp-hinge", max_epochs=3).fit(data, weights=[0.0, 1.0, 1.0, 0.0])
+        >>> scores = ranker.predict(pa.table({"price": [4.0, 8.0, 3.0], "query": ["b", "a", "b"]}))
+        >>> bool(scores[2] > scores[0])
+        True
         """
         model = self._fitted()
+        is_known = isinstance(data, RankingData | np.ndarray | list | tuple)
+        if not is_known and qid is None and group is None and is_frame(data):
+            return self._predict_frame(data, query)
+        if query is not None:
+            raise CounterrankError(f"query={query!r}: goes with a frame; expected None")
         if not isinstance(data, RankingData):
             data = prediction_data(data, qid, group)
         elif qid is not None or group is not None:
             raise CounterrankError("qid, group: go with a matrix; expected none with RankingData")
-        if data.n_features != self.n_features_:
-            raise CounterrankError(
-                f"data: {data.n_features} features; the ranker was trained on {self.n_features_} "
-                "(read_letor(..., n_features=) widens sparse files)"
-            )
-        return model.predict(data, self.threads)
+        number = f"the ranker was trained on {self.n_features_} (read_letor(..., n_features=) widens sparse files)"
+        names, has_names = tuple(self.feature_names_in_), self._feature_names is not None
+        aligned = align_features(data, names, has_names, number=number, warn=not self._warned_of_names)
+        self._warned_of_names |= aligned.feature_names != names  # taken by position
+        return model.predict(aligned, self.threads)
+
+    def _predict_frame(self, frame: Any, query: str | None) -> FloatArray:
+        """Scores in the order of the rows of a frame."""
+        columns = frame_columns(frame)
+        names = self.feature_names_in_.tolist()
+        if query is None and scores_within_queries(self.model_):
+            query = self._query_column
+            if query is None or query not in columns.names:
+                known = "" if query is None else f"; the frame has no column {query!r}, which the training data had"
+                raise CounterrankError(
+                    "query: not given, and this ranker scores documents within their query; expected the column of the "
+                    f"query{known}"
+                )
+        if self._feature_names is None and not set(names) <= set(columns.names):
+            names = [name for name in columns.names if name not in (query, self._query_column)]  # by position
+        data, rows = prediction_frame(columns, query, names)
+        return np.asarray(self.predict(data)[rows])
 
     @property
     def n_features_in_(self) -> int:
         """How many features a document has, under scikit-learn's name."""
         self._fitted()
         return self.n_features_
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """The names of the features it was trained on, under scikit-learn's name; `feature_1` and so on without names.
+
+        >>> data = RankingData([[0.0, 5.0], [1.0, 4.0]], offsets=[0, 2], feature_names=["rating", "price"])
+        >>> Ranker("arp-hinge", max_epochs=3).fit(data, weights=[0.0, 1.0]).feature_names_in_.tolist()
+        ['rating', 'price']
+        """
+        self._fitted()
+        names = self._feature_names or [f"feature_{i + 1}" for i in range(self.n_features_)]
+        return np.array(names, dtype=object)
+
+    @property
+    def query_column_(self) -> str | None:
+        """The column of the query in the frame that the training data was made from; None without a frame."""
+        self._fitted()
+        return self._query_column
 
     @property
     def feature_importances_(self) -> FloatArray:

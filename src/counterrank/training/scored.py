@@ -10,6 +10,7 @@ from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike, existing
 from counterrank.data import RankingData, read_scores
+from counterrank.data.features import refuse_missing
 from counterrank.training.ranker import Ranker
 
 
@@ -35,7 +36,7 @@ class Scored:
 
     @classmethod
     def load(cls, source: PathLike, data: RankingData, threads: int | None = None) -> Scored:
-        """The folder of a saved ranker, a file of scores, or one of the features (`feature:25`, from 1)."""
+        """The folder of a saved ranker, a file of scores, or one of the features (`feature:25`, or its name)."""
         label = os.fspath(source)
         if label.startswith("feature:"):
             return cls(label, _feature(label, data), {})
@@ -44,7 +45,8 @@ class Scored:
             return cls(label, read_scores(path, data), {})
         ranker = Ranker.load(path)
         ranker.threads = threads
-        missing = max(0, ranker.n_features_ - data.n_features)  # sparse files leave out columns that are all zero
+        # sparse files leave out columns that are all zero; features with names are all there or an error
+        missing = 0 if data.has_feature_names else max(0, ranker.n_features_ - data.n_features)
         scores = ranker.predict(data.widened(ranker.n_features_) if missing else data)
         return cls(label, scores, ranker.provenance_, missing)
 
@@ -54,7 +56,14 @@ class Scored:
 
 
 def _feature(text: str, data: RankingData) -> FloatArray:
-    number = text.removeprefix("feature:")
-    if not (number.isascii() and number.isdigit() and 1 <= int(number) <= data.n_features):
-        raise CounterrankError(f"{text}: no such feature; expected a number from 1 to {data.n_features}")
-    return data.features[:, int(number) - 1].astype(float)
+    name = text.removeprefix("feature:")
+    if name in data.feature_names:
+        column = data.feature_names.index(name)
+    elif name.isascii() and name.isdigit() and 1 <= int(name) <= data.n_features:
+        column = int(name) - 1
+    else:
+        also = ", or its name" if data.has_feature_names else ""
+        raise CounterrankError(f"{text}: no such feature; expected a number from 1 to {data.n_features}{also}")
+    chosen = data.select_features([data.feature_names[column]])
+    refuse_missing(chosen, f"{text} as a score", "another feature")
+    return chosen.features[:, 0].astype(float)

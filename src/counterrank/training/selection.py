@@ -31,7 +31,7 @@ from counterrank.estimators.relevance import SATURATION, Examinations, Relevance
 from counterrank.evaluation import higher_is_better
 from counterrank.models.linear import LinearModel, linear_importances
 from counterrank.models.model import Scaler
-from counterrank.training.problem import check_varying, check_weights, constant_features, query_metric
+from counterrank.training.problem import aligned_with, check_varying, check_weights, constant_features, query_metric
 from counterrank.training.ranker import Ranker, shares
 
 
@@ -118,11 +118,11 @@ def join(pools: Sequence[Pool]) -> Pool:
     used = [_with_sessions(pool) for pool in pools]
     if len(used) == 1:
         return used[0]
-    widths = {pool.data.n_features for pool in used}
-    if len(widths) > 1:
-        raise CounterrankError(f"validation: {max(widths)} features and {min(widths)}; expected as many as in data")
-    lengths = np.concatenate([pool.data.lengths for pool in used])
-    data = RankingData(np.concatenate([pool.data.features for pool in used]), np.concatenate(([0], np.cumsum(lengths))))
+    first = used[0].data
+    parts = [first, *(aligned_with(first, pool.data) for pool in used[1:])]
+    offsets = np.concatenate(([0], np.cumsum(np.concatenate([part.lengths for part in parts]))))
+    names = first.feature_names if first.has_feature_names else None
+    data = RankingData(np.concatenate([part.features for part in parts]), offsets, feature_names=names)
     columns = zip(*(pool.seen for pool in used), strict=True)
     return Pool(data, Examinations(*(np.concatenate(column) for column in columns)))
 

@@ -15,11 +15,12 @@ import numpy as np
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.origin import Origin, join_origins
 from counterrank.common.checks import FloatArray, IntArray
-from counterrank.common.errors import CounterrankError, MissingExtraError, ModelError, installed_version
+from counterrank.common.errors import CounterrankError, DataError, MissingExtraError, ModelError, installed_version
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
 from counterrank.common.random import HashSample
 from counterrank.data import RankingData
 from counterrank.data.ids import identity, query_keys
+from counterrank.data.ranking_data import check_feature_names
 from counterrank.losses import NamedLoss
 from counterrank.models.linear import LinearModel
 from counterrank.models.model import NORMALIZE, Model, Scaler, read_array
@@ -49,6 +50,8 @@ def save_ranker(ranker: Ranker, path: PathLike) -> None:
         "version": VERSION,
         "model": ranker.kind_,
         "n_features": ranker.n_features_,
+        "feature_names": ranker._feature_names,
+        "query_column": ranker.query_column_,
         "normalize": model.scaler.kind,
         "settings": _settings(ranker),
         "loss": ranker.loss_,
@@ -92,6 +95,8 @@ def load_ranker(ranker_class: type[Ranker], path: PathLike, module: Any = None) 
         ranker.model_, ranker.kind_ = _restore(folder, content, arrays, module), name
         ranker._importances = arrays.get("importances")
         ranker.n_features_ = n_features
+        ranker._feature_names = _names(content.get("feature_names"), n_features, path)
+        ranker._query_column = _text(content.get("query_column"), "query_column", path)
         ranker.loss_ = str(content.get("loss", ranker.loss))  # not there in rankers saved by earlier versions
         ranker.metric_ = content["metric"]
         ranker.learning_rate_ = float(content["learning_rate"])
@@ -164,6 +169,22 @@ def _columns(numbers: Any, n_features: int, path: PathLike) -> IntArray | None:
     return np.array(given, np.int64)
 
 
+def _names(names: Any, n_features: int, path: PathLike) -> tuple[str, ...] | None:
+    """Names of features; None for rankers trained without, or saved by earlier versions."""
+    if names is None:
+        return None
+    try:
+        return check_feature_names(names if isinstance(names, list) else [names], n_features)
+    except DataError as error:
+        raise ModelError(f"{path}: {error} in model.json; the file is damaged") from None
+
+
+def _text(value: Any, name: str, path: PathLike) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise ModelError(f"{path}: {name} is {value!r:.60} in model.json; expected a text")
+    return value
+
+
 def _finite(value: Any) -> Any:
     """JSON knows no infinity: the loss of an epoch that diverged is written as null."""
     return None if isinstance(value, float) and not np.isfinite(value) else value
@@ -185,7 +206,7 @@ def provenance(
         "command": None,
         "data": describe_data(data),
         "validation": None if validation is None else describe_data(validation),
-        "features": [f"feature_{i + 1}" for i in range(data.n_features)],
+        "features": list(data.feature_names),
         "clicks": WEIGHTS_GIVEN if clicks is None else describe_clicks(clicks),
         "estimator": None,
         "loss": ranker.loss_,
@@ -205,6 +226,8 @@ def describe_data(data: RankingData) -> dict[str, Any]:
         "identity": identity(data),
         "queries": data.n_queries,
         "documents": data.n_docs,
+        "feature_names": list(data.feature_names) if data.has_feature_names else None,
+        "missing_values": data.n_missing,
         "query_keys": HashSample.of(query_keys(data)).reduced(_QUERIES).describe(),
     }
 

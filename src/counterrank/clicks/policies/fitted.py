@@ -32,6 +32,7 @@ from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel, inne
 from counterrank.common.parallel import for_queries, run_parallel, split_queries, thread_count
 from counterrank.common.ranking import longest_of
 from counterrank.data import RankingData
+from counterrank.data.features import align_features, refuse_missing
 from counterrank.data.ids import query_of
 
 _TINY = 1e-200  # a sum of exponentials as small as this may have lost terms
@@ -284,6 +285,7 @@ _CLOSE = 1e-8  # stop when the log-likelihood has less than this to gain
 _MOST = 500  # iterations
 _HALVINGS = 40
 _FOUND = 3.0  # times the candidates there are; of the right form it is within 10 % of 1 given 300 pages
+_MODEL, _REMEDY = "a linear policy", "policies.propensity_from_log"
 _CERTAIN = 0.01  # a page on average as likely as exp(-this) is no matter of chance
 
 
@@ -306,6 +308,7 @@ class FittedPlackettLuce:
             out.
         iterations: how many steps were taken.
         converged: whether the likelihood had nothing left to gain.
+        feature_names: of the data; None where it has none.
     """
 
     policy: PlackettLuce
@@ -319,13 +322,17 @@ class FittedPlackettLuce:
     candidates_found: float
     iterations: int
     converged: bool
+    feature_names: tuple[str, ...] | None = None
 
     def predict(self, data: RankingData, *, threads: int | None = None) -> FloatArray:
         """The scores of other data with the same features."""
         check_type(data, RankingData, "data")
-        if data.n_features != len(self.coefficients):
-            raise CounterrankError(f"data: {data.n_features} features; expected {len(self.coefficients)}")
-        return _scores(data.normalized(), self.coefficients, threads)
+        n_features = len(self.coefficients)
+        names = self.feature_names or tuple(f"feature_{i + 1}" for i in range(n_features))
+        has_names = self.feature_names is not None
+        aligned = align_features(data, names, has_names, reference="the policy", number=f"expected {n_features}")
+        refuse_missing(aligned, _MODEL, _REMEDY)
+        return _scores(aligned.normalized(), self.coefficients, threads)
 
 
 def fit_plackett_luce(
@@ -368,6 +375,7 @@ def fit_plackett_luce(
     """
     counts, depth = check_counts(clicks), check_cutoff(k)
     counts.check_data(data)
+    refuse_missing(data, _MODEL, _REMEDY)
     check_all_candidates(counts)
     names = counts.active_policies
     if len(names) > 1:
@@ -399,6 +407,7 @@ def fit_plackett_luce(
         candidates_found=share,
         iterations=iterations,
         converged=converged,
+        feature_names=data.feature_names if data.has_feature_names else None,
     )
 
 
