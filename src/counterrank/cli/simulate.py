@@ -11,7 +11,7 @@ from counterrank.cli import options as shared
 from counterrank.cli.command import CLICKS, OUTPUT, USERS
 from counterrank.cli.evidence import load_scores, parse_count, parts_of, read_examination, read_policy
 from counterrank.cli.options import option
-from counterrank.cli.output import check_out, folder_with, print_json, print_table, say
+from counterrank.cli.output import check_out, folder_with, print_json, print_table, say_next
 from counterrank.common.checks import check_number, check_whole
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import atomic_folder
@@ -131,9 +131,9 @@ def simulate(
         return
     print_table(f"{out}: {policy}, {examination}", tuple(rows[0]), [tuple(row.values()) for row in rows])
     if as_log and not propensities:
-        say(f"Saved. Next: counterrank inspect {out} --data {data}")
+        say_next("inspect", out, "--data", data)
     else:
-        say(f"Saved. Next: counterrank train {data} --{'log' if as_log else 'clicks'} {out} --k 5 --out from-clicks")
+        say_next("train", data, "--log" if as_log else "--clicks", out, "--k", 5, "--out", "from-clicks")
 
 
 def _amount(n_clicks: str | None, n_sessions: str | None, as_log: bool) -> dict[str, int]:

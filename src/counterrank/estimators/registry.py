@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from counterrank.common.checks import FloatArray, check_choice
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, brief
 from counterrank.estimators.displayed_sets import Views, rerank
 from counterrank.estimators.evidence import Evidence
 from counterrank.estimators.model_assisted import check_strength, check_tau, doubly_robust_weights, shrunken_weights
@@ -94,7 +94,7 @@ class Hyperparameter:
                 value = self.type(value)
             except ValueError:
                 kind = " or ".join(("a whole number" if self.type is int else "a number", *self.words))
-                raise CounterrankError(f"{name}={value!r}: expected {kind}") from None
+                raise CounterrankError(f"{name}={brief(value)}: expected {kind}") from None
         return value if self.check is None else self.check(value)
 
 
@@ -161,8 +161,8 @@ class Estimator:
                 owners = [each.name for each in ESTIMATORS.values() if name in each.hyperparameters]
                 own = "none" if owners else ", ".join(self.hyperparameters) or "none"
                 raise CounterrankError(
-                    f"{name}={value!r}: a hyperparameter of {', '.join(owners) or 'no estimator'}; expected {own} with "
-                    f"{self.name}"
+                    f"{name}={brief(value)}: a hyperparameter of {', '.join(owners) or 'no estimator'}; expected {own} "
+                    f"with {self.name}"
                 )
         return found
 
