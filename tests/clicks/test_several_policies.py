@@ -162,7 +162,7 @@ SEEN = ClickCounts(SHOWN_ONLY + "x", OFFSETS, *[np.empty(0, np.int64)] * 5)
         (LOG, {**POLICIES, "newer": POLICIES["old"]}, "policies: 'newer' is not in the log; expected the names 'old'"),
         (LOG, {**POLICIES, 3: POLICIES["old"]}, "policies: 3 is not in the log"),
         (LOG, [POLICIES["old"]], r"policies: list; expected \{name: \(policy, scores\)\}"),
-        (LOG, {**POLICIES, "new": Deterministic(3)}, r"policies\['new'\]: Deterministic\(k=3\); expected a pair"),
+        (LOG, {**POLICIES, "new": Deterministic(3)}, r"policies\['new'\]: Deterministic; expected a pair"),
         (LOG, {**POLICIES, "new": (3, UP)}, "policy: int; expected a policy"),
         (LOG, {**POLICIES, "new": (Deterministic(3), UP[1:])}, "scores of policy 'new': 14 entries; expected 15"),
         (LOG, {**POLICIES, "new": (Deterministic(3), [np.nan] * 15)}, "scores of policy 'new': entry 0 is nan"),

@@ -17,80 +17,85 @@ GOOD = [(8, "b", "x", 1, 0), (9, "a", "x", 1, 1), (9, "a", "y", 2, 0)]
 NAN = float("nan")
 # rows added to the good ones, further columns of all, and the message
 FAULTS = {
-    "no session": ([(None, "a", "x", 1, 0)], {}, "1 row has no session_id (the first: session_id None, query_id a"),
-    "no query": ([(1, None, "x", 1, 0)], {}, "1 row has no query_id (the first: session_id 1, query_id None, doc_id x"),
+    "no session": ([(None, "a", "x", 1, 0)], {}, "1 row has no session_id (PLACE: session_id None, query_id a"),
+    "no query": ([(1, None, "x", 1, 0)], {}, "1 row has no query_id (PLACE: session_id 1, query_id None, doc_id x"),
     "no document": (
         [(1, "a", None, 1, 0)],
         {},
-        "1 row has no doc_id (the first: session_id 1, query_id a, doc_id None",
+        "1 row has no doc_id (PLACE: session_id 1, query_id a, doc_id None",
     ),
     "no rank": (
         [(1, "a", "x", None, 0)],
         {},
-        "1 row has no rank (the first: session_id 1, query_id a, doc_id x, rank N",
+        "1 row has no rank (PLACE: session_id 1, query_id a, doc_id x, rank N",
     ),
-    "no clicked": ([(1, "a", "x", 1, None)], {}, "1 row has no clicked (the first: session_id 1, query_id a, doc_id x"),
-    "no policy": ([(1, "a", "x", 1, 0)], {"policy": [None]}, "1 row has no policy (the first: session_id 1"),
+    "no clicked": ([(1, "a", "x", 1, None)], {}, "1 row has no clicked (PLACE: session_id 1, query_id a, doc_id x"),
+    "no policy": ([(1, "a", "x", 1, 0)], {"policy": [None]}, "1 row has no policy (PLACE: session_id 1"),
     "no propensity": (
         [(1, "a", "x", 1, 0)],
         {"propensity": [None]},
-        "1 row has no propensity (the first: session_id 1",
+        "1 row has no propensity (PLACE: session_id 1",
     ),
     "rank 0": (
         [(1, "a", "x", 0, 0), (1, "a", "y", 1, 0)],
         {},
-        "1 row has a rank below 1 or not whole (the first: session_id 1, query_id a, doc_id x, rank 0, clicked 0); "
+        "1 row has a rank below 1 or not whole (PLACE: session_id 1, query_id a, doc_id x, rank 0, clicked 0); "
         "use rank_base=0: the ranks here seem to begin with 0;",
     ),
-    "rank -3": ([(1, "a", "x", -3, 0)], {}, "1 row has a rank below 1 or not whole (the first: session_id 1"),
-    "half a rank": ([(1, "a", "x", 1.5, 0)], {}, "1 row has a rank below 1 or not whole (the first: session_id 1, q"),
-    "rank in words": ([(1, "a", "x", "top", 0)], {}, "1 row has a rank below 1 or not whole (the first: session_id 1"),
-    "huge rank": ([(1, "a", "x", 2**63 - 1, 0)], {}, "1 row has a rank beyond 1,000,000 (the first: session_id 1, q"),
-    "clicked 2": ([(1, "a", "x", 1, 2)], {}, "1 row has a clicked that is not 0 or 1 (the first: session_id 1, quer"),
-    "clicked 0.4": ([(1, "a", "x", 1, 0.4)], {}, "1 row has a clicked that is not 0 or 1 (the first: session_id 1, q"),
-    "clicked yes": ([(1, "a", "x", 1, "yes")], {}, "1 row has a clicked that is not 0 or 1 (the first: session_id 1"),
+    "rank -3": ([(1, "a", "x", -3, 0)], {}, "1 row has a rank below 1 or not whole (PLACE: session_id 1"),
+    "half a rank": ([(1, "a", "x", 1.5, 0)], {}, "1 row has a rank below 1 or not whole (PLACE: session_id 1, q"),
+    "rank in words": ([(1, "a", "x", "top", 0)], {}, "1 row has a rank below 1 or not whole (PLACE: session_id 1"),
+    "huge rank": ([(1, "a", "x", 2**63 - 1, 0)], {}, "1 row has a rank beyond 1,000,000 (PLACE: session_id 1, q"),
+    "clicked 2": ([(1, "a", "x", 1, 2)], {}, "1 row has a clicked that is not 0 or 1 (PLACE: session_id 1, quer"),
+    "clicked 0.4": ([(1, "a", "x", 1, 0.4)], {}, "1 row has a clicked that is not 0 or 1 (PLACE: session_id 1, q"),
+    "clicked maybe": ([(1, "a", "x", 1, "maybe")], {}, "1 row has a clicked that is not 0 or 1 (PLACE: session_id 1"),
+    "clicked yep": ([(1, "a", "x", 1, "yep")], {}, "doc_id x, rank 1, clicked yep"),
     "propensity 1.5": (
         [(1, "a", "x", 1, 0)],
         {"propensity": [1.5]},
-        "1 row has a propensity outside 0 to 1 (the first",
+        "1 row has a propensity outside 0 to 1 (",
     ),
     "propensity -1": (
         [(1, "a", "x", 1, 0)],
         {"propensity": [-1.0]},
-        "1 row has a propensity outside 0 to 1 (the first",
+        "1 row has a propensity outside 0 to 1 (",
     ),
     "propensity nan": (
         [(1, "a", "x", 1, 0)],
         {"propensity": [NAN]},
-        "1 row has a propensity outside 0 to 1 (the first",
+        "1 row has a propensity outside 0 to 1 (",
     ),
     "impossible": (
         [(1, "a", "x", 1, 1)],
         {"propensity": [0.0]},
-        "1 row is a click at propensity 0 (the first: session_id 1, query_id a, doc_id x, rank 1, clicked 1, prop",
+        "1 row is a click at propensity 0 (PLACE: session_id 1, query_id a, doc_id x, rank 1, clicked 1, prop",
     ),
     "two queries": (
         [(1, "a", "x", 1, 0), (1, "b", "y", 2, 0)],
         {},
-        "1 page is one session under several queries (such as session 1);",
+        "1 page is one session under several queries (such as session 1, PLACE);",
     ),
     "two policies": (
         [(1, "a", "x", 1, 0), (1, "a", "y", 2, 0)],
         {"policy": ["new", "old"]},
-        "1 page is one session under several policies (such as session 1);",
+        "1 page is one session under several policies (such as session 1, PLACE);",
     ),
     "a document twice": (
         [(1, "a", "x", 1, 0), (1, "a", "x", 2, 0)],
         {},
-        "1 page shows a document twice (such as session 1);",
+        "1 page shows a document twice (such as session 1, PLACE);",
     ),
     "a rank twice": (
         [(1, "a", "x", 1, 0), (1, "a", "y", 1, 0)],
         {},
-        "1 page shows two documents at one rank (such as session 1);",
+        "1 page shows two documents at one rank (such as session 1, PLACE);",
     ),
-    "a gap": ([(1, "b", "x", 1, 0), (1, "b", "y", 3, 0)], {}, "1 page has a gap in its ranks (such as session 1);"),
-    "no rank 1": ([(1, "b", "x", 2, 0)], {}, "1 page has a gap in its ranks (such as session 1);"),
+    "a gap": (
+        [(1, "b", "x", 1, 0), (1, "b", "y", 3, 0)],
+        {},
+        "1 page has a gap in its ranks (such as session 1, PLACE);",
+    ),
+    "no rank 1": ([(1, "b", "x", 2, 0)], {}, "1 page has a gap in its ranks (such as session 1, PLACE);"),
     "unknown query": (
         [(1, "c", "x", 1, 0), (1, "c", "y", 2, 0)],
         {},
@@ -104,21 +109,27 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+# where the first row after the good ones is: lines count from 1, rows from 0
+PLACES = {"parquet": "row 3", "csv": "line 5", "jsonl": "line 4", "frame": "row 3"}
+
+
+@pytest.mark.parametrize("ending", PLACES)
 @pytest.mark.parametrize(("rows", "more", "message"), FAULTS.values(), ids=FAULTS)
 def test_each_fault_by_itself(tmp_path, ending, rows, more, message):
     if ending == "jsonl" and any(value != value for values in more.values() for value in values):
         pytest.skip("JSON has no NaN")
     good = {"propensity": [0.5] * len(GOOD), "policy": ["new"] * len(GOOD)}
     whole = {name: good[name] + values for name, values in more.items()}
-    path = write(tmp_path / f"log.{ending}", GOOD + rows, **whole)
+    path = name = write(tmp_path / f"log.{'parquet' if ending == 'frame' else ending}", GOOD + rows, **whole)
+    if ending == "frame":
+        path, name = pq.read_table(path), "frame"
     with pytest.raises(cr.CounterrankError) as error:
         read_log(path, DATA, strict=True)
     text = str(error.value)
-    assert text.startswith((f"{path}: 1 ", f"{path}: 2 "))
+    assert text.startswith((f"{name}: 1 ", f"{name}: 2 "))
     for number in (".0", ""):  # Parquet shows a column of ranks with a half in it as fractions
         text = text.replace(f"rank 1{number}", "rank 1").replace(f"rank 0{number}", "rank 0")
-    assert message in text
+    assert message.replace("PLACE", PLACES[ending]) in text
     assert text.count(" (") == 1 or "beyond 1,000,000" in text  # and nothing else, but that rank is a gap too
     assert text.endswith("; on_error='skip' drops the pages with such rows")
     with pytest.warns(UserWarning, match=f"dropped {len(rows)} of {len(GOOD) + len(rows)} rows"):
@@ -231,5 +242,5 @@ def test_parquet_that_hides_its_nans(tmp_path, name, usual):
 def test_the_first_example_is_always_the_same(tmp_path):
     rows = [(i, "a", "x", 0, 0) for i in range(5000, 0, -1)]
     path = write(tmp_path / "log.parquet", rows)
-    with pytest.raises(cr.CounterrankError, match=r"5,000 rows have a rank .* \(the first: session_id 1, query_id a"):
+    with pytest.raises(cr.CounterrankError, match=r"5,000 rows have a rank .* \(row 4999: session_id 1, query_id a"):
         read_log(path, DATA)

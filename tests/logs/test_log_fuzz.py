@@ -26,7 +26,7 @@ STRANGE = {
     "query_id": [None, "q", "unknown", "elsewhere", 7],
     "doc_id": [None, "a", "007", 7, "unknown"],
     "rank": [None, 0, -1, 1, 2, 3, 5, 2.0, 2.5, "x", "1", 10**7, 2**63 - 1, -(2**63), NAN],
-    "clicked": [None, 0, 1, True, False, "true", "FALSE", 2, -1, 0.5, "yes", NAN],
+    "clicked": [None, 0, 1, True, False, "true", "FALSE", "Y", "n", "Yes", "NO", "t", "F", 2, -1, 0.5, "yep", NAN],
     "propensity": [None, 0, 0.0, 1, 1.5, -0.5, NAN, "inf", "much", 1e-300],
     "policy": [None, "new", "old", "", 3],
 }

@@ -45,10 +45,11 @@ def test_one_document_twice_among_a_million_pages(tmp_path, moving):
         "clicked": np.zeros(PAGES * LENGTH, bool),
     }
     pq.write_table(pa.table(table), tmp_path / "log.parquet", row_group_size=500_000)
+    place = np.flatnonzero(table["session_id"] == planted)[0]
     with pytest.raises(cr.CounterrankError) as error:
         read_reported(tmp_path / "log.parquet")
     assert str(error.value).endswith(
-        f"log.parquet: 1 page shows a document twice (such as session {planted}); "
+        f"log.parquet: 1 page shows a document twice (such as session {planted}, row {place}); "
         "on_error='skip' drops the pages with such rows"
     )
 
@@ -61,14 +62,14 @@ def test_long_pages(tmp_path, length):
     report = read_reported(log_files.write(tmp_path / "clean.csv", rows)).report
     assert (report.used, report.pages, report.faults) == (2 * length, 2, ())
     rows[-1]["doc_id"] = "d0"
-    with pytest.raises(cr.CounterrankError, match=r"1 page shows a document twice \(such as session 2\); on_e"):
+    with pytest.raises(cr.CounterrankError, match=r"1 page shows a document twice \(such as session 2, line \d+\); on"):
         read_reported(log_files.write(tmp_path / "twice.csv", rows))
     rows[-1] |= {"doc_id": f"d{length - 1}", "rank": length + 1}
-    with pytest.raises(cr.CounterrankError, match=r"1 page has a gap in its ranks \(such as session 2\); on_e"):
+    with pytest.raises(cr.CounterrankError, match=r"1 page has a gap in its ranks \(such as session 2, line \d+\); on"):
         read_reported(log_files.write(tmp_path / "gap.csv", rows))
     rows[-1]["rank"] = length - 1
     with pytest.raises(
-        cr.CounterrankError, match=r"1 page shows two documents at one rank \(such as session 2\); on_e"
+        cr.CounterrankError, match=r"1 page shows two documents at one rank \(such as session 2, line \d+\); on"
     ):
         read_reported(log_files.write(tmp_path / "rank.csv", rows))
 
@@ -106,7 +107,8 @@ def shuffled(path, pages, length, twice=None):
 @pytest.mark.parametrize("length", [2, 5, 12, 13, 20, 31, 60])
 def test_a_document_twice_on_pages_of_any_length(tmp_path, length):
     assert read_reported(shuffled(tmp_path / "clean.parquet", 3000, length)).report.pages == 3000
-    with pytest.raises(cr.CounterrankError, match=r": 1 page shows a document twice \(such as session 2345\); on_err"):
+    message = r": 1 page shows a document twice \(such as session 2345, row \d+\); on_error"
+    with pytest.raises(cr.CounterrankError, match=message):
         read_reported(shuffled(tmp_path / "log.parquet", 3000, length, twice=2345))
 
 

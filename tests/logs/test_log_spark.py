@@ -151,7 +151,7 @@ def test_impressions_and_what_is_wrong_in_them(local_spark, tmp_path):
 @needs_spark
 def test_time_of_a_log_that_shows_more_than_the_data_has(local_spark, tmp_path):
     columns = pages(50, seed=4)
-    columns["timestamp"] = pa.array(np.arange(200) * 60, pa.timestamp("s"))
+    columns["timestamp"] = pa.array(np.arange(200) * 60 + 10**9, pa.timestamp("s"))
     pq.write_table(pa.table(columns), tmp_path / "log.parquet")
     data = cr.RankingData(np.zeros((12, 1)), [0, 6, 12], None, [1, 2], [*range(6), *range(6)])
     read_both(tmp_path / "log.parquet", data)

@@ -59,7 +59,9 @@ def rank_of(value, base):
 
 def clicked_of(value):
     word = (text_of(value) or "").lower()
-    return True if word in ("1", "true", "1.0") else False if word in ("0", "false", "0.0") else None
+    if word in ("1", "true", "t", "yes", "y", "1.0"):
+        return True
+    return False if word in ("0", "false", "f", "no", "n", "0.0") else None
 
 
 class Row:

@@ -13,7 +13,7 @@ from counterrank.cli.command import DATA_OPTIONS, options_again
 from counterrank.cli.evidence import ClickSource, parts_of
 from counterrank.cli.inspect import print_read
 from counterrank.cli.options import Displays, Force, Json, Threads, option, reads_logs
-from counterrank.cli.output import check_out, folder_with, print_json, print_table, say, show_warnings
+from counterrank.cli.output import check_out, folder_with, print_json, print_table, say_next, show_warnings
 from counterrank.common.files import atomic_folder
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def aggregate(
         print_read(report.summary())
     print_table(f"{out}", tuple(rows[0]), [tuple(row.values()) for row in rows])
     source.say_what_it_read()
-    say(f"Saved. Next: counterrank inspect {out}" + (f" --data {data}{options_again(*DATA_OPTIONS)}" if data else ""))
+    say_next("inspect", out, *(("--data", data, *options_again(*DATA_OPTIONS)) if data else ()))
 
 
 def _counted(source: ClickSource, data: str | None, displays: bool, opening: DataOptions) -> dict[str, ClickCounts]:

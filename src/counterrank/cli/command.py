@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -273,13 +272,14 @@ def given_options(*names: str) -> dict[str, Any]:
     return {} if ctx is None else {name: ctx.params[name] for name in names if ctx.params.get(name) is not None}
 
 
-def options_again(*names: str) -> str:
-    """These options as they were given, for the command to go on with; empty where none was.
+def options_again(*names: str) -> list[str]:
+    """These options as they were given, for the command to go on with, as words; none where none was.
 
     >>> options_again("map")
-    ''
+    []
     """
-    return "".join(f" --{name.replace('_', '-')} {quote(str(value))}" for name, value in given_options(*names).items())
+    given = given_options(*names).items()
+    return [word for name, value in given for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
 def _rendered(parts: list[RenderableType]) -> str:

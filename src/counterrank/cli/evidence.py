@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from counterrank.cli.command import DATA_OPTIONS, options_again
@@ -143,8 +142,8 @@ class ClickSource:
         """P(examined | query, policy) of the policies that were named, else as logged with the clicks."""
         return announced_propensities(self.about(counts, part, data))
 
-    def options_again(self) -> str:
-        """The options that name the policy and the curve, for a command to go on with."""
+    def options_again(self) -> list[str]:
+        """The options that name the policy, the curve and how a log is read, for a command to go on with."""
         named = [("--policy", each) for each in self.policies] + [("--logger", each) for each in self.loggers]
         named += [("--examination", self.examination)] if self.examination is not None else []
         options = self.reading
@@ -153,15 +152,29 @@ class ClickSource:
             named += [("--rank-base", str(options.rank_base))] if options.rank_base != 1 else []
             named += [("--format", options.format)] if options.format != "auto" else []
             named += [("--on-error", options.on_error)] if options.on_error != "fail" else []
-        flags = " --align" if self.align else ""
-        return "".join(f" {option} {quote(value)}" for option, value in named) + flags + options_again(*DATA_OPTIONS)
+            actions = ",".join(options.click_actions)
+            named += [("--click-actions", actions)] if actions != "click" else []
+        flags = {"--align": self.align}
+        if options is not None:
+            flags |= {"--impressions": options.impressions, "--strict": options.strict}
+            flags |= {"--skip-page-checks": options.skip_page_checks}
+        words = [word for pair in named for word in pair] + [flag for flag, given in flags.items() if given]
+        return words + options_again(*DATA_OPTIONS)
 
     def say_what_it_read(self) -> None:
         """A line for each log that was read."""
         for report in self.reports:
             used = f"used {report.used:,} of them, {report.pages:,} pages"
             say(f"Read {report.rows:,} rows of {report.name}; {used}{report.left_out()}.")
+            say_note(report)
         self.reports.clear()
+
+
+def say_note(report: LogReport) -> None:
+    """A line about timestamps of a log that are not dates, if there are any."""
+    message = report.date_message()
+    if message is not None:
+        say(f"Note: {message}.")
 
 
 def check_needs(estimator: Estimator, evidence: Evidence) -> None:

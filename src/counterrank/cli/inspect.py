@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_format
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +17,7 @@ from counterrank.cli.evidence import (
     ClickSource,
     named_policies,
     parts_of,
+    say_note,
     scores_of,
     single,
 )
@@ -99,6 +101,7 @@ def inspect(
     if loaded.report is not None:
         of = f"the {part} part" if loaded.is_part else "all of it"
         say(f"Read {loaded.report.rows:,} rows of {loaded.report.name}; this is about {of}{loaded.report.left_out()}.")
+        say_note(loaded.report)
     if out is not None:
         say(f"The page is at {out.resolve().as_uri()}.")
     if loaded.data is None:
@@ -114,7 +117,7 @@ def _write_curve(counts: ClickCounts, path: Path) -> None:
 
     with show_warnings():
         examination.estimate(counts).save(path)
-    say(f"The examination curve is in {path}; use it with --examination {path}.")
+    say(f"The examination curve is in {path}; use it with --examination {quote(str(path))}.")
 
 
 def _check_curve_file(path: Path) -> None:

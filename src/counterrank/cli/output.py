@@ -82,6 +82,17 @@ def say(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+def say_next(*words: object) -> None:
+    """What to run next, on stderr: a command that a shell reads as it is meant, whatever paths hold.
+
+    >>> import contextlib
+    >>> with contextlib.redirect_stderr(sys.stdout):
+    ...     say_next("inspect", "my clicks", "--data", "it's")
+    Saved. Next: counterrank inspect 'my clicks' --data 'it'"'"'s'
+    """
+    say(f"Saved. Next: {shlex.join(['counterrank', *map(str, words)])}")
+
+
 def command_line() -> str:
     """The command as it was given, for the provenance of what it makes."""
     return shlex.join(["counterrank", *sys.argv[1:]])

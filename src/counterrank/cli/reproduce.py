@@ -189,7 +189,8 @@ def _finish(run: Run, json: bool, quick: bool, report: bool) -> CellCounts:
         return cells
     if report:
         print_claims(summary)
-    where = f"The report is at {page}." if report else f"For the report: counterrank report {run.folder}"
+    command = shlex.join(["counterrank", "report", str(run.folder)])
+    where = f"The report is at {page}." if report else f"For the report: {command}"
     say(f"{cells.done} of {cells.wanted} cells done. {where}")
     if report and quick:
         say("A quick run shows directions. More runs settle more claims, such as --runs 10; or run without --quick.")

@@ -11,7 +11,7 @@ from counterrank.cli import options as shared
 from counterrank.cli.command import CLICKS, DATA_OPTIONS, OUTPUT, USERS, given_options, options_again
 from counterrank.cli.evidence import load_scores, parse_count, parts_of, read_examination, read_policy
 from counterrank.cli.options import option, reads_data
-from counterrank.cli.output import check_out, folder_with, print_json, print_table, say
+from counterrank.cli.output import check_out, folder_with, print_json, print_table, say_next
 from counterrank.common.checks import check_number, check_whole
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import atomic_folder
@@ -139,10 +139,10 @@ def simulate(
     print_table(f"{out}: {policy}, {examination}", tuple(rows[0]), [tuple(row.values()) for row in rows])
     again = options_again(*DATA_OPTIONS)
     if as_log and not propensities:
-        say(f"Saved. Next: counterrank inspect {out} --data {data}{again}")
+        say_next("inspect", out, "--data", data, *again)
     else:
-        clicks = f"--{'log' if as_log else 'clicks'} {out}"
-        say(f"Saved. Next: counterrank train {data} {clicks}{again} --k 5 --out from-clicks")
+        clicks = "--log" if as_log else "--clicks"
+        say_next("train", data, clicks, out, *again, "--k", 5, "--out", "from-clicks")
 
 
 def _amount(n_clicks: str | None, n_sessions: str | None, as_log: bool) -> dict[str, int]:

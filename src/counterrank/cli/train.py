@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 from counterrank.cli import options as shared
@@ -22,6 +21,7 @@ from counterrank.cli.output import (
     print_json,
     print_table,
     say,
+    say_next,
     show_warnings,
 )
 from counterrank.common.checks import check_choice, check_whole, make_generator
@@ -223,15 +223,15 @@ def train(
     print_table(f"Trained on {data}", ("", "value"), rows)
     _print_choice(report)
     if source.given:
-        where = "HELD_OUT_DATA --clicks ITS_CLICKS"
+        where = ["HELD_OUT_DATA", "--clicks", "ITS_CLICKS"]
         if "test" in others and not source.is_single() and (log or counts_folder(source.clicks[0], "test")):
             named = [("--log", str(log))] if log else [("--clicks", str(path)) for path in source.clicks]
-            where = " ".join([data, *(f"{option} {quote(path)}" for option, path in named)])
-        say(f"Saved. Next: counterrank estimate {out} {where}{source.options_again()}")
+            where = [data, *(word for pair in named for word in pair)]
+        say_next("estimate", out, *where, *source.options_again())
     else:
         threshold = hyperparameters.get("relevance_threshold", 3)
         again = options_again(*DATA_OPTIONS)
-        say(f"Saved. Next: counterrank evaluate {out} {data} --relevance-threshold {threshold:g}{again}")
+        say_next("evaluate", out, data, "--relevance-threshold", f"{threshold:g}", *again)
 
 
 def _check_estimator(name: str | None, source: ClickSource) -> Estimator:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.displays import Displays, join_pages, merge_cells, merge_pages, take_pages
 from counterrank.clicks.examination import Examination, from_description
@@ -25,10 +25,10 @@ from counterrank.clicks.origin import (
 )
 from counterrank.common.checks import FloatArray, IntArray, check_type
 from counterrank.common.deprecation import deprecated_method
-from counterrank.common.errors import CounterrankError, DataError
+from counterrank.common.errors import CounterrankError, DataError, brief
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
 from counterrank.data import RankingData
-from counterrank.data.ids import find_rows, identity, query_of, query_of_rows
+from counterrank.data.ids import digest_of, find_rows, identity, query_index, query_of, query_of_rows, take_ranges
 from counterrank.data.parquet import parquet_errors
 
 DEEPEST_RANK = 1_000_000  # no page is longer; what lies beyond is a fault and not a rank
@@ -64,6 +64,7 @@ class ClickCounts:
         origin: the logs it was counted from; None for counts that were made by hand or simulated.
         unknown_impressions: how often the log shows, for queries of the data, documents that the data does not have.
             They are not counted otherwise. A policy ranked them too, so its propensities cannot be computed.
+        unknown_by_query: the same by query, for `subset`; None where that is not known.
     """
 
     identity: str
@@ -84,6 +85,7 @@ class ClickCounts:
     doc_ids: NDArray[Any] | None = None
     origin: Origin | None = None
     unknown_impressions: int = 0
+    unknown_by_query: IntArray | None = None
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -234,8 +236,68 @@ class ClickCounts:
             unexaminable=None if self.unexaminable is None else _unexaminable_rows(self.unexaminable, rows, data),
             query_ids=data.query_ids,
             doc_ids=data.doc_ids,
-            origin=self.known_origin(),
+            origin=self.known_origin().of_queries(queries),
+            unknown_by_query=None,
         )
+
+    def subset(self, queries: ArrayLike | slice) -> ClickCounts:
+        """The counts of the chosen queries, in the order given: indices, a boolean mask over queries, or a slice.
+
+        They are those that the log gives with `data.subset(queries)`, and are used with that data. Policies that have
+        no sessions left are dropped. The dates of `origin` stay those of the whole log.
+
+        >>> from counterrank import examination, policies, simulation
+        >>> data = RankingData(np.zeros((6, 1)), [0, 2, 4, 6], labels=[0, 1, 0, 1, 0, 1])
+        >>> clicks = simulation.simulate(data, np.arange(6.0), policies.Deterministic(2), examination.inverse_rank(),
+        ...                              sessions=100, seed=0, relevance_threshold=1)
+        >>> half = clicks.subset([2, 0])
+        >>> half.check_data(data.subset([2, 0]))
+        >>> half.sessions.tolist() == clicks.sessions[[2, 0]].tolist()
+        True
+        """
+        index = query_index(queries, self.n_queries)
+        if self.query_ids is None or self.doc_ids is None:
+            raise CounterrankError(
+                "clicks: hold no ids of queries and documents (counted by an earlier version); count the log again to "
+                "take some of its queries"
+            )
+        offsets, rows = take_ranges(self.offsets, index)
+        number, place = np.full(self.n_queries, -1), np.full(self.n_docs, -1)
+        number[index], place[rows] = np.arange(len(index)), np.arange(len(rows))
+        query_ids, doc_ids = self.query_ids[index], self.doc_ids[rows]
+        cells = take_ranges(np.searchsorted(self.docs, self.offsets), index)[1]
+        hidden = None if self.unexaminable is None else place[self.unexaminable]
+        found = replace(
+            self,
+            identity=("" if self.knows_candidates else SHOWN_ONLY) + digest_of(offsets, query_ids, doc_ids),
+            offsets=offsets,
+            sessions=self.sessions[index],
+            **{**self.cells_at(cells), "docs": place[self.docs[cells]]},
+            policy_sessions=None if self.policy_sessions is None else self.policy_sessions[:, index],
+            displays=None if self.displays is None else _pages_of_queries(self.displays, self.offsets, number, place),
+            unexaminable=None if hidden is None else np.sort(hidden[hidden >= 0]),
+            query_ids=query_ids,
+            doc_ids=doc_ids,
+            origin=None,
+            **self._unknown_of(index),
+        )
+        found = _without_idle_policies(found)
+        if self.origin is None:
+            return found
+        return replace(found, origin=self.origin.of_queries(number, content_sources(found)))
+
+    def _unknown_of(self, index: IntArray) -> dict[str, Any]:
+        """The impressions of unknown documents of some queries."""
+        if not self.unknown_impressions:
+            return {"unknown_by_query": None}
+        if self.unknown_by_query is None:
+            raise CounterrankError(
+                f"clicks: leave out {self.unknown_impressions:,} impressions of documents that the data does not have, "
+                "of queries that are not known (counted by an earlier version); count the log again to take some of "
+                "its queries"
+            )
+        own = self.unknown_by_query[index]
+        return {"unknown_impressions": int(own.sum()), "unknown_by_query": own if own.any() else None}
 
     def only_policies(self, names: Sequence[str]) -> ClickCounts:
         """The sessions of some policies, by their names in the log."""
@@ -289,6 +351,39 @@ class ClickCounts:
                 warnings.warn(f"clicks {i}: has {what}; are they counted twice?", stacklevel=2)
         return replace(found, origin=join_origins(origins))
 
+    @classmethod
+    def from_frame(
+        cls, frame: Any, data: RankingData | None = None, *, displays: bool = False, **options: Any
+    ) -> ClickCounts:
+        """Count the impressions and clicks of a frame with one row for each displayed document: `read_log(frame, ...)`.
+
+        Rows that are added up already (a column with a number of impressions, say) are not read: a page cannot be
+        checked without its rows. `impressions=True` takes each row as a page of its own.
+
+        Arguments:
+            frame: of pandas or polars, an Arrow table, a DuckDB relation, or anything with `__arrow_c_stream__`; its
+                columns are those of a click log, or have other names by `columns`.
+            data: the queries and all their candidates, shown or not; None to count what was shown.
+            displays: also keep the distinct pages.
+            options: those of `read_log`.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"session_id": [1, 1], "query_id": ["tv", "tv"], "doc_id": [3, 5], "rank": [1, 2]})
+        >>> ClickCounts.from_frame(frame.assign(bought=["n", "y"]), columns={"clicked": "bought"}).clicks.tolist()
+        [0, 1]
+        """
+        from counterrank.clicks.logs import read_log  # which needs this class
+        from counterrank.data.frames import is_frame
+
+        if not is_frame(frame):
+            raise CounterrankError(
+                f"frame: {type(frame).__name__}; expected a frame of pandas or polars, an Arrow table, a DuckDB "
+                "relation, or another Arrow stream"
+            )
+        if data is not None:
+            check_type(data, RankingData, "data")
+        return read_log(frame, data, displays=displays, **options)
+
     def save(self, path: PathLike) -> None:
         """Write a folder: `clicks.json`, and Parquet tables of cells, sessions and displays."""
         _save(self, path)
@@ -324,10 +419,12 @@ def check_policy_names(names: Any) -> tuple[str, ...]:
     ('v2',)
     """
     if isinstance(names, str) or not isinstance(names, Sequence) or not names:
-        raise CounterrankError(f"only_policies={names!r}: expected a list of names, such as ['v2']")
+        raise CounterrankError(f"only_policies={brief(names)}: expected a list of names, such as ['v2']")
     for name in names:
         if not isinstance(name, str):
-            raise CounterrankError(f"only_policies={names!r}: {name!r} is not a name; expected texts, such as ['v2']")
+            raise CounterrankError(
+                f"only_policies={brief(names)}: {brief(name)} is not a name; expected texts, such as ['v2']"
+            )
     return tuple(dict.fromkeys(names))
 
 
@@ -367,6 +464,7 @@ def merge_counts(parts: Sequence[ClickCounts]) -> ClickCounts:
         displays=_merge_displays(given, names),
         unexaminable=_common_unexaminable(given),
         unknown_impressions=sum(part.unknown_impressions for part in given),
+        unknown_by_query=_merge_unknown(given),
         examination=first.examination if all(part.examination == first.examination for part in given) else None,
         query_ids=first.query_ids,
         doc_ids=first.doc_ids,
@@ -392,6 +490,34 @@ def _pages_of_policies(pages: Displays | None, number: IntArray) -> Displays | N
         )
     kept = take_pages(pages, np.flatnonzero(number[pages.policies] >= 0))
     return replace(kept, policies=number[pages.policies[number[pages.policies] >= 0]])
+
+
+def _pages_of_queries(pages: Displays, offsets: IntArray, number: IntArray, place: IntArray) -> Displays:
+    """The pages of some queries, by the new numbers of queries and documents, -1 for those that are left out."""
+    owner = number[query_of(pages.docs[pages.offsets[:-1]], offsets)]
+    kept = np.flatnonzero(owner >= 0)
+    chosen = take_pages(pages, kept[np.argsort(owner[kept], kind="stable")])
+    return replace(chosen, docs=place[chosen.docs])
+
+
+def _without_idle_policies(clicks: ClickCounts) -> ClickCounts:
+    """The same without the names of policies that show nothing; with all of them if none does."""
+    if clicks.policies is None or clicks.policy_sessions is None:
+        return clicks
+    active = np.array([own.any() for own in clicks.policy_sessions])
+    active[clicks.policies] = True
+    if active.all() or not active.any():
+        return clicks
+    number, pages = np.cumsum(active) - 1, clicks.displays
+    if pages is not None and pages.policies is not None:
+        pages = replace(pages, policies=number[pages.policies])
+    return replace(
+        clicks,
+        policies=number[clicks.policies],
+        policy_names=tuple(name for name, own in zip(clicks.policy_names, active, strict=True) if own),
+        policy_sessions=clicks.policy_sessions[active],
+        displays=pages,
+    )
 
 
 def _read_only(cells: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -423,6 +549,13 @@ def _policy_sessions(parts: Sequence[ClickCounts], names: tuple[str, ...]) -> In
         own = part.sessions[None] if part.policy_sessions is None else part.policy_sessions
         total[[names.index(name) for name in _names(part)]] += own
     return total
+
+
+def _merge_unknown(parts: Sequence[ClickCounts]) -> IntArray | None:
+    """Impressions of unknown documents by query; None where one of the parts does not know."""
+    some = [part for part in parts if part.unknown_impressions]
+    known = [part.unknown_by_query for part in some if part.unknown_by_query is not None]
+    return np.sum(known, axis=0) if known and len(known) == len(some) else None
 
 
 def _common_unexaminable(parts: Sequence[ClickCounts]) -> IntArray | None:
@@ -472,6 +605,7 @@ def _save(clicks: ClickCounts, path: PathLike) -> None:
         "documents": np.diff(clicks.offsets),
         "sessions": clicks.sessions,
         "query_id": clicks.query_ids if has_ids else None,
+        "unknown": clicks.unknown_by_query if clicks.unknown_impressions else None,
     }
     if clicks.policy_sessions is not None:
         queries |= {f"sessions_{i}": row for i, row in enumerate(clicks.policy_sessions)}
@@ -520,6 +654,7 @@ def _load_fields(path: PathLike) -> dict[str, Any]:
             "doc_ids": doc_ids,
             "origin": None if origin is None else Origin.from_description(origin),
             "unknown_impressions": int(content.get("unknown_impressions", 0)),  # older folders have none
+            "unknown_by_query": queries.get("unknown"),
         }
     except CounterrankError:
         raise
@@ -560,12 +695,24 @@ def _check_loaded(clicks: ClickCounts, path: PathLike) -> None:
         raise DataError(f"{path}: a cell has more clicks than impressions, or fewer than 0; the folder is damaged")
     if clicks.unknown_impressions < 0:
         raise DataError(f"{path}: unknown_impressions below 0; the folder is damaged")
+    unknown = clicks.unknown_by_query
+    if unknown is not None and (unknown.min() < 0 or unknown.sum() != clicks.unknown_impressions):
+        raise DataError(f"{path}: unknown impressions by query that do not add up; the folder is damaged")
+    _check_sampled(clicks, path)
     docs, ranks = np.diff(clicks.docs), np.diff(clicks.ranks)
     if ((docs < 0) | ((docs == 0) & (ranks < 0))).any():
         raise DataError(f"{path}: cells are not in the order of document and rank; the folder is damaged")
     logged = clicks.propensities
     if logged is not None and not ((logged >= 0.0) & (logged <= 1.0)).all():
         raise DataError(f"{path}: a propensity outside 0 to 1; the folder is damaged")
+
+
+def _check_sampled(clicks: ClickCounts, path: PathLike) -> None:
+    """An error unless the sampled sessions are of queries that are there."""
+    samples = [source.sample for source in clicks.known_origin().sources if source.sample is not None]
+    for queries in [sample.queries for sample in samples if sample.queries is not None]:
+        if len(queries) and (queries.min() < 0 or queries.max() >= clicks.n_queries):
+            raise DataError(f"{path}: a sampled session of a query that is not there; the folder is damaged")
 
 
 def _offsets(lengths: NDArray[Any], file: Path) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,15 @@ from numpy.typing import ArrayLike
 
 from counterrank.common.checks import FloatArray, check_cutoff, check_number, check_vector
 from counterrank.common.errors import CounterrankError
+
+
+class EstimatedCurve(ABC):
+    """What was estimated from a log and holds an examination curve; it is accepted wherever a curve is."""
+
+    @property
+    @abstractmethod
+    def examination(self) -> Examination:
+        """The curve for training and evaluation."""
 
 
 class Examination:
@@ -108,13 +118,15 @@ def from_description(description: dict[str, Any]) -> Examination:
 
 
 def check_examination(exam: Any) -> Examination:
-    """An examination curve, made of a plain list if that is what was given.
+    """An examination curve, made of a plain list or taken from the result of `examination.estimate` if need be.
 
     >>> check_examination([1, 0.5])
     Examination([1.0, 0.5])
     """
     if isinstance(exam, Examination):
         return exam
+    if isinstance(exam, EstimatedCurve):
+        return exam.examination
     if isinstance(exam, list | tuple | np.ndarray):
         return Examination(exam)
     raise CounterrankError(

@@ -33,23 +33,43 @@ class SessionSample:
     Attributes:
         ids: hashes of the session ids in the sample.
         pages: for each of them, 8 bits of a hash of its query, first document and click there.
+        queries: the query of each, as in the data it was counted against, so that those of some queries can be chosen;
+            None in samples of rankers, and in folders written by earlier versions.
     """
 
     ids: HashSample
     pages: NDArray[np.uint8]
+    queries: NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, ids: ArrayLike, pages: ArrayLike, limit: int = EVERYTHING) -> SessionSample:
+    def of(
+        cls, ids: ArrayLike, pages: ArrayLike, limit: int = EVERYTHING, queries: ArrayLike | None = None
+    ) -> SessionSample:
         """The sample of these sessions: those with a hash below the limit."""
         found, first = np.unique(np.asarray(ids, np.uint64), return_index=True)
         kept = HashSample.of(found, limit)
+        n = len(kept.hashes)
         marks = (np.asarray(pages, np.uint64)[first] & np.uint64(255)).astype(np.uint8)
-        return cls(kept, marks[: len(kept.hashes)])
+        return cls(kept, marks[:n], None if queries is None else np.asarray(queries, np.int64)[first][:n])
 
     def reduced(self, size: int) -> SessionSample:
         """At most so many sessions, by a smaller limit."""
         kept = self.ids.reduced(size)
-        return SessionSample(kept, self.pages[: len(kept.hashes)])
+        n = len(kept.hashes)
+        return SessionSample(kept, self.pages[:n], None if self.queries is None else self.queries[:n])
+
+    def of_queries(self, number: NDArray[np.int64]) -> SessionSample:
+        """The sessions of some queries, which get new numbers (-1 for the others); all of them if that is not known.
+
+        >>> sample = SessionSample.of([5, 7], [1, 2], queries=[0, 1])
+        >>> sample.of_queries(np.array([-1, 0])).ids.hashes.tolist()
+        [7]
+        """
+        if self.queries is None:
+            return self  # rather too many, so that common sessions are not overlooked
+        kept = number[self.queries] >= 0
+        ids = HashSample(self.ids.hashes[kept], self.ids.limit)
+        return SessionSample(ids, self.pages[kept], number[self.queries[kept]])
 
     def share_in(self, other: SessionSample) -> float:
         """The estimated share of these sessions that the other log has too.
@@ -73,16 +93,23 @@ class SessionSample:
 
     def describe(self) -> dict[str, Any]:
         """The sample as JSON can hold it."""
-        return {**self.ids.describe(), "pages": base64.b64encode(self.pages.tobytes()).decode("ascii")}
+        found = {**self.ids.describe(), "pages": base64.b64encode(self.pages.tobytes()).decode("ascii")}
+        if self.queries is None:
+            return found
+        return found | {"queries": base64.b64encode(self.queries.astype("<i4").tobytes()).decode("ascii")}
 
     @classmethod
     def from_description(cls, content: dict[str, Any]) -> SessionSample:
         """What `describe` wrote."""
         ids = HashSample.from_description(content)
         pages = np.frombuffer(base64.b64decode(str(content["pages"]).encode("ascii"), validate=True), np.uint8)
-        if len(ids.hashes) != len(pages):
+        queries = None
+        if "queries" in content:
+            packed = base64.b64decode(str(content["queries"]).encode("ascii"), validate=True)
+            queries = np.frombuffer(packed, "<i4").astype(np.int64)
+        if any(len(ids.hashes) != len(column) for column in (pages, queries) if column is not None):
             raise ValueError("sample")
-        return cls(ids, pages)
+        return cls(ids, pages, queries)
 
 
 class Source(NamedTuple):
@@ -117,14 +144,41 @@ class Origin:
     last: str | None = None
 
     def reduced(self, size: int) -> Origin:
-        """The same with smaller samples: so many sessions of all sources together, but a quarter of that of each."""
+        """The same with smaller samples: so many sessions of all sources together, but a quarter of that of each.
+
+        They do not hold the queries of the sessions.
+        """
         each = max(size // 4, size // max(len(self.sources), 1))
-        kept = [source._replace(sample=source.sample and source.sample.reduced(each)) for source in self.sources]
+        samples = [source.sample and replace(source.sample.reduced(each), queries=None) for source in self.sources]
+        kept = [source._replace(sample=sample) for source, sample in zip(self.sources, samples, strict=True)]
         return replace(self, sources=tuple(kept))
 
     def of_policies(self, names: Sequence[str]) -> Origin:
         """The sources of some policies."""
         return replace(self, sources=tuple(source for source in self.sources if source.policy in names))
+
+    def of_queries(self, number: NDArray[np.int64], sources: Sequence[Source] | None = None) -> Origin:
+        """The sessions of some queries, which get new numbers (-1 for the others).
+
+        `sources` are those of the counts of these queries, by policy; None where these are all queries that have
+        sessions. The dates stay those of the logs.
+        """
+        known = None if sources is None else {source.policy: source for source in sources}
+        kept = []
+        for source in self.sources:
+            one = source._replace(sample=source.sample and source.sample.of_queries(number))
+            if known is not None:
+                if source.policy not in known:
+                    continue
+                whole = known[source.policy]
+                others = [each.sessions for each in self.sources if each.policy == source.policy]
+                one = one._replace(sessions=whole.sessions, content=whole.content)
+                if len(others) > 1:  # which of them the sessions are from is not known
+                    sessions = round(whole.sessions * source.sessions / max(sum(others), 1))
+                    digest = hashlib.blake2b(f"{source.content} {whole.content}".encode(), digest_size=16)
+                    one = one._replace(sessions=sessions, content=digest.hexdigest())
+            kept.append(one)
+        return replace(self, sources=tuple(kept))
 
     def describe(self) -> dict[str, Any]:
         """The origin as JSON can hold it."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from counterrank.clicks import position_bias_kernels as kernels
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import Examination
+from counterrank.clicks.examination import EstimatedCurve, Examination
 from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence, check_cutoff
 from counterrank.common.errors import CounterrankError, DataError, ExaminationWarning
 from counterrank.common.files import PathLike, atomic_file, existing, read_stamp
@@ -46,8 +46,8 @@ Step = Callable[[FloatArray], tuple[FloatArray, float]]
 
 
 @dataclass(frozen=True, eq=False)
-class EstimatedExamination:
-    """P(examined | rank) relative to rank 1, estimated from a log.
+class EstimatedExamination(EstimatedCurve):
+    """P(examined | rank) relative to rank 1, estimated from a log; accepted wherever an examination curve is.
 
     Attributes:
         values: theta_k / theta_1 for each rank, as estimated; noise, or users, may put one above 1.

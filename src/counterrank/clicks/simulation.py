@@ -24,7 +24,7 @@ from counterrank.clicks.policies.pages import knows_propensity
 from counterrank.clicks.policies.propensity import rank_probabilities
 from counterrank.clicks.users import MOST, ClickModel, SessionSimulator, check_amount, trust_bias
 from counterrank.common.checks import IntArray
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.files import PathLike, atomic_file
 from counterrank.common.progress import progress
 from counterrank.common.random import derive_key, seed_key
@@ -96,7 +96,7 @@ def simulate(
         raise CounterrankError("clicks, sessions: expected one of the two")
     wanted = check_amount(sessions, "sessions") if clicks is None else check_amount(clicks, "clicks")
     if policy_name is not None and not isinstance(policy_name, str):
-        raise CounterrankError(f"policy_name={policy_name!r}: expected a string")
+        raise CounterrankError(f"policy_name={brief(policy_name)}: expected a string")
     simulator = SessionSimulator.make(
         data, scores, policy, exam, relevance_threshold, click_model, query_frequencies, threads
     )

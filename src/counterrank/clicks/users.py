@@ -26,7 +26,7 @@ from counterrank.common.checks import (
     check_type,
     check_vector,
 )
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.parallel import for_queries, for_range
 from counterrank.common.random import derive_key
 from counterrank.common.ranking import longest_query
@@ -114,9 +114,9 @@ def trust_bias(k: int = 10, strength: float = 1.0, relevant: float = 1.0, other:
 def _check(value: Any, name: str) -> None:
     given = as_array(value, name)
     if given.ndim > 1 or not given.size or given.dtype.kind not in "fiu":
-        raise CounterrankError(f"{name}={value!r}: expected a probability, or one for each rank")
+        raise CounterrankError(f"{name}={brief(value)}: expected a probability, or one for each rank")
     if not ((given >= 0.0) & (given <= 1.0)).all():
-        raise CounterrankError(f"{name}={value!r}: expected probabilities from 0 to 1")
+        raise CounterrankError(f"{name}={brief(value)}: expected probabilities from 0 to 1")
 
 
 def _extended(value: Any, n: int) -> FloatArray:
@@ -351,7 +351,7 @@ def check_amount(value: Any, name: str) -> int:
     """
     whole = isinstance(value, int | np.integer) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, bool) or not whole or not 1 <= value <= MOST:
-        raise CounterrankError(f"{name}={value!r}: expected a whole number from 1 to 10**14")
+        raise CounterrankError(f"{name}={brief(value)}: expected a whole number from 1 to 10**14")
     return int(value)
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, brief
 
 FloatArray = NDArray[np.float64]
 Float32Array = NDArray[np.float32]
@@ -126,7 +126,7 @@ def check_whole(value: Any, name: str, at_least: int = 1, at_most: int | None = 
     if is_whole(value) and at_least <= value and (at_most is None or value <= at_most):
         return int(value)
     bounds = f"of at least {at_least}" if at_most is None else f"from {at_least} to {at_most}"
-    raise CounterrankError(f"{name}={value!r}: expected a whole number {bounds}{also}")
+    raise CounterrankError(f"{name}={brief(value)}: expected a whole number {bounds}{also}")
 
 
 def check_number(
@@ -162,7 +162,7 @@ def check_number(
     ):
         return float(value)
     bounds = _bounds(above, at_least, below, at_most)
-    raise CounterrankError(f"{name}={value!r}: expected a number{bounds}{also}")
+    raise CounterrankError(f"{name}={brief(value)}: expected a number{bounds}{also}")
 
 
 def _bounds(above: float | None, at_least: float | None, below: float | None, at_most: float | None) -> str:
@@ -206,8 +206,8 @@ def check_choice(value: Any, choices: tuple[str, ...], name: str) -> str:
     >>> check_choice("hinge", ("hinge", "logistic"), "bound")
     'hinge'
     """
-    if value not in choices:
-        raise CounterrankError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
+    if not isinstance(value, str) or value not in choices:
+        raise CounterrankError(f"{name}={brief(value)}: expected one of {', '.join(map(repr, choices))}")
     return str(value)
 
 

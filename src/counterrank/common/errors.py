@@ -6,6 +6,11 @@ All of them are `ValueError`, so a caller needs to know none of these names; the
 from __future__ import annotations
 
 from importlib.util import find_spec
+from itertools import islice
+from pathlib import PurePath
+from typing import Any
+
+_LONG, _ITEMS, _DEPTH = 200, 8, 3  # letters of a text, items of a list and levels of lists that messages show
 
 
 def printable(text: str) -> str:
@@ -15,6 +20,46 @@ def printable(text: str) -> str:
     'a b?[2J'
     """
     return "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
+
+
+def brief(value: object, most: int = 60) -> str:
+    """A value of any type for a message: one short line, whatever it is; of a table or an array, its type and shape.
+
+    >>> brief("v2"), brief(0.5), brief([1, 2, 3]), brief({"k": None})
+    ("'v2'", '0.5', '[1, 2, 3]', "{'k': None}")
+    >>> import numpy as np
+    >>> brief(np.zeros((1000, 3))), brief([np.zeros(3)] * 9), brief("x" * 100)[-6:]
+    ('ndarray of shape (1000, 3)', '[ndarray of shape (3,), ndarray of shape (3,), ndarray of ...', 'xxx...')
+    """
+    words = printable(_words(value))
+    return words if len(words) <= most else words[: most - 3] + "..."
+
+
+def _words(value: object, depth: int = 0) -> str:
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes | PurePath | type):
+        shown = value[:_LONG] if isinstance(value, str | bytes) else value
+        return shown.__name__ if isinstance(shown, type) else repr(shown)
+    if depth < _DEPTH and type(value) in (list, tuple, set, frozenset, dict):
+        return _items(value, depth)
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return f"{type(value).__name__} of shape {shape}"
+    if isinstance(shape, tuple) and hasattr(value, "item"):
+        return repr(value.item())  # a number of numpy
+    return type(value).__name__
+
+
+def _items(value: Any, depth: int) -> str:
+    """The first items of a list, tuple, set or dict."""
+    first = list(islice(value.items() if isinstance(value, dict) else value, _ITEMS))
+    if isinstance(value, dict):
+        words = [f"{_words(key, depth + 1)}: {_words(item, depth + 1)}" for key, item in first]
+    else:
+        words = [_words(item, depth + 1) for item in first]
+    words += ["..."] if len(value) > len(first) else []
+    begin, end = ("[", "]") if isinstance(value, list) else ("(", ")") if isinstance(value, tuple) else ("{", "}")
+    end = f",{end}" if isinstance(value, tuple) and len(value) == 1 else end
+    return f"{begin}{', '.join(words)}{end}"
 
 
 class CounterrankError(ValueError):

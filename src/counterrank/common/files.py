@@ -55,7 +55,7 @@ def existing(path: PathLike, what: str) -> Path:
     counterrank.common.errors.MissingFileError: no/such/file: no such ranking data (file or folder not found)
     """
     if not isinstance(path, str | os.PathLike):
-        raise CounterrankError(f"path {path!r}: {type(path).__name__}; expected the path of {what}")
+        raise CounterrankError(f"path: {type(path).__name__}; expected the path of {what}")
     found = Path(path)
     if not found.exists():
         raise MissingFileError(f"{path}: no such {what} (file or folder not found)")

@@ -18,7 +18,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.jit import exact_kernel, kernel
 
 LOG2_E = 1.4426950408889634
@@ -123,7 +123,7 @@ def student_quantile(confidence: float, freedom: int) -> float:
 
     if not 0.0 < confidence < 1.0 or freedom < 1:
         raise CounterrankError(
-            f"confidence={confidence!r}, freedom={freedom!r}: expected 0 < confidence < 1 <= freedom"
+            f"confidence={brief(confidence)}, freedom={brief(freedom)}: expected 0 < confidence < 1 <= freedom"
         )
     share = float(betaincinv(0.5, freedom / 2.0, confidence))
     rest = 1.0 - share
@@ -147,7 +147,7 @@ def gamma_quantile(probability: float, shape: float) -> float:
 
     if not 0.0 < probability < 1.0 or not 0.0 < shape < math.inf:
         raise CounterrankError(
-            f"probability={probability!r}, shape={shape!r}: expected 0 < probability < 1 and a shape above 0"
+            f"probability={brief(probability)}, shape={brief(shape)}: expected 0 < probability < 1 and a shape above 0"
         )
     if shape > _LARGE:
         return shape * float(1.0 - 1.0 / (9.0 * shape) + ndtri(probability) / (3.0 * math.sqrt(shape))) ** 3

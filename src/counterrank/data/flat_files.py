@@ -19,12 +19,12 @@ from counterrank.data.frames import (
     ROLES,
     ArrowColumns,
     Columns,
-    brief,
     is_number,
     is_text,
     listed,
     one_array,
     read_columns,
+    shortened,
 )
 from counterrank.data.parquet import parquet_errors, parquet_fields
 from counterrank.data.ranking_data import RankingData
@@ -263,7 +263,7 @@ class CsvColumns:
             )
         except pa.ArrowException as error:
             self._check_widths()
-            raise DataError(f"{self.path}: not a CSV file that can be read ({brief(error)})") from None
+            raise DataError(f"{self.path}: not a CSV file that can be read ({shortened(error)})") from None
         return ArrowColumns(table, self.name)
 
     def _check_widths(self) -> None:

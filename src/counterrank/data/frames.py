@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.common.checks import Float32Array, IntArray
-from counterrank.common.errors import CounterrankError, DataError, printable
+from counterrank.common.errors import CounterrankError, DataError, brief, printable
 from counterrank.data.ids import first_repeat_in_query, group_rows, place_in_query, query_of_rows
 from counterrank.data.ranking_data import RankingData, check_feature_names
 
@@ -76,7 +76,7 @@ def arrow_table(frame: Any, name: str = "frame") -> Any:
     except MemoryError:
         raise
     except Exception as error:  # of whatever library the frame is
-        raise DataError(f"{name}: {type(frame).__name__} that cannot be read as Arrow ({brief(error)})") from error
+        raise DataError(f"{name}: {type(frame).__name__} that cannot be read as Arrow ({shortened(error)})") from error
 
 
 def _as_table(frame: Any) -> Any:
@@ -95,7 +95,7 @@ def _as_table(frame: Any) -> Any:
     return pa.table(frame)
 
 
-def brief(error: Exception) -> str:
+def shortened(error: Exception) -> str:
     """The message of an error in one line that is not too long."""
     words = printable(str(error))
     return words if len(words) <= 200 else words[:197] + "..."
@@ -234,8 +234,8 @@ class PandasColumns:
             return pa.array(series, from_pandas=True)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             raise DataError(
-                f"{self.name}: column {name!r} cannot be read as Arrow ({brief(error)}); expected values of one type "
-                "(features= chooses columns)"
+                f"{self.name}: column {name!r} cannot be read as Arrow ({shortened(error)}); expected one type of "
+                "values (features= chooses columns)"
             ) from None
 
 
@@ -275,7 +275,7 @@ def from_frame(
     given = {role: name for role, name in roles.items() if name is not None}
     for role, name in given.items():
         if not isinstance(name, str):
-            raise CounterrankError(f"{role}={name!r}: expected the name of a column")
+            raise CounterrankError(f"{role}={brief(name)}: expected the name of a column")
         if name not in columns.names:
             raise DataError(
                 f"{role}={name!r}: no such column; the frame has {listed(columns.names)}{_index(frame, name)}"
@@ -487,7 +487,7 @@ def read_ids(columns: Columns, name: str) -> Any:
     try:
         return one_array(column.cast(pa.int64()))
     except pa.ArrowInvalid as error:
-        raise DataError(f"{columns.name}: column {name!r} has an id beyond int64 ({brief(error)})") from None
+        raise DataError(f"{columns.name}: column {name!r} has an id beyond int64 ({shortened(error)})") from None
 
 
 def _numpy_ids(ids: Any) -> NDArray[Any]:

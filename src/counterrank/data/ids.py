@@ -83,6 +83,46 @@ def query_of(rows: ArrayLike, offsets: IntArray) -> Any:
     return np.searchsorted(offsets, rows, side="right") - 1
 
 
+def query_index(queries: ArrayLike | slice, n_queries: int) -> IntArray:
+    """The chosen queries as indices, each once: of indices, a boolean mask over queries, or a slice.
+
+    >>> query_index([True, False, True], 3).tolist(), query_index(slice(1, None), 3).tolist()
+    ([0, 2], [1, 2])
+    """
+    if isinstance(queries, slice):
+        index = np.arange(n_queries)[queries]
+    else:
+        index = np.atleast_1d(as_array(queries, "queries"))
+        if index.dtype == np.bool_:
+            if index.shape != (n_queries,):
+                raise DataError(f"queries: mask of shape {index.shape}; expected ({n_queries},)")
+            index = np.flatnonzero(index)
+    if not len(index):
+        raise DataError("queries: none chosen; expected at least one")
+    if index.ndim != 1 or not np.issubdtype(index.dtype, np.integer):
+        raise DataError(f"queries: {index.dtype} of shape {index.shape}; expected query indices or a mask")
+    outside = (index < 0) | (index >= n_queries)
+    if outside.any():
+        raise DataError(f"queries: index {index[outside][0]}; expected 0 to {n_queries - 1}")
+    values, counts = np.unique(index, return_counts=True)
+    if len(values) < len(index):
+        raise DataError(f"queries: index {values[counts > 1][0]} is chosen more than once")
+    return index.astype(np.int64)
+
+
+def take_ranges(offsets: IntArray, chosen: IntArray) -> tuple[IntArray, IntArray]:
+    """The rows of some ranges one behind the other, and the offsets of these: those of chosen queries, for example.
+
+    >>> offsets, rows = take_ranges(np.array([0, 2, 3, 5]), np.array([2, 0]))
+    >>> offsets.tolist(), rows.tolist()
+    ([0, 2, 4], [3, 4, 0, 1])
+    """
+    lengths = np.diff(offsets)[chosen]
+    found: IntArray = np.concatenate(([0], np.cumsum(lengths)))
+    rows: IntArray = np.arange(found[-1]) + np.repeat(offsets[:-1][chosen] - found[:-1], lengths)
+    return found, rows
+
+
 def encode(ids: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
     """Each id as a number counted from 0 in order of first appearance, and the distinct ids in that order.
 

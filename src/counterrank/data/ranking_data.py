@@ -24,11 +24,18 @@ from counterrank.common.checks import (
     is_real,
     make_generator,
 )
-from counterrank.common.errors import CounterrankError, DataError
+from counterrank.common.errors import CounterrankError, DataError, brief
 from counterrank.common.files import PathLike
 from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.common.parallel import for_queries
-from counterrank.data.ids import check_ids, first_repeat_in_query, place_in_query, uniform_keys
+from counterrank.data.ids import (
+    check_ids,
+    first_repeat_in_query,
+    place_in_query,
+    query_index,
+    take_ranges,
+    uniform_keys,
+)
 from counterrank.data.parquet import parquet_fields, write_parquet
 
 LARGEST_LABEL = 1000.0  # 2**1000 still leaves room for a sum; 2**1024 is infinite
@@ -255,10 +262,8 @@ class RankingData:
         >>> RankingData([[1.0], [3.0], [2.0]], [0, 2, 3], doc_ids=["a", "b", "c"]).subset([1]).doc_ids
         array(['c'], dtype='<U1')
         """
-        index = self._query_index(queries)
-        lengths = self.lengths[index]
-        offsets = np.concatenate(([0], np.cumsum(lengths)))
-        rows = np.arange(offsets[-1]) + np.repeat(self._offsets[:-1][index] - offsets[:-1], lengths)
+        index = query_index(queries, self.n_queries)
+        offsets, rows = take_ranges(self._offsets, index)
         chosen = RankingData._trusted(
             self._features[rows],
             offsets,
@@ -423,27 +428,6 @@ class RankingData:
 
         return to_arrow(self)
 
-    def _query_index(self, queries: ArrayLike | slice) -> IntArray:
-        if isinstance(queries, slice):
-            index = np.arange(self.n_queries)[queries]
-        else:
-            index = np.atleast_1d(np.asarray(queries))
-            if index.dtype == np.bool_:
-                if index.shape != (self.n_queries,):
-                    raise DataError(f"queries: mask of shape {index.shape}; expected ({self.n_queries},)")
-                index = np.flatnonzero(index)
-        if not len(index):
-            raise DataError("queries: none chosen; expected at least one")
-        if index.ndim != 1 or not np.issubdtype(index.dtype, np.integer):
-            raise DataError(f"queries: {index.dtype} of shape {index.shape}; expected query indices or a mask")
-        outside = (index < 0) | (index >= self.n_queries)
-        if outside.any():
-            raise DataError(f"queries: index {index[outside][0]}; expected 0 to {self.n_queries - 1}")
-        values, counts = np.unique(index, return_counts=True)
-        if len(values) < len(index):
-            raise DataError(f"queries: index {values[counts > 1][0]} is chosen more than once")
-        return index.astype(np.int64)
-
 
 def _as_matrix(features: ArrayLike) -> Float32Array:
     """Features as a C-ordered float32 matrix with at least one column."""
@@ -469,7 +453,7 @@ def check_feature_names(names: Sequence[str], n_features: int) -> tuple[str, ...
     found = tuple(str(name) if isinstance(name, str) else name for name in names)
     for name in found:
         if not isinstance(name, str) or not name:
-            raise DataError(f"feature_names: {name!r}; expected texts")
+            raise DataError(f"feature_names: {brief(name)}; expected texts")
     if len(found) != n_features:
         raise DataError(f"feature_names: {len(found)} names; expected {n_features}, one for each feature")
     if len(set(found)) < len(found):
@@ -731,11 +715,11 @@ def check_gain_labels(data: RankingData) -> Float32Array:
 def check_threshold(value: Any) -> np.float32:
     """A finite relevance threshold as float32, the type of labels."""
     if not is_real(value):
-        raise CounterrankError(f"relevance_threshold={value!r}: expected a number")
+        raise CounterrankError(f"relevance_threshold={brief(value)}: expected a number")
     with np.errstate(over="ignore"):
         threshold = np.float32(value)
     if not np.isfinite(threshold):
-        raise CounterrankError(f"relevance_threshold={value!r}: expected a finite number")
+        raise CounterrankError(f"relevance_threshold={brief(value)}: expected a finite number")
     return threshold
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.common.checks import FloatArray, check_cutoff, check_type, check_vector
-from counterrank.common.errors import CounterrankError, DataError, printable
+from counterrank.common.errors import CounterrankError, DataError, brief, printable
 from counterrank.common.files import PathLike, atomic_file, existing
 from counterrank.data.ids import find_rows, is_id_type, query_of
 from counterrank.data.parquet import parquet_errors
@@ -362,7 +362,7 @@ def write_run(rows: Any, path: PathLike, tag: str = "counterrank") -> None:
     import pyarrow.parquet
 
     if not tag or len(tag.split()) != 1 or tag != tag.strip():
-        raise CounterrankError(f"tag={tag!r}: expected one word without spaces")
+        raise CounterrankError(f"tag={brief(tag)}: expected one word without spaces")
     kind = file_format(path)
     if kind == NUMPY:
         raise CounterrankError(f"{path}: .npy holds no ids; expected .parquet, .csv, or another name for a TREC run")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from counterrank.common.errors import CounterrankError, DataError, MissingFileError
+from counterrank.common.errors import CounterrankError, DataError, MissingFileError, brief
 from counterrank.common.files import PathLike, existing
 from counterrank.data.flat_files import ENDINGS, check_columns, files_in, has_lists, is_flat, read_flat
 from counterrank.data.letor import read_letor
@@ -125,7 +125,7 @@ def _choose(folder: PathLike, folds: dict[str, dict[str, list[Path]]], prefix: s
         if len(fitting) == 1:
             return fitting[0]
         raise MissingFileError(
-            f"prefix={prefix!r}: not in {folder}; expected one that is there: {_listed(sorted(folds))}"
+            f"prefix={brief(prefix)}: not in {folder}; expected one that is there: {_listed(sorted(folds))}"
         )
     candidates = [before for before, parts in folds.items() if "train" in parts]  # a stray test is no fold
     if len(candidates) > 1:
@@ -244,7 +244,7 @@ def check_part(part: str) -> str:
     counterrank.common.errors.CounterrankError: part='dev': expected one of train, validation, test
     """
     if part not in PARTS:
-        raise CounterrankError(f"part={part!r}: expected one of {', '.join(PARTS)}")
+        raise CounterrankError(f"part={brief(part)}: expected one of {', '.join(PARTS)}")
     return part
 
 

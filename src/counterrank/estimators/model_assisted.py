@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, check_number, is_real
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.jit import Array, compiled, exact_inner_kernel, inner_kernel, kernel
 from counterrank.common.numerics import LN2, bits_float, float_bits, log1p_and_inverse
 from counterrank.common.parallel import run_parallel, thread_count
@@ -326,5 +326,7 @@ def check_strength(strength: Any) -> float:
     3.0
     """
     if not is_real(strength) or not 0.0 <= strength <= _LARGEST:
-        raise CounterrankError(f"strength={strength!r}: expected a number of at least 0, or None for the most likely")
+        raise CounterrankError(
+            f"strength={brief(strength)}: expected a number of at least 0, or None for the most likely"
+        )
     return float(strength)

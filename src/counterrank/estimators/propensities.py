@@ -13,7 +13,7 @@ from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.policies.from_log import SAME, LoggedTable
 from counterrank.common.checks import FloatArray, IntArray, check_vector, is_real
-from counterrank.common.errors import CounterrankError, CoverageWarning
+from counterrank.common.errors import CounterrankError, CoverageWarning, brief
 from counterrank.data.ids import query_of
 
 SMALLEST = 1e-200  # a click with a smaller propensity did not happen; sums of 1 / propensity could overflow
@@ -293,7 +293,7 @@ def check_clip(clip: Any) -> float:
     if clip is None:
         return np.inf
     if not is_real(clip) or not 0.0 < clip < np.inf:
-        raise CounterrankError(f"clip={clip!r}: expected a finite number above 0, or None for no cap")
+        raise CounterrankError(f"clip={brief(clip)}: expected a finite number above 0, or None for no cap")
     return float(clip)
 
 

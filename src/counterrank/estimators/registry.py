@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.common.checks import FloatArray, check_choice, is_real, is_whole
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, brief
 from counterrank.estimators.displayed_sets import Views, rerank
 from counterrank.estimators.evidence import Evidence
 from counterrank.estimators.model_assisted import check_strength, check_tau, doubly_robust_weights, shrunken_weights
@@ -99,7 +99,7 @@ class Hyperparameter:
         found = self._typed(value)
         if found is None:
             kind = {int: "a whole number", float: "a finite number"}.get(self.type, "" if self.words else "a text")
-            raise CounterrankError(f"{name}={value!r}: expected {' or '.join(filter(None, (kind, *self.words)))}")
+            raise CounterrankError(f"{name}={brief(value)}: expected {' or '.join(filter(None, (kind, *self.words)))}")
         return found if self.check is None else self.check(found)
 
     def _typed(self, value: Any) -> Any:
@@ -178,7 +178,7 @@ class Estimator:
                 owners = [each.name for each in ESTIMATORS.values() if name in each.hyperparameters]
                 has_others = self.hyperparameters and not owners
                 raise CounterrankError(
-                    f"{name}={f'{value:.15g}' if isinstance(value, float) else repr(value)}: {self.name} has no {name}"
+                    f"{name}={f'{value:.15g}' if isinstance(value, float) else brief(value)}: {self.name} has no {name}"
                     + (f", a hyperparameter of {', '.join(owners)}" if owners else "")
                     + (f"; expected {', '.join(self.hyperparameters)}" if has_others else "; leave it out")
                 )

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, check_vector, is_real, make_generator
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, brief
 from counterrank.data import RankingData
 from counterrank.data.features import align_features, refuse_missing
 from counterrank.estimators.propensities import (
@@ -276,6 +276,6 @@ def _rates(values: FloatArray) -> FloatArray:
 def _check_saturation(saturation: Any) -> float:
     if not is_real(saturation) or not (_LEAST <= saturation <= 1.0 / _LEAST or saturation == np.inf):
         raise CounterrankError(
-            f"saturation={saturation!r}: expected a number of examinations above 0, or math.inf for no saturation"
+            f"saturation={brief(saturation)}: expected a number of examinations above 0, or math.inf for no saturation"
         )
     return float(saturation)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from counterrank.common.checks import Float32Array, FloatArray, IntArray, as_array, check_whole
-from counterrank.common.errors import CounterrankError, require
+from counterrank.common.errors import CounterrankError, brief, require
 from counterrank.common.parallel import thread_count
 
 MODELS = ("ridge", "lightgbm", "mlp")
@@ -116,8 +116,8 @@ def check_model(model: Any) -> Any:
     methods = [getattr(model, name, None) for name in ("fit", "predict")]
     if isinstance(model, str) or inspect.isclass(model) or not all(map(callable, methods)):
         raise CounterrankError(
-            f"model={model!r}: expected {', '.join(map(repr, MODELS))}, or a regressor with fit(X, y, sample_weight) "
-            "and predict(X)"
+            f"model={brief(model)}: expected {', '.join(map(repr, MODELS))}, or a regressor with fit(X, y, "
+            "sample_weight) and predict(X)"
         )
     if not _takes_weights(methods[0]):
         raise CounterrankError(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.examination import EstimatedCurve, Examination, check_examination
 from counterrank.clicks.policies.from_log import check_all_candidates, mean_over_policies, refuse_contradictions
 from counterrank.clicks.policies.propensity import exact_propensity
 from counterrank.clicks.policies.standard import as_policy
@@ -256,8 +256,8 @@ def check_line(alpha: Any, beta: Any, name: str = "alpha") -> tuple[Examination,
 
 def check_curve(values: Any, name: str) -> Examination | None:
     """Probabilities by rank as a curve, None where all are 0."""
-    if isinstance(values, Examination):
-        return values
+    if isinstance(values, Examination | EstimatedCurve):
+        return check_examination(values)
     given = check_vector(values, None, name, "ranks")
     if not len(given):
         raise CounterrankError(f"{name}: no values; expected one for each rank, at least one")

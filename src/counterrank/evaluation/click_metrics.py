@@ -18,7 +18,7 @@ from counterrank.clicks.examination import Examination
 from counterrank.clicks.origin import FEW_SHARED, Origin, shared_sessions, too_few_to_tell
 from counterrank.common.checks import FloatArray
 from counterrank.common.deprecation import renamed_argument
-from counterrank.common.errors import CounterrankError, printable
+from counterrank.common.errors import CounterrankError, brief, printable
 from counterrank.common.random import HashSample
 from counterrank.data import RankingData
 from counterrank.data.ids import query_keys
@@ -392,7 +392,7 @@ def check_held_out(
     `label`; those without a `provenance_` (plain scores) cannot be checked.
     """
     if not isinstance(in_sample, bool | np.bool_):
-        raise CounterrankError(f"in_sample={in_sample!r}: expected True or False")
+        raise CounterrankError(f"in_sample={brief(in_sample)}: expected True or False")
     known = [(name, each.provenance_) for name, each in rankers.items() if getattr(each, "provenance_", None)]
     if not known:
         return False

@@ -22,7 +22,7 @@ from counterrank.clicks.policies.standard import Deterministic, as_policy
 from counterrank.clicks.users import MOST, ClickModel, check_amount, check_frequencies
 from counterrank.common.checks import FloatArray, check_number, check_vector
 from counterrank.common.deprecation import renamed_argument
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of_rows
@@ -248,7 +248,7 @@ def plan_logging(
 
 def _check_amounts(sessions: Any) -> list[int]:
     if isinstance(sessions, str) or not isinstance(sessions, Iterable):
-        raise CounterrankError(f"sessions={sessions!r}: expected a list of numbers, such as [10_000, 100_000]")
+        raise CounterrankError(f"sessions={brief(sessions)}: expected a list of numbers, such as [10_000, 100_000]")
     if not (amounts := [check_amount(n, "sessions") for n in sessions]):
         raise CounterrankError("sessions: empty; expected at least one number of sessions")
     return amounts
@@ -270,7 +270,9 @@ class _Setting:
         threads: int | None,
     ) -> None:
         if parse_metric(metric)[0] not in ("dcg", "precision"):
-            raise CounterrankError(f"metric={metric!r}: has no value per session; expected dcg, dcg@k or precision@k")
+            raise CounterrankError(
+                f"metric={brief(metric)}: has no value per session; expected dcg, dcg@k or precision@k"
+            )
         self.data, self.metric, self.attraction = data, metric, attraction
         self.logger = check_vector(logger, data.n_docs, "logger")
         evaluated = self.logger if scores is None else check_vector(scores, data.n_docs, "scores")

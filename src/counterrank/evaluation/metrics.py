@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.common.checks import FloatArray, check_choice, check_offsets, check_vector, check_whole
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
 from counterrank.data.ranking_data import check_gain_labels, check_labels, check_threshold, relevant_documents
@@ -95,13 +95,13 @@ def parse_metric(name: str) -> tuple[str, int | None]:
     kind, at, digits = name.partition("@") if isinstance(name, str) else ("", "", "")
     if kind not in METRICS:
         forms = ", ".join(form for each in METRICS.values() for form in each.names)
-        raise CounterrankError(f"metric {name!r}: unknown; expected one of {forms}")
+        raise CounterrankError(f"metric {brief(name)}: unknown; expected one of {forms}")
     if not at and METRICS[kind].cutoff == "always":
-        raise CounterrankError(f"metric {name!r}: expected a cutoff, such as '{kind}@5'")
+        raise CounterrankError(f"metric {brief(name)}: expected a cutoff, such as '{kind}@5'")
     if at and METRICS[kind].cutoff == "never":
-        raise CounterrankError(f"metric {name!r}: {kind} has no cutoff; expected {kind!r}")
+        raise CounterrankError(f"metric {brief(name)}: {kind} has no cutoff; expected {brief(kind)}")
     if at and not (digits.isascii() and digits.isdigit() and int(digits) >= 1):
-        raise CounterrankError(f"metric {name!r}: expected a whole number of at least 1 after '@'")
+        raise CounterrankError(f"metric {brief(name)}: expected a whole number of at least 1 after '@'")
     return kind, int(digits) if at else None
 
 
@@ -122,12 +122,12 @@ def metric_names(metrics: Sequence[str] | None, ks: Any) -> list[str]:
     """
     if metrics is not None:
         if isinstance(metrics, str) or not len(metrics):
-            raise CounterrankError(f"metrics={metrics!r}: expected a list of names, such as ['dcg@5', 'mrr']")
+            raise CounterrankError(f"metrics={brief(metrics)}: expected a list of names, such as ['dcg@5', 'mrr']")
         for name in metrics:
             parse_metric(name)
         return list(dict.fromkeys(metrics))
     if isinstance(ks, str) or not isinstance(ks, Iterable):
-        raise CounterrankError(f"ks={ks!r}: expected a list of cutoffs, such as (1, 3, 5, 10)")
+        raise CounterrankError(f"ks={brief(ks)}: expected a list of cutoffs, such as (1, 3, 5, 10)")
     cutoffs = sorted({check_whole(k, "ks") for k in ks})
     names = []
     for kind in METRICS.values():
@@ -155,7 +155,7 @@ def rank_values(metric: str, n_max: int) -> FloatArray:
     function = METRICS[kind].values
     if function is None:
         raise CounterrankError(
-            f"metric {metric!r}: needs to know all relevant documents, weights are not enough; "
+            f"metric {brief(metric)}: needs to know all relevant documents, weights are not enough; "
             f"expected {', '.join(name for each in METRICS.values() if each.values for name in each.names)}"
         )
     values = function(np.arange(1.0, n_max + 1.0), k)

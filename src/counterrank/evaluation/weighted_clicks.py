@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination
 from counterrank.common.checks import FloatArray, IntArray, check_choice, check_vector
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of
@@ -293,10 +293,10 @@ def _check_noise(noise: Any, rho: FloatArray | None, model: ClickPredictor | Non
         return None
     expected = "expected a pair (e0, e1), P(click | examined) of irrelevant and of relevant documents, e0 < e1"
     if isinstance(noise, str) or not hasattr(noise, "__len__") or len(noise) != 2:
-        raise CounterrankError(f"noise={noise!r}: {expected}")
+        raise CounterrankError(f"noise={brief(noise)}: {expected}")
     e0, e1 = (float(e) for e in check_vector(noise, 2, "noise", "chances"))
     if not 0.0 <= e0 < e1 <= 1.0:
-        raise CounterrankError(f"noise={noise!r}: {expected}, both from 0 to 1")
+        raise CounterrankError(f"noise={brief(noise)}: {expected}, both from 0 to 1")
     if rho is None and model is None:
         raise CounterrankError(
             "noise: requires rho, since logged propensities do not say which documents that were never shown could "

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterrank.common.checks import FloatArray
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, brief
 from counterrank.experiments.figure_registry import FIGURES, PAPER_EXPERIMENT, experiment_of
 from counterrank.experiments.summary import (
     CONFIDENCE,
@@ -533,7 +533,7 @@ def check_claims(
     """
     for name, value in (("confidence", confidence), ("margin", margin)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 < value < 1.0:
-            raise CounterrankError(f"{name}={value!r}: expected a number between 0 and 1")
+            raise CounterrankError(f"{name}={brief(value)}: expected a number between 0 and 1")
     criteria = Criteria(float(confidence), float(margin), documents_per_query(data), dict(targets or {}))
     experiment = experiment_of(figure.number for figure in figures) or PAPER_EXPERIMENT
     wanted = [spec for spec in FIGURES.values() if spec.experiment == experiment]

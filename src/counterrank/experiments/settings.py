@@ -18,7 +18,7 @@ from typing import Any
 from counterrank.clicks.policies.parsing import parse_policy
 from counterrank.common.checks import check_choice
 from counterrank.common.deprecation import renamed_arguments
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, brief
 from counterrank.estimators import Evidence, clip_schedule
 from counterrank.estimators.registry import ESTIMATORS, Estimator, named_estimator
 from counterrank.experiments.figure_registry import PAPER_EXPERIMENT, experiment_of, experiments
@@ -522,7 +522,7 @@ def check_clip_rule(rule: Any) -> str:
     'schedule:a=-57,b=86'
     """
     if not isinstance(rule, str):
-        raise CounterrankError(f"clip={rule!r}: expected a text, such as '100'")
+        raise CounterrankError(f"clip={brief(rule)}: expected a text, such as '100'")
     if rule not in ("grid", "none"):
         _fixed_clip(rule, 10**12)  # a schedule looks at its factors only with many clicks
     return rule
@@ -560,4 +560,4 @@ def _fixed_clip(rule: str, wanted: int) -> float:
             return clip
     except (ValueError, KeyError, TypeError):
         pass
-    raise CounterrankError(f"clip={rule!r}: expected grid, none, a number above 0, or schedule:a=-3,b=32")
+    raise CounterrankError(f"clip={brief(rule)}: expected grid, none, a number above 0, or schedule:a=-3,b=32")

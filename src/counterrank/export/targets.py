@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.checks import check_choice
-from counterrank.common.errors import ExportError, printable
+from counterrank.common.errors import ExportError, brief, printable
 from counterrank.common.files import PathLike, atomic_file, existing
 from counterrank.models import LinearModel, Model, TreesModel
 from counterrank.training import Ranker
@@ -326,7 +326,7 @@ def write(
     target = TARGETS[check_choice(to, tuple(TARGETS), "to")]
     check_choice(tree_format, TREE_FORMATS, "tree_format")
     if tree_format != TREE_FORMATS[0] and not (to == "es-ltr" and isinstance(ranker.model_, TreesModel)):
-        raise ExportError(f"tree_format={tree_format!r}: is for trees in es-ltr; leave it out")
+        raise ExportError(f"tree_format={brief(tree_format)}: is for trees in es-ltr; leave it out")
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise ExportError(f"name={printable(repr(name))}: expected a name on one line")
     job = ExportJob(ranker, ranker_names(ranker, features), name, tree_format)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 
 from counterrank.common.checks import FloatArray, check_cutoff
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.ranking import longest_query
 from counterrank.losses.lambdaloss import Discounts, cut_discounts, dcg_discounts, discount_table, lambdaloss_spec
 from counterrank.losses.lambdarank import lambdarank_spec
@@ -150,7 +150,7 @@ def named_loss(name: str | NamedLoss) -> NamedLoss:
         return name
     found = LOSSES.get(name.replace("_", "-")) if isinstance(name, str) else None
     if found is None:
-        raise CounterrankError(f"loss={name!r}: expected one of {', '.join(LOSSES)}")
+        raise CounterrankError(f"loss={brief(name)}: expected one of {', '.join(LOSSES)}")
     return found
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.common.checks import FloatArray, check_choice, check_cutoff
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.jit import Array, argument_kernel, exact_inner_kernel, inner_kernel, kernel
 from counterrank.common.numerics import LN2, LOG2_E, exp_negative, log1p_and_inverse
 from counterrank.common.parallel import for_queries
@@ -296,7 +296,7 @@ def _apply_alpha(
 ) -> tuple[FloatArray, FloatArray]:
     pair = alpha if isinstance(alpha, tuple) else ()
     if len(pair) != 2 or not all(map(callable, pair)):
-        raise CounterrankError(f"alpha={alpha!r}: expected Alpha(function, derivative)")
+        raise CounterrankError(f"alpha={brief(alpha)}: expected Alpha(function, derivative)")
     function, derivative = pair
     levels = np.require(function(ranks), np.float64, ["C", "W"])
     slopes = np.require(derivative(ranks), np.float64, ["C", "W"])

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.checks import Float32Array, FloatArray, IntArray, check_number, is_whole
-from counterrank.common.errors import CounterrankError, ModelError, require
+from counterrank.common.errors import CounterrankError, ModelError, brief, require
 from counterrank.data import RankingData
 from counterrank.data.features import refuse_missing
 from counterrank.models.model import TREES_INSTEAD, Scaler, read_array
@@ -49,7 +49,7 @@ class NetworkShape:
             or isinstance(hidden, str)
             or not all(is_whole(size) and size >= 1 for size in hidden)
         ):
-            raise CounterrankError(f"hidden={hidden!r}: expected sizes of layers, such as [128, 64]")
+            raise CounterrankError(f"hidden={brief(hidden)}: expected sizes of layers, such as [128, 64]")
         return cls(tuple(map(int, hidden)), check_number(dropout, "dropout", at_least=0, below=1))
 
     def build(self, n_features: int) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from counterrank.common.checks import Float32Array, FloatArray
-from counterrank.common.errors import CounterrankError, require
+from counterrank.common.errors import CounterrankError, brief, require
 from counterrank.common.progress import progress, stderr_silenced
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
@@ -82,7 +82,7 @@ def tree_params(settings: Settings, aliases: Mapping[str, list[str]]) -> dict[st
             raise CounterrankError(f"params: {given} is given twice, under two names; expected one")
         if name == "boosting" and value not in _BOOSTING:
             raise CounterrankError(
-                f"params: {given}={value!r} changes trees of earlier rounds, so that no best round can be kept; "
+                f"params: {given}={brief(value)} changes trees of earlier rounds, so that no best round can be kept; "
                 f"expected one of {', '.join(_BOOSTING)}"
             )
         chosen[name] = value

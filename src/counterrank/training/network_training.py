@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterrank.common.checks import Float32Array, FloatArray, IntArray, check_number
-from counterrank.common.errors import CounterrankError, require
+from counterrank.common.errors import CounterrankError, brief, require
 from counterrank.common.progress import progress
 from counterrank.data import RankingData
 from counterrank.models.model import Scaler
@@ -79,7 +79,7 @@ def _usable_device(device: Any, module: Any) -> Any:
         return torch.empty(0, device=device).device
     except Exception as error:  # of a kind that differs from device to device
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise CounterrankError(f"device={device!r}: cannot be used here ({reason})") from None
+        raise CounterrankError(f"device={brief(device)}: cannot be used here ({reason})") from None
 
 
 class Batch(NamedTuple):

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination
 from counterrank.common.checks import check_choice, check_type, check_whole, make_generator
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.parallel import thread_count
 from counterrank.data import RankingData
 from counterrank.estimators.evidence import Evidence
@@ -202,7 +202,7 @@ def fit_ranker(
     chosen.check_hyperparameters({"clip": clip})
     given = checked_hyperparameters(chosen, hyperparameters or {})
     if "clip" in given and clip is not None:
-        raise CounterrankError(f"clip={clip!r}: given among hyperparameters too; expected one of the two")
+        raise CounterrankError(f"clip={brief(clip)}: given among hyperparameters too; expected one of the two")
     clip = given.pop("clip", clip)
     chosen.check(evidence)
     if chosen.weigh is None or folds is not None or model is not None:
@@ -235,12 +235,14 @@ def fit_ranker(
 def _clips(clip: Any, chosen: Estimator, evidence: Any, is_validated: bool) -> Sequence[float | None]:
     """The clips to choose from."""
     if not is_validated:
-        raise CounterrankError(f"clip={clip!r}: needs unclipped validation clicks to choose by; expected validation")
+        raise CounterrankError(
+            f"clip={brief(clip)}: needs unclipped validation clicks to choose by; expected validation"
+        )
     if not isinstance(clip, str):
         return list(clip)
     if clip != "auto" or not chosen.can_clip:
         wanted = "None, a number above 0 or 'auto'" if chosen.can_clip else f"None or a number with {chosen.name}"
-        raise CounterrankError(f"clip={clip!r}: expected {wanted}")
+        raise CounterrankError(f"clip={brief(clip)}: expected {wanted}")
     return chosen.clips(evidence)
 
 

@@ -19,7 +19,7 @@ from counterrank.common.checks import (
     is_real,
     make_generator,
 )
-from counterrank.common.errors import CounterrankError, NotTrainedError
+from counterrank.common.errors import CounterrankError, NotTrainedError, brief
 from counterrank.common.files import PathLike
 from counterrank.common.parallel import thread_count
 from counterrank.common.ranking import longest_query
@@ -367,7 +367,7 @@ class Ranker:
         patience = kind.patience if self.patience is None else self.patience
         rate = self.learning_rate
         if not (isinstance(rate, str) and rate == "auto") and not (is_real(rate) and 0.0 < float(rate) < np.inf):
-            raise CounterrankError(f"learning_rate={rate!r}: expected 'auto' or a number above 0")
+            raise CounterrankError(f"learning_rate={brief(rate)}: expected 'auto' or a number above 0")
         if self.params is not None and not isinstance(self.params, Mapping):
             raise CounterrankError(f"params: {type(self.params).__name__}; expected a dict of names and values")
         normalize = kind.normalize if self.normalize is None else self.normalize

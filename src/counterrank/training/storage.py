@@ -15,7 +15,14 @@ import numpy as np
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.origin import Origin, join_origins
 from counterrank.common.checks import FloatArray, IntArray
-from counterrank.common.errors import CounterrankError, DataError, MissingExtraError, ModelError, installed_version
+from counterrank.common.errors import (
+    CounterrankError,
+    DataError,
+    MissingExtraError,
+    ModelError,
+    brief,
+    installed_version,
+)
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
 from counterrank.common.random import HashSample
 from counterrank.data import RankingData
@@ -123,7 +130,9 @@ def check_module(module: Any, saved: str, path: PathLike) -> None:
             "Ranker.load(path, module=...) takes a module built like the one that was trained"
         )
     if isinstance(module, str) or kind_of(module).name != "module":
-        raise CounterrankError(f"module: {module!r}; expected a torch.nn.Module built like the one that was trained")
+        raise CounterrankError(
+            f"module: {brief(module)}; expected a torch.nn.Module built like the one that was trained"
+        )
 
 
 def _restore(folder: Path, content: dict[str, Any], arrays: dict[str, FloatArray], module: Any) -> Model:

@@ -3,11 +3,12 @@
 from counterrank.clicks.logs.columns import LogOptions
 from counterrank.clicks.logs.faults import Fault, LogReport
 from counterrank.clicks.logs.formats import FORMATS, LogFiles, LogFormat, PlainLog, register_format
-from counterrank.clicks.logs.log_reader import Reading, read_log, read_parts
+from counterrank.clicks.logs.log_reader import FoldClicks, Reading, read_log, read_parts
 
 __all__ = [
     "FORMATS",
     "Fault",
+    "FoldClicks",
     "LogFiles",
     "LogFormat",
     "LogOptions",

@@ -8,8 +8,8 @@ from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from counterrank.clicks.counts import check_policy_names
-from counterrank.common.checks import check_choice
-from counterrank.common.errors import CounterrankError, DataError
+from counterrank.common.checks import check_choice, is_whole
+from counterrank.common.errors import CounterrankError, DataError, brief
 
 IDS = ("session_id", "query_id", "doc_id")
 NEEDED = (*IDS, "rank", "clicked")
@@ -17,14 +17,18 @@ OPTIONAL = ("propensity", "display_probability", "logging_score", "policy", "tim
 MINUTE = 60  # seconds
 MEMORY = "1GB"
 CLICK_ACTIONS = ("click",)
+EARLIEST, LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100 in seconds since 1970; other times are no dates of a log
+_CLICKED = {True: ("1", "true", "t", "yes", "y", "1.0"), False: ("0", "false", "f", "no", "n", "0.0")}  # in any case
+_EXACT = 2**53  # whole numbers below it are exact as floats
 _HUGE = 10**15  # what is beyond is no rank anyway, and here it can still be counted up
 
 # what a column holds, whatever an engine calls its type
 WHOLE, FLOAT, BOOL, TEXT, TIME, EMPTY = "whole", "float", "bool", "text", "time", "empty"
 _EXPECTED = {
-    **dict.fromkeys((*IDS, "policy"), ((WHOLE, TEXT, EMPTY), "whole numbers or texts")),
+    **dict.fromkeys(IDS, ((WHOLE, FLOAT, TEXT, EMPTY), "whole numbers or texts")),
+    "policy": ((WHOLE, TEXT, EMPTY), "whole numbers or texts"),
     "rank": ((WHOLE, FLOAT, TEXT, EMPTY), "whole numbers"),
-    "clicked": ((BOOL, WHOLE, FLOAT, TEXT, EMPTY), "0, 1 or booleans"),
+    "clicked": ((BOOL, WHOLE, FLOAT, TEXT, EMPTY), "booleans, 0 and 1, or texts such as yes and no"),
     **dict.fromkeys(("propensity", "display_probability", "logging_score"), ((WHOLE, FLOAT, TEXT, EMPTY), "numbers")),
     "timestamp": ((TIME, WHOLE, FLOAT, TEXT, EMPTY), "times"),
 }
@@ -72,15 +76,21 @@ class LogOptions:
         if trust is not None:
             warnings.warn("trust is deprecated; use skip_page_checks", DeprecationWarning, stacklevel=4)
             object.__setattr__(self, "skip_page_checks", trust)
-        if self.only_policies is None or len(self.only_policies):
+        renamed = self.columns
+        if not isinstance(renamed, Mapping) or not all(isinstance(name, str) for name in renamed.values()):
+            raise CounterrankError(
+                f"columns={brief(renamed)}: expected names by column, such as {{'rank': 'position'}}"
+            )
+        if not isinstance(self.only_policies, list | tuple) or self.only_policies:
             check_policy_names(self.only_policies)
         check_choice(self.on_error, ("fail", "skip"), "on_error")
         check_choice(self.engine, ("duckdb", "spark"), "engine")
         if self.engine == "duckdb" and self.master is not None:
-            raise CounterrankError(f"master={self.master!r}: of a Spark cluster; expected engine='spark' too")
+            raise CounterrankError(f"master={brief(self.master)}: of a Spark cluster; expected engine='spark' too")
         names = self.click_actions
-        if isinstance(names, str) or not names or not all(isinstance(name, str) and name.strip() for name in names):
-            raise CounterrankError(f"click_actions={names!r}: expected names of actions, such as ('click',)")
+        listed = isinstance(names, list | tuple | set | frozenset) and len(names) > 0
+        if not listed or not all(isinstance(name, str) and name.strip() for name in names):
+            raise CounterrankError(f"click_actions={brief(names)}: expected names of actions, such as ('click',)")
 
 
 @dataclass(frozen=True)
@@ -95,6 +105,7 @@ class Columns:
         timed: whether the minute of each row is read too.
         table: what the rows are read from: `raw`, or some of it.
         only_policies: the policies whose rows these are; empty for all.
+        names: for each column of the log that is there, the name it has in the files, as it is.
     """
 
     source: dict[str, str]
@@ -104,10 +115,15 @@ class Columns:
     timed: bool = False
     table: str = "raw"
     only_policies: tuple[str, ...] = ()
+    names: dict[str, str] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
         """Whether the log has this column."""
         return name in self.source
+
+    def has_whole_ids(self, name: str) -> bool:
+        """Whether the ids of this column are whole numbers; the only query of a log without queries is one."""
+        return self.kinds.get(name, WHOLE) in (WHOLE, FLOAT)
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -117,6 +133,9 @@ class Columns:
     def read(self, name: str) -> str:
         """The column as SQL: what it says in the log's own terms, null where it says nothing that makes sense."""
         column, kind = self.source[name], self.kinds[name]
+        if name in IDS and kind == FLOAT:  # as pandas holds whole numbers where some are missing
+            small = f"abs({column}) < {_EXACT}"
+            return f"case when {small} then case when {column} = floor({column}) then cast({column} as bigint) end end"
         if name in (*IDS, "policy"):
             return f"cast({column} as {'bigint' if kind == WHOLE and name != 'policy' else 'string'})"
         if name == "rank":
@@ -135,30 +154,43 @@ class Columns:
         # one after the other: Spark's floor is a whole number, which overflows
         return f"case when {number} between -{_HUGE} and 1e300 then {whole} end"
 
-    def seconds(self, column: str) -> str:
-        """A time in seconds since 1970, whatever it is written in; of a column that holds what `timestamp` does."""
+    def seconds(self, moment: str, number: str) -> str:
+        """A time in seconds since 1970, as SQL; null where it is no date from 1990 to 2099.
+
+        Numbers are seconds, milliseconds, microseconds or nanoseconds since 1970, whichever gives such a date. Times
+        that name no zone are in UTC.
+
+        Arguments:
+            moment: what holds the timestamp as the files have it.
+            number: what holds it as `number_of_time` reads it.
+        """
         kind = self.kinds["timestamp"]
         if kind == TIME:
-            return f"unix_seconds(cast({column} as timestamp))"
-        number = _number(column, kind)
-        scaled = (
-            f"case when {number} > 1e17 then {number} / 1e9 when {number} > 1e14 then {number} / 1e6 "
-            f"when {number} > 1e11 then {number} / 1e3 else {number} end"
-        )
-        return f"coalesce({scaled}, unix_seconds(try_cast({column} as timestamp)))" if kind == TEXT else scaled
+            return _within(f"unix_seconds(cast({moment} as timestamp))")
+        scales = [f"when {number} >= {EARLIEST}e{e} and {number} < {LATEST}e{e} then {number} / 1e{e}" for e in _SCALES]
+        scaled = f"case {' '.join(scales)} end"
+        if kind != TEXT:
+            return scaled
+        return f"case when {number} is null then {_within(f'seconds_in({moment})')} else {scaled} end"
+
+    def number_of_time(self) -> str:
+        """The timestamp as a number, as SQL; null where it is a time or another text."""
+        kind = self.kinds["timestamp"]
+        return "cast(null as double)" if kind == TIME else _number(self.source["timestamp"], kind)
 
     def normalised(self, *more: str) -> str:
         """The log as a query over its files: the columns that are counted, and `more`."""
         chosen = [f"{self.read(name)} as {name}" for name in self.needed]
         if not self.has("query_id"):
             chosen.append("cast(0 as bigint) as query_id")
-        if self.has("timestamp"):
-            chosen.append(f"{self.source['timestamp']} as moment")
-        if self.timed:
-            seconds = f"({self.seconds(self.source['timestamp'])})"
-            minute = f"cast(floor({seconds} / {MINUTE}) as bigint)"
-            chosen.append(f"case when abs({seconds}) < 1e12 then {minute} end as minute")
-        return f"select {', '.join((*chosen, *more))} from {self.table}"
+        if not self.has("timestamp"):
+            return f"select {', '.join((*chosen, *more))} from {self.table}"
+        chosen += [f"{self.source['timestamp']} as moment", f"{self.number_of_time()} as instant"]
+        rows = f"select {', '.join((*chosen, *more))} from {self.table}"
+        # one after the other, so that each text is taken for a number and for a time only once
+        dated = f"select *, {self.seconds('moment', 'instant')} as seconds from ({rows}) as timed"
+        minute = f"cast(floor(seconds / {MINUTE}) as bigint)"
+        return f"select *, {minute} as minute from ({dated}) as dated" if self.timed else dated
 
     def of_policies(self, names: Sequence[str], text: Callable[[str], str]) -> str:
         """The rows of some policies, as a query over the files; those that name none stay, as faults.
@@ -174,12 +206,20 @@ def _number(column: str, kind: str) -> str:
     return f"number_in({column})" if kind == TEXT else f"try_cast({column} as double)"
 
 
+_SCALES = (0, 3, 6, 9)  # seconds, milliseconds, microseconds, nanoseconds
+
+
+def _within(seconds: str) -> str:
+    return f"case when {seconds} >= {EARLIEST} and {seconds} < {LATEST} then {seconds} end"
+
+
 def _clicked(column: str, kind: str) -> str:
     if kind == BOOL:
         return column
     if kind == TEXT:
-        word = f"lower({column})"
-        return f"case when {word} in ('1', 'true', '1.0') then true when {word} in ('0', 'false', '0.0') then false end"
+        words = {value: ", ".join(f"'{word}'" for word in known) for value, known in _CLICKED.items()}
+        found = [f"when lower({column}) in ({words[value]}) then {str(value).lower()}" for value in words]
+        return f"case {' '.join(found)} end"
     return f"case when {column} = 1 then true when {column} = 0 then false end"
 
 
@@ -193,14 +233,14 @@ def plan_columns(name: str, found: Mapping[str, tuple[str, str]], options: LogOp
         events: whether the files were made of events; their column `orphan` marks clicks without an impression.
     """
     renamed, rank_base, impressions = options.columns, options.rank_base, options.impressions
-    if rank_base not in (0, 1) or isinstance(rank_base, bool):
-        raise CounterrankError(f"rank_base={rank_base!r}: expected 0 or 1, the number of the first rank")
+    if not is_whole(rank_base) or rank_base not in (0, 1):
+        raise CounterrankError(f"rank_base={brief(rank_base)}: expected 0 or 1, the number of the first rank")
     known = (*NEEDED, *OPTIONAL)
     for key in renamed:
         if key not in known:
-            raise CounterrankError(f"columns: no column {key!r} in a click log; expected {', '.join(known)}")
+            raise CounterrankError(f"columns: no column {brief(key)} in a click log; expected {', '.join(known)}")
     optional = ("session_id", "query_id") if impressions else ()
-    source, kinds = {}, {}
+    source, kinds, names = {}, {}, {}
     for column in known:
         wanted = renamed.get(column, column)
         if column in options.fallback and wanted not in found and column in found:
@@ -213,12 +253,12 @@ def plan_columns(name: str, found: Mapping[str, tuple[str, str]], options: LogOp
         allowed, expected = _EXPECTED[column]
         if kind not in allowed:
             raise DataError(f"{name}: column {wanted!r} has type {kind}; expected {expected}")
-        source[column], kinds[column] = quoted, kind
+        source[column], kinds[column], names[column] = quoted, kind, wanted
     if impressions:
         source.pop("session_id", None)
     if events and "orphan" in found:
         source["orphan"], kinds["orphan"] = found["orphan"]
-    return Columns(source, kinds, rank_base, impressions)
+    return Columns(source, kinds, rank_base, impressions, names=names)
 
 
 def _missing(name: str, column: str, wanted: str, found: Mapping[str, object]) -> str:

@@ -7,15 +7,23 @@ from __future__ import annotations
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from counterrank.clicks.logs.columns import BOOL, EMPTY, FLOAT, TEXT, TIME, WHOLE
-from counterrank.clicks.logs.formats import FORMATS, Header, LogFiles, check_apart, csv_headers
-from counterrank.common.errors import DataError, printable
+from counterrank.clicks.logs.formats import (
+    FORMATS,
+    Header,
+    LogFiles,
+    check_apart,
+    csv_headers,
+    find_line,
+    place_in,
+)
+from counterrank.common.errors import DataError, brief, printable
 from counterrank.common.progress import progress
 
 _POLL_S = 0.1
@@ -28,12 +36,13 @@ def connected(log: str, memory: str, threads: int | None, spill: Path) -> Iterat
     import duckdb
 
     if not isinstance(memory, str) or not _AMOUNT.fullmatch(memory):
-        raise DataError(f"memory={memory!r}: not an amount of memory; expected such as 500MB or 4GB")
+        raise DataError(f"memory={brief(memory)}: not an amount of memory; expected such as 500MB or 4GB")
     if threads is not None and (type(threads) is not int or threads < 1):
-        raise DataError(f"threads={threads!r}: expected a whole number from 1")
+        raise DataError(f"threads={brief(threads)}: expected a whole number from 1")
     settings = {"memory_limit": text(memory), "temp_directory": text(str(spill))}
     settings |= {"preserve_insertion_order": "false", "enable_progress_bar": "false"}
     settings["autoinstall_known_extensions"] = "false"  # nothing is fetched because of what a log holds
+    settings["TimeZone"] = "'UTC'"  # times mean the same on every machine
     settings |= {} if threads is None else {"threads": str(threads)}
     with closing(duckdb.connect()) as local:
         try:
@@ -147,6 +156,7 @@ _MACROS = (
     "create temp macro xxhash64(value) as hash(value)",
     "create temp macro pmod(value, divisor) as (value % divisor)",
     "create temp macro unix_seconds(moment) as cast(floor(epoch(cast(moment as timestamp))) as bigint)",
+    "create temp macro seconds_in(value) as cast(floor(epoch(try_cast(value as timestamptz))) as bigint)",
     "create temp macro number_in(value) as "
     "(case when not contains(cast(value as string), '_') and not contains(cast(value as string), '+-') "
     "then try_cast(value as double) end)",
@@ -157,7 +167,7 @@ _KINDS = {
     **dict.fromkeys(("VARCHAR", "UUID", "UBIGINT", "HUGEINT", "UHUGEINT"), TEXT),
     "BOOLEAN": BOOL,
     **dict.fromkeys(("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS"), TIME),
-    "TIMESTAMP_NS": TIME,
+    **dict.fromkeys(("TIMESTAMP_NS", "TIMESTAMPTZ_NS", "TIMESTAMP_NS WITH TIME ZONE"), TIME),
     '"NULL"': EMPTY,
     "NULL": EMPTY,
 }
@@ -176,6 +186,61 @@ def kind_of(type_name: str) -> str:
     return _KINDS.get(type_name, type_name)
 
 
+class Unreadable(NamedTuple):
+    """Lines of files that are no rows.
+
+    Attributes:
+        number: how many.
+        line: one of them.
+        place: where that is; "" where it is not known.
+    """
+
+    number: int = 0
+    line: str = ""
+    place: str = ""
+
+
+def duckdb_error() -> type[Exception]:
+    """The class of DuckDB's errors."""
+    import duckdb
+
+    return duckdb.Error
+
+
+def finish(local: Any) -> None:
+    """Some versions of DuckDB refuse other work while a result has rows that nobody fetched."""
+    local.execute("select 1").fetchall()
+
+
+def find_row(log: LogFiles, local: Any, row: Mapping[str, str | None]) -> str:
+    """The number of a row of Parquet files or a frame, as "row 7" (from 0); "" where it is not found.
+
+    `row` has what some columns hold, by their names, as texts.
+    """
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    place = "counterrank row"
+    if log.table is not None:
+        finish(local)
+        local.register("places", log.table.append_column(place, [np.arange(log.table.num_rows)]))
+        sources: list[tuple[Path | None, str, str, set[str]]] = [(None, "places", place, set(log.table.column_names))]
+    else:
+        sources = [
+            (file, f"read_parquet({file_list([file])}, file_row_number = true, hive_partitioning = false)",
+             "file_row_number", set(pq.read_schema(file.absolute()).names))
+            for file in log.files
+        ]  # fmt: skip
+    for file, source, number, names in sources:
+        own = {name: value for name, value in row.items() if name in names}
+        rules = [f"cast({name_of(name)} as varchar) is not distinct from ?" for name in own] or ["true"]
+        sql = f"select min({name_of(number)}) from {source} where {' and '.join(rules)}"
+        found = local.execute(sql, list(own.values())).fetchone()[0]
+        if found is not None:
+            return f"row {found}" if file is None else place_in(log, file, f"row {found}")
+    return ""
+
+
 class Engine(ABC):
     """Runs SQL over the tables `raw` (the files) and `log` (their columns, read).
 
@@ -183,13 +248,15 @@ class Engine(ABC):
         log: the files.
         local: a DuckDB connection; results become tables there.
         types: for each column of `raw` the name of its type in DuckDB.
-        put_aside: how many lines could not be read before the first pass, and one of them.
+        put_aside: the lines that could not be read before the first pass.
+        rows_of: the files or the table whose rows have places; None where the rows were made of events.
     """
 
     def __init__(self, log: LogFiles, local: Any) -> None:
         self.log, self.local = log, local
         self.types: dict[str, str] = {}
-        self.put_aside = 0, ""
+        self.put_aside = Unreadable()
+        self.rows_of: LogFiles | None = None
 
     @staticmethod
     @abstractmethod
@@ -225,9 +292,24 @@ class Engine(ABC):
     def in_order(self, column: str) -> str:
         """A list of a column by rank, as this engine writes it."""
 
-    def rejected(self) -> tuple[int, str]:
-        """How many lines of the files could not be read by the first pass, and one of them."""
+    def rejected(self) -> Unreadable:
+        """The lines of the files that could not be read by the first pass."""
         return self.put_aside
+
+    def place_of(self, row: Mapping[str, str | None]) -> str:
+        """Where a row is: "line 7" of a text, counted from 1, "row 7" of a table, from 0; "" where that is not known.
+
+        `row` has what some columns hold, by their names in the files, as texts.
+        """
+        log = self.rows_of
+        if log is None:
+            return ""
+        try:
+            if log.format == "parquet":
+                return find_row(log, self.local, row)
+            return find_line(log, row)
+        except (DataError, OSError, duckdb_error()):  # of a message that is about something else
+            return ""
 
 
 class DuckDBEngine(Engine):
@@ -244,18 +326,28 @@ class DuckDBEngine(Engine):
         """Make a view of the files."""
         import duckdb
 
-        sql = files_as_sql(without_keys_above(log, folder), self.local)
+        if log.table is not None:
+            self.local.register("frame", log.table)
+        sql = "from frame" if log.table is not None else files_as_sql(without_keys_above(log, folder), self.local)
         try:
-            self.local.execute(f"create view raw as {sql}")
+            self.local.execute(f"create temp view raw as {sql}")
             self.types = {name: kind for name, kind, *_ in self.local.execute("describe raw").fetchall()}
         except duckdb.OutOfMemoryException:
             raise
         except duckdb.Error as error:
-            raise DataError(f"{self.log.name}: {_unreadable(self.log.format)} ({one_line(error)})") from None
+            what = "of types that cannot be read" if log.table is not None else _unreadable(self.log.format)
+            raise DataError(f"{self.log.name}: {what} ({one_line(error)})") from None
+
+    def columns(self) -> dict[str, tuple[str, str]]:
+        """For each column of `raw` what reads it, and what it holds."""
+        # of which DuckDB 2 makes nothing but a time with microseconds
+        found, precise = super().columns(), ("TIMESTAMPTZ_NS", "TIMESTAMP_NS WITH TIME ZONE")
+        times = [name for name, kind in self.types.items() if kind in precise]
+        return found | {name: (f"cast({found[name][0]} as timestamptz)", TIME) for name in times}
 
     def view(self, name: str, sql: str) -> None:
         """Give a query over the log a name."""
-        self.local.execute(f"create or replace view {name} as {sql}")
+        self.local.execute(f"create or replace temp view {name} as {sql}")
 
     def reduce(self, name: str, sql: str, what: str) -> None:
         """Run a query over the log; its result becomes the table `name`."""
@@ -268,15 +360,25 @@ class DuckDBEngine(Engine):
         """A list of a column by rank."""
         return f"list({column} order by rank)"
 
-    def rejected(self) -> tuple[int, str]:
-        """How many lines of the files the first pass could not read, and one of them."""
+    def rejected(self) -> Unreadable:
+        """The lines of the files that the first pass could not read."""
         if self.log.format != "csv":
             return self.put_aside
-        found = self.local.execute(
-            "select count(*), min_by(csv_line, line) from (select any_value(csv_line) as csv_line, file_id, line "
-            "from reject_errors where scan_id = (select min(scan_id) from reject_errors) group by file_id, line)"
+        first = "(select min(scan_id) from reject_errors)"
+        self.local.execute(
+            "create or replace temp table rejected as select any_value(csv_line) as csv_line, file_id, line "
+            f"from reject_errors where scan_id = {first} group by file_id, line"
+        )
+        count = int(self.local.execute("select count(*) from rejected").fetchone()[0])
+        if not count:
+            return Unreadable()
+        line, number, file = self.local.execute(
+            "select csv_line, line, file_path from rejected left join "
+            f"(select file_id, any_value(file_path) as file_path from reject_scans where scan_id = {first} "
+            "group by file_id) as scans using (file_id) order by line, file_path limit 1"
         ).fetchone()
-        return int(found[0]), str(found[1])
+        place = f"line {number}" if file is None else place_in(self.log, Path(file), f"line {number}")
+        return Unreadable(count, str(line), place)
 
 
 def files_as_sql(log: LogFiles, local: Any) -> str:

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from counterrank.clicks.counts import DEEPEST_RANK
-from counterrank.clicks.logs.columns import Columns
-from counterrank.clicks.logs.engine import Engine, disable_statistics
+from counterrank.clicks.logs.columns import FLOAT, IDS, Columns
+from counterrank.clicks.logs.engine import Engine, Unreadable, disable_statistics
 from counterrank.common.deprecation import deprecated_method
 from counterrank.common.errors import printable
 
@@ -23,6 +23,9 @@ UNKNOWN_DOCUMENT = "have a document that is not among the candidates of its quer
 TOO_DEEP = "have a rank beyond the candidates of their query"
 UNREADABLE = "cannot be read"
 ORPHAN = "are a click without an impression"
+
+_NO_DATE = "have a timestamp that is not a date"
+_FEW = 0.1  # share of numbers in `timestamp` that cannot be times, up to which the others are used
 
 # The rules by which `exact` finds them.
 PAGE_RULES = {
@@ -76,6 +79,9 @@ class LogReport:
         faults: all that was found.
         unknown: rows of queries that the data does not have, and of documents that are not candidates of their query;
             left out, and no faults (unless the log is read with `strict`).
+        notes: rows whose timestamp is not a date. They count, but not over time.
+        dated: whether timestamps are used; not so where the log has none that is a date, or more than a tenth of
+            them are numbers that cannot be times.
     """
 
     name: str
@@ -86,6 +92,8 @@ class LogReport:
     dropped_pages: int = 0
     faults: tuple[Fault, ...] = ()
     unknown: tuple[Fault, ...] = ()
+    notes: tuple[Fault, ...] = ()
+    dated: bool = False
 
     @property
     def unknown_queries(self) -> int:
@@ -111,6 +119,8 @@ class LogReport:
             "rows_of_unknown_queries": self.unknown_queries,
             "rows_of_unknown_documents": self.unknown_documents,
             "unknown": [asdict(each) for each in self.unknown],
+            "notes": [asdict(each) for each in self.notes],
+            "dated": self.dated,
         }
 
     def drop_message(self) -> str:
@@ -136,6 +146,14 @@ class LogReport:
                 )
         return None
 
+    def date_message(self) -> str | None:
+        """One sentence about timestamps that are not dates; None if there are none."""
+        if not self.notes:
+            return None
+        rest = "these rows count, but not over time" if self.dated else "timestamps are not used"
+        expected = "ISO 8601, or seconds, milliseconds or microseconds since 1970, from 1990 to 2099"
+        return f"{self.name}: {'; '.join(map(str, self.notes))}; {rest}; expected {expected}"
+
     words = deprecated_method("words", "drop_message")
     warning = deprecated_method("warning", "unknown_message")
 
@@ -143,6 +161,8 @@ class LogReport:
 def row_rules(columns: Columns) -> dict[str, str]:
     """For each fault of a row, when a row of the files has it."""
     rules = {f"have no {name}": f"{columns.source[name]} is null" for name in columns.needed}
+    fractions = [name for name in IDS if columns.has(name) and columns.kinds[name] == FLOAT]
+    rules |= {f"have a {name} that is not whole": _not(columns, name, "is not null") for name in fractions}
     rules["have a rank below 1 or not whole"] = _not(columns, "rank", ">= 1")
     rules[f"have a rank beyond {DEEPEST_RANK:,}"] = f"coalesce(({columns.read('rank')}) > {DEEPEST_RANK}, false)"
     rules["have a clicked that is not 0 or 1"] = _not(columns, "clicked", "is not null")
@@ -231,12 +251,12 @@ class Diagnosis:
         self.faults: tuple[Fault, ...] = ()
         self._rejected, self._bad_rows = 0, False
 
-    def find_faults(self, unreadable: tuple[int, str], odd_rows: bool, checks_pages: bool) -> None:
-        """Find everything; `unreadable` are the lines of the files that are no rows at all, and one of them."""
-        self._rejected, line = unreadable
-        self._bad_rows = odd_rows
+    def find_faults(self, unreadable: Unreadable, odd_rows: bool, checks_pages: bool) -> None:
+        """Find everything; `unreadable` are the lines of the files that are no rows at all."""
+        self._rejected, self._bad_rows = unreadable.number, odd_rows
         if self._rejected:
-            self._add(UNREADABLE, "lines", self._rejected, f"the first: {_short(line)}")
+            example = f"{unreadable.place or 'the first'}: {_short(unreadable.line)}"
+            self._add(UNREADABLE, "lines", self._rejected, example)
         self.local.execute("create or replace temp table wrong as select 0 as session_id where false")
         if odd_rows:
             disable_statistics(self.local)
@@ -252,7 +272,7 @@ class Diagnosis:
         numbers = self.local.execute("select * from odd").fetchone()
         for i, (kind, rule) in enumerate(self.rules.items()):
             if numbers[i]:
-                self._add(kind, "rows", numbers[i], f"the first: {self._first(rule)}")
+                self._add(kind, "rows", numbers[i], self._first(rule))
 
     def _pages(self) -> None:
         if not self.local.execute("select count(*) from suspects").fetchone()[0]:
@@ -262,12 +282,13 @@ class Diagnosis:
         for kind, rule in PAGE_RULES.items():
             found = self.local.execute(f"select count(*), min(session_id) from wrong where {rule}").fetchone()
             if found[0]:
-                self._add(kind, "pages", found[0], f"such as session {_short(found[1])}")
+                example = f"such as session {_short(found[1])}"
+                self._add(kind, "pages", found[0], self._placed(example, session_id=found[1]))
 
     def _ids(self) -> None:
         self.local.execute(_LENGTHS.format(counted=str(UNKNOWN_DOCUMENT in self.tolerated).lower()))
         self._make_unknown_tables()
-        found = [self._pairs(kind, table, rule) for kind, table, rule, _ in self.bad_cells]
+        found = [self._pairs(kind, table, rule, placed=True) for kind, table, rule, _ in self.bad_cells]
         self.faults = (*self.faults, *filter(None, found))
 
     def _make_unknown_tables(self) -> None:
@@ -282,7 +303,7 @@ class Diagnosis:
         found = [self._pairs(kind, table, rule) for kind, table, rule, _ in _BAD_CELLS if kind in self.tolerated]
         return tuple(filter(None, found))
 
-    def _pairs(self, kind: str, table: str, rule: str) -> Fault | None:
+    def _pairs(self, kind: str, table: str, rule: str, placed: bool = False) -> Fault | None:
         found = self.local.execute(
             f"select sum(impressions), count(*), count(distinct query_id) from {table} where {rule}"
         ).fetchone()
@@ -295,6 +316,9 @@ class Diagnosis:
             f"{found[1]:,} pairs of {found[2]:,} queries, such as query {_short(first[0])}, "
             f"document {_short(first[1])}, rank {first[2]}"
         )
+        if placed:  # which takes another pass, and what is left out is found in most logs
+            rank = first[2] - 1 + self.columns.rank_base
+            example = self._placed(example, query_id=first[0], doc_id=first[1], rank=rank)
         return Fault(kind, "rows", int(found[0]), example)
 
     def drop(self) -> tuple[dict[str, int], int]:
@@ -368,17 +392,55 @@ class Diagnosis:
     def _table(self, name: str) -> dict[int, int]:
         return {int(key): int(value) for key, value in self.local.execute(f"select * from {name}").fetchall()}
 
-    def _first(self, rule: str) -> str:
-        """One row that has a fault, as the files have it: the first by session, query, document and so on."""
+    def bad_dates(self) -> tuple[Fault | None, bool]:
+        """The rows whose timestamp is no date, if there are any; and whether the others are used.
+
+        Numbers of which more than a tenth cannot be times are something else, and those that could be times too.
+        """
+        if not self.columns.has("timestamp"):
+            return None, False
+        found = self.local.execute(
+            "select sum(timed), sum(dated), sum(numbers), sum(odd_numbers) from cells"
+        ).fetchone()
+        timed, dated, numbers, odd = (int(number or 0) for number in found)
+        used = dated > 0 and odd <= _FEW * numbers
+        if timed == dated:
+            return None, used
+        moment = self.columns.source["timestamp"]
+        seconds = self.columns.seconds(moment, self.columns.number_of_time())
+        rule = f"{moment} is not null and ({seconds}) is null"
+        return Fault(_NO_DATE, "rows", timed - dated, self._first(rule, ("timestamp",))), used
+
+    def _first(self, rule: str, shown: Sequence[str] = ()) -> str:
+        """One row that a rule holds for, as the files have it, and where it is.
+
+        It is the first by session, query, document and so on. `shown` are the columns to show, all if empty.
+        """
         names = [name for name in self.columns.source if name != "orphan"]
-        shown = ", ".join(f"{self.columns.source[name]} as {name}" for name in names)
+        columns = ", ".join(f"{self.columns.source[name]} as {name}" for name in names)
         order = ", ".join(f"{i + 1} nulls last" for i in range(len(names)))
-        sql = f"select {shown} from {self.columns.table} where {rule} order by {order} limit 1"
+        sql = f"select {columns} from {self.columns.table} where {rule} order by {order} limit 1"
         self.engine.reduce("example", sql, "looking for faults")
         values = self.local.execute("select * from example").fetchone()
+        texts = self.local.execute(f"select {', '.join(f'cast({name} as varchar)' for name in names)} from example")
+        place = self._place(dict(zip(names, texts.fetchone(), strict=True)))
+        pairs = zip(names, values, strict=True)
+        row = ", ".join(f"{name} {_short(value)}" for name, value in pairs if not shown or name in shown)
         if all(value is None for value in values):
-            return "nothing in it that can be read"
-        return ", ".join(f"{name} {_short(value)}" for name, value in zip(names, values, strict=True))
+            row = "nothing in it that can be read"
+        return f"{place or 'the first'}: {row}"
+
+    def _place(self, row: dict[str, str | None]) -> str:
+        """Where a row is, by what some columns of the log hold as texts."""
+        names = self.columns.names
+        return self.engine.place_of({names[name]: value for name, value in row.items() if name in names})
+
+    def _placed(self, example: str, **row: Any) -> str:
+        """An example with the place of a row that has these ids or ranks."""
+        floats = [name for name in row if self.columns.kinds.get(name) == FLOAT]
+        texts = {name: str(float(value) if name in floats else value) for name, value in row.items()}
+        place = self._place({name: value for name, value in texts.items() if self.columns.has(name)})
+        return f"{example}, {place}" if place else example
 
     def _add(self, kind: str, unit: str, count: Any, example: str) -> None:
         self.faults = (*self.faults, Fault(kind, unit, int(count), example))

@@ -26,15 +26,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from counterrank.clicks.logs.columns import LogOptions
+from counterrank.clicks.logs.columns import NEEDED, OPTIONAL, LogOptions
 from counterrank.common.checks import check_choice
-from counterrank.common.errors import CounterrankError, DataError, MissingFileError, printable
+from counterrank.common.errors import CounterrankError, DataError, MissingFileError, brief, printable
 from counterrank.common.files import PathLike
+from counterrank.data.frames import arrow_table
 
 COMPRESSED = (".gz", ".zst")
 _HEAD = 1 << 20  # bytes of a file by which its format is recognised
 _LINES, _LOOK_INTO = 20, 8  # of a file, and files of a kind that are looked into
 _LONGEST = 1 << 22  # bytes of a first line
+_BLOCK = 1 << 22  # bytes that are looked through at a time
+_PARSED = 1 << 26  # bytes of lines that are parsed one by one to find a row again
+_FRAME = "frame"  # the name of a frame in messages
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,14 @@ class LogFiles:
         files: all of them, in order.
         root: the folder that was given, or that a pattern begins with; None where it was a file. Names of folders
             inside it such as `policy=new` are columns, those of folders above are not.
+        table: the Arrow table of a frame, which has no files; None for files.
     """
 
     name: str
     format: str
     files: tuple[Path, ...]
     root: Path | None
+    table: Any = None
 
     @property
     def keyed(self) -> bool:
@@ -275,7 +281,7 @@ def find_log(path: PathLike, format: str = "auto") -> LogFiles:
     ('csv', ['a.csv', 'b.csv.gz'])
     """
     if not isinstance(path, str | os.PathLike):
-        raise CounterrankError(f"path {path!r}: {type(path).__name__}; expected the path of a click log")
+        raise CounterrankError(f"path: {type(path).__name__}; expected the path of a click log, or a frame")
     if format != "auto":
         check_choice(format, tuple(FORMATS), "format")
     given = Path(path)
@@ -303,6 +309,42 @@ def find_log(path: PathLike, format: str = "auto") -> LogFiles:
     if root is None and not given.is_file():
         root = _head(given)
     return LogFiles(printable(str(path)), format, tuple(files), root)
+
+
+def frame_log(frame: Any, options: LogOptions) -> LogFiles:
+    """A frame as a log, under the name "frame": its columns are taken as they are, without a copy where Arrow can.
+
+    Columns that no log has are of no use; they are there with their names, and without their values.
+
+    >>> import pyarrow as pa
+    >>> frame_log(pa.table({"rank": [1], "comment": ["?"]}), LogOptions()).table.schema.types
+    [DataType(int64), DataType(null)]
+    """
+    import pyarrow as pa
+
+    if options.format != "auto":
+        raise CounterrankError(f"format={brief(options.format)}: of files; expected 'auto' for a frame")
+    wanted = {options.columns.get(name, name) for name in (*NEEDED, *OPTIONAL)}
+    names, chosen = None, frame
+    if hasattr(frame, "iloc") and hasattr(frame, "columns"):  # pandas converts other columns at some cost, or cannot
+        names = [str(name) for name in frame.columns]
+        chosen = frame.iloc[:, [i for i, name in enumerate(names) if name in wanted]]
+    check_apart(names or [], _FRAME)
+    table = arrow_table(chosen, _FRAME)
+    names = names or list(table.column_names)
+    check_apart(names, _FRAME)
+    n_rows = len(frame) if chosen is not frame else table.num_rows
+    columns = {name: _scannable(table.column(name)) if name in wanted else pa.nulls(n_rows) for name in names}
+    return LogFiles(_FRAME, "parquet", (), None, pa.table(columns))
+
+
+def _scannable(column: Any) -> Any:
+    """A column in a type that DuckDB scans."""
+    import pyarrow as pa
+
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+    return column.cast(pa.float32()) if pa.types.is_float16(column.type) else column
 
 
 def _format_by_content(name: str, files: dict[str, list[Path]]) -> str:
@@ -395,13 +437,116 @@ def _header(file: Path) -> Header:
 
 def check_apart(names: Sequence[str], place: str) -> None:
     """An error if two columns have one name; upper and lower case are the same to DuckDB and to Spark."""
-    first: dict[str, str] = {}
-    for name in names:
-        other = first.setdefault(name.lower(), name)
-        if other is not name:
-            raise DataError(f"{place}: columns {other!r} and {name!r} are the same name; expected each once")
+    first: dict[str, int] = {}
+    for i, name in enumerate(names):
+        other = first.setdefault(name.lower(), i)
+        if other != i:
+            raise DataError(f"{place}: columns {names[other]!r} and {name!r} are the same name; expected each once")
 
 
 def first_line(file: Path) -> bytes:
     """The first line, unpacked."""
     return _read_start(file, _LONGEST, b"\n").partition(b"\n")[0]
+
+
+def find_line(log: LogFiles, row: Mapping[str, str | None]) -> str:
+    """Where a row of CSV or JSON Lines is, as "line 7" (from 1), with the file if there are several; "" if not found.
+
+    Arguments:
+        log: the files.
+        row: by the names of some columns in the files what they hold there, as texts; all null for a line of JSON that
+            cannot be read.
+    """
+    for file in log.files:
+        folders = dict(part.split("=", 1) for part in file.parts[:-1] if "=" in part)
+        own = {name: value for name, value in row.items() if name not in folders}
+        if any(folders[name] != row[name] for name in row if name in folders):
+            continue
+        header = _header(file) if log.format == "csv" else None
+        parsed = 0
+        for number, line in _lines_with(file, _needle(own, log.format)):
+            if header is not None and number == 1:
+                continue
+            parsed += len(line)
+            if parsed > _PARSED:
+                break
+            if _is_row(line, own, header):
+                return place_in(log, file, f"line {number}")
+    return ""
+
+
+def find_text(log: LogFiles, text: str) -> str:
+    """Where a line stands that cannot be read, as `find_line` says it."""
+    for file in log.files:
+        for number, line in _lines_with(file, text.encode() if text.isascii() else None):
+            if line.decode("utf-8", errors="replace").rstrip("\r") == text:
+                return place_in(log, file, f"line {number}")
+    return ""
+
+
+def place_in(log: LogFiles, file: Path, place: str) -> str:
+    """A place in one of the files of a log."""
+    if len(log.files) == 1:
+        return place
+    inside = log.root is not None and file.is_relative_to(log.root)
+    return f"{printable(str(file.relative_to(log.root) if inside and log.root else file))} {place}"
+
+
+def _is_row(line: bytes, row: Mapping[str, str | None], header: Header | None) -> bool:
+    """Whether a line holds these values."""
+    try:
+        words = line.decode("utf-8").rstrip("\r")
+    except UnicodeDecodeError:
+        return False
+    if header is None:
+        return bool(words.strip()) and all(_same(_object(words).get(name), value) for name, value in row.items())
+    try:
+        fields = next(csv.reader([words], delimiter=header.delimiter, strict=True), [])
+    except csv.Error:
+        return False
+    found = dict(zip(header.names, fields, strict=False))
+    return len(fields) >= len(header.names) and all((found.get(name) or None) == value for name, value in row.items())
+
+
+def _object(line: str) -> Mapping[str, Any]:
+    """The fields of a line of JSON, numbers as they are written; none where it is no object."""
+    try:
+        found = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _same(found: Any, value: str | None) -> bool:
+    if isinstance(found, bool):
+        return value == str(found).lower()
+    return isinstance(found, dict | list) or found == value
+
+
+def _needle(row: Mapping[str, str | None], format: str) -> bytes | None:
+    """What a line with this row is sure to hold as it is; None where that is not known."""
+    odd = '"\\\n\r/' if format != "csv" else '"\n\r'
+    sure = [value for value in row.values() if value and not set(odd) & set(value)]
+    sure = [value for value in sure if format == "csv" or (value.isascii() and value.isprintable())]
+    return max(sure, key=len).encode() if sure else None
+
+
+def _lines_with(file: Path, needle: bytes | None) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that hold some bytes, or all, with their numbers from 1."""
+    import pyarrow as pa
+
+    before, rest = 0, b""
+    with pa.input_stream(str(file.absolute()), compression="detect") as stream:
+        while block := stream.read(_BLOCK):
+            whole, newline, last = block.rpartition(b"\n")
+            if not newline:
+                rest += block
+                continue
+            whole, rest = rest + whole, last
+            if needle is None or needle in whole:
+                for i, line in enumerate(whole.split(b"\n")):
+                    if needle is None or needle in line:
+                        yield before + i + 1, line
+            before += whole.count(b"\n") + 1
+    if rest and (needle is None or needle in rest):
+        yield before + 1, rest

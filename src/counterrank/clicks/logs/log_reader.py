@@ -10,26 +10,28 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.logs import passes
-from counterrank.clicks.logs.columns import FLOAT, Columns, LogOptions, plan_columns
-from counterrank.clicks.logs.engine import Engine, disable_statistics, duckdb_engine
+from counterrank.clicks.logs.columns import FLOAT, NEEDED, Columns, LogOptions, plan_columns
+from counterrank.clicks.logs.engine import Engine, Unreadable, disable_statistics, duckdb_engine
 from counterrank.clicks.logs.events import plain_log
 from counterrank.clicks.logs.faults import UNKNOWN_DOCUMENT, UNKNOWN_QUERY, Diagnosis, Fault, LogReport, is_sound
-from counterrank.clicks.logs.formats import LogFiles, find_log
+from counterrank.clicks.logs.formats import LogFiles, find_log, frame_log
 from counterrank.clicks.logs.matching import Candidates, shown_only, with_origins
 from counterrank.clicks.logs.passes import distinct_pages, drift_of_parts
 from counterrank.clicks.logs.spark_engine import spark_engine
 from counterrank.common.checks import FloatArray, IntArray, check_type
-from counterrank.common.errors import CounterrankError, DataError, printable
+from counterrank.common.errors import CounterrankError, DataError, brief, printable
 from counterrank.common.files import PathLike, spill_folder
 from counterrank.common.spark import LOCAL
-from counterrank.data import RankingData
+from counterrank.data import Fold, RankingData
+from counterrank.data.frames import is_frame
+from counterrank.data.sources import PARTS
 
 # Where more of what was shown than this moves between ranks, pages are looked through by masks.
 _FEW = 0.05
@@ -42,8 +44,8 @@ class Reading:
     Attributes:
         counts: what was shown and clicked; one for each part of the data, or one without data.
         report: how many rows were used, dropped and unknown.
-        drift: for each of the counts, pages, impressions and clicks over time; None without `drift`, or where the
-            log has no timestamp.
+        drift: for each of the counts, pages, impressions and clicks over time; None without `drift`, where the log has
+            no timestamp, or where timestamps are not dates (`report.dated`).
     """
 
     counts: tuple[ClickCounts, ...]
@@ -63,13 +65,13 @@ class Reader:
 
     def read(self, parts: Sequence[RankingData]) -> Reading:
         """Count the log against parts of the data, or against nothing but itself."""
-        if FLOAT in (self.columns.kinds["rank"], self.columns.kinds["clicked"]):
+        if any(self.columns.kinds.get(name) == FLOAT for name in (*NEEDED, "timestamp")):
             disable_statistics(self.local)
         self.engine.view("log", self.columns.normalised())
         self.engine.reduce("cells", passes.cells(self.columns), "counting clicks")
         self._check_policies()
-        rejected, line = self.engine.rejected()
-        rows = rejected + self._number("select coalesce(sum(impressions), 0) from cells")
+        unreadable = self.engine.rejected()
+        rows = unreadable.number + self._number("select coalesce(sum(impressions), 0) from cells")
         if not rows:
             raise DataError(f"{self.name}: no rows; expected one for each displayed document")
         self._count_pages()
@@ -77,7 +79,7 @@ class Reader:
         if known is not None:
             known.match()
         diagnosis = Diagnosis(self.engine, self.columns, known is not None, self.tolerated)
-        diagnosis.find_faults((rejected, line), self._odd_rows(), self.checks_pages)
+        diagnosis.find_faults(unreadable, self._odd_rows(), self.checks_pages)
         dropped, dropped_pages = dict[str, int](), 0
         if diagnosis.faults:
             if not self.skip:
@@ -86,10 +88,22 @@ class Reader:
                     "pages with such rows"
                 )
             dropped, dropped_pages = self._without_bad_pages(diagnosis, known)
-        counts = with_origins(self.engine, self.columns, known, self._counts(known), self.name)
+        note, dated = diagnosis.bad_dates()
+        counts = with_origins(self.engine, self.columns, known, self._counts(known), self.name, dated)
         used, pages = (sum(getattr(part, what) for part in counts) for what in ("n_impressions", "n_sessions"))
         unknown = diagnosis.left_out()
-        report = LogReport(self.name, rows, used, pages, dropped, dropped_pages, diagnosis.faults, unknown)
+        report = LogReport(
+            self.name,
+            rows,
+            used,
+            pages,
+            dropped,
+            dropped_pages,
+            diagnosis.faults,
+            unknown,
+            () if note is None else (note,),
+            dated,
+        )
         if unknown and not used:
             raise DataError(
                 f"{self.name}: none of its rows belongs to the ranking data: {_listed(unknown)}; expected query_id and "
@@ -99,7 +113,7 @@ class Reader:
         for warning in (report.drop_message() if dropped else None, report.unknown_message()):
             if warning is not None:
                 warnings.warn(warning, stacklevel=4)
-        if not self.columns.timed:
+        if not self.columns.timed or not dated:
             return Reading(tuple(counts), report)
         drift = drift_of_parts(self.engine, self.columns, known, bool(report.unknown_documents))
         return Reading(tuple(counts), report, tuple(drift))
@@ -197,18 +211,32 @@ def _listed(faults: Sequence[Fault]) -> str:
 
 
 @contextmanager
-def opened(path: PathLike, options: LogOptions) -> Iterator[tuple[Engine, LogFiles, Columns]]:
-    """An engine over the files of a log, and the columns it reads them by."""
-    log = find_log(path, options.format)
+def opened(path: PathLike | Any, options: LogOptions) -> Iterator[tuple[Engine, LogFiles, Columns]]:
+    """An engine over the files of a log or a frame, and the columns it reads them by."""
+    log = frame_log(path, options) if is_frame(path) else find_log(path, options.format)
     with spill_folder() as spill, _engine(log, options, spill) as engine:
         plain = plain_log(log, engine.local, spill, options)
-        if plain is not None:
-            engine.put_aside = plain.rejected, plain.line
-        engine.open(log if plain is None else plain.log, spill)
+        if plain is None:
+            engine.rows_of = log
+        else:
+            engine.put_aside = Unreadable(plain.rejected, plain.line)
+        opened_log = log if plain is None else plain.log
+        engine.open(_in_a_file(opened_log, spill) if options.engine == "spark" else opened_log, spill)
         columns = plan_columns(log.name, engine.columns(), options, events=plain is not None)
         if options.only_policies:
             columns = _restricted(engine, columns, options.only_policies, log.name)
         yield engine, log, columns
+
+
+def _in_a_file(log: LogFiles, folder: Path) -> LogFiles:
+    """A log of files; a frame is written to the folder, as Parquet."""
+    import pyarrow.parquet as pq
+
+    if log.table is None:
+        return log
+    file = folder / "frame.parquet"
+    pq.write_table(log.table, file)
+    return replace(log, files=(file,), table=None)
 
 
 def _restricted(engine: Engine, columns: Columns, policies: Sequence[str], log: str) -> Columns:
@@ -229,7 +257,7 @@ def _engine(log: LogFiles, options: LogOptions, spill: Path) -> AbstractContextM
 
 
 def read_parts(
-    path: PathLike,
+    path: PathLike | Any,
     parts: Sequence[RankingData],
     *,
     displays: bool = False,
@@ -260,19 +288,53 @@ def read_parts(
         return Reader(engine, log.name, columns, chosen, displays).read(parts)
 
 
-def read_log(path: PathLike, data: RankingData | None = None, *, displays: bool = False, **options: Any) -> ClickCounts:
+@dataclass(frozen=True, eq=False)
+class FoldClicks:
+    """The clicks of a log by the parts of a fold.
+
+    Attributes:
+        train, validation, test: those of each part; `validation` is None where the fold has none.
+        report: what became of each row; `report.unknown_queries` rows are of queries that are in no part.
+    """
+
+    train: ClickCounts
+    validation: ClickCounts | None
+    test: ClickCounts
+    report: LogReport
+
+    def __repr__(self) -> str:
+        parts = "".join(f"  {name}={getattr(self, name)!r},\n" for name in PARTS)
+        return f"FoldClicks(\n{parts}  {self.report.unknown_queries:,} rows of queries that are in no part,\n)"
+
+
+@overload
+def read_log(
+    path: PathLike | Any, data: RankingData | None = None, *, displays: bool = False, **options: Any
+) -> ClickCounts: ...
+
+
+@overload
+def read_log(path: PathLike | Any, data: Fold, *, displays: bool = False, **options: Any) -> FoldClicks: ...
+
+
+def read_log(
+    path: PathLike | Any, data: RankingData | Fold | None = None, *, displays: bool = False, **options: Any
+) -> ClickCounts | FoldClicks:
     """Count the impressions and clicks of a log.
 
     DuckDB reads it out of core, or a Spark cluster. Whatever is wrong in it is an error that counts it by kind and
-    shows the first; `on_error="skip"` drops the pages concerned and warns. Rows of queries that the data does not have
-    are left out. So are rows of documents that are not candidates of their query, with a warning; the rest of their
-    page is counted. `strict=True` makes both of them faults.
+    shows one row of each; `on_error="skip"` drops the pages concerned and warns. Rows of queries that the data does not
+    have are left out. So are rows of documents that are not candidates of their query, with a warning; the rest of
+    their page is counted. `strict=True` makes both of them faults. Timestamps that are no dates are warned about.
 
     Arguments:
         path: Parquet, CSV or JSON Lines, compressed or not, OpenSearch UBI, or events of metarank: a file, a pattern
-            such as `logs/*.csv.gz`, or a folder (`policy=new/` in it is a column).
+            such as `logs/*.csv.gz`, or a folder (`policy=new/` in it is a column). Or a frame with the same columns: of
+            pandas or polars, an Arrow table, a DuckDB relation, or anything with the method `__arrow_c_stream__`.
+            Messages call it "frame" and count its rows from 0.
         data: the queries and all their candidates, shown or not. Without it the counts know what was shown and no
-            more: enough for `examination.estimate`, not for training.
+            more: enough for `examination.estimate`, not for training. For a fold the log is read once, and the result
+            has the clicks of each part as `train`, `validation` and `test`, and the `report` on all rows.
         displays: also keep the distinct pages, which `estimators.rerank` needs. A page with a document that is not a
             candidate is then a fault.
         options: those of `LogOptions`: columns, rank_base, format, click_actions, impressions, only_policies, on_error,
@@ -280,13 +342,23 @@ def read_log(path: PathLike, data: RankingData | None = None, *, displays: bool 
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
-    >>> _ = file.write_text("session_id,query_id,doc_id,position,clicked\\n1,q,a,0,1\\n1,q,b,1,0\\n")
+    >>> _ = file.write_text("session_id,query_id,doc_id,position,clicked\\n1,q,a,0,yes\\n1,q,b,1,no\\n")
     >>> counts = read_log(file, columns={"rank": "position"}, rank_base=0)
     >>> counts.n_sessions, counts.ranks.tolist(), counts.clicks.tolist()
     (1, [1, 2], [1, 0])
     """
-    parts = () if data is None else (data,)
-    return read_parts(path, parts, displays=displays, options=LogOptions(**options)).counts[0]
+    if data is not None and not isinstance(data, RankingData | Fold):
+        raise CounterrankError(f"data: {type(data).__name__}; expected RankingData, a Fold, or None")
+    named = {name: getattr(data, name) for name in PARTS} if isinstance(data, Fold) else {"train": data}
+    parts = {name: part for name, part in named.items() if part is not None}
+    found = read_parts(path, list(parts.values()), displays=displays, options=LogOptions(**options))
+    message = found.report.date_message()
+    if message is not None:
+        warnings.warn(message, stacklevel=2)
+    if not isinstance(data, Fold):
+        return found.counts[0]
+    counts: dict[str, Any] = dict.fromkeys(PARTS) | dict(zip(parts, found.counts, strict=True))
+    return FoldClicks(**counts, report=found.report)
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,9 +461,12 @@ def _check_one_policy(engine: Engine, columns: Columns, log: str) -> None:
 
 
 def _check_readable(engine: Engine, log: str) -> None:
-    count, line = engine.rejected()
-    if count:
-        raise DataError(f"{log}: {count:,} lines cannot be read, such as {printable(line)}; expected whole rows")
+    found = engine.rejected()
+    if found.number:
+        place = f"{found.place}: " if found.place else ""
+        raise DataError(
+            f"{log}: {found.number:,} lines cannot be read, such as {place}{brief(found.line)}; expected whole rows"
+        )
 
 
 def _check_column(columns: Columns, name: str, log: str) -> None:

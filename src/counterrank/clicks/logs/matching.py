@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
 from counterrank.clicks.displays import Displays
-from counterrank.clicks.logs.columns import TEXT, WHOLE, Columns
+from counterrank.clicks.logs.columns import TEXT, Columns
 from counterrank.clicks.logs.engine import Engine
 from counterrank.clicks.origin import SAMPLE_SIZE, Origin, SessionSample, content_sources
 from counterrank.common.checks import IntArray
@@ -38,8 +38,8 @@ class Candidates:
         # a number and its text are one id, so where one side has texts, texts are compared
         query_ids = _joined([part.query_ids for part in parts])
         doc_ids = _joined([part.doc_ids for part in parts])
-        self._query = "bigint" if _whole(columns, "query_id") and query_ids.dtype.kind == "i" else "string"
-        self._doc = "bigint" if _whole(columns, "doc_id") and doc_ids.dtype.kind == "i" else "string"
+        self._query = "bigint" if columns.has_whole_ids("query_id") and query_ids.dtype.kind == "i" else "string"
+        self._doc = "bigint" if columns.has_whole_ids("doc_id") and doc_ids.dtype.kind == "i" else "string"
         part = np.repeat(np.arange(len(parts)), np.diff(self.queries))
         ids = {"query_id": query_ids, "part": part}
         self._table("queries", "query", ids, {"query_id": self._query, "part": "bigint"})
@@ -92,8 +92,11 @@ class Candidates:
         """The click counts of each part, of those of all together."""
         bounds = zip(pairwise(self.queries.tolist()), pairwise(self.rows.tolist()), strict=True)
         found = [_part(counts, part, *each) for part, each in zip(self.parts, bounds, strict=True)]
-        unknown = [int(self.unknown[slice(*each)].sum()) for each in pairwise(self.queries.tolist())]
-        return [replace(part, unknown_impressions=n) for part, n in zip(found, unknown, strict=True)]
+        unknown = [self.unknown[slice(*each)] for each in pairwise(self.queries.tolist())]
+        return [
+            replace(part, unknown_impressions=int(own.sum()), unknown_by_query=own if own.any() else None)
+            for part, own in zip(found, unknown, strict=True)
+        ]
 
 
 def shown_only(local: Any, columns: Columns) -> ClickCounts:
@@ -159,10 +162,6 @@ def _ids(found: NDArray[Any]) -> NDArray[Any]:
     return found.astype(np.str_) if found.dtype.kind == "O" else np.asarray(found, np.int64)
 
 
-def _whole(columns: Columns, name: str) -> bool:
-    return columns.kinds.get(name, WHOLE) == WHOLE
-
-
 def _policy(columns: Columns, table: str) -> str:
     return f"{table}.policy" if columns.has("policy") else "''"
 
@@ -204,13 +203,21 @@ def _counts(
 
 
 def with_origins(
-    engine: Engine, columns: Columns, known: Candidates | None, counts: Sequence[ClickCounts], log: str
+    engine: Engine,
+    columns: Columns,
+    known: Candidates | None,
+    counts: Sequence[ClickCounts],
+    log: str,
+    dated: bool,
 ) -> list[ClickCounts]:
-    """The counts of each part of the data with the origin of their clicks, in the log of this name."""
+    """The counts of each part of the data with the origin of their clicks, in the log of this name.
+
+    `dated` says whether the log's timestamps are dates.
+    """
     sessions = sum(each.n_sessions for each in counts)
     limit = EVERYTHING if sessions <= 2 * SAMPLE_SIZE else EVERYTHING * 2 * SAMPLE_SIZE // sessions >> _SHIFT << _SHIFT
     sampled = None if columns.impressions else _sampled(engine, columns, known, limit)
-    dates = _dates(engine, columns, known, len(counts))
+    dates = _dates(engine, known, len(counts)) if dated else [(None, None)] * len(counts)
     found = []
     for part, each in enumerate(counts):
         sources = content_sources(each)
@@ -222,7 +229,7 @@ def with_origins(
 
 
 def _sampled(engine: Engine, columns: Columns, known: Candidates | None, limit: int) -> dict[str, Any]:
-    """Part, policy and hashes of the sessions whose id has a hash below the limit.
+    """Part, query in it, policy and hashes of the sessions whose id has a hash below the limit.
 
     Ids that are numbers, also as texts, are hashed by arithmetic, which is quick; others by md5, which both engines
     have.
@@ -242,15 +249,19 @@ def _sampled(engine: Engine, columns: Columns, known: Candidates | None, limit: 
         f"as numbered) as named{'' if limit >= EVERYTHING else f' where {below}'}",
         "looking at sessions",
     )
-    part, join = ("0", "") if known is None else ("part", known.join_queries("sampled"))
+    part, first_query = ("0", np.zeros(1, np.int64)) if known is None else ("part", known.queries)
+    join = "join (select distinct query_id, query from pairs) as logged using (query_id)"
+    join = join if known is None else known.join_queries("sampled")
     first, second = (_spread("number", *each) for each in (_FIRST, _SECOND))
     both = f"cast({first} as ubigint) * {1 << _SHIFT} + cast({second} as ubigint)"
     found = engine.local.execute(
-        f"select {part} as part, policy, cast('0x' || page as ubigint) as page, "
+        f"select {part} as part, query, policy, cast('0x' || page as ubigint) as page, "
         f"case when number is null then cast('0x' || name as ubigint) else {both} end as id from sampled {join}"
     ).fetchnumpy()
+    parts = np.asarray(found["part"], np.int64)
     return {
-        "part": np.asarray(found["part"], np.int64),
+        "part": parts,
+        "query": np.asarray(found["query"], np.int64) - first_query[parts],
         "policy": np.asarray(found["policy"]).astype(np.str_),
         **{name: np.asarray(found[name], np.uint64) for name in ("id", "page")},
     }
@@ -268,7 +279,8 @@ def _spread(number: str, prime: int, factor: int) -> str:
 
 def _sample(sampled: dict[str, Any], part: int, policy: str, limit: int) -> SessionSample:
     own = (sampled["part"] == part) & (sampled["policy"] == policy)
-    return SessionSample.of(sampled["id"][own], sampled["page"][own], limit).reduced(SAMPLE_SIZE)
+    found = SessionSample.of(sampled["id"][own], sampled["page"][own], limit, sampled["query"][own])
+    return found.reduced(SAMPLE_SIZE)
 
 
 def _md5(value: str) -> str:
@@ -276,15 +288,10 @@ def _md5(value: str) -> str:
     return f"substr(md5({value}), 1, 16)"
 
 
-def _dates(
-    engine: Engine, columns: Columns, known: Candidates | None, parts: int
-) -> list[tuple[str | None, str | None]]:
-    """The first and last time in each part, as far as times can be read."""
-    if not columns.has("timestamp"):
-        return [(None, None)] * parts
-    first, last = f"min({columns.seconds('earliest')})", f"max({columns.seconds('latest')})"
+def _dates(engine: Engine, known: Candidates | None, parts: int) -> list[tuple[str | None, str | None]]:
+    """The first and last time in each part, of the timestamps that are dates."""
     part, more = ("0", "") if known is None else ("part", f"{known.join_queries('cells')} group by part")
-    found = engine.local.execute(f"select {part}, {first}, {last} from cells {more}").fetchall()
+    found = engine.local.execute(f"select {part}, min(earliest), max(latest) from cells {more}").fetchall()
     spans = {int(number): (_moment(low), _moment(high)) for number, low, high in found}
     return [spans.get(number, (None, None)) for number in range(parts)]
 
@@ -295,6 +302,4 @@ def _moment(seconds: Any) -> str | None:
     >>> _moment(1767225600.0)
     '2026-01-01T00:00:00Z'
     """
-    if seconds is None or not abs(seconds) < 1e12:
-        return None
-    return f"{np.datetime64(int(seconds), 's')}Z"
+    return None if seconds is None else f"{np.datetime64(int(seconds), 's')}Z"

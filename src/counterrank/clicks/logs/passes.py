@@ -34,11 +34,18 @@ _WORD = 62  # bits of a word in the masks of documents
 def cells(columns: Columns) -> str:
     """Impressions and clicks by query, document, rank, and policy and propensity where they are logged.
 
-    `readable` counts the rows whose `clicked` is 0 or 1; `earliest` and `latest` are as the files write times. Texts
-    are compared as such, which is right for ISO 8601, and for numbers of as many digits.
+    `readable` counts the rows whose `clicked` is 0 or 1, `timed` those with a timestamp, `dated` those where it is a
+    date, `numbers` those where it is a number, and `odd_numbers` those where it is one that is no date; `earliest` and
+    `latest` are in seconds since 1970.
     """
     keys = ", ".join(("query_id", "doc_id", "rank", *(n for n in ("policy", "propensity") if columns.has(n))))
-    times = ", min(moment) as earliest, max(moment) as latest" if columns.has("timestamp") else ""
+    times = ""
+    if columns.has("timestamp"):
+        odd = "cast(count_if(instant is not null and seconds is null) as bigint) as odd_numbers"
+        times = (
+            f", count(moment) as timed, count(seconds) as dated, count(instant) as numbers, {odd}, "
+            "min(seconds) as earliest, max(seconds) as latest"
+        )
     return (
         f"select {keys}, count(*) as impressions, cast(count_if(clicked) as bigint) as clicks, "
         f"count(clicked) as readable{times} from log group by {keys}"

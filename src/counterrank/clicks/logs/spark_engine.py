@@ -17,8 +17,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from counterrank.clicks.logs.columns import EMPTY
-from counterrank.clicks.logs.engine import DuckDBEngine, Engine, connected, file_list, kind_of, one_line
-from counterrank.clicks.logs.formats import Header, LogFiles, csv_headers, first_line
+from counterrank.clicks.logs.engine import (
+    DuckDBEngine,
+    Engine,
+    Unreadable,
+    connected,
+    file_list,
+    finish,
+    kind_of,
+    one_line,
+)
+from counterrank.clicks.logs.formats import Header, LogFiles, csv_headers, find_text, first_line
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.progress import progress
 from counterrank.common.spark import (
@@ -62,17 +71,18 @@ _OWN = {
     "UUID": "binary",
     "TIMESTAMP": "timestamp_ntz",
     "TIMESTAMP_NS": "bigint",
+    "TIMESTAMPTZ_NS": "bigint",
     "TIMESTAMP WITH TIME ZONE": "timestamp",
 }
 # What becomes of those that Spark has no type for; @ is the column.
 _SHAPED = {
     "UBIGINT": "cast(@ as string)",
     "UUID": "regexp_replace(lower(hex(@)), '(.{8})(.{4})(.{4})(.{4})(.{12})', '$1-$2-$3-$4-$5')",
-    "TIMESTAMP_NS": "cast(timestamp_micros(@ div 1000) as timestamp_ntz)",
+    **dict.fromkeys(("TIMESTAMP_NS", "TIMESTAMPTZ_NS"), "cast(timestamp_micros(@ div 1000) as timestamp_ntz)"),
 }
 _MEANT = {
     **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT", "UUID"), "string"),
-    **dict.fromkeys(("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), "timestamp_ntz"),
+    **dict.fromkeys(("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ_NS"), "timestamp_ntz"),
 }
 # Hadoop's checksums for local files stumble over a colon.
 _COLONS = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
@@ -124,7 +134,7 @@ class SparkEngine(Engine):
             rows = parquet_rows(self._spark, self.local, log, self.types)
         elif log.format == "csv":
             rows, count, line = csv_rows(self._spark, log)
-            self.put_aside = count, line
+            self.put_aside = Unreadable(count, line, find_text(log, line) if count else "")
         else:
             rows = json_rows(self._spark, log, tuple(self.types))
         rows.createOrReplaceTempView("raw")
@@ -136,20 +146,16 @@ class SparkEngine(Engine):
     def reduce(self, name: str, sql: str, what: str) -> None:
         """Run a query on the cluster; its result becomes the local table `name`."""
         found = self._do(what, lambda: self._spark.sql(sql).toArrow())
-        self._finish()
+        finish(self.local)
         self.local.register("found", found)
         self.local.execute(f"create or replace temp table {name} as select * from found")
         self.local.unregister("found")
 
     def lend(self, name: str) -> None:
         """Send a local table to the cluster."""
-        self._finish()
+        finish(self.local)
         table = self.local.sql(f"select * from {name}").to_arrow_table()
         self._do("", lambda: self._spark.createDataFrame(table).createOrReplaceTempView(name))
-
-    def _finish(self) -> None:
-        """Some versions of DuckDB refuse other work while a result has rows that nobody fetched."""
-        self.local.execute("select 1").fetchall()
 
     def in_order(self, column: str) -> str:
         """A list of a column by rank."""
@@ -305,6 +311,10 @@ def prepare(spark: Any) -> None:
     spark.sql(
         "create or replace temporary function bit_at(place bigint) returns bigint "
         "return shiftleft(cast(1 as bigint), cast(place as int))"
+    )
+    spark.sql(
+        "create or replace temporary function seconds_in(value string) returns bigint "
+        "return unix_seconds(try_cast(replace(value, '/', '-') as timestamp))"
     )
     spark.sql(
         "create or replace temporary function number_in(value string) returns double "

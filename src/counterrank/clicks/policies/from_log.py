@@ -19,7 +19,7 @@ from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.policies.propensity import EstimatedPropensity, exact_propensity
 from counterrank.clicks.policies.standard import as_policy
 from counterrank.common.checks import FloatArray, IntArray, check_number, check_vector
-from counterrank.common.errors import CounterrankError, printable
+from counterrank.common.errors import CounterrankError, brief, printable
 from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.data.ids import query_of, query_of_rows
 
@@ -97,11 +97,11 @@ def check_policies(clicks: ClickCounts, policies: Any) -> dict[str, tuple[Any, F
             raise CounterrankError(f"policies: nothing for {name!r}; expected each policy of the log, {in_log}")
     for name in policies:
         if name not in clicks.policy_names:
-            raise CounterrankError(f"policies: {name!r} is not in the log; expected the names {in_log}")
+            raise CounterrankError(f"policies: {brief(name)} is not in the log; expected the names {in_log}")
     found = {}
     for name, pair in policies.items():
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise CounterrankError(f"policies[{name!r}]: {pair!r:.60}; expected a pair (policy, scores)")
+            raise CounterrankError(f"policies[{name!r}]: {brief(pair)}; expected a pair (policy, scores)")
         found[name] = as_policy(pair[0]), check_vector(pair[1], clicks.n_docs, f"scores of policy {name!r}")
     return found
 

@@ -23,7 +23,7 @@ from counterrank.clicks.policies.propensity import (
     sampled_propensity,
 )
 from counterrank.common.checks import FloatArray, IntArray, as_array, check_cutoff, check_number
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, brief
 
 
 class Policy:
@@ -255,7 +255,7 @@ class ExplicitQueries(Policy):
     def __init__(self, queries: dict[int, Explicit]) -> None:
         for query, policy in queries.items():
             if isinstance(query, bool) or not isinstance(query, int | np.integer) or query < 0:
-                raise CounterrankError(f"policy: key {query!r}; expected query indices, from 0")
+                raise CounterrankError(f"policy: key {brief(query)}; expected query indices, from 0")
             if not isinstance(policy, Explicit):
                 raise CounterrankError(f"policy: {type(policy).__name__} for query {query}; expected Explicit")
         if not queries:
@@ -274,7 +274,7 @@ class ExplicitQueries(Policy):
 def _check_page(page: Any, number: int) -> tuple[int, ...]:
     given = as_array(page, f"rankings[{number}]")
     if given.ndim != 1 or not len(given) or given.dtype.kind not in "iu":
-        raise CounterrankError(f"rankings[{number}]: {page!r}; expected places of documents in the query, from 0")
+        raise CounterrankError(f"rankings[{number}]: {brief(page)}; expected places of documents in the query, from 0")
     places = tuple(int(place) for place in given)
     if min(places) < 0:
         raise CounterrankError(f"rankings[{number}]: {min(places)}; expected places in the query, from 0")
@@ -319,7 +319,7 @@ class Mixture(Policy):
 def _check_shares(values: Sequence[Any], name: str) -> list[float]:
     """Numbers from 0 to 1 that sum to 1."""
     if isinstance(values, str) or not hasattr(values, "__iter__"):
-        raise CounterrankError(f"{name}={values!r}: expected a list of numbers that sum to 1")
+        raise CounterrankError(f"{name}={brief(values)}: expected a list of numbers that sum to 1")
     shares = [check_number(value, f"{name}[{i}]", at_least=0, at_most=1) for i, value in enumerate(values)]
     if abs(sum(shares) - 1.0) > 1e-9:
         raise CounterrankError(f"{name}: sum to {sum(shares):g}; expected 1")
