@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from counterrank.estimators import Evidence
     from counterrank.evaluation import InSampleWarning, IntervalWarning, select
+    from counterrank.evaluation.click_rates import click_rates
     from counterrank.training import Ranker, fit_from_clicks, fit_ranker
 
 _HOMES = {
@@ -51,6 +52,7 @@ _HOMES = {
     "data": ("Fold", "RankingData", "make_fold", "make_ranking_data", "read_fold", "read_letor", "read_scores"),
     "estimators": ("Evidence",),
     "evaluation": ("InSampleWarning", "IntervalWarning", "select"),
+    "evaluation.click_rates": ("click_rates",),
     "training": ("Ranker", "fit_from_clicks", "fit_ranker"),
 }
 _NAMES = {name: f"counterrank.{home}" for home, names in _HOMES.items() for name in names}
@@ -67,6 +69,7 @@ __all__ = [
     "Ranker",
     "RankingData",
     "__version__",
+    "click_rates",
     "clicks",
     "data",
     "estimators",

@@ -152,13 +152,12 @@ def _load(
     reading: LogOptions,
 ) -> _Loaded:
     """Everything the options name."""
-    from counterrank.clicks.stored_clicks import WHOLE
-    from counterrank.data.sources import PARTS, check_part
+    from counterrank.data.sources import check_part
 
     check_part(part)
     if data is None and (policies or loggers):
         raise CounterrankError("--policy, --logger: require the candidates; expected --data too")
-    is_log = not any((Path(clicks) / inside / WHOLE).is_file() for inside in ("", *PARTS))
+    is_log = not holds_counts(clicks)
     about = {} if is_log or data is not None else _remembered(Path(clicks))
     data = data or about.get("data")
     if about:
@@ -167,8 +166,8 @@ def _load(
         [] if is_log else [Path(clicks)], clicks if is_log else None, policies, examination, loggers, threads, reading,
         with_drift=True,
     )  # fmt: skip
-    parts = _parts(data, part, threads)
-    counts = _counts(source, part, parts)
+    parts = load_parts(data, part, threads)
+    counts = load_counts(source, part, parts)
     has_curve = examination is not None or counts.examination is not None
     known = {"exam": source.curve(counts) if has_curve else None, "drift": source.drift.get(part)}
     if policies and parts:
@@ -177,7 +176,16 @@ def _load(
     return _Loaded(counts, data, known, source.reports[0] if is_log else None, is_part)
 
 
-def _parts(data: str | None, part: str, threads: int | None) -> dict[str, RankingData]:
+def holds_counts(clicks: str) -> bool:
+    """Whether this is a folder of click counts, rather than a log."""
+    from counterrank.clicks.stored_clicks import WHOLE
+    from counterrank.data.sources import PARTS
+
+    return any((Path(clicks) / inside / WHOLE).is_file() for inside in ("", *PARTS))
+
+
+def load_parts(data: str | None, part: str, threads: int | None) -> dict[str, RankingData]:
+    """The parts of the ranking data by name, none without data; an error if it lacks the wanted one."""
     from counterrank.data.sources import choose_part, open_data
 
     if data is None:
@@ -187,7 +195,7 @@ def _parts(data: str | None, part: str, threads: int | None) -> dict[str, Rankin
     return parts_of(opened, part)
 
 
-def _counts(source: ClickSource, part: str, parts: dict[str, RankingData]) -> ClickCounts:
+def load_counts(source: ClickSource, part: str, parts: dict[str, RankingData]) -> ClickCounts:
     """The clicks of a part; without data, those of the part's own file or of all there is."""
     from counterrank.clicks.logs import read_parts
 
@@ -199,7 +207,8 @@ def _counts(source: ClickSource, part: str, parts: dict[str, RankingData]) -> Cl
             raise CounterrankError(f"{source.name}: no clicks of the {part} part in it")
         return kept
     with show_warnings():
-        found = read_parts(source.file_of(part) or str(source.log), (), drift=True, options=source.reading)
+        log = source.file_of(part) or str(source.log)
+        found = read_parts(log, (), drift=source.with_drift, options=source.reading)
     source.reports.append(found.report)
     source.drift |= dict(zip([part], found.drift or (), strict=False))
     return found.counts[0]
