@@ -55,8 +55,10 @@ def rates(
 
     Example: counterrank rates clicks.parquet --examination curve.json --out rates.parquet
     """
+    from counterrank.data.sources import check_part
     from counterrank.evaluation.click_rates import check_rates_file, click_rates
 
+    check_part(part)
     check_whole(top, "top")
     check_out(out, force, (clicks, data, examination, alpha, beta), check_rates_file)
     is_counts = holds_counts(clicks)
@@ -68,14 +70,12 @@ def rates(
     exam = None if examination is None else _curve(examination)
     counts = load_counts(source, part, load_parts(data, part, threads))
     with show_warnings():
-        found = click_rates(
-            counts, exam, alpha=gain, beta=base, prior=prior, strength=strength, confidence=confidence
-        )
+        found = click_rates(counts, exam, alpha=gain, beta=base, prior=prior, strength=strength, confidence=confidence)
     if out is not None:
         found.save(out)
     rows = found.top(top, _DOCUMENTS)
     if json:
-        print_json({"clicks": clicks, "data": data, "out": None if out is None else str(out)} | found.summary()
+        print_json({"log": clicks, "data": data, "out": None if out is None else str(out)} | found.summary()
                    | {"top": rows})  # fmt: skip
     else:
         _print(found, rows)
@@ -101,16 +101,16 @@ def _curve(text: str) -> Any:
 
 def _print(found: ClickRates, rows: list[dict[str, Any]]) -> None:
     names = ("query", "document", "impressions", "clicks", "examinations", "raw rate", "debiased rate",
-             f"{found.confidence:.4g} confidence interval", "shrunk rate")  # fmt: skip
+             f"{100 * found.confidence:.4g} % interval", "shrunk rate")  # fmt: skip
     shown = [
         (
-            str(row["query_id"]), str(row["doc_id"]), row["impressions"], row["clicks"], round(row["examinations"], 1),
+            str(row["query_id"]), str(row["doc_id"]), row["impressions"], row["clicks"], f"{row['examinations']:,.1f}",
             row["raw_rate"], row["rate"], f"{row['low']:.4f} to {row['high']:.4f}", row["shrunk_rate"],
         )
         for row in rows
     ]  # fmt: skip
     queries = len({row["query_id"] for row in rows})
-    title = f"Click rates of {len(found):,} documents; the best {_DOCUMENTS} of {queries} queries with most impressions"
+    title = f"Click rates of {len(found):,} documents: the best of the {queries} queries with the most impressions"
     print_table(title, names, shown, left=("document",))
 
 

@@ -553,8 +553,8 @@ def _counted(clicks: ClickCounts, curves: _Curves, rows: IntArray) -> _Counted:
             examined_times(Examination(end), clicks)[rows] if end.any() else np.zeros(len(rows)) for end in ends.T
         )
     base = np.zeros(len(rows)) if curves.base is None else examined_times(curves.base, clicks)[rows]
-    totals = (clicks.by_document(column)[rows] for column in (clicks.impressions, clicks.clicks))
-    return _Counted(*totals, times, least, most, base)
+    shown, total = (clicks.by_document(column)[rows] for column in (clicks.impressions, clicks.clicks))
+    return _Counted(shown, total, times, least, most, base)
 
 
 def clopper_pearson(clicks: FloatArray, shown: FloatArray, tail: float) -> tuple[FloatArray, FloatArray]:
