@@ -84,6 +84,12 @@ def test_the_example_of_few_clicks_runs(tmp_path, monkeypatch, capsys):
     assert "over 36 queries" in capsys.readouterr().out
 
 
+def test_the_example_of_click_rates_runs(tmp_path, monkeypatch, capsys):
+    run_example(blocks("docs/library.md", "python")[3], "library.md", tmp_path, monkeypatch)
+    assert "ClickRates(" in capsys.readouterr().out
+    assert (tmp_path / "rates.parquet").is_file()
+
+
 @pytest.mark.parametrize(
     "page",
     [

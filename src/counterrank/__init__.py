@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from counterrank.estimators import Evidence
     from counterrank.evaluation import InSampleWarning, IntervalWarning, select
+    from counterrank.evaluation.click_rates import click_rates
     from counterrank.training import Ranker, fit_from_clicks, fit_ranker
 
 _HOMES = {
@@ -61,6 +62,7 @@ _HOMES = {
     ),
     "estimators": ("Evidence",),
     "evaluation": ("InSampleWarning", "IntervalWarning", "select"),
+    "evaluation.click_rates": ("click_rates",),
     "training": ("Ranker", "fit_from_clicks", "fit_ranker"),
 }
 _NAMES = {name: f"counterrank.{home}" for home, names in _HOMES.items() for name in names}
@@ -77,6 +79,7 @@ __all__ = [
     "Ranker",
     "RankingData",
     "__version__",
+    "click_rates",
     "clicks",
     "data",
     "estimators",

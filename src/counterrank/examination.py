@@ -6,7 +6,7 @@
 """
 
 from counterrank.clicks.examination import Examination, InverseRank, check_examination, from_description, inverse_rank
-from counterrank.clicks.position_bias import EstimatedExamination, connected_ranks, estimate, load
+from counterrank.clicks.position_bias import EstimatedExamination, connected_ranks, estimate, load, load_estimate
 
 __all__ = [
     "EstimatedExamination",
@@ -18,4 +18,5 @@ __all__ = [
     "from_description",
     "inverse_rank",
     "load",
+    "load_estimate",
 ]

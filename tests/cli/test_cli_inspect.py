@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
+from counterrank import examination
 from counterrank.data.sources import open_data
 from tests.support.command import as_json, attempt, invoke
 
@@ -115,6 +118,60 @@ def test_a_curve(place, tmp_path):
     values = [row["P(examined)"] for row in found["ranks"]]
     assert values[0] == 1.0
     assert values[1:] == pytest.approx([1 / 2, 1 / 3], rel=0.2)
+
+
+def test_what_was_written_is_said(place, tmp_path):
+    curve = tmp_path / "a curve.json"
+    result = invoke("inspect", place / "uniform-insert", "--examination-out", curve)
+    assert f"Wrote {curve}: the examination curve by all-pairs from" in result.stderr
+    values = examination.load_estimate(curve)
+    low, high = values.intervals[1]
+    assert f"with 95% intervals: 1, {values.values[1]:.3g} ({low:.3g} to {high:.3g}), " in result.stderr
+    assert f"--examination '{curve}'" in result.stderr
+    assert "Examination curve estimated from the log, relative to rank 1" in result.stdout
+    assert [row["P(examined)"] for row in as_json("inspect", place / "uniform-insert")["estimated_curve"]["ranks"]] == (
+        values.values.tolist()
+    )
+    assert "Examination curve" not in invoke("inspect", place / "replace-last").stdout
+
+
+def test_texts_about_a_log(place):
+    log = next((place / "log").glob("*.parquet"))
+    texts = {item["about"]: item["text"] for item in as_json("inspect", log)["verdict"]}
+    assert texts["rerank"].startswith("Whole pages are in the log, where train --log reads them.")
+
+
+def test_two_policies_that_are_named(place, tmp_path):
+    fixed = ("simulate", place / "data.parquet", "--logger", place / "scores.npy", "--n-sessions", 2000, "--as-log")
+    for i, name in enumerate(("replace-last", "uniform-insert")):
+        out = ("--out", tmp_path / name, "--policy-name", name, "--first-session", 2000 * i)
+        invoke(*fixed, "--policy", f"{name}:k=3", *out)
+    named = [f"{name}={name}:k=3" for name in ("replace-last", "uniform-insert")]
+    options = (
+        "--data",
+        place / "data.parquet",
+        "--logger",
+        place / "scores.npy",
+        "--examination",
+        "inverse-rank:eta=1",
+    )
+    found = as_json("inspect", f"{tmp_path}/*/*.parquet", *options, "--policy", named[0], "--policy", named[1])
+    texts = {item["about"]: item["text"] for item in found["verdict"]}
+    assert found["known"]["policy"] == ", ".join(named)
+    assert "must be known" not in texts["affine"]
+    assert "Requires" not in texts["affine"]
+
+
+def test_timestamps_that_are_no_dates(place, tmp_path):
+    table = pq.read_table(next((place / "log").glob("*.parquet")))
+    years = np.datetime64("2110-01-01") + np.arange(table.num_rows) // 3 % 80 * 365
+    times = pa.array(years.astype("datetime64[us]"))
+    pq.write_table(table.append_column("timestamp", times), tmp_path / "log.parquet")
+    found = as_json("inspect", tmp_path / "log.parquet")
+    assert found["drift"]["periods"] == []
+    printed = invoke("inspect", tmp_path / "log.parquet").stdout
+    assert "are not dates" in printed
+    assert "Over time" not in printed
 
 
 def test_a_curve_that_cannot_be_learned_is_refused(place, tmp_path):

@@ -18,7 +18,6 @@ from counterrank.evaluation.inspection.click_tables import (
     Placements,
     bernstein,
     clustered,
-    drift_table,
     heaviest_share,
     page_evidence,
     propensity_histogram,
@@ -27,6 +26,7 @@ from counterrank.evaluation.inspection.click_tables import (
     wilson,
 )
 from counterrank.evaluation.inspection.coverage import coverage_table, rank_bins, ranks_of
+from counterrank.evaluation.inspection.drift import drift_sentences, drift_table
 from tests.reference import inspection as naive
 from tests.support.inspected_logs import DATA, EXAM, SCORES, make_data, make_log, stripped, text_of
 
@@ -335,10 +335,52 @@ def test_a_change_is_found():
     found = inspect_clicks(log, drift=periods(rates))
     assert found.drift.changed
     assert found.drift.scatter > 2.0
-    assert "The click rate changed over time: 20 % in the first half" in text_of(found, "the log")
+    assert found.drift.material
+    assert found.drift.change_begin == "day 7"
+    assert "The click rate changed over time: 20 % before day 7, 26 % from then on, +30 %" in text_of(found, "the log")
     rows = found.drift.periods
     assert [row.clicks for row in rows] == rates.tolist()
     assert all(row.low < row.click_rate < row.high for row in rows)
+
+
+def test_a_change_that_is_significant_but_small_is_no_alarm():
+    """Rates of 20 % and 21 % of a million impressions: no chance, and no matter."""
+    rates = np.random.default_rng(0).binomial(10**6, [0.20] * 7 + [0.21] * 7)
+    found = inspect_clicks(make_log(policies.ReplaceLast(3), 500), drift=periods(rates, 10**6))
+    assert found.drift.changed
+    assert found.drift.material is False
+    assert found.drift.relative_change == pytest.approx(0.05, abs=0.01)
+    assert not any(item.about == "the log" for item in found.verdict)
+    (text, *_) = drift_sentences(found.drift.to_json())
+    assert "changed by +5 % (20 % before day 7, 21 % from then on), which is significant but less than the 10 %" in text
+
+
+def dated(begins, clicks=100):
+    return [row | {"begin": begin} for row, begin in zip(periods([clicks] * len(begins)), begins, strict=True)]
+
+
+def test_timestamps_that_are_no_dates_give_a_note():
+    found = drift_table(dated([f"{year}-01-01 00:00" for year in range(2024, 2194)]))
+    assert found.periods == []
+    assert found.changed is None
+    assert "93,000 of 170,000 impressions (55 %) are before 1990 or after 2100, from 2101-01-01" in found.note
+    assert "left out" in found.note
+    assert drift_sentences(found.to_json()) == [found.note]
+    json.dumps(inspect_clicks(make_log(policies.ReplaceLast(3), 500), drift=dated(["1970-01-01 00:00"] * 9)).summary())
+
+
+def test_a_few_wrong_timestamps_are_left_out():
+    found = drift_table(dated(["1970-01-01 00:00", *(f"2026-01-{day:02} 00:00" for day in range(1, 11))]))
+    assert len(found.periods) == 10
+    assert "1,000 of 11,000 impressions (9.1 %)" in found.note
+    assert found.changed is False
+
+
+def test_many_periods_are_put_together():
+    found = drift_table(dated([f"2026-{1 + i // 28:02}-{1 + i % 28:02}" for i in range(150)]))
+    assert len(found.periods) == 50
+    assert sum(row.clicks for row in found.periods) == 15_000
+    assert found.note == "150 periods are put together to 50."
 
 
 def test_few_periods_are_not_tested():

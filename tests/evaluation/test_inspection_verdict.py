@@ -213,6 +213,53 @@ def test_several_policies_that_cannot_be_combined():
     assert inspect_clicks(log.only_policies(["b"])).known.propensities == "logged"
 
 
+def test_several_policies_that_are_named_are_known_to_affine():
+    parts = [make_log(policies.ReplaceLast(3), policy_name="a"), make_log(policies.UniformInsert(3), policy_name="b")]
+    log = ClickCounts.concat(parts)
+    known = {"a": (policies.ReplaceLast(3), SCORES), "b": (policies.UniformInsert(3), SCORES)}
+    rho = policies.several_policies(log, known, EXAM)
+    found = inspect_clicks(log, rho=rho, policy_words="a=replace-last:k=3, b=uniform-insert:k=3")
+    assert found.known.policy == "a=replace-last:k=3, b=uniform-insert:k=3"
+    assert text_of(found, "affine").startswith("As policy-aware, where P(click)")
+    assert "display frequencies (--policy estimated)" in text_of(inspect_clicks(log, rho=rho), "affine")
+
+
+def test_pages_of_a_log_that_is_there():
+    log = replace(make_log(policies.UniformInsert(3)), examination=None)
+    text = text_of(inspect_clicks(log, whole_log=True), "rerank")
+    assert text.startswith("Whole pages are in the log, where train --log reads them. The examination curve must")
+    assert "Requires whole pages" in text_of(inspect_clicks(log), "rerank")
+    known = inspect_clicks(log, whole_log=True, exam=EXAM)
+    assert known.level("rerank") == "warning"
+    assert "must be known" not in text_of(known, "rerank")
+
+
+def test_more_sessions_are_advised_without_a_word_of_other_advice():
+    policy = policies.UniformInsert(3)
+    log = make_log(policy, 500)
+    both = inspect_clicks(log, policy=policy, scores=SCORES)
+    assert any(line.startswith("Or keep the logging policy: about ") for line in both.advice)
+    alone = inspect_clicks(log, rho=policy.propensity(SCORES, DATA.offsets, EXAM))
+    assert alone.advice[0].startswith("Log more sessions of this policy: about ")
+    assert "how many a more random policy takes" in alone.advice[0]
+
+
+def test_the_estimated_curve():
+    found = inspect_clicks(make_log(policies.PlackettLuce(3, 1.0), 200_000))
+    curve = found.estimated_curve
+    assert [row.rank for row in curve.ranks] == [1, 2, 3]
+    assert [row.examination for row in curve.ranks] == pytest.approx([1, 1 / 2, 1 / 3], rel=0.1)
+    assert all(row.low <= row.examination <= row.high for row in curve.ranks)
+    assert found.summary()["estimated_curve"]["ranks"][0] == {"rank": 1, "P(examined)": 1.0, "low": 1.0, "high": 1.0}
+    assert inspect_clicks(make_log(policies.ReplaceLast(3))).estimated_curve is None
+
+
+def test_a_curve_of_values_is_short_in_words():
+    log = make_log(policies.PlackettLuce(3, 1.0))
+    found = inspect_clicks(log, exam=[1.0, 0.5297123456, 0.3333333333])
+    assert found.known.examination == "1, 0.53, 0.333 at ranks 1 to 3"
+
+
 def test_queries_without_sessions_do_not_count():
     frequencies = np.arange(DATA.n_queries) < 10
     log = make_log(policies.ReplaceLast(3), query_frequencies=frequencies)

@@ -75,7 +75,7 @@ def test_numbers_of_the_page(full, tmp_path):
 
 def test_charts_hold_the_numbers(full):
     specs = inspection_specs(full)
-    assert list(specs) == ["rates", "propensities", "old-ranks", "sessions", "drift"]
+    assert list(specs) == ["rates", "curve", "propensities", "old-ranks", "sessions", "drift"]
     drawn = rows_of(specs["rates"])
     assert [row["rate"] for row in drawn] == [row["click rate"] for row in full["ranks"]]
     assert [row["expected"] / drawn[0]["rate"] for row in drawn] == pytest.approx([1 / r for r in range(1, 6)])
@@ -90,6 +90,60 @@ def test_charts_hold_the_numbers(full):
     assert [row["begin"] for row in rows_of(specs["drift"])] == [row["begin"] for row in DRIFT]
     for name, spec in specs.items():
         assert to_svg(spec | {"width": 500}).startswith("<svg"), name
+
+
+def test_the_estimated_curve_is_drawn_and_in_a_table(full, tmp_path):
+    curve = full["estimated_curve"]
+    drawn = rows_of(inspection_specs(full)["curve"])
+    assert [row["rate"] for row in drawn] == [row["P(examined)"] for row in curve["ranks"]]
+    assert [row["expected"] for row in drawn] == pytest.approx([1 / r for r in range(1, 6)])
+    seen = words(page_of(full, tmp_path))
+    last = curve["ranks"][-1]
+    assert f"5 {last['P(examined)']:.3f} {last['low']:.3f} to {last['high']:.3f}" in seen
+    assert "By all-pairs from" in seen
+
+
+def test_labels_of_a_logarithmic_axis_do_not_collide():
+    rows = [
+        {
+            "rank": i,
+            "impressions": 10**9,
+            "clicks": 1,
+            "click rate": 10.0**-i,
+            "low": 10.0 ** (-i - 6),
+            "high": 10.0**-i,
+        }
+        for i in range(9)
+    ]
+    rows = [row | {"P(examined)": None} for row in rows]
+    empty = {"weights": None, "coverage": None, "drift": None, "estimated_curve": None, "sessions": {"histogram": []}}
+    spec = inspection_specs(empty | {"ranks": rows, "overview": {"queries_asked": 2}})["rates"]
+    axis = next(layer["encoding"]["y"] for layer in spec["layer"] if layer["mark"]["type"] == "point")
+    (low, high), ticks = axis["scale"]["domain"], axis["axis"]["values"]
+    pixels = 280 * np.diff(np.log10(ticks)) / np.log10(high / low)
+    assert pixels.min() >= 15
+
+
+def test_a_change_that_does_not_matter_and_times_that_are_none(tmp_path):
+    rows = [
+        {"begin": f"2026-01-{i:02}", "pages": 9, "impressions": 10**6, "clicks": 200_000 + 6_000 * (i > 7)}
+        for i in range(1, 15)
+    ]
+    seen = words(page_of(found_of(policies.ReplaceLast(3), 500, drift=rows), tmp_path))
+    assert "significant but less than the 10 % that matter" in seen
+    assert "look here" not in seen
+    rows = [row | {"begin": f"{2190 + i}-01-01 00:00"} for i, row in enumerate(rows)]
+    seen = words(page_of(found_of(policies.ReplaceLast(3), 500, drift=rows), tmp_path))
+    assert "are not dates" in seen
+    assert "2203-01-01" in seen
+
+
+def test_a_long_curve_is_short_on_the_page(tmp_path):
+    log = simulation.simulate(DATA, SCORES, policies.PlackettLuce(9), [1.0] * 9, sessions=500, propensities=False)
+    curve = [0.123456789012 + 0.01 * i for i in range(9, 0, -1)]
+    text = page_of(inspect_clicks(log, exam=curve).summary(), tmp_path)
+    assert "Examination(" not in text
+    assert "at ranks 1 to 9" in text
 
 
 def test_rates_far_apart_have_a_logarithmic_axis():
@@ -153,5 +207,5 @@ def test_the_page_opens_without_a_word(full, tmp_path, width):
     assert seen.messages == []
     assert seen.fetched == []
     assert not seen.wide
-    assert list(seen.charts) == ["rates", "sessions", "propensities", "old-ranks", "drift"]
+    assert list(seen.charts) == ["rates", "sessions", "curve", "propensities", "old-ranks", "drift"]
     assert all(chart["drawn"] and not chart["wide"] for chart in seen.charts.values())

@@ -118,7 +118,7 @@ class ClickSource:
         from counterrank.estimators import Evidence
 
         exam = None if self.examination is None else self.curve(counts)
-        alpha, beta = _trust_curves(self)
+        alpha, beta = self.trust_curves()
         known = Evidence(counts, exam=exam, alpha=alpha, beta=beta, threads=self.threads)
         return _with_policy(self, known, part, data)
 
@@ -137,6 +137,20 @@ class ClickSource:
                 f"estimated curve; {_INSPECT}"
             )
         return counts.examination
+
+    def trust_curves(self) -> tuple[list[float] | None, list[float] | None]:
+        """Alpha and beta by rank; None where they are not given."""
+        if bool(self.alpha) != bool(self.beta):
+            raise CounterrankError(
+                "--alpha, --beta: expected both, one value for each rank, such as 0.9,0.4 and 0.1,0.05"
+            )
+        if self.alpha is None or self.beta is None:
+            return None, None
+        alpha, beta = (
+            [_number(word, flag) for word in text.split(",")]
+            for flag, text in (("--alpha", self.alpha), ("--beta", self.beta))
+        )
+        return alpha, beta
 
     def propensities(self, counts: ClickCounts, part: str, data: Mapping[str, RankingData]) -> Propensities:
         """P(examined | query, policy) of the policies that were named, else as logged with the clicks."""
@@ -314,19 +328,6 @@ def _with_policy(source: ClickSource, known: Evidence, part: str, data: Mapping[
     with show_warnings():
         check_policy(known.clicks, policy, scores, source.policies[0])
     return replace(known, policy=policy, scores=scores)
-
-
-def _trust_curves(source: ClickSource) -> tuple[list[float] | None, list[float] | None]:
-    """Alpha and beta by rank; None where they are not given."""
-    if bool(source.alpha) != bool(source.beta):
-        raise CounterrankError("--alpha, --beta: expected both, one value for each rank, such as 0.9,0.4 and 0.1,0.05")
-    if source.alpha is None or source.beta is None:
-        return None, None
-    alpha, beta = (
-        [_number(word, flag) for word in text.split(",")]
-        for flag, text in (("--alpha", source.alpha), ("--beta", source.beta))
-    )
-    return alpha, beta
 
 
 def _known(source: ClickSource, part: str, data: Mapping[str, RankingData]) -> tuple[Any, Any]:

@@ -113,11 +113,17 @@ def inspect(
 def _write_curve(counts: ClickCounts, path: Path) -> None:
     """The estimated curve; an error where ranks are not connected."""
     from counterrank import examination
-    from counterrank.cli.output import show_warnings
 
     with show_warnings():
-        examination.estimate(counts).save(path)
-    say(f"The examination curve is in {path}; use it with --examination {quote(str(path))}.")
+        found = examination.estimate(counts)
+    found.save(path)
+    ends = zip(found.values[1:], found.intervals[1:], strict=True)
+    values = ", ".join(["1", *(f"{value:.3g} ({low:.3g} to {high:.3g})" for value, (low, high) in ends)])
+    say(
+        f"Wrote {path}: the examination curve by {found.method} from {found.n_clicks:,} clicks on "
+        f"{found.n_documents:,} documents, relative to rank 1, with {found.confidence:.0%} intervals: {values}. Use it "
+        f"with --examination {quote(str(path))}."
+    )
 
 
 def _check_curve_file(path: Path) -> None:
@@ -185,17 +191,18 @@ def _load(
         [] if is_log else [Path(clicks)], clicks if is_log else None, policies, examination, loggers, threads, reading,
         with_drift=True,
     )  # fmt: skip
-    parts = _parts(data, part, threads, opening)
-    counts = _counts(source, part, parts)
+    parts = load_parts(data, part, threads, opening)
+    counts = load_counts(source, part, parts)
     has_curve = examination is not None or counts.examination is not None
-    known = {"exam": source.curve(counts) if has_curve else None, "drift": source.drift.get(part)}
+    known = {"exam": source.curve(counts) if has_curve else None, "drift": source.drift.get(part), "whole_log": is_log}
     if policies and parts:
         known |= _policy(source, counts, part, parts)
     is_part = data is not None or (is_log and source.file_of(part) is not None)
     return _Loaded(counts, data, known, source.reports[0] if is_log else None, is_part)
 
 
-def _parts(data: str | None, part: str, threads: int | None, opening: DataOptions) -> dict[str, RankingData]:
+def load_parts(data: str | None, part: str, threads: int | None, opening: DataOptions) -> dict[str, RankingData]:
+    """The parts of the ranking data by name, none without data; an error if it lacks the wanted one."""
     from counterrank.data.sources import choose_part
 
     if data is None:
@@ -205,7 +212,7 @@ def _parts(data: str | None, part: str, threads: int | None, opening: DataOption
     return parts_of(opened, part)
 
 
-def _counts(source: ClickSource, part: str, parts: dict[str, RankingData]) -> ClickCounts:
+def load_counts(source: ClickSource, part: str, parts: dict[str, RankingData]) -> ClickCounts:
     """The clicks of a part; without data, those of the part's own file or of all there is."""
     from counterrank.clicks.logs import read_parts
 
@@ -217,7 +224,8 @@ def _counts(source: ClickSource, part: str, parts: dict[str, RankingData]) -> Cl
             raise CounterrankError(f"{source.name}: no clicks of the {part} part in it")
         return kept
     with show_warnings():
-        found = read_parts(source.file_of(part) or str(source.log), (), drift=True, options=source.reading)
+        log = source.file_of(part) or str(source.log)
+        found = read_parts(log, (), drift=source.with_drift, options=source.reading)
     source.reports.append(found.report)
     source.drift |= dict(zip([part], found.drift or (), strict=False))
     return found.counts[0]
@@ -230,7 +238,8 @@ def _policy(source: ClickSource, counts: ClickCounts, part: str, parts: dict[str
     first = source.policies[0].partition(":")[0]
     if first in (ESTIMATED, FITTED) or named_policies(source.policies) is not None:
         found = source.propensities(counts, part, parts)
-        return {"rho": found.by_document if found.source == "given" else found}
+        rho = found.by_document if found.source == "given" else found
+        return {"rho": rho, "policy_words": ", ".join(source.policies)}
     if not source.loggers:
         raise CounterrankError("--policy: ranks by scores; expected --logger too")
     if len(counts.policy_names) > 1:
@@ -262,9 +271,10 @@ def print_inspection(found: dict[str, Any]) -> None:
     rows = found["ranks"][:_RANKS]
     if rows:
         over = "over queries" if found["overview"]["queries_asked"] > 1 else "of independent impressions"
-        print_table(
-            f"By rank (95 % confidence intervals {over})", tuple(rows[0]), [tuple(row.values()) for row in rows]
-        )
+        title = f"By rank (95 % confidence intervals {over})"
+        print_table(title, tuple(rows[0]), [tuple(row.values()) for row in rows])
+    if found["estimated_curve"]:
+        _print_curve(found["estimated_curve"])
     for title, key in (("Importance weights (1 / propensity)", "weights"), ("Coverage of the candidates", "coverage")):
         if found[key]:
             print_table(title, ("", "value"), _words(found[key]))
@@ -277,8 +287,26 @@ def print_inspection(found: dict[str, Any]) -> None:
     if found["remedies"]:
         _print_remedies(found["remedies"])
     if found["drift"]:
-        periods = found["drift"]["periods"]
+        _print_drift(found["drift"])
+
+
+def _print_curve(curve: dict[str, Any]) -> None:
+    over = "over queries" if curve["target"] == "queries" else "of new clicks on these queries"
+    title = f"Examination curve estimated from the log, relative to rank 1 ({curve['confidence']:.0%} intervals {over})"
+    rows = curve["ranks"][:_RANKS]
+    print_table(title, tuple(rows[0]), [tuple(row.values()) for row in rows])
+    for text in curve["warnings"]:
+        print(f"Note: {text}.")
+
+
+def _print_drift(drift: dict[str, Any]) -> None:
+    from counterrank.evaluation.inspection.drift import drift_sentences
+
+    periods = drift["periods"]
+    if periods:
         print_table("Over time", tuple(periods[0]), [tuple(row.values()) for row in periods])
+    for text in drift_sentences(drift):
+        print(text)
 
 
 def print_read(read: dict[str, Any] | None) -> None:

@@ -17,6 +17,7 @@ from counterrank.cli.estimate import estimate
 from counterrank.cli.inspect import inspect
 from counterrank.cli.plan import plan
 from counterrank.cli.rankers import evaluate, explain, export, rank
+from counterrank.cli.rates import rates
 from counterrank.cli.report import report
 from counterrank.cli.reproduce import reproduce
 from counterrank.cli.select import select
@@ -34,7 +35,7 @@ app = typer.Typer(
 )
 _COMMANDS = {
     "Start": (demo,),
-    "Clicks": (plan, simulate, aggregate, inspect),
+    "Clicks": (plan, simulate, aggregate, inspect, rates),
     "Rankers": (train, evaluate, estimate, select, rank, explain, export),
     "Experiments of the paper": (reproduce, report),
 }

@@ -121,6 +121,22 @@ _CURVE = (
 )
 Examination = Annotated[str | None, option(f"{_CURVE} That of the clicks if it is known.", "CURVE", CLICKS)]
 KnownExamination = Annotated[str, option(_CURVE, "CURVE", CLICKS)]
+Alpha = Annotated[
+    str | None,
+    option(
+        "Trust bias, by rank: how much relevance adds to P(click), such as 0.9,0.4,0.2; requires --beta.",
+        "LIST",
+        CLICKS,
+    ),
+]
+Beta = Annotated[
+    str | None,
+    option(
+        "Trust bias, by rank: P(click) of an irrelevant document, such as 0.1,0.05,0.02; requires --alpha.",
+        "LIST",
+        CLICKS,
+    ),
+]
 Logger = Annotated[
     list[str] | None,
     option(

@@ -66,14 +66,7 @@ def train(
             CLICKS,
         ),
     ] = None,
-    beta: Annotated[
-        str | None,
-        option(
-            "Trust bias, by rank: P(click) of an irrelevant document, such as 0.1,0.05,0.02; requires --alpha.",
-            "LIST",
-            CLICKS,
-        ),
-    ] = None,
+    beta: shared.Beta = None,
     align: shared.Align = False,
     clip: Annotated[
         str,

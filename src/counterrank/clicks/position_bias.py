@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -122,6 +122,28 @@ def load(path: PathLike) -> Examination:
         text = f"{path}: {values[rank - 1]:g} at rank {rank}, more than at rank 1, is taken for 1"
         warnings.warn(f"{text}; is the estimate to be trusted?", ExaminationWarning, stacklevel=2)
     return Examination(np.clip(values, 0.0, 1.0))
+
+
+def load_estimate(path: PathLike) -> EstimatedExamination:
+    """The whole result in a file that `EstimatedExamination.save` wrote, confidence intervals included.
+
+    >>> load_estimate("no/such/curve.json")
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.MissingFileError: no/such/curve.json: no such examination curve (file or folder not found)
+    """
+    curve = load(path)
+    content = json.loads(existing(path, "examination curve").read_text(encoding="utf-8"))
+    try:
+        found = {each.name: content[each.name] for each in fields(EstimatedExamination)}
+        ends = np.array(found["intervals"], np.float64)
+        found |= {"values": np.array(found["values"], np.float64), "intervals": ends}
+        found |= {"ranks": np.array(found["ranks"], np.int64), "warnings": tuple(found["warnings"])}
+    except (KeyError, TypeError, ValueError):
+        ends = np.zeros(0)
+    if ends.shape != (curve.k, 2) or not np.isfinite(ends).all():
+        raise DataError(f"{path}: incomplete; expected a file written by EstimatedExamination.save")
+    return EstimatedExamination(**found)
 
 
 def estimate(

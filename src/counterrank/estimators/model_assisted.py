@@ -270,9 +270,17 @@ def best_strength(
 
 
 def most_likely_strength(seen: Examinations, relevance: FloatArray) -> float:
-    """The best of a grid, refined by golden sections between its neighbours: there may be more than one summit.
+    """`best_strength` of what was examined and clicked."""
+    return strength_and_likelihood(seen, relevance)[0]
 
-    With e r of mean e R and variance e^2 R (1 - R) / (m + 1), a beta variable has the strength (m + 1) g - 1, where
+
+def strength_and_likelihood(
+    seen: Examinations, relevance: FloatArray, strength: float | None = None
+) -> tuple[float, float]:
+    """The most likely strength and its log-likelihood, up to a constant of the clicks; or those of a given strength.
+
+    The best of a grid, refined by golden sections between its neighbours: there may be more than one summit. With e r
+    of mean e R and variance e^2 R (1 - R) / (m + 1), a beta variable has the strength (m + 1) g - 1, where
     g = (1 - e R) / (e (1 - R)). Fewer clicks than none, once those that trust brings are taken off, count as none.
     """
     shown = seen.times > 0.0
@@ -289,13 +297,16 @@ def most_likely_strength(seen: Examinations, relevance: FloatArray) -> float:
         jobs = [partial(log_likelihood, *ends, strength, clicks, trials, rates, spreads) for ends in pairwise(cuts)]
         return float(sum(run_parallel(jobs, threads)))  # ranges that do not depend on the threads, nor does the sum
 
+    if strength is not None:
+        return strength, fit(math.log(min(max(strength, _WEAKEST), _STRONGEST)))
     grid = np.linspace(math.log(_WEAKEST), math.log(_STRONGEST), _GRID)
     found = np.array([fit(float(at)) for at in grid])
-    if not found.max() - found.min() > _FLAT * max(1.0, abs(float(found.max()))):
-        return _UNDECIDED
+    most = float(found.max())
+    if not most - found.min() > _FLAT * max(1.0, abs(most)):
+        return _UNDECIDED, most
     best = int(np.argmax(found))
     inside, value = golden_section(fit, float(grid[max(best - 1, 0)]), float(grid[min(best + 1, _GRID - 1)]))
-    return math.exp(inside if value > found[best] else float(grid[best]))
+    return math.exp(inside if value > most else float(grid[best])), max(value, most)
 
 
 def golden_section(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:

@@ -14,7 +14,13 @@ from counterrank.evaluation.click_metrics import (
     estimate,
     select,
 )
-from counterrank.evaluation.click_rates import ClickRate, ClickRateDifference, click_rate, compare_click_rates
+from counterrank.evaluation.click_rates import (
+    ClickRate,
+    ClickRateDifference,
+    ClickRates,
+    click_rate,
+    compare_click_rates,
+)
 from counterrank.evaluation.deployment import Verdict, verdict
 from counterrank.evaluation.inspection import Inspection, inspect_clicks
 from counterrank.evaluation.logging_plan import LoggingPlan, advise_logging, plan_logging
@@ -36,6 +42,7 @@ __all__ = [
     "METRICS",
     "ClickRate",
     "ClickRateDifference",
+    "ClickRates",
     "Estimate",
     "InSampleWarning",
     "Inspection",

@@ -48,6 +48,29 @@ def x_axis(places: list[float], log: bool) -> Any:
     return alt.Axis(values=ticks, labelExpr=expression, labelOverlap="greedy", labelFontSize=11)
 
 
+def log_ticks(low: float, high: float, height: int, gap: float = 18.0) -> list[float]:
+    """Ticks of a logarithmic value axis, at 1, 2 and 5 times powers of ten, or fewer where labels would collide.
+
+    Arguments:
+        low, high: the ends of the axis, above 0.
+        height: of the axis, in pixels.
+        gap: the fewest pixels from one label to the next.
+
+    >>> log_ticks(0.04, 0.3, height=280)
+    [0.05, 0.1, 0.2]
+    >>> log_ticks(1e-4, 1.0, height=140)
+    [0.0001, 0.001, 0.01, 0.1, 1.0]
+    >>> len(log_ticks(1e-30, 1.0, height=280))
+    16
+    """
+    pixels = height / math.log10(high / low)  # of a power of ten
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    leads = next((leads for leads, step in (((1, 2, 5), 0.301), ((1, 3), 0.477)) if step * pixels >= gap), (1,))
+    every = max(1, math.ceil(gap / pixels))
+    ticks = [float(f"{lead}e{p}") for p in powers if p % every == 0 for lead in leads]
+    return [tick for tick in ticks if low * (1.0 - 1e-9) <= tick <= high * (1.0 + 1e-9)]
+
+
 def y_axis(low: float, high: float, height: int) -> Any:
     """Round ticks, none so near the top that its label would push the title up.
 

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counterrank.common.files import PathLike
+from counterrank.evaluation.inspection.drift import drift_sentences
 from counterrank.evaluation.inspection.result import percent as short_percent
+from counterrank.report.axes import log_ticks
 from counterrank.report.charts import page_spec
 from counterrank.report.render import BLUE, GREY, ORANGE, VERMILLION, Datum, Spec, render, write_file
 from counterrank.report.text import counted, number, percent
@@ -21,6 +23,7 @@ MARKS = {"good": ("âœ“", "supported"), "warning": ("!", "with care"), "bad": ("â
 HEIGHT = 280
 _RANKS = 30  # more would be a smear
 _BROAD = 8.0  # from largest to smallest rate: a logarithm shows them all
+_LONGEST = 5.0  # how far below the smallest rate a logarithmic axis goes
 
 
 def write_inspection_report(found: Json, path: PathLike) -> Path:
@@ -57,6 +60,7 @@ def write_inspection_report(found: Json, path: PathLike) -> Path:
         check=_check(found),
         read=_read(found.get("read")),
         drift=_drift(found["drift"]),
+        curve=_curve(found["estimated_curve"]),
         remedies=_remedies(found["remedies"]),
     )
     return write_file(path, text)
@@ -151,15 +155,23 @@ def _check(found: Json) -> str:
 
 
 def _drift(drift: Json | None) -> str:
-    if drift is None:
-        return ""
-    if drift["changed"] is None:
-        return "Too few periods to test for a change; expected 6 or more."
-    found = "The click rate changed" if drift["changed"] else "No change that chance would not explain"
-    words = f"{found} (p = {number(drift['test_p'])} by shuffling the periods; a change up to {drift['error_rate']:g})."
-    if drift["scatter"] is not None:
-        words += f" Rates scatter {number(drift['scatter'])} times as much as independent clicks would."
-    return words
+    return "" if drift is None else " ".join(drift_sentences(drift))
+
+
+def _curve(curve: Json | None) -> Json:
+    """The estimated examination curve as rows of a table, and what speaks against it."""
+    if curve is None:
+        return {}
+    over = "over queries" if curve["target"] == "queries" else "of new clicks on these queries"
+    words = (
+        f"By {curve['method']} from {counted(curve['clicks'], 'click')} on {counted(curve['documents'], 'document')} "
+        f"shown at several ranks, relative to rank 1; {percent(curve['confidence'], 0)} confidence intervals {over}. "
+        "counterrank inspect --examination-out writes it to a file for --examination."
+    )
+    rows = [
+        (row["rank"], f"{row['P(examined)']:.3f}", f"{row['low']:.3f} to {row['high']:.3f}") for row in curve["ranks"]
+    ]
+    return {"words": words, "warnings": curve["warnings"], "rows": rows}
 
 
 def _read(read: Json | None) -> Json:
@@ -198,12 +210,13 @@ def _remedies(table: Json | None) -> Json:
 def inspection_specs(found: Json) -> dict[str, Spec]:
     """Charts by the id of their place on the page; those without numbers are left out.
 
-    >>> nothing = {"ranks": [], "weights": None, "coverage": None, "drift": None}
+    >>> nothing = {"ranks": [], "weights": None, "coverage": None, "drift": None, "estimated_curve": None}
     >>> inspection_specs(nothing | {"overview": {"queries_asked": 0}, "sessions": {"histogram": []}})
     {}
     """
     made = {
         "rates": _rates(found["ranks"], found["overview"]["queries_asked"]),
+        "curve": _curve_chart(found["estimated_curve"], found["ranks"]),
         "propensities": _propensities((found["weights"] or {}).get("histogram") or []),
         "old-ranks": _old_ranks((found["coverage"] or {}).get("by_old_rank") or []),
         "sessions": _sessions(found["sessions"]["histogram"]),
@@ -238,25 +251,27 @@ def _bars(rows: list[Datum], title: tuple[str, str], x: str, y: Any, mark: dict[
     return chart.mark_bar(**mark).encode(places, y, **encoding)
 
 
-def _rate_axis(rows: list[Datum], log: bool) -> Any:
+def _rate_axis(rows: list[Datum], log: bool, form: str) -> Any:
     import altair as alt
 
     high = 1.04 * max(max(row["high"], row.get("expected", 0.0)) for row in rows)
     if not log:
-        scale, axis = alt.Scale(domain=[0.0, high], nice=False), alt.Axis(format="~%", tickCount=6)
+        scale, axis = alt.Scale(domain=[0.0, high], nice=False), alt.Axis(format=form, tickCount=6)
         return alt.Y("rate:Q", title=None, scale=scale, axis=axis)
-    low = 0.96 * min(min(row["low"], row.get("expected", 1.0)) for row in rows)
-    ticks = [lead * 10.0**-p for p in range(8) for lead in (1, 2, 5) if low <= lead * 10.0**-p <= high]
+    least = min(min(row["rate"], row.get("expected", 1.0)) for row in rows)
+    low = max(0.96 * min(least, *(row["low"] for row in rows)), least / _LONGEST)  # longer intervals are cut
     scale = alt.Scale(type="log", domain=[low, high], nice=False)
-    return alt.Y("rate:Q", title=None, scale=scale, axis=alt.Axis(format="~%", values=ticks))
+    axis = alt.Axis(format=form, values=log_ticks(low, high, HEIGHT), labelOverlap="greedy")
+    return alt.Y("rate:Q", title=None, scale=scale, axis=axis)
 
 
-def _points(rows: list[Datum], x: Any, log: bool, title: tuple[str, str], line: bool) -> Any:
-    """Rates as dots with their intervals, and P(examined) scaled to the first rate where it is known."""
+def _points(
+    rows: list[Datum], x: Any, log: bool, title: tuple[str, str], line: bool, tip: list[Any], form: str = "~%"
+) -> Any:
+    """Values as dots with their intervals, and what is expected where that is known."""
     import altair as alt
 
-    y = _rate_axis(rows, log)
-    tip = _tooltip(at="At", value="Click rate", interval="95 % interval", shown="Impressions")
+    y = _rate_axis(rows, log, form)
     base = alt.Chart({"values": rows})
     layers = []
     if any("expected" in row for row in rows):
@@ -274,6 +289,47 @@ def _points(rows: list[Datum], x: Any, log: bool, title: tuple[str, str], line: 
     return alt.LayerChart(layer=layers, height=HEIGHT, title=head, width="container")
 
 
+def _rate_tip() -> list[alt.Tooltip]:
+    return _tooltip(at="At", value="Click rate", interval="95 % interval", shown="Impressions")
+
+
+def _rank_axis(ranks: list[int]) -> alt.X:
+    import altair as alt
+
+    ticks = alt.Axis(values=ranks, labelOverlap="greedy", grid=False, format="d")
+    scale = alt.Scale(domain=[ranks[0] - 0.5, ranks[-1] + 0.5], nice=False)
+    return alt.X("rank:Q", title="Rank", axis=ticks, scale=scale)
+
+
+def _is_broad(values: list[float], lows: list[float]) -> bool:
+    """Whether a logarithm shows them better, and can."""
+    seen = [value for value in values if value > 0.0]
+    return bool(seen) and max(seen) / min(seen) > _BROAD and min(lows) > 0.0
+
+
+def _curve_chart(curve: Json | None, ranks: list[Json]) -> Any:
+    """The estimated examination curve, and the given one where there is one."""
+    if curve is None:
+        return None
+    known = {row["rank"]: row["P(examined)"] for row in ranks}
+    rows: list[Datum] = []
+    for row in curve["ranks"][:_RANKS]:
+        value, interval = f"{row['P(examined)']:.3f}", f"{row['low']:.3f} to {row['high']:.3f}"
+        rows.append({"rank": row["rank"], "at": f"rank {row['rank']}", "rate": row["P(examined)"], "low": row["low"],
+                     "high": row["high"], "value": value, "interval": interval})  # fmt: skip
+        if known.get(row["rank"]) and known.get(1):
+            rows[-1]["expected"] = known[row["rank"]] / known[1]
+    log = _is_broad([row["rate"] for row in rows], [row["low"] for row in rows])
+    given = "; dashed: the given curve" if any("expected" in row for row in rows) else ""
+    title = (
+        "Examination estimated from the log",
+        f"{'log axis; ' if log else ''}P(examined) relative to rank 1, bars: {percent(curve['confidence'], 0)} "
+        f"intervals{given}",
+    )
+    tip = _tooltip(at="At", value="P(examined)", interval="Interval")
+    return _points(rows, _rank_axis([row["rank"] for row in rows]), log, title, True, tip, "~g")
+
+
 def _rate_row(row: Json, at: str) -> Datum:
     return {
         "at": at,
@@ -287,8 +343,6 @@ def _rate_row(row: Json, at: str) -> Datum:
 
 
 def _rates(ranks: list[Json], queries: int) -> Any:
-    import altair as alt
-
     kept = [row for row in ranks[:_RANKS] if row["click rate"] is not None]
     if not kept:
         return None
@@ -297,15 +351,11 @@ def _rates(ranks: list[Json], queries: int) -> Any:
     for row, source in zip(rows, kept, strict=True):
         if source["P(examined)"] and first["P(examined)"]:
             row["expected"] = first["click rate"] * source["P(examined)"] / first["P(examined)"]
-    seen = [row["rate"] for row in rows if row["rate"] > 0.0]
-    log = bool(seen) and max(seen) / min(seen) > _BROAD and all(row["low"] > 0.0 for row in rows)
+    log = _is_broad([row["rate"] for row in rows], [row["low"] for row in rows])
     curve = "; dashed: P(examined), scaled to the first rank" if any("expected" in row for row in rows) else ""
     over = "over queries" if queries > 1 else "of independent impressions"
     title = ("Click rate by rank", f"{'log axis; ' if log else ''}bars: 95 % confidence intervals {over}{curve}")
-    values = [row["rank"] for row in rows]
-    ticks = alt.Axis(values=values, labelOverlap="greedy", grid=False, format="d")
-    scale = alt.Scale(domain=[values[0] - 0.5, values[-1] + 0.5], nice=False)
-    return _points(rows, alt.X("rank:Q", title="Rank", axis=ticks, scale=scale), log, title, False)
+    return _points(rows, _rank_axis([row["rank"] for row in rows]), log, title, False, _rate_tip())
 
 
 def _propensities(bins: list[Json]) -> Any:
@@ -393,4 +443,4 @@ def _drift_chart(periods: list[Json]) -> Any:
     axis = alt.Axis(labelAngle=-40, labelOverlap="greedy")
     x = alt.X("begin:N", sort=[row["begin"] for row in rows], title="Period that begins", axis=axis)
     title = ("Click rate over time", "bars: 95 % confidence intervals of independent clicks")
-    return _points(rows, x, False, title, True)
+    return _points(rows, x, False, title, True, _rate_tip())

@@ -24,6 +24,7 @@ UNSEEN = 0.05  # share of candidates on no page above which it matters
 FEW_QUERIES = 20  # effective number of queries: fewer may not be typical
 ROUGH = 0.1  # standard error of a ratio of two ranks, sqrt(1 / clicks + 1 / clicks), at best
 _DIFFERS = 0.001  # share of impressions whose logged propensity is another one
+_APART = 1.1  # factor between them; an estimated curve makes smaller ones
 
 POSITION_BIAS = "examination.estimate"
 
@@ -130,7 +131,7 @@ def _contradiction(found: Inspection) -> str:
             f"{percent(worst.expected)} (a right policy is accused in at most {percent(check.error_rate)} of "
             "logs)."
         )
-    if logged and logged.differing_share_of_impressions > _DIFFERS:
+    if logged and logged.differing_share_of_impressions > _DIFFERS and logged.largest_ratio > _APART:
         return (
             f"The propensities in the log differ from those computed for "
             f"{percent(logged.differing_share_of_impressions)} of the impressions, by a factor of up to "
@@ -169,10 +170,11 @@ def _under_trust_bias(found: Inspection, level: str, other: str) -> Assessment:
     """As another estimator with the same condition, if P(document at rank) is known."""
     if level == "bad":
         return "bad", f"For the same reason as {other}."
-    if found.known.policy is None or not found.known.scores:
-        # given propensities may come from policies that are known where they were computed
-        return "warning" if found.known.propensities == "rho" else "bad", (
-            "Requires P(document at rank), not propensities alone: the policy and what it ranked by must be known."
+    is_given = found.known.propensities == "rho"  # by policies that are known where rho was computed
+    if found.known.policy is None or not (found.known.scores or is_given):
+        return "warning" if is_given else "bad", (
+            "Requires P(document at rank), not propensities alone: the policy and what it ranked by, or display "
+            "frequencies (--policy estimated)."
         )
     return "warning", (
         f"As {other}, where P(click) = alpha relevance + beta is known by rank. alpha and beta must come from "
@@ -201,6 +203,9 @@ def _within_page(found: Inspection) -> Assessment:
     level, _ = _every_page(found)
     if found.overview.impressions <= found.overview.sessions:
         return "bad", "Each page holds one document: there is nothing to order within it."
+    if found.known.pages is None and found.known.log:
+        curve = "" if found.known.examination else " The examination curve must be known too (--examination)."
+        return "warning", f"Whole pages are in the log, where train --log reads them.{curve}{_TOGETHER}"
     if found.known.pages is None:
         return "warning", (
             "Requires whole pages, which these counts do not hold: a log has them (train --log), simulate keeps them "
@@ -312,7 +317,7 @@ def _assess(found: Inspection, estimator: Estimator) -> Assessment:
         "propensities": found.weights is not None,
         "exposure": found.weights is not None or found.known.examination is not None,
         "examination": found.known.examination is not None,
-        "displays": found.known.pages is not None,
+        "displays": found.known.pages is not None or found.known.log,
     }
     missing = [NEEDS[need].meaning for need in estimator.needs if not known.get(need, True)]
     return ("warning", f"{text} But {missing[0]} must be known.") if level == "good" and missing else (level, text)
@@ -321,10 +326,11 @@ def _assess(found: Inspection, estimator: Estimator) -> Assessment:
 def _about_the_log(found: Inspection) -> list[Finding]:
     texts = []
     drift, names, source = found.drift, found.overview.policies, found.known.propensities
-    if drift and drift.changed and drift.first_half_rate is not None and drift.second_half_rate is not None:
+    if drift and drift.material and drift.rate_before is not None and drift.rate_after is not None:
+        change = "" if drift.relative_change is None else f", {drift.relative_change:+.0%}".replace("%", " %")
         texts.append(
-            f"The click rate changed over time: {percent(drift.first_half_rate)} in the first half of the periods, "
-            f"{percent(drift.second_half_rate)} in the second (a log without a change is accused in at most "
+            f"The click rate changed over time: {percent(drift.rate_before)} before {drift.change_begin}, "
+            f"{percent(drift.rate_after)} from then on{change} (a log without a change is accused in at most "
             f"{percent(drift.error_rate)} of cases). Was the ranker, the page or the logging changed?"
         )
     combined = {"mean": "means over all sessions of a query", "realised": "how often documents were shown"}
@@ -340,9 +346,8 @@ def advise(found: Inspection) -> tuple[str, ...]:
     """What to change in logging so that the log supports more, most useful first; empty where nothing is missing."""
     if not found.overview.clicks:
         return ("Log more sessions; the click rate cannot be estimated yet.",)
-    return tuple(
-        filter(None, (_propensities(found), _randomise(found), _sessions(found), _unseen(found), _move(found)))
-    )
+    more = _randomise(found)
+    return tuple(filter(None, (_propensities(found), more, _sessions(found, bool(more)), _unseen(found), _move(found))))
 
 
 def _propensities(found: Inspection) -> str:
@@ -413,15 +418,23 @@ def _randomise(found: Inspection) -> str:
     return text
 
 
-def _sessions(found: Inspection) -> str:
-    """How long to go on as before; only where the policy reaches everything."""
+def _sessions(found: Inspection, has_other: bool) -> str:
+    """How many sessions of this policy it takes; only where the policy reaches everything."""
     if found.coverage is None or found.coverage.never_examinable != 0 or _enough(found) or not found.usable_size:
         return ""
     times = found.target_size / found.usable_size
-    return (
-        f"Or go on as before: about {about(times * found.overview.sessions)} sessions in all, {times:.2g} times "
-        f"as many, bring the effective sample size to {found.target_size:,}."
-    )
+    total = f"about {about(times * found.overview.sessions)} sessions in all, {_factor(times)} times as many"
+    reach = f"bring the effective sample size to {found.target_size:,}"
+    if has_other:
+        return f"Or keep the logging policy: {total}, {reach}."
+    text = f"Log more sessions of this policy: {total}, {reach}."
+    if not (found.known.policy and found.known.scores):
+        text += " With --data, --policy, --logger and --examination: how many a more random policy takes."
+    return text
+
+
+def _factor(times: float) -> str:
+    return f"{times:.2g}" if times < 10.0 else about(times)
 
 
 def _unseen(found: Inspection) -> str:

@@ -1,11 +1,11 @@
-"""Tables from clicks alone: by rank, pages, sessions, importance weights, drift.
+"""Tables from clicks alone: by rank, pages, sessions, importance weights, the estimated examination curve.
 
 Click rates have Wilson's interval, with the effective number of impressions where clicks of one query are correlated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
-from counterrank.common.checks import FloatArray, IntArray, check_vector
-from counterrank.common.errors import CounterrankError
+from counterrank.clicks.position_bias import estimate
+from counterrank.common.checks import FloatArray, IntArray
+from counterrank.common.errors import CounterrankError, ExaminationWarning
 from counterrank.common.numerics import student_quantile
 from counterrank.data.ids import query_of
 from counterrank.estimators.propensities import SMALLEST, sessions_of_documents
@@ -453,115 +454,53 @@ def session_edges(least: int, most: int) -> IntArray:
     return np.asarray(width * np.arange(first, last + 2), np.int64)
 
 
-ERROR_RATE = 0.01
-_COLUMNS = ("begin", "pages", "impressions", "clicks")
-_FEWEST = 6  # with fewer periods no order of them is unlikely enough
-_SHUFFLES = 9_999
+_DEEPEST = 200  # ranks of an estimated curve
 
 
 @dataclass(frozen=True)
-class Period(Table):
-    """Clicks in one period of time; low and high are Wilson's interval of independent clicks."""
+class CurveRow(Table):
+    """P(examined) at one rank relative to rank 1, with its confidence interval."""
 
-    begin: Any
-    pages: int
-    impressions: int
+    rank: int
+    examination: float
+    low: float
+    high: float
+
+    json_keys: ClassVar[dict[str, str]] = {"examination": "P(examined)"}
+
+
+@dataclass(frozen=True)
+class CurveTable(Table):
+    """The examination curve as `examination.estimate` gives it."""
+
+    method: str
+    target: str  # the target population of the intervals
+    confidence: float
+    queries: int
+    documents: int
     clicks: int
-    click_rate: float | None
-    low: float | None
-    high: float | None
-
-    json_keys: ClassVar[dict[str, str]] = {"click_rate": "click rate"}
+    warnings: list[str]
+    ranks: list[CurveRow]
 
 
-@dataclass(frozen=True)
-class Drift(Table):
-    """The click rate over time, and a permutation test for a change."""
-
-    periods: list[Period]
-    test_p: float | None  # None with too few periods
-    error_rate: float
-    changed: bool | None
-    scatter: float | None  # mean square of z over that of independent clicks; Wilson's intervals hold for 1
-    first_half_rate: float | None
-    second_half_rate: float | None
-
-
-def drift_table(periods: Sequence[Mapping[str, Any]]) -> Drift:
-    """The click rate in each period with Wilson's interval, and a test for a change.
-
-        z_b = (clicks_b - rate impressions_b) / sqrt(impressions_b)
-        T   = the largest |z_1 + ... + z_b - b mean(z)| over all b
-
-    A permutation test: (1 + shuffles with T at least as large) / (1 + shuffles) is at most 0.01 in at most 1 % of logs
-    without a change. Periods that differ at random, as weekdays do, make the test less powerful, not wrong.
-
-    Arguments:
-        periods: in the order of time; `begin` (text or number), `pages`, `impressions` and `clicks` of each.
-
-    >>> shown = {"pages": 100, "impressions": 1000}
-    >>> rows = [{"begin": day, **shown, "clicks": 100 if day < 6 else 200} for day in range(12)]
-    >>> found = drift_table(rows)
-    >>> found.changed, found.first_half_rate, found.second_half_rate
-    (True, 0.1, 0.2)
-    """
-    given = _checked(periods)
-    shown, clicks = given["impressions"], given["clicks"]
-    low, high = wilson(clicks, shown)
-    rows = []
-    for b, period in enumerate(periods):
-        rates = (float(clicks[b] / shown[b]), float(low[b]), float(high[b])) if shown[b] else (None, None, None)
-        rows.append(Period(period["begin"], int(given["pages"][b]), int(shown[b]), int(clicks[b]), *rates))
-    own = shown > 0
-    n, c = shown[own], clicks[own]
-    rate = c.sum() / max(n.sum(), 1.0)
-    z = (c - rate * n) / np.sqrt(n)
-    p = change_p(z) if len(z) >= _FEWEST else None
-    half = len(z) // 2
-    noise = rate * (1.0 - rate)
-    return Drift(
-        periods=rows,
-        test_p=p,
-        error_rate=ERROR_RATE,
-        changed=None if p is None else p <= ERROR_RATE,
-        scatter=float(np.square(z).sum() / (len(z) - 1) / noise) if len(z) > 1 and noise > 0.0 else None,
-        first_half_rate=float(c[:half].sum() / n[:half].sum()) if half else None,
-        second_half_rate=float(c[half:].sum() / n[half:].sum()) if half else None,
+def curve_table(clicks: ClickCounts, depth: int) -> CurveTable | None:
+    """The curve estimated by all pairs; None where the log cannot give it, see `connected_ranks`."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExaminationWarning)  # they are in the result
+            found = estimate(clicks, k=min(depth, _DEEPEST))
+    except CounterrankError:
+        return None
+    return CurveTable(
+        method=found.method,
+        target=found.target,
+        confidence=found.confidence,
+        queries=found.n_queries,
+        documents=found.n_documents,
+        clicks=found.n_clicks,
+        warnings=list(found.warnings),
+        ranks=[
+            CurveRow(int(rank), float(value), float(low), float(high))
+            for rank, value, (low, high) in zip(found.ranks, found.values, found.intervals, strict=True)
+        ],
     )
-
-
-def change_p(z: FloatArray, shuffles: int = _SHUFFLES, seed: int = 0) -> float:
-    """How rarely a random order of these numbers wanders as far from its straight line as the one given.
-
-    >>> change_p(np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0]))
-    1.0
-    """
-    rng = np.random.default_rng(seed)
-    centred = z - z.mean()
-    limit = np.abs(np.cumsum(centred)).max() * (1.0 - 1e-9)
-    worse = 0
-    for _ in range(0, shuffles, 999):
-        drawn = rng.permuted(np.broadcast_to(centred, (999, len(z))), axis=1)
-        worse += int(np.count_nonzero(np.abs(np.cumsum(drawn, axis=1)).max(axis=1) >= limit))
-    return (1 + worse) / (1 + 999 * -(-shuffles // 999))
-
-
-def _checked(periods: Sequence[Mapping[str, Any]]) -> dict[str, FloatArray]:
-    if isinstance(periods, str | Mapping) or not hasattr(periods, "__len__") or not len(periods):
-        raise CounterrankError("drift: expected a list of periods with begin, pages, impressions and clicks")
-    for b, period in enumerate(periods):
-        missing = [name for name in _COLUMNS if name not in period]
-        if missing:
-            raise CounterrankError(f"drift: period {b} has no {', '.join(missing)}; expected {', '.join(_COLUMNS)}")
-    given = {
-        name: check_vector([period[name] for period in periods], len(periods), f"drift {name}", "periods")
-        for name in _COLUMNS[1:]
-    }
-    bad = (given["clicks"] < 0) | (given["clicks"] > given["impressions"]) | (given["pages"] < 0)
-    if bad.any():
-        b = int(np.argmax(bad))
-        raise CounterrankError(
-            f"drift: period {b} has {given['clicks'][b]:g} clicks of {given['impressions'][b]:g} impressions on "
-            f"{given['pages'][b]:g} pages; expected 0 <= clicks <= impressions and pages >= 0"
-        )
-    return given

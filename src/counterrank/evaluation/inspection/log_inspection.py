@@ -28,7 +28,8 @@ from counterrank.evaluation.inspection.coverage import (
     policy_check,
     remedies,
 )
-from counterrank.evaluation.inspection.result import Inspection, Known
+from counterrank.evaluation.inspection.drift import drift_table
+from counterrank.evaluation.inspection.result import Inspection, Known, curve_words
 
 TARGET_SIZE = 10_000
 
@@ -42,6 +43,8 @@ def inspect_clicks(
     rho: ArrayLike | None = None,
     exam: Any = None,
     drift: Sequence[Mapping[str, Any]] | None = None,
+    policy_words: str | None = None,
+    whole_log: bool = False,
     effective_sample_size: int = TARGET_SIZE,
     target_size: int | None = None,
 ) -> Inspection:
@@ -59,6 +62,8 @@ def inspect_clicks(
         exam: how likely each rank is examined; that of the clicks if None.
         drift: periods in the order of time, each with `begin`, `pages`, `impressions` and `clicks`;
             None if there are no times.
+        policy_words: the policies that `rho` was computed from, for the texts; not needed with `policy`.
+        whole_log: whether the log itself is there, from which training can read whole pages.
         effective_sample_size: the one to reach. The sum of all weights then has a relative standard error of about
             1 / sqrt(effective_sample_size).
         target_size: deprecated name of `effective_sample_size`.
@@ -70,7 +75,7 @@ def inspect_clicks(
     >>> inspect_clicks(log, policy=policy, scores=scores).level("policy-aware")
     'bad'
     """
-    given = _Inputs.check(clicks, data, policy, scores, rho, exam)
+    given = _Inputs.check(clicks, data, policy, scores, rho, exam, policy_words, whole_log)
     wanted = renamed_argument(effective_sample_size, target_size, "effective_sample_size", "target_size", TARGET_SIZE)
     size = check_whole(wanted, "effective_sample_size")
     placed = tables.Placements.of(clicks)
@@ -82,6 +87,8 @@ def inspect_clicks(
         checked = policy_check(clicks, given.policy, given.scores, placed)
     shown = set(placed.ranks.tolist())
     groups = ([rank for rank in group if rank in shown] for group in connected_ranks(clicks))
+    connected = [group for group in groups if group]
+    can_estimate = len(connected) == 1 and len(connected[0]) > 1 and clicks.n_clicks
     found = Inspection(
         target_size=size,
         known=given.known(),
@@ -89,12 +96,13 @@ def inspect_clicks(
         ranks=tables.rank_table(placed, given.exam),
         sessions=tables.sessions_table(clicks),
         pages=tables.page_evidence(clicks, placed),
-        connected=[group for group in groups if group],
+        connected=connected,
         weights=None if by_cell is None else tables.weight_table(clicks, by_cell, given.rho),
         coverage=coverage_table(clicks, given.policy, given.scores, given.exam, given.rho),
         policy_check=checked,
         logged_check=None if given.rho is None else logged_check(clicks, given.rho),
-        drift=None if drift is None or not len(drift) else tables.drift_table(drift),
+        drift=None if drift is None or not len(drift) else drift_table(drift),
+        estimated_curve=tables.curve_table(clicks, max(shown)) if can_estimate else None,
         remedies=other_policies,
     )
     return replace(found, verdict=assess(found), advice=advise(found))
@@ -112,9 +120,13 @@ class _Inputs:
     exam: Examination | None
     logged: Propensities | None = None
     refused: str | None = None
+    policy_words: str | None = None
+    whole_log: bool = False
 
     @classmethod
-    def check(cls, clicks: Any, data: Any, policy: Any, scores: Any, rho: Any, exam: Any) -> _Inputs:
+    def check(
+        cls, clicks: Any, data: Any, policy: Any, scores: Any, rho: Any, exam: Any, words: str | None, whole_log: bool
+    ) -> _Inputs:
         counts = check_counts(clicks)
         if data is not None:
             counts.check_data(data)
@@ -148,18 +160,19 @@ class _Inputs:
                 origin = logged.source
             except CounterrankError as error:
                 refused = str(error)
-        return cls(counts, chosen, ranked, propensities, origin, curve, logged, refused)
+        return cls(counts, chosen, ranked, propensities, origin, curve, logged, refused, words, whole_log)
 
     def known(self) -> Known:
         pages = self.clicks.displays
         return Known(
             candidates=self.clicks.knows_candidates,
             propensities=self.rho_from,
-            policy=None if self.policy is None else str(self.policy),
+            policy=self.policy_words if self.policy is None else str(self.policy),
             scores=self.scores is not None,
-            examination=None if self.exam is None else str(self.exam),
+            examination=None if self.exam is None else curve_words(self.exam),
             pages=None if pages is None else pages.n_pages,
             refused=self.refused,
+            log=self.whole_log,
         )
 
     def by_cell(self) -> FloatArray | None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
+    from counterrank.clicks.examination import Examination
     from counterrank.evaluation.inspection.click_tables import (
-        Drift,
+        CurveTable,
         Overview,
         PageEvidence,
         RankRow,
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
         WeightTable,
     )
     from counterrank.evaluation.inspection.coverage import Coverage, LoggedCheck, PolicyCheck, RankGroup, Remedies
+    from counterrank.evaluation.inspection.drift import Drift
 
 
 LEVELS = ("good", "warning", "bad")
@@ -77,6 +79,7 @@ class Known(Table):
     examination: str | None
     pages: int | None  # distinct pages that were kept
     refused: str | None = None  # why logged propensities cannot be used
+    log: bool = False  # whether the log itself is there, which holds whole pages
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,7 @@ class Inspection(Table):
         policy_check: whether the log contradicts the policy; None if it was not compared.
         logged_check: whether logged propensities differ from those computed; None if there are not both.
         drift: over time; None without times.
+        estimated_curve: the examination curve that the log gives, with intervals; None where ranks are not connected.
         remedies: what other policies would bring; None without scores, propensities and examination.
         verdict: one finding for each estimator, and those about the log.
         advice: what to change in logging, most useful first.
@@ -113,6 +117,7 @@ class Inspection(Table):
     policy_check: PolicyCheck | None = None
     logged_check: LoggedCheck | None = None
     drift: Drift | None = None
+    estimated_curve: CurveTable | None = None
     remedies: Remedies | None = None
     verdict: tuple[Finding, ...] = ()
     advice: tuple[str, ...] = ()
@@ -180,6 +185,22 @@ def about(value: float) -> str:
         return f"{value:,.0f}"
     step = 10 ** (len(str(int(value))) - (2 if value < 10_000 else 3))
     return f"{round(value / step) * step:,}"
+
+
+def curve_words(exam: Examination) -> str:
+    """An examination curve in short.
+
+    >>> from counterrank.clicks.examination import Examination, inverse_rank
+    >>> curve_words(inverse_rank(k=5)), curve_words(Examination([1, 0.52973, 0.3]))
+    ('inverse_rank(k=5, eta=1)', '1, 0.53, 0.3 at ranks 1 to 3')
+    >>> curve_words(Examination([1, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1]))
+    '1, 0.5, 0.4, 0.3, ..., 0.1 at ranks 1 to 7'
+    """
+    if "values" not in exam.describe():
+        return str(exam)
+    words = [f"{value:.3g}" for value in exam.curve(exam.k or 1)]
+    shown = ", ".join(words if len(words) <= 6 else [*words[:4], "...", words[-1]])
+    return f"{shown} at ranks 1 to {len(words)}" if len(words) > 1 else f"{shown} at rank 1"
 
 
 def rank_list(ranks: Sequence[int]) -> str:

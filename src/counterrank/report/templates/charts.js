@@ -19,8 +19,8 @@
 
   function titled(spec, width) {
     const copy = JSON.parse(JSON.stringify(spec));
-    if (copy.title && copy.title.text) copy.title.text = lines(copy.title.text, width, 7.6);
-    if (copy.title && copy.title.subtitle) copy.title.subtitle = lines(copy.title.subtitle, width, 6.2);
+    if (copy.title && copy.title.text) copy.title.text = lines(copy.title.text, width, 8.4);
+    if (copy.title && copy.title.subtitle) copy.title.subtitle = lines(copy.title.subtitle, width, 7);
     return copy;
   }
 

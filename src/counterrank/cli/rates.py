@@ -1,0 +1,128 @@
+"""`counterrank rates`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from counterrank.cli.command import ESTIMATOR, OUTPUT
+from counterrank.cli.evidence import ClickSource, read_examination
+from counterrank.cli.inspect import load_counts, load_parts
+from counterrank.cli.options import Alpha, Beta, Confidence, Examination, Force, Json, Part, Threads, option, reads_logs
+from counterrank.cli.output import check_out, print_json, print_table, say, show_warnings
+from counterrank.common.checks import check_whole
+from counterrank.common.errors import DataError
+
+if TYPE_CHECKING:
+    from counterrank.clicks.logs.columns import LogOptions
+    from counterrank.data.sources import DataOptions
+    from counterrank.evaluation import ClickRates
+
+_DOCUMENTS = 3  # of each query in the table
+
+
+@reads_logs
+def rates(
+    clicks: Annotated[str, typer.Argument(help="A click log (file, folder or pattern), or click counts of aggregate.")],
+    part: Part = "train",
+    data: Annotated[str | None, option("The ranking data, to keep its queries and documents only.", "DATA")] = None,
+    examination: Examination = None,
+    alpha: Alpha = None,
+    beta: Beta = None,
+    prior: Annotated[
+        str, option("Shrink towards the rate of the query, or the overall one: query or overall.", "NAME", ESTIMATOR)
+    ] = "query",
+    strength: Annotated[
+        float | None,
+        option("Examinations that the prior counts for; the most likely number if not given.", "X", ESTIMATOR),
+    ] = None,
+    confidence: Confidence = 0.95,
+    out: Annotated[
+        Path | None, option("Write the rates of all documents: .parquet, .csv or .tsv.", "PATH", OUTPUT)
+    ] = None,
+    top: Annotated[int, option("Number of queries in the table, those with the most impressions.", "N", OUTPUT)] = 5,
+    force: Force = False,
+    threads: Threads = None,
+    json: Json = False,
+    *,
+    opening: DataOptions,
+    reading: LogOptions,
+) -> None:
+    """Estimate the click rate of each document without position bias; requires no features and no ranking data.
+
+    Clicks divided by expected examinations, with a confidence interval, and an estimate shrunk towards the rate of the
+    query where impressions are few. Without --examination the curve is estimated from the log, if it can be.
+
+    Example: counterrank rates clicks.parquet --examination curve.json --out rates.parquet
+    """
+    from counterrank.clicks.stored_clicks import holds_counts
+    from counterrank.data.sources import check_part
+    from counterrank.evaluation.click_rates import check_rates_file, click_rates
+
+    check_part(part)
+    check_whole(top, "top")
+    check_out(out, force, (clicks, data, examination, alpha, beta), check_rates_file)
+    is_counts = holds_counts(clicks)
+    source = ClickSource(
+        [Path(clicks)] if is_counts else [], None if is_counts else clicks, [], examination, [], threads, reading,
+        alpha, beta,
+    )  # fmt: skip
+    gain, base = source.trust_curves()
+    exam = None if examination is None else _curve(examination)
+    counts = load_counts(source, part, load_parts(data, part, threads, opening))
+    with show_warnings():
+        found = click_rates(counts, exam, alpha=gain, beta=base, prior=prior, strength=strength, confidence=confidence)
+    if out is not None:
+        found.save(out)
+    rows = found.top(top, _DOCUMENTS)
+    if json:
+        print_json({"log": clicks, "data": data, "out": None if out is None else str(out)} | found.summary()
+                   | {"top": rows})  # fmt: skip
+    else:
+        _print(found, rows)
+    source.say_what_it_read()
+    say(_about(found))
+    if out is not None:
+        say(f"The rates of {len(found):,} documents are in {out}.")
+
+
+def _curve(text: str) -> Any:
+    """The curve; of a file that holds its confidence intervals, with them."""
+    from counterrank.clicks.policies.parsing import looks_like_file
+    from counterrank.clicks.position_bias import load_estimate
+
+    curve = read_examination(text)
+    if not looks_like_file(text):
+        return curve
+    try:
+        return load_estimate(text)
+    except DataError:
+        return curve
+
+
+def _print(found: ClickRates, rows: list[dict[str, Any]]) -> None:
+    names = ("query", "document", "impressions", "clicks", "examinations", "raw rate", "debiased rate",
+             f"{100 * found.confidence:.4g} % interval", "shrunk rate")  # fmt: skip
+    shown = [
+        (
+            str(row["query_id"]), str(row["doc_id"]), row["impressions"], row["clicks"], f"{row['examinations']:,.1f}",
+            row["raw_rate"], row["rate"], f"{row['low']:.4f} to {row['high']:.4f}", row["shrunk_rate"],
+        )
+        for row in rows
+    ]  # fmt: skip
+    queries = len({row["query_id"] for row in rows})
+    title = f"Click rates of {len(found):,} documents: the best of the {queries} queries with the most impressions"
+    print_table(title, names, shown, left=("document",))
+
+
+def _about(found: ClickRates) -> str:
+    """The curve and the prior in a sentence each."""
+    values = found.examination.curve(min(found.examination.k or 10, 10))
+    shown = ", ".join(f"{value:.3g}" for value in values) + (", ..." if (found.examination.k or 11) > 10 else "")
+    text = f"Examination curve ({found.about_curve}): {shown}."
+    if found.estimated is not None:
+        text += " Intervals include its error."
+    towards = "the overall rate" if found.query_strength == float("inf") else "the rate of the query"
+    return f"{text} Shrunk towards {towards} with the weight of {found.strength:.3g} examinations."
