@@ -19,3 +19,7 @@ __all__ = [
     "inverse_rank",
     "load",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -18,3 +18,7 @@ __all__ = [
     "read_parts",
     "register_format",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
