@@ -115,7 +115,9 @@ def interval_decimals(value: float, interval: tuple[float, float], marks: Sequen
     >>> interval_decimals(0.07, (0.021, 0.119)), interval_decimals(0.07, (0.0004, 0.14))
     (3, 4)
     """
-    half = (interval[1] - interval[0]) / 2.0 or abs(value) or 1.0
+    half = abs(interval[1] - interval[0]) / 2.0 or abs(value) or 1.0
+    if not math.isfinite(half):
+        return 3
     digits = min(12, max(0, 1 - math.floor(math.log10(half))))
     while digits < 12 and any(
         bound != mark and round(bound, digits) == round(mark, digits) for bound in interval for mark in marks

@@ -173,7 +173,7 @@ def selection_text(found: Selection) -> str:
 
 def _selection_sentence(found: Selection) -> str:
     best = repr(found.best) if hasattr(found.best, "predict") else ""
-    named = f", {best}," if best and "\n" not in best and len(best) < 120 else ""
+    named = f", {best}," if best and best[0] != "<" and "\n" not in best and len(best) < 120 else ""
     return (
         f"Ranker {found.index}{named} is the best of {len(found.estimates)} by {found.metric}: chosen in "
         f"{percent_text(found.stability)} of the resamples of the queries{', in-sample' * found.in_sample}."
