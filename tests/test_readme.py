@@ -84,6 +84,13 @@ def test_the_example_of_few_clicks_runs(tmp_path, monkeypatch, capsys):
     assert "over 36 queries" in capsys.readouterr().out
 
 
+@pytest.mark.filterwarnings("ignore::counterrank.evaluation.IntervalWarning")
+def test_the_example_of_notebooks_runs(tmp_path, monkeypatch, capsys):
+    run_example(blocks("docs/library.md", "python")[3], "library.md", tmp_path, monkeypatch)
+    assert "queries with sessions" in capsys.readouterr().out
+    assert (tmp_path / "rates.html").is_file()
+
+
 @pytest.mark.parametrize(
     "page",
     [
