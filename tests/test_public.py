@@ -83,9 +83,24 @@ def test_exports_are_sorted_out():
     for module in public_modules():
         names = exported(module)
         assert len(names) == len(set(names)), module
-    assert set(counterrank.__all__) <= set(dir(counterrank))
+    assert dir(counterrank) == sorted(counterrank.__all__)
     with pytest.raises(AttributeError, match="module 'counterrank' has no attribute 'nonsense'"):
         _ = counterrank.nonsense
+
+
+@pytest.mark.parametrize("name", [name for name in counterrank.__all__ if not name.startswith("_")])
+def test_tab_completion_lists_the_public_surface(name):
+    value = getattr(counterrank, name)
+    if inspect.ismodule(value):
+        assert dir(value) == sorted(value.__all__)
+
+
+@pytest.mark.process
+def test_showing_an_object_needs_neither_altair_nor_ipython():
+    code = (
+        "import counterrank as cr\ncr.make_ranking_data('mslr', n_queries=2)._repr_html_()\ncr.Ranker()._repr_html_()"
+    )
+    assert loaded_after(code, ("altair", "IPython", "rich", "jinja2")) == []
 
 
 def functions():

@@ -90,6 +90,13 @@ def test_the_example_of_click_rates_runs(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "rates.parquet").is_file()
 
 
+@pytest.mark.filterwarnings("ignore::counterrank.evaluation.IntervalWarning")
+def test_the_example_of_notebooks_runs(tmp_path, monkeypatch, capsys):
+    run_example(blocks("docs/library.md", "python")[4], "library.md", tmp_path, monkeypatch)
+    assert "queries with sessions" in capsys.readouterr().out
+    assert (tmp_path / "rates.html").is_file()
+
+
 @pytest.mark.parametrize(
     "page",
     [

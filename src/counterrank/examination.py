@@ -20,3 +20,7 @@ __all__ = [
     "load",
     "load_estimate",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -8,3 +8,7 @@ from counterrank.clicks.policies.standard import Policy
 from counterrank.clicks.stored_clicks import StoredClicks
 
 __all__ = ["ClickCounts", "Displays", "Examination", "Policy", "StoredClicks", "read_log"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

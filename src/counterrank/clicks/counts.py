@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.clicks.click_cards import counts_card, counts_plot, counts_summary
 from counterrank.clicks.displays import Displays, join_pages, merge_cells, merge_pages, take_pages
 from counterrank.clicks.examination import Examination, from_description
 from counterrank.clicks.origin import (
@@ -27,6 +28,7 @@ from counterrank.common.checks import FloatArray, IntArray, check_type
 from counterrank.common.deprecation import deprecated_method
 from counterrank.common.errors import CounterrankError, DataError, brief
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
+from counterrank.common.notebook import Shown, Summary
 from counterrank.data import RankingData
 from counterrank.data.ids import digest_of, find_rows, identity, query_index, query_of, query_of_rows, take_ranges
 from counterrank.data.parquet import parquet_errors
@@ -38,7 +40,7 @@ CELL_COLUMNS = ("docs", "ranks", "impressions", "clicks", "propensities", "polic
 
 
 @dataclass(frozen=True, eq=False)
-class ClickCounts:
+class ClickCounts(Shown):
     """Impressions and clicks of each document at each rank, and the sessions of each query.
 
     A cell is one document at one rank (and of one policy and logged propensity, where the log has them). Cells stand
@@ -403,6 +405,17 @@ class ClickCounts:
             f"ClickCounts({self.n_sessions:,} sessions of {logged:,} queries, {self.n_clicks:,} clicks on "
             f"{np.count_nonzero(self.by_document(self.clicks)):,} of {self.n_docs:,} documents{extra})"
         )
+
+    def summary(self) -> Summary:
+        """What was shown and clicked, as a dict that prints as a table."""
+        return counts_summary(self)
+
+    def plot(self) -> Any:
+        """The click rate by rank, an altair chart."""
+        return counts_plot(self)
+
+    def _repr_html_(self) -> str:
+        return counts_card(self)
 
 
 def check_counts(clicks: Any, name: str = "clicks") -> ClickCounts:

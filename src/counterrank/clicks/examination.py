@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.clicks.click_cards import curve_card, curve_chart, curve_summary
 from counterrank.common.checks import FloatArray, check_cutoff, check_number, check_vector
 from counterrank.common.errors import CounterrankError
+from counterrank.common.notebook import Shown, Summary
 
 
 class EstimatedCurve(ABC):
@@ -21,7 +23,7 @@ class EstimatedCurve(ABC):
         """The curve for training and evaluation."""
 
 
-class Examination:
+class Examination(Shown):
     """theta_1, theta_2, ...: P(examined | rank), and 0 past the end of the curve.
 
     >>> Examination([1, 0.5, 0.3]).curve(5).tolist()
@@ -67,6 +69,17 @@ class Examination:
 
     def __repr__(self) -> str:
         return f"Examination({self._values.tolist()})"
+
+    def summary(self) -> Summary:
+        """The values by rank, as a dict that prints as a table."""
+        return curve_summary(self)
+
+    def plot(self) -> Any:
+        """P(examined | rank) over the rank, an altair chart."""
+        return curve_chart(self)
+
+    def _repr_html_(self) -> str:
+        return curve_card(self)
 
 
 class InverseRank(Examination):

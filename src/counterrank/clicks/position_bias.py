@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 
 from counterrank.clicks import position_bias_kernels as kernels
+from counterrank.clicks.click_cards import estimated_card, estimated_chart, estimated_summary
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import EstimatedCurve, Examination
 from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence, check_cutoff
 from counterrank.common.errors import CounterrankError, DataError, ExaminationWarning
 from counterrank.common.files import PathLike, atomic_file, existing, read_stamp
+from counterrank.common.notebook import Shown, Summary
 from counterrank.common.numerics import student_quantile
 from counterrank.data import RankingData
 from counterrank.data.features import refuse_missing
@@ -46,7 +48,7 @@ Step = Callable[[FloatArray], tuple[FloatArray, float]]
 
 
 @dataclass(frozen=True, eq=False)
-class EstimatedExamination(EstimatedCurve):
+class EstimatedExamination(EstimatedCurve, Shown):
     """P(examined | rank) relative to rank 1, estimated from a log; accepted wherever an examination curve is.
 
     Attributes:
@@ -98,6 +100,17 @@ class EstimatedExamination(EstimatedCurve):
             f"EstimatedExamination({self.method}: {shown}; {self.n_clicks:,} clicks on {self.n_documents:,} documents "
             f"of {self.n_queries:,} queries)"
         )
+
+    def summary(self) -> Summary:
+        """Values and confidence intervals by rank, as a dict that prints as a table."""
+        return estimated_summary(self)
+
+    def plot(self) -> Any:
+        """The curve with its confidence intervals, an altair chart."""
+        return estimated_chart(self)
+
+    def _repr_html_(self) -> str:
+        return estimated_card(self)
 
 
 def load(path: PathLike) -> Examination:

@@ -32,6 +32,11 @@ from counterrank.data import RankingData
 
 __all__ = ["ClickModel", "simulate", "trust_bias", "write_log"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 _CHUNK = 1 << 19  # rows of a log in memory at a time, or a little more
 # A block stays below the wanted clicks unless their number is this many standard deviations too large: 1e-15.
 _SAFE = 8.0

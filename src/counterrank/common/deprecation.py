@@ -42,6 +42,7 @@ def deprecated_method(name: str, new: str) -> Any:
         warnings.warn(f"{type(self).__name__}.{name} is deprecated; use {new}", DeprecationWarning, stacklevel=2)
         return getattr(self, new)(*args, **options)
 
+    method.is_deprecated = True  # type: ignore[attr-defined]  # left out of tab completion
     method.__doc__ = f"The old name of `{new}`, deprecated."
     return method
 

@@ -1,4 +1,4 @@
-"""What is shown of longer work, all of it on stderr and by rich, and only where a person is watching."""
+"""What is shown of longer work, only where a person is watching: on stderr by rich, or in a notebook."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from counterrank.common.notebook import Html, as_html, bar_svg, card
+
 _DELAY = 2.0  # seconds; quicker work needs no bar
+_REDRAW = 0.25  # seconds between two drawings in a notebook
 
 # Called with how much is done and how much there is to do, or None where that is not known.
 Watcher = Callable[[float, float | None], None]
@@ -37,7 +40,8 @@ def watched(watcher: Watcher) -> Iterator[None]:
 def progress(what: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
     """A function to call with how much more is done; from any thread.
 
-    The bar appears once the work has gone on for two seconds, if stderr is a terminal, and goes at the end.
+    The bar appears once the work has gone on for two seconds, if stderr is a terminal or this is a notebook, and goes
+    at the end.
 
     >>> with progress("counting", total=2) as advance:
     ...     advance(1)
@@ -46,7 +50,7 @@ def progress(what: str, total: float | None = None) -> Iterator[Callable[[float]
     if _watchers:
         yield _calling(_watchers[-1], total)
         return
-    if not sys.stderr.isatty():
+    if not (in_notebook() or sys.stderr.isatty()):
         yield lambda amount: None
         return
     bar = _LateBar(what, total)
@@ -87,7 +91,7 @@ class _LateBar:
             if self._stopped or (self._bar is None and time.monotonic() - self._begin < _DELAY):
                 return
             if self._bar is None:
-                self._bar = _bars("bar")
+                self._bar = _NotebookBar() if in_notebook() else _bars("bar")
                 self._task = self._bar.add_task(self._what, total=self._total)
                 self._bar.start()
             self._bar.update(self._task, completed=self._done)
@@ -99,6 +103,47 @@ class _LateBar:
             if self._bar is not None:
                 self._bar.stop()
                 self._bar = None
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook; IPython is not imported for that.
+
+    >>> in_notebook()
+    False
+    """
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None  # IPython in a terminal has none
+
+
+class _NotebookBar:
+    """One bar in the output of a notebook's cell, by IPython alone: rich would need ipywidgets."""
+
+    def add_task(self, what: str, total: float | None) -> None:
+        self._what, self._total, self._begin = what, total, time.monotonic()
+        self._last = self._begin
+
+    def start(self) -> None:
+        from IPython.display import HTML, display
+
+        self._html: Any = HTML
+        self._place: Any = display(HTML(self._drawn(0.0)), display_id=True)
+
+    def update(self, task: Any, completed: float) -> None:
+        if time.monotonic() - self._last >= _REDRAW:
+            self._last = time.monotonic()
+            self._place.update(self._html(self._drawn(completed)))
+
+    def stop(self) -> None:
+        self._place.update(self._html(""))
+
+    def _drawn(self, done: float) -> str:
+        spent = time.monotonic() - self._begin
+        share = min(done / self._total, 1.0) if self._total else 0.0
+        if not self._total:
+            return card(as_html(f"{self._what} … {spent:.0f} s"))
+        left = f", {spent * (1.0 - share) / share:.0f} s left" if share > 0.0 else ""
+        parts = (as_html(self._what), bar_svg(share), as_html(f"{share:.0%}{left}"))
+        return card(Html(" &nbsp;".join(parts)))
 
 
 class Stages:

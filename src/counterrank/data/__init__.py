@@ -19,3 +19,7 @@ __all__ = [
     "read_scores",
     "write_parquet",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

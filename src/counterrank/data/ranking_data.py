@@ -27,7 +27,9 @@ from counterrank.common.checks import (
 from counterrank.common.errors import CounterrankError, DataError, brief
 from counterrank.common.files import PathLike
 from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
+from counterrank.common.notebook import Shown, Summary
 from counterrank.common.parallel import for_queries
+from counterrank.data.data_cards import data_card, data_summary, fold_card, fold_summary
 from counterrank.data.ids import (
     check_ids,
     first_repeat_in_query,
@@ -42,7 +44,7 @@ LARGEST_LABEL = 1000.0  # 2**1000 still leaves room for a sum; 2**1024 is infini
 _LARGEST = np.finfo(np.float32).max
 
 
-class RankingData:
+class RankingData(Shown):
     """Features, labels and ids of query-document pairs; immutable and checked when made.
 
     The documents of query `i` are rows `offsets[i]:offsets[i + 1]`. What is handed over is copied, unless
@@ -255,6 +257,17 @@ class RankingData:
             "no labels" if self._labels is None else f"labels {_describe_labels(self._labels)}",
         ]
         return f"RankingData({', '.join(parts)})"
+
+    def summary(self) -> Summary:
+        """Sizes, labels and source, as a dict that prints as a table.
+
+        >>> RankingData([[1.0], [3.0]], [0, 2]).summary()["documents"]
+        2
+        """
+        return data_summary(self)
+
+    def _repr_html_(self) -> str:
+        return data_card(self)
 
     def subset(self, queries: ArrayLike | slice) -> RankingData:
         """The chosen queries, in the order given: indices, a boolean mask over queries, or a slice.
@@ -596,18 +609,15 @@ def _runs(qid: NDArray[Any], n: int) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 @dataclass(frozen=True, repr=False)
-class Fold:
+class Fold(Shown):
     """Train, validation (or None) and test data with the same features.
 
     Features of the other parts are brought into the order of train where they have names.
 
     >>> part = RankingData([[1.0], [2.0]], [0, 1, 2])
     >>> Fold(train=part, validation=None, test=part)
-    Fold(
-      train=RankingData(2 queries, 2 documents, 1 feature, 1 document a query, no labels),
-      validation=None,
-      test=RankingData(2 queries, 2 documents, 1 feature, 1 document a query, no labels),
-    )
+    Fold(train=RankingData(2 queries, 2 documents, 1 feature, 1 document a query, no labels), validation=None, \
+test=RankingData(2 queries, 2 documents, 1 feature, 1 document a query, no labels))
     """
 
     train: RankingData
@@ -627,8 +637,14 @@ class Fold:
             object.__setattr__(self, name, aligned)
 
     def __repr__(self) -> str:
-        lines = "".join(f"  {name}={part!r},\n" for name, part in vars(self).items())
-        return f"Fold(\n{lines})"
+        return f"Fold({', '.join(f'{name}={part!r}' for name, part in vars(self).items())})"
+
+    def summary(self) -> Summary:
+        """The summary of each part, as a dict that prints as a table."""
+        return fold_summary(self)
+
+    def _repr_html_(self) -> str:
+        return fold_card(self)
 
     @property
     def n_features(self) -> int:

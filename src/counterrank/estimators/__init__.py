@@ -55,3 +55,7 @@ __all__ = [
     "rerank",
     "shrinkage",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

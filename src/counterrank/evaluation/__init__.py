@@ -7,6 +7,7 @@ Without labels `estimate`, `compare` and `select` use clicks, `verdict` is the d
 from counterrank.data.scores import ranked_rows, write_run
 from counterrank.evaluation.click_metrics import (
     Estimate,
+    Estimates,
     InSampleWarning,
     IntervalWarning,
     Selection,
@@ -23,7 +24,7 @@ from counterrank.evaluation.click_rates import (
 )
 from counterrank.evaluation.deployment import Verdict, verdict
 from counterrank.evaluation.inspection import Inspection, inspect_clicks
-from counterrank.evaluation.logging_plan import LoggingPlan, advise_logging, plan_logging
+from counterrank.evaluation.logging_plan import LoggingPlan, LoggingPlans, advise_logging, plan_logging
 from counterrank.evaluation.metric_kernels import weighted_queries
 from counterrank.evaluation.metrics import (
     METRICS,
@@ -44,10 +45,12 @@ __all__ = [
     "ClickRateDifference",
     "ClickRates",
     "Estimate",
+    "Estimates",
     "InSampleWarning",
     "Inspection",
     "IntervalWarning",
     "LoggingPlan",
+    "LoggingPlans",
     "MetricKind",
     "Selection",
     "Verdict",
@@ -72,3 +75,7 @@ __all__ = [
     "weighted_queries",
     "write_run",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -19,6 +19,7 @@ from counterrank.clicks.origin import FEW_SHARED, Origin, shared_sessions, too_f
 from counterrank.common.checks import FloatArray
 from counterrank.common.deprecation import renamed_argument
 from counterrank.common.errors import CounterrankError, brief, printable
+from counterrank.common.notebook import Shown, Summary
 from counterrank.common.random import HashSample
 from counterrank.data import RankingData
 from counterrank.data.ids import query_keys
@@ -32,6 +33,16 @@ from counterrank.evaluation.confidence_intervals import (
     diagnose,
     uncovered_shares,
 )
+from counterrank.evaluation.evaluation_cards import (
+    estimate_summary,
+    estimate_text,
+    estimates_card,
+    estimates_plot,
+    selection_card,
+    selection_plot,
+    selection_summary,
+    selection_text,
+)
 from counterrank.evaluation.metrics import higher_is_better, metric_names, parse_metric
 from counterrank.evaluation.weighted_clicks import Method, WeightedClicks, document_values, query_sums, weight_clicks
 
@@ -44,8 +55,8 @@ class InSampleWarning(UserWarning):
     """An estimate from clicks on queries that the ranker was trained on, or from some of its own clicks."""
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, repr=False)
+class Estimate(Shown):
     """An estimate from clicks of one metric of a ranking, or of the difference of two rankings.
 
     omega is that of the method: by inverse propensities, or doubly robust.
@@ -105,6 +116,35 @@ class Estimate:
         """Its confidence interval (low, high)."""
         return self.ips_interval
 
+    def summary(self) -> Summary:
+        """All fields and a sentence, as a dict that prints as a table."""
+        return estimate_summary(self)
+
+    def plot(self) -> Any:
+        """The confidence intervals, an altair chart."""
+        return estimates_plot({self.metric: self})
+
+    def __repr__(self) -> str:
+        return estimate_text(self)
+
+    def _repr_html_(self) -> str:
+        return estimates_card({self.metric: self})
+
+
+class Estimates(Shown, dict[str, Estimate]):
+    """An `Estimate` for each metric: a dict that shows itself in a notebook."""
+
+    def summary(self) -> Summary:
+        """The summary of each metric, as a dict that prints as a table."""
+        return Summary({name: estimate_summary(one) for name, one in self.items()})
+
+    def plot(self) -> Any:
+        """The confidence intervals of all metrics, an altair chart."""
+        return estimates_plot(self)
+
+    def _repr_html_(self) -> str:
+        return estimates_card(self)
+
 
 def estimate(
     scores: Any,
@@ -125,7 +165,7 @@ def estimate(
     exam: ArrayLike | Examination | None = None,
     in_sample: bool = False,
     target: str | None = None,
-) -> dict[str, Estimate]:
+) -> Estimates:
     """Metrics of a ranking, estimated from the clicks on pages of another one (off-policy evaluation).
 
         ips             = sum(omega * lambda) / sessions       sessions of all queries
@@ -175,8 +215,8 @@ def estimate(
         target: deprecated name of `population`.
 
     Returns:
-        an `Estimate` for each metric. An `IntervalWarning` says which intervals lie outside the range where their
-        coverage was shown to hold.
+        a dict with an `Estimate` for each metric. An `IntervalWarning` says which intervals lie outside the range where
+        their coverage was shown to hold.
 
     >>> import warnings
     >>> from counterrank.data.ids import identity
@@ -204,7 +244,7 @@ def estimate(
     weighted = weight_clicks(data, clicks, rho, noise, settings.threads, Method(method, relevance, exam))
     seen = check_held_out({"the ranker": scores}, data, clicks, population, in_sample)
     values = document_values(scores_of(scores, data), data, names, ties, settings.threads)
-    return dict(zip(names, _estimates(weighted, values, names, settings, seen), strict=True))
+    return Estimates(zip(names, _estimates(weighted, values, names, settings, seen), strict=True))
 
 
 def compare(
@@ -227,7 +267,7 @@ def compare(
     exam: ArrayLike | Examination | None = None,
     in_sample: bool = False,
     target: str | None = None,
-) -> dict[str, Estimate]:
+) -> Estimates:
     """The difference of two rankings, a minus b, by the same clicks.
 
         ips             = sum(omega * (lambda_a - lambda_b)) / sessions
@@ -259,11 +299,11 @@ def compare(
     values = document_values(scores_of(scores_a, data, "scores_a"), data, names, ties, settings.threads, "scores_a")
     values -= document_values(scores_of(scores_b, data, "scores_b"), data, names, ties, settings.threads, "scores_b")
     found = _estimates(weighted, values, names, settings, seen)
-    return {name: replace(each, is_difference=True) for name, each in zip(names, found, strict=True)}
+    return Estimates((name, replace(each, is_difference=True)) for name, each in zip(names, found, strict=True))
 
 
-@dataclass(frozen=True, eq=False)
-class Selection:
+@dataclass(frozen=True, eq=False, repr=False)
+class Selection(Shown):
     """The best of several rankers by an estimate from clicks.
 
     Attributes:
@@ -283,6 +323,20 @@ class Selection:
     stability: float
     shares: tuple[float, ...]
     in_sample: bool = False
+
+    def summary(self) -> Summary:
+        """The choice and the estimate of each ranker, as a dict that prints as a table."""
+        return selection_summary(self)
+
+    def plot(self) -> Any:
+        """The estimates of all rankers with their confidence intervals, an altair chart."""
+        return selection_plot(self)
+
+    def __repr__(self) -> str:
+        return selection_text(self)
+
+    def _repr_html_(self) -> str:
+        return selection_card(self)
 
 
 def select(

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from counterrank.common.checks import check_number
 from counterrank.common.errors import CounterrankError
+from counterrank.common.notebook import Shown, Summary, interval_decimals
 from counterrank.evaluation.click_metrics import Estimate
 from counterrank.evaluation.confidence_intervals import Interval
+from counterrank.evaluation.evaluation_cards import verdict_card
 from counterrank.evaluation.metrics import higher_is_better
 
 MOST_UNCOVERED = 0.05  # share of a difference on uncovered documents above which there is no verdict
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Shown):
     """The result of a deployment test: whether one ranking is better than another, and whether by a margin.
 
     Attributes:
@@ -56,6 +57,13 @@ class Verdict:
     def exit_code(self) -> int:
         """What a gate exits with: 0 if it passes, 4 if it is worse and does not pass, 3 otherwise."""
         return 0 if self.passes else 4 if self.decision == "worse" else 3
+
+    def summary(self) -> Summary:
+        """All fields, as a dict that prints as a table."""
+        return Summary(asdict(self))
+
+    def _repr_html_(self) -> str:
+        return verdict_card(self)
 
 
 def verdict(
@@ -159,18 +167,7 @@ def _difference_in_words(difference: Estimate, value: float | None, interval: In
     lower_is_better = "" if higher_is_better(difference.metric) else "; lower is better"
     if interval is None:
         return f"{value:+.3g} (no confidence interval, since there is too little data{lower_is_better})"
-    digits = _decimals(value, interval, limit)
+    digits = interval_decimals(value, interval, (0.0, limit))
     low, high = (f"{round(bound, digits) + 0.0:.{digits}f}" for bound in interval)
     level = f"{100.0 * difference.confidence:.4g} % confidence interval"
     return f"{round(value, digits) + 0.0:+.{digits}f} ({level} {low} to {high}{lower_is_better})"
-
-
-def _decimals(value: float, interval: Interval, limit: float) -> int:
-    """So many that half the interval's width has two digits, and no bound looks as if it were 0 or the margin."""
-    half = (interval[1] - interval[0]) / 2.0 or abs(value) or 1.0
-    digits = min(12, max(0, 1 - math.floor(math.log10(half))))
-    while digits < 12 and any(
-        bound != mark and round(bound, digits) == round(mark, digits) for bound in interval for mark in (0.0, limit)
-    ):
-        digits += 1
-    return digits

@@ -23,6 +23,7 @@ from counterrank.clicks.users import MOST, ClickModel, check_amount, check_frequ
 from counterrank.common.checks import FloatArray, check_number, check_vector
 from counterrank.common.deprecation import renamed_argument
 from counterrank.common.errors import CounterrankError, brief
+from counterrank.common.notebook import Shown, Summary
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of_rows
@@ -32,6 +33,7 @@ from counterrank.evaluation.confidence_intervals import (
     LEAST_SAMPLE_SIZE,
     IntervalSettings,
 )
+from counterrank.evaluation.evaluation_cards import plan_text, plans_card, plans_plot, plans_summary
 from counterrank.evaluation.metrics import parse_metric, rank_values
 from counterrank.evaluation.session_moments import session_moments
 from counterrank.evaluation.weighted_clicks import document_values
@@ -88,8 +90,8 @@ class ExpectedLog:
         return self.equal_clicks < FEWEST_EXPECTED_CLICKS
 
 
-@dataclass(frozen=True)
-class LoggingPlan:
+@dataclass(frozen=True, repr=False)
+class LoggingPlan(Shown):
     """The expected estimates under one logging policy, and its price.
 
     Attributes:
@@ -160,6 +162,31 @@ class LoggingPlan:
         check_number(size, "effective", above=0)
         return _amount(size / self.effective_sample_size) if self.effective_sample_size > 0.0 else None
 
+    def summary(self) -> Summary:
+        """Coverage, price and expectations, as a dict that prints as a table."""
+        return plans_summary([self])
+
+    def __repr__(self) -> str:
+        return plan_text(self)
+
+    def _repr_html_(self) -> str:
+        return plans_card([self])
+
+
+class LoggingPlans(Shown, list[LoggingPlan]):
+    """Plans of several policies: a list that shows itself in a notebook."""
+
+    def summary(self) -> Summary:
+        """Coverage, price and expectations by policy, as a dict that prints as a table."""
+        return plans_summary(self)
+
+    def plot(self) -> Any:
+        """The expected width of the confidence interval over the number of sessions, an altair chart."""
+        return plans_plot(self)
+
+    def _repr_html_(self) -> str:
+        return plans_card(self)
+
 
 def _amount(sessions: float) -> int | None:
     """A whole number of sessions, but for rounding; None above 10**14."""
@@ -188,7 +215,7 @@ def plan_logging(
     seed: int | np.random.Generator = 0,
     threads: int | None = None,
     target: str | None = None,
-) -> list[LoggingPlan]:
+) -> LoggingPlans:
     """The expected result of `estimate` under each policy, computed before a page is shown.
 
         clicks                = N sum(f a rho)
@@ -223,7 +250,7 @@ def plan_logging(
         target: deprecated name of `population`.
 
     Returns:
-        a `LoggingPlan` for each policy. Without labels there is no price: `displayed` and `price` are None.
+        a list with a `LoggingPlan` for each policy. Without labels there is no price: `displayed` and `price` are None.
 
     >>> from counterrank.clicks.policies import Deterministic, ReplaceLast
     >>> data = RankingData([[0.0], [0.0], [0.0]], offsets=[0, 3], labels=[0, 4, 0])
@@ -243,7 +270,9 @@ def plan_logging(
     )
     if not isinstance(policies, Mapping) or not policies:
         raise CounterrankError("policies: expected policies by name, such as {'replace-last:k=5': ReplaceLast(5)}")
-    return [_plan(setting, str(name), as_policy(policy), amounts, settings, seed) for name, policy in policies.items()]
+    return LoggingPlans(
+        _plan(setting, str(name), as_policy(policy), amounts, settings, seed) for name, policy in policies.items()
+    )
 
 
 def _check_amounts(sessions: Any) -> list[int]:

@@ -37,3 +37,7 @@ __all__ = [
     "unregister_target",
     "write",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

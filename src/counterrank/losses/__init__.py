@@ -51,3 +51,7 @@ __all__ = [
     "register_loss",
     "second_order",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

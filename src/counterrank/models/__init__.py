@@ -6,3 +6,7 @@ from counterrank.models.neural import NeuralModel
 from counterrank.models.trees import TreesModel
 
 __all__ = ["LinearModel", "Model", "NeuralModel", "Scaler", "TreesModel"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

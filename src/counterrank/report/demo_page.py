@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from counterrank.common.files import PathLike
+from counterrank.common.plotting import GREY
 from counterrank.experiments.summary import Axis, Panel, Point, Series
 from counterrank.report.charts import dot_panel, line_panel, page_spec
-from counterrank.report.render import GREY, Spec, Style, assign_styles, html, legend, render, write_file
+from counterrank.report.render import Spec, Style, assign_styles, html, legend, render, write_file
 from counterrank.report.text import counted, metric_name, percent, readable, readable_all
 
 DOTS = 100

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counterrank.common.files import PathLike
+from counterrank.common.plotting import BLUE, GREY, ORANGE, VERMILLION
 from counterrank.evaluation.inspection.drift import drift_sentences
 from counterrank.evaluation.inspection.result import percent as short_percent
 from counterrank.report.axes import log_ticks
 from counterrank.report.charts import page_spec
-from counterrank.report.render import BLUE, GREY, ORANGE, VERMILLION, Datum, Spec, render, write_file
+from counterrank.report.render import Datum, Spec, render, write_file
 from counterrank.report.text import counted, number, percent
 
 if TYPE_CHECKING:

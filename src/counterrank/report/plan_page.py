@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from counterrank.clicks.policies.parsing import split_mixture
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike
+from counterrank.common.plotting import INK
 from counterrank.experiments.summary import is_number
 from counterrank.report.axes import x_axis, x_scale
 from counterrank.report.charts import PANEL_WIDTH, encodings, file_spec, page_spec
-from counterrank.report.render import INK, Datum, Style, assign_styles, legend, render, to_png, to_svg, write_file
+from counterrank.report.render import Datum, Style, assign_styles, legend, render, to_png, to_svg, write_file
 from counterrank.report.text import metric_name, number, percent, readable
 
 if TYPE_CHECKING:

@@ -15,48 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from counterrank.common.files import PathLike, atomic_file
+from counterrank.common.plotting import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION
 from counterrank.report.text import duration, metric_name, number, percent, raised, readable
-
-INK, MUTED, LINE = "#222222", "#5a5a5a", "#e4e4e4"
-FONT = "Helvetica Neue, Helvetica, Arial, sans-serif"
-DIGITS = "DejaVu Sans, Segoe UI, Helvetica Neue, Arial, sans-serif"  # with superscripts of one size
 
 Spec = dict[str, Any]
 """A chart in Vega-Lite, as JSON has it."""
 
 Datum = dict[str, Any]
 """A row of the data of a chart."""
-
-CONFIG: Spec = {
-    "font": FONT,
-    "background": "white",
-    "view": {"stroke": None},
-    "axis": {
-        "labelColor": MUTED,
-        "titleColor": INK,
-        "labelFont": DIGITS,
-        "labelFontSize": 11,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-        "titlePadding": 8,
-        "gridColor": LINE,
-        "domainColor": "#9a9a9a",
-        "tickColor": "#9a9a9a",
-    },
-    "axisY": {"domain": False, "ticks": False, "labelPadding": 6},
-    "axisX": {"grid": False},
-    "title": {
-        "anchor": "start",
-        "frame": "group",
-        "color": INK,
-        "fontSize": 13,
-        "fontWeight": "bold",
-        "subtitleColor": MUTED,
-        "subtitleFontSize": 11.5,
-        "offset": 12,
-    },
-    "concat": {"spacing": 34},
-}
 
 
 def render(template: str, specs: dict[str, Spec], **content: Any) -> str:
@@ -167,10 +133,6 @@ def write_file(path: PathLike, content: str | bytes) -> Path:
 RING = "M0,-1.2A1.2,1.2,0,1,1,0,1.2A1.2,1.2,0,1,1,0,-1.2ZM0,-0.8A0.8,0.8,0,1,0,0,0.8A0.8,0.8,0,1,0,0,-0.8Z"
 BAR = "M-1.2,-0.15L1.2,-0.15L1.2,0.15L-1.2,0.15Z"
 DASHES = "M-1.2,-0.18L-0.3,-0.18L-0.3,0.18L-1.2,0.18ZM0.3,-0.18L1.2,-0.18L1.2,0.18L0.3,0.18Z"
-
-BLACK, GREY = "#111111", "#6b6b6b"
-BLUE, VERMILLION, ORANGE = "#0072B2", "#D55E00", "#E69F00"
-GREEN, SKY, PURPLE = "#009E73", "#56B4E9", "#CC79A7"
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,10 @@ if TYPE_CHECKING:
 __all__ = ["loss"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def loss(
     name: str | NamedLoss, k: int | None = None, threads: int | None = None
 ) -> Callable[[Tensor, Tensor | ArrayLike, Tensor | ArrayLike], Tensor]:

@@ -13,5 +13,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     return deprecated_alias(__name__, name, {"FromClicks": FitReport})

@@ -15,6 +15,7 @@ from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination
 from counterrank.common.checks import check_choice, check_type, check_whole, make_generator
 from counterrank.common.errors import CounterrankError, brief
+from counterrank.common.notebook import Shown, Summary
 from counterrank.common.parallel import thread_count
 from counterrank.data import RankingData
 from counterrank.estimators.evidence import Evidence
@@ -43,6 +44,7 @@ from counterrank.training.selection import (
     standings,
 )
 from counterrank.training.storage import provenance
+from counterrank.training.training_cards import report_card, report_plot, report_summary, report_text
 
 
 @dataclass(frozen=True)
@@ -130,8 +132,8 @@ def _why_one(kept: Tried, default: Tried) -> str:
     return f"{one}, which is better than the default, {default.name}, by more than a standard error."
 
 
-@dataclass(frozen=True, eq=False)
-class FitReport:
+@dataclass(frozen=True, eq=False, repr=False)
+class FitReport(Shown):
     """A fitted ranker, and how it came about.
 
     Attributes:
@@ -153,6 +155,20 @@ class FitReport:
     trials: tuple[Tried, ...] = ()
     relevance: Relevance | None = None
     clips: tuple[ClipTrial, ...] = ()
+
+    def summary(self) -> Summary:
+        """The choice and what was tried, as a dict that prints as a table."""
+        return report_summary(self)
+
+    def plot(self) -> Any:
+        """How far each candidate is behind the best, or the training curve: an altair chart."""
+        return report_plot(self)
+
+    def __repr__(self) -> str:
+        return report_text(self)
+
+    def _repr_html_(self) -> str:
+        return report_card(self)
 
 
 def fit_ranker(

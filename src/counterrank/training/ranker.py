@@ -21,6 +21,7 @@ from counterrank.common.checks import (
 )
 from counterrank.common.errors import CounterrankError, NotTrainedError, brief
 from counterrank.common.files import PathLike
+from counterrank.common.notebook import Shown, Summary
 from counterrank.common.parallel import thread_count
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
@@ -45,9 +46,10 @@ from counterrank.training.problem import (
     prediction_data,
 )
 from counterrank.training.storage import check_clicks, load_ranker, provenance, save_ranker
+from counterrank.training.training_cards import ranker_card, ranker_plot, ranker_summary
 
 
-class Ranker:
+class Ranker(Shown):
     """A ranker trained on one of the paper's losses: a linear model, a network, or boosted trees.
 
     The constructor only stores; `fit` checks and learns.
@@ -354,6 +356,18 @@ class Ranker:
         state = f", {len(self.history_)} epochs" if hasattr(self, "model_") else ", not trained"
         model = self.model if isinstance(self.model, str) else type(self.model).__name__
         return f"Ranker({name}{cutoff}, {model}{state})"
+
+    def summary(self) -> Summary:
+        """What was learned from what, as a dict that prints as a table."""
+        return ranker_summary(self)
+
+    def plot(self) -> Any:
+        """Validation metric and loss over epochs, an altair chart."""
+        self._fitted()
+        return ranker_plot(self)
+
+    def _repr_html_(self) -> str:
+        return ranker_card(self)
 
     def _settings(self) -> Settings:
         """The settings, checked, with the defaults of the kind of model."""

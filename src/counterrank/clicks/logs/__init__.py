@@ -19,3 +19,7 @@ __all__ = [
     "read_parts",
     "register_format",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -51,3 +51,7 @@ __all__ = [
     "register_policy",
     "several_policies",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from counterrank.common.notebook import Shown, Summary
+from counterrank.evaluation.evaluation_cards import inspection_card, inspection_plot, inspection_text
+
 if TYPE_CHECKING:
     from counterrank.clicks.examination import Examination
     from counterrank.evaluation.inspection.click_tables import (
@@ -82,8 +85,8 @@ class Known(Table):
     log: bool = False  # whether the log itself is there, which holds whole pages
 
 
-@dataclass(frozen=True)
-class Inspection(Table):
+@dataclass(frozen=True, repr=False)
+class Inspection(Shown, Table):
     """What a log supports; made by `inspect_clicks`.
 
     Attributes:
@@ -145,11 +148,21 @@ class Inspection(Table):
         text = "; ".join(parts)
         return text[:1].upper() + text[1:] + "."
 
-    def summary(self) -> dict[str, Any]:
-        """Everything as lists, dicts, numbers and words, for JSON."""
+    def summary(self) -> Summary:
+        """Everything as lists, dicts, numbers and words, for JSON; it prints as a table."""
         found = self.to_json()
         order = ("verdict", "advice", "target_size", "known", "overview")
-        return {"headline": self.headline} | {key: found.pop(key) for key in order} | found
+        return Summary({"headline": self.headline} | {key: found.pop(key) for key in order} | found)
+
+    def plot(self) -> Any:
+        """The click rate by rank with its confidence intervals, an altair chart."""
+        return inspection_plot(self)
+
+    def __repr__(self) -> str:
+        return inspection_text(self)
+
+    def _repr_html_(self) -> str:
+        return inspection_card(self)
 
 
 def percent(share: float) -> str:

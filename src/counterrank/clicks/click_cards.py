@@ -1,0 +1,217 @@
+"""What a notebook shows of click counts and examination curves, their summaries and their charts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterrank.common.checks import IntArray
+from counterrank.common.notebook import (
+    Html,
+    Summary,
+    bar_svg,
+    card,
+    facts,
+    heading,
+    interval_svg,
+    interval_texts,
+    notes,
+    percent_text,
+    row,
+    table,
+)
+from counterrank.common.plotting import curve_plot
+
+if TYPE_CHECKING:
+    from counterrank.clicks.counts import ClickCounts
+    from counterrank.clicks.examination import Examination
+    from counterrank.clicks.position_bias import EstimatedExamination
+
+_RANKS = 20  # ranks in a table or chart; what is further down says little
+_ENDLESS = 10  # ranks shown of a curve without an end
+
+
+def rank_rows(clicks: ClickCounts) -> list[dict[str, Any]]:
+    """Impressions, clicks and click rate of each rank that was shown, the first twenty of them."""
+    shown, clicked = clicks.by_rank(clicks.impressions), clicks.by_rank(clicks.clicks)
+    ranks = np.flatnonzero(shown > 0.0)[:_RANKS]
+    return [
+        {
+            "rank": int(i) + 1,
+            "impressions": int(shown[i]),
+            "clicks": int(clicked[i]),
+            "value": float(clicked[i] / shown[i]),
+        }
+        for i in ranks
+    ]
+
+
+def counts_summary(clicks: ClickCounts) -> Summary:
+    """The facts of click counts."""
+    policies = None
+    if clicks.policy_sessions is not None:
+        amounts = clicks.policy_sessions.sum(axis=1)
+        policies = {name: int(n) for name, n in zip(clicks.policy_names, amounts, strict=True)}
+    return Summary(
+        sessions=clicks.n_sessions,
+        impressions=clicks.n_impressions,
+        clicks=clicks.n_clicks,
+        clicks_per_session=clicks.n_clicks / clicks.n_sessions if clicks.n_sessions else None,
+        queries=clicks.n_queries,
+        queries_with_sessions=int(np.count_nonzero(clicks.sessions)),
+        documents=clicks.n_docs,
+        documents_shown=_documents(clicks, clicks.impressions),
+        documents_clicked=_documents(clicks, clicks.clicks),
+        counted_with_data=clicks.knows_candidates,
+        propensities_logged=clicks.propensities is not None,
+        distinct_pages=None if clicks.displays is None else clicks.displays.n_pages,
+        sessions_by_policy=policies,
+        impressions_of_unknown_documents=clicks.unknown_impressions,
+        paths=list(clicks.origin.paths) if clicks.origin is not None else None,
+    )
+
+
+def _documents(clicks: ClickCounts, values: IntArray) -> int:
+    """How many documents have cells with values above 0."""
+    found = np.zeros(clicks.n_docs, np.bool_)
+    found[clicks.docs[values > 0]] = True
+    return int(np.count_nonzero(found))
+
+
+def counts_card(clicks: ClickCounts) -> Html:
+    """Sizes, and the click rate by rank."""
+    found = counts_summary(clicks)
+    known = "" if found["counted_with_data"] else " (of those that were seen)"
+    about: dict[str, Any] = {
+        "sessions": found["sessions"],
+        "impressions": found["impressions"],
+        "clicks": found["clicks"],
+        "clicks a session": found["clicks_per_session"],
+        "queries with sessions": f"{found['queries_with_sessions']:,} of {found['queries']:,}{known}",
+        "documents shown": f"{found['documents_shown']:,} of {found['documents']:,}{known}",
+        "documents clicked": f"{found['documents_clicked']:,}",
+        "propensities": "logged" if found["propensities_logged"] else "not logged",
+        "distinct pages": "not kept" if found["distinct_pages"] is None else found["distinct_pages"],
+    }
+    if found["paths"]:
+        about["read from"] = found["paths"]
+    rows = rank_rows(clicks)
+    most = max((each["value"] for each in rows), default=0.0) or 1.0
+    cells = [
+        [f"{each['rank']}", each["impressions"], each["clicks"], percent_text(each["value"]), _rate_bar(each, most)]
+        for each in rows
+    ]
+    by_policy = None
+    if found["sessions_by_policy"]:
+        by_policy = table(["policy", "sessions"], list(found["sessions_by_policy"].items())[:_RANKS], "lr")
+    unknown = found["impressions_of_unknown_documents"]
+    left_out = [f"{unknown:,} impressions of documents that the data does not have are left out"] if unknown else []
+    return card(
+        notes(left_out),
+        row(facts(about), table(["rank", "impressions", "clicks", "click rate", ""], cells, "rrrrl"), by_policy),
+        title="ClickCounts",
+        sentence=f"{found['clicks']:,} clicks in {found['sessions']:,} sessions of "
+        f"{found['queries_with_sessions']:,} queries",
+    )
+
+
+def _rate_bar(each: dict[str, Any], most: float) -> Html:
+    return bar_svg(each["value"] / most)
+
+
+def counts_plot(clicks: ClickCounts) -> Any:
+    """Click rate by rank; with the curve that simulated clicks were made with, scaled to the first rank."""
+    rows = rank_rows(clicks)
+    curve, subtitle = clicks.examination, f"{clicks.n_clicks:,} clicks in {clicks.n_sessions:,} sessions"
+    if curve is not None and rows:
+        theta = curve.curve(rows[-1]["rank"])
+        first = theta[rows[0]["rank"] - 1]
+        if first > 0.0:
+            rows = [each | {"expected": rows[0]["value"] * float(theta[each["rank"] - 1] / first)} for each in rows]
+            subtitle += "; dashed: P(examined), scaled to the first rank"
+    return curve_plot(rows, "Click rate by rank", subtitle, percent=True)
+
+
+def curve_summary(exam: Examination) -> Summary:
+    """The values by rank."""
+    n = exam.k or _ENDLESS
+    return Summary(ranks=exam.k, values=exam.curve(n).tolist(), **({} if exam.k else {"goes_on": True}))
+
+
+def curve_card(exam: Examination) -> Html:
+    """P(examined | rank), a row for each rank."""
+    values = exam.curve(min(exam.k or _ENDLESS, _RANKS)).tolist()
+    rows = [[f"{i + 1}", f"{value:.4g}", bar_svg(value)] for i, value in enumerate(values)]
+    if exam.k is None or exam.k > len(rows):
+        rows.append(["…", "", ""])
+    sentence = "no last rank" if exam.k is None else f"{exam.k} ranks, 0 beyond"
+    return card(table(["rank", "P(examined)", ""], rows, "rrl"), title=type(exam).__name__, sentence=sentence)
+
+
+def curve_chart(exam: Examination) -> Any:
+    """P(examined | rank) over the rank."""
+    values = exam.curve(exam.k or _ENDLESS).tolist()
+    rows = [{"rank": i + 1, "value": value} for i, value in enumerate(values)]
+    return curve_plot(rows, "P(examined | rank)", "" if exam.k else "the first ranks of a curve without an end")
+
+
+def _level(found: EstimatedExamination) -> str:
+    return f"{100.0 * found.confidence:.4g} % confidence intervals, each for one rank"
+
+
+def _population(found: EstimatedExamination) -> str:
+    return {"queries": "queries like these", "these-queries": "these queries"}[found.target]
+
+
+def estimated_summary(found: EstimatedExamination) -> Summary:
+    """The values and intervals by rank, and what they are from."""
+    return Summary(
+        method=found.method,
+        values={f"rank {rank}": float(value) for rank, value in zip(found.ranks, found.values, strict=True)},
+        intervals={
+            f"rank {rank}": (float(a), float(b)) for rank, (a, b) in zip(found.ranks, found.intervals, strict=True)
+        },
+        confidence=found.confidence,
+        population=found.target,
+        sessions=found.n_sessions,
+        clicks=found.n_clicks,
+        documents=found.n_documents,
+        queries=found.n_queries,
+        warnings=list(found.warnings),
+    )
+
+
+def estimated_card(found: EstimatedExamination) -> Html:
+    """P(examined | rank) relative to rank 1, with the interval of each rank."""
+    highest = max(1.0, float(np.nanmax(found.intervals[:_RANKS], initial=1.0)))
+    rows = []
+    for rank, value, (low, high) in list(zip(found.ranks, found.values, found.intervals, strict=True))[:_RANKS]:
+        pair = (float(low), float(high))
+        number, interval = ("1", "by definition") if rank == 1 else interval_texts(float(value), pair)
+        drawing = interval_svg(float(value), None if rank == 1 else pair, (0.0, highest))
+        rows.append([f"{rank}", number, interval, drawing])
+    if len(found.ranks) > _RANKS:
+        rows.append(["…", "", "", ""])
+    about = {
+        "method": found.method,
+        "from": f"{found.n_clicks:,} clicks on {found.n_documents:,} documents of {found.n_queries:,} queries, "
+        f"{found.n_sessions:,} sessions",
+        "intervals": f"{_level(found)}, for {_population(found)}",
+    }
+    return card(
+        notes(found.warnings),
+        facts(about),
+        heading("P(examined | rank) / P(examined | rank 1)"),
+        table(["rank", "estimate", "interval", ""], rows, "rrrl"),
+        title="EstimatedExamination",
+    )
+
+
+def estimated_chart(found: EstimatedExamination) -> Any:
+    """The curve with its intervals."""
+    rows = [
+        {"rank": int(rank), "value": float(value), "low": float(low), "high": float(high)}
+        for rank, value, (low, high) in zip(found.ranks, found.values, found.intervals, strict=True)
+    ]
+    return curve_plot(rows, "P(examined | rank) relative to rank 1", f"{found.method}; {_level(found)}")
