@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 import shlex
@@ -191,3 +192,22 @@ LINKS = [(page.relative_to(ROOT), link) for page in PAGES for link in links(page
 @pytest.mark.parametrize(("page", "link"), LINKS, ids=[f"{page}:{link}" for page, link in LINKS])
 def test_links_lead_somewhere(page, link):
     assert (ROOT / page.parent / link).exists()
+
+
+@pytest.mark.filterwarnings(
+    "ignore::counterrank.common.errors.CoverageWarning", "ignore::counterrank.evaluation.IntervalWarning"
+)
+@pytest.mark.filterwarnings("ignore:frame. dropped")
+@pytest.mark.parametrize("place", [0, 1], ids=["pandas", "polars"])
+def test_the_guide_of_data_frames_runs(place, tmp_path, monkeypatch, capsys):
+    pytest.importorskip(("pandas", "polars")[place])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    products, impressions = importlib.import_module("shop_frames").make_frames(queries=400, sessions=40_000)
+    products.to_parquet("products.parquet", index=False)
+    impressions.to_parquet("impressions.parquet", index=False)
+    code = blocks("docs/guide-dataframes.md", "python")[place]
+    statements = ast.parse(code).body
+    assert len([each for each in statements if not isinstance(each, ast.Import | ast.ImportFrom)]) <= 14
+    run_example(code, "guide-dataframes.md", tmp_path, monkeypatch)
+    assert "production: dcg@5 per session" in capsys.readouterr().out
