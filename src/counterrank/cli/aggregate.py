@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from counterrank.cli.command import DATA_OPTIONS, options_again
 from counterrank.cli.evidence import ClickSource, parts_of
 from counterrank.cli.inspect import print_read
 from counterrank.cli.options import Displays, Force, Json, Threads, option, reads_logs
@@ -18,6 +19,7 @@ from counterrank.common.files import atomic_folder
 if TYPE_CHECKING:
     from counterrank import ClickCounts
     from counterrank.clicks.logs.columns import LogOptions
+    from counterrank.data.sources import DataOptions
 
 MARKER, FOLDERS = "aggregation.json", ("train", "validation", "test")
 
@@ -35,6 +37,7 @@ def aggregate(
     threads: Threads = None,
     json: Json = False,
     *,
+    opening: DataOptions,
     reading: LogOptions,
 ) -> None:
     """Count a click log once, for --clicks of the other commands: a large log becomes a small folder.
@@ -45,7 +48,7 @@ def aggregate(
     begin = time.perf_counter()
     source = ClickSource([], log, [], None, [], threads, reading)
     with show_warnings():
-        counted = _counted(source, data, displays)
+        counted = _counted(source, data, displays, opening)
     rows = [_row(part, counts) for part, counts in counted.items()]
     about = {"log": log, "data": data, "parts": rows, "read": [report.summary() for report in source.reports]}
     with atomic_folder(out, MARKER, FOLDERS) as folder:
@@ -59,14 +62,13 @@ def aggregate(
         print_read(report.summary())
     print_table(f"{out}", tuple(rows[0]), [tuple(row.values()) for row in rows])
     source.say_what_it_read()
-    say_next("inspect", out, *(("--data", data) if data else ()))
+    say_next("inspect", out, *(("--data", data, *options_again(*DATA_OPTIONS)) if data else ()))
 
 
-def _counted(source: ClickSource, data: str | None, displays: bool) -> dict[str, ClickCounts]:
+def _counted(source: ClickSource, data: str | None, displays: bool, opening: DataOptions) -> dict[str, ClickCounts]:
     """The clicks of each part that has some; without data all of a log that is not in parts as one."""
     from counterrank.clicks.logs import read_parts
     from counterrank.common.errors import CounterrankError
-    from counterrank.data.sources import open_data
 
     if data is None:
         logs = {part: log for part in FOLDERS if (log := source.file_of(part)) is not None}
@@ -76,7 +78,7 @@ def _counted(source: ClickSource, data: str | None, displays: bool) -> dict[str,
             source.reports.append(found.report)
             counted[part] = found.counts[0]
         return counted
-    parts = parts_of(open_data(data, threads=source.threads))
+    parts = parts_of(opening.open(data, source.threads))
     found_parts = {part: source.find(part, parts, displays) for part in parts}
     with_clicks = {part: counts for part, counts in found_parts.items() if counts is not None}
     if not with_clicks:

@@ -72,6 +72,7 @@ _ARGUMENTS = {
     "columns": "map",
     "cutoff": "k",
     "exam": "examination",
+    "features": "feature_columns",
     "gain": "click_gain",
     "ks": "pages",
     "loss": "losses",
@@ -84,6 +85,7 @@ _ARGUMENTS = {
     "rho": "policy",
     "scores": "logger",
     "sessions": "n_sessions",
+    "shares": "split",
     "step_size": "learning_rate",
     "target": "population",
     "target_size": "effective_sample_size",
@@ -196,9 +198,9 @@ def filled(text: str) -> str:
 
 
 # the groups of options, in the order in which help shows them
-PANELS = BASICS, CLICKS, USERS, ESTIMATOR, EXPERIMENT, TRAINING, EVALUATION, LOG, OUTPUT = (
-    "Basics", "Clicks and policy", "Users", "Estimator", "Experiment", "Training", "Evaluation", "How a log is read",
-    "Output",
+PANELS = BASICS, CLICKS, USERS, ESTIMATOR, EXPERIMENT, TRAINING, EVALUATION, DATA, LOG, OUTPUT = (
+    "Basics", "Clicks and policy", "Users", "Estimator", "Experiment", "Training", "Evaluation", "How data is read",
+    "How a log is read", "Output",
 )  # fmt: skip
 _NAMES = 30  # columns for the name of an option
 _RUNNING: ContextVar[Any] = ContextVar("running", default=None)
@@ -249,6 +251,25 @@ def name_flags(message: str) -> str:
         flags |= {key: f"{flags[option]} {key}" for key in keys if option != "param" or key not in flags}
     given = [each for value in ctx.params.values() for each in (value if isinstance(value, list | tuple) else [value])]
     return in_flags(message, flags, map(str, given))
+
+
+DATA_OPTIONS = ("map", "feature_columns", "split")  # how ranking data is read
+
+
+def given_options(*names: str) -> dict[str, Any]:
+    """Of these options of the command that runs, those that have a value."""
+    ctx = _RUNNING.get()
+    return {} if ctx is None else {name: ctx.params[name] for name in names if ctx.params.get(name) is not None}
+
+
+def options_again(*names: str) -> list[str]:
+    """These options as they were given, as words of the command to go on with; none where none was.
+
+    >>> options_again("map")
+    []
+    """
+    given = given_options(*names)
+    return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
 def _rendered(parts: list[RenderableType]) -> str:

@@ -17,6 +17,7 @@ from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
     from counterrank.clicks.logs.columns import LogOptions
+    from counterrank.data.sources import DataOptions
     from counterrank.evaluation import Estimate
 
 
@@ -61,6 +62,7 @@ def estimate(
     seed: shared.Seed = 0,
     json: shared.Json = False,
     *,
+    opening: DataOptions,
     reading: LogOptions,
 ) -> None:
     """Estimate the metrics of a ranker from clicks alone, or its difference to another, with confidence intervals.
@@ -70,14 +72,14 @@ def estimate(
     In a script: counterrank estimate ranker synthetic:mslr --clicks clicks --against production --gate
     """
     from counterrank import evaluation
-    from counterrank.data.sources import choose_part, open_data
+    from counterrank.data.sources import choose_part
     from counterrank.evaluation.deployment import check_margin
 
     if against is None and (gate or margin is not None):
         raise CounterrankError("--gate, --margin: require --against, another ranker")
     limit = check_margin(0.0 if margin is None else margin)
     source = ClickSource(clicks or [], log, policy or [], examination, logger or [], threads, reading, align=align)
-    opened = open_data(data, threads=threads)
+    opened = opening.open(data, threads)
     chosen, parts = choose_part(opened, part, data), parts_of(opened, part)
     counts = source.load(part, parts)
     rho = source.propensities(counts, part, parts)

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from counterrank.cli.command import DATA_OPTIONS, options_again
 from counterrank.cli.output import say, show_warnings
 from counterrank.common.errors import CounterrankError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from counterrank.clicks.logs.columns import LogOptions
     from counterrank.clicks.logs.faults import LogReport
     from counterrank.clicks.stored_clicks import StoredClicks
+    from counterrank.data.sources import DataOptions
     from counterrank.estimators import Estimator, Evidence, Propensities
     from counterrank.training import Scored
 
@@ -147,8 +149,6 @@ class ClickSource:
         options = self.reading
         if options is not None:
             named += [("--only-policy", name) for name in options.only_policies]
-            renamed = ",".join(f"{ours}={theirs}" for ours, theirs in options.columns.items())
-            named += [("--map", renamed)] if renamed else []
             named += [("--rank-base", str(options.rank_base))] if options.rank_base != 1 else []
             named += [("--format", options.format)] if options.format != "auto" else []
             named += [("--on-error", options.on_error)] if options.on_error != "fail" else []
@@ -158,7 +158,8 @@ class ClickSource:
         if options is not None:
             flags |= {"--impressions": options.impressions, "--strict": options.strict}
             flags |= {"--skip-page-checks": options.skip_page_checks}
-        return [word for pair in named for word in pair] + [flag for flag, given in flags.items() if given]
+        words = [word for pair in named for word in pair] + [flag for flag, given in flags.items() if given]
+        return words + options_again(*DATA_OPTIONS)
 
     def say_what_it_read(self) -> None:
         """A line for each log that was read."""
@@ -426,14 +427,16 @@ def _number(text: str, name: str) -> float:
         raise CounterrankError(f"{name} {text}: expected a number") from None
 
 
-def load_model_and_data(model: Path, source: str, part: str, threads: int | None) -> tuple[Ranker, RankingData]:
+def load_model_and_data(
+    model: Path, source: str, part: str, threads: int | None, opening: DataOptions
+) -> tuple[Ranker, RankingData]:
     """Both, the data made as wide as the ranker expects."""
     from counterrank import Ranker
-    from counterrank.data.sources import choose_part, open_data
+    from counterrank.data.sources import choose_part
 
     ranker = Ranker.load(model)
     ranker.threads = threads
-    return ranker, widened(choose_part(open_data(source, threads=threads), part, source), ranker, source)
+    return ranker, widened(choose_part(opening.open(source, threads), part, source), ranker, source)
 
 
 def widened(data: RankingData, ranker: Ranker, source: str) -> RankingData:

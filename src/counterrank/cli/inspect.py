@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterrank.cli.command import OUTPUT
+from counterrank.cli.command import DATA_OPTIONS, OUTPUT
 from counterrank.cli.evidence import (
     ESTIMATED,
     FITTED,
@@ -21,7 +21,18 @@ from counterrank.cli.evidence import (
     scores_of,
     single,
 )
-from counterrank.cli.options import Examination, Force, Json, Logger, Part, Policy, Threads, option, reads_logs
+from counterrank.cli.options import (
+    Examination,
+    Force,
+    Json,
+    Logger,
+    Part,
+    Policy,
+    Threads,
+    data_options,
+    option,
+    reads_logs,
+)
 from counterrank.cli.output import check_out, check_page, print_json, print_table, say, show_warnings
 from counterrank.common.errors import CounterrankError
 
@@ -29,6 +40,7 @@ if TYPE_CHECKING:
     from counterrank import ClickCounts, RankingData
     from counterrank.clicks.logs.columns import LogOptions
     from counterrank.clicks.logs.faults import LogReport
+    from counterrank.data.sources import DataOptions
 
 _MARKS = {"good": "yes", "warning": "with care", "bad": "no"}
 _RANKS = 30  # rows of the table; --json has all
@@ -58,6 +70,7 @@ def inspect(
     threads: Threads = None,
     json: Json = False,
     *,
+    opening: DataOptions,
     reading: LogOptions,
 ) -> None:
     """Inspect clicks: what they support, what they do not, what to change in logging, and the numbers behind it.
@@ -73,7 +86,7 @@ def inspect(
     check_out(examination_out, force, inputs, _check_curve_file)
     if out is not None and examination_out is not None and out.resolve() == examination_out.resolve():
         raise CounterrankError(f"{out}: is both --out and --examination-out; expected two names")
-    loaded = _load(clicks, part, data, policy or [], logger or [], examination, threads, reading)
+    loaded = _load(clicks, part, data, policy or [], logger or [], examination, threads, reading, opening)
     found = inspect_clicks(loaded.counts, **loaded.known, effective_sample_size=effective_sample_size)
     read = None if loaded.report is None else loaded.report.summary()
     summary = {"clicks": clicks, "data": loaded.data, "read": read} | found.summary()
@@ -153,24 +166,26 @@ def _load(
     examination: str | None,
     threads: int | None,
     reading: LogOptions,
+    opening: DataOptions,
 ) -> _Loaded:
     """Everything the options name."""
-    from counterrank.clicks.stored_clicks import WHOLE
-    from counterrank.data.sources import PARTS, check_part
+    from counterrank.clicks.stored_clicks import holds_counts
+    from counterrank.data.sources import check_part
 
     check_part(part)
     if data is None and (policies or loggers):
         raise CounterrankError("--policy, --logger: require the candidates; expected --data too")
-    is_log = not any((Path(clicks) / inside / WHOLE).is_file() for inside in ("", *PARTS))
+    is_log = not holds_counts(clicks)
     about = {} if is_log or data is not None else _remembered(Path(clicks))
     data = data or about.get("data")
     if about:
+        opening = data_options(*(about.get(name) for name in DATA_OPTIONS), source=data)
         policies, loggers = policies or [about["policy"]], loggers or [about["logger"]]
     source = ClickSource(
         [] if is_log else [Path(clicks)], clicks if is_log else None, policies, examination, loggers, threads, reading,
         with_drift=True,
     )  # fmt: skip
-    parts = _parts(data, part, threads)
+    parts = _parts(data, part, threads, opening)
     counts = _counts(source, part, parts)
     has_curve = examination is not None or counts.examination is not None
     known = {"exam": source.curve(counts) if has_curve else None, "drift": source.drift.get(part)}
@@ -180,12 +195,12 @@ def _load(
     return _Loaded(counts, data, known, source.reports[0] if is_log else None, is_part)
 
 
-def _parts(data: str | None, part: str, threads: int | None) -> dict[str, RankingData]:
-    from counterrank.data.sources import choose_part, open_data
+def _parts(data: str | None, part: str, threads: int | None, opening: DataOptions) -> dict[str, RankingData]:
+    from counterrank.data.sources import choose_part
 
     if data is None:
         return {}
-    opened = open_data(data, threads=threads)
+    opened = opening.open(data, threads)
     choose_part(opened, part, data)
     return parts_of(opened, part)
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import inspect
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from counterrank.cli.command import BASICS, CLICKS, ESTIMATOR, EVALUATION, LOG, OUTPUT, TRAINING, USERS
+from counterrank.cli.command import BASICS, CLICKS, DATA, ESTIMATOR, EVALUATION, LOG, OUTPUT, TRAINING, USERS
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
     from counterrank.clicks.logs.columns import LogOptions
+    from counterrank.data.sources import DataOptions
 
 
 def option(help: str, metavar: str | None = None, panel: str = BASICS, name: str | None = None) -> Any:
@@ -31,8 +33,8 @@ SCORES = (
 Data = Annotated[
     str,
     typer.Argument(
-        help="A LETOR file, a fold folder, a Parquet file, or synthetic:mslr / synthetic:yahoo, also with parameters: "
-        "synthetic:mslr:queries=2000,seed=1."
+        help="A LETOR, Parquet or CSV file, the folder of a fold (files train.*, validation.*, test.*) or of "
+        "partitions, or synthetic:mslr / synthetic:yahoo, also with parameters: synthetic:mslr:queries=2000,seed=1."
     ),
 ]
 SavedRanker = Annotated[Path, typer.Argument(help="A folder written by train.")]
@@ -199,10 +201,123 @@ def positive_or(text: str, name: str, *words: str) -> float | str:
     return value
 
 
-def _of_logs(
-    map: Annotated[
-        str | None, option("Other names of columns, as rank=position,clicked=is_click (ours=theirs).", "LIST", LOG)
+@dataclass(frozen=True)
+class ColumnMap:
+    """Other names of columns, as `--map` gives them.
+
+    Attributes:
+        data: by column of ranking data, its name in the data.
+        log: by column of a log, its name in the log.
+        both: of `query_id` and `doc_id`, names that may be those of the data, of the log, or of both.
+    """
+
+    data: Mapping[str, str]
+    log: Mapping[str, str]
+    both: Mapping[str, str]
+
+    @classmethod
+    def parse(cls, text: str | None) -> ColumnMap:
+        """From the text of the option.
+
+        >>> ColumnMap.parse("label=grade,data:query_id=q,doc_id=sku,rank=position")
+        ColumnMap(data={'label': 'grade', 'query_id': 'q'}, log={'rank': 'position'}, both={'doc_id': 'sku'})
+        """
+        from counterrank.clicks.logs.columns import parse_map
+
+        found: dict[str, dict[str, str]] = {"data": {}, "log": {}, "both": {}}
+        for key, name in parse_map(text).items():
+            of, colon, column = key.rpartition(":")
+            if not colon:
+                of = "both" if column in _SHARED else "data" if column == "label" else "log"
+            if of not in found or (colon and of == "both"):
+                raise CounterrankError(f"--map {text}: {key!r}; expected data: or log: before the name of a column")
+            found[of][column] = name
+        return cls(**found)
+
+    def of_data(self, source: str | None, has_log: bool) -> dict[str, str]:
+        """Columns of the data; names that the data does not have are left to the log, if there is one."""
+        both = {key: name for key, name in self.both.items() if key not in self.data}
+        if has_log and source is not None:
+            there = _data_columns(source)
+            # where the data has neither name, the error names the one that was given
+            both = {key: name for key, name in both.items() if name in there or (there and key not in there)}
+        return {**both, **self.data}
+
+    def of_log(self, source: str | None) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Columns of the log, and those of them whose usual name will do, since the data has the other one."""
+        both = {key: name for key, name in self.both.items() if key not in self.log}
+        there = () if source is None else _data_columns(source)
+        return {**both, **self.log}, tuple(key for key, name in both.items() if name in there)
+
+
+_SHARED = ("query_id", "doc_id")
+
+
+def _data_columns(source: str) -> tuple[str, ...]:
+    from counterrank.data.flat_files import column_names
+
+    return tuple(column_names(source) or ())
+
+
+Map = Annotated[
+    str | None,
+    option(
+        "Other names of columns (ours=theirs), as label=grade,rank=position: query_id, doc_id and label of ranking "
+        "data; session_id, query_id, doc_id, rank, clicked and others of a log. Where the two differ: "
+        "data:query_id=q,log:query_id=query.",
+        "LIST",
+        DATA,
+    ),
+]
+
+
+def data_options(
+    map: Map = None,
+    feature_columns: Annotated[
+        str | None,
+        option(
+            "Columns of Parquet or CSV to use as features, as price,rating; all columns of numbers if not given.",
+            "LIST",
+            DATA,
+        ),
     ] = None,
+    split: Annotated[
+        str | None,
+        option(
+            "Split data that is not a fold by a hash of its query ids: shares of train, validation and test "
+            "(0.6,0.2,0.2), or of train and test (0.8,0.2).",
+            "LIST",
+            DATA,
+        ),
+    ] = None,
+    *,
+    source: str | None = None,
+    has_log: bool = False,
+) -> DataOptions:
+    """How the ranking data `source` is read; `map` may be about a log too, if one is read."""
+    from counterrank.data.sources import DataOptions
+
+    renamed = ColumnMap.parse(map)
+    if renamed.log and not has_log:
+        names = ",".join(f"{key}={name}" for key, name in renamed.log.items())
+        raise CounterrankError(f"--map {names}: of a log, and none is read; expected query_id, doc_id or label")
+    if source is None:
+        if renamed.data or split is not None or feature_columns is not None:
+            raise CounterrankError("--map, --split, --feature-columns: of ranking data, and none is read")
+        return DataOptions()
+    columns = renamed.of_data(source, has_log)
+    features = None if feature_columns is None else [name.strip() for name in feature_columns.split(",")]
+    return DataOptions(columns, features, None if split is None else _shares(split))
+
+
+def _shares(text: str) -> list[float]:
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError:
+        raise CounterrankError(f"--split {text}: expected 2 or 3 numbers that sum to 1, such as 0.6,0.2,0.2") from None
+
+
+def _of_logs(
     rank_base: Annotated[int, option("The number of the first rank, 0 or 1.", "N", LOG)] = 1,
     format: Annotated[str, option("{formats}; or auto, by names and first lines of the files.", "NAME", LOG)] = "auto",
     click_actions: Annotated[
@@ -242,14 +357,18 @@ def _of_logs(
     master: Annotated[
         str | None, option("Spark master: local[*], spark://HOST:PORT or sc://HOST:PORT.", "URL", LOG)
     ] = None,
+    map: str | None = None,
+    source: str | None = None,
     threads: int | None = None,
 ) -> LogOptions:
-    from counterrank.clicks.logs.columns import LogOptions, parse_map
+    from counterrank.clicks.logs.columns import LogOptions
 
     if not all(word.strip() for word in click_actions.split(",")):
         raise CounterrankError(f"--click-actions {click_actions!r}: expected names, such as click,click_through")
+    columns, fallback = ColumnMap.parse(map).of_log(source)
     return LogOptions(
-        columns=parse_map(map),
+        columns=columns,
+        fallback=fallback,
         rank_base=rank_base,
         format=format,
         click_actions=tuple(click_actions.split(",")),
@@ -265,23 +384,64 @@ def _of_logs(
     )
 
 
+def reads_data(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of ranking data; it gets them as `opening`, which must be one of its arguments."""
+
+    def prepare(given: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
+        return {"opening": data_options(**about, source=given.get("data"))}
+
+    return _with_options(command, [data_options], prepare)
+
+
 def reads_logs(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of logs; it gets them as `reading`, which must be one of its arguments."""
+    """Give a command the options of ranking data and of logs; it gets them as `opening` and `reading`."""
+
+    def prepare(given: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
+        from counterrank.clicks.stored_clicks import holds_counts
+
+        of_data = {name: about.pop(name) for name in _added(data_options) if name != "map"}
+        renamed, source = about.pop("map"), given.get("data")
+        # `inspect` takes a log or click counts as its argument
+        has_log = given["log"] is not None if "log" in given else not holds_counts(given["clicks"])
+        return {
+            "opening": data_options(renamed, **of_data, source=source, has_log=has_log),
+            "reading": _of_logs(**about, map=renamed, source=source, threads=given.get("threads")),
+        }
+
+    return _with_options(command, [data_options, _of_logs], prepare)
+
+
+def _added(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters of a maker of options that are options."""
+    hints = get_type_hints(maker, localns={"LogOptions": Any, "DataOptions": Any}, include_extras=True)
+    parameters = inspect.signature(maker).parameters
+    return {
+        name: each.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, each in parameters.items()
+        if hasattr(hints[name], "__metadata__")
+    }
+
+
+def _with_options(
+    command: Callable[..., None],
+    makers: list[Callable[..., Any]],
+    prepare: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]],
+) -> Callable[..., None]:
+    """The command with further options, of which `prepare` makes the arguments that replace them."""
     own = inspect.signature(command)
-    added = [each for name, each in inspect.signature(_of_logs).parameters.items() if name != "threads"]
-    kept = [each for name, each in own.parameters.items() if name != "reading"]
+    added = {name: each for maker in makers for name, each in _added(maker).items()}
+    made = ("opening", "reading")
 
     @wraps(command)
     def wrapper(**given: Any) -> None:
-        about = {each.name: given.pop(each.name) for each in added}
-        command(**given, reading=_of_logs(**about, threads=given.get("threads")))
+        about = {name: given.pop(name) for name in added}
+        command(**given, **prepare(given, about))
 
-    named = {"LogOptions": Any}  # imported where logs are read and not before
-    hints = get_type_hints(command, localns=named, include_extras=True)
-    hints = {**get_type_hints(_of_logs, localns=named, include_extras=True), **hints}
-    parameters = [each.replace(annotation=hints[each.name]) for each in (*kept, *added)]
-    signature = own.replace(parameters=parameters, return_annotation=None)
-    wrapper.__dict__.update(__signature__=signature)
+    # classes that are imported where they are needed and not before
+    hints = get_type_hints(command, localns={"LogOptions": Any, "DataOptions": Any}, include_extras=True)
+    kept = [each.replace(annotation=hints[name]) for name, each in own.parameters.items() if name not in made]
+    parameters = [*kept, *added.values()]
+    wrapper.__dict__.update(__signature__=own.replace(parameters=parameters, return_annotation=None))
     del wrapper.__dict__["__wrapped__"]  # typer would look at the command's own arguments
     wrapper.__annotations__ = {each.name: each.annotation for each in parameters}
     return wrapper

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 from counterrank.cli import options as shared
 from counterrank.cli.command import CLICKS, EVALUATION, OUTPUT, USERS
 from counterrank.cli.evidence import load_scores, parse_count, read_examination
-from counterrank.cli.options import option
+from counterrank.cli.options import option, reads_data
 from counterrank.cli.output import check_out, print_json, print_table, say, show_warnings
 from counterrank.common.checks import check_number, check_whole
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
+    from counterrank.data.sources import DataOptions
     from counterrank.evaluation import LoggingPlan
 
 _POPULATIONS = {"these-queries": "these queries alone", "queries": "queries like these"}
 
 
+@reads_data
 def plan(
     data: shared.Data,
     logger: shared.RankedBy,
@@ -65,6 +67,8 @@ def plan(
     seed: shared.Seed = 0,
     threads: shared.Threads = None,
     json: shared.Json = False,
+    *,
+    opening: DataOptions,
 ) -> None:
     """Plan logging: how many sessions, how much randomisation, and what it costs users, before any page is shown.
 
@@ -72,7 +76,7 @@ def plan(
     """
     from counterrank.clicks.policies.parsing import POLICIES, parse_policies, score_spread
     from counterrank.clicks.users import ClickModel
-    from counterrank.data.sources import choose_part, open_data
+    from counterrank.data.sources import choose_part
     from counterrank.evaluation import advise_logging, plan_logging
 
     amounts = sorted({parse_count(word.strip(), "--n-sessions") for word in n_sessions.split(",")})
@@ -85,7 +89,7 @@ def plan(
     if out is not None and out.suffix.lower() not in (".html", ".png", ".svg"):
         raise CounterrankError(f"{out}: unknown kind of file; expected one that ends in .html, .png or .svg")
     check_out(out, force, (data, logger, ranker, examination))
-    chosen = choose_part(open_data(data, threads=threads), part, data)
+    chosen = choose_part(opening.open(data, threads), part, data)
     if chosen.labels is None and click_rate is None:
         raise CounterrankError(f"{data}: has no labels; expected --click-rate, P(click | examined), such as 0.1")
     scores = load_scores(logger, chosen, threads)

@@ -6,17 +6,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from counterrank.cli.evidence import load_model_and_data
-from counterrank.cli.options import Data, FeatureNames, Force, Json, Part, SavedRanker, Threads, Threshold, option
+from counterrank.cli.options import (
+    Data,
+    FeatureNames,
+    Force,
+    Json,
+    Part,
+    SavedRanker,
+    Threads,
+    Threshold,
+    option,
+    reads_data,
+)
 from counterrank.cli.output import check_out, constant_features, constant_in_words, print_json, print_table, say
 from counterrank.common.checks import check_whole
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
     from counterrank import Ranker
+    from counterrank.data.sources import DataOptions
 
 _BAR = 24  # characters of the longest bar
 
 
+@reads_data
 def evaluate(
     ranker: SavedRanker,
     data: Data,
@@ -29,6 +42,8 @@ def evaluate(
     ] = "average",
     threads: Threads = None,
     json: Json = False,
+    *,
+    opening: DataOptions,
 ) -> None:
     """Evaluate a saved ranker on the labels of ranking data.
 
@@ -36,7 +51,7 @@ def evaluate(
     """
     from counterrank import evaluation
 
-    loaded, chosen = load_model_and_data(ranker, data, part, threads)
+    loaded, chosen = load_model_and_data(ranker, data, part, threads, opening)
     values = evaluation.evaluate(
         loaded.predict(chosen),
         chosen,
@@ -59,6 +74,7 @@ def _cutoffs(text: str) -> list[int]:
     return [int(word) for word in words]
 
 
+@reads_data
 def rank(
     ranker: SavedRanker,
     data: Data,
@@ -69,6 +85,8 @@ def rank(
     force: Force = False,
     threads: Threads = None,
     json: Json = False,
+    *,
+    opening: DataOptions,
 ) -> None:
     """Rank the documents of each query with a saved ranker; the file can be used as --logger and --against.
 
@@ -77,7 +95,7 @@ def rank(
     from counterrank.evaluation import ranked_rows, write_run
 
     check_out(out, force, (ranker, data))
-    loaded, chosen = load_model_and_data(ranker, data, part, threads)
+    loaded, chosen = load_model_and_data(ranker, data, part, threads, opening)
     rows = ranked_rows(loaded.predict(chosen), chosen, depth)
     write_run(rows, out, tag)
     if json:

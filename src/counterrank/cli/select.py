@@ -28,6 +28,7 @@ from counterrank.common.errors import CounterrankError
 if TYPE_CHECKING:
     from counterrank import Ranker, RankingData
     from counterrank.clicks.logs.columns import LogOptions
+    from counterrank.data.sources import DataOptions
     from counterrank.estimators import Estimator, Evidence
     from counterrank.training import FitReport
 
@@ -65,6 +66,7 @@ def select(
     seed: shared.Seed = 0,
     json: shared.Json = False,
     *,
+    opening: DataOptions,
     reading: LogOptions,
 ) -> None:
     """Select the best ranker by a metric estimated from clicks alone: the paper's unbiased loss selection.
@@ -73,7 +75,7 @@ def select(
     """
     from counterrank import Ranker
     from counterrank import select as choose
-    from counterrank.data.sources import choose_part, open_data
+    from counterrank.data.sources import choose_part
     from counterrank.training import Scored, fit_ranker
     from counterrank.training.storage import MARKER, PARTS
 
@@ -83,7 +85,7 @@ def select(
     chosen = _check_estimator(estimator)
     hyperparameters, clip = read_hyperparameters(chosen, estimator_param)
     source = ClickSource(clicks or [], log, policy or [], examination, logger or [], threads, reading, align=align)
-    opened = open_data(data, threads=threads)
+    opened = opening.open(data, threads)
     held_out, parts = choose_part(opened, part, data), parts_of(opened, part)
     counts = source.load(part, parts, "displays" in chosen.needs)
     evidence = source.about(counts, part, parts)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from counterrank.cli import options as shared
-from counterrank.cli.command import CLICKS, OUTPUT, USERS
+from counterrank.cli.command import CLICKS, DATA_OPTIONS, OUTPUT, USERS, given_options, options_again
 from counterrank.cli.evidence import load_scores, parse_count, parts_of, read_examination, read_policy
-from counterrank.cli.options import option
+from counterrank.cli.options import option, reads_data
 from counterrank.cli.output import check_out, folder_with, print_json, print_table, say_next
 from counterrank.common.checks import check_number, check_whole
 from counterrank.common.errors import CounterrankError
@@ -18,10 +18,12 @@ from counterrank.common.files import atomic_folder
 
 if TYPE_CHECKING:
     from counterrank import RankingData
+    from counterrank.data.sources import DataOptions
 
 MARKER, PARTS = "simulation.json", ("train", "validation", "test", "*.parquet")
 
 
+@reads_data
 def simulate(
     data: shared.Data,
     logger: shared.RankedBy,
@@ -78,6 +80,8 @@ def simulate(
     seed: shared.Seed = 0,
     threads: shared.Threads = None,
     json: shared.Json = False,
+    *,
+    opening: DataOptions,
 ) -> None:
     """Simulate users: show pages of a logging policy and save the clicks.
 
@@ -85,7 +89,6 @@ def simulate(
     """
     from counterrank.clicks.users import ClickModel
     from counterrank.clicks.users import trust_bias as trusting_users
-    from counterrank.data.sources import open_data
 
     check_out(out, force, (data, logger, examination), folder_with(MARKER, PARTS))
     wanted = _amount(n_clicks, n_sessions, as_log)
@@ -106,7 +109,7 @@ def simulate(
     begin = time.perf_counter()
     rows: list[dict[str, Any]] = []
     with atomic_folder(out, MARKER, PARTS) as folder:
-        for number, (part, chosen) in enumerate(parts_of(open_data(data, threads=threads)).items()):
+        for number, (part, chosen) in enumerate(parts_of(opening.open(data, threads)).items()):
             amount = {name: n if part == "train" else max(1, round(held_out * n)) for name, n in wanted.items()}
             scores = load_scores(logger, chosen, threads)
             more = {**settings, **amount, "seed": _seed(seed, number)}
@@ -116,6 +119,7 @@ def simulate(
             rows.append(_write(folder, part, chosen, scores, shown, displays, as_log, more))
         about = {
             "data": data,
+            **given_options(*DATA_OPTIONS),
             "logger": str(logger),
             "policy": policy,
             "policy_name": policy_name,
@@ -130,10 +134,12 @@ def simulate(
         print_json({"out": str(out), **about, "seconds": time.perf_counter() - begin})
         return
     print_table(f"{out}: {policy}, {examination}", tuple(rows[0]), [tuple(row.values()) for row in rows])
+    again = options_again(*DATA_OPTIONS)
     if as_log and not propensities:
-        say_next("inspect", out, "--data", data)
+        say_next("inspect", out, "--data", data, *again)
     else:
-        say_next("train", data, "--log" if as_log else "--clicks", out, "--k", 5, "--out", "from-clicks")
+        where = (data, "--log" if as_log else "--clicks", out)
+        say_next("train", *where, *again, "--k", 5, "--out", "from-clicks")
 
 
 def _amount(n_clicks: str | None, n_sessions: str | None, as_log: bool) -> dict[str, int]:

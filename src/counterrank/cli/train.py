@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from counterrank.cli import options as shared
-from counterrank.cli.command import CLICKS, ESTIMATOR, TRAINING, registry
+from counterrank.cli.command import CLICKS, DATA_OPTIONS, ESTIMATOR, TRAINING, options_again, registry
 from counterrank.cli.evidence import ClickSource, announced_propensities, check_needs, parts_of
 from counterrank.cli.options import option, parse_params, positive_or, reads_logs
 from counterrank.cli.output import (
@@ -30,6 +30,7 @@ from counterrank.common.errors import CounterrankError
 if TYPE_CHECKING:
     from counterrank import Ranker, RankingData
     from counterrank.clicks.logs.columns import LogOptions
+    from counterrank.data.sources import DataOptions
     from counterrank.estimators import Estimator, Evidence
     from counterrank.training import FitReport, Tried
 
@@ -133,6 +134,7 @@ def train(
     seed: shared.Seed = 0,
     json: shared.Json = False,
     *,
+    opening: DataOptions,
     reading: LogOptions,
 ) -> None:
     """Train a ranker on clicks, or on labels, and save it.
@@ -156,7 +158,7 @@ def train(
     flags["clip"] = None if clip == "none" else clip
     hyperparameters, cap = read_hyperparameters(chosen, estimator_param, flags)
     _check_relevance(chosen, folds, relevance_model)
-    training, held_out, others = _load(data, validation, share, seed, threads)
+    training, held_out, others = _load(data, validation, share, seed, threads, opening)
     ranker = Ranker(
         loss=loss,
         k=k,
@@ -228,7 +230,8 @@ def train(
         say_next("estimate", out, *where, *source.options_again())
     else:
         threshold = hyperparameters.get("relevance_threshold", 3)
-        say_next("evaluate", out, data, "--relevance-threshold", f"{threshold:g}")
+        again = options_again(*DATA_OPTIONS)
+        say_next("evaluate", out, data, "--relevance-threshold", f"{threshold:g}", *again)
 
 
 def _check_estimator(name: str | None, source: ClickSource) -> Estimator:
@@ -372,19 +375,20 @@ def _standing(tried: Tried) -> tuple[str, str, str]:
 
 
 def _load(
-    source: str, validation: str | None, share: float, seed: int, threads: int | None
+    source: str, validation: str | None, share: float, seed: int, threads: int | None, opening: DataOptions
 ) -> tuple[RankingData, RankingData | None, dict[str, RankingData]]:
     """The data to train on and that to stop early on, and all parts of a fold, whose clicks a log may hold too."""
     import numpy as np
 
     from counterrank.data import Fold
-    from counterrank.data.sources import choose_part, open_data
+    from counterrank.data.sources import choose_part
 
-    opened = open_data(source, threads=threads)
+    opened = opening.open(source, threads)
     training = choose_part(opened, "train", source)
     held_out = opened.validation if isinstance(opened, Fold) and validation != "none" else None
     if validation not in (None, "none"):
-        held_out = choose_part(open_data(str(validation), threads=threads), "validation", str(validation))
+        whole = replace(opening, split=None)
+        held_out = choose_part(whole.open(str(validation), threads), "validation", str(validation))
         width = max(training.n_features, held_out.n_features)
         training, held_out = training.widened(width), held_out.widened(width)
     if not 0.0 < share <= 1.0:

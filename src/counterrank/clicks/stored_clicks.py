@@ -21,6 +21,11 @@ from counterrank.data.sources import PARTS
 WHOLE = "clicks.json"  # in every folder of click counts
 
 
+def holds_counts(path: PathLike) -> bool:
+    """Whether a folder holds click counts, of one data set or of parts, rather than a log."""
+    return any((Path(path) / inside / WHOLE).is_file() for inside in ("", *PARTS))
+
+
 @dataclass
 class StoredClicks:
     """Clicks on disk: folders of click counts, or a log.

@@ -4,7 +4,7 @@ from counterrank.data.letor import read_letor
 from counterrank.data.parquet import write_parquet
 from counterrank.data.ranking_data import Fold, RankingData, read_parquet
 from counterrank.data.scores import read_scores
-from counterrank.data.sources import read_fold
+from counterrank.data.sources import open_data, read_fold
 from counterrank.data.synthetic import make_fold, make_ranking_data
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "RankingData",
     "make_fold",
     "make_ranking_data",
+    "open_data",
     "read_fold",
     "read_letor",
     "read_parquet",

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.common import errors
 from counterrank.common.checks import Float32Array, IntArray
-from counterrank.common.errors import CounterrankError, DataError, brief, printable
+from counterrank.common.errors import CounterrankError, DataError, printable
 from counterrank.data.ids import first_repeat_in_query, group_rows, place_in_query, query_of_rows
 from counterrank.data.ranking_data import RankingData, check_feature_names
 
 ROLES = {"query": "query_id", "document": "doc_id", "label": "label"}  # the column of each role, unless named otherwise
 _ROLE_PREFIX = "counterrank."  # of the metadata that `to_arrow` writes
-_ROWS = 1 << 14  # written at a time: 16 columns share the lines of a cache of 1 MiB
+BLOCK_ROWS = 1 << 14  # written at a time: 16 columns share the lines of a cache of 1 MiB
 _KINDS = "a frame of pandas or polars, an Arrow table, a DuckDB relation, or another Arrow stream"
 _EXACT = 2.0**53  # whole numbers below it are exact in float64
 _SHOWN = 20  # columns named by a message
@@ -76,7 +77,7 @@ def arrow_table(frame: Any, name: str = "frame") -> Any:
     except MemoryError:
         raise
     except Exception as error:  # of whatever library the frame is
-        raise DataError(f"{name}: {type(frame).__name__} that cannot be read as Arrow ({_brief(error)})") from error
+        raise DataError(f"{name}: {type(frame).__name__} that cannot be read as Arrow ({brief(error)})") from error
 
 
 def _as_table(frame: Any) -> Any:
@@ -95,13 +96,46 @@ def _as_table(frame: Any) -> Any:
     return pa.table(frame)
 
 
-def _brief(error: Exception) -> str:
+def brief(error: Exception) -> str:
+    """The message of an error in one line that is not too long."""
     words = printable(str(error))
     return words if len(words) <= 200 else words[:197] + "..."
 
 
+class Columns(Protocol):
+    """Named columns of one length, and how messages name them and their rows."""
+
+    name: str
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all columns."""
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+
+    def kind(self, name: str) -> Any:
+        """The Arrow type of a column."""
+
+    def column(self, name: str) -> Any:
+        """A column as a chunked array."""
+
+    def blocks(self, names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
+        """Some rows at a time: the number of the first, and the values of each of the columns as one array."""
+
+    def place(self, row: int) -> str:
+        """Where a row is."""
+
+    def fault(self, name: str) -> str:
+        """What is wrong with a column that should hold numbers."""
+
+    def check_text(self, name: str) -> None:
+        """Refuse a column of texts that was meant to hold numbers, in formats that have no types of their own."""
+
+
 class ArrowColumns:
-    """The columns of an Arrow table, and how messages name it and its rows."""
+    """The columns of an Arrow table."""
 
     def __init__(self, table: Any, name: str = "frame") -> None:
         self.table, self.name = table, name
@@ -109,22 +143,29 @@ class ArrowColumns:
         self.n_rows: int = table.num_rows
 
     def kind(self, name: str) -> Any:
-        """The Arrow type of a column."""
+        """See `Columns`."""
         return self.table.schema.field(name).type
 
     def column(self, name: str) -> Any:
-        """A column as a chunked array."""
+        """See `Columns`."""
         return self.table.column(name)
 
     def blocks(self, names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
-        """Some rows at a time: the number of the first, and the values of each of the columns as one array."""
+        """See `Columns`."""
         columns = [self.table.column(name) for name in names]
-        for start in range(0, self.n_rows, _ROWS):
-            yield start, [_one_array(column.slice(start, _ROWS)) for column in columns]
+        for start in range(0, self.n_rows, BLOCK_ROWS):
+            yield start, [one_array(column.slice(start, BLOCK_ROWS)) for column in columns]
 
     def place(self, row: int) -> str:
-        """Where a row is, for messages."""
+        """See `Columns`."""
         return f"row {row}"
+
+    def fault(self, name: str) -> str:
+        """See `Columns`."""
+        return f"is {self.kind(name)}"
+
+    def check_text(self, name: str) -> None:
+        """See `Columns`."""
 
     def metadata(self) -> dict[str, str]:
         """What the schema says besides."""
@@ -141,37 +182,44 @@ class PandasColumns:
         self.n_rows: int = len(frame)
 
     def kind(self, name: str) -> Any:
-        """The Arrow type of a column."""
+        """See `Columns`."""
         series = self._series(name)
         # the type of Python objects is known only after all of them have been seen
         return self.column(name).type if series.dtype == object else self._converted(name, series.iloc[:0]).type
 
     def column(self, name: str) -> Any:
-        """A column as a chunked array."""
+        """See `Columns`."""
         import pyarrow as pa
 
         found = self._converted(name, self._series(name))
         return found if isinstance(found, pa.ChunkedArray) else pa.chunked_array([found])
 
     def blocks(self, names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
-        """See `ArrowColumns.blocks`."""
+        """See `Columns`."""
         columns = [self.column(name) if self._series(name).dtype == object else self._series(name) for name in names]
-        for start in range(0, self.n_rows, _ROWS):
+        for start in range(0, self.n_rows, BLOCK_ROWS):
             yield (
                 start,
                 [
-                    _one_array(
-                        column.slice(start, _ROWS)
+                    one_array(
+                        column.slice(start, BLOCK_ROWS)
                         if hasattr(column, "chunks")
-                        else self._converted(name, column.iloc[start : start + _ROWS])
+                        else self._converted(name, column.iloc[start : start + BLOCK_ROWS])
                     )
                     for name, column in zip(names, columns, strict=True)
                 ],
             )
 
     def place(self, row: int) -> str:
-        """Where a row is, for messages."""
+        """See `Columns`."""
         return f"row {row}"
+
+    def fault(self, name: str) -> str:
+        """See `Columns`."""
+        return f"is {self.kind(name)}"
+
+    def check_text(self, name: str) -> None:
+        """See `Columns`."""
 
     def metadata(self) -> dict[str, str]:
         """A frame of pandas has none."""
@@ -187,15 +235,13 @@ class PandasColumns:
             return pa.array(series, from_pandas=True)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             raise DataError(
-                f"{self.name}: column {name!r} cannot be read as Arrow ({_brief(error)}); expected values of one type "
+                f"{self.name}: column {name!r} cannot be read as Arrow ({brief(error)}); expected values of one type "
                 "(features= chooses columns)"
             ) from None
 
 
-Columns = ArrowColumns | PandasColumns
-
-
-def _one_array(column: Any) -> Any:
+def one_array(column: Any) -> Any:
+    """An Arrow array, of a chunked one too; not copied where it has one chunk."""
     import pyarrow as pa
 
     if isinstance(column, pa.Array):
@@ -203,7 +249,7 @@ def _one_array(column: Any) -> Any:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
-def frame_columns(frame: Any, name: str = "frame") -> Columns:
+def frame_columns(frame: Any, name: str = "frame") -> ArrowColumns | PandasColumns:
     """The columns of a frame of any kind."""
     found = PandasColumns(frame, name) if _is_pandas(frame) else ArrowColumns(arrow_table(frame, name), name)
     if found.n_rows == 0:
@@ -226,14 +272,14 @@ def from_frame(
     roles = {"query": query, "document": document, "label": label}
     for role in ("query", "document"):
         if roles[role] is None:
-            raise CounterrankError(f"{role}: not given; expected the name of a column, of {_listed(columns.names)}")
+            raise CounterrankError(f"{role}: not given; expected the name of a column, of {listed(columns.names)}")
     given = {role: name for role, name in roles.items() if name is not None}
     for role, name in given.items():
         if not isinstance(name, str):
-            raise CounterrankError(f"{role}={brief(name)}: expected the name of a column")
+            raise CounterrankError(f"{role}={errors.brief(name)}: expected the name of a column")
         if name not in columns.names:
             raise DataError(
-                f"{role}={name!r}: no such column; the frame has {_listed(columns.names)}{_index(frame, name)}"
+                f"{role}={name!r}: no such column; the frame has {listed(columns.names)}{_index(frame, name)}"
             )
     return read_columns(columns, given, features)
 
@@ -262,9 +308,7 @@ def prediction_frame(frame: Any, query: str, features: Sequence[str]) -> tuple[R
     """
     columns = frame_columns(frame)
     if query not in columns.names:
-        raise DataError(
-            f"query={query!r}: no such column; the frame has {_listed(columns.names)}{_index(frame, query)}"
-        )
+        raise DataError(f"query={query!r}: no such column; the frame has {listed(columns.names)}{_index(frame, query)}")
     names = _features(columns, {"query": query}, features)
     query_ids, offsets, rows, moved = _grouped(columns, query)
     matrix = _matrix(columns, names, rows, moved)
@@ -283,7 +327,7 @@ def read_columns(
             raise DataError(f"{columns.name}: column {name!r} is {role} and {other}; expected two different columns")
     names = _features(columns, roles, features)
     query_ids, offsets, rows, moved = _grouped(columns, roles["query"])
-    doc_ids = _placed(_numpy_ids(_ids(columns, roles["document"])), rows)
+    doc_ids = _placed(_numpy_ids(read_ids(columns, roles["document"])), rows)
     _check_unique(columns, doc_ids, query_ids, offsets, rows)
     labels = _placed(_labels(columns, roles["label"]), rows) if "label" in roles else None
     matrix = _matrix(columns, names, rows, moved)
@@ -296,7 +340,14 @@ def _features(columns: Columns, roles: Mapping[str, str], features: Sequence[str
     """The names of the features: those given, else all columns of numbers and booleans that have no role."""
     taken = set(roles.values())
     if features is None:
-        chosen = [name for name in columns.names if name not in taken and _is_number(columns.kind(name))]
+        chosen = []
+        for name in columns.names:
+            if name not in taken:
+                kind = columns.kind(name)
+                if is_number(kind):
+                    chosen.append(name)
+                elif is_text(kind):
+                    columns.check_text(name)
         for name in chosen:
             _check_once(columns, name)
         if "label" not in roles and ROLES["label"] in chosen:
@@ -304,9 +355,7 @@ def _features(columns: Columns, roles: Mapping[str, str], features: Sequence[str
                 f"{columns.name}: column 'label' would become a feature; expected label='label', or features by name"
             )
         if not chosen:
-            raise DataError(
-                f"{columns.name}: no column of numbers to use as a feature; it has {_listed(columns.names)}"
-            )
+            raise DataError(f"{columns.name}: no column of numbers to use as a feature; it has {listed(columns.names)}")
         return tuple(chosen)
     if isinstance(features, str) or not isinstance(features, Sequence | np.ndarray) or not len(features):
         raise CounterrankError(f"features={printable(repr(features))[:60]}: expected a list of names of columns")
@@ -317,12 +366,14 @@ def _features(columns: Columns, roles: Mapping[str, str], features: Sequence[str
             raise DataError(f"features: {name!r} is the column of {role}; expected columns without a role")
     missing = [name for name in names if name not in columns.names]
     if missing:
-        raise DataError(f"features: no column {_listed(missing)}; {columns.name} has {_listed(columns.names)}")
+        raise DataError(f"features: no column {listed(missing)}; {columns.name} has {listed(columns.names)}")
     for name in names:
         _check_once(columns, name)
         kind = columns.kind(name)
-        if not _is_number(kind) and str(kind) != "null":
-            raise DataError(f"{columns.name}: feature {name!r} is {kind}; expected numbers: {_remedy(kind)}")
+        if not is_number(kind) and str(kind) != "null":
+            raise DataError(
+                f"{columns.name}: feature {name!r} {columns.fault(name)}; expected numbers: {_remedy(kind)}"
+            )
     return names
 
 
@@ -332,13 +383,15 @@ def _check_once(columns: Columns, name: str) -> None:
         raise DataError(f"{columns.name}: {count} columns {name!r}; expected one")
 
 
-def _is_number(kind: Any) -> bool:
+def is_number(kind: Any) -> bool:
+    """Whether an Arrow type can hold a feature."""
     import pyarrow.types as kinds
 
     return bool(kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind) or kinds.is_decimal(kind))
 
 
-def _is_text(kind: Any) -> bool:
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is one of texts."""
     return str(kind) in ("string", "large_string", "string_view")
 
 
@@ -388,13 +441,13 @@ def _numbers(array: Any) -> NDArray[Any]:
 
 def _grouped(columns: Columns, query: str) -> tuple[NDArray[Any], IntArray, IntArray, bool]:
     """The distinct queries in order of appearance, their offsets, the new place of each row, whether any moved."""
-    encoded = _ids(columns, query).dictionary_encode()
+    encoded = read_ids(columns, query).dictionary_encode()
     query_ids = _numpy_ids(encoded.dictionary)
     codes: IntArray = encoded.indices.to_numpy().astype(np.int64)
     return query_ids, *group_rows(codes, len(query_ids))
 
 
-def _ids(columns: Columns, name: str) -> Any:
+def read_ids(columns: Columns, name: str) -> Any:
     """A column of ids as one Arrow array, int64 or texts.
 
     Whole numbers of floating point are ids where they are exact: pandas makes them of whole numbers on its own.
@@ -406,11 +459,11 @@ def _ids(columns: Columns, name: str) -> Any:
         column = column.cast(column.type.value_type)
     kind = column.type
     expected = "whole numbers or texts as ids"
-    if pa.types.is_boolean(kind) or not (_is_text(kind) or _is_number(kind) or pa.types.is_null(kind)):
+    if pa.types.is_boolean(kind) or not (is_text(kind) or is_number(kind) or pa.types.is_null(kind)):
         raise DataError(f"{columns.name}: column {name!r} is {kind}; expected {expected} (cast it to text)")
     _check_no_nulls(columns, name, column, "an id")
-    if _is_text(kind):
-        return _one_array(column.cast(pa.large_string()))
+    if is_text(kind):
+        return one_array(column.cast(pa.large_string()))
     if pa.types.is_floating(kind):
         values = column.to_numpy()
         wrong = (np.floor(values) != values) | ~(np.abs(values) < _EXACT)  # true for NaN
@@ -421,9 +474,9 @@ def _ids(columns: Columns, name: str) -> Any:
             )
         return pa.array(values.astype(np.int64))
     try:
-        return _one_array(column.cast(pa.int64()))
+        return one_array(column.cast(pa.int64()))
     except pa.ArrowInvalid as error:
-        raise DataError(f"{columns.name}: column {name!r} has an id beyond int64 ({_brief(error)})") from None
+        raise DataError(f"{columns.name}: column {name!r} has an id beyond int64 ({brief(error)})") from None
 
 
 def _numpy_ids(ids: Any) -> NDArray[Any]:
@@ -433,8 +486,8 @@ def _numpy_ids(ids: Any) -> NDArray[Any]:
 
 def _labels(columns: Columns, name: str) -> Float32Array:
     column = columns.column(name)
-    if not _is_number(column.type):
-        raise DataError(f"{columns.name}: column {name!r} is {column.type}; expected numbers as labels")
+    if not is_number(column.type):
+        raise DataError(f"{columns.name}: column {name!r} {columns.fault(name)}; expected numbers as labels")
     _check_no_nulls(columns, name, column, "a label")
     values = np.concatenate([_numbers(chunk) for chunk in column.chunks])
     with np.errstate(over="ignore"):
@@ -475,7 +528,8 @@ def _placed(values: NDArray[Any], rows: IntArray) -> NDArray[Any]:
     return placed
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Names for a message, not too many."""
     shown = ", ".join(repr(printable(str(name))[:60]) for name in names[:_SHOWN])
     return (shown or "none") + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
 

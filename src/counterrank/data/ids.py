@@ -321,6 +321,21 @@ def hash_ids(ids: NDArray[Any]) -> HashArray:
     return found
 
 
+def uniform_keys(ids: NDArray[Any], seed: int = 0) -> NDArray[np.float64]:
+    """A number in [0, 1) for each id, uniform over ids: a hash of its text and the seed, the same everywhere.
+
+    A number and its text have the same one.
+
+    >>> uniform_keys(np.array([7])) == uniform_keys(np.array(["7"]))
+    array([ True])
+    """
+    salt = seed.to_bytes(16, "little")
+    texts = (str(each).encode("utf-8", "surrogatepass") for each in ids.tolist())
+    digests = b"".join(hashlib.blake2b(text, digest_size=8, salt=salt).digest() for text in texts)
+    # 53 bits, all that a float64 holds exactly
+    return (np.frombuffer(digests, "<u8") >> np.uint64(11)).astype(np.float64) / 2.0**53
+
+
 def _as_numbers(ids: NDArray[Any]) -> NDArray[Any]:
     """Whole numbers where all ids are, also as texts: a number and its text are one id.
 

@@ -20,6 +20,7 @@ from counterrank.common.checks import (
     check_offsets,
     check_type,
     check_vector,
+    check_whole,
     is_real,
     make_generator,
 )
@@ -27,7 +28,14 @@ from counterrank.common.errors import CounterrankError, DataError, brief
 from counterrank.common.files import PathLike
 from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.common.parallel import for_queries
-from counterrank.data.ids import check_ids, first_repeat_in_query, place_in_query, query_index, take_ranges
+from counterrank.data.ids import (
+    check_ids,
+    first_repeat_in_query,
+    place_in_query,
+    query_index,
+    take_ranges,
+    uniform_keys,
+)
 from counterrank.data.parquet import parquet_fields, write_parquet
 
 LARGEST_LABEL = 1000.0  # 2**1000 still leaves room for a sum; 2**1024 is infinite
@@ -266,6 +274,39 @@ class RankingData:
         if "query_keys" in self._cache:
             chosen._cache["query_keys"] = self._cache["query_keys"][index]
         return chosen
+
+    def split(self, shares: Sequence[float], seed: int = 0) -> Fold:
+        """A fold with these shares of the queries: train, validation and test, or train and test.
+
+        The part of a query follows from a hash of its id's text and the seed alone, so it is the same in later or
+        larger data, on every machine, whatever the other queries are; the shares are met on average. With u the hash in
+        [0, 1), train is u < shares[0] and test u >= 1 - shares[-1]. Other shares therefore move the boundaries only:
+        test keeps its queries where it keeps its share, and train keeps those it has where it grows.
+
+        Arguments:
+            shares: 2 or 3 numbers above 0 that sum to 1.
+            seed: another seed gives another split.
+
+        >>> data = RankingData(np.zeros((100, 1)), np.arange(101))
+        >>> fold = data.split([0.6, 0.2, 0.2])
+        >>> fold.train.n_queries, fold.validation.n_queries, fold.test.n_queries
+        (61, 19, 20)
+        """
+        given = [check_number(share, "shares", above=0, below=1) for share in shares]
+        if len(given) not in (2, 3) or abs(sum(given) - 1.0) > 1e-6:
+            shown = ",".join(f"{share:g}" for share in given)
+            raise CounterrankError(f"shares={shown}: expected 2 or 3 numbers that sum to 1, such as 0.6,0.2,0.2")
+        keys = uniform_keys(self._query_ids, check_whole(seed, "seed", 0))
+        train, test = keys < given[0], keys >= 1.0 - given[-1]
+        masks = {"train": train & ~test, "validation": ~train & ~test, "test": test}
+        if len(given) == 2:
+            masks["train"] = ~test
+            del masks["validation"]
+        for name, mask in masks.items():
+            if not mask.any():
+                raise DataError(f"shares: no query falls into {name}, of {self.n_queries:,}; expected more queries")
+        parts = {name: self.subset(mask) for name, mask in masks.items()}
+        return Fold(parts["train"], parts.get("validation"), parts["test"])
 
     def normalized(self) -> RankingData:
         """Every feature scaled to [0, 1] within each query; features constant in a query become 0.

@@ -183,7 +183,7 @@ def _csv(path: PathLike, delimiter: str) -> _Keyed:
     import pyarrow as pa
     import pyarrow.csv as pa_csv
 
-    content = _content(path)
+    content = file_bytes(path)
     start = content[: 1 << 20].tobytes().decode("utf-8-sig", "replace").splitlines()
     names = next(csv.reader(start, delimiter=delimiter), []) if start else []
     _check_names(names, path)
@@ -233,7 +233,7 @@ class _Lines:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        content = _content(path)
+        content = file_bytes(path)
         ends = pa.py_buffer(np.array([0, len(content)], np.int64))
         whole = pa.LargeStringArray.from_buffers(1, ends, pa.py_buffer(content))
         try:
@@ -269,7 +269,7 @@ class _Lines:
         return f"line {self.numbers[i]}"
 
 
-def _content(path: PathLike) -> NDArray[np.uint8]:
+def file_bytes(path: PathLike) -> NDArray[np.uint8]:
     """The bytes of a file, unpacked if it is gzip, without a byte order mark."""
     try:
         content = Path(path).read_bytes()

@@ -1,11 +1,14 @@
-"""Data by its name: a LETOR or Parquet file, the folder of a fold as downloaded, or a synthetic set."""
+"""Data by its name: a LETOR, Parquet or CSV file, the folder of a fold or of partitions, or a synthetic set."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from counterrank.common.errors import CounterrankError, DataError, MissingFileError, brief
 from counterrank.common.files import PathLike, existing
+from counterrank.data.flat_files import ENDINGS, check_columns, files_in, has_lists, is_flat, read_flat
 from counterrank.data.letor import read_letor
 from counterrank.data.ranking_data import Fold, RankingData
 from counterrank.data.synthetic import SHAPES, make_fold
@@ -13,25 +16,34 @@ from counterrank.data.synthetic import SHAPES, make_fold
 # the names data sets use for their parts: MSLR, Yahoo!, Istella and LETOR 4.0, then LETOR 3.0
 _NAMES = {
     "train": ("train", "trainingset"),
-    "validation": ("vali", "valid", "validationset"),
+    "validation": ("vali", "valid", "validation", "validationset"),
     "test": ("test", "testset"),
 }
-_ENDINGS = (".txt", ".txt.gz")
+_ENDINGS = (".txt", ".txt.gz", *ENDINGS)
 PARTS = tuple(_NAMES)
 
 
-def read_fold(folder: PathLike, prefix: str | None = None, threads: int | None = None) -> Fold:
-    """The fold in a folder with `train`, `vali` or `valid`, and `test`, each `.txt` or `.txt.gz`.
+def read_fold(
+    folder: PathLike,
+    prefix: str | None = None,
+    threads: int | None = None,
+    columns: Mapping[str, str] | None = None,
+    features: Sequence[str] | None = None,
+) -> Fold:
+    """The fold in a folder with `train`, `vali`, `valid` or `validation`, and `test`.
 
-    The names in MSLR-WEB10K/30K, Yahoo! LTRC, Istella, MQ2007/2008 and OHSUMED as downloaded are known (LETOR 3.0's
-    `trainingset`, `validationset` and `testset` too). Parts with fewer features than the widest are filled up
-    with zeros. Where there is no validation part, `.validation` is None.
+    Each part is LETOR text (`.txt`, `.txt.gz`), Parquet (`.parquet`) or CSV (`.csv`, `.tsv`, also `.gz`), or a folder
+    of Parquet or CSV files. The names in MSLR-WEB10K/30K, Yahoo! LTRC, Istella, MQ2007/2008 and OHSUMED as downloaded
+    are known (LETOR 3.0's `trainingset`, `validationset` and `testset` too). LETOR parts with fewer features than the
+    widest are filled up with zeros; parts with named features must have the same names, and get them in the order of
+    train. Where there is no validation part, `.validation` is None.
 
     Arguments:
         folder: where the files are.
         prefix: what stands before the names: `"set1."` (or `"set1"`) for `set1.train.txt`. Needed only when
             the folder holds several folds; `""` chooses the names without prefix.
         threads: how many to use; all cores if None.
+        columns, features: of Parquet and CSV, see `open_data`.
 
     >>> import pathlib, tempfile
     >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -42,39 +54,68 @@ def read_fold(folder: PathLike, prefix: str | None = None, threads: int | None =
     ([[0.5, 0.0], [0.0, 3.0]], None)
     """
     paths = _find_parts(folder, prefix)
+    flat = {name: _is_flat_part(path) for name, path in paths.items()}
+    if not any(flat.values()):
+        _refuse_columns(folder, columns, features)
+    elif not all(flat.values()):
+        names = [path.name for path in paths.values()]
+        raise DataError(f"{folder}: {_listed(names)}: LETOR text and files with named features; expected one kind")
     parts: dict[str, RankingData] = {}
-    width = None
     for name, path in paths.items():
-        parts[name] = read_letor(path, n_features=width, threads=threads)
-        width = parts[name].n_features
-    parts = {name: part.widened(width or 1) for name, part in parts.items()}
+        if flat[name]:
+            parts[name] = _flat_part(path, columns, features, parts.get("train"))
+        else:
+            width = max((part.n_features for part in parts.values()), default=None)
+            parts[name] = read_letor(path, n_features=width, threads=threads)
+    if not any(flat.values()):
+        width = max(part.n_features for part in parts.values())
+        parts = {name: part.widened(width) for name, part in parts.items()}
     return Fold(train=parts["train"], validation=parts.get("validation"), test=parts["test"])
+
+
+def _is_flat_part(path: Path) -> bool:
+    return path.is_dir() or is_flat(path)
+
+
+def _flat_part(
+    path: Path, columns: Mapping[str, str] | None, features: Sequence[str] | None, train: RankingData | None
+) -> RankingData:
+    """One part, with the features of train where that has been read."""
+    if train is None or (path.is_file() and has_lists(path)):
+        return read_flat(path, columns, features)
+    return read_flat(path, columns, train.feature_names, exactly=features is None)
 
 
 def _find_parts(folder: PathLike, prefix: str | None) -> dict[str, Path]:
     found = existing(folder, "fold")
     if not found.is_dir():
         raise DataError(f"{folder}: is a file; expected a folder of parts (read_letor reads one file)")
-    folds: dict[str, dict[str, list[Path]]] = {}
-    for path in sorted(found.iterdir()):
-        if (place := _prefix_and_part(path.name)) and path.is_file():
-            folds.setdefault(place[0], {}).setdefault(place[1], []).append(path)
+    folds = _folds_in(found)
     parts = folds.get(_choose(folder, folds, prefix), {})
     _check_parts(folder, parts)
     return {part: parts[part][0] for part in _NAMES if part in parts}  # train, the largest, first
 
 
-def _prefix_and_part(name: str) -> tuple[str, str] | None:
+def _folds_in(folder: Path) -> dict[str, dict[str, list[Path]]]:
+    """By prefix and part the files, and the folders of files, that are named as parts are."""
+    folds: dict[str, dict[str, list[Path]]] = {}
+    for path in sorted(folder.iterdir()):
+        if (place := _prefix_and_part(path)) is not None:
+            folds.setdefault(place[0], {}).setdefault(place[1], []).append(path)
+    return folds
+
+
+def _prefix_and_part(path: Path) -> tuple[str, str] | None:
     """What stands before the part's name, and the part: `set1.train.txt.gz` gives `set1.` and train."""
-    for ending in _ENDINGS:
-        if name.endswith(ending):
-            stem = name.removesuffix(ending)
+    for ending in ("", *ENDINGS) if path.is_dir() else _ENDINGS:
+        if path.name.endswith(ending):
+            stem = path.name.removesuffix(ending)
             for part, words in _NAMES.items():
                 for word in words:
                     before = stem.removesuffix(word)
                     # without a separator it is another word, as in "latest"
                     if before != stem and (not before or not before[-1].isalnum()):
-                        return before, part
+                        return None if path.is_dir() and not files_in(path) else (before, part)
     return None
 
 
@@ -97,7 +138,7 @@ def _check_parts(folder: PathLike, parts: dict[str, list[Path]]) -> None:
     for part in ("train", "test"):
         if part not in parts:
             names = sorted(path.name for path in Path(folder).iterdir())
-            expected = " or ".join(word + ending for word in _NAMES[part] for ending in _ENDINGS)
+            expected = f"{' or '.join(_NAMES[part])} as .txt, .parquet or .csv"
             raise MissingFileError(
                 f"{folder}: no {part} part; expected {expected}, with or without a prefix; found {_listed(names)}"
             )
@@ -113,25 +154,72 @@ def _listed(names: list[str]) -> str:
     return shown + more if names else "nothing"
 
 
-def open_data(source: str, *, threads: int | None = None) -> Fold | RankingData:
-    """A fold from a folder or a synthetic shape, ranking data from one LETOR or Parquet file.
+def open_data(
+    source: str,
+    *,
+    threads: int | None = None,
+    columns: Mapping[str, str] | None = None,
+    features: Sequence[str] | None = None,
+    split: Sequence[float] | None = None,
+) -> Fold | RankingData:
+    """Ranking data, or a fold, by its name.
 
     Arguments:
-        source: a path, or `synthetic:mslr` / `synthetic:yahoo`, also with settings:
-            `synthetic:mslr:queries=2000,seed=1`.
+        source: a file (LETOR, Parquet or CSV), the folder of a fold or of partitions, or `synthetic:mslr` /
+            `synthetic:yahoo`, also with settings: `synthetic:mslr:queries=2000,seed=1`.
         threads: None for all cores.
+        columns: of flat Parquet and CSV: other names for the columns `query_id`, `doc_id` and `label`, by these.
+        features: of the same, the columns to use; all columns of numbers and booleans that are left if None.
+        split: shares of the queries in train, validation and test, or train and test; see `RankingData.split`.
 
     >>> open_data("synthetic:yahoo:queries=10").train.n_queries
     6
     """
+    found = _opened(source, threads, columns, features)
+    if split is None:
+        return found
+    if isinstance(found, Fold):
+        raise CounterrankError(f"split: {source} has parts already; expected one file, or a folder of partitions")
+    return found.split(split)
+
+
+def _opened(
+    source: str, threads: int | None, columns: Mapping[str, str] | None, features: Sequence[str] | None
+) -> Fold | RankingData:
     if source.startswith("synthetic:"):
+        _refuse_columns(source, columns, features)
         return _synthetic(source, threads)
     path = existing(source, "ranking data")
     if path.is_dir():
-        return read_fold(path, threads=threads)
-    if path.suffix == ".parquet":
-        return RankingData.load(path)
+        # partitions where nothing is named as a part is
+        if not any("train" in parts or "test" in parts for parts in _folds_in(path).values()) and files_in(path):
+            return read_flat(path, columns, features)
+        return read_fold(path, None, threads, columns, features)
+    if is_flat(path):
+        return read_flat(path, columns, features)
+    _refuse_columns(source, columns, features)
     return read_letor(path, threads=threads)
+
+
+def _refuse_columns(source: PathLike, columns: Mapping[str, str] | None, features: Sequence[str] | None) -> None:
+    if columns:
+        check_columns(columns)
+        raise CounterrankError(f"columns: {source} has no named columns; expected Parquet or CSV")
+    if features is not None:
+        raise CounterrankError(f"features: {source} has no named columns; expected Parquet or CSV")
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """How ranking data is to be read; the arguments of `open_data` of the same names."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    features: Sequence[str] | None = None
+    split: Sequence[float] | None = None
+
+    def open(self, source: str, threads: int | None = None) -> Fold | RankingData:
+        """`open_data` with these options."""
+        return open_data(source, threads=threads, columns=self.columns, features=self.features, split=self.split)
 
 
 def choose_part(data: Fold | RankingData, part: str, source: str) -> RankingData:

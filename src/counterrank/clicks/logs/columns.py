@@ -40,6 +40,7 @@ class LogOptions:
 
     Attributes:
         columns: for columns of the log that have another name in the files, that name.
+        fallback: of these, the columns that are read under their usual name where the files do not have the other one.
         rank_base: the number of the first rank, 0 or 1.
         format: a name of `FORMATS`; "auto" goes by the names and first lines of the files.
         click_actions: which events of OpenSearch UBI (their action_name) or metarank (their type) are clicks.
@@ -68,6 +69,7 @@ class LogOptions:
     threads: int | None = None
     engine: str = "duckdb"
     master: Any = None
+    fallback: Sequence[str] = ()
     trust: InitVar[bool | None] = None
 
     def __post_init__(self, trust: bool | None) -> None:
@@ -241,6 +243,8 @@ def plan_columns(name: str, found: Mapping[str, tuple[str, str]], options: LogOp
     source, kinds, names = {}, {}, {}
     for column in known:
         wanted = renamed.get(column, column)
+        if column in options.fallback and wanted not in found and column in found:
+            wanted = column
         if wanted not in found:
             if column in renamed or (column in NEEDED and column not in optional):
                 raise DataError(_missing(name, column, wanted, found))
