@@ -273,13 +273,13 @@ def given_options(*names: str) -> dict[str, Any]:
 
 
 def options_again(*names: str) -> list[str]:
-    """These options as they were given, for the command to go on with, as words; none where none was.
+    """These options as they were given, as words of the command to go on with; none where none was.
 
     >>> options_again("map")
     []
     """
-    given = given_options(*names).items()
-    return [word for name, value in given for word in (f"--{name.replace('_', '-')}", str(value))]
+    given = given_options(*names)
+    return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
 def _rendered(parts: list[RenderableType]) -> str:

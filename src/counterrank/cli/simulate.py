@@ -141,8 +141,8 @@ def simulate(
     if as_log and not propensities:
         say_next("inspect", out, "--data", data, *again)
     else:
-        clicks = "--log" if as_log else "--clicks"
-        say_next("train", data, clicks, out, *again, "--k", 5, "--out", "from-clicks")
+        where = (data, "--log" if as_log else "--clicks", out)
+        say_next("train", *where, *again, "--k", 5, "--out", "from-clicks")
 
 
 def _amount(n_clicks: str | None, n_sessions: str | None, as_log: bool) -> dict[str, int]:

@@ -12,8 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.common import errors
 from counterrank.common.checks import Float32Array, IntArray
-from counterrank.common.errors import CounterrankError, DataError, brief, printable
+from counterrank.common.errors import CounterrankError, DataError, printable
 from counterrank.data.ids import first_repeat_in_query, group_rows, place_in_query, query_of_rows
 from counterrank.data.ranking_data import RankingData, check_feature_names
 
@@ -275,7 +276,7 @@ def from_frame(
     given = {role: name for role, name in roles.items() if name is not None}
     for role, name in given.items():
         if not isinstance(name, str):
-            raise CounterrankError(f"{role}={brief(name)}: expected the name of a column")
+            raise CounterrankError(f"{role}={errors.brief(name)}: expected the name of a column")
         if name not in columns.names:
             raise DataError(
                 f"{role}={name!r}: no such column; the frame has {listed(columns.names)}{_index(frame, name)}"
