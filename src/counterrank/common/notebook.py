@@ -309,8 +309,8 @@ def interval_svg(
 def scale_of(intervals: Iterable[tuple[float, float] | None], *include: float) -> tuple[float, float]:
     """A scale that holds all intervals and the numbers to include, with some room at both ends.
 
-    >>> scale_of([(1.0, 2.0), None, (2.0, 3.0)], 0.0)
-    (-0.15, 3.15)
+    >>> scale_of([(20.0, 40.0), None, (30.0, 100.0)], 0.0)
+    (-5.0, 105.0)
     """
     ends = [bound for each in intervals if each is not None for bound in each if math.isfinite(bound)]
     ends += [number for number in include if math.isfinite(number)]
