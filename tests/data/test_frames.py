@@ -251,7 +251,7 @@ def test_bad_frames(changes, options, message):
 def test_bad_pandas_frames():
     with pytest.raises(DataError, match=r"'q': no such column; .* it is in the index: frame.reset_index"):
         read(pd.DataFrame(FRAME).set_index("q"))
-    with pytest.raises(DataError, match=r"column 'd' cannot be read as Arrow .*; expected values of one type"):
+    with pytest.raises(DataError, match=r"column 'd' cannot be read as Arrow .*; expected one type of values"):
         read(pd.DataFrame(FRAME | {"d": [1, "a", 2.5]}))
     with pytest.raises(DataError, match="frame: 2 columns 'price'; expected one"):
         read(pd.DataFrame(FRAME).rename(columns={"grade": "price"}), label=None)
