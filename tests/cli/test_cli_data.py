@@ -25,7 +25,7 @@ N_FEATURES = 12
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A shop's data as one Parquet file, CSV, partitions and a fold; a ranker; logs with its names and the usual ones."""
+    """A shop's data as one Parquet file, CSV, partitions and a fold; a ranker; logs with its names and usual ones."""
     folder = tmp_path_factory.mktemp("shop")
     data = cr.make_ranking_data("yahoo", n_queries=120, seed=1)
     table = data.to_arrow().select(["query_id", "doc_id", "label", *data.feature_names[:N_FEATURES]])
