@@ -104,7 +104,8 @@ def test_the_example_of_notebooks_runs(tmp_path, monkeypatch, capsys):
         # whole reproductions, in several processes
         pytest.param(page, marks=pytest.mark.process) if page.name == "reproduce.md" else page
         for page in DOCS
-        if page.name != "library.md"
+        # whose blocks stand on each other, or on files
+        if page.name not in ("library.md", "data-formats.md", "guide-dataframes.md")
     ],
     ids=name_of,
 )
@@ -152,6 +153,22 @@ def test_every_command_of_the_guide_runs(tmp_path, monkeypatch):
         result = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
         assert result.exit_code == 0, (line, result.output)
         assert "rho differs" not in result.stderr, line  # the curve is estimated, the policies are right
+
+
+def test_the_page_of_data_formats_runs_from_top_to_bottom(tmp_path, monkeypatch):
+    """Its commands read what its examples in Python write."""
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    page = re.findall(r"```(python|sh)\n(.*?)```", text("docs/data-formats.md"), flags=re.DOTALL)
+    assert [language for language, _ in page].count("sh") == 3
+    for language, code in page:
+        if language == "python":
+            exec(compile(code, "data-formats.md", "exec"), names)
+            continue
+        for line in code.replace("\\\n", " ").splitlines():
+            result = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
+            assert result.exit_code == 0, (line, result.output)
+    assert (tmp_path / "run.csv").stat().st_size > 0
 
 
 # Tables

@@ -82,6 +82,6 @@ def test_a_curve_and_where_it_is(tmp_path):
     ]
     log_files.write(tmp_path / "log.parquet", log_files.as_rows(rows))
     done = invoke("inspect", tmp_path / "log.parquet", "--examination-out", tmp_path / "a curve.json")
-    words = shlex.split(done.stderr.rpartition("use it with ")[2].rstrip().removesuffix("."))
+    words = shlex.split(done.stderr.rpartition("Use it with ")[2].rstrip().removesuffix("."))
     assert words == ["--examination", str(tmp_path / "a curve.json")]
     assert cr.examination.load(words[1]).k == 2

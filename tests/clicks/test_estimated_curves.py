@@ -54,6 +54,7 @@ CALLS = {
     "affine": lambda exam, _: estimators.affine(CLICKS, exam, [0.0] * 4, POLICY, SCORES),
     "best_strength": lambda exam, _: estimators.best_strength(CLICKS, RHO, RELEVANCE, exam=exam),
     "check_examination": lambda exam, _: examination.check_examination(exam),
+    "click_rates": lambda exam, _: cr.click_rates(CLICKS, exam).rate,
     "clip_grid": lambda exam, _: estimators.clip_grid(CLICKS, exam=exam),
     "compare": lambda exam, _: evaluation.compare(
         SCORES, -SCORES, DATA, CLICKS, RHO, metrics=["dcg@3"], exam=exam, method="dr", relevance=RELEVANCE
@@ -101,7 +102,7 @@ CALLS = {
         cr.read_log(folder / "log.parquet", DATA).clicks,
     ),
 }
-INTERNAL = {"ClickCounts", "Known", "SessionSimulator"}  # hold a curve that was checked before
+INTERNAL = {"ClickCounts", "ClickRates", "Known", "SessionSimulator"}  # hold a curve that was checked before
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -45,8 +45,8 @@ def test_texts_in_provenance_are_escaped():
 
 
 def test_names_of_features_are_shown():
-    ranker = fitted()
-    ranker.__dict__["feature_names_in_"] = np.array(["<price>", "rating"], object)
+    named = cr.RankingData(DATA.features, DATA.offsets, feature_names=["<price>", "rating"])
+    ranker = cr.Ranker("arp-hinge", max_epochs=3, learning_rate=1.0).fit(named, WEIGHTS)
     assert "<price> 100 %" in card_text(ranker)
 
 

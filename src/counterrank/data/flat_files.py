@@ -36,6 +36,7 @@ _NUMBER = r"^\s*[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:nan|inf|infinity))\s*
 _LIKE_NUMBER = r"^\s*[$€£]?\s*[+-]?[.,]?\d[\d.,' ]*([eE][+-]?\d+)?\s*[%$€£]?\s*$"  # also 9,50 and $9.50
 _FILLED = r"\S"
 _WHOLE = r"^(0|-?[1-9]\d{0,17})$"  # as they are usually written, so that the number says all that the text does
+_BUFFER = 1 << 16  # bytes read at a time of each column; else all of a row group are in memory
 _MOSTLY = 0.5  # share of numbers from which a column of texts in CSV was meant to be one of numbers
 
 
@@ -221,7 +222,7 @@ class ParquetColumns:
         import pyarrow.parquet as pq
 
         start = 0
-        with parquet_errors(self.path), pq.ParquetFile(self.path, pre_buffer=False) as file:
+        with parquet_errors(self.path), pq.ParquetFile(self.path, pre_buffer=False, buffer_size=_BUFFER) as file:
             for batch in file.iter_batches(batch_size=BLOCK_ROWS, columns=list(names)):
                 yield start, [batch.column(batch.schema.get_field_index(name)) for name in names]
                 start += batch.num_rows

@@ -20,7 +20,7 @@ from counterrank.data.ranking_data import RankingData, check_feature_names
 
 ROLES = {"query": "query_id", "document": "doc_id", "label": "label"}  # the column of each role, unless named otherwise
 _ROLE_PREFIX = "counterrank."  # of the metadata that `to_arrow` writes
-BLOCK_ROWS = 1 << 14  # written at a time: 16 columns share the lines of a cache of 1 MiB
+BLOCK_ROWS, _COLUMNS = 1 << 14, 16  # written at a time: a line of the cache for each row, 1 MiB in all
 _KINDS = "a frame of pandas or polars, an Arrow table, a DuckDB relation, or another Arrow stream"
 _EXACT = 2.0**53  # whole numbers below it are exact in float64
 _SHOWN = 20  # columns named by a message
@@ -421,22 +421,28 @@ def _remedy(kind: Any) -> str:
 def _matrix(columns: Columns, names: Sequence[str], rows: IntArray, moved: bool) -> Float32Array:
     """The features in the order of `rows`, the new place of each row."""
     matrix = np.empty((columns.n_rows, len(names)), np.float32)
-    for start, arrays in columns.blocks(names):
-        end = start + len(arrays[0])
-        where = rows[start:end] if moved else slice(start, end)
-        for place, array in enumerate(arrays):
-            values = _numbers(array)
-            with np.errstate(over="ignore"):
-                small = values.astype(np.float32, copy=False)
-            infinite = np.isinf(small)
-            if infinite.any():
-                i = int(np.argmax(infinite))
-                raise DataError(
-                    f"{columns.name}: column {names[place]!r} is {values[i]} in {columns.place(start + i)}; expected "
-                    "finite float32 numbers, or null where a value is missing"
-                )
-            matrix[where, place] = small
+    for first in range(0, len(names), _COLUMNS):
+        for start, arrays in columns.blocks(names[first : first + _COLUMNS]):
+            end = start + len(arrays[0])
+            where = rows[start:end] if moved else slice(start, end)
+            for place, array in enumerate(arrays, first):
+                matrix[where, place] = _finite(columns, names[place], start, array)
     return matrix
+
+
+def _finite(columns: Columns, name: str, start: int, array: Any) -> Float32Array:
+    """Rows of a column from `start` on as float32; NaN where they are missing, and an error where they are infinite."""
+    values = _numbers(array)
+    with np.errstate(over="ignore"):
+        small: Float32Array = values.astype(np.float32, copy=False)
+    infinite = np.isinf(small)
+    if infinite.any():
+        i = int(np.argmax(infinite))
+        raise DataError(
+            f"{columns.name}: column {name!r} is {values[i]} in {columns.place(start + i)}; expected finite float32 "
+            "numbers, or null where a value is missing"
+        )
+    return small
 
 
 def _numbers(array: Any) -> NDArray[Any]:

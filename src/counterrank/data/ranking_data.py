@@ -304,7 +304,7 @@ class RankingData(Shown):
         >>> data = RankingData(np.zeros((100, 1)), np.arange(101))
         >>> fold = data.split([0.6, 0.2, 0.2])
         >>> fold.train.n_queries, fold.validation.n_queries, fold.test.n_queries
-        (61, 19, 20)
+        (62, 20, 18)
         """
         given = [check_number(share, "shares", above=0, below=1) for share in shares]
         if len(given) not in (2, 3) or abs(sum(given) - 1.0) > 1e-6:
