@@ -84,6 +84,14 @@ def test_the_example_of_few_clicks_runs(tmp_path, monkeypatch, capsys):
     assert "over 36 queries" in capsys.readouterr().out
 
 
+def test_the_example_of_names_and_missing_values_runs(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("lightgbm")
+    run_example(blocks("docs/library.md", "python")[3], "library.md", tmp_path, monkeypatch)
+    shown = capsys.readouterr().out
+    assert "['price' 'rating'] query" in shown
+    assert "missing values (NaN), the first is feature 'rating'" in shown
+
+
 @pytest.mark.parametrize(
     "page",
     [
