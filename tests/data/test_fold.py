@@ -73,19 +73,19 @@ def test_prefix_chooses(tmp_path, prefix, expected):
         (
             ["train.txt"],
             {},
-            "{}: no test part; expected test.txt or test.txt.gz or testset.txt or testset.txt.gz, "
+            "{}: no test part; expected test or testset as .txt, .parquet or .csv, "
             "with or without a prefix; found 'train.txt'",
         ),
         (
             ["test.txt", "vali.txt"],
             {},
-            "{}: no train part; expected train.txt or train.txt.gz or trainingset.txt or trainingset.txt.gz, "
+            "{}: no train part; expected train or trainingset as .txt, .parquet or .csv, "
             "with or without a prefix; found 'test.txt', 'vali.txt'",
         ),
         (
             [],
             {},
-            "{}: no train part; expected train.txt or train.txt.gz or trainingset.txt or trainingset.txt.gz, "
+            "{}: no train part; expected train or trainingset as .txt, .parquet or .csv, "
             "with or without a prefix; found nothing",
         ),
         (

@@ -138,7 +138,7 @@ def _check_parts(folder: PathLike, parts: dict[str, list[Path]]) -> None:
     for part in ("train", "test"):
         if part not in parts:
             names = sorted(path.name for path in Path(folder).iterdir())
-            expected = " or ".join(word + ending for word in _NAMES[part] for ending in (".txt", ".parquet", ".csv"))
+            expected = f"{' or '.join(_NAMES[part])} as .txt, .parquet or .csv"
             raise MissingFileError(
                 f"{folder}: no {part} part; expected {expected}, with or without a prefix; found {_listed(names)}"
             )
