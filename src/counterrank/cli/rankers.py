@@ -18,7 +18,15 @@ from counterrank.cli.options import (
     option,
     reads_data,
 )
-from counterrank.cli.output import check_out, constant_features, constant_in_words, print_json, print_table, say
+from counterrank.cli.output import (
+    check_out,
+    constant_features,
+    constant_in_words,
+    print_json,
+    print_table,
+    say,
+    show_warnings,
+)
 from counterrank.common.checks import check_whole
 from counterrank.common.errors import CounterrankError, printable
 
@@ -52,8 +60,10 @@ def evaluate(
     from counterrank import evaluation
 
     loaded, chosen = load_model_and_data(ranker, data, part, threads, opening)
+    with show_warnings():
+        scores = loaded.predict(chosen)
     values = evaluation.evaluate(
-        loaded.predict(chosen),
+        scores,
         chosen,
         relevance_threshold,
         metrics=None if metrics is None else [name.strip() for name in metrics.split(",")],
@@ -96,7 +106,9 @@ def rank(
 
     check_out(out, force, (ranker, data))
     loaded, chosen = load_model_and_data(ranker, data, part, threads, opening)
-    rows = ranked_rows(loaded.predict(chosen), chosen, depth)
+    with show_warnings():
+        scores = loaded.predict(chosen)
+    rows = ranked_rows(scores, chosen, depth)
     write_run(rows, out, tag)
     if json:
         print_json({"out": str(out), "queries": chosen.n_queries, "rows": rows.num_rows})
