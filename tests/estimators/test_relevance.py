@@ -176,7 +176,7 @@ class Locked(Peeper):
         ({"clicks": None}, "clicks: NoneType; expected ClickCounts"),
         ({"model": "forest"}, "model='forest': expected 'ridge', 'lightgbm', 'mlp', or a regressor with fit"),
         ({"model": None}, "model=None: expected 'ridge'"),
-        ({"model": Peeper}, "model=<class .*Peeper'>: expected 'ridge'"),
+        ({"model": Peeper}, "model=Peeper: expected 'ridge'"),
         (
             {"model": Broken(lambda X: X)},
             r"model: Broken predicts float32 of shape \(.*, 5\) for .* expected one number",
