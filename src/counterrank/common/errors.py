@@ -29,7 +29,7 @@ def brief(value: object, most: int = 60) -> str:
     ("'v2'", '0.5', '[1, 2, 3]', "{'k': None}")
     >>> import numpy as np
     >>> brief(np.zeros((1000, 3))), brief([np.zeros(3)] * 9), brief("x" * 100)[-6:]
-    ('ndarray of shape (1000, 3)', '[ndarray of shape (3,), ndarray of shape (3,), ndarray of ...', 'xxx...')
+    ('ndarray of shape (1000, 3)', '[ndarray of shape (3,), ndarray of shape (3,), ndarray of...', 'xxx...')
     """
     words = printable(_words(value))
     return words if len(words) <= most else words[: most - 3] + "..."
