@@ -146,6 +146,7 @@ def test_nothing_is_said_where_no_row_has_a_time(tmp_path, recwarn):
 def test_spark_reads_the_same_dates(local_spark, tmp_path, ending):
     odd = ["2026-01-01", "2026/01/02 10:00", "2026-13-01", "yesterday", " 2026-01-03 ", "1e9", "nan", "-1", "", None]
     odd += ["2026-01-01T00:00:00.123456Z", "2026-01-01 02:00:00+02:00", "1767225600.5", "176722560000", "2026"]
+    odd += ["2026-01", "2026-01-02T10", "now", "today", "epoch", "10:00", "2026-1-2", "2026-01-02T10:30"]
     path = log_files.write(tmp_path / f"log.{ending}", rows_at([*odd, *(str(SECONDS + 60 * i) for i in range(60))]))
     options = LogOptions()
     one = read_parts(path, (), drift=True, options=options)

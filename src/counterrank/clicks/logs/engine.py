@@ -156,7 +156,7 @@ _MACROS = (
     "create temp macro xxhash64(value) as hash(value)",
     "create temp macro pmod(value, divisor) as (value % divisor)",
     "create temp macro unix_seconds(moment) as cast(floor(epoch(cast(moment as timestamp))) as bigint)",
-    "create temp macro seconds_in(value) as cast(floor(epoch(try_cast(value as timestamptz))) as bigint)",
+    "create temp macro seconds_in(value) as cast(floor(epoch(try_cast(trim(value) as timestamptz))) as bigint)",
     "create temp macro number_in(value) as "
     "(case when not contains(cast(value as string), '_') and not contains(cast(value as string), '+-') "
     "then try_cast(value as double) end)",

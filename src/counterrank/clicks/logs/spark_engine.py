@@ -59,6 +59,8 @@ _SQL_SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
 }
 _NUMBER = r"^\s*[+-]?[0-9.]+([eE][+-]?[0-9]+)?\s*$"
+# A whole date, alone or with hours and minutes: Spark reads less too, which DuckDB does not.
+_DATE = r"^ *[0-9]{4,6}[-/][0-9]{1,2}[-/][0-9]{1,2}( *$|[ T].*[0-9]:[0-9])"
 # What Spark calls the types that DuckDB finds in Parquet.
 _OWN = {
     **{name: name.lower() for name in ("TINYINT", "SMALLINT", "BIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "DATE")},
@@ -314,7 +316,8 @@ def prepare(spark: Any) -> None:
     )
     spark.sql(
         "create or replace temporary function seconds_in(value string) returns bigint "
-        "return unix_seconds(try_cast(replace(value, '/', '-') as timestamp))"
+        f"return case when regexp_like(value, {text(_DATE)}) "
+        "then unix_seconds(try_cast(replace(trim(value), '/', '-') as timestamp)) end"
     )
     spark.sql(
         "create or replace temporary function number_in(value string) returns double "
