@@ -3,9 +3,12 @@
 from contextlib import contextmanager
 
 import pytest
+from hypothesis import settings
 
 from tests.support.spark_cluster import loopback
 
+settings.register_profile("counterrank", deadline=None)  # no test asserts a time
+settings.load_profile("counterrank")
 collect_ignore = ["support/own_estimator.py"]  # importing it, as the search for doctests does, registers an estimator
 
 

@@ -344,3 +344,12 @@ def test_the_matrix_is_the_only_copy(tmp_path, kind, most, order):
     """Beyond the frame: the matrix (205 MB), ids and offsets of a tenth of it, and of Parquet some pages."""
     command = [sys.executable, "-c", MEMORY, kind, order, str(tmp_path / "data.parquet")]
     assert json.loads(subprocess.run(command, check=True, capture_output=True).stdout) < most
+
+
+@pytest.mark.parametrize("name", ["__index_level_0__", "Unnamed: 0"])
+def test_the_index_of_a_pandas_frame_is_no_feature(name):
+    table = pa.table({name: [7, 8], "query": ["a", "a"], "sku": [1, 2], "price": [1.0, 2.0]})
+    with pytest.warns(UserWarning, match=f"column '{name}' is left out, since it looks like the row numbers"):
+        assert cr.RankingData.from_frame(table, query="query", document="sku").feature_names == ("price",)
+    named = cr.RankingData.from_frame(table, query="query", document="sku", features=[name])
+    assert named.feature_names == (name,)

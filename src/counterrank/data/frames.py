@@ -5,7 +5,9 @@ Columns are written straight into the feature matrix, some rows at a time, so th
 
 from __future__ import annotations
 
+import re
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -24,6 +26,7 @@ BLOCK_ROWS, _COLUMNS = 1 << 14, 16  # written at a time: a line of the cache for
 _KINDS = "a frame of pandas or polars, an Arrow table, a DuckDB relation, or another Arrow stream"
 _EXACT = 2.0**53  # whole numbers below it are exact in float64
 _SHOWN = 20  # columns named by a message
+_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+|")  # how files name the index of a pandas frame
 
 
 def is_frame(value: object) -> bool:
@@ -353,8 +356,15 @@ def _features(columns: Columns, roles: Mapping[str, str], features: Sequence[str
     taken = set(roles.values())
     if features is None:
         chosen = []
+        index = [name for name in columns.names if name not in taken and _INDEX.fullmatch(name)]
+        if index:
+            warnings.warn(
+                f"{columns.name}: column {listed(index)} is left out, since it looks like the row numbers of a pandas "
+                "frame; name the features to use it, or write files with index=False",
+                stacklevel=4,
+            )
         for name in columns.names:
-            if name not in taken:
+            if name not in taken and name not in index:
                 kind = columns.kind(name)
                 if is_number(kind):
                     chosen.append(name)
@@ -370,7 +380,7 @@ def _features(columns: Columns, roles: Mapping[str, str], features: Sequence[str
             raise DataError(f"{columns.name}: no column of numbers to use as a feature; it has {listed(columns.names)}")
         return tuple(chosen)
     if isinstance(features, str) or not isinstance(features, Sequence | np.ndarray) or not len(features):
-        raise CounterrankError(f"features={printable(repr(features))[:60]}: expected a list of names of columns")
+        raise CounterrankError(f"features={errors.brief(features)}: expected a list of names of columns")
     names = check_feature_names([str(name) for name in features], len(features))
     for name in names:
         if name in taken:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -186,6 +187,11 @@ def open_data(
 def _opened(
     source: str, threads: int | None, columns: Mapping[str, str] | None, features: Sequence[str] | None
 ) -> Fold | RankingData:
+    if not isinstance(source, str | os.PathLike):
+        raise CounterrankError(
+            f"source={brief(source)}: expected a path or a name; RankingData.from_frame takes frames"
+        )
+    source = str(source)
     if source.startswith("synthetic:"):
         _refuse_columns(source, columns, features)
         return _synthetic(source, threads)
