@@ -116,10 +116,12 @@ def test_interrupt(reference, tmp_path):
     """Ctrl-C: gone at once, in silence, with all rows whole and nothing else left; meanwhile nobody else may write."""
     folder = tmp_path / "run"
     with started(folder) as process:
+        process.send_signal(signal.SIGSTOP)  # or it may be done before it is looked at
         with pytest.raises(CounterrankError, match=r"another process is writing results there; wait for it"):
             reproduce(DATA, folder, SETTINGS, jobs=1)
         assert (folder / "data").is_dir()  # the refused one has not touched it
         process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGCONT)
         out, err = process.communicate(timeout=WAIT)
     assert (process.returncode, out, err) == (130, b"", b"")
     wait_until(lambda: not workers_of(folder))
