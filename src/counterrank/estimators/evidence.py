@@ -185,7 +185,7 @@ def display_frequencies(
 ) -> Propensities:
     """Propensities of an unknown policy: how often the log shows each document at each rank.
 
-    See docs/unknown-policy.md.
+    See docs/how-to/unknown-policy.md.
 
     >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 1], [8, 2], [4, 1]])
     >>> clicks = ClickCounts("", np.array([0, 3]), np.array([10]), docs, ranks, shown, clicked)

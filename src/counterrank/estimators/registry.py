@@ -326,7 +326,7 @@ for _estimator in (
     Estimator(
         "auto",
         "cross-validates policy-aware and the three below, and averages those not clearly worse than the best",
-        "see docs/few-clicks.md",
+        "see docs/concepts/few-clicks.md",
         "as its parts",
         ("clicks", "exposure"),
         {

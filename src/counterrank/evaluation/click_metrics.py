@@ -185,7 +185,7 @@ def estimate(
 
     Its expectation is that of "ips" whatever R is if rho is right, and whatever rho is if R is right; documents that
     cannot be examined keep sessions * R. Intervals are narrower where it varies which document was shown, see
-    docs/intervals.md.
+    docs/concepts/intervals.md.
 
     Arguments:
         scores: one per document, a higher score ranks first; or a ranker that predicts them, which is checked not to

@@ -32,7 +32,7 @@ class MetricKind:
     Attributes:
         name: what stands before the "@".
         cutoff: whether the name carries one: "never", "optional" or "always".
-        description: its definition, for the table in docs/metrics.md.
+        description: its definition, for the table in docs/reference/metrics.md.
         values: lambda, the value of a relevant document at each of the ranks 1 to n, without the cutoff; None where
             documents have no value of their own, so that the metric cannot be estimated from clicks.
         higher_is_better: whether a larger value is a better ranking.
@@ -69,7 +69,7 @@ METRICS = {
 
 
 def metric_table() -> list[str]:
-    """The registered metrics as lines of a Markdown table, as docs/metrics.md shows it.
+    """The registered metrics as lines of a Markdown table, as docs/reference/metrics.md shows it.
 
     >>> metric_table()[2]
     '| `arp` | mean rank of the relevant documents, pooled over queries (eq:ARP) | lower | yes |'

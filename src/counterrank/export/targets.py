@@ -266,7 +266,7 @@ def unregister_target(name: str) -> Target:
 
 
 def target_table() -> list[str]:
-    """The registered targets as lines of a Markdown table, as docs/export.md shows it.
+    """The registered targets as lines of a Markdown table, as docs/how-to/export.md shows it.
 
     >>> target_table()[2]
     '| `onnx` | ONNX Runtime and whatever else reads ONNX | .onnx | yes | yes | yes | by place | all, per query too |'

@@ -246,7 +246,7 @@ class Kind:
         loss: LambdaLoss weighs close neighbours most, and trees, unlike coefficients, do not carry over to other pairs
             what they learn there; so trees take pairs of documents by what swapping them changes.
         max_epochs, patience: a round of trees is a small step, and the metric of few validation queries is noisy:
-            stopping after 20 rounds without improvement cost 1 to 5 % (docs/lambdamart.md).
+            stopping after 20 rounds without improvement cost 1 to 5 % (docs/how-to/lambdamart.md).
         missing: whether features may be missing (NaN).
     """
 
