@@ -208,8 +208,8 @@ def diagnose(
 ) -> list[list[str]]:
     """For each column why the coverage of its interval of this kind ("ips", "self_normalized") may be too low.
 
-    The limits are those from which on the measured coverage holds, see docs/concepts/intervals.md. `below` is the sum of
-    the denominators.
+    The limits are those from which on the measured coverage holds, see docs/concepts/intervals.md. `below` is the sum
+    of the denominators.
     """
     common = _few_queries(weighted, settings)
     word = weighted.method if kind == "ips" else "self-normalised"
