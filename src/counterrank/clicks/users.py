@@ -40,7 +40,7 @@ class ClickModel:
     """P(click | examined, document, rank) = other + (relevant - other) * attractiveness of the document.
 
         attractiveness = 1 if label >= relevance_threshold else 0       gain="binary"
-        attractiveness = (2**label - 1) / (2**largest label - 1)        gain="graded"
+        attractiveness = (2**label - 1) / (2**(largest label) - 1)      gain="graded"
 
     A number holds at every rank. A list gives one number for each rank, the last of them for all ranks below: then
     users trust high ranks, and policy-aware weights are biased by that; `estimators.affine` is not.

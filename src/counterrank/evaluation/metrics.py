@@ -66,6 +66,7 @@ METRICS = {
         MetricKind("ndcg_graded", "optional", "ndcg with the gain 2**label - 1 in place of relevance"),
     )
 }  # fmt: skip
+"""The metrics by name, without their cutoff."""
 
 
 def metric_table() -> list[str]:
