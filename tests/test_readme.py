@@ -163,6 +163,19 @@ def test_every_command_of_the_guide_runs(tmp_path, monkeypatch):
         assert "rho differs" not in result.stderr, line  # the curve is estimated, the policies are right
 
 
+@pytest.mark.filterwarnings("ignore::counterrank.evaluation.IntervalWarning")
+@pytest.mark.parametrize("page", ["only-labels", "start-logging", "new-ranker"])
+def test_every_command_of_the_pages_by_need_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = f"docs/how-to/{page}.md"
+    lines = commands(page)
+    assert len(lines) == sum(block.count("counterrank ") for block in blocks(page, "sh")) >= 2
+    for line in lines:
+        result = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
+        assert result.exit_code == 0, (line, result.output)
+        assert "deprecated" not in result.stderr, line
+
+
 def test_the_page_of_data_formats_runs_from_top_to_bottom(tmp_path, monkeypatch):
     """Its commands read what its examples in Python write."""
     monkeypatch.chdir(tmp_path)
