@@ -36,6 +36,7 @@ myst_dmath_allow_space = False
 myst_dmath_double_inline = False
 myst_heading_anchors = 4
 nb_execution_mode = "cache"
+nb_execution_in_temp = True  # what a notebook writes does not stay
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_merge_streams = True
