@@ -35,10 +35,11 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_dmath_allow_space = False
 myst_dmath_double_inline = False
 myst_heading_anchors = 4
+myst_update_mathjax = False
 nb_execution_mode = "cache"
 nb_execution_in_temp = True  # what a notebook writes does not stay
 nb_execution_timeout = 300
-nb_execution_raise_on_error = True
+nb_execution_show_tb = True  # an error is a warning, and fails the build
 nb_merge_streams = True
 
 # The API

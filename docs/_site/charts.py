@@ -55,7 +55,8 @@ def _write_runtime(app: Any) -> None:
     if app.builder.format == "html":
         static = Path(app.outdir) / "_static"
         static.mkdir(parents=True, exist_ok=True)
-        (static / "vega.js").write_text(runtime_script(), encoding="utf-8")
+        # its names are its own: Sphinx has a function `_` too
+        (static / "vega.js").write_text(f"(() => {{\n{runtime_script()}\n}})();\n", encoding="utf-8")
 
 
 def setup(app: Any) -> None:

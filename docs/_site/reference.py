@@ -481,8 +481,14 @@ def read(app: Any, name: str, source: list[str]) -> None:
     source[0] = re.sub(r"\[`?[\w/-]+\.md`?\]\((?=[\w./-]+\.md)", "[](", text)
 
 
+def skip(app: Any, what: str, name: str, obj: Any, skipped: bool, options: Any) -> bool | None:
+    """For the event autodoc-skip-member: old names are not shown."""
+    return True if (getattr(obj, "__doc__", None) or "").startswith("The old name of ") else None
+
+
 def setup(app: Any) -> None:
     """Connect to what reads pages and docstrings."""
     app.connect("source-read", read)
     app.connect("autodoc-process-docstring", prepare, priority=400)  # before napoleon
     app.connect("autodoc-process-signature", shorten_types)
+    app.connect("autodoc-skip-member", skip)
