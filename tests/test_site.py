@@ -276,26 +276,24 @@ class Visit:
     pages: dict[str, dict] = field(default_factory=dict)
 
 
+def browse(address, profile, *options):
+    """Open an address with all other hosts blocked: the page as it is in the end, and what the browser wrote."""
+    command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions"]
+    command += ["--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"]
+    command += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={profile}"]
+    command += ["--enable-logging=stderr", "--v=0", *options, "--dump-dom", address]
+    return subprocess.run(command, capture_output=True, text=True, timeout=500, encoding="utf-8")
+
+
 def visit(folder, pages, profile, width=1280, theme="light"):
     script = VISITOR.replace("PAGES", json.dumps(pages)).replace("WIDTH", str(width)).replace("THEME", theme)
     handler = type("Own", (Handler,), {"visitor": script})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(handler, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        command = [
-            CHROMIUM,
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--no-first-run",
-            "--disable-extensions",
-        ]
-        command += ["--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"]
-        command += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={profile}"]
-        command += ["--enable-logging=stderr", "--v=0", f"--virtual-time-budget={4000 * len(pages) + 4000}"]
-        command += [f"--window-size={max(width + 40, 520)},1000", "--dump-dom"]
         address = f"http://127.0.0.1:{server.server_port}/visitor.html"
-        done = subprocess.run([*command, address], capture_output=True, text=True, timeout=500, encoding="utf-8")
+        time, size = 4000 * len(pages) + 4000, max(width + 40, 520)
+        done = browse(address, profile, f"--virtual-time-budget={time}", f"--window-size={size},1000")
     finally:
         server.shutdown()
         server.server_close()
@@ -329,6 +327,16 @@ class TestInBrowser:
         assert seen.messages == []
         assert seen.pages["/search.html?q=propensity"]["found"] >= 10
         assert seen.pages["/search.html?q=qqqq"]["found"] == 0
+
+
+@pytest.mark.browser
+@in_browser[1]
+def test_the_search_works_without_a_server(site, tmp_path):
+    """Pages opened from a folder; excerpts of the pages that were found need a server."""
+    done = browse(f"{(site / 'search.html').as_uri()}?q=propensity", tmp_path, "--virtual-time-budget=5000")
+    found = re.search(r"found (\d+) pages", done.stdout)
+    assert found
+    assert int(found[1]) >= 10
 
 
 NOTEBOOK = """---
