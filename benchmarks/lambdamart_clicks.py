@@ -5,7 +5,7 @@
 A production ranker (ARP hinge on 3 training queries) ranks pages of 5 under replace-last, examined as 1 / rank, until
 there are 10^7 training clicks; validation clicks are 15 %. All learn from these same clicks: ours from weights of
 documents, the others from pages, see `benchmarks.click_learners`. At most 100 trees of 8 leaves with learning rate
-0.1 for all; ours stop by the metric of the validation weights. The others are judged three times: with the number of
+0.1 for all; ours stop by the metric of the validation weights. The others are evaluated three times: with the number of
 trees that their own NDCG@5 of held-out pages chooses, with that which the policy-aware estimate from validation clicks
 chooses, as for ours, and with all trees. The judge is test DCG@5 from labels.
 
@@ -85,7 +85,7 @@ def read_part(folder: Path, part: str) -> Fold:
 
 
 class Log:
-    """One production ranker and its clicks, and what is made of them when it is first asked for."""
+    """One production ranker and its clicks, and what is computed from them at its first use."""
 
     def __init__(self, fold: Fold, threshold: float, seed: int, clicks: int, threads: int | None) -> None:
         assert fold.validation is not None
@@ -102,7 +102,7 @@ class Log:
         )  # fmt: skip
 
     def fingerprint(self) -> int:
-        """A number that tells these clicks from others."""
+        """A number that identifies these clicks."""
         arrays = [each for log in (self.clicks, self.held_out_clicks) for each in (log.docs, log.ranks, log.clicks)]
         return zlib.crc32(b"".join(np.ascontiguousarray(each, np.int64).tobytes() for each in arrays))
 
@@ -120,7 +120,7 @@ class Log:
         return policy_aware(self.held_out_clicks)
 
     def estimated(self, scores: Any) -> float:
-        """DCG@5 as the policy-aware estimate from validation clicks tells it."""
+        """DCG@5 by the policy-aware estimate from validation clicks."""
         return weighted_metric(scores, self.held_out_weights, self.held_out.offsets, f"dcg@{K}", threads=self.threads)
 
     def evaluated(self, scores: Any) -> float:
@@ -130,7 +130,7 @@ class Log:
 
 
 def ours(log: Log, name: str) -> dict[str, float]:
-    """A ranker of this library, judged; trees where its name says so."""
+    """A ranker of this library, evaluated; trees where its name says so."""
     if name == "production":
         return {"dcg@5": log.evaluated(log.production.predict(log.fold.test))}
     estimator, model = name.split(", ", 1)
@@ -152,7 +152,7 @@ def ours(log: Log, name: str) -> dict[str, float]:
 
 
 def theirs(log: Log, learned: click_learners.Boosted) -> dict[str, Any]:
-    """What others have learned, judged after as many trees as each rule chooses."""
+    """Other learners' models, evaluated after as many trees as each rule chooses."""
     rounds = range(STEP, ROUNDS + 1, STEP)
     estimates = [log.estimated(learned.scores(log.held_out.features, n)) for n in rounds]
     chosen = {"own": learned.own_best, "aware": rounds[int(np.argmax(estimates))], "all": ROUNDS}

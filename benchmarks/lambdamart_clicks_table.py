@@ -24,7 +24,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """By data set and method: what came of it in all its runs, beside the production ranker's and ours in the same."""
+    """By data set and method: its results in all runs, with the production ranker's and ours in the same."""
     return {name: _of_set([row for row in rows if row["set"] == name]) for name in dict.fromkeys(_sets(rows))}
 
 
@@ -48,7 +48,7 @@ def _of_set(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _of_method(cells: list[dict[str, dict[str, Any]]], method: str) -> dict[str, Any]:
-    """Judged by the rule that serves it best on average, where there are several."""
+    """Evaluated with the rule that is best on average, where there are several."""
     values = _values([cell[method] for cell in cells])
     rule = max(values, key=lambda each: values[each].mean())
     low, high, aware = (_values([cell[name] for cell in cells])[""] for name in (LOW, HIGH, AWARE))
@@ -76,7 +76,7 @@ def _compared(own: np.ndarray, low: np.ndarray, high: np.ndarray, aware: np.ndar
 
 
 def show(found: dict[str, Any]) -> None:
-    """Tables in Markdown: all methods, then those that were judged by several rules."""
+    """Tables in Markdown: all methods, then those that were evaluated with several rules."""
     for name, methods in found.items():
         print(f"\n**{name}**\n")
         print(

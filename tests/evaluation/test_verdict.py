@@ -14,7 +14,7 @@ NONE = (None, None)
 
 
 def difference(value, interval, metric="dcg@5", **changes):
-    """An estimate whose numbers of the kind that no verdict on this metric goes by say the opposite."""
+    """An estimate whose numbers of the kind that verdicts on this metric ignore say the opposite."""
     opposite = -1000.0, (-1001.0, -999.0)
     if metric == "arp":
         kinds = {"ips": None, "ips_interval": None, "self_normalized": value, "self_normalized_interval": interval}

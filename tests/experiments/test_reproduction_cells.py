@@ -170,7 +170,7 @@ def test_the_norm_of_the_production_ranker(norm):
 
 
 def test_training_is_what_the_settings_say(monkeypatch):
-    """Validation clicks are not clipped, training clicks are, and early stopping goes by DCG@5 whatever the loss."""
+    """Validation clicks are not clipped, training clicks are, and early stopping uses DCG@5 whatever the loss."""
     seen = []
 
     def spy(ranker, data, weigh, clips, *, validation, **more):
@@ -219,7 +219,7 @@ def test_deterministic_pages_work_though_they_hide_documents():
 
 
 def test_nothing_to_learn_is_a_random_order():
-    """Pages of one result, always the same: the only click tells of no difference inside a set of one."""
+    """Pages of one result, always the same: the only click shows no difference inside a set of one."""
     cell = dataclasses.replace(
         cell_of(series="rerank", page=2, clicks=(1,), x=1), policy="deterministic:k=1", page=1, clicks=1
     )

@@ -358,7 +358,7 @@ def test_the_tally_counts_and_foretells(clock):
     assert tally.lines() == ["2 of 4 cells done, 0 running, 1 failed, about 25 s left"]
     tally.start(aware[1])
     clock.now = 1000.0
-    assert tally.seconds_left() == 0.0  # longer than foretold
+    assert tally.seconds_left() == 0.0  # longer than predicted
     tally.finish(aware[1], failed=False)
     assert tally.lines() == ["3 of 4 cells done, 0 running, 1 failed, about 0 s left"]
 

@@ -221,8 +221,8 @@ def _count(expected, page, impressions, known, data):
         key = (query, row.doc, row.rank, row.policy, row.propensity)
         impressions_so_far, clicks = expected.cells.get(key, (0, 0))
         expected.cells[key] = (impressions_so_far + 1, clicks + row.clicked)
-    asked = (query, page[0].policy)
-    expected.sessions[asked] = expected.sessions.get(asked, 0) + 1
+    key = (query, page[0].policy)
+    expected.sessions[key] = expected.sessions.get(key, 0) + 1
     if not impressions:
         shown = sorted(page, key=lambda row: row.rank)
         sessions, clicks = expected.pages.get((query, tuple(row.doc for row in shown)), (0, (0,) * len(shown)))

@@ -87,7 +87,7 @@ class Workbench:
         }
         try:
             return self._from_clicks(cell, (fold.train, clicks), (fold.validation, other), about)
-        except NothingToLearnError as error:  # a handful of clicks may tell of no difference between documents
+        except NothingToLearnError as error:  # a handful of clicks may show no difference between documents
             return None, {**about, "untrained": str(error)}
 
     def _from_clicks(
