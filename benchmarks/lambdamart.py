@@ -3,8 +3,8 @@
     python -m benchmarks.lambdamart --seeds 5                    # the comparison, as Markdown
     python -m benchmarks.lambdamart --seeds 3 --losses all       # and every other loss
 
-Both learn from the same labels with the same trees: twice for each data set, from relevance that is 0 or 1 (measured by
-NDCG@5) and from gains of 2**label - 1 (measured by graded NDCG@5). Each seed draws other documents and features for every
+Both learn from the same labels with the same trees: twice for each data set, from relevance that is 0 or 1 (by
+NDCG@5) and from gains of 2**label - 1 (by graded NDCG@5). Each seed draws other documents and features for every
 tree, the same for both. A query's figure is its mean over seeds; the interval is that of the paired difference, by
 resampling the test queries of all folds. A round's cost is the median over rounds, the two taking turns.
 """

@@ -1,4 +1,4 @@
-"""The relevance model in passes over the features, and the strength of shrinkage: against references and scikit-learn."""
+"""The relevance model in passes over the features, and the strength of shrinkage: against references, scikit-learn."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ import pytest
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.data import Fold, RankingData, make_fold
 from counterrank.experiments import engines
+from counterrank.experiments.cell_runner import CellRunner, answer
 from counterrank.experiments.cells import all_cells, grid
 from counterrank.experiments.engines import CellFailure, Tally, run_all, shown
 from counterrank.experiments.reproduction import summarize
@@ -30,7 +31,6 @@ from counterrank.experiments.run_folder import (
 )
 from counterrank.experiments.settings import Settings
 from counterrank.experiments.summary import Summary, to_json
-from counterrank.experiments.workbench import Workbench, answer
 
 SHOW_CURSOR, HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
 FOLD = make_fold("yahoo", 40)
@@ -309,10 +309,10 @@ def test_a_fault_of_the_engine_ends_the_run():
 
 
 def test_a_worker_answers_with_an_error_in_words(capsys):
-    bench = Workbench({0: FOLD})
-    assert answer(bench, {"noise": [0.1, 1]})["error"].startswith("TypeError: ")
+    runner = CellRunner({0: FOLD})
+    assert answer(runner, {"noise": [0.1, 1]})["error"].startswith("TypeError: ")
     bad = {**CELLS[0].plain(), "fold": 7}
-    assert answer(bench, bad) == {"error": "KeyError: 7"}
+    assert answer(runner, bad) == {"error": "KeyError: 7"}
     assert "Traceback" in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""Slow, obvious references for policies estimated from pages: frequencies, smoothing, the likelihood of Plackett-Luce."""
+"""Slow references for policies estimated from pages: frequencies, smoothing, the likelihood of Plackett-Luce."""
 
 from __future__ import annotations
 
