@@ -16,14 +16,13 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import median
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import lightgbm
 import numpy as np
 
 import counterrank as cr
-from benchmarks.timing import at_most, row
+from benchmarks.timing import at_most, row, seconds_of
 from counterrank.common.parallel import thread_count
 from counterrank.data import Fold
 from counterrank.estimators import full_information
@@ -148,10 +147,7 @@ def round_costs(gain: str, n_queries: int = 1000, rounds: int = 20, turns: int =
     for turn in range(turns):
         ours += [line["seconds"] for line in train_ours(data, weights, *CHOSEN, turn, rounds).history_]
         booster = make_theirs(data, whole_labels(data, gain, 3), turn)
-        for _ in range(rounds):
-            begin = perf_counter()
-            booster.update()
-            theirs.append(perf_counter() - begin)
+        theirs += [seconds_of(booster.update) for _ in range(rounds)]
     return median(ours), median(theirs)
 
 

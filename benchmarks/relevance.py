@@ -5,13 +5,12 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable
 from importlib.util import find_spec
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from tests.reference import relevance as naive_relevance
 
-from benchmarks.timing import at_least, at_most, median_seconds, row
+from benchmarks.timing import at_least, at_most, median_seconds, row, seconds_of
 from counterrank import ClickCounts, estimators, examination, policies, simulation
 from counterrank.data import RankingData
 
@@ -38,9 +37,7 @@ def run(data: RankingData, repeats: int = 3) -> list[dict[str, Any]]:
         ("best_strength", fewest.strength, fewest.slow_strength),
     ):
         ours_seconds = median_seconds(ours, repeats)
-        begin = perf_counter()
-        reference()
-        seconds = perf_counter() - begin
+        seconds = seconds_of(reference)
         rows.append(at_least(f"  {name} faster than the reference by ({_FEWEST} queries)", ours_seconds, seconds, None))
     return rows + _against_scikit_learn(_Case(data.subset(slice(0, min(_FEW, data.n_queries)))), repeats)
 
