@@ -8,6 +8,7 @@ import numpy as np
 
 from counterrank.common.checks import IntArray
 from counterrank.common.notebook import (
+    POPULATIONS,
     Html,
     Summary,
     bar_svg,
@@ -16,6 +17,7 @@ from counterrank.common.notebook import (
     heading,
     interval_svg,
     interval_texts,
+    level_text,
     notes,
     percent_text,
     row,
@@ -157,11 +159,7 @@ def curve_chart(exam: Examination) -> Any:
 
 
 def _level(found: EstimatedExamination) -> str:
-    return f"{100.0 * found.confidence:.4g} % confidence intervals, each for one rank"
-
-
-def _population(found: EstimatedExamination) -> str:
-    return {"queries": "queries like these", "these-queries": "these queries"}[found.target]
+    return f"{level_text(found.confidence)}s, each for one rank"
 
 
 def estimated_summary(found: EstimatedExamination) -> Summary:
@@ -197,7 +195,7 @@ def estimated_card(found: EstimatedExamination) -> Html:
         "method": found.method,
         "from": f"{found.n_clicks:,} clicks on {found.n_documents:,} documents of {found.n_queries:,} queries, "
         f"{found.n_sessions:,} sessions",
-        "intervals": f"{_level(found)}, for {_population(found)}",
+        "intervals": f"{_level(found)}, for {POPULATIONS[found.target]}",
     }
     return card(
         notes(found.warnings),

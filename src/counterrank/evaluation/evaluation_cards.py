@@ -10,6 +10,7 @@ from counterrank.common.notebook import (
     BLUE,
     GREEN,
     ORANGE,
+    POPULATIONS,
     RED,
     Html,
     Summary,
@@ -19,6 +20,7 @@ from counterrank.common.notebook import (
     heading,
     interval_svg,
     interval_texts,
+    level_text,
     notes,
     percent_text,
     scale_of,
@@ -33,14 +35,9 @@ if TYPE_CHECKING:
     from counterrank.evaluation.inspection.result import Inspection
     from counterrank.evaluation.logging_plan import LoggingPlan
 
-POPULATIONS = {"queries": "queries like these", "these-queries": "these queries"}
 DECISIONS = {"better": (GREEN, "✓"), "worse": (RED, "✗"), "undecided": (ORANGE, "?")}
 LEVELS = {"good": (GREEN, "✓", "supported"), "warning": (ORANGE, "!", "with care"), "bad": (RED, "✗", "not supported")}
 _RANKS = 20
-
-
-def _level(confidence: float) -> str:
-    return f"{100.0 * confidence:.4g} % confidence interval"
 
 
 def _kinds(one: Estimate) -> list[tuple[str, float | None, tuple[float, float] | None]]:
@@ -79,7 +76,7 @@ def estimate_sentence(one: Estimate) -> str:
     if value is None:
         return f"{one.metric} cannot be estimated from these clicks."
     number, span = interval_texts(value, interval)
-    about = "no confidence interval: too little data" if interval is None else f"{_level(one.confidence)} {span}"
+    about = "no confidence interval: too little data" if interval is None else f"{level_text(one.confidence)} {span}"
     side = "" if higher_is_better(one.metric) else "; lower is better"
     seen = ", in-sample" if one.in_sample else ""
     return f"{one.metric} {kind} {number} ({about}{side}), for {POPULATIONS[one.population]}{seen}."
@@ -112,7 +109,7 @@ def estimates_card(found: Mapping[str, Estimate]) -> Html:
     }
     sentences = [as_html(estimate_sentence(one)) for one in found.values()]
     doubts = dict.fromkeys(f"{one.metric}: {doubt}" for one in found.values() for doubt in one.doubts)
-    head = ["metric", "", "estimate", _level(first.confidence), "dashed: 0"]
+    head = ["metric", "", "estimate", level_text(first.confidence), "dashed: 0"]
     return card(
         Html("".join(f"<div>{sentence}</div>" for sentence in sentences)),
         notes(doubts),
@@ -141,7 +138,7 @@ def estimates_plot(found: Mapping[str, Estimate]) -> Any:
     ]
     first = next(iter(found.values()))
     title = "Difference of two rankings" if first.is_difference else "Estimates from clicks"
-    about = f"{_level(first.confidence)}s for {POPULATIONS[first.population]}"
+    about = f"{level_text(first.confidence)}s for {POPULATIONS[first.population]}"
     return interval_plot(rows, title, about, zero=first.is_difference)
 
 
@@ -152,7 +149,7 @@ def verdict_card(found: Verdict) -> Html:
     number, span = interval_texts(found.estimate, interval, sign=True, marks=(0.0, found.margin))
     scale = scale_of([interval], 0.0, found.margin)
     drawing = interval_svg(found.estimate, interval, scale, mark=found.margin, color=color)
-    head = ["gain", _level(found.confidence), f"dashed: the margin, {found.margin:g}", "passes"]
+    head = ["gain", level_text(found.confidence), f"dashed: the margin, {found.margin:g}", "passes"]
     return card(
         notes([found.sentence], color, mark),
         notes(found.doubts),
@@ -208,7 +205,7 @@ def selection_card(found: Selection) -> Html:
     first = found.estimates[0]
     doubts = dict.fromkeys(doubt for one in found.estimates for doubt in one.doubts)
     side = "higher" if higher_is_better(found.metric) else "lower"
-    head = ["", f"{found.metric}, self-normalised", _level(first.confidence), f"{side} is better", "chosen in"]
+    head = ["", f"{found.metric}, self-normalised", level_text(first.confidence), f"{side} is better", "chosen in"]
     return card(notes(doubts), table(head, rows, "lrrlr"), title="Selection", sentence=_selection_sentence(found))
 
 
@@ -219,7 +216,7 @@ def selection_plot(found: Selection) -> Any:
         low, high = one.self_normalized_interval or (None, None)
         name = f"ranker {i}" + " (best)" * (i == found.index)
         rows.append({"panel": found.metric, "name": name, "value": one.self_normalized, "low": low, "high": high})
-    about = f"self-normalised, {_level(found.estimates[0].confidence)}s"
+    about = f"self-normalised, {level_text(found.estimates[0].confidence)}s"
     return interval_plot(rows, f"Rankers by {found.metric}", about)
 
 
@@ -322,7 +319,7 @@ def plans_card(plans: Sequence[LoggingPlan]) -> Html:
     first = plans[0]
     head = ["policy", "covered", "price", "sessions", "clicks", "effective sample size", "interval width", "examined"]
     advice = Html("".join(f"<div>{as_html(text)}</div>" for text in advise_logging(plans)))
-    what = f"{first.metric} per session, {_level(first.confidence)}s for {POPULATIONS[first.population]}"
+    what = f"{first.metric} per session, {level_text(first.confidence)}s for {POPULATIONS[first.population]}"
     return card(advice, table(head, rows, "lrrrrrrr"), title="Logging plans", sentence=what)
 
 
