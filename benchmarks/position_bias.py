@@ -159,20 +159,20 @@ def main() -> None:
     options = parser.parse_args()
     parts, results = options.only.split(","), {}
     if "target" in parts:
-        results["target"] = [_told(repeated(s, 500, 2000, METHODS[:2], options.repetitions)) for s in SHARES]
+        results["target"] = [_announced(repeated(s, 500, 2000, METHODS[:2], options.repetitions)) for s in SHARES]
         _ = options.json or _show_target(results["target"])
     if "sessions" in parts:
         rows = [(share, each) for share in SHARES for each in SESSIONS]
-        results["sessions"] = [_told(repeated(s, 500, n, METHODS, options.repetitions)) for s, n in rows]
+        results["sessions"] = [_announced(repeated(s, 500, n, METHODS, options.repetitions)) for s, n in rows]
         _ = options.json or _show_sessions(results["sessions"])
     if "coverage" in parts:
-        results["coverage"] = [_told(covered(case, 10 * options.repetitions)) for case in COVERAGE]
+        results["coverage"] = [_announced(covered(case, 10 * options.repetitions)) for case in COVERAGE]
         _ = options.json or _show_coverage(results["coverage"])
     if options.json:
         print(json.dumps(results, indent=2))
 
 
-def _told(row: dict[str, Any]) -> dict[str, Any]:
+def _announced(row: dict[str, Any]) -> dict[str, Any]:
     print(f"{row['relevant']:.0%} relevant, {row['queries']} x {row['sessions']} done", file=sys.stderr, flush=True)
     return row
 

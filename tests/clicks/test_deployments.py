@@ -235,7 +235,7 @@ def test_the_origin_of_a_log(tmp_path):
 
 
 @pytest.mark.statistical
-def test_a_sample_of_many_sessions_still_tells_how_many_are_shared(tmp_path):
+def test_a_sample_of_many_sessions_estimates_how_many_are_shared(tmp_path):
     """40,000 sessions, half of them the same: of about 16,000 in the sample half are, standard error 0.004."""
     for name, first in (("one", 0), ("other", 20_000)):
         write_log(OLD, scores_of(OLD), UniformInsert(2), THETA, tmp_path / f"{name}.parquet", sessions=40_000, seed=3)

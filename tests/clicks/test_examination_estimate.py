@@ -199,7 +199,7 @@ def test_few_heavy_queries_are_counted_by_their_weight():
     assert chosen.intervals.tolist() == found.intervals.tolist()
 
 
-def test_one_query_tells_nothing_of_others():
+def test_one_query_is_refused_for_queries_like_these():
     data, scores = world(1)
     log = log_of(data, scores, 20_000)
     with pytest.raises(CounterrankError, match=r"target='queries': the log holds 1\.0 effective queries"):

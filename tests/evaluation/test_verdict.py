@@ -104,7 +104,7 @@ def test_numbers_in_words(found, words):
     assert words in verdict(found).sentence
 
 
-def test_a_bound_is_told_from_the_margin():
+def test_a_bound_and_the_margin_are_printed_as_different_numbers():
     found = verdict(difference(0.1, (0.0502, 0.15)), 0.05)
     assert (found.passes, "0.0502 to 0.1500" in found.sentence) == (True, True)
 

@@ -253,7 +253,7 @@ def test_the_number_of_sessions_is_exact(rows):
     assert runner._logged(cell.traffic("train")).n_clicks == clicks.pop()
 
 
-def test_cells_tell_what_was_chosen(rows):
+def test_cells_record_what_was_chosen(rows):
     for name, row in rows.items():
         assert ("chosen" in row) == parse_estimator(name).is_cross_fitted
         if "chosen" in row:

@@ -135,7 +135,7 @@ def test_clicks_differ_between_runs_parts_policies_and_numbers():
     assert len(seeds) == 8
 
 
-def test_runs_share_a_production_ranker_unless_told():
+def test_runs_share_a_production_ranker_by_default():
     assert cell_of().logger == cell_of(run=1).logger
     each = [cell_of(production_seed=None, run=run) for run in range(2)]
     assert each[0].logger.seed != each[1].logger.seed
@@ -309,7 +309,7 @@ def test_pages_in_rows_are_those_of_the_production_ranker(rows):
     assert row["pages"]["shown"] < row["pages"]["unrandomised"]
 
 
-def test_folds_are_told_apart():
+def test_folds_have_their_own_data():
     runner = CellRunner({0: FOLD, 1: make_fold("yahoo", 60, seed=9)})
     first, second = (runner.run(cell)["metrics"] for cell in grid(Settings(figures=(2,), **FEW), folds=2)[0].cells)
     assert first != second

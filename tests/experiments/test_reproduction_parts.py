@@ -91,7 +91,7 @@ def changed(fold, part="train", **arrays) -> Fold:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_fingerprints_tell_of_every_change(part):
+def test_fingerprints_change_with_every_part(part):
     fold = changed(FOLD, part, doc_ids=np.arange(getattr(FOLD, part).n_docs))  # so that offsets may be moved
     data = getattr(fold, part)
     arrays = {name: getattr(data, name).copy() for name in ARRAYS}

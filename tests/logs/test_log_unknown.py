@@ -62,7 +62,7 @@ def test_unknown_queries_alone_warn_of_nothing(tmp_path, recwarn):
     assert not recwarn.list
 
 
-def test_pages_of_unknown_queries_are_judged_too(tmp_path):
+def test_pages_of_unknown_queries_are_checked_too(tmp_path):
     with pytest.raises(cr.CounterrankError, match="1 page has a gap in its ranks"):
         read_log_of(write(tmp_path / "log.csv", [ROWS[4], ROWS[6]]))
 

@@ -180,7 +180,7 @@ def test_no_clicks_make_a_page_too(tmp_path):
     assert "nothing to learn from" in words(page_of(inspect_clicks(blank).summary(), tmp_path))
 
 
-def test_what_was_read_is_told(full, tmp_path):
+def test_what_was_read_is_reported(full, tmp_path):
     fault = {"kind": "have no rank", "unit": "rows", "count": 3, "example": f"row 7 {HOSTILE}"}
     read = {"rows": 100, "rows_used": 90, "pages": 20, "rows_dropped": 10, "pages_dropped": 2, "faults": [fault]}
     seen = words(page_of(full | {"read": read}, tmp_path))
