@@ -132,11 +132,11 @@ def test_align_of_simulated_counts_knows_who_could_not_be_seen():
 
 def test_what_cannot_be_aligned(tmp_path):
     counts = cr.read_log(write_parts(tmp_path / "logs") / "v1.parquet", OLD)
-    with pytest.raises(CounterrankError, match="data: lacks 1 of the logged queries, such as q 2;"):
+    with pytest.raises(CounterrankError, match="data: lacks 1 of the logged queries, such as 'q 2';"):
         counts.align(NEW.subset([1, 2, 3, 4]))
     small = make_data(range(5), lambda q: range(2))
     with pytest.raises(
-        CounterrankError, match=r"data: lacks \d+ of the documents that were shown, such as d\d-\d of query q"
+        CounterrankError, match=r"data: lacks \d+ of the documents that were shown, such as 'd\d-\d' of query 'q"
     ):
         counts.align(small)
     with pytest.raises(CounterrankError, match="data: list; expected RankingData"):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import re
+import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -96,11 +97,12 @@ _FIRST = re.compile(r"([a-z][a-z_-]*(?:, [a-z][a-z_-]*)*)(?:(?:=| (?='))('[^']*'
 _INSIDE = re.compile(r"(?<![\w:,.-])([a-z_]{2,})=(?:['\"]([^'\"]*)['\"]|([\w.]+)(?=: )|True\b|(?=[\s),.;]|$))")
 
 # what only calls in Python can do, and how the command does it
-_PYTHON = (
+_PYTHON: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r",? or (?:None|a numpy Generator)\b[^;:]*"), ""),
     (re.compile(r" \([a-z_][\w.]*\([^)]*\)[^)]*\)"), ""),  # a call in parentheses
     (re.compile(r"\b[a-z_]+=\S* \((--[^)]+)\)"), r"\1"),  # both forms: page=5 (--page 5)
     (re.compile(r"columns=\{'(\w+)': NAME\}"), r"--map \1=NAME"),
+    (re.compile(r"columns=\{'(\w+)': '([^']+)'\}"), lambda found: f"--map {shlex.quote(f'{found[1]}={found[2]}')}"),
     (re.compile(r"\bEstimatedExamination\.save\b"), "counterrank inspect --examination-out"),
     (re.compile(r"\bRanker\.save\b"), "counterrank train"),
     (re.compile(r"data\.select_features leaves others out"), "--feature-columns chooses columns"),

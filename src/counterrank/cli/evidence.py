@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counterrank.cli.command import DATA_OPTIONS, options_again
+from counterrank.cli.command import DATA_OPTIONS, name_flags, options_again
 from counterrank.cli.output import say, show_warnings
 from counterrank.common.errors import CounterrankError
 
@@ -185,10 +185,10 @@ class ClickSource:
 
 
 def say_note(report: LogReport) -> None:
-    """A line about timestamps of a log that are not dates, if there are any."""
-    message = report.date_message()
-    if message is not None:
-        say(f"Note: {message}.")
+    """A line about timestamps of a log that are not dates, and one about columns that are not used, where there are."""
+    for message in (report.date_message(), report.column_message()):
+        if message is not None:
+            say(f"Note: {name_flags(message)}.")
 
 
 def check_needs(estimator: Estimator, evidence: Evidence) -> None:
