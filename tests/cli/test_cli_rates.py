@@ -84,7 +84,8 @@ def test_columns_of_another_name_and_trust_bias(tmp_path):
     named = ("--map", "session_id=page,doc_id=sku,rank=position,clicked=is_click")
     found = as_json("rates", file, *named, "--alpha", "0.5,0.25", "--beta", "0.1,0.05", "--prior", "overall")
     rates = {row["doc_id"]: row["rate"] for row in found["top"]}
-    assert rates == pytest.approx({"red": (10 - 3) / 15, "b c": (10 - 1.5) / 7.5})
+    assert rates == pytest.approx({"red": (10 - 3) / 15, "b c": 1.0})  # (10 - 1.5) / 7.5, clipped
+    assert found["rates_clipped"] == 1
     assert found["beta"] == [0.1, 0.05]
 
 
@@ -153,6 +154,6 @@ def test_the_curve_is_that_of_the_users(place):
     found = cr.click_rates(counts, examination.inverse_rank(k=3))
     relevant = data.labels[np.flatnonzero(counts.by_document(counts.impressions) > 0)] >= 3
     weights = found.examinations
-    means = [np.average(found.rate[own], weights=weights[own]) for own in (relevant, ~relevant)]
+    means = [np.average(found.unclipped_rate[own], weights=weights[own]) for own in (relevant, ~relevant)]
     model = simulation.ClickModel()
     assert means == pytest.approx([model.relevant, model.other], rel=0.1)
