@@ -5,12 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from counterrank.cli.command import ESTIMATOR, OUTPUT
 from counterrank.cli.evidence import ClickSource, read_examination
 from counterrank.cli.inspect import load_counts, load_parts
-from counterrank.cli.options import Alpha, Beta, Confidence, Examination, Force, Json, Part, Threads, option, reads_logs
+from counterrank.cli.options import (
+    Alpha,
+    Beta,
+    Confidence,
+    DataOfLog,
+    Examination,
+    Force,
+    Json,
+    LogOrCounts,
+    Part,
+    Threads,
+    option,
+    reads_logs,
+)
 from counterrank.cli.output import check_out, print_json, print_table, say, show_warnings
 from counterrank.common.checks import check_whole
 from counterrank.common.errors import DataError
@@ -25,9 +36,9 @@ _DOCUMENTS = 3  # of each query in the table
 
 @reads_logs
 def rates(
-    clicks: Annotated[str, typer.Argument(help="A click log (file, folder or pattern), or click counts of aggregate.")],
+    clicks: LogOrCounts,
     part: Part = "train",
-    data: Annotated[str | None, option("The ranking data, to keep its queries and documents only.", "DATA")] = None,
+    data: DataOfLog = None,
     examination: Examination = None,
     alpha: Alpha = None,
     beta: Beta = None,
@@ -58,18 +69,13 @@ def rates(
 
     Example: counterrank rates clicks.parquet --examination curve.json --out rates.parquet
     """
-    from counterrank.clicks.stored_clicks import holds_counts
     from counterrank.data.sources import check_part
     from counterrank.evaluation.click_rates import check_rates_file, click_rates
 
     check_part(part)
     check_whole(top, "top")
     check_out(out, force, (clicks, data, examination, alpha, beta), check_rates_file)
-    is_counts = holds_counts(clicks)
-    source = ClickSource(
-        [Path(clicks)] if is_counts else [], None if is_counts else clicks, [], examination, [], threads, reading,
-        alpha, beta,
-    )  # fmt: skip
+    source = ClickSource.of(clicks, examination, threads, reading, alpha=alpha, beta=beta)
     gain, base = source.trust_curves()
     exam = None if examination is None else _curve(examination)
     counts = load_counts(source, part, load_parts(data, part, threads, opening))

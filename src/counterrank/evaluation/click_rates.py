@@ -20,7 +20,7 @@ from counterrank.clicks.position_bias import estimate as estimate_examination
 from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence, check_whole
 from counterrank.common.errors import CounterrankError, ExaminationWarning
 from counterrank.common.files import PathLike
-from counterrank.common.notebook import Shown, Summary
+from counterrank.common.notebook import Shown, Summary, text_of
 from counterrank.common.numerics import clopper_pearson
 from counterrank.data.scores import file_format, write_run
 from counterrank.estimators.model_assisted import check_strength, strength_and_likelihood
@@ -180,7 +180,7 @@ class ClickRates(Shown):
     def about_prior(self) -> str:
         """What rates are shrunk towards, in words."""
         towards = "the overall rate" if self.query_strength == inf else "the rate of the query"
-        return f"towards {towards} with the weight of {self.strength:.3g} examinations"
+        return f"towards {towards} with the weight of {text_of(float(f'{self.strength:.3g}'))} examinations"
 
     def __repr__(self) -> str:
         return (
