@@ -1,4 +1,4 @@
-"""What a notebook shows of estimates, comparisons, selections, inspections and plans: sentences, tables and charts."""
+"""What a notebook shows of estimates, click rates, selections, inspections and plans: sentences, tables and charts."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from counterrank.evaluation.metrics import higher_is_better
 
 if TYPE_CHECKING:
     from counterrank.evaluation.click_metrics import Estimate, Selection
+    from counterrank.evaluation.click_rates import ClickRates
     from counterrank.evaluation.deployment import Verdict
     from counterrank.evaluation.inspection.result import Inspection
     from counterrank.evaluation.logging_plan import LoggingPlan
@@ -276,6 +277,41 @@ def inspection_plot(found: Inspection) -> Any:
                 line["expected"] = first.click_rate * each.examination / first.examination
         subtitle += "; dashed: P(examined), scaled to the first rank"
     return curve_plot(rows, "Click rate by rank", subtitle, percent=True)
+
+
+def rates_card(found: ClickRates, rows: Sequence[Mapping[str, Any]]) -> Html:
+    """The rates of some documents with their intervals, and what they are from."""
+    lines = []
+    for row in rows:
+        interval = (row["rate_low"], row["rate_high"])
+        counts = [row["impressions"], row["clicks"], f"{row['examinations']:,.1f}"]
+        rates = [f"{row['raw_rate']:.3f}", *interval_texts(row["rate"], interval, marks=(0.0, 1.0))]
+        drawing = interval_svg(row["rate"], interval, (0.0, 1.0))
+        lines.append([str(row["query_id"]), str(row["doc_id"]), *counts, *rates, drawing, f"{row['shrunk_rate']:.3f}"])
+    head = ["query", "document", "impressions", "clicks", "examinations", "raw rate", "debiased rate",
+            f"its {_level(found.confidence)}", "0 to 1", "shrunk rate"]  # fmt: skip
+    clipped = f"debiased rates clipped to 0 or 1: {found.n_clipped:,} of {len(found):,}, with few expected examinations"
+    return card(
+        table(head, lines, "llrrrrrrlr"),
+        facts({"examination": found.about_curve, "shrunk": found.about_prior}),
+        notes([clipped] if found.n_clipped else []),
+        title="Click rates without position bias",
+        sentence=f"{len(found):,} documents of {found.n_queries:,} queries, {found.clicks.sum():,} clicks of "
+        f"{found.impressions.sum():,} impressions; the best documents of the queries with the most impressions:",
+    )
+
+
+def rates_plot(found: ClickRates, rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Debiased rates with their intervals, and shrunk rates, a panel for each query."""
+    kinds = (("debiased", "rate", "rate_low", "rate_high"), ("shrunk", "shrunk_rate", "", ""))
+    values = [
+        {"panel": f"query {row['query_id']}", "name": f"{row['doc_id']}, {kind}", "value": row[rate]}
+        | ({"low": row[low], "high": row[high]} if low else {})
+        for row in rows
+        for kind, rate, low, high in kinds
+    ]
+    about = f"P(click | examined), {_level(found.confidence)}s of the debiased rates"
+    return interval_plot(values, "Click rates without position bias", about)
 
 
 def plan_text(plan: LoggingPlan) -> str:

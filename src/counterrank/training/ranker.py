@@ -47,7 +47,7 @@ from counterrank.training.problem import (
     plain_data,
     prediction_data,
 )
-from counterrank.training.storage import check_clicks, load_ranker, provenance, save_ranker
+from counterrank.training.storage import check_clicks, load_ranker, provenance, save_ranker, share_seen
 from counterrank.training.training_cards import ranker_card, ranker_plot, ranker_summary
 
 
@@ -308,6 +308,21 @@ class Ranker(Shown):
                 f"feature_importances_: not for model {self.kind_!r}; linear models and trees have them"
             )
         return self._importances
+
+    def share_seen(self, data: RankingData) -> float | None:
+        """The share of the queries of the data that it was trained on or stopped by: above 0, results are in-sample.
+
+        Queries are recognised by their ids and features, those of a large training set by a sample of them. None where
+        it is not known: rankers saved by version 0.1 do not tell.
+
+        >>> from counterrank import estimators, make_fold
+        >>> fold = make_fold("yahoo", 20, seed=0)
+        >>> ranker = Ranker(max_epochs=1).fit(fold.train, estimators.full_information(fold.train, 1))
+        >>> ranker.share_seen(fold.train), ranker.share_seen(fold.test)
+        (1.0, 0.0)
+        """
+        self._fitted()
+        return share_seen(self.provenance_, data)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """What the constructor was given, by name; `deep` is there for scikit-learn's sake.
