@@ -140,6 +140,26 @@ def test_simulated_clicks_remember_how_the_data_is_read(place, tmp_path):
     invoke(*words[: words.index("--k")], *QUICK, "--out", tmp_path / "from-clicks")
 
 
+def test_evaluation_on_training_data_is_said_to_be_in_sample(place):
+    source, ranker = place / "data.csv", place / "ranker"
+    common = ("evaluate", ranker, source, *NAMES, "--metrics", "mrr")
+    assert as_json(*common, *SPLIT)["in_sample"] is False
+    held_out = invoke(*common, *SPLIT)
+    assert "in-sample" not in (held_out.stdout + held_out.stderr).lower()
+    for more, share in (((*SPLIT, "--part", "train"), 1.0), ((*SPLIT, "--part", "validation"), 1.0), ((), 0.8)):
+        found = as_json(*common, *more)
+        assert (found["in_sample"], found["share_seen"]) == (True, pytest.approx(share, abs=0.1))
+        shown = invoke(*common, *more)
+        assert "IN-SAMPLE" in shown.stdout
+        assert f"in-sample: {ranker} was trained on or stopped by" in shown.stderr
+    loaded = cr.Ranker.load(ranker)
+    loaded.provenance_ = {}
+    loaded.save(place / "unknown")
+    shown = invoke("evaluate", place / "unknown", source, *NAMES, "--metrics", "mrr")
+    assert "does not record what it was trained on" in shown.stderr
+    assert as_json("evaluate", place / "unknown", source, *NAMES, "--metrics", "mrr")["in_sample"] is None
+
+
 def test_plan_reads_them_too(place):
     found = as_json("plan", place / "days", *NAMES, "--logger", place / "ranker", "--examination", "inverse-rank:eta=1",
                     "--policy", "uniform-insert:k=5", "--json")  # fmt: skip

@@ -13,8 +13,7 @@ import pytest
 
 import counterrank as cr
 from counterrank import estimators, policies, simulation
-from counterrank.training import Scored
-from counterrank.training.selection import fit_best_clip
+from counterrank.training import Scored, fit_best_clip
 from tests.support.command import as_json, invoke, run
 from tests.support.paths import TESTS
 

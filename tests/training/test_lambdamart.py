@@ -19,7 +19,7 @@ lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed (pi
 
 
 def made(n_queries, seed):
-    """Queries of 1 to 24 documents with ten features; three of them tell of relevance, not linearly."""
+    """Queries of 1 to 24 documents with ten features; three of them predict relevance, not linearly."""
     rng = np.random.default_rng(seed)
     offsets = np.concatenate(([0], np.cumsum(rng.integers(1, 25, size=n_queries))))
     features = rng.normal(size=(offsets[-1], 10))

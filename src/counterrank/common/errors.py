@@ -5,6 +5,7 @@ All of them are `ValueError`, so a caller needs to know none of these names; the
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import PurePath
@@ -62,6 +63,23 @@ def _items(value: Any, depth: int) -> str:
     return f"{begin}{', '.join(words)}{end}"
 
 
+_PLAIN_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+
+
+def quoted(value: object, most: int = 60) -> str:
+    """A value from outside, such as an id, for a message: texts in quotes, so that blanks show, numbers without.
+
+    Texts that write a number in the usual way are shown as numbers: to a log, 7 and "7" are one id.
+
+    >>> [quoted(each) for each in (" tv ", "007", 7, "7", "0.5", None, "a\\nb")]
+    ["' tv '", "'007'", '7', '7', '0.5', 'None', "'a\\\\nb'"]
+    """
+    words = repr(str(value)) if isinstance(value, str) else printable(str(value))  # numpy's texts too
+    if isinstance(value, str) and _PLAIN_NUMBER.fullmatch(value):
+        words = value
+    return words if len(words) <= most else words[: most - 3] + "..."
+
+
 class CounterrankError(ValueError):
     """Anything the caller handed over that cannot be used."""
 
@@ -108,6 +126,10 @@ class CoverageWarning(UserWarning):
 
 class ExaminationWarning(UserWarning):
     """An examination curve was estimated from a log that hardly supports it."""
+
+
+class LogWarning(UserWarning):
+    """A click log is used without some of its rows or columns."""
 
 
 def require(package: str, extra: str, what: str) -> None:

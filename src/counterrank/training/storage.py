@@ -241,6 +241,15 @@ def describe_data(data: RankingData) -> dict[str, Any]:
     }
 
 
+def share_seen(provenance: dict[str, Any], data: RankingData) -> float | None:
+    """The share of the queries of the data that are in a provenance, of training and of validation together."""
+    if not provenance:
+        return None
+    queries = HashSample.of(query_keys(data))
+    parts = [provenance[name] for name in ("data", "validation") if provenance[name] is not None]
+    return min(1.0, sum(queries.share_in(HashSample.from_description(part["query_keys"])) for part in parts))
+
+
 def describe_clicks(clicks: Sequence[ClickCounts]) -> dict[str, Any]:
     """Which clicks: how many, of which policies, where they come from, and a sample of their sessions."""
     policies = dict.fromkeys(name for counts in clicks for name in counts.policy_names)
