@@ -91,7 +91,7 @@ _ARGUMENTS = {
     "target_size": "effective_sample_size",
 }
 # options of `train` that messages of other commands name
-_OF_TRAINING = {name: f"--{name}" for name in ("estimator", "normalize")}
+_OF_TRAINING = {name: f"--{name}" for name in ("estimator", "model", "normalize")}
 _FIRST = re.compile(r"([a-z][a-z_-]*(?:, [a-z][a-z_-]*)*)(?:(?:=| (?='))('[^']*'|\([^)]*\)|[^\s:;]+))?(?=: )")
 _INSIDE = re.compile(r"(?<![\w:,.-])([a-z_]{2,})=(?:['\"]([^'\"]*)['\"]|([\w.]+)(?=: )|True\b|(?=[\s),.;]|$))")
 
@@ -101,6 +101,7 @@ _PYTHON = (
     (re.compile(r" \([a-z_][\w.]*\([^)]*\)[^)]*\)"), ""),  # a call in parentheses
     (re.compile(r"\b[a-z_]+=\S* \((--[^)]+)\)"), r"\1"),  # both forms: page=5 (--page 5)
     (re.compile(r"columns=\{'(\w+)': NAME\}"), r"--map \1=NAME"),
+    (re.compile(r"columns=\{'(\w+)': '([^',\"]*)'\}"), r"--map \1='\2'"),
     (re.compile(r"\bEstimatedExamination\.save\b"), "counterrank inspect --examination-out"),
     (re.compile(r"\bRanker\.save\b"), "counterrank train"),
     (re.compile(r"data\.select_features leaves others out"), "--feature-columns chooses columns"),

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from counterrank.common.checks import Float32Array, IntArray, as_array
 from counterrank.common.errors import DataError, brief, did_you_mean, listed, printable
 from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
+from counterrank.common.parallel import for_queries
 from counterrank.data.ids import query_of
 
 if TYPE_CHECKING:
@@ -18,6 +20,31 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 16  # rows looked at at once
 _LARGEST = np.finfo(np.float32).max
+
+
+def as_matrix(features: ArrayLike) -> Float32Array:
+    """Features as a C-ordered float32 matrix with at least one column."""
+    given = as_array(features, "features")
+    if given.ndim != 2 or given.shape[1] < 1:
+        raise DataError(f"features: shape {given.shape}; expected (documents, features) with at least one feature")
+    if not np.issubdtype(given.dtype, np.number) or np.iscomplexobj(given):
+        raise DataError(f"features: type {given.dtype}; expected real numbers")
+    with np.errstate(over="ignore"):  # what overflows float32 is found by the check for finite values
+        matrix = np.ascontiguousarray(given, dtype=np.float32)
+    # what the caller could still change is copied, or the checks would mean nothing
+    return matrix.copy() if matrix.flags.writeable and np.may_share_memory(matrix, given) else matrix
+
+
+def check_finite(features: Float32Array, offsets: IntArray) -> None:
+    """An error that names the first infinite value."""
+    for row in for_queries(first_bad_row, offsets, features):
+        if row >= 0:
+            column = int(np.flatnonzero(np.isinf(features[row]))[0])
+            query = int(np.searchsorted(offsets, row, side="right")) - 1
+            raise DataError(
+                f"features: document {row - offsets[query]} of query {query} (row {row}) has "
+                f"{features[row, column]} in column {column}; expected finite float32 numbers"
+            )
 
 
 def check_feature_names(names: Sequence[str], n_features: int, what: str = "feature_names") -> tuple[str, ...]:

@@ -27,11 +27,13 @@ from counterrank.common.files import PathLike
 from counterrank.common.notebook import Shown, Summary
 from counterrank.common.parallel import for_queries
 from counterrank.data.data_cards import data_card, data_summary, fold_card, fold_summary
+from counterrank.data.feature_columns import SourceColumns
 from counterrank.data.features import (
     align_features,
+    as_matrix,
     check_feature_names,
+    check_finite,
     count_missing,
-    first_bad_row,
     scale_queries,
 )
 from counterrank.data.ids import (
@@ -79,7 +81,7 @@ class RankingData(Shown):
     _source: str | None
     _regrouped: bool
     _feature_names: tuple[str, ...] | None
-    _columns: dict[str, str] | None
+    _columns: SourceColumns | None
     _cache: dict[str, Any]
 
     def __init__(
@@ -91,10 +93,10 @@ class RankingData(Shown):
         doc_ids: ArrayLike | None = None,
         feature_names: Sequence[str] | None = None,
     ) -> None:
-        matrix = _as_matrix(features)
+        matrix = as_matrix(features)
         # a copy: kernels go where the offsets point, so nobody may change them behind the checks
         bounds = check_offsets(offsets, len(matrix)).copy()
-        _check_finite(matrix, bounds)
+        check_finite(matrix, bounds)
         given = None if labels is None else _as_labels(labels, len(matrix))
         n_queries = len(bounds) - 1
         if query_ids is None:
@@ -126,7 +128,7 @@ class RankingData(Shown):
         source: str | None = None,
         regrouped: bool = False,
         feature_names: tuple[str, ...] | None = None,
-        columns: dict[str, str] | None = None,
+        columns: SourceColumns | None = None,
     ) -> None:
         names = ("_features", "_offsets", "_labels", "_query_ids", "_doc_ids")
         for name, array in zip(names, (features, offsets, labels, query_ids, doc_ids), strict=True):
@@ -204,9 +206,20 @@ class RankingData(Shown):
         return self._feature_names is not None
 
     @property
-    def columns(self) -> dict[str, str] | None:
-        """By role ("query", "document", "label") the column of the frame it was made from; None without a frame."""
-        return None if self._columns is None else dict(self._columns)
+    def columns(self) -> SourceColumns | None:
+        """The columns of the frame or file it was made from; None where it had none.
+
+        A dict from the role ("query", "document", "label") to the name of the column; its attributes `features` and
+        `left_out` have the other columns.
+
+        >>> import pyarrow as pa
+        >>> frame = pa.table({"search": ["tv"], "sku": [3], "price": [9.5], "title": ["32 inch"]})
+        >>> columns = RankingData.from_frame(frame, query="search", document="sku").columns
+        >>> columns, columns.features, columns.left_out
+        ({'query': 'search', 'document': 'sku'}, ('price',), {'title': 'text'})
+        """
+        found = self._columns
+        return None if found is None else SourceColumns(found, self.feature_names, found.left_out)
 
     @property
     def n_missing(self) -> int:
@@ -417,7 +430,8 @@ class RankingData(Shown):
             query, document: the columns with the ids; a document has one row in a query. They may be left out for a
                 table that `to_arrow` made.
             label: the column with labels, if any.
-            features: the columns to use, in this order; all columns of numbers and booleans that are left if None.
+            features: the columns to use, in this order, where numbers may be held as text; all columns of numbers and
+                booleans that are left if None. `columns` says which these are, and why others are left out.
 
         >>> import pandas as pd
         >>> frame = pd.DataFrame({"search": ["tv", "radio", "tv"], "sku": [3, 3, 5], "price": [9.5, 2.0, None]})
@@ -444,19 +458,6 @@ class RankingData(Shown):
         return to_arrow(self)
 
 
-def _as_matrix(features: ArrayLike) -> Float32Array:
-    """Features as a C-ordered float32 matrix with at least one column."""
-    given = as_array(features, "features")
-    if given.ndim != 2 or given.shape[1] < 1:
-        raise DataError(f"features: shape {given.shape}; expected (documents, features) with at least one feature")
-    if not np.issubdtype(given.dtype, np.number) or np.iscomplexobj(given):
-        raise DataError(f"features: type {given.dtype}; expected real numbers")
-    with np.errstate(over="ignore"):  # what overflows float32 is found by the check for finite values
-        matrix = np.ascontiguousarray(given, dtype=np.float32)
-    # what the caller could still change is copied, or the checks would mean nothing
-    return matrix.copy() if matrix.flags.writeable and np.may_share_memory(matrix, given) else matrix
-
-
 def _as_labels(labels: ArrayLike, n_docs: int) -> Float32Array:
     """Labels as finite float32, one per document."""
     values = check_vector(labels, n_docs, "labels")
@@ -466,18 +467,6 @@ def _as_labels(labels: ArrayLike, n_docs: int) -> Float32Array:
         row = int(np.argmin(np.isfinite(small)))
         raise DataError(f"labels: entry {row} is {values[row]}; expected numbers that fit float32")
     return small
-
-
-def _check_finite(features: Float32Array, offsets: IntArray) -> None:
-    """An error that names the first infinite value."""
-    for row in for_queries(first_bad_row, offsets, features):
-        if row >= 0:
-            column = int(np.flatnonzero(np.isinf(features[row]))[0])
-            query = int(np.searchsorted(offsets, row, side="right")) - 1
-            raise DataError(
-                f"features: document {row - offsets[query]} of query {query} (row {row}) has "
-                f"{features[row, column]} in column {column}; expected finite float32 numbers"
-            )
 
 
 def _check_unique_queries(query_ids: NDArray[Any]) -> None:

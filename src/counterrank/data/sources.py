@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -211,15 +211,16 @@ def _refuse_columns(source: PathLike, columns: Mapping[str, str] | None, feature
 
 @dataclass(frozen=True)
 class DataOptions:
-    """How ranking data is to be read; the arguments of `open_data` of the same names."""
+    """How ranking data is to be read; the arguments of `open_data` of the same names, and what reads it instead."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
     features: Sequence[str] | None = None
     split: Sequence[float] | None = None
+    reader: Callable[..., Fold | RankingData] = open_data
 
     def open(self, source: str, threads: int | None = None) -> Fold | RankingData:
         """`open_data` with these options."""
-        return open_data(source, threads=threads, columns=self.columns, features=self.features, split=self.split)
+        return self.reader(source, threads=threads, columns=self.columns, features=self.features, split=self.split)
 
 
 def choose_part(data: Fold | RankingData, part: str, source: str) -> RankingData:

@@ -46,6 +46,9 @@ from counterrank.training.selection import (
 from counterrank.training.storage import provenance
 from counterrank.training.training_cards import report_card, report_plot, report_summary, report_text
 
+# the remedy for missing values where two models learn
+_TREES = "a ranker with model='lambdamart', and model='lightgbm' (--relevance-model lightgbm)"
+
 
 @dataclass(frozen=True)
 class Tried:
@@ -366,7 +369,7 @@ def _fit_assisted(
         )
     learner = _learner(ranker, evidence, entropy)
     for pool, name in zip(pools, ("data", "validation"), strict=False):  # with all ids, which folds do not have
-        check_missing(kind_of(learner.model), pool.data, name)
+        check_missing(kind_of(learner.model), pool.data, name, _TREES)
         check_missing_for(regressor, pool.data, name)
     if folds is None:
         report = _hold_out(learner, pools, wanted, chosen, regressor, entropy)
