@@ -13,6 +13,7 @@ import pytest
 
 import counterrank as cr
 from counterrank import examination, policies, simulation
+from counterrank.cli.command import in_flags
 from counterrank.cli.options import ColumnMap, comma_separated
 from counterrank.common.errors import CounterrankError
 from tests.support.command import as_json, invoke, run
@@ -238,3 +239,6 @@ def test_missing_values_say_which_options_help(tmp_path):
     pq.write_table(table.set_column(3, "feature_1", holes), tmp_path / "data.parquet")
     found = run("train", tmp_path / "data.parquet", "--validation", "none", "--out", tmp_path / "ranker")
     assert "impute them, drop the feature, or use a ranker with --model lambdamart\n" in found.stderr
+    message = "a ranker with model='lambdamart', and model='lightgbm'"
+    expected = "a ranker with --model lambdamart, and --relevance-model lightgbm"
+    assert in_flags(message, {"ranker": "RANKER"}) == expected

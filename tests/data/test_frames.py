@@ -405,6 +405,8 @@ def test_other_reasons():
     assert cr.RankingData.from_frame(indexed, query="q", document="d").columns.left_out == {
         "stock": "index of the frame"
     }
+    indexed.index.name = "d"
+    assert cr.RankingData.from_frame(indexed, query="q", document="d").columns.left_out == {}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -102,6 +102,7 @@ _PYTHON = (
     (re.compile(r"\b[a-z_]+=\S* \((--[^)]+)\)"), r"\1"),  # both forms: page=5 (--page 5)
     (re.compile(r"columns=\{'(\w+)': NAME\}"), r"--map \1=NAME"),
     (re.compile(r"columns=\{'(\w+)': '([^',\"]*)'\}"), r"--map \1='\2'"),
+    (re.compile(r"\bmodel='lightgbm'"), "--relevance-model lightgbm"),
     (re.compile(r"\bEstimatedExamination\.save\b"), "counterrank inspect --examination-out"),
     (re.compile(r"\bRanker\.save\b"), "counterrank train"),
     (re.compile(r"data\.select_features leaves others out"), "--feature-columns chooses columns"),
@@ -143,7 +144,9 @@ def in_flags(message: str, flags: Mapping[str, str], values: Iterable[str] = ())
             begin, message = _with_value(", ".join(map(str, found)), value), message[first.end() :]
 
     def inside(match: re.Match[str]) -> str:
-        option = flag(match[1]) or _OF_TRAINING.get(match[1])
+        option = flag(match[1])
+        if option is None or not option.startswith("-"):  # an argument without a flag has no value to set
+            option = _OF_TRAINING.get(match[1], option)
         value = match[2] if match[2] is not None else match[3]
         return match[0] if option is None else _with_value(option, value or "")
 

@@ -168,7 +168,8 @@ class PandasColumns(FrameColumns):
     def __init__(self, frame: Any, name: str = "frame") -> None:
         super().__init__(name, [str(each) for each in frame.columns], len(frame))
         self.frame = frame
-        self.in_index = [str(each) for each in frame.index.names if each is not None]
+        named = (str(each) for each in frame.index.names if each is not None)
+        self.in_index = [each for each in named if each not in self.names]
 
     def kind(self, name: str) -> Any:
         """See `Columns`."""

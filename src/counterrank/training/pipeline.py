@@ -47,7 +47,7 @@ from counterrank.training.storage import provenance
 from counterrank.training.training_cards import report_card, report_plot, report_summary, report_text
 
 # the remedy for missing values where two models learn
-_TREES = "a ranker with model='lambdamart', and model='lightgbm' (--relevance-model lightgbm)"
+_TREES = "a ranker with model='lambdamart', and model='lightgbm'"
 
 
 @dataclass(frozen=True)
