@@ -376,7 +376,9 @@ def _fit_assisted(
     else:
         report = _cross_validated(learner, join(pools), wanted, chosen.default, regressor, folds, entropy)
     fitted = report.ranker
-    fitted._query_column = (data.columns or {}).get("query")  # parts that were joined have none
+    fitted._query_column = (
+        None if data.columns is None else data.columns.get("query")
+    )  # parts that were joined have none
     used = [evidence.clicks] if validation is None else [evidence.clicks, validation[1].clicks]
     fitted.provenance_ = provenance(fitted, data, None if validation is None else validation[0], used)
     fitted.provenance_["estimator"] = {
