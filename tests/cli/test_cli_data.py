@@ -217,7 +217,7 @@ def test_names_with_commas_and_quotes(tmp_path):
     invoke("train", *options, *QUICK, "--validation", "none", "--out", tmp_path / "ranker")
     assert cr.Ranker.load(tmp_path / "ranker").feature_names_in_.tolist() == ["c", "a, b"]
     found = run("train", tmp_path / "data.parquet", "--map", 'query_id="q, id', "--out", tmp_path / "other")
-    assert "expected quotes around whole names, and twice within" in found.stderr
+    assert "expected quotes around a whole name, and twice within" in found.stderr
 
 
 def test_the_columns_that_became_features_are_listed(place):
