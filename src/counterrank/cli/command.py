@@ -92,9 +92,15 @@ _ARGUMENTS = {
     "target_size": "effective_sample_size",
 }
 # options of `train` that messages of other commands name
-_OF_TRAINING = {name: f"--{name}" for name in ("estimator", "normalize")}
+_OF_TRAINING = {name: f"--{name}" for name in ("estimator", "model", "normalize")}
 _FIRST = re.compile(r"([a-z][a-z_-]*(?:, [a-z][a-z_-]*)*)(?:(?:=| (?='))('[^']*'|\([^)]*\)|[^\s:;]+))?(?=: )")
 _INSIDE = re.compile(r"(?<![\w:,.-])([a-z_]{2,})=(?:['\"]([^'\"]*)['\"]|([\w.]+)(?=: )|True\b|(?=[\s),.;]|$))")
+
+
+def _mapping(role: str, column: str) -> str:
+    """A column for `--map`, in quotes where its name has what separates columns."""
+    return f"{role}={column}" if not re.search('[,"]', column) else '{}="{}"'.format(role, column.replace('"', '""'))
+
 
 # what only calls in Python can do, and how the command does it
 _PYTHON: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
@@ -103,7 +109,8 @@ _PYTHON: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...
     (re.compile(r"\b[a-z_]+=\S* \((--[^)]+)\)"), r"\1"),  # both forms: page=5 (--page 5)
     (re.compile(r"\((--[^)]+), [a-z_]+=\)"), r"(\1)"),  # or (--examination, exam=)
     (re.compile(r"columns=\{'(\w+)': NAME\}"), r"--map \1=NAME"),
-    (re.compile(r"columns=\{'(\w+)': '([^']+)'\}"), lambda found: f"--map {shlex.quote(f'{found[1]}={found[2]}')}"),
+    (re.compile(r"columns=\{'(\w+)': '([^']+)'\}"), lambda found: f"--map {shlex.quote(_mapping(found[1], found[2]))}"),
+    (re.compile(r"\bmodel='lightgbm'"), "--relevance-model lightgbm"),
     (re.compile(r"\bEstimatedExamination\.save\b"), "counterrank inspect --examination-out"),
     (re.compile(r"\bRanker\.save\b"), "counterrank train"),
     (re.compile(r"data\.select_features leaves others out"), "--feature-columns chooses columns"),
@@ -145,7 +152,9 @@ def in_flags(message: str, flags: Mapping[str, str], values: Iterable[str] = ())
             begin, message = _with_value(", ".join(map(str, found)), value), message[first.end() :]
 
     def inside(match: re.Match[str]) -> str:
-        option = flag(match[1]) or _OF_TRAINING.get(match[1])
+        option = flag(match[1])
+        if option is None or not option.startswith("-"):  # an argument without a flag has no value to set
+            option = _OF_TRAINING.get(match[1], option)
         value = match[2] if match[2] is not None else match[3]
         return match[0] if option is None else _with_value(option, value or "")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import wraps
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from counterrank.cli.command import BASICS, CLICKS, DATA, ESTIMATOR, EVALUATION, LOG, OUTPUT, TRAINING, USERS
-from counterrank.common.errors import CounterrankError
+from counterrank.cli.output import say, show_warnings
+from counterrank.common.errors import CounterrankError, listed
 
 if TYPE_CHECKING:
     from counterrank import ClickCounts
@@ -232,6 +234,29 @@ def positive_or(text: str, flag: str, *words: str) -> float | str:
     return value
 
 
+def comma_separated(text: str, flag: str) -> list[str]:
+    """Names between commas; one with a comma, a quote or outer blanks in it stands in double quotes, as in CSV.
+
+    >>> comma_separated('price, "size, EU","5"" or more"', "--feature-columns")
+    ['price', 'size, EU', '5" or more']
+    """
+    return [_unquoted(item, text, flag) for item in _COMMA.split(text)]
+
+
+_COMMA = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')  # with an even number of quotes behind it
+
+
+def _unquoted(item: str, text: str, flag: str) -> str:
+    quoted = re.fullmatch(r'\s*"((?:[^"]|"")*)"\s*', item)
+    if quoted is not None:
+        return quoted[1].replace('""', '"')
+    if '"' in item:
+        raise CounterrankError(
+            f"{flag} {text}: {item.strip()!r}; expected quotes around a whole name, and twice within"
+        )
+    return item.strip()
+
+
 @dataclass(frozen=True)
 class ColumnMap:
     """Other names of columns, as `--map` gives them.
@@ -252,11 +277,18 @@ class ColumnMap:
 
         >>> ColumnMap.parse("label=grade,data:query_id=q,doc_id=sku,rank=position")
         ColumnMap(data={'label': 'grade', 'query_id': 'q'}, log={'rank': 'position'}, both={'doc_id': 'sku'})
+        >>> ColumnMap.parse('label="grade, 0 to 4"').data
+        {'label': 'grade, 0 to 4'}
         """
-        from counterrank.clicks.logs.columns import parse_map
-
         found: dict[str, dict[str, str]] = {"data": {}, "log": {}, "both": {}}
-        for key, name in parse_map(text).items():
+        names: dict[str, str] = {}
+        for item in [] if text is None else _COMMA.split(text):
+            key, _, value = item.partition("=")
+            key, name = key.strip(), _unquoted(value, str(text), "--map")
+            if not key or not name or key in names:
+                raise CounterrankError(f"--map {text}: {item!r}; expected each column once, such as rank=position")
+            names[key] = name
+        for key, name in names.items():
             of, colon, column = key.rpartition(":")
             if not colon:
                 of = "both" if column in _SHARED else "data" if column == "label" else "log"
@@ -295,7 +327,7 @@ Map = Annotated[
     option(
         "Other names of columns (ours=theirs), as label=grade,rank=position: query_id, doc_id and label of ranking "
         "data; session_id, query_id, doc_id, rank, clicked and others of a log. Where the two differ: "
-        "data:query_id=q,log:query_id=query.",
+        'data:query_id=q,log:query_id=query. Names with commas or quotes in double quotes: label="grade, final".',
         "LIST",
         DATA,
     ),
@@ -340,8 +372,22 @@ def data_options(
                 raise CounterrankError(f"{flag} {value}: of ranking data, and none is read; expected --data too")
         return DataOptions()
     columns = renamed.of_data(source, has_log)
-    features = None if feature_columns is None else [name.strip() for name in feature_columns.split(",")]
-    return DataOptions(columns, features, None if split is None else _shares(split))
+    features = None if feature_columns is None else comma_separated(feature_columns, "--feature-columns")
+    return DataOptions(columns, features, None if split is None else _shares(split), _read_data)
+
+
+def _read_data(source: str, **options: Any) -> Any:
+    """`open_data`, with its warnings, and a line that says which columns became features where none were chosen."""
+    from counterrank.data import Fold, open_data
+    from counterrank.data.feature_columns import with_reasons
+
+    with show_warnings():
+        found = open_data(source, **options)
+    columns = (found.train if isinstance(found, Fold) else found).columns
+    if columns is not None and options["features"] is None:
+        left_out = f"; left out: {with_reasons(columns.left_out)}" if columns.left_out else ""
+        say(f"{source}: features {listed(columns.features, 10)}{left_out}.")
+    return found
 
 
 def _shares(text: str) -> list[float]:

@@ -6,6 +6,7 @@ All of them are `ValueError`, so a caller needs to know none of these names; the
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import PurePath
@@ -78,6 +79,32 @@ def quoted(value: object, most: int = 60) -> str:
     if isinstance(value, str) and _PLAIN_NUMBER.fullmatch(value):
         words = value
     return words if len(words) <= most else words[: most - 3] + "..."
+
+
+def listed(names: Iterable[object], most: int = 5) -> str:
+    """Names for a message, at most a few of them, and none of them too long.
+
+    >>> listed(["price", "rating"]), listed("abcdefg", most=2), listed([])
+    ("'price', 'rating'", "'a', 'b' and 5 more", 'none')
+    """
+    found = list(names)
+    shown = ", ".join(repr(printable(str(name))[:60]) for name in found[:most]) or "none"
+    return shown + (f" and {len(found) - most:,} more" if len(found) > most else "")
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the known names that are close to it; nothing where none is.
+
+    >>> did_you_mean("Price", ["price", "stock"]), did_you_mean("colour", ["price", "stock"])
+    ("; did you mean 'price'?", '')
+    """
+    from difflib import get_close_matches
+
+    plain: dict[str, str] = {}
+    for each in known:
+        plain.setdefault(str(each).casefold().strip(), str(each))
+    close = [plain[each] for each in get_close_matches(str(name).casefold().strip(), plain, 2)]
+    return f"; did you mean {' or '.join(repr(printable(each)) for each in close)}?" if close else ""
 
 
 class CounterrankError(ValueError):

@@ -289,7 +289,7 @@ def rates_card(found: ClickRates, rows: Sequence[Mapping[str, Any]]) -> Html:
         drawing = interval_svg(row["rate"], interval, (0.0, 1.0))
         lines.append([str(row["query_id"]), str(row["doc_id"]), *counts, *rates, drawing, f"{row['shrunk_rate']:.3f}"])
     head = ["query", "document", "impressions", "clicks", "examinations", "raw rate", "debiased rate",
-            f"its {_level(found.confidence)}", "0 to 1", "shrunk rate"]  # fmt: skip
+            f"its {level_text(found.confidence)}", "0 to 1", "shrunk rate"]  # fmt: skip
     clipped = f"debiased rates clipped to 0 or 1: {found.n_clipped:,} of {len(found):,}, with few expected examinations"
     return card(
         table(head, lines, "llrrrrrrlr"),
@@ -310,7 +310,7 @@ def rates_plot(found: ClickRates, rows: Sequence[Mapping[str, Any]]) -> Any:
         for row in rows
         for kind, rate, low, high in kinds
     ]
-    about = f"P(click | examined), {_level(found.confidence)}s of the debiased rates"
+    about = f"P(click | examined), {level_text(found.confidence)}s of the debiased rates"
     return interval_plot(values, "Click rates without position bias", about)
 
 

@@ -31,7 +31,7 @@ from counterrank.clicks.users import ClickModel
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CoverageWarning, DataError, NothingToLearnError
 from counterrank.data import Fold, RankingData
-from counterrank.data.ranking_data import relevant_documents
+from counterrank.data.labels import relevant_documents
 from counterrank.estimators import Evidence, named_estimator
 from counterrank.evaluation import evaluate
 from counterrank.experiments.cells import Cell, CellJson, Chosen, Logger, Pages, Row, Traffic, requires

@@ -46,6 +46,9 @@ from counterrank.training.ranker import Ranker
 from counterrank.training.storage import provenance
 from counterrank.training.training_cards import report_card, report_plot, report_summary, report_text
 
+# the remedy for missing values where two models learn
+_TREES = "a ranker with model='lambdamart', and model='lightgbm'"
+
 
 @dataclass(frozen=True)
 class Tried:
@@ -366,14 +369,16 @@ def _fit_assisted(
         )
     learner = _learner(ranker, evidence, entropy)
     for pool, name in zip(pools, ("data", "validation"), strict=False):  # with all ids, which folds do not have
-        check_missing(kind_of(learner.model), pool.data, name)
+        check_missing(kind_of(learner.model), pool.data, name, _TREES)
         check_missing_for(regressor, pool.data, name)
     if folds is None:
         report = _hold_out(learner, pools, wanted, chosen, regressor, entropy)
     else:
         report = _cross_validated(learner, join(pools), wanted, chosen.default, regressor, folds, entropy)
     fitted = report.ranker
-    fitted._query_column = (data.columns or {}).get("query")  # parts that were joined have none
+    fitted._query_column = (
+        None if data.columns is None else data.columns.get("query")
+    )  # parts that were joined have none
     used = [evidence.clicks] if validation is None else [evidence.clicks, validation[1].clicks]
     fitted.provenance_ = provenance(fitted, data, None if validation is None else validation[0], used)
     fitted.provenance_["estimator"] = {

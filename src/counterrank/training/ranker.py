@@ -199,7 +199,7 @@ class Ranker(Shown):
         self.history_ = [_natural(row, task.metric) for row in learned.history]
         self.n_features_ = data.n_features
         self._feature_names = data.feature_names if data.has_feature_names else None
-        self._query_column = (data.columns or {}).get("query")
+        self._query_column = None if data.columns is None else data.columns.get("query")
         self._warned_of_names = False
         self.constant_features_: IntArray | None = constant
         self._importances = None if learned.importances is None else shares(learned.importances)

@@ -26,8 +26,8 @@ from counterrank.common.errors import (
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
 from counterrank.common.random import HashSample
 from counterrank.data import RankingData
+from counterrank.data.features import check_feature_names
 from counterrank.data.ids import identity, query_keys
-from counterrank.data.ranking_data import check_feature_names
 from counterrank.losses import NamedLoss
 from counterrank.models.linear import LinearModel
 from counterrank.models.model import NORMALIZE, Model, Scaler, read_array

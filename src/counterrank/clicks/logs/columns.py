@@ -316,18 +316,3 @@ def _missing(name: str, column: str, wanted: str, found: Mapping[str, object]) -
     close = close_names((column,), list(found)).get(column)
     other = "NAME} gives another name" if close in (None, column) else f"{close!r}}} if that is it"
     return f"{name}: no column {wanted!r}; the log has {there}; columns={{{column!r}: {other}{hint}"
-
-
-def parse_map(text: str | None) -> dict[str, str]:
-    """Names of columns as the command line gives them: those of the log, each with its name in the files.
-
-    >>> parse_map("rank=position,clicked=is_click")
-    {'rank': 'position', 'clicked': 'is_click'}
-    """
-    result: dict[str, str] = {}
-    for item in text.split(",") if text else ():
-        key, equals, value = item.partition("=")
-        if not equals or not key.strip() or not value.strip() or key.strip() in result:
-            raise CounterrankError(f"map={text!r}: {item!r}; expected each column once, such as rank=position")
-        result[key.strip()] = value.strip()
-    return result
