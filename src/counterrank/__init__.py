@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         training,
     )
     from counterrank.clicks import ClickCounts, read_log
-    from counterrank.common.errors import CounterrankError, CoverageWarning, ExaminationWarning
+    from counterrank.common.errors import CounterrankError, CoverageWarning, ExaminationWarning, RegroupedWarning
     from counterrank.data import (
         Fold,
         RankingData,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "clicks": ("ClickCounts", "read_log"),
-    "common.errors": ("CounterrankError", "CoverageWarning", "ExaminationWarning"),
+    "common.errors": ("CounterrankError", "CoverageWarning", "ExaminationWarning", "RegroupedWarning"),
     "data": (
         "Fold",
         "RankingData",
@@ -78,6 +78,7 @@ __all__ = [
     "IntervalWarning",
     "Ranker",
     "RankingData",
+    "RegroupedWarning",
     "__version__",
     "click_rates",
     "clicks",

@@ -9,7 +9,7 @@ from typing import Any
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike, existing
-from counterrank.data import RankingData, read_scores
+from counterrank.data import RankingData, in_data_order, read_scores
 from counterrank.data.features import refuse_missing
 from counterrank.training.ranker import Ranker
 
@@ -39,7 +39,7 @@ class Scored:
         """The folder of a saved ranker, a file of scores, or one of the features (`feature:25`, or its name)."""
         label = os.fspath(source)
         if label.startswith("feature:"):
-            return cls(label, _feature(label, data), {})
+            return cls(label, in_data_order(_feature(label, data), data), {})
         path = existing(source, "ranker or scores")
         if not path.is_dir():
             return cls(label, read_scores(path, data), {})
@@ -48,7 +48,7 @@ class Scored:
         # sparse files leave out columns that are all zero; features with names are all there or an error
         missing = 0 if data.has_feature_names else max(0, ranker.n_features_ - data.n_features)
         scores = ranker.predict(data.widened(ranker.n_features_) if missing else data)
-        return cls(label, scores, ranker.provenance_, missing)
+        return cls(label, in_data_order(scores, data), ranker.provenance_, missing)
 
     def predict(self, data: RankingData) -> FloatArray:
         """The scores, which are of this data."""
