@@ -48,6 +48,8 @@ from counterrank.training.problem import (
 from counterrank.training.storage import check_clicks, load_ranker, provenance, save_ranker
 from counterrank.training.training_cards import ranker_card, ranker_plot, ranker_summary
 
+_SINGLE_ROWS = 0.1  # share of queries with one row from which candidates seem to have been left out
+
 
 class Ranker(Shown):
     """A ranker trained on one of the paper's losses: a linear model, a network, or boosted trees.
@@ -217,8 +219,8 @@ class Ranker(Shown):
 
         Arguments:
             data: all candidates of each query: a ranker that scales features within queries (`normalize="query"`, the
-                default of linear models and networks) gives a document other scores if candidates are left out. A query
-                with a single row in a frame or matrix is then warned about.
+                default of linear models and networks) gives a document other scores if candidates are left out. A frame
+                or matrix in which more than a tenth of the queries have a single row is then warned about.
                 `RankingData`, with the features of the training data in any order. Or a frame (pandas, polars, an
                 Arrow table or stream, a DuckDB relation), with a column for each feature; others are ignored, and
                 scores are in the order of its rows. Or a matrix, taken as the documents of one query, or of several
@@ -271,9 +273,9 @@ class Ranker(Shown):
         return np.asarray(self.predict(data)[rows])
 
     def _warn_of_single_rows(self, data: RankingData, name: str) -> None:
-        """Warn of queries with one row, if features are scaled within queries: were other candidates left out?"""
+        """Warn where many queries have one row and features are scaled within queries: candidates were left out."""
         single = int(np.count_nonzero(data.lengths == 1)) if self._fitted().scaler.kind == "query" else 0
-        if single:
+        if single > _SINGLE_ROWS * data.n_queries:
             number = "1 query has a single row" if single == 1 else f"{single:,} queries have a single row each"
             warn_caller(
                 f"{name}: {number}; this ranker scales features within each query, so that all of theirs become 0 and "
