@@ -18,6 +18,7 @@ from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
 from counterrank.data.labels import check_gain_labels, check_labels, check_threshold, relevant_documents
+from counterrank.data.scores import document_scores
 from counterrank.evaluation import metric_kernels as _kernels
 from counterrank.evaluation.metric_kernels import weighted_queries
 from counterrank.losses import dcg_discounts
@@ -211,7 +212,7 @@ def prefix_sums(values: FloatArray) -> FloatArray:
 
 
 def evaluate(
-    scores: ArrayLike,
+    scores: Any,
     data: RankingData,
     relevance_threshold: float = 3,
     *,
@@ -237,7 +238,8 @@ def evaluate(
     All but arp are averaged over the queries with a relevant document (ndcg_graded: with a label above 0).
 
     Arguments:
-        scores: one per document; a higher score ranks first.
+        scores: a ranker, a frame with ids, or one score per document, as `data.document_scores` takes them; a higher
+            score ranks first.
         data: ranking data with labels.
         relevance_threshold: the smallest label of a relevant document.
         metrics: names of metrics, such as ["dcg@5", "mrr"]; None for all of them.
@@ -337,7 +339,7 @@ def _rank(
     """Rank every query once, and take from the ranking what the named metrics need."""
     check_choice(ties, ("average", "order"), "ties")
     labels = check_labels(data)
-    given = check_vector(scores, data.n_docs, "scores")
+    given = document_scores(scores, data)
     metrics = [parse_metric(name) for name in names]
     columns, gain_columns = (
         {k: column for column, k in enumerate(dict.fromkeys(k for kind, k in metrics if kind in kinds))}
