@@ -25,9 +25,9 @@ def show(rows: list[dict[str, Any]]) -> None:
     _differences(headline)
     clicked = [row for row in default if row["clicks"]]
     _print("Estimators: share of production's DCG@5 gained", clicked, ("data", "model", "estimator"), "clicks", _gain)
-    judged = [row for row in rows if (row["estimator"], row["clicks"]) in _EVIDENCE]
-    _print("Losses: test DCG@5", judged, ("data", "estimator", "model"), "loss", _mean)
-    _print("Losses: seconds an epoch or a round", judged, ("data", "model"), "loss", _epoch)
+    compared = [row for row in rows if (row["estimator"], row["clicks"]) in _EVIDENCE]
+    _print("Losses: test DCG@5", compared, ("data", "estimator", "model"), "loss", _mean)
+    _print("Losses: seconds an epoch or a round", compared, ("data", "model"), "loss", _epoch)
 
 
 _EVIDENCE = (("full-information", 0), ("policy-aware", 10**6))

@@ -8,7 +8,7 @@ and of unclicked documents. Sessions alike are one group with their number as it
   `lambdarank_position_bias_regularization` counts rows; it is scaled here, so that it means the same. And
   `min_data_in_leaf` counts merged rows.
 - XGBoost weighs gradients, but not what it learns its factors from. Groups are therefore repeated until each stands for
-  about `SESSIONS_A_COPY` sessions, as near as memory allows.
+  about `sessions_a_copy` sessions, one where the log is small.
 
 Neither can compare with documents that are not on the page. `click_rate_rows` is the way to give LightGBM all of them:
 one group per query, its candidates labelled with their click rates.
@@ -26,7 +26,6 @@ from benchmarks.merged_pages import MergedPages
 from counterrank.clicks.counts import ClickCounts
 from counterrank.data import RankingData
 
-SESSIONS_A_COPY = 20
 LEAVES, LEARNING_RATE = 8, 0.1
 RATE_LEVELS = 100  # click rates are whole percents: LightGBM's labels are whole numbers
 
@@ -63,6 +62,11 @@ class Boosted:
     scores: Callable[[np.ndarray, int], np.ndarray]
     own_best: int
     biases: dict[str, list[float]]
+
+
+def sessions_a_copy(clicks: int) -> int:
+    """How many sessions a group of XGBoost's may stand for in a log of so many clicks."""
+    return min(20, max(1, clicks // 50_000))
 
 
 def page_rows(data: RankingData, pages: MergedPages, n_sessions: int) -> Rows:
@@ -129,10 +133,11 @@ def learn_xgboost(train: Rows, held_out: Rows, rounds: int, threads: int, **para
             **more,
         )  # fmt: skip
 
+    most = max(8, int(train.groups.max()))  # positions beyond would have no factor
     settings = {
         "objective": "rank:ndcg", "eval_metric": "ndcg@5", "max_leaves": LEAVES, "max_depth": 0,
         "grow_policy": "lossguide", "eta": LEARNING_RATE, "tree_method": "hist", "max_bin": 255, "nthread": threads,
-        "lambdarank_unbiased": True, "lambdarank_pair_method": "topk", "lambdarank_num_pair_per_sample": 8, **params,
+        "lambdarank_unbiased": True, "lambdarank_pair_method": "topk", "lambdarank_num_pair_per_sample": most, **params,
     }  # fmt: skip
     data = made(train)
     history: dict[str, Any] = {}

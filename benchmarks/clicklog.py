@@ -165,12 +165,12 @@ def _difference(values: Any, pages: Any, queries: Any) -> dict[str, Any]:
     off = np.bincount(place, values) - mean * sizes
     reach = 1.96 * np.sqrt((off**2).sum()) / sizes.sum()
     by_query = np.bincount(queries, values)
-    asked = np.bincount(queries) > 0
+    present = np.bincount(queries) > 0
     return {
         "mean": float(mean),
         "interval": [float(mean - reach), float(mean + reach)],
-        "queries_better": int((by_query[asked] > 0.0).sum()),
-        "queries": int(asked.sum()),
+        "queries_better": int((by_query[present] > 0.0).sum()),
+        "queries": int(present.sum()),
     }
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from counterrank.report.render import BLUE, CONFIG, GREEN, GREY, ORANGE, VERMILLION, to_png, to_svg
+from counterrank.common.plotting import BLUE, CONFIG, GREEN, GREY, ORANGE, VERMILLION
+from counterrank.report.render import to_png, to_svg
 
 _CURVES = {"all-pairs": (BLUE, "circle"), "em": (VERMILLION, "square"), "click rate": (GREY, "diamond")}
 _OTHERS = {"over rate by rank": (GREEN, "triangle-up"), "over rate by document": (ORANGE, "circle")}

@@ -29,15 +29,15 @@ _LEAST = 1e-6
 
 def log_likelihoods(name: str, log: Any, train: Any, test: Any, curve: Any, strength: float) -> Any:
     """Of each impression on the test pages; train and test are 0 or 1 for each page."""
-    learned, asked = train[log.pages] > 0, test[log.pages] > 0
+    learned, tested = train[log.pages] > 0, test[log.pages] > 0
     exposure = np.ones(len(log.pages)) if curve is None else curve[log.ranks - 1]
     belongs = {"nothing": np.zeros_like(log.docs), "rank": log.ranks}.get(MODELS[name], log.docs)
     size = int(belongs.max()) + 1
     clicks = np.bincount(belongs[learned], log.clicked[learned], size)
     shown = np.bincount(belongs[learned], exposure[learned], size)
     rates = (clicks + strength * clicks.sum() / shown.sum()) / (shown + strength)
-    p = np.clip(rates[belongs[asked]] * exposure[asked], _LEAST, 1.0 - _LEAST)
-    return np.where(log.clicked[asked] > 0, np.log(p), np.log1p(-p))
+    p = np.clip(rates[belongs[tested]] * exposure[tested], _LEAST, 1.0 - _LEAST)
+    return np.where(log.clicked[tested] > 0, np.log(p), np.log1p(-p))
 
 
 def choose_strength(name: str, log: Any, train: Any, test: Any, curve: Any) -> float:

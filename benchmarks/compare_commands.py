@@ -20,10 +20,8 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import counterrank as cr
-from benchmarks.compare_cases import CASES, case, counts, order, text_content
+from benchmarks.compare_inputs import case, counts, order, text_content
 from benchmarks.compare_results import exact, trained
-
-__all__ = ["CASES"]
 
 DATA = "synthetic:mslr:queries=60,seed=1"
 FAST = ("--k", 5, "--max-epochs", 5)

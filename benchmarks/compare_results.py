@@ -122,7 +122,7 @@ def _are_numbers(values: Any) -> bool:
 
 
 def store(folder: Path, name: str, content: dict[str, Any], found: dict[str, Leaf]) -> None:
-    """Write the leaves of one case: a JSON file, and arrays beside it."""
+    """Write the leaves of one case: a JSON file, and arrays next to it."""
     if odd := [path for path in found if " at 0x" in path]:
         raise ValueError(f"{name}{odd[0]}: an address, which differs in each process")
     arrays: dict[str, np.ndarray] = {}

@@ -4,8 +4,8 @@
     PYTHONPATH=BASE_SRC python -m benchmarks.compare_versions record OUT_DIR
     python -m benchmarks.compare_versions compare DIR_A DIR_B
 
-The calls are in `benchmarks.compare_cases` (library) and `benchmarks.compare_commands` (command); they use the public
-interface alone. What counts as the same is in `benchmarks.compare_results`. The exit code is 1 where anything differs.
+The calls are in `benchmarks.compare_clicks` and `compare_learning` (library) and `compare_commands` (command); they use
+the public interface alone. What counts as the same is in `compare_results`. The exit code is 1 where anything differs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _MOST_SHOWN = 4  # differences of one call
 def record(out: Path, only: str = "") -> int:
     """Run all cases whose names contain `only`, and store their results in a new folder; returns how many raised."""
     import counterrank
-    from benchmarks.compare_commands import CASES  # holds those of the library too
+    from benchmarks import compare_clicks, compare_commands, compare_learning  # noqa: F401  # they register their cases
+    from benchmarks.compare_inputs import CASES
     from counterrank import CounterrankError
 
     (out / "work").mkdir(parents=True)

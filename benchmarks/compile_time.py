@@ -73,11 +73,11 @@ def modules(only: str) -> list[str]:
 def run_doctests(names: list[str], verbose: bool) -> None:
     for name in names:
         begin = time.perf_counter()
-        heard = io.StringIO()
-        with redirect_stdout(heard):
+        output = io.StringIO()
+        with redirect_stdout(output):
             failed = doctest.testmod(importlib.import_module(name)).failed
         if failed:
-            print(f"{name}: {failed} examples failed\n{heard.getvalue()}", file=sys.stderr)
+            print(f"{name}: {failed} examples failed\n{output.getvalue()}", file=sys.stderr)
         if verbose:
             print(f"{time.perf_counter() - begin:6.1f} s  {name}", file=sys.stderr, flush=True)
 
@@ -163,7 +163,7 @@ def main() -> None:
     parser.add_argument("--signatures", action="store_true", help="one line for each signature too")
     parser.add_argument("--only", default="counterrank.", help="modules whose doctests are run")
     parser.add_argument("--json", type=Path, help="write each compilation to this file")
-    parser.add_argument("--verbose", action="store_true", help="tell each module as it is done")
+    parser.add_argument("--verbose", action="store_true", help="print each module as it is done")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         # before numba is imported, and for the processes that doctests start

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from benchmarks.timing import at_most
+from benchmarks.timing import at_most, medians_in_turn
 from counterrank.common.parallel import thread_count
 from counterrank.common.ranking import rank_order
 from counterrank.data import RankingData
@@ -62,17 +61,5 @@ def run(data: RankingData, repeats: int = 5) -> list[dict[str, Any]]:
             lambda: weighted_metric(scores, dense, offsets, "dcg@5", threads=1),
         ),
     ]
-    seconds = _medians([case for _, case in cases], repeats)
+    seconds = medians_in_turn([case for _, case in cases], repeats)
     return [at_most(name, taken, seconds[0], None) for (name, _), taken in zip(cases, seconds, strict=True)]
-
-
-def _medians(cases: list[Callable[[], Any]], repeats: int) -> list[float]:
-    """Median seconds of each, taken in turns so that a busy moment of the machine hits all alike."""
-    taken: list[list[float]] = [[] for _ in cases]
-    for turn in range(repeats + 1):
-        for case, times in zip(cases, taken, strict=True):
-            begin = perf_counter()
-            case()
-            if turn:  # the first turn compiles
-                times.append(perf_counter() - begin)
-    return [float(np.median(times)) for times in taken]

@@ -3,7 +3,7 @@
     python -m benchmarks.few_clicks --data OHSUMED/Fold1 --relevance-threshold 2 --sessions 10000,1000000
 
 The folds that a data set comes with have few test queries, the same for all runs on them, and at 10^6 sessions clicks
-hardly differ between runs: what is left to chance is which queries are tested. Here all queries of a fold are dealt
+hardly differ between runs: what is left to chance is which queries are tested. Here all queries of a fold are divided
 anew for each run into training (60 %), validation and test (20 % each). Otherwise as in `reproduce few-clicks`: a
 production ranker from 3 queries, pages of 5 under replace-last, 15 % as many sessions on validation queries.
 """

@@ -3,8 +3,8 @@
     python -m benchmarks.lambdamart --seeds 5                    # the comparison, as Markdown
     python -m benchmarks.lambdamart --seeds 3 --losses all       # and every other loss
 
-Both learn from the same labels with the same trees: twice for each data set, from relevance that is 0 or 1 (judged by
-NDCG@5) and from gains of 2**label - 1 (judged by graded NDCG@5). Each seed draws other documents and features for every
+Both learn from the same labels with the same trees: twice for each data set, from relevance that is 0 or 1 (by
+NDCG@5) and from gains of 2**label - 1 (by graded NDCG@5). Each seed draws other documents and features for every
 tree, the same for both. A query's figure is its mean over seeds; the interval is that of the paired difference, by
 resampling the test queries of all folds. A round's cost is the median over rounds, the two taking turns.
 """
@@ -16,14 +16,13 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import median
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import lightgbm
 import numpy as np
 
 import counterrank as cr
-from benchmarks.timing import at_most, row
+from benchmarks.timing import at_most, row, seconds_of
 from counterrank.common.parallel import thread_count
 from counterrank.data import Fold
 from counterrank.estimators import full_information
@@ -148,10 +147,7 @@ def round_costs(gain: str, n_queries: int = 1000, rounds: int = 20, turns: int =
     for turn in range(turns):
         ours += [line["seconds"] for line in train_ours(data, weights, *CHOSEN, turn, rounds).history_]
         booster = make_theirs(data, whole_labels(data, gain, 3), turn)
-        for _ in range(rounds):
-            begin = perf_counter()
-            booster.update()
-            theirs.append(perf_counter() - begin)
+        theirs += [seconds_of(booster.update) for _ in range(rounds)]
     return median(ours), median(theirs)
 
 

@@ -6,16 +6,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import counterrank as cr
-from benchmarks.timing import at_least, row
+from benchmarks.timing import at_least, row, seconds_of
 
 N_FEATURES = 136
 THREADS = 2
@@ -73,12 +71,6 @@ def _xgboost(path: Path) -> Any:
         return xgboost.DMatrix(f"{path}?format=libsvm", nthread=THREADS, silent=True)
 
 
-def _seconds(read: Callable[[Path], Any], path: Path) -> float:
-    begin = time.perf_counter()
-    read(path)
-    return time.perf_counter() - begin
-
-
 # not ru_maxrss, which a process inherits from the one that starts it
 PEAK = """
 import re, sys
@@ -105,10 +97,10 @@ def run(size_mb: int = 300, repeats: int = 3) -> list[dict[str, Any]]:
         write_file(small, 1)
         _ours(small)  # compiles
         # in turn, so that a busy moment of the machine meets both
-        pairs = [(_seconds(_ours, path), _seconds(_xgboost, path)) for _ in range(repeats)]
+        pairs = [(seconds_of(lambda: _ours(path)), seconds_of(lambda: _xgboost(path))) for _ in range(repeats)]
         ours = statistics.median(a for a, _ in pairs)
         xgboost = statistics.median(b for _, b in pairs)
-        scikit_learn = _seconds(_scikit_learn, path)  # once: it takes long enough
+        scikit_learn = seconds_of(lambda: _scikit_learn(path))  # once: it takes long enough
         memory = peak_memory_ratio(path)
     name = f"read_letor, {size_mb} MB"
     return [

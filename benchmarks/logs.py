@@ -1,6 +1,6 @@
 """A click log of 10^8 rows to click counts: against the plain group-by in DuckDB, in memory, and with Spark.
 
-Each run is a process of its own, so that peaks of memory are told apart. The log is written to a temporary folder.
+Each run is a process of its own, so that each has its own peak of memory. The log is written to a temporary folder.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def against_plain(folder: Path, what: str, targets: bool = True) -> list[dict[st
 
 
 def with_spark(folder: Path) -> list[dict[str, Any]]:
-    """Spark on this machine beside DuckDB, each with its start."""
+    """Spark on this machine and DuckDB, each with its start."""
     if find_spec("pyspark") is None:
         return [row("Spark: not installed", None)]
     here, there = measure("checked", folder), measure("spark", folder)

@@ -2,7 +2,7 @@
 
 `python -m benchmarks.open_bandit random-all.csv.gz bts-all.csv.gz`: two files of impressions with the columns
 `item_id`, `position`, `click` and `propensity_score`, the probability that this item was shown at this position. With
-`--coverage` instead: how often the intervals hold the truth, on simulated impressions.
+`--coverage` instead: coverage of the confidence intervals, on simulated impressions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=REPEATS, help="simulated logs of each kind")
     options = parser.parse_args()
     if options.coverage:
-        show("How often 95 % intervals hold the truth", coverage(options.repeats))
+        show("Coverage of 95 % confidence intervals", coverage(options.repeats))
         return
     if len(options.files) != 2:
         parser.error("expected two files, or --coverage")
@@ -77,7 +77,7 @@ def _row(name: str, value: float, interval: tuple[float, float], about: ClickRat
 
 
 def coverage(repeats: int) -> list[dict[str, str]]:
-    """Shares of logs whose intervals hold the truth, by how far the logging policy is from uniform."""
+    """Coverage of confidence intervals, by how far the logging policy is from uniform."""
     rows = []
     for skew in SKEWS:
         for size in SIZES:

@@ -31,7 +31,7 @@ def run(data: RankingData, repeats: int = 3, n_queries: int = 256) -> list[dict[
     # the copies a read-only array costs are part of the call; give ours more rounds, they are short
     seconds = {name: median_seconds(action, 10 * repeats) for name, action in ours.items()}
     rows = [row(f"loss and gradient, {name} LambdaLoss, ours", time) for name, time in seconds.items()]
-    rows.append(_against_twin(few.subset(slice(0, 16)), generator))
+    rows.append(_against_reference(few.subset(slice(0, 16)), generator))
     with _OneCore():
         for peer, actions in (("rax", _rax(batches)), ("PyTorch", _torch(batches))):
             for name, action in actions.items():
@@ -43,17 +43,17 @@ def run(data: RankingData, repeats: int = 3, n_queries: int = 256) -> list[dict[
     return rows
 
 
-def _against_twin(data: RankingData, generator: np.random.Generator) -> dict[str, Any]:
+def _against_reference(data: RankingData, generator: np.random.Generator) -> dict[str, Any]:
     """Against the plain Python loops that the tests compare with, on a few queries."""
     scores = generator.normal(size=data.n_docs)
     weights = np.where(generator.random(data.n_docs) < 0.05, 1.0, 0.0)
     fast = median_seconds(lambda: losses.lambdaloss_truncated(scores, weights, data.offsets, k=_K, threads=1), 30)
 
-    def twin():
+    def reference():
         naive.over_queries(lambda s, w: naive.lambdaloss(s, w, naive.dcg_discount, _K), scores, weights, data.offsets)
 
     return at_least(
-        "  ours faster than the reference of the tests by (16 queries)", fast, median_seconds(twin, 3), None
+        "  ours faster than the reference of the tests by (16 queries)", fast, median_seconds(reference, 3), None
     )
 
 

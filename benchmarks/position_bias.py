@@ -6,7 +6,7 @@ others. Each repetition draws new queries and a new log. Errors are relative to 
 
     target      10^6 sessions over 500 queries: the largest error of any rank up to 10, each repetition
     sessions    how errors grow as sessions per query fall
-    coverage    how often 95 % intervals hold the truth, with many queries and few, asked equally often or by Zipf's law
+    coverage    coverage of 95 % confidence intervals, with many queries and few, equally frequent or by Zipf's law
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ COVERAGE = [
 
 @dataclass(frozen=True)
 class World:
-    """Queries, what the policy ranks by, and how often each query is asked."""
+    """Queries, what the policy ranks by, and how frequent each query is."""
 
     data: RankingData
     scores: Any
@@ -129,7 +129,7 @@ def _summary(notes: list[Any]) -> dict[str, Any]:
 
 
 def covered(case: Any, repetitions: int) -> dict[str, Any]:
-    """How often intervals of both kinds hold the truth."""
+    """Coverage of both kinds of confidence intervals."""
     share, n_queries, each, zipf = case
     held: dict[str, list[Any]] = {}
     effective = []
@@ -159,20 +159,20 @@ def main() -> None:
     options = parser.parse_args()
     parts, results = options.only.split(","), {}
     if "target" in parts:
-        results["target"] = [_told(repeated(s, 500, 2000, METHODS[:2], options.repetitions)) for s in SHARES]
+        results["target"] = [_announced(repeated(s, 500, 2000, METHODS[:2], options.repetitions)) for s in SHARES]
         _ = options.json or _show_target(results["target"])
     if "sessions" in parts:
         rows = [(share, each) for share in SHARES for each in SESSIONS]
-        results["sessions"] = [_told(repeated(s, 500, n, METHODS, options.repetitions)) for s, n in rows]
+        results["sessions"] = [_announced(repeated(s, 500, n, METHODS, options.repetitions)) for s, n in rows]
         _ = options.json or _show_sessions(results["sessions"])
     if "coverage" in parts:
-        results["coverage"] = [_told(covered(case, 10 * options.repetitions)) for case in COVERAGE]
+        results["coverage"] = [_announced(covered(case, 10 * options.repetitions)) for case in COVERAGE]
         _ = options.json or _show_coverage(results["coverage"])
     if options.json:
         print(json.dumps(results, indent=2))
 
 
-def _told(row: dict[str, Any]) -> dict[str, Any]:
+def _announced(row: dict[str, Any]) -> dict[str, Any]:
     print(f"{row['relevant']:.0%} relevant, {row['queries']} x {row['sessions']} done", file=sys.stderr, flush=True)
     return row
 
@@ -210,8 +210,8 @@ def _show_coverage(rows: list[dict[str, Any]]) -> None:
     print("|---|---:|---:|---:|" + "---:|" * len(names))
     for row in rows:
         held = " | ".join(f"{row['held'].get(name, float('nan')):.1%}" for name in names)
-        asked = f"{row['queries']}{', Zipf' if row['zipf'] else ''}"
-        print(f"| {row['relevant']:.0%} | {asked} | {row['effective']:.0f} | {row['sessions']} | {held} |")
+        queries = f"{row['queries']}{', Zipf' if row['zipf'] else ''}"
+        print(f"| {row['relevant']:.0%} | {queries} | {row['effective']:.0f} | {row['sessions']} | {held} |")
 
 
 if __name__ == "__main__":

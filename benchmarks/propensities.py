@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,14 +44,7 @@ def live() -> list[dict[str, Any]]:
     rows = []
     for name, policy in {**everything(10), "explicit": listed}.items():
         repeats = 20 if name == "plackett-luce" else 2000
-        for _ in range(3):
-            policy.display(scores, exam, generator)
-        times = np.empty(repeats)
-        for i in range(repeats):
-            begin = perf_counter()
-            policy.display(scores, exam, generator)
-            times[i] = perf_counter() - begin
-        seconds = float(np.median(times))
+        seconds = median_seconds(partial(policy.display, scores, exam, generator), repeats)
         free = name == "plackett-luce"
         target, met = ("", None) if free else (f"< {LIMIT * 1e6:.0f}", seconds < LIMIT)
         rows.append(row(f"display, {name}, microseconds", seconds, seconds * 1e6, target, met))

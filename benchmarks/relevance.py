@@ -1,17 +1,16 @@
-"""The relevance model in passes over the features, and the strength of shrinkage: against twins and scikit-learn."""
+"""The relevance model in passes over the features, and the strength of shrinkage: against references, scikit-learn."""
 
 from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
 from importlib.util import find_spec
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from tests.reference import relevance as naive_relevance
 
-from benchmarks.timing import at_least, at_most, median_seconds, row
+from benchmarks.timing import at_least, at_most, median_seconds, row, seconds_of
 from counterrank import ClickCounts, estimators, examination, policies, simulation
 from counterrank.data import RankingData
 
@@ -33,14 +32,12 @@ def run(data: RankingData, repeats: int = 3) -> list[dict[str, Any]]:
         at_most("best_strength", strength, one_pass, None),
     ]
     fewest = _Case(data.subset(slice(0, min(_FEWEST, data.n_queries))))
-    for name, ours, twin in (
+    for name, ours, reference in (
         ("fit_relevance", fewest.fit, fewest.slow_fit),
         ("best_strength", fewest.strength, fewest.slow_strength),
     ):
         ours_seconds = median_seconds(ours, repeats)
-        begin = perf_counter()
-        twin()
-        seconds = perf_counter() - begin
+        seconds = seconds_of(reference)
         rows.append(at_least(f"  {name} faster than the reference by ({_FEWEST} queries)", ours_seconds, seconds, None))
     return rows + _against_scikit_learn(_Case(data.subset(slice(0, min(_FEW, data.n_queries)))), repeats)
 
@@ -85,9 +82,9 @@ def _against_scikit_learn(case: _Case, repeats: int) -> list[dict[str, Any]]:
         return []
     from sklearn.linear_model import Ridge, RidgeCV
 
-    told = case.times > 0.0
-    x, times = case.data.normalized().features[told].astype(np.float64), case.times[told]
-    y, weights = case.clicks[told] / times, times / (1.0 + times / 10.0)
+    examined = case.times > 0.0
+    x, times = case.data.normalized().features[examined].astype(np.float64), case.times[examined]
+    y, weights = case.clicks[examined] / times, times / (1.0 + times / 10.0)
     ours = median_seconds(case.fit, repeats)
     peers: tuple[tuple[str, Any], ...] = (
         ("Ridge, a single fit", Ridge(alpha=100.0)),
@@ -105,7 +102,7 @@ def _fitting(peer: Any, x: Any, y: Any, weights: Any) -> Callable[[], Any]:
 
 
 def _peak(action: Callable[[], Any]) -> int:
-    """The most memory that was asked for at a time, in bytes."""
+    """The most memory allocated at a time, in bytes."""
     tracemalloc.start()
     try:
         action()

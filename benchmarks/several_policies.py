@@ -63,13 +63,13 @@ def main() -> None:
             ]
             log = ClickCounts.concat(logs)
             rho = policies.several_policies(log, {"v1": (V1, old), "v2": (V2, old)}, EXAM)
-            asked = {"metrics": ["dcg@5"], "replicates": 100}
+            options = {"metrics": ["dcg@5"], "replicates": 100}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 found = [
-                    evaluation.compare(new, old, data, log, rho, **asked),
-                    evaluation.compare(new, old, data, log, exam=EXAM, **asked),
-                    evaluation.compare(new, old, data, log.only_policies(["v2"]), **asked),
+                    evaluation.compare(new, old, data, log, rho, **options),
+                    evaluation.compare(new, old, data, log, exam=EXAM, **options),
+                    evaluation.compare(new, old, data, log.only_policies(["v2"]), **options),
                 ]
             rows.append([own_propensities(log, data, new, old), *(each["dcg@5"].ips for each in found)])
         shares = np.array(rows) / truth

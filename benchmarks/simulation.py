@@ -55,7 +55,7 @@ def run(data: RankingData) -> list[dict[str, Any]]:
 
 @exact_kernel
 def replace_last_sessions(sessions: int, offsets: Any, order: Any, world: Any, k: int, shown: Any, clicked: Any) -> int:
-    """The twin: every session by itself, counted as it is drawn. Cells are (document, head or last place)."""
+    """The reference: one session at a time, counted as it is drawn. Cells are (document, head or last place)."""
     state = np.empty(1, np.uint64)
     start_stream(state, np.uint64(1), 0)
     clicks = 0
@@ -74,11 +74,11 @@ def replace_last_sessions(sessions: int, offsets: Any, order: Any, world: Any, k
 
 
 def one_by_one(data: RankingData, scores: Any, exam: Any, aggregated: float) -> list[dict[str, Any]]:
-    """The compiled twin that draws every session, and Plackett-Luce, which has no other way."""
+    """The compiled reference that draws every session, and Plackett-Luce, which is always drawn so."""
     users = SessionSimulator.make(data, scores, policies.ReplaceLast(5), exam, 3, None, None, None)
     made: Any = {}
 
-    def twin() -> None:
+    def reference() -> None:
         counts = np.zeros((2, data.n_docs), np.int64)
         fixed = (data.offsets, users.source.arrays.order, users.user_model, 5)
         made["clicks"] = replace_last_sessions(SESSIONS_ONE_BY_ONE, *fixed, counts[0], counts[1])
@@ -88,12 +88,12 @@ def one_by_one(data: RankingData, scores: Any, exam: Any, aggregated: float) -> 
         log = simulation.simulate(*fixed, sessions=SESSIONS_ONE_BY_ONE, seed=1, propensities=False)
         made["plackett-luce"] = log.n_clicks
 
-    twin_seconds, softmax_seconds = best_seconds([twin, softmax], repeats=2)
+    reference_seconds, softmax_seconds = best_seconds([reference, softmax], repeats=2)
     return [
         at_least(
             "10^8 clicks against a compiled loop over sessions, one thread (extrapolated)",
             aggregated,
-            twin_seconds * 10**8 / made["clicks"],
+            reference_seconds * 10**8 / made["clicks"],
             None,
         ),
         row(

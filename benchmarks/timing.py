@@ -8,15 +8,25 @@ from time import perf_counter
 from typing import Any
 
 
+def seconds_of(action: Callable[[], Any]) -> float:
+    """The time of one run."""
+    begin = perf_counter()
+    action()
+    return perf_counter() - begin
+
+
 def median_seconds(action: Callable[[], Any], repeats: int) -> float:
     """The median time of `repeats` runs, after one that compiles and warms up."""
     action()
-    times = []
-    for _ in range(repeats):
-        begin = perf_counter()
+    return statistics.median(seconds_of(action) for _ in range(repeats))
+
+
+def medians_in_turn(actions: list[Callable[[], Any]], repeats: int) -> list[float]:
+    """The median time of each, run in turn so that a busy moment of the machine affects all alike."""
+    for action in actions:
         action()
-        times.append(perf_counter() - begin)
-    return statistics.median(times)
+    turns = [[seconds_of(action) for action in actions] for _ in range(repeats)]
+    return [statistics.median(times) for times in zip(*turns, strict=True)]
 
 
 def best_seconds(actions: list[Callable[[], Any]], repeats: int) -> list[float]:
@@ -26,9 +36,7 @@ def best_seconds(actions: list[Callable[[], Any]], repeats: int) -> list[float]:
         action()
     for _ in range(repeats):
         for i, action in enumerate(actions):
-            begin = perf_counter()
-            action()
-            best[i] = min(best[i], perf_counter() - begin)
+            best[i] = min(best[i], seconds_of(action))
     return best
 
 

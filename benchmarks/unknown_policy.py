@@ -4,7 +4,7 @@
 
 Synthetic MSLR data, 300 training, 100 validation and 400 test queries; labels of 2 and more are relevant. A production
 ranker (ARP hinge on 3 training queries) ranks pages of 5, under replace-last or drawn by Plackett-Luce (temperature 1),
-examined as 1 / rank. Each query, those of validation too, is asked 1 to 1000 times on average. Rankers are trained on
+examined as 1 / rank. Each query, those of validation too, has 1 to 1000 sessions on average. Rankers are trained on
 policy-aware weights (truncated LambdaLoss, k = 5, learning rate 5), without a clip and with the best of three clips
 (clip_grid, fit_best_clip). They differ in their propensities only, of training and of validation clicks:
 
@@ -87,7 +87,7 @@ def trained(parts: list[Part], rhos: list[Any], seed: int) -> tuple[Ranker, Rank
     return ranker.fit(train.data, weigh(), validation=validation), best
 
 
-def judged(test: RankingData, ranker: Ranker) -> float:
+def test_dcg(test: RankingData, ranker: Ranker) -> float:
     found = evaluate(ranker.predict(test), test, THRESHOLD, metrics=["dcg@5"], threads=1)
     return float(found["dcg@5"])
 
@@ -106,7 +106,7 @@ def cells(fold: Fold, name: str, sessions: int, seed: int, production: Ranker) -
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoverageWarning)  # what is not shown is the point
         found = {method: trained(parts, propensities_of(method, POLICIES[name], parts), seed) for method in ALL}
-    return {method: tuple(judged(fold.test, ranker) for ranker in rankers) for method, rankers in found.items()}
+    return {method: tuple(test_dcg(fold.test, ranker) for ranker in rankers) for method, rankers in found.items()}
 
 
 def make_data() -> Fold:
@@ -131,8 +131,8 @@ def run(seeds: range, sessions: tuple[int, ...] = SESSIONS) -> dict[str, Any]:
             found[f"{name}, {clip}"] = {str(each): {method: [] for method in ALL} for each in sessions}
     for seed in seeds:
         production = train_production(fold.train, 0.01, THRESHOLD, seed, threads=1)[0]
-        found["production"].append(judged(fold.test, production))
-        found["full-information"].append(judged(fold.test, full_information_ranker(fold, seed)))
+        found["production"].append(test_dcg(fold.test, production))
+        found["full-information"].append(test_dcg(fold.test, full_information_ranker(fold, seed)))
         for name in POLICIES:
             for each in sessions:
                 row = cells(fold, name, each, seed, production)

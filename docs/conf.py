@@ -59,6 +59,7 @@ add_module_names = False
 html_theme = "pydata_sphinx_theme"
 html_title = "counterrank"
 html_math_renderer = "mathml"
+html_sidebars = {name: [] for name in ("index", "changelog", "contributing")}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["copy.js"]

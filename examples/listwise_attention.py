@@ -1,11 +1,11 @@
 """A ranker whose documents see each other, learned from clicks: any torch module can be a `Ranker`.
 
 Most models score a document by its own features. Here the documents of a query attend to each other first, so that a
-score can depend on what else there is to show. The module is told where each query begins because its `forward` has a
+score can depend on what else there is to show. The module is given the start of each query because its `forward` has a
 parameter named `offsets`.
 
 A production ranker shows pages of five, users click, and policy-aware weights of those clicks teach three rankers: a
-linear one, the library's own network, and this module. All are judged by the labels of unseen queries.
+linear one, the library's own network, and this module. All are evaluated with the labels of unseen queries.
 
     python examples/listwise_attention.py                     # a minute or two on one core
     python examples/listwise_attention.py --queries 2000 --clicks 10000000 --out attention-ranker

@@ -114,7 +114,7 @@ from .spec import LOSSES
 
 
 def test_the_checker_accepts_what_is_right():
-    assert violations(GOOD, "counterrank.losses.lambdarank") == []
+    assert violations(GOOD, "counterrank.losses.lambdaloss") == []
     assert violations("from . import monotonic\nfrom .monotonic import arp_hinge", "counterrank.losses", True) == []
     assert violations("from counterrank import __version__, Ranker", "counterrank.cli.main") == []
 
@@ -137,8 +137,8 @@ BAD = {
 
 @pytest.mark.parametrize(("source", "name"), BAD.items())
 def test_the_checker_finds_what_is_wrong(source, name):
-    (problem,) = violations(source, "counterrank.losses.lambdarank")
-    assert problem.startswith("counterrank.losses.lambdarank:")
+    (problem,) = violations(source, "counterrank.losses.lambdaloss")
+    assert problem.startswith("counterrank.losses.lambdaloss:")
     assert problem.endswith(f" imports {name}")
 
 

@@ -113,7 +113,7 @@ def test_the_example_of_notebooks_runs(tmp_path, monkeypatch, capsys):
         pytest.param(page, marks=pytest.mark.process) if page.name == "reproduce.md" else page
         for page in DOCS
         # whose blocks stand on each other, or on files
-        if page.name not in ("library.md", "data-formats.md", "guide-dataframes.md")
+        if page.name not in ("library.md", "data-formats.md", "guide-dataframes.md", "compared-with.md")
     ],
     ids=name_of,
 )

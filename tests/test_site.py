@@ -216,7 +216,7 @@ frame.style.cssText = `width:${width}px;height:900px;border:0`;
 document.body.append(frame);
 function look(page) {
   const inner = frame.contentWindow, root = frame.contentDocument.documentElement;
-  const wide = Array.from(frame.contentDocument.querySelectorAll("main *")).filter((each) => {
+  const wide = Array.from(frame.contentDocument.querySelectorAll("article *")).filter((each) => {
     for (let up = each.parentElement; up; up = up.parentElement)
       if (inner.getComputedStyle(up).overflowX !== "visible" && up !== root && up.tagName !== "BODY")
         return false;

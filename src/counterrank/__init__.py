@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         training,
     )
     from counterrank.clicks import ClickCounts, read_log
-    from counterrank.common.errors import CounterrankError, CoverageWarning, ExaminationWarning
+    from counterrank.common.errors import CounterrankError, CoverageWarning, ExaminationWarning, LogWarning
     from counterrank.data import (
         Fold,
         RankingData,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "clicks": ("ClickCounts", "read_log"),
-    "common.errors": ("CounterrankError", "CoverageWarning", "ExaminationWarning"),
+    "common.errors": ("CounterrankError", "CoverageWarning", "ExaminationWarning", "LogWarning"),
     "data": (
         "Fold",
         "RankingData",
@@ -76,6 +76,7 @@ __all__ = [
     "Fold",
     "InSampleWarning",
     "IntervalWarning",
+    "LogWarning",
     "Ranker",
     "RankingData",
     "__version__",

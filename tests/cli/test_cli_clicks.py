@@ -58,7 +58,7 @@ def test_parts_do_not_repeat_each_other(place):
     assert parts[0].sessions[:20].tolist() != parts[1].sessions[:20].tolist()
 
 
-def test_a_log_and_counts_tell_the_same_story(place):
+def test_a_log_and_its_counts_give_the_same_results(place):
     train = open_data(DATA).train
     counts = read_log(place / "log" / "train.parquet", train)
     assert counts.n_sessions == 20000
@@ -285,7 +285,7 @@ def test_inspect_of_clicks_alone(place, tmp_path):
     assert "by_old_rank" not in found
 
 
-def test_inspect_with_a_policy_tells_its_coverage(place):
+def test_inspect_with_a_policy_reports_its_coverage(place):
     logger = ("--data", DATA, "--logger", place / "production", "--policy")
     assert as_json("inspect", place / "clicks", *logger, "replace-last:k=5")["coverage"]["never_examinable"] == 0
     found = as_json("inspect", place / "clicks", *logger, "deterministic:k=5")["coverage"]

@@ -13,7 +13,8 @@ import pytest
 
 import counterrank as cr
 from counterrank import examination, policies, simulation
-from counterrank.cli.options import ColumnMap
+from counterrank.cli.command import in_flags
+from counterrank.cli.options import ColumnMap, comma_separated
 from counterrank.common.errors import CounterrankError
 from tests.support.command import as_json, invoke, run
 
@@ -140,6 +141,26 @@ def test_simulated_clicks_remember_how_the_data_is_read(place, tmp_path):
     invoke(*words[: words.index("--k")], *QUICK, "--out", tmp_path / "from-clicks")
 
 
+def test_evaluation_on_training_data_is_said_to_be_in_sample(place):
+    source, ranker = place / "data.csv", place / "ranker"
+    common = ("evaluate", ranker, source, *NAMES, "--metrics", "mrr")
+    assert as_json(*common, *SPLIT)["in_sample"] is False
+    held_out = invoke(*common, *SPLIT)
+    assert "in-sample" not in (held_out.stdout + held_out.stderr).lower()
+    for more, share in (((*SPLIT, "--part", "train"), 1.0), ((*SPLIT, "--part", "validation"), 1.0), ((), 0.8)):
+        found = as_json(*common, *more)
+        assert (found["in_sample"], found["share_seen"]) == (True, pytest.approx(share, abs=0.1))
+        shown = invoke(*common, *more)
+        assert "IN-SAMPLE" in shown.stdout
+        assert f"in-sample: {ranker} was trained on or stopped by" in shown.stderr
+    loaded = cr.Ranker.load(ranker)
+    loaded.provenance_ = {}
+    loaded.save(place / "unknown")
+    shown = invoke("evaluate", place / "unknown", source, *NAMES, "--metrics", "mrr")
+    assert "does not record what it was trained on" in shown.stderr
+    assert as_json("evaluate", place / "unknown", source, *NAMES, "--metrics", "mrr")["in_sample"] is None
+
+
 def test_plan_reads_them_too(place):
     found = as_json("plan", place / "days", *NAMES, "--logger", place / "ranker", "--examination", "inverse-rank:eta=1",
                     "--policy", "uniform-insert:k=5", "--json")  # fmt: skip
@@ -157,6 +178,7 @@ BAD = {
     "": "data.parquet: no column 'query_id'; it has 'q', 'sku', 'grade'",
     "--map query_id=q,doc_id=sku,label=note": "data.parquet: no column 'note'; it has 'q'",
     "--map query_id=nope,doc_id=sku": "data.parquet: no column 'nope'",
+    "--map query_id=q,doc_id=skus": "--map doc_id=NAME gives another name; did you mean 'sku'?",
     "--map query_id=nope,doc_id=sku --log LOG": "data.parquet: no column 'nope'",
     "--map data:query_id=q,doc_id=sku,log:query_id=nope --log LOG": "usual.parquet: no column 'nope'; the log has",
     "--map query_id=q,doc_id=sku,rank=place --log LOG": "usual.parquet: no column 'place'; the log has",
@@ -165,7 +187,7 @@ BAD = {
     "--map data:rank=q": "--map: no column 'rank' in ranking data; expected query_id, doc_id, label",
     f"{OTHER} --split 0.6,0.6": "--split 0.6,0.6: expected 2 or 3 numbers that sum to 1, such as 0.6,0.2,0.2",
     f"{OTHER} --split half": "--split half: expected 2 or 3 numbers that sum to 1",
-    f"{OTHER} --feature-columns title": "data.parquet: feature 'title' is string; expected numbers: encode it",
+    f"{OTHER} --feature-columns title": "data.parquet: feature 'title' is 'a title' in row 0 and",
     f"{OTHER} --feature-columns nope": "--feature-columns: no column 'nope'; ",
     f"{OTHER} --feature-columns sku": "--feature-columns: 'sku' is the column of document",
 }
@@ -176,8 +198,9 @@ def test_errors_name_flags_files_and_columns(place, tmp_path, options):
     words = [str(place / "usual.parquet") if word == "LOG" else word for word in options.split()]
     found = run("train", place / "data.parquet", *words, "--out", tmp_path / "out")
     assert found.returncode == 2
-    (line,) = found.stderr.strip().splitlines()
+    *warned, line = found.stderr.strip().splitlines()
     assert BAD[options] in line
+    assert all("column 'grade' is a feature" in each or "features 'grade'" in each for each in warned)
     assert not (tmp_path / "out").exists()
 
 
@@ -195,6 +218,45 @@ def test_the_map_by_source():
     assert found.log == {"query_id": "query"}
     assert found.both == {"doc_id": "sku"}
     assert ColumnMap.parse(None) == ColumnMap({}, {}, {})
-    for text in ("rank", "rank=", "=x", "rank=a,rank=b", "x:rank=a", "both:query_id=a"):
+    quoted = ColumnMap.parse('data:query_id="q, id" , label="5"" grade",doc_id=" sku",rank= place = 1')
+    assert quoted.data == {"query_id": "q, id", "label": '5" grade'}
+    assert (quoted.both, quoted.log) == ({"doc_id": " sku"}, {"rank": "place = 1"})
+    assert comma_separated('a=b," c, d",""""', "--feature-columns") == ["a=b", " c, d", '"']
+    wrong = ("rank", "rank=", "=x", "rank=a,rank=b", "x:rank=a", "both:query_id=a", "rank=a,", 'rank="a', 'rank=a"b"')
+    for text in wrong:
         with pytest.raises(CounterrankError):
             ColumnMap.parse(text)
+
+
+def test_names_with_commas_and_quotes(tmp_path):
+    data = cr.make_ranking_data("yahoo", n_queries=20, seed=1)
+    table = data.to_arrow().select(["query_id", "doc_id", "label", *data.feature_names[:3]])
+    pq.write_table(table.rename_columns(["q, id", "sku", 'the "grade"', "a, b", "c", "d"]), tmp_path / "data.parquet")
+    names = 'query_id="q, id",doc_id=sku,label="the ""grade"""'
+    options = (tmp_path / "data.parquet", "--map", names, "--feature-columns", 'c,"a, b"')
+    invoke("train", *options, *QUICK, "--validation", "none", "--out", tmp_path / "ranker")
+    assert cr.Ranker.load(tmp_path / "ranker").feature_names_in_.tolist() == ["c", "a, b"]
+    found = run("train", tmp_path / "data.parquet", "--map", 'query_id="q, id', "--out", tmp_path / "other")
+    assert "expected quotes around a whole name, and twice within" in found.stderr
+
+
+def test_the_columns_that_became_features_are_listed(place):
+    options = ("evaluate", place / "ranker", place / "data.parquet", *SPLIT)
+    found = run(*options, *NAMES)
+    names = ", ".join(f"'signal {i}'" for i in range(10))
+    assert f"data.parquet: features {names} and 2 more; left out: 'title' (text).\n" in found.stderr
+    found = run(*options, "--map", "query_id=q,doc_id=sku")
+    warning = "column 'grade' is a feature, though named as a label is, which a ranker must not see; --map label=grade "
+    assert f"{warning}makes it the label; --feature-columns chooses features" in found.stderr
+
+
+def test_missing_values_say_which_options_help(tmp_path):
+    data = cr.make_ranking_data("yahoo", n_queries=20, seed=1)
+    table = data.to_arrow().select(["query_id", "doc_id", "label", *data.feature_names[:3]])
+    holes = pa.array([None, *table["feature_1"].to_pylist()[1:]], pa.float32())
+    pq.write_table(table.set_column(3, "feature_1", holes), tmp_path / "data.parquet")
+    found = run("train", tmp_path / "data.parquet", "--validation", "none", "--out", tmp_path / "ranker")
+    assert "impute them, drop the feature, or use a ranker with --model lambdamart\n" in found.stderr
+    message = "a ranker with model='lambdamart', and model='lightgbm'"
+    expected = "a ranker with --model lambdamart, and --relevance-model lightgbm"
+    assert in_flags(message, {"ranker": "RANKER"}) == expected

@@ -169,9 +169,29 @@ def test_timestamps_that_are_no_dates(place, tmp_path):
     pq.write_table(table.append_column("timestamp", times), tmp_path / "log.parquet")
     found = as_json("inspect", tmp_path / "log.parquet")
     assert found["drift"] is None
-    done = invoke("inspect", tmp_path / "log.parquet")
+    done = invoke("inspect", tmp_path / "log.parquet", "--out", tmp_path / "page.html")
     assert "dates" in done.stdout + done.stderr
     assert "Over time" not in done.stdout
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f"Note: {table.num_rows:,} rows have a timestamp that is not a date" in page
+    assert "Timestamps are not used." in page
+
+
+def test_a_logger_without_a_policy(place):
+    """Where the old ranking had the candidates is known without the policy."""
+    found = as_json("inspect", place / "replace-last", "--data", place / "data.parquet", "--logger", "feature:1")
+    assert found["coverage"]["by_old_rank"]
+    assert found["known"]["policy"] is None
+    with pytest.raises(cr.CounterrankError, match="no such"):
+        attempt("inspect", place / "replace-last", "--data", place / "data.parquet", "--logger", "nowhere")
+
+
+def test_simulated_clicks_by_a_feature_are_remembered(tmp_path):
+    invoke("simulate", "synthetic:yahoo:queries=20", "--logger", "feature:1", "--n-sessions", 200, "--out",
+           tmp_path / "clicks")  # fmt: skip
+    found = as_json("inspect", tmp_path / "clicks")
+    assert found["data"] == "synthetic:yahoo:queries=20"
+    assert found["known"]["policy"] is not None
 
 
 def test_a_curve_that_cannot_be_learned_is_refused(place, tmp_path):

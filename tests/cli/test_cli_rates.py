@@ -84,7 +84,8 @@ def test_columns_of_another_name_and_trust_bias(tmp_path):
     named = ("--map", "session_id=page,doc_id=sku,rank=position,clicked=is_click")
     found = as_json("rates", file, *named, "--alpha", "0.5,0.25", "--beta", "0.1,0.05", "--prior", "overall")
     rates = {row["doc_id"]: row["rate"] for row in found["top"]}
-    assert rates == pytest.approx({"red": (10 - 3) / 15, "b c": (10 - 1.5) / 7.5})
+    assert rates == pytest.approx({"red": (10 - 3) / 15, "b c": 1.0})  # (10 - 1.5) / 7.5, clipped
+    assert found["rates_clipped"] == 1
     assert found["beta"] == [0.1, 0.05]
 
 
@@ -118,6 +119,12 @@ BAD = {
     ("moving", "--confidence", "95"): "--confidence 95.0: expected a number between 0 and 1",
     ("moving", "--top", "0"): "--top 0: expected a whole number of at least 1",
     ("moving", "--part", "all"): "part",
+    ("moving", "--map", "label=grade"): "--map label=grade: of ranking data, and none is read; expected --data too",
+    ("moving", "--split", "0.5,0.5"): "--split 0.5,0.5: of ranking data, and none is read; expected --data too",
+    ("moving", "--map", "rank"): "--map rank: 'rank'; expected each column once, such as rank=position",
+    ("moving", "--map", "rank=place"): "no column 'place'; the log has",
+    ("moving", "--format", "xml"): "--format xml: expected one of",
+    ("moving", "--only-policy", "v1"): "no column 'policy' to choose v1 by",
     ("nowhere",): "nowhere",
 }
 
@@ -129,6 +136,27 @@ def test_bad_input(place, tmp_path, arguments, message):
     assert message in str(error.value)
     assert "\n" not in str(error.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_data_and_log_with_names_of_their_own(tmp_path):
+    """The advice about a missing column renames that of the data or that of the log, and works."""
+    (tmp_path / "data.csv").write_text("q,sku,price\nlamp,red,1\nlamp,blue,2\n")
+    rows = [f"{s},lamp,{doc},{rank},{int(s % 3 == rank)}" for s in range(30) for rank, doc in ((1, "red"), (2, "blue"))]
+    (tmp_path / "log.csv").write_text("\n".join(["session_id,q,item,rank,clicked", *rows]) + "\n")
+    common = ("rates", tmp_path / "log.csv", "--data", tmp_path / "data.csv", "--examination", "1,0.5")
+    with pytest.raises(cr.CounterrankError, match=r"data\.csv: no column 'item'; .* --map data:doc_id=NAME"):
+        attempt(*common, "--map", "query_id=q,doc_id=item")
+    with pytest.raises(cr.CounterrankError, match=r"log\.csv: no column 'sku'; the log has .* --map log:doc_id=NAME"):
+        attempt(*common, "--map", "query_id=q,doc_id=sku")
+    assert as_json(*common, "--map", "query_id=q,doc_id=item,data:doc_id=sku")["documents"] == 2
+    assert as_json(*common, "--map", "query_id=q,doc_id=sku,log:doc_id=item")["documents"] == 2
+
+
+def test_a_ranker_is_no_log(tmp_path):
+    invoke("train", DATA, "--max-epochs", 1, "--out", tmp_path / "ranker", "--relevance-threshold", 1)
+    for command in ("rates", "inspect"):
+        with pytest.raises(cr.CounterrankError, match="ranker is a ranker; expected a click log, or click counts"):
+            attempt(command, tmp_path / "ranker")
 
 
 def test_what_exists_is_kept(place, tmp_path):
@@ -153,6 +181,6 @@ def test_the_curve_is_that_of_the_users(place):
     found = cr.click_rates(counts, examination.inverse_rank(k=3))
     relevant = data.labels[np.flatnonzero(counts.by_document(counts.impressions) > 0)] >= 3
     weights = found.examinations
-    means = [np.average(found.rate[own], weights=weights[own]) for own in (relevant, ~relevant)]
+    means = [np.average(found.unclipped_rate[own], weights=weights[own]) for own in (relevant, ~relevant)]
     model = simulation.ClickModel()
     assert means == pytest.approx([model.relevant, model.other], rel=0.1)

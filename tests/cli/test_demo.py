@@ -91,7 +91,7 @@ def test_stages_on_a_terminal_without_bars_of_the_work_itself(monkeypatch):
     assert "counting" not in shown
 
 
-def test_work_tells_the_innermost_watcher_and_none_afterwards():
+def test_progress_reaches_the_innermost_watcher_and_none_afterwards():
     outer, inner = [], []
     with watched(lambda *now: outer.append(now)):
         with watched(lambda *now: inner.append(now)), progress("counting", 4) as advance:

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import counterrank as cr
@@ -40,6 +41,23 @@ def test_policies_and_unknown_documents_are_shown():
     assert f"policy sessions {EVIL} 1 v2 1" in text
     assert "1,200 impressions of documents that the data does not have are left out" in text
     assert log.summary()["sessions_by_policy"] == {EVIL: 1, "v2": 1}
+
+
+def test_the_clicks_of_a_fold(tmp_path):
+    data = cr.RankingData(np.zeros((3, 1)), [0, 1, 2, 3], query_ids=["a", "b", EVIL])
+    log = pa.table({"session_id": [1, 2, 3, 4], "query_id": ["a", "b", "b", f"{EVIL} 2"], "doc_id": [0] * 4,
+                    "rank": [1] * 4, "clicked": [1, 0, 1, 0]})  # fmt: skip
+    with pytest.warns(cr.LogWarning, match="1 row has a query that is not in the ranking data"):
+        clicks = cr.read_log(log, cr.Fold(data.subset([0]), None, data.subset([1, 2])))
+    text = check_shown(clicks)
+    assert text.startswith("FoldClicks 3 of 4 rows of frame used ! frame: 1 row has a query that is not in the ranking")
+    assert "train 1 1 of 1 1 of 1 1 1 100 % validation none test 2 1 of 2 1 of 2 2 1 50.0 %" in text
+    assert repr(clicks) == (
+        "FoldClicks(sessions: train=1, validation=None, test=2; 3 of 4 rows used, 1 of queries that are in no part)"
+    )
+    found = clicks.summary()
+    assert (found["test"]["clicks"], found["validation"], found["read"]["rows_of_unknown_queries"]) == (1, None, 1)
+    json.dumps(found)
 
 
 def test_counts_of_an_empty_log():

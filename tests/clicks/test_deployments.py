@@ -132,11 +132,11 @@ def test_align_of_simulated_counts_knows_who_could_not_be_seen():
 
 def test_what_cannot_be_aligned(tmp_path):
     counts = cr.read_log(write_parts(tmp_path / "logs") / "v1.parquet", OLD)
-    with pytest.raises(CounterrankError, match="data: lacks 1 of the logged queries, such as q 2;"):
+    with pytest.raises(CounterrankError, match="data: lacks 1 of the logged queries, such as 'q 2';"):
         counts.align(NEW.subset([1, 2, 3, 4]))
     small = make_data(range(5), lambda q: range(2))
     with pytest.raises(
-        CounterrankError, match=r"data: lacks \d+ of the documents that were shown, such as d\d-\d of query q"
+        CounterrankError, match=r"data: lacks \d+ of the documents that were shown, such as 'd\d-\d' of query 'q"
     ):
         counts.align(small)
     with pytest.raises(CounterrankError, match="data: list; expected RankingData"):
@@ -235,7 +235,7 @@ def test_the_origin_of_a_log(tmp_path):
 
 
 @pytest.mark.statistical
-def test_a_sample_of_many_sessions_still_tells_how_many_are_shared(tmp_path):
+def test_a_sample_of_many_sessions_estimates_how_many_are_shared(tmp_path):
     """40,000 sessions, half of them the same: of about 16,000 in the sample half are, standard error 0.004."""
     for name, first in (("one", 0), ("other", 20_000)):
         write_log(OLD, scores_of(OLD), UniformInsert(2), THETA, tmp_path / f"{name}.parquet", sessions=40_000, seed=3)

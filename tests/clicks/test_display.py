@@ -51,7 +51,7 @@ def check_logged(page, pages, n, curve):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("policy", "n"), CASES, ids=[f"{repr(policy)[:60]}-{n}" for policy, n in CASES])
-def test_pages_have_their_probabilities_and_logs_tell_them(policy, n):
+def test_pages_have_their_probabilities_and_logs_hold_them(policy, n):
     """600 pages from one generator; false alarm below 1e-7 in each case, seed fixed."""
     rng, scores, exam = np.random.default_rng(n), SCORES[n], Examination(CURVE)
     pages = naive.pages_of(policy, scores)

@@ -160,8 +160,8 @@ def clicked_by(log, theta, gamma, seed):
 def test_intervals_hold_the_truth_as_often_as_they_say():
     """60 queries, pages of 4, 500 sessions each, 100 logs, 3 ranks; by queries and by clicks, each of three methods.
 
-    Of 300 intervals 95 % should hold the truth; those of one log go together, so the standard deviation is between 1.3
-    and 2.2 points. Sound intervals lie within 89 % and 99.5 % with probability 0.99 or more, each. The seed is fixed.
+    The coverage of 300 intervals should be 95 %; those of one log are correlated, so its standard deviation is between
+    1.3 and 2.2 points. Sound intervals lie within 89 % and 99.5 % with probability 0.99 or more. The seed is fixed.
     """
     data, scores = world(60, n_docs=12)
     theta = np.array([1.0, 0.6, 0.4, 0.3])
@@ -199,7 +199,7 @@ def test_few_heavy_queries_are_counted_by_their_weight():
     assert chosen.intervals.tolist() == found.intervals.tolist()
 
 
-def test_one_query_tells_nothing_of_others():
+def test_one_query_is_refused_for_queries_like_these():
     data, scores = world(1)
     log = log_of(data, scores, 20_000)
     with pytest.raises(CounterrankError, match=r"target='queries': the log holds 1\.0 effective queries"):

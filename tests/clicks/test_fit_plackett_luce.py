@@ -167,7 +167,7 @@ def test_scores_of_other_data():
             found.predict(bad)
 
 
-def test_features_that_never_differ_tell_nothing():
+def test_features_that_never_differ_get_coefficient_0():
     data, scores, _ = make(50, 8, 2, seed=8)
     flat = cr.RankingData(np.column_stack([data.features, np.ones(400)]), data.offsets, labels=data.labels)
     log = simulate(flat, scores, PlackettLuce(2), THETA, sessions=500, displays=True)

@@ -56,7 +56,7 @@ def test_by_hand():
     assert propensity_from_log(log, THETA, smoothing=2).propensities[1] == pytest.approx(p1 + 0.5 * p2)
 
 
-def test_one_session_tells_nothing_of_errors():
+def test_one_session_gives_no_standard_errors():
     log = count([3], [(0, (0, 1), set())])
     found = propensity_from_log(log, THETA)
     assert found.propensities.tolist() == [1.0, 0.5, 0.0]

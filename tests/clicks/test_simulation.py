@@ -592,7 +592,7 @@ def test_logged_propensities_are_those_of_the_policy(policy):
     assert simulate(DATA, SCORES, policy, exam, sessions=500, propensities=False).propensities is None
 
 
-def test_policies_that_cannot_tell_propensities():
+def test_policies_without_propensities():
     log = simulate(DATA, SCORES, SampleOnly(), THETA, sessions=2_000, seed=1, click_model=NOISY, displays=True)
     check_sums(log, 2_000)
     assert log.propensities is None

@@ -161,6 +161,26 @@ def test_aligned_and_joined_counts_know_whose_sessions_they_are(tmp_path):
     assert [source.policy for source in half.origin.sources] == ["v2", "v2"]
 
 
+def test_queries_by_their_ids(tmp_path):
+    counts = cr.read_log(write_parts(tmp_path / "logs") / "v1.parquet", OLD)
+    chosen = OLD.query_ids[[3, 0]]
+    for ids in (chosen, chosen.tolist(), chosen.astype(object), pa.array(chosen)):
+        same(counts.subset(ids), counts.subset([3, 0]))
+    same(counts.subset(str(chosen[0])), counts.subset([3]))
+
+
+def test_whole_numbers_are_indices_and_their_texts_ids(tmp_path):
+    data = cr.RankingData(np.zeros((3, 1)), [0, 1, 2, 3], query_ids=[2, 0, 1017])
+    table = pa.table({"session_id": [1, 2, 3], "query_id": [2, 0, 1017], "doc_id": [0] * 3, "rank": [1] * 3,
+                      "clicked": [1, 0, 1]})  # fmt: skip
+    counts = cr.read_log(table, data)
+    assert counts.subset([2, 0]).query_ids.tolist() == [1017, 2]
+    assert counts.subset(["2", "0"]).query_ids.tolist() == [2, 0]
+    assert counts.subset(data.query_ids.astype(str)).identity == counts.identity
+    with pytest.raises(CounterrankError, match=r"index 1017; expected 0 to 2 \(whole numbers are indices; .* '1017'"):
+        counts.subset([1017])
+
+
 def test_bad_input(tmp_path):
     logs = write_parts(tmp_path / "logs")
     counts = cr.read_log(logs / "v1.parquet", OLD)
@@ -169,7 +189,13 @@ def test_bad_input(tmp_path):
         ([5], "queries: index 5; expected 0 to 4"),
         ([-1], "queries: index -1; expected 0 to 4"),
         ([1, 1], "queries: index 1 is chosen more than once"),
-        (["q 1"], "expected query indices or a mask"),
+        (
+            ["q 9", "q 1", "r"],
+            "queries: 'q 9' is no query id .2 of 3 are none.; expected ids as in the data, such as 'q",
+        ),
+        (["q 1", "q 1"], "is chosen more than once"),
+        ([["q 1"]], "expected query indices or a mask"),
+        (["q 1", 2], "queries: 2 is no query id"),
         ([[1], [2]], "expected query indices or a mask"),
         (np.ones(3, bool), r"mask of shape \(3,\); expected \(5,\)"),
         ([[1], [2, 3]], "queries: cannot be made an array"),
@@ -237,7 +263,8 @@ def test_all_parts_of_a_fold_at_once(tmp_path, validation):
     assert isinstance(found.report, LogReport)
     assert found.report.unknown_queries == whole.subset(rest).n_impressions
     assert found.report.used + found.report.unknown_queries == found.report.rows
-    assert f"{found.report.unknown_queries:,} rows of queries that are in no part" in repr(found)
+    assert f" rows used, {found.report.unknown_queries:,} of queries that are in no part)" in repr(found)
+    assert "\n" not in repr(found)
     for part, data in ((found.train, fold.train), (found.test, fold.test)):
         part.check_data(data)
 

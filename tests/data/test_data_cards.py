@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import counterrank as cr
@@ -28,6 +29,7 @@ def test_ranking_data_shows_sizes_labels_and_first_documents():
         "documents": 8,
         "features": 8,
         "feature_names": None,
+        "columns_left_out": None,
         "documents_per_query": {"least": 3, "median": 4.0, "most": 5},
         "labels": {"0": 0.75, "1": 0.125, "2": 0.125},
         "missing_values": 0,
@@ -38,7 +40,7 @@ def test_ranking_data_shows_sizes_labels_and_first_documents():
 
 def test_ids_and_names_are_escaped():
     data = cr.RankingData([[np.nan]], [0, 1], query_ids=[EVIL], doc_ids=[EVIL], feature_names=[EVIL])
-    assert card_text(data).count(EVIL) == 3
+    assert card_text(data).count(EVIL) == 4
     assert "missing" in card_text(data)
     assert data.summary()["missing_values"] == 1
     assert data.summary()["feature_names"] == [EVIL]
@@ -86,3 +88,13 @@ def test_a_fold_shows_its_parts():
     assert "validation none" in text
     assert "test 1 1 1 to 1 none" in text
     assert cr.Fold(part, None, part).summary()["train"]["queries"] == 2
+
+
+def test_columns_are_listed():
+    table = pa.table({"q": ["a"], "d": [1], "price": [1.0], "stock": [2], "title": ["x"], EVIL: ["x"]})
+    data = cr.RankingData.from_frame(table, query="q", document="d")
+    assert data.summary()["feature_names"] == ["price", "stock"]
+    assert data.summary()["columns_left_out"] == {"title": "text", EVIL: "text"}
+    text = check_shown(data)
+    assert "names of features price, stock" in text
+    assert f"columns left out 'title', '{EVIL}' (text)" in text

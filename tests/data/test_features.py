@@ -53,7 +53,7 @@ def test_features_are_selected_by_name():
     for wrong, message in (
         (["cost"], "names: 'cost' is no feature of the data"),
         ([], "names: none; expected at least one feature"),
-        (["price", "price"], "feature_names: 'price' twice"),
+        (["price", "price"], "names: 'price' twice"),
     ):
         with pytest.raises(cr.CounterrankError, match=message):
             data.select_features(wrong)

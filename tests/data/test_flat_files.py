@@ -249,9 +249,13 @@ def csv(tmp_path, *lines, header="query_id,doc_id,label,price"):
 
 BAD_CSV = [
     (["a,1,0,9.5", "a,2,1,x"], "column 'price' is 'x' in line 3, but mostly numbers; expected numbers such as 12.5"),
+    (
+        ["a,1,0,9.5", "a,2,1,x", "a,3,1,3", "a,4,1,?"],
+        "column 'price' is 'x' in line 3 and 1 more are no numbers, but m",
+    ),
     (['"a\nb",1,0,9.5', "", "a,2,1,x"], "column 'price' is 'x' in line 5, but mostly numbers"),
-    (["a,1,0,$9.50", "a,2,1,$3"], "column 'price' is '$9.50' in line 2, but mostly numbers"),
-    (['a,1,0,"9,5"', 'a,2,1,"1,25"'], "column 'price' is '9,5' in line 2, but mostly numbers"),
+    (["a,1,0,$9.50", "a,2,1,$3"], "column 'price' is '$9.50' in line 2 and 1 more are no numbers, but mostly"),
+    (['a,1,0,"9,5"', 'a,2,1,"1,25"'], "column 'price' is '9,5' in line 2 and 1 more are no numbers, but mostly"),
     (["a,1,0,2", "a,2,1,inf"], "column 'price' is inf in line 3; expected finite float32 numbers"),
     (["a,1,0,2", "a,,1,3"], "column 'doc_id' is null in line 3; expected an id"),
     ([",1,0,2", "a,1,1,3"], "column 'query_id' is null in line 2; expected an id"),
@@ -275,8 +279,13 @@ def test_bad_csv(tmp_path, lines, message):
 def test_texts_that_are_no_numbers_are_no_features(tmp_path):
     path = csv(tmp_path, "a,1,0,2,x 1,2024-05-01", "a,2,0,2,12,2024-05-02", "a,3,0,2,b,",
                header="query_id,doc_id,label,price,title,day")  # fmt: skip
-    assert cr.open_data(str(path)).feature_names == ("price",)
-    with pytest.raises(DataError, match="feature 'title' is 'x 1' in line 2; expected numbers: encode it"):
+    with pytest.warns(
+        UserWarning, match="column 'title' is left out as text, though 1 of 3 cells are numbers; it is 'x"
+    ):
+        data = cr.open_data(str(path))
+    assert data.feature_names == ("price",)
+    assert data.columns.left_out == {"title": "text", "day": "date or time"}
+    with pytest.raises(DataError, match=r"feature 'title' is 'x 1' in line 2 and 1 more .*; expected numbers: encode"):
         cr.open_data(str(path), features=["price", "title"])
     with pytest.raises(DataError, match=r"feature 'day' is date32\[day\]; expected numbers: make it one"):
         cr.open_data(str(path), features=["day"])
@@ -339,8 +348,11 @@ def test_bad_partitions(tmp_path):
         "once per query"
     )
     write(table(query_id=["x"] * 3, doc_id=[1, 2, 3], price=["a", "b", "c"]), second)
-    with pytest.raises(DataError, match=r"feature 'price' is string of .*day=2/part.parquet; expected numbers"):
-        cr.open_data(str(tmp_path), features=["price"])
+    for features in (None, ["price"]):
+        with pytest.raises(
+            DataError, match=r"day=2/part.parquet: column 'price' is string; expected double, as in .*1/"
+        ):
+            cr.open_data(str(tmp_path), features=features)
     write(table(query_id=[datetime.date(2024, 5, 1)] * 3), second)
     with pytest.raises(DataError, match=r"column 'query_id' is .*; expected one type"):
         cr.open_data(str(tmp_path))
@@ -361,3 +373,36 @@ def test_broken_files(tmp_path):
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(DataError, match="empty; expected a line with the names of the columns"):
         cr.open_data(str(tmp_path / "empty.csv"))
+
+
+def test_missing_values_and_signs_of_numbers_in_csv(tmp_path):
+    words = ["", "NA", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", "nUlL", "  "]
+    path = csv(tmp_path, *(f"a,{i},0,{word}" for i, word in enumerate(words)), "a,99,0,+1.5")
+    data = cr.open_data(str(path))
+    assert np.isnan(data.features[:-1]).all()
+    assert data.features[-1] == 1.5
+
+
+def test_numbers_in_one_csv_file_and_texts_in_another(tmp_path):
+    for name, value in (("a", "2.5"), ("b", "n/k")):
+        (tmp_path / f"{name}.csv").write_text(f"query_id,doc_id,price,stock\n{name},1,{value},1\n")
+    with pytest.raises(DataError, match=r"column 'price' is 'n/k' in .*b.csv, line 2, but mostly numbers"):
+        cr.open_data(str(tmp_path))
+    with pytest.raises(DataError, match=r"feature 'price' is 'n/k' in .*b.csv, line 2; expected numbers"):
+        cr.open_data(str(tmp_path), features=["price"])
+
+
+def test_a_label_without_its_name_is_no_silent_feature(tmp_path):
+    path = write(table(label=None, grade=[1, 0, 2]), tmp_path / "data.parquet")
+    with pytest.warns(UserWarning, match="column 'grade' is a feature, .*; columns={'label': 'grade'} makes it"):
+        cr.open_data(str(path))
+    with pytest.raises(DataError, match=r"no column 'grad'; .*; did you mean 'grade'"):
+        cr.open_data(str(path), columns={"label": "grad"})
+
+
+def test_numbers_as_text_in_parquet(tmp_path):
+    path = write(table(stock=["1", "2", "x3"]), tmp_path / "data.parquet")
+    with pytest.warns(UserWarning, match="column 'stock' holds numbers as text and is left out"):
+        assert cr.open_data(str(path)).columns.left_out == {"title": "text", "stock": "numbers as text"}
+    with pytest.raises(DataError, match="feature 'stock' is 'x3' in row 2; expected numbers"):
+        cr.open_data(str(path), features=["stock"])

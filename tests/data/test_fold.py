@@ -69,7 +69,7 @@ def test_prefix_chooses(tmp_path, prefix, expected):
             {"prefix": "set3"},
             "prefix='set3': not in {}; expected one that is there: 'set1.'",
         ),
-        ([], {"prefix": "a"}, "prefix='a': not in {}; expected one that is there: nothing"),
+        ([], {"prefix": "a"}, "prefix='a': not in {}; expected one that is there: none"),
         (
             ["train.txt"],
             {},
@@ -86,7 +86,7 @@ def test_prefix_chooses(tmp_path, prefix, expected):
             [],
             {},
             "{}: no train part; expected train or trainingset as .txt, .parquet or .csv, "
-            "with or without a prefix; found nothing",
+            "with or without a prefix; found none",
         ),
         (
             ["train.txt", "train.txt.gz", "test.txt"],

@@ -3,8 +3,10 @@
 import datetime
 import decimal
 import json
+import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -200,9 +202,24 @@ BAD = [
     ({}, {"features": "price"}, "features='price': expected a list of names of columns"),
     ({}, {"features": []}, "features=[]: expected a list of names of columns"),
     ({}, {"features": ["cost"]}, "features: no column 'cost'; frame has 'q', 'd'"),
-    ({}, {"features": ["price", "price"]}, "feature_names: 'price' twice"),
+    ({}, {"features": ["price", "price"]}, "features: 'price' twice"),
+    (
+        {},
+        {"features": ["Pricee"]},
+        "features: no column 'Pricee'; frame has 'q', 'd', 'grade', 'price', 'title'; did you",
+    ),
+    (
+        {},
+        {"label": "grades"},
+        "label='grades': no such column; the frame has 'q', 'd', 'grade', 'price', 'title'; did you",
+    ),
+    (
+        {"price": ["1.5", "n/k", "?"]},
+        {"features": ["price"]},
+        "frame: feature 'price' is 'n/k' in row 1 and 1 more are no numbers; expected numbers: encode",
+    ),
     ({}, {"features": ["q"]}, "features: 'q' is the column of query; expected columns without a role"),
-    ({}, {"features": ["title"]}, "frame: feature 'title' is string; expected numbers: encode it as numbers"),
+    ({}, {"features": ["title"]}, "frame: feature 'title' is 'x' in row 0 and 2 more are no numbers; expected"),
     (
         {"day": [datetime.date(2024, 5, 1)] * 3},
         {"features": ["day"]},
@@ -213,7 +230,7 @@ BAD = [
         {"features": ["tags"]},
         "frame: feature 'tags' is list<item: double>; expected numbers: give",
     ),
-    ({"price": None}, {}, "frame: no column of numbers to use as a feature; it has 'q', 'd', 'grade', 'title'"),
+    ({"price": None}, {}, "frame: no column of numbers to use as a feature; left out: 'title' (text)"),
     ({"price": [1.0, 2.0, np.inf]}, {}, "frame: column 'price' is inf in row 2; expected finite float32 numbers"),
     ({"price": [1.0, -1e300, 2.0]}, {}, "frame: column 'price' is -1e+300 in row 1; expected finite float32 numbers"),
     ({"q": ["a", None, None]}, {}, "frame: column 'q' is null in row 1 and 1 more; expected an id"),
@@ -235,7 +252,8 @@ BAD = [
     ),
     ({"grade": [0.0, None, 1.0]}, {}, "frame: column 'grade' is null in row 1; expected a label"),
     ({"grade": [0.0, 1.0, NAN]}, {}, "frame: column 'grade' is nan in row 2; expected a finite label"),
-    ({"grade": ["a", "b", "c"]}, {}, "frame: column 'grade' is string; expected numbers as labels"),
+    ({"grade": ["a", "b", "c"]}, {}, "frame: column 'grade' is 'a' in row 0 and 2 more are no numbers; expected"),
+    ({"grade": ["1", "NA", "2"]}, {}, "frame: column 'grade' is nan in row 1; expected a finite label"),
     ({"label": [0, 1, 2]}, {"label": None}, "frame: column 'label' would become a feature; expected label='label'"),
 ]
 
@@ -353,3 +371,79 @@ def test_the_index_of_a_pandas_frame_is_no_feature(name):
         assert cr.RankingData.from_frame(table, query="query", document="sku").feature_names == ("price",)
     named = cr.RankingData.from_frame(table, query="query", document="sku", features=[name])
     assert named.feature_names == (name,)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_say_what_became_of_them(kind):
+    table = frame(day=[datetime.datetime(2024, 5, 1)] * 3, stock=[True, False, None])
+    data = read(KINDS[kind](table))
+    assert data.columns == {"query": "q", "document": "d", "label": "grade"}
+    assert data.columns.features == ("price", "stock")
+    index = {"i": "index of the frame"} if kind == "pandas with an index" else {}
+    assert data.columns.left_out == {"title": "text", "day": "date or time", **index}
+    assert data.subset([0]).columns.left_out == data.columns.left_out
+    assert data.select_features(["stock"]).columns.features == ("stock",)
+    again = pickle.loads(pickle.dumps(data)).columns
+    assert (again, again.features, again.left_out) == (data.columns, data.columns.features, data.columns.left_out)
+    assert read(KINDS[kind](table), features=["stock"]).columns.left_out == dict.fromkeys(
+        ("price", "title", "day"), "not in features"
+    )
+
+
+def test_other_reasons():
+    table = pa.table({
+        "q": ["a"], "d": [1], "price": [1.0], "tags": [["a"]], "empty": pa.nulls(1),
+        "kind": pa.array(["a"]).dictionary_encode(), "raw": pa.array([b"a"]),
+    })  # fmt: skip
+    assert cr.RankingData.from_frame(table, query="q", document="d").columns.left_out == {
+        "tags": "list or struct",
+        "empty": "no values",
+        "kind": "category",
+        "raw": "binary",
+    }
+    indexed = pd.DataFrame({"q": ["a"], "d": [1], "price": [1.0], "stock": [2]}).set_index("stock")
+    assert cr.RankingData.from_frame(indexed, query="q", document="d").columns.left_out == {
+        "stock": "index of the frame"
+    }
+    indexed.index.name = "d"
+    assert cr.RankingData.from_frame(indexed, query="q", document="d").columns.left_out == {}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_as_text_are_left_out_with_a_warning_and_parsed_where_named(kind):
+    table = frame(price=["3.5", " +2 ", "NA"], stock=[1, 2, 3])
+    with pytest.warns(UserWarning, match="column 'price' holds numbers as text and is left out; cast it") as caught:
+        assert read(KINDS[kind](table)).feature_names == ("stock",)
+    assert caught[0].filename == __file__
+    named = read(KINDS[kind](table), features=["price", "stock"])
+    np.testing.assert_array_equal(named.features, [[3.5, 1], [np.nan, 3], [2, 2]])
+    data, rows = prediction_frame(KINDS[kind](table), "q", ["price"])
+    np.testing.assert_array_equal(data.features[rows, 0], [3.5, 2, np.nan])
+
+
+def test_labels_may_be_numbers_as_text():
+    assert read(frame(grade=["0", "2", "1"])).labels.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["grade", "Relevance", "relevance label", "judgement", "target", "rating"])
+def test_what_is_named_as_a_label_is_no_silent_feature(name):
+    table = frame(grade=None).append_column(name, pa.array([0, 1, 2]))
+    with pytest.warns(UserWarning, match=f"column '{name}' is a feature, though named as a label") as caught:
+        assert read(table, label=None).feature_names == ("price", name)
+    assert f"label='{name}' makes it the label; features= chooses features" in str(caught[0].message)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings(action="error"):
+        read(table, label=name)
+        read(table, label=None, features=["price", name])
+
+
+def test_averages_of_stars_are_features():
+    with warnings.catch_warnings(action="error"):
+        read(frame(rating=[3.5, 4.0, 5.0], relevances_of_title=[1, 2, 3]))
+
+
+def test_outcomes_of_pages_give_a_warning():
+    with pytest.warns(UserWarning, match="columns 'clicks', 'Position' are features; where that is known only from"):
+        read(frame(clicks=[1, 2, 3], Position=[1, 2, 3], last_click=[1, 2, 3]))
+    with pytest.warns(UserWarning, match="column 'relevance' is a feature, .* must not see; features= chooses"):
+        read(frame(relevance=[1, 2, 3]))

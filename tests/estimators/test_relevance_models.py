@@ -74,7 +74,7 @@ def test_a_regressor_of_scikit_learn():
     assert not hasattr(given_model, "coef_")  # copies learn
 
 
-def test_regressors_get_exposure_weights_of_documents_that_tell_something():
+def test_regressors_get_exposure_weights_of_examined_documents():
     calls = []
 
     class Spy(Peeper):

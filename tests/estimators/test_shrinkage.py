@@ -113,7 +113,7 @@ def test_the_ends_of_the_search():
     assert estimators.best_strength(too_regular, rho, half) == pytest.approx(1e6)
 
 
-def test_clicks_that_cannot_tell_leave_the_strength_at_1():
+def test_uninformative_clicks_leave_the_strength_at_1():
     once = one_rank(np.ones(40, np.int64), np.arange(40) % 3 == 0)
     assert estimators.best_strength(once, np.ones(40), np.linspace(0.0, 1.0, 40)) == 1.0
     nothing = one_rank(np.zeros(3, np.int64), np.zeros(3, np.int64))

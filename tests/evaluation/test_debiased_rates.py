@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from scipy import stats
 
 import counterrank as cr
 from counterrank import examination, policies, simulation
 from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
 from counterrank.common.errors import ExaminationWarning
-from counterrank.evaluation.click_rates import COLUMNS, clopper_pearson
+from counterrank.common.numerics import clopper_pearson
+from counterrank.evaluation.click_rates import COLUMNS
 
 THETA = np.array([1.0, 0.6, 0.3, 0.1])
 
@@ -53,7 +57,7 @@ def test_one_document_at_two_ranks():
     assert found.rate.tolist() == [7 / 20]
     assert found.raw_rate.tolist() == [7 / 30]
     low, high = stats.beta.ppf([0.025, 0.975], [7, 8], [24, 23])  # of Clopper and Pearson
-    assert (found.low[0], found.high[0]) == pytest.approx((low * 30 / 20, high * 30 / 20))
+    assert (found.rate_low[0], found.rate_high[0]) == pytest.approx((low * 30 / 20, high * 30 / 20))
     assert found.curve_source == "given"
     assert found.shrunk_rate[0] == pytest.approx(7 / 20)  # there is no other document to shrink towards
 
@@ -63,7 +67,7 @@ def test_trust_bias():
     assert found.examinations[0] == pytest.approx(12.0)
     assert found.rate[0] == pytest.approx((15 - 6) / 12)
     low, _ = stats.beta.ppf([0.025, 0.975], [15, 16], [16, 15])
-    assert found.low[0] == pytest.approx((low * 30 - 6) / 12)
+    assert found.rate_low[0] == pytest.approx((low * 30 - 6) / 12)
     assert found.beta is not None
 
 
@@ -71,18 +75,53 @@ def test_no_trust_bias_is_the_plain_rate():
     log = counts_of(*drawn(np.random.default_rng(0), np.full(30, 0.4), 50))
     plain, affine = cr.click_rates(log, exam=THETA), cr.click_rates(log, alpha=THETA, beta=[0.0])
     assert np.array_equal(plain.rate, affine.rate)
-    assert np.array_equal(plain.low, affine.low)
+    assert np.array_equal(plain.rate_low, affine.rate_low)
     assert np.array_equal(plain.shrunk_rate, affine.shrunk_rate)
 
 
 def test_intervals_at_the_ends():
     found = cr.click_rates(counts_of([[5, 0], [5, 0], [0, 5]], [[0, 0], [5, 0], [0, 0]]), exam=[1.0, 0.0])
-    assert found.low[0] == 0.0
-    assert found.high[1] == 1.0
-    assert (found.low[2], found.high[2]) == (0.0, 1.0)  # shown where nobody looks
+    assert found.rate_low[0] == 0.0
+    assert found.rate_high[1] == 1.0
+    assert (found.rate_low[2], found.rate_high[2]) == (0.0, 1.0)  # shown where nobody looks
     assert np.isnan(found.rate[2])
     assert found.shrunk_rate[2] == pytest.approx(found.prior_rate[2])
     assert found.summary()["never_examined"] == 1
+
+
+KNOWN = {
+    "examination": {"exam": THETA},
+    "trust": {"alpha": [0.5, 0.3, 0.2, 0.1], "beta": [0.3, 0.2, 0.1, 0.05]},
+    "estimated": {
+        "exam": examination.EstimatedExamination(
+            THETA,
+            np.stack([0.3 * THETA, 1.8 * THETA], axis=1),
+            np.arange(1, 5),
+            "all-pairs",
+            "queries",
+            0.95,
+            9,
+            9,
+            9,
+            9,
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("known", KNOWN.values(), ids=KNOWN)
+@given(st.lists(st.lists(st.tuples(st.integers(0, 30), st.floats(0, 1)), min_size=4, max_size=4), min_size=1),
+       st.sampled_from([0.5, 0.95, 0.999]))  # fmt: skip
+def test_the_rate_lies_within_its_interval(known, cells, confidence):
+    shown = np.array([[n for n, _ in row] for row in cells])
+    clicked = np.array([[round(share * n) for n, share in row] for row in cells])
+    assume(shown.sum())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExaminationWarning)  # clicks of any number contradict the curve at times
+        found = cr.click_rates(counts_of(shown, clicked), **known, confidence=confidence)
+    assert ((found.rate_low >= 0.0) & (found.rate_low <= found.rate_high) & (found.rate_high <= 1.0)).all()
+    assert ((found.rate_low <= found.rate) & (found.rate <= found.rate_high)).all()
+    assert np.array_equal(found.rate, np.clip(found.unclipped_rate, 0.0, 1.0))
 
 
 @pytest.mark.parametrize("tail", [0.025, 1e-7])
@@ -139,8 +178,8 @@ def test_the_debiased_rate_is_unbiased(beta):
         known = {"exam": THETA} if np.isscalar(beta) else {"alpha": THETA, "beta": beta}
         found = cr.click_rates(log, **known)
         seen = found.examinations > 0
-        error = found.rate[seen].std() / np.sqrt(seen.sum())
-        assert abs(found.rate[seen].mean() - rate) < 4 * error
+        error = found.unclipped_rate[seen].std() / np.sqrt(seen.sum())
+        assert abs(found.unclipped_rate[seen].mean() - rate) < 4 * error
         assert found.raw_rate.mean() < rate or not np.isscalar(beta)  # which position bias is in
 
 
@@ -158,7 +197,7 @@ def test_intervals_hold(n, beta):
         log = counts_of(*drawn(rng, np.full(20_000, rate), n, beta=beta))
         known = {"exam": THETA} if np.isscalar(beta) else {"alpha": THETA, "beta": beta}
         found = cr.click_rates(log, **known)
-        covered = np.mean((found.low <= rate) & (rate <= found.high))
+        covered = np.mean((found.rate_low <= rate) & (rate <= found.rate_high))
         assert covered > 0.95 - 4 * np.sqrt(0.05 * 0.95 / 20_000)
 
 
@@ -177,7 +216,7 @@ def test_intervals_hold_where_the_curve_is_estimated():
         log = simulation.simulate(data, np.zeros(400), policy, exam, sessions=20_000, seed=seed, click_model=model)
         found = cr.click_rates(replace(log, examination=None, propensities=None))
         assert found.curve_source == "estimated"
-        covered.append(np.mean((found.low <= truth) & (truth <= found.high)))
+        covered.append(np.mean((found.rate_low <= truth) & (truth <= found.rate_high)))
     assert np.mean(covered) > 0.95 - 4 * np.std(covered) / np.sqrt(20)
 
 
@@ -196,7 +235,7 @@ def test_shrinkage_lowers_the_error_where_impressions_are_few(n, most):
     rates = rng.beta(15 * centre, 15 * (1 - centre))
     log = counts_of(*drawn(rng, rates, n), query_of)
     found = cr.click_rates(log, exam=THETA)
-    plain = np.clip(np.nan_to_num(found.rate, nan=0.25), 0.0, 1.0)
+    plain = np.nan_to_num(found.rate, nan=0.25)
     errors = [np.mean((each - rates) ** 2) for each in (found.shrunk_rate, plain)]
     assert errors[0] < most * errors[1]
     everyone = cr.click_rates(log, exam=THETA, prior="overall")
@@ -224,11 +263,11 @@ def test_a_missing_curve_is_estimated():
     assert "estimated from these clicks" in repr(found)
     assert found.estimated.values == pytest.approx([1, 1 / 2, 1 / 3], rel=0.05)
     given = cr.click_rates(log, exam=found.estimated)
-    assert np.array_equal(given.low, found.low)
+    assert np.array_equal(given.rate_low, found.rate_low)
     exact = cr.click_rates(log, exam=found.estimated.examination)
     assert np.array_equal(exact.rate, found.rate)
-    assert (exact.low >= found.low).all()  # the error of the curve widens intervals
-    assert (exact.low > found.low).any()
+    assert (exact.rate_low >= found.rate_low).all()  # the error of the curve widens intervals
+    assert (exact.rate_low > found.rate_low).any()
 
 
 def test_ranks_that_are_not_connected():
@@ -247,7 +286,9 @@ def test_a_curve_that_the_clicks_contradict():
     log = counts_of([[0, 100], [100, 0]], [[0, 90], [10, 0]])
     with pytest.warns(ExaminationWarning, match="1 of 2 documents have more clicks than the curve allows.*document d0"):
         found = cr.click_rates(log, exam=[1.0, 0.2])
-    assert found.rate[0] == 4.5
+    assert found.unclipped_rate[0] == 4.5
+    assert (found.rate[0], found.rate_low[0], found.rate_high[0]) == (1.0, 1.0, 1.0)
+    assert found.summary()["rates_clipped"] == found.n_clipped == 1
     assert found.shrunk_rate[0] <= 1.0
     with pytest.warns(ExaminationWarning, match="fewer than beta brings"):
         cr.click_rates(log, alpha=[0.5, 0.1], beta=[0.5, 0.9])
@@ -295,7 +336,7 @@ def test_no_clicks():
     found = cr.click_rates(counts_of([[10, 5], [3, 3]], [[0, 0], [0, 0]]), exam=[1.0, 0.5])
     assert found.rate.tolist() == [0.0, 0.0]
     assert found.shrunk_rate.tolist() == [0.0, 0.0]
-    assert (found.high < 1.0).all()
+    assert (found.rate_high < 1.0).all()
 
 
 def test_files_and_tables(tmp_path):
@@ -315,6 +356,22 @@ def test_files_and_tables(tmp_path):
     assert rows[0]["shrunk_rate"] >= rows[1]["shrunk_rate"]
     json.dumps(found.summary() | {"rows": rows}, allow_nan=False)
     assert "\n" not in repr(found)
+
+
+def test_what_is_shown_of_rates():
+    found = cr.click_rates(counts_of([[10, 0], [0, 5], [3, 9]], [[4, 0], [0, 0], [1, 9]], [0, 0, 1]), exam=[1.0, 0.5])
+    assert "rates clipped           1" in repr(found.summary())
+    assert found.summary()["queries"] == found.n_queries == 2
+    page = found._repr_html_()
+    assert all(
+        text in page
+        for text in ("d2", "its 95 % confidence interval", "debiased rates clipped to 0 or 1: 1 of 3", "<svg")
+    )
+    chart = found.plot(queries=1).to_json()
+    assert all(text in chart for text in ("d0, debiased", "d1, shrunk", "query q0"))
+    assert "d2" not in chart
+    assert "plot" in dir(found)
+    assert not any(name.startswith("_") for name in dir(found))
 
 
 def test_ids_are_words_in_html():

@@ -411,7 +411,7 @@ def test_warnings_point_at_the_caller():
     assert caught[0].filename == __file__
 
 
-def test_one_query_tells_nothing_about_others():
+def test_one_query_gives_no_interval_for_queries_like_these():
     with pytest.warns(IntervalWarning):
         found = estimate(*make_world(1, 100))
     assert found["dcg@5"].ips_interval is None
@@ -455,7 +455,7 @@ def test_arp_needs_more_queries():
         compare(scores, -scores, *rest, metrics=["arp"])
 
 
-def test_without_rho_the_clicks_themselves_tell_of_rare_ones():
+def test_without_rho_rare_clicks_are_found_from_the_clicks():
     data, clicks, rho = rare_world(4)
     logged = replace(clicks, propensities=rho[clicks.docs])
     with pytest.warns(

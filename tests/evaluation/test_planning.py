@@ -119,7 +119,7 @@ def test_plans_from_drawn_pages_come_close(policy, pages):
     assert found.sampled_pages == pages
 
 
-def test_ties_of_the_ranker_to_be_judged_are_averaged():
+def test_ties_of_the_evaluated_ranker_are_averaged():
     data = RankingData(np.zeros((2, 1)), [0, 2], labels=[3, 0])
     (found,) = plan_logging(
         data, [2.0, 1.0], {"it": policies.Deterministic(2)}, [1, 1], [9], scores=[0, 0], metric="dcg@1"

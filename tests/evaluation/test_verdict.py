@@ -14,7 +14,7 @@ NONE = (None, None)
 
 
 def difference(value, interval, metric="dcg@5", **changes):
-    """An estimate whose numbers of the kind that no verdict on this metric goes by say the opposite."""
+    """An estimate whose numbers of the kind that verdicts on this metric ignore say the opposite."""
     opposite = -1000.0, (-1001.0, -999.0)
     if metric == "arp":
         kinds = {"ips": None, "ips_interval": None, "self_normalized": value, "self_normalized_interval": interval}
@@ -104,7 +104,7 @@ def test_numbers_in_words(found, words):
     assert words in verdict(found).sentence
 
 
-def test_a_bound_is_told_from_the_margin():
+def test_a_bound_and_the_margin_are_printed_as_different_numbers():
     found = verdict(difference(0.1, (0.0502, 0.15)), 0.05)
     assert (found.passes, "0.0502 to 0.1500" in found.sentence) == (True, True)
 

@@ -27,7 +27,7 @@ def test_nothing_to_look_at(figures):
     assert strict(claims)
 
 
-def test_one_run_tells_nothing():
+def test_one_run_is_not_enough_evidence():
     claims = check_claims(pictures.draw(pictures.paper_like(), np.random.default_rng(0), runs=1), data=LONG)
     assert {claim["verdict"] for claim in claims} == {OPEN}
     assert "a confidence interval needs two runs" in claims[0]["numbers"]
@@ -35,7 +35,7 @@ def test_one_run_tells_nothing():
     assert strict(claims)
 
 
-def test_two_runs_without_noise_tell_all():
+def test_two_runs_without_noise_are_enough_evidence():
     figures = pictures.draw(pictures.paper_like(), np.random.default_rng(0), runs=2, noise=0.0, common=0.0)
     claims = check_claims(figures, data=LONG)
     assert {claim["verdict"] for claim in claims} == {HOLDS}

@@ -86,7 +86,7 @@ def test_equal_is_not_ahead():
     assert found["auto-no-worse-with-many-sessions"] == HOLDS
 
 
-def test_much_noise_and_few_runs_tell_nothing():
+def test_much_noise_and_few_runs_are_not_enough_evidence():
     """But for what is far from any bar: of single checks, none is refuted."""
     for figures in (draw(TRUTH, np.random.default_rng(2), runs=3, noise=0.6), draw(TRUTH, np.random.default_rng(2), 1)):
         assert set(verdicts(figures).values()) == {OPEN}
@@ -102,7 +102,7 @@ def test_a_target_just_met_is_seldom_called_reached():
     assert found.count(FAILS) < 25
 
 
-def test_targets_are_told_with_their_means():
+def test_targets_are_reported_with_their_means():
     found = claims(draw(changed("auto", 10_000, 0.5), np.random.default_rng(1)))["auto-reaches-targets"]
     assert "at 2,000 (reached), 50." in found["numbers"]
     assert "at 10^4 (not reached)" in found["numbers"]

@@ -11,6 +11,7 @@ from counterrank.common.errors import CounterrankError
 from counterrank.data import make_fold
 from counterrank.estimators import ESTIMATORS, register_estimator
 from counterrank.experiments import reproduce, summarize
+from counterrank.experiments.cell_runner import CellRunner, plain_values
 from counterrank.experiments.cells import Cell, all_cells, grid
 from counterrank.experiments.figures.few_clicks import AutoChoice, choices, share_of_gap, share_panel
 from counterrank.experiments.reproduction import choose_settings
@@ -24,7 +25,6 @@ from counterrank.experiments.settings import (
     read_preset,
 )
 from counterrank.experiments.summary import Choice, Figure, Panel, from_json
-from counterrank.experiments.workbench import Workbench, plain_values
 from counterrank.report import write_report
 from counterrank.report.summary_text import choice_rows
 
@@ -237,23 +237,23 @@ KINDS = ("auto", "direct", "doubly-robust:tau=0.03", "shrinkage:strength=2", "po
 
 @pytest.fixture(scope="module")
 def rows():
-    bench = Workbench({0: FOLD})
-    return {name: bench.run(cell_of(name, estimators=(*KINDS, "naive"))) for name in (*KINDS, "naive")}
+    runner = CellRunner({0: FOLD})
+    return {name: runner.run(cell_of(name, estimators=(*KINDS, "naive"))) for name in (*KINDS, "naive")}
 
 
 def test_the_number_of_sessions_is_exact(rows):
-    bench = Workbench({0: FOLD})
+    runner = CellRunner({0: FOLD})
     clicks = {row["clicks"] for row in rows.values()}
     assert len(clicks) == 1  # all learn from the very same
     for row in rows.values():
         assert row["sessions"] == 1000
         assert json.loads(json.dumps(row, allow_nan=False)) == row
     cell = cell_of("auto")
-    assert bench._logged(cell.traffic("validation")).n_sessions == 150
-    assert bench._logged(cell.traffic("train")).n_clicks == clicks.pop()
+    assert runner._logged(cell.traffic("validation")).n_sessions == 150
+    assert runner._logged(cell.traffic("train")).n_clicks == clicks.pop()
 
 
-def test_cells_tell_what_was_chosen(rows):
+def test_cells_record_what_was_chosen(rows):
     for name, row in rows.items():
         assert ("chosen" in row) == parse_estimator(name).is_cross_fitted
         if "chosen" in row:
@@ -265,7 +265,7 @@ def test_cells_tell_what_was_chosen(rows):
 
 def test_a_cell_knows_nothing_of_those_before_it(rows):
     for name in ("auto", "policy-aware:clip=30"):
-        again = Workbench({0: FOLD}).run(cell_of(name, estimators=(*KINDS, "naive")))
+        again = CellRunner({0: FOLD}).run(cell_of(name, estimators=(*KINDS, "naive")))
         assert {**again, "seconds": 0} == {**rows[name], "seconds": 0}
 
 
@@ -279,11 +279,11 @@ def test_options_of_an_estimator_reach_it(monkeypatch):
         seen.append((data, evidence, estimator, ranker, more))
         raise Reached
 
-    monkeypatch.setattr("counterrank.experiments.workbench.fit_ranker", stop)
-    bench = Workbench({0: FOLD})
+    monkeypatch.setattr("counterrank.experiments.cell_runner.fit_ranker", stop)
+    runner = CellRunner({0: FOLD})
     for name in KINDS[:4]:
         with pytest.raises(Reached):
-            bench.run(cell_of(name, estimators=KINDS))
+            runner.run(cell_of(name, estimators=KINDS))
     assert [estimator for _, _, estimator, _, _ in seen] == ["auto", "direct", "doubly-robust", "shrinkage"]
     assert [more["hyperparameters"].get("tau") for *_, more in seen] == [None, None, 0.03, None]
     assert [more["hyperparameters"].get("strength") for *_, more in seen] == [None, None, None, 2.0]

@@ -14,10 +14,10 @@ from counterrank.common.errors import DataError
 from counterrank.data import RankingData, make_fold
 from counterrank.estimators import policy_aware
 from counterrank.evaluation import evaluate
+from counterrank.experiments.cell_runner import CellRunner, page_dcg
 from counterrank.experiments.cells import grid
 from counterrank.experiments.run_folder import share_fold
 from counterrank.experiments.settings import Settings
-from counterrank.experiments.workbench import Workbench, page_dcg
 from counterrank.training import Ranker, fit_best_clip, pipeline
 from tests.reference import policies as reference
 
@@ -35,7 +35,7 @@ def cell_of(figure=2, series="policy-aware", panel="dcg@5", x=1000, run=0, **set
 
 
 def run(cell, fold=FOLD, **more):
-    row = Workbench({0: fold}, **more).run(cell)
+    row = CellRunner({0: fold}, **more).run(cell)
     assert row.pop("seconds") >= 0
     return row
 
@@ -54,15 +54,15 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def rows():
-    """What comes of each kind of cell on a workbench of its own."""
+    """What comes of each kind of cell on a runner of its own."""
     return {name: run(cell) for name, cell in KINDS.items()}
 
 
 def test_cells_know_nothing_of_those_before_them(rows):
-    bench = Workbench({0: FOLD})
+    runner = CellRunner({0: FOLD})
     for names in itertools.chain([list(KINDS)], [list(KINDS)[::-1]]):
         for name in names:
-            row = bench.run(KINDS[name])
+            row = runner.run(KINDS[name])
             del row["seconds"]
             assert row == rows[name], name
 
@@ -77,7 +77,7 @@ def test_another_process_on_shared_data_gives_the_same(rows, tmp_path):
     share_fold(FOLD, tmp_path / "fold")
     cells = "".join(json.dumps(cell.plain()) + "\n" for cell in KINDS.values())
     worker = subprocess.Popen(
-        [sys.executable, "-m", "counterrank.experiments.workbench", str(tmp_path / "fold")],
+        [sys.executable, "-m", "counterrank.experiments.cell_runner", str(tmp_path / "fold")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -96,7 +96,7 @@ def test_another_process_on_shared_data_gives_the_same(rows, tmp_path):
 @pytest.mark.process
 def test_a_worker_whose_last_cell_was_cut_short_ends(tmp_path):
     share_fold(FOLD, tmp_path / "fold")
-    command = [sys.executable, "-m", "counterrank.experiments.workbench", str(tmp_path / "fold")]
+    command = [sys.executable, "-m", "counterrank.experiments.cell_runner", str(tmp_path / "fold")]
     done = subprocess.run(command, input='{"fold": 0, "ru', capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
@@ -111,7 +111,7 @@ def test_rows_are_plain_json(rows):
 
 
 def logged(cell, part="train"):
-    return Workbench({0: FOLD})._logged(cell.traffic(part))
+    return CellRunner({0: FOLD})._logged(cell.traffic(part))
 
 
 def test_clicks_are_the_same_for_all_losses_and_estimators():
@@ -135,12 +135,12 @@ def test_clicks_differ_between_runs_parts_policies_and_numbers():
     assert len(seeds) == 8
 
 
-def test_runs_share_a_production_ranker_unless_told():
+def test_runs_share_a_production_ranker_by_default():
     assert cell_of().logger == cell_of(run=1).logger
     each = [cell_of(production_seed=None, run=run) for run in range(2)]
     assert each[0].logger.seed != each[1].logger.seed
-    bench = Workbench({0: FOLD})
-    rankers = [bench._production(cell.logger) for cell in each]
+    runner = CellRunner({0: FOLD})
+    rankers = [runner._production(cell.logger) for cell in each]
     assert rankers[0].model_.coefficients.tolist() != rankers[1].model_.coefficients.tolist()
 
 
@@ -156,10 +156,10 @@ def test_validation_clicks_are_a_share_of_training_clicks(share, clicks, expecte
 
 @pytest.mark.parametrize("norm", [5.0, 0.5])
 def test_the_norm_of_the_production_ranker(norm):
-    bench = Workbench({0: FOLD})
-    ranker = bench._production(cell_of(production_norm=norm).logger)
+    runner = CellRunner({0: FOLD})
+    ranker = runner._production(cell_of(production_norm=norm).logger)
     assert np.linalg.norm(ranker.model_.coefficients) == pytest.approx(norm, rel=1e-12)
-    plain = bench._production(cell_of().logger)
+    plain = runner._production(cell_of().logger)
     order = [
         np.argsort(-scores, kind="stable").tolist() for scores in (ranker.predict(FOLD.test), plain.predict(FOLD.test))
     ]
@@ -170,7 +170,7 @@ def test_the_norm_of_the_production_ranker(norm):
 
 
 def test_training_is_what_the_settings_say(monkeypatch):
-    """Validation clicks are not clipped, training clicks are, and early stopping goes by DCG@5 whatever the loss."""
+    """Validation clicks are not clipped, training clicks are, and early stopping uses DCG@5 whatever the loss."""
     seen = []
 
     def spy(ranker, data, weigh, clips, *, validation, **more):
@@ -178,13 +178,13 @@ def test_training_is_what_the_settings_say(monkeypatch):
         return fit_best_clip(ranker, data, weigh, clips, validation=validation, **more)
 
     monkeypatch.setattr(pipeline, "fit_best_clip", spy)
-    bench = Workbench({0: FOLD})
+    runner = CellRunner({0: FOLD})
     for loss in Settings().losses:
         cell = cell_of(3, loss, clip="2", patience=3, tolerance=0.5)
-        row = bench.run(cell)
+        row = runner.run(cell)
         ranker, data, weigh, clips, (held_out, validated_by) = seen.pop()
         assert (data is FOLD.train, held_out is FOLD.validation, clips) == (True, True, [2.0])
-        clicks, other = (bench._logged(cell.traffic(part)) for part in ("train", "validation"))
+        clicks, other = (runner._logged(cell.traffic(part)) for part in ("train", "validation"))
         assert validated_by.tolist() == policy_aware(other).tolist()
         assert validated_by.tolist() != policy_aware(other, clip=2.0).tolist()
         assert weigh(clip=2.0).tolist() == policy_aware(clicks, clip=2.0).tolist()
@@ -219,7 +219,7 @@ def test_deterministic_pages_work_though_they_hide_documents():
 
 
 def test_nothing_to_learn_is_a_random_order():
-    """Pages of one result, always the same: the only click tells of no difference inside a set of one."""
+    """Pages of one result, always the same: the only click shows no difference inside a set of one."""
     cell = dataclasses.replace(
         cell_of(series="rerank", page=2, clicks=(1,), x=1), policy="deterministic:k=1", page=1, clicks=1
     )
@@ -301,7 +301,7 @@ def test_page_dcg_is_that_of_pages_drawn(text):
 
 def test_pages_in_rows_are_those_of_the_production_ranker(rows):
     row, cell = rows["Plackett-Luce"], KINDS["Plackett-Luce"]
-    scores = Workbench({0: FOLD})._production(cell.logger).predict(FOLD.train)
+    scores = CellRunner({0: FOLD})._production(cell.logger).predict(FOLD.train)
     assert row["pages"] == {
         "shown": page_dcg(parse_policy(cell.policy), scores, FOLD.train, 5, 3),
         "unrandomised": page_dcg(Deterministic(5), scores, FOLD.train, 5, 3),
@@ -309,7 +309,7 @@ def test_pages_in_rows_are_those_of_the_production_ranker(rows):
     assert row["pages"]["shown"] < row["pages"]["unrandomised"]
 
 
-def test_folds_are_told_apart():
-    bench = Workbench({0: FOLD, 1: make_fold("yahoo", 60, seed=9)})
-    first, second = (bench.run(cell)["metrics"] for cell in grid(Settings(figures=(2,), **FEW), folds=2)[0].cells)
+def test_folds_have_their_own_data():
+    runner = CellRunner({0: FOLD, 1: make_fold("yahoo", 60, seed=9)})
+    first, second = (runner.run(cell)["metrics"] for cell in grid(Settings(figures=(2,), **FEW), folds=2)[0].cells)
     assert first != second

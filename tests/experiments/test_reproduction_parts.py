@@ -14,6 +14,7 @@ import pytest
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.data import Fold, RankingData, make_fold
 from counterrank.experiments import engines
+from counterrank.experiments.cell_runner import CellRunner, answer
 from counterrank.experiments.cells import all_cells, grid
 from counterrank.experiments.engines import CellFailure, Tally, run_all, shown
 from counterrank.experiments.reproduction import summarize
@@ -30,7 +31,6 @@ from counterrank.experiments.run_folder import (
 )
 from counterrank.experiments.settings import Settings
 from counterrank.experiments.summary import Summary, to_json
-from counterrank.experiments.workbench import Workbench, answer
 
 SHOW_CURSOR, HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
 FOLD = make_fold("yahoo", 40)
@@ -91,7 +91,7 @@ def changed(fold, part="train", **arrays) -> Fold:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_fingerprints_tell_of_every_change(part):
+def test_fingerprints_change_with_every_part(part):
     fold = changed(FOLD, part, doc_ids=np.arange(getattr(FOLD, part).n_docs))  # so that offsets may be moved
     data = getattr(fold, part)
     arrays = {name: getattr(data, name).copy() for name in ARRAYS}
@@ -309,10 +309,10 @@ def test_a_fault_of_the_engine_ends_the_run():
 
 
 def test_a_worker_answers_with_an_error_in_words(capsys):
-    bench = Workbench({0: FOLD})
-    assert answer(bench, {"noise": [0.1, 1]})["error"].startswith("TypeError: ")
+    runner = CellRunner({0: FOLD})
+    assert answer(runner, {"noise": [0.1, 1]})["error"].startswith("TypeError: ")
     bad = {**CELLS[0].plain(), "fold": 7}
-    assert answer(bench, bad) == {"error": "KeyError: 7"}
+    assert answer(runner, bad) == {"error": "KeyError: 7"}
     assert "Traceback" in capsys.readouterr().err
 
 
@@ -358,7 +358,7 @@ def test_the_tally_counts_and_foretells(clock):
     assert tally.lines() == ["2 of 4 cells done, 0 running, 1 failed, about 25 s left"]
     tally.start(aware[1])
     clock.now = 1000.0
-    assert tally.seconds_left() == 0.0  # longer than foretold
+    assert tally.seconds_left() == 0.0  # longer than predicted
     tally.finish(aware[1], failed=False)
     assert tally.lines() == ["3 of 4 cells done, 0 running, 1 failed, about 0 s left"]
 

@@ -52,7 +52,7 @@ def workers_of(folder):
     for process in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             command = (process / "cmdline").read_bytes().split(b"\0") if process.name.isdigit() else []
-            if b"counterrank.experiments.workbench" in command and os.fsencode(folder) in b" ".join(command):
+            if b"counterrank.experiments.cell_runner" in command and os.fsencode(folder) in b" ".join(command):
                 found.append(int(process.name))
     return found
 

@@ -161,7 +161,7 @@ def test_scales_beyond_float32_are_refused(tmp_path):
         cr.export.write(linear_ranker([1.0], scaler), tmp_path / "model", to="es-ltr")
 
 
-def test_onnx_tells_what_it_is():
+def test_onnx_holds_its_metadata():
     onnx = pytest.importorskip("onnx")
     ranker = linear_ranker([1.0, 0.0], Scaler("query", np.zeros(2), np.ones(2)), loss="lambdaloss-truncated", k=5)
     content = written(ranker, "onnx", features={1: "title_bm25"}, name="mine")

@@ -78,7 +78,7 @@ def test_a_few_that_cannot_be_read_are_reported(tmp_path, ending):
     place = {"csv": "line 3", "jsonl": "line 2"}.get(ending, "row 1")
     name = "frame" if ending == "frame" else str(path)
     # one number among texts is no reason to doubt the texts, but a tenth of the numbers would be
-    text = f"{name}: 2 rows have a timestamp that is not a date ({place}: timestamp 16/05/2024 10 o'clock)"
+    text = f'{name}: 2 rows have a timestamp that is not a date ({place}: timestamp "16/05/2024 10 o\'clock")'
     found = read_parts(log, (), drift=True)
     assert found.counts[0].n_impressions == 5
     assert found.report.used == found.report.rows == 5
@@ -97,6 +97,18 @@ def test_a_few_that_cannot_be_read_are_reported(tmp_path, ending):
         assert cr.read_log(log).n_impressions == 5
     assert len(caught) == 1
     assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "frame"])
+def test_the_first_bad_date_is_shown(tmp_path, ending):
+    """By row, not by session."""
+    rows = rows_at(["2026-01-01", "31.12.2025", "2026-01-02", "soon", None])[::-1]
+    path = log_files.write(tmp_path / f"log.{'parquet' if ending == 'frame' else ending}", rows)
+    place = {"csv": "line 3", "jsonl": "line 2"}.get(ending, "row 1")
+    with pytest.warns(
+        cr.LogWarning, match=rf"2 rows have a timestamp that is not a date \({place}: timestamp 'soon'\)"
+    ):
+        cr.read_log(pq.read_table(path) if ending == "frame" else path)
 
 
 NOT_DATES = {

@@ -69,7 +69,7 @@ def test_clicks_without_impression_where_rows_are_pages(tmp_path):
 
 
 FAULTS = {
-    "a ranking twice": ([ranking("r1", "x", ["a", "b"])] * 2, "1 page shows a document twice (such as session r1)"),
+    "a ranking twice": ([ranking("r1", "x", ["a", "b"])] * 2, "1 page shows a document twice (such as session 'r1')"),
     "an item twice": ([ranking("r1", "x", ["a", "a"])], "1 page shows a document twice"),
     "an item without id": ([ranking("r1", "x", ["a", None])], "1 row has no doc_id"),
     "an empty id": ([ranking("r1", "x", ["a", ""])], "1 row has no doc_id"),

@@ -17,19 +17,19 @@ GOOD = [(8, "b", "x", 1, 0), (9, "a", "x", 1, 1), (9, "a", "y", 2, 0)]
 NAN = float("nan")
 # rows added to the good ones, further columns of all, and the message
 FAULTS = {
-    "no session": ([(None, "a", "x", 1, 0)], {}, "1 row has no session_id (PLACE: session_id None, query_id a"),
-    "no query": ([(1, None, "x", 1, 0)], {}, "1 row has no query_id (PLACE: session_id 1, query_id None, doc_id x"),
+    "no session": ([(None, "a", "x", 1, 0)], {}, "1 row has no session_id (PLACE: session_id None, query_id 'a'"),
+    "no query": ([(1, None, "x", 1, 0)], {}, "1 row has no query_id (PLACE: session_id 1, query_id None, doc_id 'x'"),
     "no document": (
         [(1, "a", None, 1, 0)],
         {},
-        "1 row has no doc_id (PLACE: session_id 1, query_id a, doc_id None",
+        "1 row has no doc_id (PLACE: session_id 1, query_id 'a', doc_id None",
     ),
     "no rank": (
         [(1, "a", "x", None, 0)],
         {},
-        "1 row has no rank (PLACE: session_id 1, query_id a, doc_id x, rank N",
+        "1 row has no rank (PLACE: session_id 1, query_id 'a', doc_id 'x', rank N",
     ),
-    "no clicked": ([(1, "a", "x", 1, None)], {}, "1 row has no clicked (PLACE: session_id 1, query_id a, doc_id x"),
+    "no clicked": ([(1, "a", "x", 1, None)], {}, "1 row has no clicked (PLACE: session_id 1, query_id 'a', doc_id 'x'"),
     "no policy": ([(1, "a", "x", 1, 0)], {"policy": [None]}, "1 row has no policy (PLACE: session_id 1"),
     "no propensity": (
         [(1, "a", "x", 1, 0)],
@@ -39,7 +39,7 @@ FAULTS = {
     "rank 0": (
         [(1, "a", "x", 0, 0), (1, "a", "y", 1, 0)],
         {},
-        "1 row has a rank below 1 or not whole (PLACE: session_id 1, query_id a, doc_id x, rank 0, clicked 0); "
+        "1 row has a rank below 1 or not whole (PLACE: session_id 1, query_id 'a', doc_id 'x', rank 0, clicked 0); "
         "use rank_base=0: the ranks here seem to begin with 0;",
     ),
     "rank -3": ([(1, "a", "x", -3, 0)], {}, "1 row has a rank below 1 or not whole (PLACE: session_id 1"),
@@ -49,7 +49,7 @@ FAULTS = {
     "clicked 2": ([(1, "a", "x", 1, 2)], {}, "1 row has a clicked that is not 0 or 1 (PLACE: session_id 1, quer"),
     "clicked 0.4": ([(1, "a", "x", 1, 0.4)], {}, "1 row has a clicked that is not 0 or 1 (PLACE: session_id 1, q"),
     "clicked maybe": ([(1, "a", "x", 1, "maybe")], {}, "1 row has a clicked that is not 0 or 1 (PLACE: session_id 1"),
-    "clicked yep": ([(1, "a", "x", 1, "yep")], {}, "doc_id x, rank 1, clicked yep"),
+    "clicked 'yep'": ([(1, "a", "x", 1, "yep")], {}, "doc_id 'x', rank 1, clicked 'yep'"),
     "propensity 1.5": (
         [(1, "a", "x", 1, 0)],
         {"propensity": [1.5]},
@@ -68,7 +68,7 @@ FAULTS = {
     "impossible": (
         [(1, "a", "x", 1, 1)],
         {"propensity": [0.0]},
-        "1 row is a click at propensity 0 (PLACE: session_id 1, query_id a, doc_id x, rank 1, clicked 1, prop",
+        "1 row is a click at propensity 0 (PLACE: session_id 1, query_id 'a', doc_id 'x', rank 1, clicked 1, prop",
     ),
     "two queries": (
         [(1, "a", "x", 1, 0), (1, "b", "y", 2, 0)],
@@ -99,12 +99,12 @@ FAULTS = {
     "unknown query": (
         [(1, "c", "x", 1, 0), (1, "c", "y", 2, 0)],
         {},
-        "2 rows have a query that is not in the ranking data (2 pairs of 1 queries, such as query c, document x, rank",
+        "2 rows have a query that is not in the ranking data (2 pairs of 1 query, such as query 'c', document 'x', ra",
     ),
     "unknown document": (
         [(1, "a", "z", 1, 0)],
         {},
-        "1 row has a document that is not among the candidates of its query (1 pairs of 1 queries, such as query a, d",
+        "1 row has a document that is not among the candidates of its query (1 pair of 1 query, such as query 'a', d",
     ),
 }
 
@@ -167,6 +167,7 @@ def test_all_kinds_in_one_line(tmp_path):
         "1 page shows a document twice",
         "1 page has a gap in its ranks",
         "1 row has a document that is not among the candidates of its query",
+        "clicked is 1, true, t, yes, y, 1.0 or 0, false, f, no, n, 0.0, in any case",
         "on_error='skip' drops the pages with such rows",
     ]
     with pytest.warns(UserWarning, match="dropped 9 of 12 rows, with 5 pages: 1 because they or their page cannot"):
@@ -186,7 +187,7 @@ def test_all_kinds_in_one_line(tmp_path):
 def test_a_rank_beyond_the_candidates(tmp_path, options):
     path = write(tmp_path / "log.parquet", [*GOOD, (1, "a", "x", 3, 0)])
     with pytest.raises(
-        cr.CounterrankError, match=r"1 row has a rank beyond the candidates of its query .*document x, ra"
+        cr.CounterrankError, match=r"1 row has a rank beyond the candidates of its query .*document 'x', ra"
     ):
         read_log(path, DATA, **options)
     with pytest.warns(UserWarning, match="dropped 1 of 4 rows, with 1 pages: 1 because they or their page have a rank"):
@@ -232,15 +233,73 @@ def test_parquet_that_hides_its_nans(tmp_path, name, usual):
     if name != "propensity":
         columns[name][1] = 1.0
     pq.write_table(pa.table(columns), tmp_path / "log.parquet")
-    with pytest.raises(cr.CounterrankError, match=rf"1 row has a {name} .*, {name} nan"):
+    with pytest.raises(cr.CounterrankError, match=rf"1 row has (a {name}|no clicked) .*, {name} nan"):
         read_log(tmp_path / "log.parquet", DATA)
     with pytest.warns(UserWarning, match="dropped 1 of 3 rows, with 1 pages"):
         counts = read_log(tmp_path / "log.parquet", DATA, on_error="skip")
     assert (counts.n_impressions, counts.n_clicks) == (2, 2)
 
 
-def test_the_first_example_is_always_the_same(tmp_path):
-    rows = [(i, "a", "x", 0, 0) for i in range(5000, 0, -1)]
-    path = write(tmp_path / "log.parquet", rows)
-    with pytest.raises(cr.CounterrankError, match=r"5,000 rows have a rank .* \(row 4999: session_id 1, query_id a"):
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl", "frame"])
+def test_the_example_is_the_first_row_of_its_kind(tmp_path, ending):
+    """Whatever its ids are, and however many threads look for it."""
+    rows = [(i, "a", "x", 0 if i < 90_000 else 1, 0) for i in range(100_000, 0, -1)]
+    path = log = write(tmp_path / f"log.{'parquet' if ending == 'frame' else ending}", rows)
+    place = {"csv": "line 10003", "jsonl": "line 10002"}.get(ending, "row 10001")
+    if ending == "frame":
+        log = pq.read_table(path)
+    elif ending == "parquet":
+        pq.write_table(pq.read_table(path), path, row_group_size=5000)
+    with pytest.raises(
+        cr.CounterrankError, match=rf"89,999 rows have a rank .* \({place}: session_id 89999, query_id 'a'"
+    ):
+        read_log(log, DATA, threads=4)
+
+
+def test_the_first_example_in_several_files(tmp_path):
+    """Files count in the order of their names."""
+    for name, first in (("b", 1), ("a", 50)):
+        write(tmp_path / "log" / f"{name}.csv", [(first + i, "a", "x", 1, 0 if i < 3 else 7) for i in range(9)])
+    with pytest.raises(cr.CounterrankError, match=r"12 rows have a clicked .* \(a.csv line 5: session_id 53, "):
+        read_log(tmp_path / "log", DATA)
+
+
+CLICKS = {" Y ": 1, "n ": 0, " TRUE": 1, " 0 ": 0}
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+def test_blanks_around_clicks_do_not_matter(tmp_path, ending):
+    rows = [(i, "a", "x", 1, word) for i, word in enumerate(CLICKS)]
+    counts = read_log(write(tmp_path / f"log.{ending}", rows), DATA)
+    assert (counts.n_impressions, counts.n_clicks) == (4, 2)
+
+
+@pytest.mark.parametrize("ending", PLACES)
+def test_words_that_are_no_clicks(tmp_path, ending):
+    rows = [*((9 - i, "a", "x", 1, "no") for i in range(3)), (5, "a", "x", 1, " sí"), (4, "a", "x", 1, "ja")]
+    path = write(tmp_path / f"log.{'parquet' if ending == 'frame' else ending}", rows)
+    message = (
+        rf"2 rows have a clicked that is not 0 or 1 \({PLACES[ending]}: session_id 5, .*, clicked ' sí'\); clicked is "
+        "1, true, t, yes, y, 1.0 or 0, false, f, no, n, 0.0, in any case; on_error="
+    )
+    with pytest.raises(cr.CounterrankError, match=message):
+        read_log(pq.read_table(path) if ending == "frame" else path, DATA)
+
+
+MISSING = {
+    "nulls": [1, None, None],
+    "NaN": [1.0, NAN, NAN],
+    "texts": ["1", "NaN", " "],
+    "words": ["yes", "NULL", "None"],
+}
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+@pytest.mark.parametrize("clicks", MISSING.values(), ids=MISSING)
+def test_missing_clicks_are_not_taken_for_0(tmp_path, ending, clicks):
+    path = write(tmp_path / f"log.{ending}", [(i, "a", "x", 1, click) for i, click in enumerate(clicks)])
+    treated = "; missing clicks are not taken for 0: fill in 0 where they mean no click"
+    with pytest.raises(cr.CounterrankError, match=rf"log.*: 2 rows have no clicked \(.*\){treated}; on_error="):
         read_log(path, DATA)
+    with pytest.warns(cr.LogWarning, match=rf"dropped 2 of 3 rows, .* 2 because .* have no clicked{treated}$"):
+        assert read_log(path, DATA, on_error="skip").n_impressions == 1

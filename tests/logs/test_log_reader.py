@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 
 import duckdb
@@ -16,6 +17,7 @@ from counterrank.clicks import read_log
 from counterrank.clicks.logs import LogOptions
 from counterrank.data.ids import find_rows
 from tests.support import log_files
+from tests.support.command import run
 from tests.support.log_files import as_rows, read_reported
 
 DATA = cr.RankingData(
@@ -277,7 +279,10 @@ def test_numbers_and_their_texts_are_the_same_id(tmp_path):
         for ending in ("parquet", "csv", "jsonl"):
             assert cells_of(read_log(write(tmp_path / f"log.{ending}", rows), data)) == [(0, 1, 1, 0), (1, 1, 1, 1)]
     path = write(tmp_path / "zeros.csv", [(1, "007", 1, 1, 0)])
-    with pytest.raises(cr.CounterrankError, match="such as query 007"):
+    with pytest.raises(
+        cr.CounterrankError,
+        match=r"such as '007'\); 1 of these queries are in the data with .*, such as '007' in the log and 7 in the",
+    ):
         read_log(path, data)
 
 
@@ -337,3 +342,50 @@ def test_null_columns_are_nulls(tmp_path):
     pq.write_table(pa.table({name: pa.nulls(2) for name in names}), tmp_path / "log.parquet")
     with pytest.raises(cr.CounterrankError, match=r"2 rows have no session_id .row 0: nothing in it that can be read"):
         read_log(tmp_path / "log.parquet")
+
+
+CLOSE = {
+    "propensity": ("prop", "Propensity", "propensities", "examination_propensity"),
+    "policy": ("logging_policy", "Policy", "variant", "policy name"),
+    "timestamp": ("ts", "time", "Timestamp", "eventTs", "timestmp"),
+}
+
+
+@pytest.mark.parametrize(("column", "name"), [(column, name) for column in CLOSE for name in CLOSE[column]])
+def test_optional_columns_under_other_names_are_pointed_out(tmp_path, column, name):
+    value = {"propensity": 0.5, "policy": "v1", "timestamp": "2026-01-01"}[column]
+    path = write(tmp_path / "log.csv", **{name: [value] * len(ROWS), "colour": ["red"] * len(ROWS)})
+    use = f"columns={{'{column}': '{name}'}}"
+    message = f"{path}: columns not used: '{name}', 'colour'; if '{name}' is the {column}, use {use}"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        read_log(path, DATA)
+    assert [(each.category, str(each.message), each.filename) for each in caught] == [
+        (cr.LogWarning, message, __file__)
+    ]
+    flags = shlex.quote(f"{column}={name}")
+    assert f"Note: {message.partition(', use ')[0]}, use --map {flags}.\n" in run("inspect", path).stderr
+
+
+def test_other_columns_are_reported_and_not_warned_about(tmp_path, recwarn):
+    more = {f"more {i}": [i] * len(ROWS) for i in range(12)}
+    path = write(tmp_path / "log.parquet", **more, policy=["new"] * len(ROWS), logging_score=[0.5] * len(ROWS))
+    report = read_reported(path, DATA).report
+    assert (report.unused_columns, report.suggested_columns) == (tuple(more), {})
+    assert report.summary()["unused_columns"] == list(more)
+    read_log(path, DATA)
+    assert not recwarn.list
+    said = [line for line in run("inspect", path).stderr.splitlines() if "columns not used" in line]
+    assert said == [f"Note: {path}: columns not used: {', '.join(map(repr, list(more)[:10]))} and 2 more."]
+    assert read_reported(write(tmp_path / "log.csv"), DATA).report.column_message() is None
+
+
+def test_missing_columns_suggest_close_ones(tmp_path):
+    path = log_files.write(
+        tmp_path / "log.csv", as_rows(ROWS, ("session_id", "query_id", "doc_id", "rank", "is_click"))
+    )
+    with pytest.raises(
+        cr.CounterrankError, match=r"no column 'clicked'; .*; columns=\{'clicked': 'is_click'\} if that is"
+    ):
+        read_log(path)
+    assert "; --map clicked=is_click if that is it" in run("inspect", path).stderr

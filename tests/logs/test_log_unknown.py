@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -28,9 +29,7 @@ ROWS = [
     (4, "c", "x", 1, 1),
     (4, "c", "y", 2, 0),
 ]
-STRAY = (
-    r"2 rows have a document that is not among the candidates of its query \(1 pairs of 1 queries, such as query a, "
-)
+STRAY = r"2 rows have a document that is not among the candidates of its query \(1 pair of 1 query, such as query 'a', "
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
@@ -38,7 +37,7 @@ STRAY = (
 def test_they_are_counted_and_left_out(tmp_path, ending, options):
     path = write(tmp_path / f"log.{ending}", ROWS)
     with pytest.warns(
-        UserWarning, match=STRAY + r"document z, rank 1\), 40.00% of the impressions of queries in"
+        UserWarning, match=STRAY + r"document 'z', rank 1\), 40.00% of the impressions of queries in"
     ) as caught:
         counts, report = read_reported(path, DATA, options=LogOptions(**options))
     assert len(caught) == 1
@@ -57,12 +56,74 @@ def test_they_are_counted_and_left_out(tmp_path, ending, options):
     )
 
 
-def test_unknown_queries_alone_warn_of_nothing(tmp_path, recwarn):
-    assert read_log_of(write(tmp_path / "log.csv", ROWS[4:])).unknown_impressions == 0
+@pytest.mark.parametrize("strays", [1, 2])
+def test_many_rows_of_unknown_queries_are_warned_about(tmp_path, strays):
+    """One in twenty is not."""
+    rows = [(i, "b", "z", 1, 0) for i in range(19)] + [(30 + i, " c" * (i + 1), "x", 1, 0) for i in range(strays)]
+    path = write(tmp_path / "log.csv", rows)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert read_log_of(path).unknown_impressions == 0
+    said = [(each.category, str(each.message), each.filename) for each in caught]
+    message = (
+        f"{path}: 2 rows have a query that is not in the ranking data (2 queries, such as ' c', ' c c'), 9.52% of the "
+        "rows; they are left out"
+    )
+    assert said == ([] if strays == 1 else [(cr.LogWarning, message, __file__)])
+
+
+def test_queries_of_other_parts_are_known(tmp_path, recwarn):
+    path = write(tmp_path / "log.csv", ROWS[4:5] * 1 + [(2, "a", "x", 1, 0)])
+    cr.read_log(path, cr.Fold(DATA.subset([0]), None, DATA.subset([1])))
     assert not recwarn.list
+    with pytest.warns(cr.LogWarning, match=r"1 row has a query .* \(1 query, such as 'a'\), 50.00% of the rows; they"):
+        cr.read_log(path, DATA.subset([0]))
 
 
-def test_pages_of_unknown_queries_are_judged_too(tmp_path):
+# ids of the log and of the data, and what is said of them
+FORMS = {
+    "zeros": (["007", "008"], [7, 9], "1 of these {} are in the data with .*, such as '007' in the log and 7 in the"),
+    "zeros in the data": ([7, 8], ["007", "x"], "1 of these {} are .*, such as 7 in the log and '007' in the data"),
+    "decimals": (["7.0", "8.5"], [7, 8], "1 of these {} are .*, such as 7.0 in the log and 7 in the data"),
+    "blanks": (["tv  set ", "pc"], ["tv set", "x"], "1 of these {} are .*, such as 'tv  set ' in the log and 'tv set'"),
+    "case": (["TV", "PC"], ["tv", "pc"], "2 of these {} are .*, such as 'PC' in the log and 'pc' in the data"),
+    "numbers": (
+        [7, 8],
+        ["SKU 7", "a"],
+        "ids are numbers in the log, such as 7, and texts in the data, such as 'SKU 7'",
+    ),
+    "texts": (["SKU 7", "a"], [7, 8], "ids are texts in the log, such as 'SKU 7', and numbers in the data, such as 7"),
+}
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+@pytest.mark.parametrize("what", ["query", "document"])
+@pytest.mark.parametrize(("logged", "known", "message"), FORMS.values(), ids=FORMS)
+def test_ids_in_another_form(tmp_path, ending, what, logged, known, message):
+    """The hint is in the warning, in the error where nothing is left, and in that of `strict`."""
+    message = message.format({"query": "queries", "document": "documents"}[what])
+    same = 99 if type(known[0]) is int else "99" if "1 of" in message or "2 of" in message else "other"
+    known = [*known, same]
+    if what == "query":
+        data = cr.RankingData(np.zeros((3, 1)), [0, 1, 2, 3], query_ids=known, doc_ids=[1, 1, 1])
+    else:
+        data = cr.RankingData(np.zeros((3, 1)), [0, 3], query_ids=[1], doc_ids=known)
+    rows = [(i, each, 1, 1, 0) if what == "query" else (i, 1, each, 1, 0) for i, each in enumerate(logged)]
+    path = write(tmp_path / f"log.{ending}", rows)
+    with pytest.raises(cr.CounterrankError, match=f"none of its rows belongs .*; .*{message}.*; expected query_id"):
+        cr.read_log(path, data)
+    with pytest.raises(cr.CounterrankError, match=f"; .*{message}.*; on_error="):
+        cr.read_log(path, data, strict=True)
+    if "ids are" in message:  # so that none can be in both
+        return
+    more = type(logged[0])(99)
+    path = write(tmp_path / f"log.{ending}", [*rows, (9, more, 1, 1, 0) if what == "query" else (9, 1, more, 1, 0)])
+    with pytest.warns(cr.LogWarning, match=f"; they are left out.*; .*{message}") as caught:
+        assert cr.read_log(path, data).n_impressions == 1
+    assert len(caught) == 1
+
+
+def test_pages_of_unknown_queries_are_checked_too(tmp_path):
     with pytest.raises(cr.CounterrankError, match="1 page has a gap in its ranks"):
         read_log_of(write(tmp_path / "log.csv", [ROWS[4], ROWS[6]]))
 
@@ -120,7 +181,7 @@ def test_pages_that_are_kept_need_all_their_documents(tmp_path, on_error):
         return
     with pytest.warns(UserWarning, match="dropped 4 of 7 rows, with 2 pages") as caught:
         counts, report = read_reported(path, DATA, displays=True, options=LogOptions(on_error="skip"))
-    assert len(caught) == 1
+    assert [str(each.message).partition(": ")[2][:15] for each in caught] == ["dropped 4 of 7 ", "2 rows have a q"]
     assert counts.displays.sessions.tolist() == [1]
     assert (cells_of(counts), counts.unknown_impressions) == ([(2, 1, 1, 1)], 0)
     assert (report.used, sum(report.dropped.values()), report.unknown_queries) == (1, 4, 2)
@@ -138,7 +199,7 @@ def test_a_log_of_other_data_is_refused(tmp_path, rows, message):
     path = write(tmp_path / "log.csv", rows)
     with pytest.raises(cr.CounterrankError, match=f"none of its rows belongs to the ranking data: {message}") as error:
         read_log_of(path)
-    assert str(error.value).endswith("; expected query_id and doc_id as in the data, such as query b, document x")
+    assert str(error.value).endswith("; expected query_id and doc_id as in the data, such as query 'b', document 'x'")
 
 
 def test_parts_have_their_own(tmp_path):

@@ -1,4 +1,4 @@
-"""The losses against their slow twins, central differences and rax; bad input."""
+"""The losses against their slow references, central differences and rax; bad input."""
 
 from __future__ import annotations
 

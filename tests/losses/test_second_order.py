@@ -1,4 +1,4 @@
-"""Second-order terms: against their slow twins, second differences, parabolas above hinges, and at extremes."""
+"""Second-order terms: against their slow references, second differences, parabolas above hinges, and at extremes."""
 
 from __future__ import annotations
 

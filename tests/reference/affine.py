@@ -22,11 +22,11 @@ def mean_over_policies(policies, sessions, offsets, curve) -> list[float]:
     """`policies` lists (policy, scores), `sessions` the sessions of each by query."""
     total = [0.0] * offsets[-1]
     for query in range(len(offsets) - 1):
-        asked = sum(own[query] for own in sessions)
+        total_sessions = sum(own[query] for own in sessions)
         for (policy, scores), own in zip(policies, sessions, strict=True):
             expected = expected_at_rank(policy, scores, offsets, curve)
             for doc in range(offsets[query], offsets[query + 1]):
-                total[doc] += own[query] / asked * expected[doc] if asked else 0.0
+                total[doc] += own[query] / total_sessions * expected[doc] if total_sessions else 0.0
     return total
 
 
@@ -48,7 +48,7 @@ def frequencies(lengths, sessions, curve) -> list[float]:
     """The mean of the curve at the rank of each document over the sessions of its query, 0 where it is not shown."""
     found = []
     for query, length in enumerate(lengths):
-        pages = [page for asked, page, _ in sessions if asked == query]
+        pages = [page for shown, page, _ in sessions if shown == query]
         for place in range(length):
             seen = [curve[page.index(place)] for page in pages if place in page and page.index(place) < len(curve)]
             found.append(sum(seen) / len(pages) if pages else 0.0)

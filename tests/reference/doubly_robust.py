@@ -21,7 +21,7 @@ def each_impression(clicks, rho, relevance, exam):
 
 
 def query_sums(value, clicks, rho, relevance, exam, noise=None):
-    """sessions, omega and omega * lambda of each query that was asked."""
+    """sessions, omega and omega * lambda of each query with sessions."""
     sessions = np.repeat(clicks.sessions, np.diff(clicks.offsets))
     omega = [n * r for n, r in zip(sessions.tolist(), relevance, strict=True)]
     for _, doc, _, propensity, surprise in each_impression(clicks, rho, relevance, exam):

@@ -29,11 +29,11 @@ def values(metric, scores, offsets, ties="average"):
         for i, score in enumerate(own):
             if ties == "order":
                 above = sum(s > score or (s == score and j < i) for j, s in enumerate(own))
-                beside = 1
+                tied = 1
             else:
-                above, beside = sum(s > score for s in own), sum(s == score for s in own)
-            ranks = range(above + 1, above + beside + 1)
-            found.append(sum(lambda_of(metric, rank) for rank in ranks) / beside)
+                above, tied = sum(s > score for s in own), sum(s == score for s in own)
+            ranks = range(above + 1, above + tied + 1)
+            found.append(sum(lambda_of(metric, rank) for rank in ranks) / tied)
     return found
 
 
@@ -47,7 +47,7 @@ def each_click(clicks, rho):
 
 
 def query_sums(value, clicks, rho, noise=None):
-    """sessions, omega and omega * lambda of each query that was asked, by adding up its documents."""
+    """sessions, omega and omega * lambda of each query with sessions, by adding up its documents."""
     omega = [0.0] * clicks.n_docs
     for _, doc, _, propensity in each_click(clicks, rho):
         omega[doc] += 1 / propensity

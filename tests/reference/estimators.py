@@ -39,7 +39,7 @@ def rerank(lengths, sessions, theta, clip=None) -> dict:
 
 
 def not_always_seen(lengths, sessions, theta) -> set[int]:
-    """Candidates of queries that were asked, missing from a page or at a rank never examined (eq:agnosticcond)."""
+    """Candidates of queries with sessions, missing from a page or at a rank never examined (eq:agnosticcond)."""
     offsets = offsets_of(lengths)
     missing = set()
     for query, page, _ in sessions:

@@ -38,7 +38,7 @@ def rank_rows(counts):
 
 
 def changing_ranks(counts):
-    """Ranks at which some query that was asked twice had two documents."""
+    """Ranks at which some query with two sessions had two documents."""
     seen = defaultdict(set)
     for query, doc, rank in places(counts):
         if counts.sessions[query] > 1:
@@ -78,7 +78,7 @@ def ranks_by_score(scores, offsets):
 
 
 def coverage_rows(counts, old_ranks):
-    """(old rank) to (candidates, never shown), of queries that were asked."""
+    """(old rank) to (candidates, never shown), of queries with sessions."""
     shown = {doc for _, doc, _ in places(counts)}
     found = defaultdict(lambda: [0, 0])
     for query in range(counts.n_queries):

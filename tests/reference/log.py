@@ -57,8 +57,14 @@ def rank_of(value, base):
     return int(number) + 1 - base
 
 
+def is_missing(name, value):
+    return value is None or (
+        name == "clicked" and text_of(value).strip(" ").lower() in ("", "nan", "null", "none", "na")
+    )
+
+
 def clicked_of(value):
-    word = (text_of(value) or "").lower()
+    word = (text_of(value) or "").strip(" ").lower()
     if word in ("1", "true", "t", "yes", "y", "1.0"):
         return True
     return False if word in ("0", "false", "f", "no", "n", "0.0") else None
@@ -81,12 +87,12 @@ class Row:
     def faults(self, columns):
         """The kinds of faults of this row alone, in the order of the report."""
         order = [name for name in (*NEEDED, "propensity", "policy") if name in columns]
-        found = [f"have no {name}" for name in order if self.raw[name] is None]
+        found = [f"have no {name}" for name in order if is_missing(name, self.raw[name])]
         if self.raw["rank"] is not None and (self.rank is None or self.rank < 1):
             found.append("have a rank below 1 or not whole")
         if self.rank is not None and self.rank > 1_000_000:
             found.append("have a rank beyond 1,000,000")
-        if self.raw["clicked"] is not None and self.clicked is None:
+        if not is_missing("clicked", self.raw["clicked"]) and self.clicked is None:
             found.append("have a clicked that is not 0 or 1")
         if "propensity" in columns:
             if self.raw["propensity"] is not None and not (self.propensity is not None and 0 <= self.propensity <= 1):
@@ -221,8 +227,8 @@ def _count(expected, page, impressions, known, data):
         key = (query, row.doc, row.rank, row.policy, row.propensity)
         impressions_so_far, clicks = expected.cells.get(key, (0, 0))
         expected.cells[key] = (impressions_so_far + 1, clicks + row.clicked)
-    asked = (query, page[0].policy)
-    expected.sessions[asked] = expected.sessions.get(asked, 0) + 1
+    key = (query, page[0].policy)
+    expected.sessions[key] = expected.sessions.get(key, 0) + 1
     if not impressions:
         shown = sorted(page, key=lambda row: row.rank)
         sessions, clicks = expected.pages.get((query, tuple(row.doc for row in shown)), (0, (0,) * len(shown)))

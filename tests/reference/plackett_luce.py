@@ -1,4 +1,4 @@
-"""Slow, obvious twins of the Plackett-Luce propensities: all ordered pages, and all ways to draw from a few groups."""
+"""Slow references for the Plackett-Luce propensities: all ordered pages, and all ways to draw from a few groups."""
 
 from __future__ import annotations
 

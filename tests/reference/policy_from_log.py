@@ -1,4 +1,4 @@
-"""Slow, obvious twins of what pages tell of a policy: frequencies, smoothing, the likelihood of Plackett-Luce."""
+"""Slow references for policies estimated from pages: frequencies, smoothing, the likelihood of Plackett-Luce."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def smoothed(lengths, sessions, theta, added) -> list[float]:
     """rho of each document with `added` imaginary sessions by rank; 0 for documents that are on no page."""
     found = []
     for query, length in enumerate(lengths):
-        pages = [page for asked, page, _ in sessions if asked == query]
+        pages = [page for shown, page, _ in sessions if shown == query]
         for place in range(length):
             rho = 0.0
             for rank, (examined, m) in enumerate(zip(theta, added, strict=True)):

@@ -48,7 +48,7 @@ def shrinkage(tally, times, relevance, strength) -> list[float]:
 def shown(lengths, sessions) -> list[float]:
     """How often each document was shown."""
     return [
-        float(sum(place in page for asked, page, _ in sessions if asked == query))
+        float(sum(place in page for shown, page, _ in sessions if shown == query))
         for query, length in enumerate(lengths)
         for place in range(length)
     ]

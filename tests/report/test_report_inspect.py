@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html import unescape
 
 import numpy as np
@@ -45,7 +46,29 @@ def rows_of(spec):
 def words(text):
     """What a reader sees."""
     body = re.sub(r"<(script|style)\b.*?</\1>", " ", text, flags=re.S)
+    body = re.sub(r'<span class="flag">([^<]*)</span>', r"\1", body)  # which changes no text
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+def test_examination_by_rank_is_that_of_the_log_where_none_is_given(full, tmp_path):
+    assert "95 % confidence interval over queries P(examined) Documents" in words(page_of(full, tmp_path))
+    log = simulation.simulate(DATA, SCORES, policies.PlackettLuce(5, 1.0), EXAM, sessions=20_000, seed=0)
+    found = inspect_clicks(replace(log, examination=None, propensities=None)).summary()
+    seen = words(page_of(found, tmp_path))
+    assert "P(examined), estimated" in seen
+    assert "Examination estimated, see below" in seen
+    row = found["estimated_curve"]["ranks"][1]
+    assert seen.count(f"{row['P(examined)']:.3f}") >= 2  # by rank, and in the table of the curve
+    assert "(k=)" not in seen
+
+
+def test_timestamps_that_are_not_dates_are_noted(full, tmp_path):
+    note = {"kind": "have a timestamp that is not a date", "unit": "rows", "count": 3, "example": "line 5: <n/a>"}
+    read = {"rows": 9, "rows_used": 9, "pages": 3, "rows_dropped": 0, "pages_dropped": 0, "faults": [], "unknown": []}
+    for dated, rest in ((True, "These rows count, but not over time."), (False, "Timestamps are not used.")):
+        seen = words(page_of(full | {"read": read | {"notes": [note], "dated": dated}}, tmp_path))
+        assert f"Note: 3 rows have a timestamp that is not a date (line 5: <n/a>). {rest}" in seen
+    assert "Note:" not in words(page_of(full | {"read": read | {"notes": [], "dated": True}}, tmp_path))
 
 
 def test_the_verdict_comes_first_and_is_whole(full, tmp_path):
@@ -180,7 +203,7 @@ def test_no_clicks_make_a_page_too(tmp_path):
     assert "nothing to learn from" in words(page_of(inspect_clicks(blank).summary(), tmp_path))
 
 
-def test_what_was_read_is_told(full, tmp_path):
+def test_what_was_read_is_reported(full, tmp_path):
     fault = {"kind": "have no rank", "unit": "rows", "count": 3, "example": f"row 7 {HOSTILE}"}
     read = {"rows": 100, "rows_used": 90, "pages": 20, "rows_dropped": 10, "pages_dropped": 2, "faults": [fault]}
     seen = words(page_of(full | {"read": read}, tmp_path))

@@ -176,7 +176,7 @@ def test_only_claims_of_other_figures():
     assert "No claim was checked in this run. 13 claims belong" in page_of(summary)
 
 
-def test_the_page_tells_the_bars_that_claims_use():
+def test_the_page_states_the_margins_that_claims_use():
     document = claims_document(Summary())
     page = page_of(make_summary())
     assert f"differ by no more than {100 * document['margin']:g} % are taken as equal" in page
@@ -185,7 +185,7 @@ def test_the_page_tells_the_bars_that_claims_use():
     assert "Claims of the paper, and our own" in page
 
 
-def test_the_sign_of_numbers_is_told_with_the_claims():
+def test_the_sign_of_numbers_is_explained_with_the_claims():
     assert "In all numbers plus is better, for ARP as well" in page_of(make_summary())
 
 
@@ -205,7 +205,7 @@ def test_only_words_of_the_run_are_explained():
     assert "<dl" not in page_of(make_summary(figures=()))
 
 
-def test_settings_that_are_left_open_are_told():
+def test_settings_that_are_left_open_are_explained():
     left = dict(Settings(production_seed=None).plain())
     rows = dict(setting_rows(left, []))
     assert rows["production_seed"] == "another in each run"

@@ -13,7 +13,7 @@ POLICY = ReplaceLast(5)
 
 
 def small_data(n_queries, seed=0):
-    """20 documents a query, whose relevance the sum of some features tells of."""
+    """20 documents a query, whose relevance depends on the sum of some features."""
     rng = np.random.default_rng([n_queries, seed])
     features = rng.random((20 * n_queries, 6))
     relevant = features[:, 1:4].sum(axis=1) + 0.5 * rng.normal(size=20 * n_queries) > 1.9

@@ -15,7 +15,7 @@ POLICY = ReplaceLast(4)
 
 
 def make_data(n_queries, length=8, n_features=5, signal=1.0, seed=0):
-    """Labels of 0 and 4, which the first feature tells with noise."""
+    """Labels of 0 and 4, which the first feature predicts with noise."""
     rng = np.random.default_rng(seed)
     n = n_queries * length
     labels = np.where(rng.random(n) < 0.3, 4, 0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from counterrank import estimators
 from counterrank.estimators.registry import ESTIMATORS
 from counterrank.estimators.relevance import examinations
-from counterrank.training.selection import Candidate, candidates, choose_one, mean_ranker, standings
+from counterrank.training.cross_validation import Candidate, candidates, choose_one, mean_ranker, standings
 from tests.support.few_click_logs import EXAM, logged, quick
 
 AWARE = ESTIMATORS["policy-aware"]

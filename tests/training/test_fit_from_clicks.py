@@ -20,7 +20,15 @@ from counterrank.estimators import ESTIMATORS, Evidence
 from counterrank.estimators.relevance import examinations
 from counterrank.estimators.relevance_models import check_model
 from counterrank.training import FitReport, Ranker, fit_from_clicks
-from counterrank.training.selection import Candidate, candidates, cross_fit, difference, evaluate_trials, examine, join
+from counterrank.training.cross_validation import (
+    Candidate,
+    candidates,
+    cross_fit,
+    difference,
+    evaluate_trials,
+    examine,
+    join,
+)
 from tests.support.few_click_logs import EXAM, POLICY, logged, quick, small_data
 
 

@@ -19,7 +19,7 @@ lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed (pi
 
 
 def made(n_queries, seed):
-    """Queries of 1 to 24 documents with ten features; three of them tell of relevance, not linearly."""
+    """Queries of 1 to 24 documents with ten features; three of them predict relevance, not linearly."""
     rng = np.random.default_rng(seed)
     offsets = np.concatenate(([0], np.cumsum(rng.integers(1, 25, size=n_queries))))
     features = rng.normal(size=(offsets[-1], 10))
@@ -161,7 +161,9 @@ def test_validation_does_not_change_the_trees():
 
 def test_params_reach_lightgbm_also_by_other_names():
     trained = ranker(params={"max_leaves": 3, "min_child_samples": 30, "n_estimators_": 1})
-    with pytest.raises(cr.CounterrankError, match="LightGBM has no setting 'n_estimators_'; did you mean n_estimators"):
+    with pytest.raises(
+        cr.CounterrankError, match="LightGBM has no setting 'n_estimators_'; did you mean 'n_estimators'"
+    ):
         trained.fit(DATA, WEIGHTS)
     trained.set_params(params={"max_leaves": 3, "min_child_samples": 30}).fit(DATA, WEIGHTS)
     for tree in trained.model_.booster.dump_model()["tree_info"]:

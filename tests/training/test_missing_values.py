@@ -108,10 +108,11 @@ def test_relevance_models_refuse_missing_values_but_for_trees():
     clicks = simulation.simulate(
         DATA, WEIGHTS, policies.PlackettLuce(5), [1, 0.5, 0.4, 0.3, 0.2], sessions=4000, relevance_threshold=1
     )
-    match = f"{PLACE}; the relevance model expected none: .* or use the relevance model 'lightgbm'"
+    match = f"{PLACE}; the relevance model expected none: .* or use model='lightgbm'"
     with pytest.raises(cr.CounterrankError, match=match):
         estimators.fit_relevance(DATA, clicks)
-    with pytest.raises(cr.CounterrankError, match=f"{PLACE}; a linear model expected none"):
+    both = "a linear model expected none: .* or use a ranker with model='lambdamart', and model='lightgbm'"
+    with pytest.raises(cr.CounterrankError, match=f"{PLACE}; {both}"):
         cr.fit_from_clicks(DATA, clicks, folds=2)
     with pytest.raises(cr.CounterrankError, match=match):
         cr.fit_from_clicks(DATA, clicks, ranker=trees(), folds=2)

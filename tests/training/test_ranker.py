@@ -67,7 +67,7 @@ def test_the_returned_model_has_the_best_validation_metric(loss, learning_rate):
     assert learning_rate == 0.05 or len(seen) > ranker.best_epoch_
 
 
-def test_early_stopping_goes_by_the_metric_and_patience():
+def test_early_stopping_uses_the_metric_and_patience():
     ranker = fitted("arp-hinge", None, validation=VALIDATION, learning_rate=1.0, max_epochs=200, patience=5)
     assert len(ranker.history_) == ranker.best_epoch_ + 5 < 200
     stopped_there = fitted("arp-hinge", None, learning_rate=1.0, max_epochs=ranker.best_epoch_)

@@ -7,8 +7,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.common.errors import NotTrainedError
-from counterrank.training import FitReport, Tried
-from counterrank.training.selection import ClipTrial
+from counterrank.training import ClipTrial, FitReport, Tried
 from tests.support.cards import card_text, check_shown
 from tests.support.paths import TESTS
 

@@ -62,7 +62,12 @@ def aggregate(
         print_read(report.summary())
     print_table(f"{out}", tuple(rows[0]), [tuple(row.values()) for row in rows])
     source.say_what_it_read()
-    say_next("inspect", out, *(("--data", data, *options_again(*DATA_OPTIONS)) if data else ()))
+    again = ["--part", next(iter(counted))] if "train" not in counted else []
+    if data:
+        # click counts are no log, whose columns have no other names any more
+        renamed = ",".join(f"{column}={name}" for column, name in opening.columns.items())
+        again += ["--data", data, *options_again(*DATA_OPTIONS, map=renamed)]
+    say_next("inspect", out, *again)
 
 
 def _counted(source: ClickSource, data: str | None, displays: bool, opening: DataOptions) -> dict[str, ClickCounts]:

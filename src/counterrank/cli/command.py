@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import re
+import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -91,16 +92,25 @@ _ARGUMENTS = {
     "target_size": "effective_sample_size",
 }
 # options of `train` that messages of other commands name
-_OF_TRAINING = {name: f"--{name}" for name in ("estimator", "normalize")}
+_OF_TRAINING = {name: f"--{name}" for name in ("estimator", "model", "normalize")}
 _FIRST = re.compile(r"([a-z][a-z_-]*(?:, [a-z][a-z_-]*)*)(?:(?:=| (?='))('[^']*'|\([^)]*\)|[^\s:;]+))?(?=: )")
 _INSIDE = re.compile(r"(?<![\w:,.-])([a-z_]{2,})=(?:['\"]([^'\"]*)['\"]|([\w.]+)(?=: )|True\b|(?=[\s),.;]|$))")
 
+
+def _mapping(role: str, column: str) -> str:
+    """A column for `--map`, in quotes where its name has what separates columns."""
+    return f"{role}={column}" if not re.search('[,"]', column) else '{}="{}"'.format(role, column.replace('"', '""'))
+
+
 # what only calls in Python can do, and how the command does it
-_PYTHON = (
+_PYTHON: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r",? or (?:None|a numpy Generator)\b[^;:]*"), ""),
     (re.compile(r" \([a-z_][\w.]*\([^)]*\)[^)]*\)"), ""),  # a call in parentheses
     (re.compile(r"\b[a-z_]+=\S* \((--[^)]+)\)"), r"\1"),  # both forms: page=5 (--page 5)
+    (re.compile(r"\((--[^)]+), [a-z_]+=\)"), r"(\1)"),  # or (--examination, exam=)
     (re.compile(r"columns=\{'(\w+)': NAME\}"), r"--map \1=NAME"),
+    (re.compile(r"columns=\{'(\w+)': '([^']+)'\}"), lambda found: f"--map {shlex.quote(_mapping(found[1], found[2]))}"),
+    (re.compile(r"\bmodel='lightgbm'"), "--relevance-model lightgbm"),
     (re.compile(r"\bEstimatedExamination\.save\b"), "counterrank inspect --examination-out"),
     (re.compile(r"\bRanker\.save\b"), "counterrank train"),
     (re.compile(r"data\.select_features leaves others out"), "--feature-columns chooses columns"),
@@ -142,7 +152,9 @@ def in_flags(message: str, flags: Mapping[str, str], values: Iterable[str] = ())
             begin, message = _with_value(", ".join(map(str, found)), value), message[first.end() :]
 
     def inside(match: re.Match[str]) -> str:
-        option = flag(match[1]) or _OF_TRAINING.get(match[1])
+        option = flag(match[1])
+        if option is None or not option.startswith("-"):  # an argument without a flag has no value to set
+            option = _OF_TRAINING.get(match[1], option)
         value = match[2] if match[2] is not None else match[3]
         return match[0] if option is None else _with_value(option, value or "")
 
@@ -256,11 +268,22 @@ def name_flags(message: str) -> str:
         for name, value in ctx.params.items()
         for each in (value if isinstance(value, list | tuple) else [value])
     ]
+    message = _column_of(message, ctx.params)
     missing, found, _ = message.partition(": no such ")
     owners = [flag for flag, text in given if missing in (text, text.partition("=")[2])]
     if found and owners and owners[0].startswith("--"):
         return f"{owners[0]} {message}"
     return in_flags(message, flags, (text for _, text in given))
+
+
+def _column_of(message: str, given: Mapping[str, Any]) -> str:
+    """A message about a missing column; where data and a log are read, what renames that of one of them only."""
+    about = re.search(r"; (it|the log) has .*columns=\{'(query_id|doc_id)': NAME\}", message)
+    has_both = given.get("data") is not None and (given.get("log") or given.get("clicks")) is not None
+    if about is None or not has_both or f"{about[2]}=" not in (given.get("map") or ""):
+        return message
+    of = "data" if about[1] == "it" else "log"
+    return message.replace(f"columns={{'{about[2]}': NAME}}", f"--map {of}:{about[2]}=NAME")
 
 
 DATA_OPTIONS = ("map", "feature_columns", "split")  # how ranking data is read
@@ -272,14 +295,18 @@ def given_options(*names: str) -> dict[str, Any]:
     return {} if ctx is None else {name: ctx.params[name] for name in names if ctx.params.get(name) is not None}
 
 
-def options_again(*names: str) -> list[str]:
+def options_again(*names: str, **instead: str) -> list[str]:
     """These options as they were given, as words of the command to go on with; none where none was.
 
-    >>> options_again("map")
-    []
+    `instead` has other values for some of them, an empty one to leave an option out.
+
+    >>> options_again("map"), options_again(map="label=grade")
+    ([], ['--map', 'label=grade'])
     """
-    given = given_options(*names)
-    return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    given = {**given_options(*names), **instead}
+    return [
+        word for name, value in given.items() if value != "" for word in (f"--{name.replace('_', '-')}", str(value))
+    ]
 
 
 def _rendered(parts: list[RenderableType]) -> str:

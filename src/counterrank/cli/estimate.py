@@ -10,13 +10,12 @@ import typer
 
 from counterrank.cli import options as shared
 from counterrank.cli.command import EVALUATION
-from counterrank.cli.evidence import ClickSource, load_scored, parse_pair, parts_of
-from counterrank.cli.options import option, reads_logs
+from counterrank.cli.evidence import ClickSource, load_scored, parts_of
+from counterrank.cli.options import EstimateOptions, option, reads_logs
 from counterrank.cli.output import print_json, print_table, show_warnings
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
-    from counterrank.clicks.logs.columns import LogOptions
     from counterrank.data.sources import DataOptions
     from counterrank.evaluation import Estimate
 
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 def estimate(
     ranker: shared.RankerOrScores,
     data: shared.Data,
-    clicks: shared.Clicks = None,
-    log: shared.Log = None,
+    source: ClickSource,
+    how: EstimateOptions,
     against: Annotated[
         Path | None, option("Another ranker, or scores: the difference RANKER minus this one is estimated.", "PATH")
     ] = None,
@@ -49,21 +48,11 @@ def estimate(
     ] = None,
     part: shared.Part = "test",
     metrics: shared.Metrics = "dcg@5,arp",
-    population: shared.Population = "queries",
     confidence: shared.Confidence = 0.95,
-    noise: shared.Noise = None,
-    method: shared.Method = "ips",
-    policy: shared.Policy = None,
-    examination: shared.Examination = None,
-    logger: shared.Logger = None,
-    align: shared.Align = False,
-    in_sample: shared.InSample = False,
     threads: shared.Threads = None,
-    seed: shared.Seed = 0,
     json: shared.Json = False,
     *,
     opening: DataOptions,
-    reading: LogOptions,
 ) -> None:
     """Estimate the metrics of a ranker from clicks alone, or its difference to another, with confidence intervals.
 
@@ -78,7 +67,6 @@ def estimate(
     if against is None and (gate or margin is not None):
         raise CounterrankError("--gate, --margin: require --against, another ranker")
     limit = check_margin(0.0 if margin is None else margin)
-    source = ClickSource(clicks or [], log, policy or [], examination, logger or [], threads, reading, align=align)
     opened = opening.open(data, threads)
     chosen, parts = choose_part(opened, part, data), parts_of(opened, part)
     counts = source.load(part, parts)
@@ -86,13 +74,8 @@ def estimate(
     source.say_what_it_read()
     settings: dict[str, Any] = {
         "metrics": [name.strip() for name in metrics.split(",")],
-        "population": population,
         "confidence": confidence,
-        "noise": parse_pair(noise, "--noise"),
-        "seed": seed,
-        "threads": threads,
-        "in_sample": in_sample,
-        **by_method(method, source, counts),
+        **how.settings(source, counts),
     }
     candidate = load_scored(ranker, chosen, threads)
     with show_warnings():
@@ -140,11 +123,6 @@ def _print(found: dict[str, Estimate], title: str) -> None:
             for name, each in found.items()
         ],
     )
-
-
-def by_method(method: str, source: ClickSource, counts: Any) -> dict[str, Any]:
-    """How to estimate, as `evaluation.estimate` takes it: doubly robust needs the curve too."""
-    return {"method": method, "exam": source.curve(counts) if method == "dr" else None}
 
 
 def span(interval: tuple[float, float] | None) -> str | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from counterrank.cli.command import DATA_OPTIONS, options_again
+from counterrank.cli.command import DATA_OPTIONS, name_flags, options_again
 from counterrank.cli.output import say, show_warnings
 from counterrank.common.errors import CounterrankError
 
@@ -59,6 +60,22 @@ class ClickSource:
     with_drift: bool = False
     drift: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, clicks: str, examination: str | None, threads: int | None, reading: LogOptions, **more: Any) -> Self:
+        """The clicks that an argument names, a log or click counts."""
+        from counterrank.clicks.stored_clicks import holds_counts
+
+        if (Path(clicks) / "model.json").is_file():
+            raise CounterrankError(f"CLICKS: {clicks} is a ranker; expected a click log, or click counts")
+        folders, log = ([Path(clicks)], None) if holds_counts(clicks) else ([], clicks)
+        known = {"policies": [], "loggers": []} | more
+        return cls(folders, log, examination=examination, threads=threads, reading=reading, **known)
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """What the options name, for `check_out`."""
+        return self.clicks, self.log, self.loggers, self.examination, self.alpha, self.beta
+
     @cached_property
     def stored(self) -> StoredClicks:
         """The clicks on disk."""
@@ -92,7 +109,7 @@ class ClickSource:
     def _announced(self, displays: bool) -> Iterator[bool]:
         """Print warnings and notes about what is read; whether displayed pages are needed."""
         with show_warnings():
-            yield displays or any(text.startswith(FITTED) for text in self.policies)
+            yield self._keeps_pages(displays)
         for folder in self.stored.aligned:
             say(f"Note: {folder}: mapped onto the data by the ids of queries and documents.")
         self.stored.aligned.clear()
@@ -108,6 +125,21 @@ class ClickSource:
     def is_single(self) -> bool:
         """Whether these clicks belong to one part and no other."""
         return self.stored.is_single
+
+    def known_clicks(self, part: str, data: Mapping[str, RankingData], displays: bool = False) -> ClickCounts | None:
+        """The clicks of a part without a word; None if there are none, or they cannot be used."""
+        if part not in data or self.is_single():
+            return None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return self.stored.find(part, data, self._keeps_pages(displays))
+        except CounterrankError:
+            return None
+
+    def _keeps_pages(self, displays: bool) -> bool:
+        """Whether displayed pages are needed, by an estimator or by the policy."""
+        return displays or any(text.startswith(FITTED) for text in self.policies)
 
     def evidence(self, part: str, data: Mapping[str, RankingData], displays: bool = False) -> Evidence:
         """The clicks of one part, and all that the options say about them."""
@@ -185,10 +217,10 @@ class ClickSource:
 
 
 def say_note(report: LogReport) -> None:
-    """A line about timestamps of a log that are not dates, if there are any."""
-    message = report.date_message()
-    if message is not None:
-        say(f"Note: {message}.")
+    """A line about timestamps of a log that are not dates, and one about columns that are not used, where there are."""
+    for message in (report.date_message(), report.column_message()):
+        if message is not None:
+            say(f"Note: {name_flags(message)}.")
 
 
 def check_needs(estimator: Estimator, evidence: Evidence) -> None:

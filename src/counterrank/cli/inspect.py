@@ -8,8 +8,6 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from counterrank.cli.command import DATA_OPTIONS, OUTPUT
 from counterrank.cli.evidence import (
     ESTIMATED,
@@ -22,10 +20,12 @@ from counterrank.cli.evidence import (
     single,
 )
 from counterrank.cli.options import (
+    DataOfLog,
     Examination,
     Force,
     Json,
     Logger,
+    LogOrCounts,
     Part,
     Policy,
     Threads,
@@ -48,9 +48,9 @@ _RANKS = 30  # rows of the table; --json has all
 
 @reads_logs
 def inspect(
-    clicks: Annotated[str, typer.Argument(help="A click log (file, folder or pattern), or click counts of simulate.")],
+    clicks: LogOrCounts,
     part: Part = "train",
-    data: Annotated[str | None, option("The ranking data, with the candidates that were never shown.", "DATA")] = None,
+    data: DataOfLog = None,
     policy: Policy = None,
     examination: Examination = None,
     logger: Logger = None,
@@ -187,16 +187,15 @@ def _load(
     if about:
         opening = data_options(*(about.get(name) for name in DATA_OPTIONS), source=data)
         policies, loggers = policies or [about["policy"]], loggers or [about["logger"]]
-    source = ClickSource(
-        [] if is_log else [Path(clicks)], clicks if is_log else None, policies, examination, loggers, threads, reading,
-        with_drift=True,
-    )  # fmt: skip
+    source = ClickSource.of(clicks, examination, threads, reading, policies=policies, loggers=loggers, with_drift=True)
     parts = load_parts(data, part, threads, opening)
     counts = load_counts(source, part, parts)
     has_curve = examination is not None or counts.examination is not None
     known = {"exam": source.curve(counts) if has_curve else None, "drift": source.drift.get(part), "whole_log": is_log}
     if policies and parts:
         known |= _policy(source, counts, part, parts)
+    elif loggers and parts:
+        known["scores"] = scores_of(source, single(loggers), part, parts)
     is_part = data is not None or (is_log and source.file_of(part) is not None)
     return _Loaded(counts, data, known, source.reports[0] if is_log else None, is_part)
 
@@ -256,7 +255,8 @@ def _remembered(clicks: Path) -> dict[str, Any]:
     if not file.is_file():
         return {}
     about: dict[str, Any] = json_format.loads(file.read_text(encoding="utf-8"))
-    there = Path(about["logger"]).exists() and (about["data"].startswith("synthetic:") or Path(about["data"]).exists())
+    made = (("data", "synthetic:"), ("logger", "feature:"))
+    there = all(about[name].startswith(built_in) or Path(about[name]).exists() for name, built_in in made)
     return about if there else {}
 
 
@@ -296,7 +296,7 @@ def _print_curve(curve: dict[str, Any]) -> None:
     rows = curve["ranks"][:_RANKS]
     print_table(title, tuple(rows[0]), [tuple(row.values()) for row in rows])
     for text in curve["warnings"]:
-        print(f"Note: {text}.")
+        print(f"Note: {text.replace(' (k=)', '')}.")
 
 
 def _print_drift(drift: dict[str, Any]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -14,9 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from counterrank.cli.command import BASICS, CLICKS, DATA, ESTIMATOR, EVALUATION, LOG, OUTPUT, TRAINING, USERS
-from counterrank.common.errors import CounterrankError
+from counterrank.cli.output import say, show_warnings
+from counterrank.common.errors import CounterrankError, listed
 
 if TYPE_CHECKING:
+    from counterrank import ClickCounts
+    from counterrank.cli.evidence import ClickSource
     from counterrank.clicks.logs.columns import LogOptions
     from counterrank.data.sources import DataOptions
 
@@ -36,6 +40,15 @@ Data = Annotated[
         help="A LETOR, Parquet or CSV file, the folder of a fold (files train.*, validation.*, test.*) or of "
         "partitions, or synthetic:mslr / synthetic:yahoo, also with parameters: synthetic:mslr:queries=2000,seed=1."
     ),
+]
+DataOfLog = Annotated[
+    str | None,
+    option("The ranking data: only its queries and documents count, and candidates that were never shown are known.",
+           "DATA"),
+]  # fmt: skip
+LogOrCounts = Annotated[
+    str,
+    typer.Argument(help="A click log (file, folder or pattern), or click counts (a folder of simulate or aggregate)."),
 ]
 SavedRanker = Annotated[Path, typer.Argument(help="A folder written by train.")]
 RankerOrScores = Annotated[Path, typer.Argument(help=f"A folder written by train, or {SCORES}.")]
@@ -221,6 +234,29 @@ def positive_or(text: str, flag: str, *words: str) -> float | str:
     return value
 
 
+def comma_separated(text: str, flag: str) -> list[str]:
+    """Names between commas; one with a comma, a quote or outer blanks in it stands in double quotes, as in CSV.
+
+    >>> comma_separated('price, "size, EU","5"" or more"', "--feature-columns")
+    ['price', 'size, EU', '5" or more']
+    """
+    return [_unquoted(item, text, flag) for item in _COMMA.split(text)]
+
+
+_COMMA = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')  # with an even number of quotes behind it
+
+
+def _unquoted(item: str, text: str, flag: str) -> str:
+    quoted = re.fullmatch(r'\s*"((?:[^"]|"")*)"\s*', item)
+    if quoted is not None:
+        return quoted[1].replace('""', '"')
+    if '"' in item:
+        raise CounterrankError(
+            f"{flag} {text}: {item.strip()!r}; expected quotes around a whole name, and twice within"
+        )
+    return item.strip()
+
+
 @dataclass(frozen=True)
 class ColumnMap:
     """Other names of columns, as `--map` gives them.
@@ -241,11 +277,18 @@ class ColumnMap:
 
         >>> ColumnMap.parse("label=grade,data:query_id=q,doc_id=sku,rank=position")
         ColumnMap(data={'label': 'grade', 'query_id': 'q'}, log={'rank': 'position'}, both={'doc_id': 'sku'})
+        >>> ColumnMap.parse('label="grade, 0 to 4"').data
+        {'label': 'grade, 0 to 4'}
         """
-        from counterrank.clicks.logs.columns import parse_map
-
         found: dict[str, dict[str, str]] = {"data": {}, "log": {}, "both": {}}
-        for key, name in parse_map(text).items():
+        names: dict[str, str] = {}
+        for item in [] if text is None else _COMMA.split(text):
+            key, _, value = item.partition("=")
+            key, name = key.strip(), _unquoted(value, str(text), "--map")
+            if not key or not name or key in names:
+                raise CounterrankError(f"--map {text}: {item!r}; expected each column once, such as rank=position")
+            names[key] = name
+        for key, name in names.items():
             of, colon, column = key.rpartition(":")
             if not colon:
                 of = "both" if column in _SHARED else "data" if column == "label" else "log"
@@ -284,7 +327,7 @@ Map = Annotated[
     option(
         "Other names of columns (ours=theirs), as label=grade,rank=position: query_id, doc_id and label of ranking "
         "data; session_id, query_id, doc_id, rank, clicked and others of a log. Where the two differ: "
-        "data:query_id=q,log:query_id=query.",
+        'data:query_id=q,log:query_id=query. Names with commas or quotes in double quotes: label="grade, final".',
         "LIST",
         DATA,
     ),
@@ -322,12 +365,29 @@ def data_options(
         names = ",".join(f"{key}={name}" for key, name in renamed.log.items())
         raise CounterrankError(f"--map {names}: of a log, and none is read; expected query_id, doc_id or label")
     if source is None:
-        if renamed.data or split is not None or feature_columns is not None:
-            raise CounterrankError("--map, --split, --feature-columns: of ranking data, and none is read")
+        given = {"--map": ",".join(f"{key}={name}" for key, name in renamed.data.items()), "--split": split}
+        given["--feature-columns"] = feature_columns
+        for flag, value in given.items():
+            if value:
+                raise CounterrankError(f"{flag} {value}: of ranking data, and none is read; expected --data too")
         return DataOptions()
     columns = renamed.of_data(source, has_log)
-    features = None if feature_columns is None else [name.strip() for name in feature_columns.split(",")]
-    return DataOptions(columns, features, None if split is None else _shares(split))
+    features = None if feature_columns is None else comma_separated(feature_columns, "--feature-columns")
+    return DataOptions(columns, features, None if split is None else _shares(split), _read_data)
+
+
+def _read_data(source: str, **options: Any) -> Any:
+    """`open_data`, with its warnings, and a line that says which columns became features where none were chosen."""
+    from counterrank.data import Fold, open_data
+    from counterrank.data.feature_columns import with_reasons
+
+    with show_warnings():
+        found = open_data(source, **options)
+    columns = (found.train if isinstance(found, Fold) else found).columns
+    if columns is not None and options["features"] is None:
+        left_out = f"; left out: {with_reasons(columns.left_out)}" if columns.left_out else ""
+        say(f"{source}: features {listed(columns.features, 10)}{left_out}.")
+    return found
 
 
 def _shares(text: str) -> list[float]:
@@ -404,63 +464,133 @@ def _of_logs(
     )
 
 
+def _of_clicks(
+    clicks: Clicks = None,
+    log: Log = None,
+    policy: Policy = None,
+    examination: Examination = None,
+    logger: Logger = None,
+    align: Align = False,
+    **known: Any,
+) -> ClickSource:
+    from counterrank.cli.evidence import ClickSource
+
+    return ClickSource(clicks or [], log, policy or [], examination, logger or [], align=align, **known)
+
+
+@dataclass(frozen=True)
+class EstimateOptions:
+    """How metrics are estimated from clicks; see `evaluation.estimate`."""
+
+    population: str
+    noise: tuple[float, float] | None
+    method: str
+    in_sample: bool
+    seed: int
+    threads: int | None
+
+    def settings(self, source: ClickSource, counts: ClickCounts) -> dict[str, Any]:
+        """The arguments of `evaluation.estimate`: doubly robust needs the curve too."""
+        return {**vars(self), "exam": source.curve(counts) if self.method == "dr" else None}
+
+
+def _of_estimates(
+    population: Population = "queries",
+    noise: Noise = None,
+    method: Method = "ips",
+    in_sample: InSample = False,
+    seed: Seed = 0,
+    threads: int | None = None,
+) -> EstimateOptions:
+    from counterrank.cli.evidence import parse_pair
+
+    return EstimateOptions(population, parse_pair(noise, "--noise"), method, in_sample, seed, threads)
+
+
+# by the argument of a command, what makes it of options that take its place
+_MAKERS: dict[str, Callable[..., Any]] = {
+    "source": _of_clicks,
+    "how": _of_estimates,
+    "opening": data_options,
+    "reading": _of_logs,
+}
+
+
 def reads_data(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of ranking data; it gets them as `opening`, which must be one of its arguments."""
 
-    def prepare(given: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
-        return {"opening": data_options(**about, source=given.get("data"))}
+    def prepare(given: dict[str, Any], about: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        return {"opening": data_options(**about["opening"], source=given.get("data"))}
 
-    return _with_options(command, [data_options], prepare)
+    return _with_options(command, ("opening",), prepare)
 
 
 def reads_logs(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of ranking data and of logs; it gets them as `opening` and `reading`."""
+    """Give a command the options of ranking data and of logs; it gets them as `opening` and `reading`.
 
-    def prepare(given: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
+    With an argument `source` it gets the options of clicks, of which the log is one, as a `ClickSource` that knows how
+    the log is read; with `how`, those of estimates as `EstimateOptions`.
+    """
+    own = [name for name in _MAKERS if name in inspect.signature(command).parameters]
+
+    def prepare(given: dict[str, Any], about: dict[str, dict[str, Any]]) -> dict[str, Any]:
         from counterrank.clicks.stored_clicks import holds_counts
 
-        of_data = {name: about.pop(name) for name in _added(data_options) if name != "map"}
-        renamed, source = about.pop("map"), given.get("data")
-        # `inspect` takes a log or click counts as its argument
-        has_log = given["log"] is not None if "log" in given else not holds_counts(given["clicks"])
-        return {
-            "opening": data_options(renamed, **of_data, source=source, has_log=has_log),
-            "reading": _of_logs(**about, map=renamed, source=source, threads=given.get("threads")),
+        data, threads = given.get("data"), given.get("threads")
+        log = about["source"]["log"] if "source" in about else given.get("log")
+        # `inspect` and `rates` take a log or click counts as their argument
+        has_log = not holds_counts(given["clicks"]) if "clicks" in given else log is not None
+        made = {
+            "opening": data_options(**about["opening"], source=data, has_log=has_log),
+            "reading": _of_logs(**about["reading"], map=about["opening"]["map"], source=data, threads=threads),
         }
+        if "source" in own:
+            trust = {name: given[name] for name in ("alpha", "beta") if name in given}
+            made["source"] = _of_clicks(**about["source"], reading=made.pop("reading"), threads=threads, **trust)
+        if "how" in own:
+            made["how"] = _of_estimates(**about["how"], threads=threads)
+        return made
 
-    return _with_options(command, [data_options, _of_logs], prepare)
+    return _with_options(command, dict.fromkeys((*own, "reading")), prepare)
+
+
+def _hints(of: Callable[..., Any]) -> dict[str, Any]:
+    """The types of parameters; classes that are imported where they are needed, and not before, are of any type."""
+    later = ("ClickCounts", "ClickSource", "DataOptions", "LogOptions")
+    return get_type_hints(of, localns=dict.fromkeys(later, Any), include_extras=True)
 
 
 def _added(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The parameters of a maker of options that are options."""
-    hints = get_type_hints(maker, localns={"LogOptions": Any, "DataOptions": Any}, include_extras=True)
-    parameters = inspect.signature(maker).parameters
+    hints = _hints(maker)
     return {
         name: each.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
-        for name, each in parameters.items()
+        for name, each in inspect.signature(maker).parameters.items()
         if hasattr(hints[name], "__metadata__")
     }
 
 
 def _with_options(
     command: Callable[..., None],
-    makers: list[Callable[..., Any]],
-    prepare: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]],
+    made: Iterable[str],
+    prepare: Callable[[dict[str, Any], dict[str, dict[str, Any]]], dict[str, Any]],
 ) -> Callable[..., None]:
-    """The command with further options, of which `prepare` makes the arguments that replace them."""
-    own = inspect.signature(command)
-    added = {name: each for maker in makers for name, each in _added(maker).items()}
-    made = ("opening", "reading")
+    """The command with options in the place of some arguments, which `prepare` makes of them."""
+    own, hints = inspect.signature(command), _hints(command)
+    added = {name: _added(_MAKERS[name]) for name in made}
 
     @wraps(command)
     def wrapper(**given: Any) -> None:
-        about = {name: given.pop(name) for name in added}
+        about = {name: {key: given.pop(key) for key in options} for name, options in added.items()}
         command(**given, **prepare(given, about))
 
-    # classes that are imported where they are needed and not before
-    hints = get_type_hints(command, localns={"LogOptions": Any, "DataOptions": Any}, include_extras=True)
-    kept = [each.replace(annotation=hints[name]) for name, each in own.parameters.items() if name not in made]
-    parameters = [*kept, *added.values()]
+    parameters: list[inspect.Parameter] = []
+    for name in dict.fromkeys((*own.parameters, *added)):
+        if name in added:
+            parameters += added[name].values()
+        else:
+            each = own.parameters[name]
+            parameters.append(each.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
     wrapper.__dict__.update(__signature__=own.replace(parameters=parameters, return_annotation=None))
     del wrapper.__dict__["__wrapped__"]  # typer would look at the command's own arguments
     wrapper.__annotations__ = {each.name: each.annotation for each in parameters}

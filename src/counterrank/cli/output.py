@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +92,12 @@ def say_next(*words: object) -> None:
     Saved. Next: counterrank inspect 'my clicks' --data 'it'"'"'s'
     """
     say(f"Saved. Next: {shlex.join(['counterrank', *map(str, words)])}")
+
+
+def free_name(name: str) -> str:
+    """The name, or with a number after it where there is something of this name."""
+    names = (name if i == 1 else f"{name}-{i}" for i in count(1))
+    return next(each for each in names if not Path(each).exists())
 
 
 def command_line() -> str:

@@ -43,7 +43,14 @@ def evaluate(
     data: Data,
     part: Part = "test",
     relevance_threshold: Threshold = 3,
-    metrics: Annotated[str | None, option("Comma-separated, such as dcg@5,mrr; all if not given.", "LIST")] = None,
+    metrics: Annotated[
+        str | None,
+        option(
+            "Comma-separated: arp, dcg, dcg@k, ndcg, ndcg@k, precision@k, recall@k, mrr, map, ndcg_graded@k; all if "
+            "not given.",
+            "LIST",
+        ),
+    ] = None,
     ks: Annotated[str, option("Cutoffs k, where --metrics names none.", "LIST")] = "1,3,5,10",
     ties: Annotated[
         str, option("Equal scores: average (over their orders) or order (of the documents).", "NAME")
@@ -53,7 +60,7 @@ def evaluate(
     *,
     opening: DataOptions,
 ) -> None:
-    """Evaluate a saved ranker on the labels of ranking data.
+    """Evaluate a saved ranker on the labels of ranking data; a note says if it was trained on these queries.
 
     Example: counterrank evaluate ranker synthetic:mslr --metrics dcg@5,ndcg@10,arp
     """
@@ -71,10 +78,26 @@ def evaluate(
         ties=ties,
         threads=threads,
     )
+    seen = loaded.share_seen(chosen)
     if json:
-        print_json({"model": str(ranker), "data": data, "queries": chosen.n_queries, "metrics": values})
-        return
-    print_table(f"{ranker} on {data} ({chosen.n_queries:,} queries)", ("metric", "value"), list(values.items()))
+        about = {"model": str(ranker), "data": data, "queries": chosen.n_queries}
+        print_json({**about, "in_sample": None if seen is None else seen > 0.0, "share_seen": seen, "metrics": values})
+    else:
+        title = f"{ranker} on {data} ({chosen.n_queries:,} queries{', IN-SAMPLE' if seen else ''})"
+        print_table(title, ("metric", "value"), list(values.items()))
+    _say_seen(ranker, seen)
+
+
+def _say_seen(ranker: Path, share: float | None) -> None:
+    """A note where metrics are in-sample, or may be."""
+    if share is None:
+        say(f"Note: {ranker} does not record what it was trained on; make sure that these queries are held out.")
+    elif share:
+        shown = "these queries" if share == 1.0 else f"{100.0 * share:.2g} % of these queries"
+        say(
+            f"Note: in-sample: {ranker} was trained on or stopped by {shown}, so these metrics are too good; expected "
+            "held-out data, such as the test part of its fold or of the --split it was trained with."
+        )
 
 
 def _cutoffs(text: str) -> list[int]:

@@ -5,12 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from counterrank.cli.command import ESTIMATOR, OUTPUT
 from counterrank.cli.evidence import ClickSource, read_examination
 from counterrank.cli.inspect import load_counts, load_parts
-from counterrank.cli.options import Alpha, Beta, Confidence, Examination, Force, Json, Part, Threads, option, reads_logs
+from counterrank.cli.options import (
+    Alpha,
+    Beta,
+    Confidence,
+    DataOfLog,
+    Examination,
+    Force,
+    Json,
+    LogOrCounts,
+    Part,
+    Threads,
+    option,
+    reads_logs,
+)
 from counterrank.cli.output import check_out, print_json, print_table, say, show_warnings
 from counterrank.common.checks import check_whole
 from counterrank.common.errors import DataError
@@ -25,9 +36,9 @@ _DOCUMENTS = 3  # of each query in the table
 
 @reads_logs
 def rates(
-    clicks: Annotated[str, typer.Argument(help="A click log (file, folder or pattern), or click counts of aggregate.")],
+    clicks: LogOrCounts,
     part: Part = "train",
-    data: Annotated[str | None, option("The ranking data, to keep its queries and documents only.", "DATA")] = None,
+    data: DataOfLog = None,
     examination: Examination = None,
     alpha: Alpha = None,
     beta: Beta = None,
@@ -52,23 +63,19 @@ def rates(
 ) -> None:
     """Estimate the click rate of each document without position bias; requires no features and no ranking data.
 
-    Clicks divided by expected examinations, with a confidence interval, and an estimate shrunk towards the rate of the
-    query where impressions are few. Without --examination the curve is estimated from the log, if it can be.
+    The debiased rate is clicks divided by expected examinations, at most 1, with its confidence interval. The shrunk
+    rate is the one to sort by: where impressions are few it is near the rate of the query, also outside that interval.
+    Without --examination the curve is estimated from the log, if it can be.
 
     Example: counterrank rates clicks.parquet --examination curve.json --out rates.parquet
     """
-    from counterrank.clicks.stored_clicks import holds_counts
     from counterrank.data.sources import check_part
     from counterrank.evaluation.click_rates import check_rates_file, click_rates
 
     check_part(part)
     check_whole(top, "top")
     check_out(out, force, (clicks, data, examination, alpha, beta), check_rates_file)
-    is_counts = holds_counts(clicks)
-    source = ClickSource(
-        [Path(clicks)] if is_counts else [], None if is_counts else clicks, [], examination, [], threads, reading,
-        alpha, beta,
-    )  # fmt: skip
+    source = ClickSource.of(clicks, examination, threads, reading, alpha=alpha, beta=beta)
     gain, base = source.trust_curves()
     exam = None if examination is None else _curve(examination)
     counts = load_counts(source, part, load_parts(data, part, threads, opening))
@@ -104,25 +111,28 @@ def _curve(text: str) -> Any:
 
 def _print(found: ClickRates, rows: list[dict[str, Any]]) -> None:
     names = ("query", "document", "impressions", "clicks", "examinations", "raw rate", "debiased rate",
-             f"{100 * found.confidence:.4g} % interval", "shrunk rate")  # fmt: skip
+             f"its {100 * found.confidence:.4g} % interval", "shrunk rate")  # fmt: skip
     shown = [
         (
             str(row["query_id"]), str(row["doc_id"]), row["impressions"], row["clicks"], f"{row['examinations']:,.1f}",
-            row["raw_rate"], row["rate"], f"{row['low']:.4f} to {row['high']:.4f}", row["shrunk_rate"],
+            row["raw_rate"], row["rate"], f"{row['rate_low']:.4f} to {row['rate_high']:.4f}", row["shrunk_rate"],
         )
         for row in rows
     ]  # fmt: skip
     queries = len({row["query_id"] for row in rows})
-    title = f"Click rates of {len(found):,} documents: the best of the {queries} queries with the most impressions"
+    best = "the best of the query" if queries == 1 else f"the best of the {queries} queries"
+    title = f"Click rates of {len(found):,} documents: {best} with the most impressions"
     print_table(title, names, shown, left=("document",))
 
 
 def _about(found: ClickRates) -> str:
-    """The curve and the prior in a sentence each."""
+    """The curve, the prior, and what was clipped, in a sentence each."""
     values = found.examination.curve(min(found.examination.k or 10, 10))
     shown = ", ".join(f"{value:.3g}" for value in values) + (", ..." if (found.examination.k or 11) > 10 else "")
     text = f"Examination curve ({found.about_curve}): {shown}."
     if found.estimated is not None:
         text += " Intervals include its error."
-    towards = "the overall rate" if found.query_strength == float("inf") else "the rate of the query"
-    return f"{text} Shrunk towards {towards} with the weight of {found.strength:.3g} examinations."
+    text += f" Shrunk {found.about_prior}."
+    if found.n_clipped:
+        text += f" Debiased rates clipped to 0 or 1: {found.n_clipped:,} of {len(found):,}."
+    return text

@@ -11,23 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counterrank.cli import options as shared
-from counterrank.cli.estimate import by_method, span
+from counterrank.cli.estimate import span
 from counterrank.cli.evidence import (
     ClickSource,
     announced_propensities,
     check_needs,
-    parse_pair,
     parts_of,
     widened,
 )
-from counterrank.cli.options import option, parse_params, reads_logs
+from counterrank.cli.options import EstimateOptions, option, parse_params, reads_logs
 from counterrank.cli.output import check_out, command_line, folder_with, print_json, print_table, say, show_warnings
 from counterrank.cli.train import read_hyperparameters, with_curve
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
     from counterrank import Ranker, RankingData
-    from counterrank.clicks.logs.columns import LogOptions
     from counterrank.data.sources import DataOptions
     from counterrank.estimators import Estimator, Evidence
     from counterrank.training import FitReport
@@ -36,9 +34,9 @@ if TYPE_CHECKING:
 @reads_logs
 def select(
     data: shared.Data,
+    source: ClickSource,
+    how: EstimateOptions,
     rankers: Annotated[list[Path] | None, typer.Argument(help="Folders written by train, to choose from.")] = None,
-    clicks: shared.Clicks = None,
-    log: shared.Log = None,
     losses: Annotated[
         str | None,
         option("Train a ranker with each of these losses first, on the training part: some of {losses}.", "LIST"),
@@ -53,21 +51,11 @@ def select(
     out: Annotated[Path | None, option("Where to save the selected ranker.", "PATH")] = None,
     metric: Annotated[str, option("arp, dcg, dcg@k or precision@k.", "NAME")] = "dcg@5",
     part: shared.Part = "validation",
-    population: shared.Population = "queries",
-    noise: shared.Noise = None,
-    method: shared.Method = "ips",
-    policy: shared.Policy = None,
-    examination: shared.Examination = None,
-    logger: shared.Logger = None,
-    align: shared.Align = False,
-    in_sample: shared.InSample = False,
     force: shared.Force = False,
     threads: shared.Threads = None,
-    seed: shared.Seed = 0,
     json: shared.Json = False,
     *,
     opening: DataOptions,
-    reading: LogOptions,
 ) -> None:
     """Select the best ranker by a metric estimated from clicks alone: the paper's unbiased loss selection.
 
@@ -83,10 +71,9 @@ def select(
         raise CounterrankError("RANKERS, --losses: nothing to choose from; expected RANKERS, or --losses")
     if (Path(data) / MARKER).is_file():
         raise CounterrankError(f"DATA: {data} is a ranker; expected DATA first, then RANKERS")
-    check_out(out, force, (data, rankers, clicks, log, logger, examination), folder_with(MARKER, PARTS))
+    check_out(out, force, (data, rankers, *source.inputs), folder_with(MARKER, PARTS))
     chosen = _check_estimator(estimator)
     hyperparameters, clip = read_hyperparameters(chosen, estimator_param)
-    source = ClickSource(clicks or [], log, policy or [], examination, logger or [], threads, reading, align=align)
     opened = opening.open(data, threads)
     held_out, parts = choose_part(opened, part, data), parts_of(opened, part)
     counts = source.load(part, parts, "displays" in chosen.needs)
@@ -100,28 +87,18 @@ def select(
             if part == "train":
                 raise CounterrankError("--part train: the losses are trained on it; expected another part to select on")
             parts["train"] = choose_part(opened, "train", data)
-            untrained = Ranker(k=k, model=model, params=parse_params(param), metric=metric, threads=threads, seed=seed)
+            untrained = Ranker(
+                k=k, model=model, params=parse_params(param), metric=metric, threads=threads, seed=how.seed
+            )
             given = _learned_from(source, chosen, parts, (held_out, evidence))
-            given |= {"clip": clip, "hyperparameters": hyperparameters, "seed": seed}
+            given |= {"clip": clip, "hyperparameters": hyperparameters, "seed": how.seed}
             candidates |= _train(losses, untrained, partial(fit_ranker, parts["train"], estimator=chosen, **given))
         wide = {name: widened(held_out, ranker, data) for name, ranker in candidates.items()}
         scored = [
             Scored(name, ranker.predict(wide[name]), ranker.provenance_ if name in saved else {})
             for name, ranker in candidates.items()
         ]
-        found = choose(
-            scored,
-            held_out,
-            counts,
-            rho,
-            metric,
-            population=population,
-            noise=parse_pair(noise, "--noise"),
-            seed=seed,
-            threads=threads,
-            in_sample=in_sample,
-            **by_method(method, source, counts),
-        )
+        found = choose(scored, held_out, counts, rho, metric, **how.settings(source, counts))
     names = list(candidates)
     stopped = losses is not None and not _learns_apart(chosen)
     if out is not None:
@@ -136,7 +113,7 @@ def select(
         return
     print_table(
         f"{metric} by {counts.n_clicks:,} clicks on {held_out.n_queries:,} queries of {data}"
-        + (", doubly robust" if method == "dr" else "")
+        + (", doubly robust" if how.method == "dr" else "")
         + (", IN-SAMPLE" if found.in_sample else ""),
         ("ranker", metric, "confidence interval", "chosen in resamples", ""),
         [

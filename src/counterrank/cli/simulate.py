@@ -11,7 +11,7 @@ from counterrank.cli import options as shared
 from counterrank.cli.command import CLICKS, DATA_OPTIONS, OUTPUT, USERS, given_options, options_again
 from counterrank.cli.evidence import load_scores, parse_count, parts_of, read_examination, read_policy
 from counterrank.cli.options import option, reads_data
-from counterrank.cli.output import check_out, folder_with, print_json, print_table, say_next
+from counterrank.cli.output import check_out, folder_with, free_name, print_json, print_table, say_next
 from counterrank.common.checks import check_number, check_whole
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import atomic_folder
@@ -142,7 +142,7 @@ def simulate(
         say_next("inspect", out, "--data", data, *again)
     else:
         where = (data, "--log" if as_log else "--clicks", out)
-        say_next("train", *where, *again, "--k", 5, "--out", "from-clicks")
+        say_next("train", *where, *again, "--k", 5, "--out", free_name("from-clicks"))
 
 
 def _amount(n_clicks: str | None, n_sessions: str | None, as_log: bool) -> dict[str, int]:

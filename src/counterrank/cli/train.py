@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +30,6 @@ from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
     from counterrank import Ranker, RankingData
-    from counterrank.clicks.logs.columns import LogOptions
     from counterrank.data.sources import DataOptions
     from counterrank.estimators import Estimator, Evidence
     from counterrank.training import FitReport, Tried
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 def train(
     data: shared.Data,
     out: Annotated[Path, option("The folder to write the ranker to.", "PATH")],
-    clicks: shared.Clicks = None,
-    log: shared.Log = None,
+    source: ClickSource,
     estimator: Annotated[
         str | None,
         option(
@@ -54,9 +53,6 @@ def train(
     ] = None,
     k: Annotated[int | None, option("Cutoff of the loss: the k of your page; no cutoff if not given.", "N")] = None,
     model: shared.ModelKind = "linear",
-    policy: shared.Policy = None,
-    logger: shared.Logger = None,
-    examination: shared.Examination = None,
     alpha: Annotated[
         str | None,
         option(
@@ -67,7 +63,6 @@ def train(
         ),
     ] = None,
     beta: shared.Beta = None,
-    align: shared.Align = False,
     clip: Annotated[
         str,
         option(
@@ -128,7 +123,6 @@ def train(
     json: shared.Json = False,
     *,
     opening: DataOptions,
-    reading: LogOptions,
 ) -> None:
     """Train a ranker on clicks, or on labels, and save it.
 
@@ -137,15 +131,11 @@ def train(
     With few clicks: counterrank train synthetic:mslr --clicks clicks --estimator auto --k 5 --out ranker
     """
     from counterrank import Ranker
-    from counterrank.clicks.stored_clicks import counts_folder
     from counterrank.training import fit_ranker
     from counterrank.training.storage import MARKER, PARTS
 
-    inputs = (data, validation, clicks, log, logger, examination, alpha, beta)
+    inputs = (data, validation, *source.inputs)
     check_out(out, force, inputs, folder_with(MARKER, PARTS))  # now rather than after an hour of training
-    source = ClickSource(
-        clicks or [], log, policy or [], examination, logger or [], threads, reading, alpha, beta, align
-    )
     chosen = _check_estimator(estimator, source)
     flags = {"tau": tau, "strength": strength, "relevance_threshold": relevance_threshold, "gain": gain}
     flags["clip"] = None if clip == "none" else clip
@@ -215,16 +205,55 @@ def train(
     rows = [(names.get(key, key).replace("_", " "), "none" if value is None else value) for key, value in shown.items()]
     print_table(f"Trained on {data}", ("", "value"), rows)
     _print_choice(report)
-    if source.given:
-        where = ["HELD_OUT_DATA", "--clicks", "ITS_CLICKS"]
-        if "test" in others and not source.is_single() and (log or counts_folder(source.clicks[0], "test")):
-            named = [("--log", str(log))] if log else [("--clicks", str(path)) for path in source.clicks]
-            where = [data, *(word for pair in named for word in pair)]
-        say_next("estimate", out, *where, *source.options_again())
+    if evidence is None:
+        _say_next_of_labels(out, data, others, hyperparameters, k)
     else:
-        threshold = hyperparameters.get("relevance_threshold", 3)
-        again = options_again(*DATA_OPTIONS)
-        say_next("evaluate", out, data, "--relevance-threshold", f"{threshold:g}", *again)
+        _say_next_of_clicks(out, data, source, others, evidence)
+
+
+def _say_next_of_labels(
+    out: Path, data: str, parts: Mapping[str, RankingData], hyperparameters: Mapping[str, Any], k: int | None
+) -> None:
+    """Evaluate on the test part, by what the labels were used for; without one, look at the ranker."""
+    test, threshold = parts.get("test"), hyperparameters.get("relevance_threshold", 3)
+    graded = hyperparameters.get("gain") == "exponential"
+    if test is None or test.labels is None or not (test.labels >= (1 if graded else threshold)).any():
+        say_next("explain", out)
+        return
+    by = ("--metrics", f"ndcg_graded@{k or 10}") if graded else ("--relevance-threshold", f"{threshold:g}")
+    say_next("evaluate", out, data, *by, *options_again(*DATA_OPTIONS))
+
+
+def _say_next_of_clicks(
+    out: Path, data: str, source: ClickSource, parts: Mapping[str, RankingData], evidence: Evidence
+) -> None:
+    """Estimate on the test part's clicks; see what they support, where their propensities are not known."""
+    if source.log is None or source.file_of("test") is None:  # a log of its own would have to be read
+        counts = source.known_clicks("test", parts, evidence.clicks.displays is not None)
+        if counts is None:
+            say("Saved. Estimate it on clicks that it was not trained on: a fold, or --split, keeps some apart.")
+            return
+        evidence = evidence if source.policies else replace(evidence, clicks=counts)
+    named = [("--log", source.log)] if source.log else [("--clicks", path) for path in source.clicks]
+    again = source.options_again()
+    if _knows_propensities(evidence):
+        say_next("estimate", out, data, *(word for pair in named for word in pair), *again)
+    elif not evidence.has("propensities") and (evidence.exam is not None or evidence.clicks.examination is not None):
+        say_next("estimate", out, data, *(word for pair in named for word in pair), "--policy", "estimated", *again)
+    elif not source.align:  # which inspect does not have
+        say_next("inspect", named[0][1], "--data", data, "--part", "test", *again)
+
+
+def _knows_propensities(evidence: Evidence) -> bool:
+    """Whether they are known; logged ones of several policies need not be those of the whole log."""
+    if not evidence.has("propensities"):
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return evidence.propensities is not None
+    except CounterrankError:
+        return False
 
 
 def _check_estimator(name: str | None, source: ClickSource) -> Estimator:

@@ -8,6 +8,7 @@ import numpy as np
 
 from counterrank.common.checks import IntArray
 from counterrank.common.notebook import (
+    POPULATIONS,
     Html,
     Summary,
     bar_svg,
@@ -16,6 +17,7 @@ from counterrank.common.notebook import (
     heading,
     interval_svg,
     interval_texts,
+    level_text,
     notes,
     percent_text,
     row,
@@ -26,6 +28,7 @@ from counterrank.common.plotting import curve_plot
 if TYPE_CHECKING:
     from counterrank.clicks.counts import ClickCounts
     from counterrank.clicks.examination import Examination
+    from counterrank.clicks.logs.log_reader import FoldClicks
     from counterrank.clicks.position_bias import EstimatedExamination
 
 _RANKS = 20  # ranks in a table or chart; what is further down says little
@@ -116,6 +119,40 @@ def counts_card(clicks: ClickCounts) -> Html:
     )
 
 
+def _parts(clicks: FoldClicks) -> dict[str, ClickCounts | None]:
+    return {"train": clicks.train, "validation": clicks.validation, "test": clicks.test}
+
+
+def fold_clicks_summary(clicks: FoldClicks) -> Summary:
+    """The facts of the clicks of each part, and what became of the rows of the log."""
+    parts = {name: None if part is None else counts_summary(part) for name, part in _parts(clicks).items()}
+    read = clicks.report.summary()
+    kept = ("log", "rows", "rows_used", "rows_dropped", "rows_of_unknown_queries", "rows_of_unknown_documents")
+    return Summary(parts | {"read": {name: read[name] for name in kept}})
+
+
+def fold_clicks_card(clicks: FoldClicks) -> Html:
+    """A row for each part, and what became of the rows of the log."""
+    rows = []
+    for name, part in _parts(clicks).items():
+        if part is None:
+            rows.append([name, "none", "", "", "", "", ""])
+            continue
+        found = counts_summary(part)
+        queries = f"{found['queries_with_sessions']:,} of {found['queries']:,}"
+        shown = f"{found['documents_shown']:,} of {found['documents']:,}"
+        rate = percent_text(found["clicks"] / found["impressions"]) if found["impressions"] else ""
+        rows.append([name, found["sessions"], queries, shown, found["impressions"], found["clicks"], rate])
+    head = ["part", "sessions", "queries with sessions", "documents shown", "impressions", "clicks", "click rate"]
+    report = clicks.report
+    return card(
+        notes(report.messages()),
+        table(head, rows, "lrrrrrr"),
+        title="FoldClicks",
+        sentence=f"{report.used:,} of {report.rows:,} rows of {report.name} used",
+    )
+
+
 def _rate_bar(each: dict[str, Any], most: float) -> Html:
     return bar_svg(each["value"] / most)
 
@@ -157,11 +194,7 @@ def curve_chart(exam: Examination) -> Any:
 
 
 def _level(found: EstimatedExamination) -> str:
-    return f"{100.0 * found.confidence:.4g} % confidence intervals, each for one rank"
-
-
-def _population(found: EstimatedExamination) -> str:
-    return {"queries": "queries like these", "these-queries": "these queries"}[found.target]
+    return f"{level_text(found.confidence)}s, each for one rank"
 
 
 def estimated_summary(found: EstimatedExamination) -> Summary:
@@ -197,7 +230,7 @@ def estimated_card(found: EstimatedExamination) -> Html:
         "method": found.method,
         "from": f"{found.n_clicks:,} clicks on {found.n_documents:,} documents of {found.n_queries:,} queries, "
         f"{found.n_sessions:,} sessions",
-        "intervals": f"{_level(found)}, for {_population(found)}",
+        "intervals": f"{_level(found)}, for {POPULATIONS[found.target]}",
     }
     return card(
         notes(found.warnings),

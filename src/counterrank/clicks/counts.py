@@ -1,21 +1,27 @@
-"""`ClickCounts`: what was shown and clicked, added up over sessions; put together, aligned, saved and loaded."""
+"""`ClickCounts`: what was shown and clicked, added up over sessions; put together, aligned, and taken apart."""
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.click_cards import counts_card, counts_plot, counts_summary
-from counterrank.clicks.displays import Displays, join_pages, merge_cells, merge_pages, take_pages
-from counterrank.clicks.examination import Examination, from_description
+from counterrank.clicks.counts_storage import check_loaded, load_fields, save_counts
+from counterrank.clicks.displays import (
+    Displays,
+    join_pages,
+    merge_cells,
+    merge_pages,
+    pages_of_policies,
+    pages_of_queries,
+)
+from counterrank.clicks.examination import Examination
 from counterrank.clicks.origin import (
     FEW_SHARED,
     FEWEST_SESSIONS,
@@ -26,15 +32,12 @@ from counterrank.clicks.origin import (
 )
 from counterrank.common.checks import FloatArray, IntArray, check_type
 from counterrank.common.deprecation import deprecated_method
-from counterrank.common.errors import CounterrankError, DataError, brief
-from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
+from counterrank.common.errors import CounterrankError, brief, quoted
+from counterrank.common.files import PathLike
 from counterrank.common.notebook import Shown, Summary
 from counterrank.data import RankingData
 from counterrank.data.ids import digest_of, find_rows, identity, query_index, query_of, query_of_rows, take_ranges
-from counterrank.data.parquet import parquet_errors
 
-DEEPEST_RANK = 1_000_000  # no page is longer; what lies beyond is a fault and not a rank
-_FORMAT, _VERSION, _MARKER = "counterrank-clicks", 1, "clicks.json"
 SHOWN_ONLY = "pairs-seen:"  # the identity of counts without ranking data begins so
 CELL_COLUMNS = ("docs", "ranks", "impressions", "clicks", "propensities", "policies")
 
@@ -204,7 +207,7 @@ class ClickCounts(Shown):
         if missing.any():
             raise CounterrankError(
                 f"data: lacks {np.count_nonzero(missing):,} of the logged queries, such as "
-                f"{self.query_ids[np.argmax(missing)]!s}; expected data with all of them"
+                f"{quoted(self.query_ids[np.argmax(missing)])}; expected data with all of them"
             )
         owners = query_of_rows(self.offsets)
         rows = find_rows(self.doc_ids, data.doc_ids, queries[owners], data.offsets)
@@ -213,7 +216,8 @@ class ClickCounts(Shown):
             doc = self.docs[np.argmax(missing)]
             raise CounterrankError(
                 f"data: lacks {len(np.unique(self.docs[missing])):,} of the documents that were shown, such as "
-                f"{self.doc_ids[doc]!s} of query {self.query_ids[owners[doc]]!s}; expected data with all of them"
+                f"{quoted(self.doc_ids[doc])} of query {quoted(self.query_ids[owners[doc]])}; expected data with all "
+                "of them"
             )
         known = np.flatnonzero(queries >= 0)
         moved, pages = replace(self, docs=rows[self.docs]), self.displays
@@ -243,10 +247,14 @@ class ClickCounts(Shown):
         )
 
     def subset(self, queries: ArrayLike | slice) -> ClickCounts:
-        """The counts of the chosen queries, in the order given: indices, a boolean mask over queries, or a slice.
+        """The counts of the chosen queries, in the order given: ids, indices, a boolean mask over queries, or a slice.
 
-        They are those that the log gives with `data.subset(queries)`, and are used with that data. Policies that have
-        no sessions left are dropped. The dates of `origin` stay those of the whole log.
+        They are those that the log gives with `data.subset(...)` of the same queries, and are used with that data.
+        Policies that have no sessions left are dropped. The dates of `origin` stay those of the whole log.
+
+        Arguments:
+            queries: texts are query ids, whole numbers are always indices (from 0). Where ids are whole numbers too,
+                give them as texts: `subset(["1017"])`, or `subset(data.query_ids.astype(str))`.
 
         >>> from counterrank import examination, policies, simulation
         >>> data = RankingData(np.zeros((6, 1)), [0, 2, 4, 6], labels=[0, 1, 0, 1, 0, 1])
@@ -256,8 +264,10 @@ class ClickCounts(Shown):
         >>> half.check_data(data.subset([2, 0]))
         >>> half.sessions.tolist() == clicks.sessions[[2, 0]].tolist()
         True
+        >>> half.subset(["0"]).query_ids.tolist()  # the query with id 0, which stands at index 1 here
+        [0]
         """
-        index = query_index(queries, self.n_queries)
+        index = query_index(queries, self.n_queries, self.query_ids)
         if self.query_ids is None or self.doc_ids is None:
             raise CounterrankError(
                 "clicks: hold no ids of queries and documents (counted by an earlier version); count the log again to "
@@ -276,7 +286,7 @@ class ClickCounts(Shown):
             sessions=self.sessions[index],
             **{**self.cells_at(cells), "docs": place[self.docs[cells]]},
             policy_sessions=None if self.policy_sessions is None else self.policy_sessions[:, index],
-            displays=None if self.displays is None else _pages_of_queries(self.displays, self.offsets, number, place),
+            displays=None if self.displays is None else pages_of_queries(self.displays, self.offsets, number, place),
             unexaminable=None if hidden is None else np.sort(hidden[hidden >= 0]),
             query_ids=query_ids,
             doc_ids=doc_ids,
@@ -327,7 +337,7 @@ class ClickCounts(Shown):
             **{**self.cells_at(own), "policies": number[self.policies[own]]},
             policy_names=chosen,
             policy_sessions=sessions,
-            displays=self.displays if everything else _pages_of_policies(self.displays, number),
+            displays=self.displays if everything else pages_of_policies(self.displays, number),
             unexaminable=self.unexaminable if everything else None,  # of all policies together
             origin=self.known_origin().of_policies(chosen),
         )
@@ -388,13 +398,13 @@ class ClickCounts(Shown):
 
     def save(self, path: PathLike) -> None:
         """Write a folder: `clicks.json`, and Parquet tables of cells, sessions and displays."""
-        _save(self, path)
+        save_counts(self, path)
 
     @classmethod
     def load(cls, path: PathLike) -> ClickCounts:
         """Read what `save` wrote."""
-        clicks = cls(**_load_fields(path))
-        _check_loaded(clicks, path)
+        clicks = cls(**load_fields(path))
+        check_loaded(clicks, path)
         found = clicks.known_origin()
         return clicks if found.paths else replace(clicks, origin=replace(found, paths=(str(path),)))
 
@@ -492,27 +502,6 @@ def _unexaminable_rows(before: IntArray, rows: IntArray, data: RankingData) -> I
     return np.flatnonzero(hidden)
 
 
-def _pages_of_policies(pages: Displays | None, number: IntArray) -> Displays | None:
-    """The pages of some policies, which get new numbers."""
-    if pages is None:
-        return None
-    if pages.policies is None:
-        raise CounterrankError(
-            "only_policies: the displayed pages were kept without the policy that showed them (by an earlier version); "
-            "count the log again"
-        )
-    kept = take_pages(pages, np.flatnonzero(number[pages.policies] >= 0))
-    return replace(kept, policies=number[pages.policies[number[pages.policies] >= 0]])
-
-
-def _pages_of_queries(pages: Displays, offsets: IntArray, number: IntArray, place: IntArray) -> Displays:
-    """The pages of some queries, by the new numbers of queries and documents, -1 for those that are left out."""
-    owner = number[query_of(pages.docs[pages.offsets[:-1]], offsets)]
-    kept = np.flatnonzero(owner >= 0)
-    chosen = take_pages(pages, kept[np.argsort(owner[kept], kind="stable")])
-    return replace(chosen, docs=place[chosen.docs])
-
-
 def _without_idle_policies(clicks: ClickCounts) -> ClickCounts:
     """The same without the names of policies that show nothing; with all of them if none does."""
     if clicks.policies is None or clicks.policy_sessions is None:
@@ -588,177 +577,3 @@ def _merge_displays(parts: Sequence[ClickCounts], names: tuple[str, ...]) -> Dis
                 old = np.zeros(part.displays.n_pages, np.int64)
             kept.append(replace(part.displays, policies=None if names == ("",) or old is None else number[old]))
     return merge_pages(parts[0].offsets, join_pages(kept)) if kept else None
-
-
-def _save(clicks: ClickCounts, path: PathLike) -> None:
-    """Write the folder whole or not at all; older click counts in its place are replaced. No pickle, no code."""
-    content = {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "identity": clicks.identity,
-        "policy_names": list(clicks.policy_names),
-        "examination": None if clicks.examination is None else clicks.examination.describe(),
-        "sessions": clicks.n_sessions,
-        "clicks": clicks.n_clicks,
-        "displays": clicks.displays is not None,
-        "unexaminable": clicks.unexaminable is not None,
-        "origin": clicks.known_origin().describe(),
-        "unknown_impressions": clicks.unknown_impressions,
-    }
-    has_ids = clicks.query_ids is not None and clicks.doc_ids is not None
-    cells = {
-        "doc": clicks.docs,
-        "rank": clicks.ranks,
-        "impressions": clicks.impressions,
-        "clicks": clicks.clicks,
-        "propensity": clicks.propensities,
-        "policy": clicks.policies,
-    }
-    queries = {
-        "documents": np.diff(clicks.offsets),
-        "sessions": clicks.sessions,
-        "query_id": clicks.query_ids if has_ids else None,
-        "unknown": clicks.unknown_by_query if clicks.unknown_impressions else None,
-    }
-    if clicks.policy_sessions is not None:
-        queries |= {f"sessions_{i}": row for i, row in enumerate(clicks.policy_sessions)}
-    with atomic_folder(path, _MARKER, ("*.parquet",)) as folder:
-        _write(folder / "cells.parquet", cells)
-        _write(folder / "queries.parquet", queries)
-        if has_ids:
-            _write(folder / "documents.parquet", {"doc_id": clicks.doc_ids})
-        if clicks.unexaminable is not None:
-            _write(folder / "unexaminable.parquet", {"doc": clicks.unexaminable})
-        if clicks.displays is not None:
-            pages = clicks.displays
-            shown = {"documents": np.diff(pages.offsets), "sessions": pages.sessions, "policy": pages.policies}
-            _write(folder / "pages.parquet", shown)
-            _write(folder / "places.parquet", {"doc": pages.docs, "clicks": pages.clicks})
-        (folder / _MARKER).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
-def _load_fields(path: PathLike) -> dict[str, Any]:
-    """The fields of `ClickCounts` in a folder written by `save`."""
-    folder = existing(path, "click counts")
-    content = read_stamp(folder, _MARKER, _FORMAT, _VERSION, "ClickCounts.save", DataError)
-    try:
-        cells, queries = _read(folder / "cells.parquet"), _read(folder / "queries.parquet")
-        offsets = _offsets(queries["documents"], folder / "queries.parquet")
-        names = tuple(str(name) for name in content["policy_names"])
-        described, origin = content["examination"], content.get("origin")  # version 0.1 wrote no origin
-        doc_ids = _read(folder / "documents.parquet")["doc_id"] if "query_id" in queries else None
-        policies = cells["policy"] if names else None
-        return {
-            "identity": str(content["identity"]),
-            "offsets": offsets,
-            "sessions": queries["sessions"],
-            "docs": cells["doc"],
-            "ranks": cells["rank"],
-            "impressions": cells["impressions"],
-            "clicks": cells["clicks"],
-            "propensities": cells.get("propensity"),
-            "policies": policies,
-            "policy_names": names,
-            "policy_sessions": np.stack([queries[f"sessions_{i}"] for i in range(len(names))]) if names else None,
-            "displays": _read_displays(folder) if content["displays"] else None,
-            "unexaminable": _read(folder / "unexaminable.parquet")["doc"] if content["unexaminable"] else None,
-            "examination": None if described is None else from_description(described),
-            "query_ids": queries.get("query_id"),
-            "doc_ids": doc_ids,
-            "origin": None if origin is None else Origin.from_description(origin),
-            "unknown_impressions": int(content.get("unknown_impressions", 0)),  # older folders have none
-            "unknown_by_query": queries.get("unknown"),
-        }
-    except CounterrankError:
-        raise
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path}: lacks or misuses {error}; the folder is damaged") from None
-
-
-def _read_displays(folder: Path) -> Displays:
-    pages, places = _read(folder / "pages.parquet"), _read(folder / "places.parquet")
-    offsets = _offsets(pages["documents"], folder / "pages.parquet")
-    if offsets[-1] != len(places["doc"]):
-        raise DataError(f"{folder}: pages of {offsets[-1]:,} places, but {len(places['doc']):,} are there; damaged")
-    return Displays(offsets, places["doc"], pages["sessions"], places["clicks"], pages.get("policy"))
-
-
-def _check_loaded(clicks: ClickCounts, path: PathLike) -> None:
-    """An error unless rows lie inside the data, no count is below 0, and cells are in order."""
-    n = clicks.n_docs
-    # documents that are not known have ranks too
-    deepest = n if clicks.knows_candidates and not clicks.unknown_impressions else max(n, DEEPEST_RANK)
-    pages, last_policy = clicks.displays, len(clicks.policy_names) - 1
-    columns: list[tuple[str, NDArray[Any] | None, int, int | None]] = [
-        ("doc", clicks.docs, 0, n - 1),
-        ("rank", clicks.ranks, 1, deepest),
-        ("impressions", clicks.impressions, 0, None),
-        ("sessions", clicks.sessions, 0, None),
-        ("policy", clicks.policies, 0, last_policy),
-        ("page's doc", None if pages is None else pages.docs, 0, n - 1),
-        ("page's policy", None if pages is None else pages.policies, 0, last_policy),
-        ("unexaminable doc", clicks.unexaminable, 0, n - 1),
-    ]
-    if clicks.doc_ids is not None and len(clicks.doc_ids) != n:
-        raise DataError(f"{path}: {len(clicks.doc_ids):,} ids for {n:,} documents; the folder is damaged")
-    for name, values, low, high in columns:
-        if values is not None and len(values) and (values.min() < low or (high is not None and values.max() > high)):
-            raise DataError(f"{path}: a {name} outside {low} to {high}; the folder is damaged")
-    if (clicks.clicks < 0).any() or (clicks.clicks > clicks.impressions).any():
-        raise DataError(f"{path}: a cell has more clicks than impressions, or fewer than 0; the folder is damaged")
-    if clicks.unknown_impressions < 0:
-        raise DataError(f"{path}: unknown_impressions below 0; the folder is damaged")
-    unknown = clicks.unknown_by_query
-    if unknown is not None and (unknown.min() < 0 or unknown.sum() != clicks.unknown_impressions):
-        raise DataError(f"{path}: unknown impressions by query that do not add up; the folder is damaged")
-    _check_sampled(clicks, path)
-    docs, ranks = np.diff(clicks.docs), np.diff(clicks.ranks)
-    if ((docs < 0) | ((docs == 0) & (ranks < 0))).any():
-        raise DataError(f"{path}: cells are not in the order of document and rank; the folder is damaged")
-    logged = clicks.propensities
-    if logged is not None and not ((logged >= 0.0) & (logged <= 1.0)).all():
-        raise DataError(f"{path}: a propensity outside 0 to 1; the folder is damaged")
-
-
-def _check_sampled(clicks: ClickCounts, path: PathLike) -> None:
-    """An error unless the sampled sessions are of queries that are there."""
-    samples = [source.sample for source in clicks.known_origin().sources if source.sample is not None]
-    for queries in [sample.queries for sample in samples if sample.queries is not None]:
-        if len(queries) and (queries.min() < 0 or queries.max() >= clicks.n_queries):
-            raise DataError(f"{path}: a sampled session of a query that is not there; the folder is damaged")
-
-
-def _offsets(lengths: NDArray[Any], file: Path) -> NDArray[np.int64]:
-    if not len(lengths) or lengths.min() < 1:
-        raise DataError(f"{file}: expected at least one row, each with at least one document; the file is damaged")
-    return np.concatenate(([0], np.cumsum(lengths)))
-
-
-def _write(file: Path, columns: dict[str, Any]) -> None:
-    """A table of the columns that are not None."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = pa.table({name: column for name, column in columns.items() if column is not None})
-    pq.write_table(table, file, compression="zstd")
-
-
-def _read(file: Path) -> dict[str, NDArray[Any]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if not file.is_file():
-        raise DataError(f"{file}: missing; the click counts are incomplete")
-    with parquet_errors(file):
-        table = pq.read_table(file)
-    columns: dict[str, NDArray[Any]] = {}
-    for name in table.column_names:
-        kind = np.float64 if name == "propensity" else np.int64
-        column = table[name]
-        if name in ("query_id", "doc_id") and not column.null_count and pa.types.is_string(column.type):
-            columns[name] = column.to_numpy().astype(np.str_)
-            continue
-        if column.null_count or column.type != pa.from_numpy_dtype(kind):
-            raise DataError(f"{file}: column {name!r} has type {column.type} or nulls; the file is damaged")
-        columns[name] = np.array(column.to_numpy(), dtype=kind)
-    return columns

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from counterrank.common.checks import IntArray
+from counterrank.common.errors import CounterrankError
 from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.data.ids import place_in_query, query_of
 
+DEEPEST_RANK = 1_000_000  # no page is longer; what lies beyond is a fault and not a rank
 _PRIME, _BASIS = np.uint64(0x100000001B3), np.uint64(0xCBF29CE484222325)
 _SHIFT = np.uint64(29)
 
@@ -207,6 +209,27 @@ def take_pages(pages: Displays, chosen: IntArray) -> Displays:
     gather(pages.offsets, pages.clicks, chosen, offsets, clicks)
     policies = None if pages.policies is None else pages.policies[chosen]
     return Displays(offsets, docs, pages.sessions[chosen], clicks, policies)
+
+
+def pages_of_policies(pages: Displays | None, number: IntArray) -> Displays | None:
+    """The pages of some policies, which get new numbers."""
+    if pages is None:
+        return None
+    if pages.policies is None:
+        raise CounterrankError(
+            "only_policies: the displayed pages were kept without the policy that showed them (by an earlier version); "
+            "count the log again"
+        )
+    kept = take_pages(pages, np.flatnonzero(number[pages.policies] >= 0))
+    return replace(kept, policies=number[pages.policies[number[pages.policies] >= 0]])
+
+
+def pages_of_queries(pages: Displays, offsets: IntArray, number: IntArray, place: IntArray) -> Displays:
+    """The pages of some queries, by the new numbers of queries and documents, -1 for those that are left out."""
+    owner = number[query_of(pages.docs[pages.offsets[:-1]], offsets)]
+    kept = np.flatnonzero(owner >= 0)
+    chosen = take_pages(pages, kept[np.argsort(owner[kept], kind="stable")])
+    return replace(chosen, docs=place[chosen.docs])
 
 
 @exact_inner_kernel

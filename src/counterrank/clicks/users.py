@@ -32,7 +32,7 @@ from counterrank.common.random import derive_key
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.data.ids import identity, place_in_query, query_of_rows
-from counterrank.data.ranking_data import check_labels, exponential_gains, relevant_documents
+from counterrank.data.labels import check_labels, exponential_gains, relevant_documents
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ All of them are `ValueError`, so a caller needs to know none of these names; the
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import PurePath
@@ -62,6 +64,49 @@ def _items(value: Any, depth: int) -> str:
     return f"{begin}{', '.join(words)}{end}"
 
 
+_PLAIN_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+
+
+def quoted(value: object, most: int = 60) -> str:
+    """A value from outside, such as an id, for a message: texts in quotes, so that blanks show, numbers without.
+
+    Texts that write a number in the usual way are shown as numbers: to a log, 7 and "7" are one id.
+
+    >>> [quoted(each) for each in (" tv ", "007", 7, "7", "0.5", None, "a\\nb")]
+    ["' tv '", "'007'", '7', '7', '0.5', 'None', "'a\\\\nb'"]
+    """
+    words = repr(str(value)) if isinstance(value, str) else printable(str(value))  # numpy's texts too
+    if isinstance(value, str) and _PLAIN_NUMBER.fullmatch(value):
+        words = value
+    return words if len(words) <= most else words[: most - 3] + "..."
+
+
+def listed(names: Iterable[object], most: int = 5) -> str:
+    """Names for a message, at most a few of them, and none of them too long.
+
+    >>> listed(["price", "rating"]), listed("abcdefg", most=2), listed([])
+    ("'price', 'rating'", "'a', 'b' and 5 more", 'none')
+    """
+    found = list(names)
+    shown = ", ".join(repr(printable(str(name))[:60]) for name in found[:most]) or "none"
+    return shown + (f" and {len(found) - most:,} more" if len(found) > most else "")
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the known names that are close to it; nothing where none is.
+
+    >>> did_you_mean("Price", ["price", "stock"]), did_you_mean("colour", ["price", "stock"])
+    ("; did you mean 'price'?", '')
+    """
+    from difflib import get_close_matches
+
+    plain: dict[str, str] = {}
+    for each in known:
+        plain.setdefault(str(each).casefold().strip(), str(each))
+    close = [plain[each] for each in get_close_matches(str(name).casefold().strip(), plain, 2)]
+    return f"; did you mean {' or '.join(repr(printable(each)) for each in close)}?" if close else ""
+
+
 class CounterrankError(ValueError):
     """Anything the caller handed over that cannot be used."""
 
@@ -108,6 +153,10 @@ class CoverageWarning(UserWarning):
 
 class ExaminationWarning(UserWarning):
     """An examination curve was estimated from a log that hardly supports it."""
+
+
+class LogWarning(UserWarning):
+    """A click log is used without some of its rows or columns."""
 
 
 def require(package: str, extra: str, what: str) -> None:

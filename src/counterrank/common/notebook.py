@@ -14,6 +14,7 @@ from typing import Any
 from counterrank.common.errors import printable
 
 BLUE, ORANGE, GREEN, RED = "#2f7fc1", "#d9822b", "#2e9e6b", "#d1495b"  # readable on white and on black
+POPULATIONS = {"queries": "queries like these", "these-queries": "these queries"}  # target populations
 _FAINT = "rgba(128,128,128,0.3)"
 _LONGEST = 8  # values of a list that are written out
 _MOST_LINES, _SENTENCE = 30, 40  # rows of a list in a summary; letters from which a text has a line of its own
@@ -124,6 +125,15 @@ def interval_decimals(value: float, interval: tuple[float, float], marks: Sequen
     ):
         digits += 1
     return digits
+
+
+def level_text(confidence: float) -> str:
+    """The confidence level with its noun.
+
+    >>> level_text(0.95)
+    '95 % confidence interval'
+    """
+    return f"{100.0 * confidence:.4g} % confidence interval"
 
 
 def interval_texts(

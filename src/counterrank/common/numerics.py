@@ -1,4 +1,5 @@
-"""Numbers that kernels and intervals need: exp and log1p without branches, quantiles of Student's t and of the gamma.
+"""Numbers that kernels and intervals need: exp and log1p without branches, quantiles of Student's t and of the gamma,
+and the interval of Clopper and Pearson.
 
 exp and log1p are for the half of their range that pairwise losses need. A loop over them becomes vector code, several
 times faster than calls into the C library. Both are right to a few units in the last place.
@@ -18,6 +19,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
+from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.jit import exact_kernel, kernel
 
@@ -152,3 +154,19 @@ def gamma_quantile(probability: float, shape: float) -> float:
     if shape > _LARGE:
         return shape * float(1.0 - 1.0 / (9.0 * shape) + ndtri(probability) / (3.0 * math.sqrt(shape))) ** 3
     return float(gammaincinv(shape, probability))
+
+
+def clopper_pearson(clicks: FloatArray, shown: FloatArray, tail: float) -> tuple[FloatArray, FloatArray]:
+    """The ends of Clopper and Pearson's confidence interval of a probability, with at most `tail` beyond each.
+
+    >>> low, high = clopper_pearson(np.array([0.0, 3.0]), np.array([10.0, 3.0]), 0.025)
+    >>> low.round(4).tolist(), high.round(4).tolist()
+    ([0.0, 0.2924], [0.3085, 1.0])
+    """
+    from scipy.special import betaincinv
+
+    pairs, where = np.unique(np.stack((clicks, shown)), axis=1, return_inverse=True)
+    c, n = pairs
+    low = np.where(c > 0.0, betaincinv(np.maximum(c, 1.0), n - c + 1.0, tail), 0.0)
+    high = np.where(c < n, betaincinv(c + 1.0, np.maximum(n - c, 1.0), 1.0 - tail), 1.0)
+    return low[where.ravel()], high[where.ravel()]

@@ -8,6 +8,7 @@ import numpy as np
 
 from counterrank.common.checks import Float32Array
 from counterrank.common.notebook import Html, Summary, bar_svg, card, facts, heading, percent_text, row, table
+from counterrank.data.feature_columns import SHOWN, with_reasons
 
 if TYPE_CHECKING:
     from counterrank.data.ranking_data import Fold, RankingData
@@ -59,6 +60,7 @@ def data_summary(data: RankingData) -> Summary:
         documents=data.n_docs,
         features=data.n_features,
         feature_names=list(data.feature_names) if data.has_feature_names else None,
+        columns_left_out=None if data.columns is None else data.columns.left_out,
         documents_per_query={
             "least": int(lengths.min()),
             "median": float(np.median(lengths)),
@@ -95,6 +97,10 @@ def data_card(data: RankingData) -> Html:
         if found["missing_values"] is None
         else found["missing_values"],
     }
+    if data.has_feature_names:
+        about["names of features"] = ", ".join(data.feature_names[:SHOWN]) + (" …" if data.n_features > SHOWN else "")
+    if found["columns_left_out"]:
+        about["columns left out"] = with_reasons(found["columns_left_out"])
     if found["source"] is not None:
         about["source"] = found["source"]
     if data.labels is None:

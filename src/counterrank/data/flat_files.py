@@ -12,32 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.common.errors import CounterrankError, DataError, printable
+from counterrank.common.errors import CounterrankError, DataError, did_you_mean, listed
 from counterrank.common.files import PathLike
-from counterrank.data.frames import (
-    BLOCK_ROWS,
-    ROLES,
-    ArrowColumns,
-    Columns,
-    is_number,
-    is_text,
-    listed,
-    one_array,
-    read_columns,
-    shortened,
-)
+from counterrank.data.feature_columns import MISSING_TEXTS, ROLES, SHOWN, Columns, is_number, is_text
+from counterrank.data.frames import BLOCK_ROWS, ArrowColumns, one_array, read_columns, shortened
 from counterrank.data.parquet import parquet_errors, parquet_fields
 from counterrank.data.ranking_data import RankingData
 from counterrank.data.scores import COMMA, PARQUET, TAB, file_bytes, file_format
 
 ENDINGS = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 _DELIMITERS = ",;\t|"
-_NUMBER = r"^\s*[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:nan|inf|infinity))\s*$"
-_LIKE_NUMBER = r"^\s*[$€£]?\s*[+-]?[.,]?\d[\d.,' ]*([eE][+-]?\d+)?\s*[%$€£]?\s*$"  # also 9,50 and $9.50
-_FILLED = r"\S"
 _WHOLE = r"^(0|-?[1-9]\d{0,17})$"  # as they are usually written, so that the number says all that the text does
+_NULLS = sorted({text for word in MISSING_TEXTS for text in (word, word.lower(), word.upper(), word.title())})
 _BUFFER = 1 << 16  # bytes read at a time of each column; else all of a row group are in memory
-_MOSTLY = 0.5  # share of numbers from which a column of texts in CSV was meant to be one of numbers
 
 
 def is_flat(path: PathLike) -> bool:
@@ -141,8 +128,8 @@ def _roles(source: Columns, renamed: Mapping[str, str]) -> dict[str, str]:
     for role, name in roles.items():
         if name not in source.names:
             raise DataError(
-                f"{source.name}: no column {name!r}; it has {listed(source.names)}; "
-                f"columns={{{ROLES[role]!r}: NAME}} gives another name"
+                f"{source.name}: no column {name!r}; it has {listed(source.names, SHOWN)}; "
+                f"columns={{{ROLES[role]!r}: NAME}} gives another name{did_you_mean(name, source.names)}"
             )
     return roles
 
@@ -152,8 +139,8 @@ def _check_no_others(source: Columns, roles: Mapping[str, str], features: Sequen
     others = [name for name in source.names if name not in known and is_number(source.kind(name))]
     missing = [name for name in features if name not in source.names]
     if others or missing:
-        parts = [f"no column {listed(missing)}"] if missing else []
-        parts += [f"columns of numbers {listed(others)}"] if others else []
+        parts = [f"no column {listed(missing, SHOWN)}"] if missing else []
+        parts += [f"columns of numbers {listed(others, SHOWN)}"] if others else []
         raise DataError(f"{source.name}: {' and '.join(parts)}; expected the features of the training part")
 
 
@@ -194,7 +181,7 @@ def _schema(file: Path) -> Any:
         return pq.read_schema(file)
 
 
-class ParquetColumns:
+class ParquetColumns(Columns):
     """The columns of a Parquet file, read when they are needed, some rows at a time."""
 
     def __init__(self, path: Path) -> None:
@@ -203,22 +190,31 @@ class ParquetColumns:
         self.path, self.name = path, str(path)
         with parquet_errors(path), pq.ParquetFile(path) as file:
             self.schema = file.schema_arrow
-            self.n_rows: int = file.metadata.num_rows
-        self.names: list[str] = list(self.schema.names)
+            self._n_rows: int = file.metadata.num_rows
+
+    @property
+    def names(self) -> list[str]:
+        """See `Columns`."""
+        return list(self.schema.names)
+
+    @property
+    def n_rows(self) -> int:
+        """See `Columns`."""
+        return self._n_rows
 
     def kind(self, name: str) -> Any:
-        """See `frames.Columns`."""
+        """See `Columns`."""
         return self.schema.field(self.names.index(name)).type
 
     def column(self, name: str) -> Any:
-        """See `frames.Columns`."""
+        """See `Columns`."""
         import pyarrow as pa
 
         parts = [arrays[0] for _, arrays in self.blocks([name])]
         return pa.chunked_array(parts, parts[0].type if parts else self.kind(name))
 
     def blocks(self, names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
-        """See `frames.Columns`."""
+        """See `Columns`."""
         import pyarrow.parquet as pq
 
         start = 0
@@ -227,20 +223,11 @@ class ParquetColumns:
                 yield start, [batch.column(batch.schema.get_field_index(name)) for name in names]
                 start += batch.num_rows
 
-    def place(self, row: int) -> str:
-        """See `frames.Columns`."""
-        return f"row {row}"
 
-    def fault(self, name: str) -> str:
-        """See `frames.Columns`."""
-        return f"is {self.kind(name)}"
-
-    def check_text(self, name: str) -> None:
-        """See `frames.Columns`."""
-
-
-class CsvColumns:
+class CsvColumns(Columns):
     """The columns of a CSV file with a header; ids are read as texts, so that none of them changes on the way."""
+
+    typed = False
 
     def __init__(self, path: Path, ids: Sequence[str]) -> None:
         self.path, self.name, self.ids = path, str(path), tuple(ids)
@@ -260,7 +247,9 @@ class CsvColumns:
             table = pa_csv.read_csv(
                 pa.py_buffer(self._content),
                 parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-                convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(self.ids, pa.string())),
+                convert_options=pa_csv.ConvertOptions(
+                    column_types=dict.fromkeys(self.ids, pa.string()), null_values=_NULLS
+                ),
             )
         except pa.ArrowException as error:
             self._check_widths()
@@ -288,20 +277,20 @@ class CsvColumns:
 
     @property
     def names(self) -> list[str]:
-        """See `frames.Columns`."""
+        """See `Columns`."""
         return self._table.names
 
     @property
     def n_rows(self) -> int:
-        """See `frames.Columns`."""
+        """See `Columns`."""
         return self._table.n_rows
 
     def kind(self, name: str) -> Any:
-        """See `frames.Columns`."""
+        """See `Columns`."""
         return self._table.kind(name)
 
     def column(self, name: str) -> Any:
-        """See `frames.Columns`; ids that are all whole numbers as such."""
+        """See `Columns`; ids that are all whole numbers as such."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -314,7 +303,7 @@ class CsvColumns:
         return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
 
     def blocks(self, names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
-        """See `frames.Columns`."""
+        """See `Columns`."""
         return self._table.blocks(names)
 
     def place(self, row: int) -> str:
@@ -322,51 +311,37 @@ class CsvColumns:
         line, _ = next(islice(self._rows(), row, None))
         return f"line {line}"
 
-    def fault(self, name: str) -> str:
-        """See `frames.Columns`: the first cell that is no number."""
-        kind = self.kind(name)
-        if not is_text(kind):
-            return f"is {kind}"
-        row = int(np.argmax(self._cells(name, _FILLED) & ~self._cells(name, _NUMBER)))
-        cell = printable(self._table.column(name)[row].as_py())
-        return f"is {cell if len(cell) <= 40 else cell[:37] + '...'!r} in {self.place(row)}"
-
-    def check_text(self, name: str) -> None:
-        """See `frames.Columns`."""
-        filled = self._cells(name, _FILLED).sum()
-        if filled and self._cells(name, _LIKE_NUMBER).sum() >= _MOSTLY * filled:
-            raise DataError(
-                f"{self.name}: column {name!r} {self.fault(name)}, but mostly numbers; expected numbers such as 12.5 "
-                "or empty cells (features= chooses columns)"
-            )
-
-    def _cells(self, name: str, pattern: str) -> Any:
-        """Which cells of a column fit a pattern."""
-        import pyarrow.compute as pc
-
-        return pc.match_substring_regex(self._table.column(name), pattern).fill_null(False).to_numpy()
-
 
 def _delimiter(header: str) -> str:
     """What separates the names in a header."""
     return max(_DELIMITERS, key=lambda each: len(next(csv.reader([header], delimiter=each), [])))
 
 
-class JoinedColumns:
+class JoinedColumns(Columns):
     """The columns of several files, one below the other; each column that is used must be in all of them."""
 
     def __init__(self, name: str, parts: Sequence[Columns]) -> None:
         self.name, self.parts = name, list(parts)
-        self.names: list[str] = list(dict.fromkeys(each for part in parts for each in part.names))
+        self.typed = all(part.typed for part in parts)
+        self._names = list(dict.fromkeys(each for part in parts for each in part.names))
         for part in parts:
             again = next((each for each in part.names if part.names.count(each) > 1), None)
             if again is not None:
                 raise DataError(f"{part.name}: {part.names.count(again)} columns {again!r}; expected one")
         self.starts = np.cumsum([0, *(part.n_rows for part in parts)])
-        self.n_rows = int(self.starts[-1])
+
+    @property
+    def names(self) -> list[str]:
+        """See `Columns`."""
+        return self._names
+
+    @property
+    def n_rows(self) -> int:
+        """See `Columns`."""
+        return int(self.starts[-1])
 
     def kind(self, name: str) -> Any:
-        """See `frames.Columns`: numbers where it is numbers in some files and empty in all others."""
+        """See `Columns`: numbers where it is numbers in some files and empty in all others."""
         kinds = self._kinds(name)
         filled = [kind for kind in kinds.values() if str(kind) != "null"]
         if not filled:
@@ -374,13 +349,20 @@ class JoinedColumns:
         if len(kinds) < len(self.parts) and any(map(is_number, filled)):
             lacks = next(part.name for part in self.parts if part.name not in kinds)
             raise DataError(f"{lacks}: no column {name!r}; expected the same columns in all files")
-        return next((kind for kind in filled if not is_number(kind)), filled[0])
+        other = next((part for part, kind in kinds.items() if not (is_number(kind) or str(kind) == "null")), None)
+        number = next((part for part, kind in kinds.items() if is_number(kind)), None)
+        if other is not None and number is not None and self.typed:
+            raise DataError(
+                f"{other}: column {name!r} is {kinds[other]}; expected {kinds[number]}, as in {number} (features= "
+                "chooses columns)"
+            )
+        return filled[0] if other is None else kinds[other]
 
     def _kinds(self, name: str) -> dict[str, Any]:
         return {part.name: part.kind(name) for part in self.parts if name in part.names}
 
     def column(self, name: str) -> Any:
-        """See `frames.Columns`: as whole numbers, numbers or texts, whichever can hold all."""
+        """See `Columns`: as whole numbers, numbers or texts, whichever can hold all."""
         import pyarrow as pa
 
         found = []
@@ -403,27 +385,18 @@ class JoinedColumns:
         return pa.chunked_array([chunk.cast(common) for column in found for chunk in column.chunks], common)
 
     def blocks(self, names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
-        """See `frames.Columns`."""
+        """See `Columns`."""
         for first, part in zip(self.starts.tolist(), self.parts, strict=False):
             missing = [name for name in names if name not in part.names]
             if missing:
-                raise DataError(f"{part.name}: no column {listed(missing)}; expected the same columns in all files")
+                raise DataError(
+                    f"{part.name}: no column {listed(missing, SHOWN)}; expected the same columns in all files"
+                )
             for start, arrays in part.blocks(names):
                 yield first + start, [one_array(array) for array in arrays]
 
     def place(self, row: int) -> str:
-        """See `frames.Columns`."""
+        """See `Columns`."""
         number = int(np.searchsorted(self.starts, row, side="right")) - 1
         part = self.parts[number]
         return f"{part.name}, {part.place(row - int(self.starts[number]))}"
-
-    def fault(self, name: str) -> str:
-        """See `frames.Columns`."""
-        part = next(part for part in self.parts if name in part.names and not is_number(part.kind(name)))
-        return f"{part.fault(name)} of {part.name}"
-
-    def check_text(self, name: str) -> None:
-        """See `frames.Columns`."""
-        for part in self.parts:
-            if name in part.names and is_text(part.kind(name)):
-                part.check_text(name)

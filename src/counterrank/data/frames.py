@@ -5,28 +5,33 @@ Columns are written straight into the feature matrix, some rows at a time, so th
 
 from __future__ import annotations
 
-import re
 import sys
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.common import errors
 from counterrank.common.checks import Float32Array, IntArray
-from counterrank.common.errors import CounterrankError, DataError, printable
+from counterrank.common.errors import CounterrankError, DataError, brief, did_you_mean, listed, printable
+from counterrank.data.feature_columns import (
+    ROLES,
+    SHOWN,
+    Columns,
+    SourceColumns,
+    check_once,
+    choose_features,
+    is_number,
+    is_text,
+    numbers,
+)
 from counterrank.data.ids import first_repeat_in_query, group_rows, place_in_query, query_of_rows
-from counterrank.data.ranking_data import RankingData, check_feature_names
+from counterrank.data.ranking_data import RankingData
 
-ROLES = {"query": "query_id", "document": "doc_id", "label": "label"}  # the column of each role, unless named otherwise
 _ROLE_PREFIX = "counterrank."  # of the metadata that `to_arrow` writes
 BLOCK_ROWS, _COLUMNS = 1 << 14, 16  # written at a time: a line of the cache for each row, 1 MiB in all
 _KINDS = "a frame of pandas or polars, an Arrow table, a DuckDB relation, or another Arrow stream"
 _EXACT = 2.0**53  # whole numbers below it are exact in float64
-_SHOWN = 20  # columns named by a message
-_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+|")  # how files name the index of a pandas frame
 
 
 def is_frame(value: object) -> bool:
@@ -105,45 +110,37 @@ def shortened(error: Exception) -> str:
     return words if len(words) <= 200 else words[:197] + "..."
 
 
-class Columns(Protocol):
-    """Named columns of one length, and how messages name them and their rows."""
+class FrameColumns(Columns):
+    """The columns of a frame in memory."""
 
-    name: str
+    def __init__(self, name: str, names: list[str], n_rows: int) -> None:
+        self.name, self._names, self._n_rows = name, names, n_rows
 
     @property
     def names(self) -> list[str]:
-        """The names of all columns."""
+        """See `Columns`."""
+        return self._names
 
     @property
     def n_rows(self) -> int:
-        """The number of rows."""
+        """See `Columns`."""
+        return self._n_rows
 
-    def kind(self, name: str) -> Any:
-        """The Arrow type of a column."""
+    def mapping(self, role: str, name: str) -> str:
+        """See `Columns`."""
+        return f"{role}={name!r}"
 
-    def column(self, name: str) -> Any:
-        """A column as a chunked array."""
-
-    def blocks(self, names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
-        """Some rows at a time: the number of the first, and the values of each of the columns as one array."""
-
-    def place(self, row: int) -> str:
-        """Where a row is."""
-
-    def fault(self, name: str) -> str:
-        """What is wrong with a column that should hold numbers."""
-
-    def check_text(self, name: str) -> None:
-        """Refuse a column of texts that was meant to hold numbers, in formats that have no types of their own."""
+    def metadata(self) -> dict[str, str]:
+        """What the schema says besides; a frame of pandas has nothing."""
+        return {}
 
 
-class ArrowColumns:
+class ArrowColumns(FrameColumns):
     """The columns of an Arrow table."""
 
     def __init__(self, table: Any, name: str = "frame") -> None:
-        self.table, self.name = table, name
-        self.names: list[str] = list(table.column_names)
-        self.n_rows: int = table.num_rows
+        super().__init__(name, list(table.column_names), table.num_rows)
+        self.table = table
 
     def kind(self, name: str) -> Any:
         """See `Columns`."""
@@ -159,30 +156,20 @@ class ArrowColumns:
         for start in range(0, self.n_rows, BLOCK_ROWS):
             yield start, [one_array(column.slice(start, BLOCK_ROWS)) for column in columns]
 
-    def place(self, row: int) -> str:
-        """See `Columns`."""
-        return f"row {row}"
-
-    def fault(self, name: str) -> str:
-        """See `Columns`."""
-        return f"is {self.kind(name)}"
-
-    def check_text(self, name: str) -> None:
-        """See `Columns`."""
-
     def metadata(self) -> dict[str, str]:
-        """What the schema says besides."""
+        """See `FrameColumns`."""
         found = self.table.schema.metadata or {}
         return {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in found.items()}
 
 
-class PandasColumns:
+class PandasColumns(FrameColumns):
     """The columns of a pandas frame, converted some rows at a time: pandas may hold them as rows of a matrix."""
 
     def __init__(self, frame: Any, name: str = "frame") -> None:
-        self.frame, self.name = frame, name
-        self.names: list[str] = [str(each) for each in frame.columns]
-        self.n_rows: int = len(frame)
+        super().__init__(name, [str(each) for each in frame.columns], len(frame))
+        self.frame = frame
+        named = (str(each) for each in frame.index.names if each is not None)
+        self.in_index = [each for each in named if each not in self.names]
 
     def kind(self, name: str) -> Any:
         """See `Columns`."""
@@ -212,21 +199,6 @@ class PandasColumns:
                     for name, column in zip(names, columns, strict=True)
                 ],
             )
-
-    def place(self, row: int) -> str:
-        """See `Columns`."""
-        return f"row {row}"
-
-    def fault(self, name: str) -> str:
-        """See `Columns`."""
-        return f"is {self.kind(name)}"
-
-    def check_text(self, name: str) -> None:
-        """See `Columns`."""
-
-    def metadata(self) -> dict[str, str]:
-        """A frame of pandas has none."""
-        return {}
 
     def _series(self, name: str) -> Any:
         return self.frame.iloc[:, self.names.index(name)]
@@ -275,22 +247,25 @@ def from_frame(
     roles = {"query": query, "document": document, "label": label}
     for role in ("query", "document"):
         if roles[role] is None:
-            raise CounterrankError(f"{role}: not given; expected the name of a column, of {listed(columns.names)}")
+            raise CounterrankError(
+                f"{role}: not given; expected the name of a column, of {listed(columns.names, SHOWN)}"
+            )
     given = {role: name for role, name in roles.items() if name is not None}
     for role, name in given.items():
         if not isinstance(name, str):
-            raise CounterrankError(f"{role}={errors.brief(name)}: expected the name of a column")
+            raise CounterrankError(f"{role}={brief(name)}: expected the name of a column")
         if name not in columns.names:
             raise DataError(
-                f"{role}={name!r}: no such column; the frame has {listed(columns.names)}{_index(frame, name)}"
+                f"{role}={name!r}: no such column; the frame has {listed(columns.names, SHOWN)}{_hint(columns, name)}"
             )
     return read_columns(columns, given, features)
 
 
-def _index(frame: Any, name: str) -> str:
-    """A hint where pandas has the name in the index."""
-    held = _is_pandas(frame) and name in (frame.index.names or ())
-    return "; it is in the index: frame.reset_index() makes it a column" if held else ""
+def _hint(columns: FrameColumns, name: str) -> str:
+    """The end of a message about a column that is not there: it is in the index of pandas, or has another name."""
+    if name in columns.in_index:
+        return "; it is in the index: frame.reset_index() makes it a column"
+    return did_you_mean(name, columns.names)
 
 
 def prediction_frame(frame: Any, query: str | None, features: Sequence[str]) -> tuple[RankingData, IntArray]:
@@ -312,10 +287,10 @@ def prediction_frame(frame: Any, query: str | None, features: Sequence[str]) -> 
     """
     columns = frame if isinstance(frame, ArrowColumns | PandasColumns) else frame_columns(frame)
     if query is not None and query not in columns.names:
-        index = _index(getattr(columns, "frame", None), query)
-        raise DataError(f"query={query!r}: no such column; the frame has {listed(columns.names)}{index}")
+        hint = _hint(columns, query)
+        raise DataError(f"query={query!r}: no such column; the frame has {listed(columns.names, SHOWN)}{hint}")
     roles = {} if query is None else {"query": query}
-    names = _features(columns, roles, features)
+    names, left_out = choose_features(columns, roles, features)
     if query is None:
         ids, offsets, rows, moved = (
             np.zeros(1, np.int64),
@@ -324,10 +299,11 @@ def prediction_frame(frame: Any, query: str | None, features: Sequence[str]) -> 
             False,
         )
     else:
-        _check_once(columns, query)
+        check_once(columns, query)
         ids, offsets, rows, moved = _grouped(columns, query)
     matrix = _matrix(columns, names, rows, moved)
-    fields = matrix, offsets, None, ids, place_in_query(offsets), None, moved, names, roles or None
+    source = SourceColumns(roles, left_out=left_out) if roles else None
+    fields = matrix, offsets, None, ids, place_in_query(offsets), None, moved, names, source
     return RankingData._trusted(*fields), rows
 
 
@@ -336,96 +312,19 @@ def read_columns(
 ) -> RankingData:
     """Ranking data of columns, of which `roles` names those that hold queries, documents and labels (if any)."""
     for role, name in roles.items():
-        _check_once(columns, name)
+        check_once(columns, name)
         other = next((each for each in roles if each != role and roles[each] == name), None)
         if other is not None:
             raise DataError(f"{columns.name}: column {name!r} is {role} and {other}; expected two different columns")
-    names = _features(columns, roles, features)
+    names, left_out = choose_features(columns, roles, features)
     query_ids, offsets, rows, moved = _grouped(columns, roles["query"])
     doc_ids = _placed(_numpy_ids(read_ids(columns, roles["document"])), rows)
     _check_unique(columns, doc_ids, query_ids, offsets, rows)
     labels = _placed(_labels(columns, roles["label"]), rows) if "label" in roles else None
     matrix = _matrix(columns, names, rows, moved)
     return RankingData._trusted(
-        matrix, offsets, labels, query_ids, doc_ids, source, moved, names, dict(roles)
+        matrix, offsets, labels, query_ids, doc_ids, source, moved, names, SourceColumns(roles, left_out=left_out)
     )  # all is checked by here, with the rows of the source at hand
-
-
-def _features(columns: Columns, roles: Mapping[str, str], features: Sequence[str] | None) -> tuple[str, ...]:
-    """The names of the features: those given, else all columns of numbers and booleans that have no role."""
-    taken = set(roles.values())
-    if features is None:
-        chosen = []
-        index = [name for name in columns.names if name not in taken and _INDEX.fullmatch(name)]
-        if index:
-            warnings.warn(
-                f"{columns.name}: column {listed(index)} is left out, since it looks like the row numbers of a pandas "
-                "frame; name the features to use it, or write files with index=False",
-                stacklevel=4,
-            )
-        for name in columns.names:
-            if name not in taken and name not in index:
-                kind = columns.kind(name)
-                if is_number(kind):
-                    chosen.append(name)
-                elif is_text(kind):
-                    columns.check_text(name)
-        for name in chosen:
-            _check_once(columns, name)
-        if "label" not in roles and ROLES["label"] in chosen:
-            raise DataError(
-                f"{columns.name}: column 'label' would become a feature; expected label='label', or features by name"
-            )
-        if not chosen:
-            raise DataError(f"{columns.name}: no column of numbers to use as a feature; it has {listed(columns.names)}")
-        return tuple(chosen)
-    if isinstance(features, str) or not isinstance(features, Sequence | np.ndarray) or not len(features):
-        raise CounterrankError(f"features={errors.brief(features)}: expected a list of names of columns")
-    names = check_feature_names([str(name) for name in features], len(features))
-    for name in names:
-        if name in taken:
-            role = next(role for role in roles if roles[role] == name)
-            raise DataError(f"features: {name!r} is the column of {role}; expected columns without a role")
-    missing = [name for name in names if name not in columns.names]
-    if missing:
-        raise DataError(f"features: no column {listed(missing)}; {columns.name} has {listed(columns.names)}")
-    for name in names:
-        _check_once(columns, name)
-        kind = columns.kind(name)
-        if not is_number(kind) and str(kind) != "null":
-            raise DataError(
-                f"{columns.name}: feature {name!r} {columns.fault(name)}; expected numbers: {_remedy(kind)}"
-            )
-    return names
-
-
-def _check_once(columns: Columns, name: str) -> None:
-    count = columns.names.count(name)
-    if count > 1:
-        raise DataError(f"{columns.name}: {count} columns {name!r}; expected one")
-
-
-def is_number(kind: Any) -> bool:
-    """Whether an Arrow type can hold a feature."""
-    import pyarrow.types as kinds
-
-    return bool(kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind) or kinds.is_decimal(kind))
-
-
-def is_text(kind: Any) -> bool:
-    """Whether an Arrow type is one of texts."""
-    return str(kind) in ("string", "large_string", "string_view")
-
-
-def _remedy(kind: Any) -> str:
-    """What to do about a column that is no number."""
-    import pyarrow.types as kinds
-
-    if kinds.is_temporal(kind):
-        return "make it one, such as the age in days, or leave it out"
-    if kinds.is_nested(kind):
-        return "give each of its values a column of its own, or leave it out"
-    return "encode it as numbers, such as a column of 0 and 1 for each value, or leave it out"
 
 
 def _matrix(columns: Columns, names: Sequence[str], rows: IntArray, moved: bool) -> Float32Array:
@@ -442,7 +341,7 @@ def _matrix(columns: Columns, names: Sequence[str], rows: IntArray, moved: bool)
 
 def _finite(columns: Columns, name: str, start: int, array: Any) -> Float32Array:
     """Rows of a column from `start` on as float32; NaN where they are missing, and an error where they are infinite."""
-    values = _numbers(array)
+    values = numbers(columns, name, start, array)
     with np.errstate(over="ignore"):
         small: Float32Array = values.astype(np.float32, copy=False)
     infinite = np.isinf(small)
@@ -453,18 +352,6 @@ def _finite(columns: Columns, name: str, start: int, array: Any) -> Float32Array
             "numbers, or null where a value is missing"
         )
     return small
-
-
-def _numbers(array: Any) -> NDArray[Any]:
-    """Values of numbers or booleans; NaN for null."""
-    import pyarrow as pa
-
-    if pa.types.is_null(array.type):
-        return np.full(len(array), np.nan, np.float32)
-    if pa.types.is_boolean(array.type) or pa.types.is_decimal(array.type):
-        array = array.cast(pa.float64())
-    values: NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    return values
 
 
 def _grouped(columns: Columns, query: str) -> tuple[NDArray[Any], IntArray, IntArray, bool]:
@@ -514,10 +401,10 @@ def _numpy_ids(ids: Any) -> NDArray[Any]:
 
 def _labels(columns: Columns, name: str) -> Float32Array:
     column = columns.column(name)
-    if not is_number(column.type):
-        raise DataError(f"{columns.name}: column {name!r} {columns.fault(name)}; expected numbers as labels")
+    if not (is_number(column.type) or is_text(column.type)):
+        raise DataError(f"{columns.name}: column {name!r} is {column.type}; expected numbers as labels")
     _check_no_nulls(columns, name, column, "a label")
-    values = np.concatenate([_numbers(chunk) for chunk in column.chunks])
+    values = np.concatenate([numbers(columns, name, 0, chunk, label=True) for chunk in column.chunks])
     with np.errstate(over="ignore"):
         labels: Float32Array = values.astype(np.float32)
     finite = np.isfinite(labels)
@@ -554,12 +441,6 @@ def _placed(values: NDArray[Any], rows: IntArray) -> NDArray[Any]:
     placed = np.empty_like(values)
     placed[rows] = values
     return placed
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names for a message, not too many."""
-    shown = ", ".join(repr(printable(str(name))[:60]) for name in names[:_SHOWN])
-    return (shown or "none") + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
 
 
 def to_arrow(data: RankingData) -> Any:

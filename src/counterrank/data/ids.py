@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.common.checks import IntArray, as_array
-from counterrank.common.errors import DataError
+from counterrank.common.errors import DataError, quoted
 from counterrank.common.jit import Array, exact_kernel
 from counterrank.common.parallel import for_queries, for_range
 from counterrank.common.random import HashArray, mixed
@@ -83,14 +83,27 @@ def query_of(rows: ArrayLike, offsets: IntArray) -> Any:
     return np.searchsorted(offsets, rows, side="right") - 1
 
 
-def query_index(queries: ArrayLike | slice, n_queries: int) -> IntArray:
+def query_index(queries: ArrayLike | slice, n_queries: int, query_ids: NDArray[Any] | None = None) -> IntArray:
     """The chosen queries as indices, each once: of indices, a boolean mask over queries, or a slice.
+
+    With `query_ids`, texts are ids. Whole numbers are indices all the same; ids that are numbers are found by their
+    texts.
 
     >>> query_index([True, False, True], 3).tolist(), query_index(slice(1, None), 3).tolist()
     ([0, 2], [1, 2])
+    >>> query_index(["tv"], 2, np.array(["radio", "tv"])).tolist(), query_index("7", 2, np.array([5, 7])).tolist()
+    ([1], [1])
     """
     if isinstance(queries, slice):
         index = np.arange(n_queries)[queries]
+    elif query_ids is not None and (wanted := _texts(as_array(queries, "queries"))) is not None:
+        index = find_rows(wanted, query_ids)
+        missing = np.flatnonzero(index < 0)
+        if len(missing):
+            raise DataError(
+                f"queries: {quoted(wanted[missing[0]])} is no query id ({len(missing):,} of {len(index):,} are none); "
+                f"expected ids as in the data, such as {quoted(query_ids[0])}, or indices"
+            )
     else:
         index = np.atleast_1d(as_array(queries, "queries"))
         if index.dtype == np.bool_:
@@ -103,11 +116,21 @@ def query_index(queries: ArrayLike | slice, n_queries: int) -> IntArray:
         raise DataError(f"queries: {index.dtype} of shape {index.shape}; expected query indices or a mask")
     outside = (index < 0) | (index >= n_queries)
     if outside.any():
-        raise DataError(f"queries: index {index[outside][0]}; expected 0 to {n_queries - 1}")
+        first = index[outside][0]
+        is_id = query_ids is not None and find_rows(np.array([str(first)]), query_ids)[0] >= 0
+        hint = f" (whole numbers are indices; the query with this id is '{first}', as a text)" if is_id else ""
+        raise DataError(f"queries: index {first}; expected 0 to {n_queries - 1}{hint}")
     values, counts = np.unique(index, return_counts=True)
     if len(values) < len(index):
         raise DataError(f"queries: index {values[counts > 1][0]} is chosen more than once")
     return index.astype(np.int64)
+
+
+def _texts(given: NDArray[Any]) -> NDArray[Any] | None:
+    """One or several texts as an array of them; None where something else was given."""
+    flat = np.atleast_1d(given)
+    is_text = flat.ndim == 1 and len(flat) > 0 and (flat.dtype.kind in "UT" or all(isinstance(x, str) for x in flat))
+    return flat.astype(np.str_) if is_text else None
 
 
 def take_ranges(offsets: IntArray, chosen: IntArray) -> tuple[IntArray, IntArray]:

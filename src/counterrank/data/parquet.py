@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from counterrank.common.checks import Float32Array, IntArray
 from counterrank.common.errors import DataError, printable
 from counterrank.common.files import PathLike, atomic_file, existing
+from counterrank.data.features import check_feature_names
 from counterrank.data.ids import encode, first_repeat_in_query, group_rows, is_id_type, query_of
 
 if TYPE_CHECKING:
@@ -128,8 +129,6 @@ class _Reader:
         return features, offsets, labels, query_ids, doc_ids, str(self.path), regrouped, names
 
     def _names(self, n_features: int) -> tuple[str, ...] | None:
-        from counterrank.data.ranking_data import check_feature_names
-
         text = (self.schema.field("features").metadata or {}).get(_NAMES)
         if text is None:
             return None

@@ -1,5 +1,5 @@
 """`RankingData`: the documents of many queries as one matrix, without padding; `Fold`: its train, validation and test
-parts; labels as relevance.
+parts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.common.checks import (
     Float32Array,
-    FloatArray,
     IntArray,
     as_array,
     check_number,
@@ -21,15 +20,22 @@ from counterrank.common.checks import (
     check_type,
     check_vector,
     check_whole,
-    is_real,
     make_generator,
 )
-from counterrank.common.errors import CounterrankError, DataError, brief
+from counterrank.common.errors import CounterrankError, DataError, did_you_mean
 from counterrank.common.files import PathLike
-from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.common.notebook import Shown, Summary
 from counterrank.common.parallel import for_queries
 from counterrank.data.data_cards import data_card, data_summary, fold_card, fold_summary
+from counterrank.data.feature_columns import SourceColumns
+from counterrank.data.features import (
+    align_features,
+    as_matrix,
+    check_feature_names,
+    check_finite,
+    count_missing,
+    scale_queries,
+)
 from counterrank.data.ids import (
     check_ids,
     first_repeat_in_query,
@@ -39,9 +45,6 @@ from counterrank.data.ids import (
     uniform_keys,
 )
 from counterrank.data.parquet import parquet_fields, write_parquet
-
-LARGEST_LABEL = 1000.0  # 2**1000 still leaves room for a sum; 2**1024 is infinite
-_LARGEST = np.finfo(np.float32).max
 
 
 class RankingData(Shown):
@@ -78,7 +81,7 @@ class RankingData(Shown):
     _source: str | None
     _regrouped: bool
     _feature_names: tuple[str, ...] | None
-    _columns: dict[str, str] | None
+    _columns: SourceColumns | None
     _cache: dict[str, Any]
 
     def __init__(
@@ -90,10 +93,10 @@ class RankingData(Shown):
         doc_ids: ArrayLike | None = None,
         feature_names: Sequence[str] | None = None,
     ) -> None:
-        matrix = _as_matrix(features)
+        matrix = as_matrix(features)
         # a copy: kernels go where the offsets point, so nobody may change them behind the checks
         bounds = check_offsets(offsets, len(matrix)).copy()
-        _check_finite(matrix, bounds)
+        check_finite(matrix, bounds)
         given = None if labels is None else _as_labels(labels, len(matrix))
         n_queries = len(bounds) - 1
         if query_ids is None:
@@ -125,7 +128,7 @@ class RankingData(Shown):
         source: str | None = None,
         regrouped: bool = False,
         feature_names: tuple[str, ...] | None = None,
-        columns: dict[str, str] | None = None,
+        columns: SourceColumns | None = None,
     ) -> None:
         names = ("_features", "_offsets", "_labels", "_query_ids", "_doc_ids")
         for name, array in zip(names, (features, offsets, labels, query_ids, doc_ids), strict=True):
@@ -203,9 +206,20 @@ class RankingData(Shown):
         return self._feature_names is not None
 
     @property
-    def columns(self) -> dict[str, str] | None:
-        """By role ("query", "document", "label") the column of the frame it was made from; None without a frame."""
-        return None if self._columns is None else dict(self._columns)
+    def columns(self) -> SourceColumns | None:
+        """The columns of the frame or file it was made from; None where it had none.
+
+        A dict from the role ("query", "document", "label") to the name of the column; its attributes `features` and
+        `left_out` have the other columns.
+
+        >>> import pyarrow as pa
+        >>> frame = pa.table({"search": ["tv"], "sku": [3], "price": [9.5], "title": ["32 inch"]})
+        >>> columns = RankingData.from_frame(frame, query="search", document="sku").columns
+        >>> columns, columns.features, columns.left_out
+        ({'query': 'search', 'document': 'sku'}, ('price',), {'title': 'text'})
+        """
+        found = self._columns
+        return None if found is None else SourceColumns(found, self.feature_names, found.left_out)
 
     @property
     def n_missing(self) -> int:
@@ -345,10 +359,11 @@ class RankingData(Shown):
         place = {name: column for column, name in enumerate(self.feature_names)}
         unknown = [name for name in wanted if name not in place]
         if unknown:
-            raise DataError(f"names: {unknown[0]!r} is no feature of the data; expected names in feature_names")
+            hint = did_you_mean(unknown[0], place)
+            raise DataError(f"names: {unknown[0]!r} is no feature of the data; expected names in feature_names{hint}")
         if not wanted:
             raise DataError("names: none; expected at least one feature")
-        chosen = check_feature_names(wanted, len(wanted))
+        chosen = check_feature_names(wanted, len(wanted), "names")
         matrix = self._features[:, [place[name] for name in chosen]]
         *others, _, columns = self._fields()[1:]
         return RankingData._trusted(np.ascontiguousarray(matrix), *others, chosen, columns)
@@ -415,7 +430,8 @@ class RankingData(Shown):
             query, document: the columns with the ids; a document has one row in a query. They may be left out for a
                 table that `to_arrow` made.
             label: the column with labels, if any.
-            features: the columns to use, in this order; all columns of numbers and booleans that are left if None.
+            features: the columns to use, in this order, where numbers may be held as text; all columns of numbers and
+                booleans that are left if None. `columns` says which these are, and why others are left out.
 
         >>> import pandas as pd
         >>> frame = pd.DataFrame({"search": ["tv", "radio", "tv"], "sku": [3, 3, 5], "price": [9.5, 2.0, None]})
@@ -442,39 +458,6 @@ class RankingData(Shown):
         return to_arrow(self)
 
 
-def _as_matrix(features: ArrayLike) -> Float32Array:
-    """Features as a C-ordered float32 matrix with at least one column."""
-    given = as_array(features, "features")
-    if given.ndim != 2 or given.shape[1] < 1:
-        raise DataError(f"features: shape {given.shape}; expected (documents, features) with at least one feature")
-    if not np.issubdtype(given.dtype, np.number) or np.iscomplexobj(given):
-        raise DataError(f"features: type {given.dtype}; expected real numbers")
-    with np.errstate(over="ignore"):  # what overflows float32 is found by the check for finite values
-        matrix = np.ascontiguousarray(given, dtype=np.float32)
-    # what the caller could still change is copied, or the checks would mean nothing
-    return matrix.copy() if matrix.flags.writeable and np.may_share_memory(matrix, given) else matrix
-
-
-def check_feature_names(names: Sequence[str], n_features: int) -> tuple[str, ...]:
-    """Names of all features, texts that are all different.
-
-    >>> check_feature_names(["price", "price"], 2)
-    Traceback (most recent call last):
-    ...
-    counterrank.common.errors.DataError: feature_names: 'price' twice; expected different names
-    """
-    found = tuple(str(name) if isinstance(name, str) else name for name in names)
-    for name in found:
-        if not isinstance(name, str) or not name:
-            raise DataError(f"feature_names: {brief(name)}; expected texts")
-    if len(found) != n_features:
-        raise DataError(f"feature_names: {len(found)} names; expected {n_features}, one for each feature")
-    if len(set(found)) < len(found):
-        again = next(name for i, name in enumerate(found) if name in found[:i])
-        raise DataError(f"feature_names: {again!r} twice; expected different names")
-    return found
-
-
 def _as_labels(labels: ArrayLike, n_docs: int) -> Float32Array:
     """Labels as finite float32, one per document."""
     values = check_vector(labels, n_docs, "labels")
@@ -484,18 +467,6 @@ def _as_labels(labels: ArrayLike, n_docs: int) -> Float32Array:
         row = int(np.argmin(np.isfinite(small)))
         raise DataError(f"labels: entry {row} is {values[row]}; expected numbers that fit float32")
     return small
-
-
-def _check_finite(features: Float32Array, offsets: IntArray) -> None:
-    """An error that names the first infinite value."""
-    for row in for_queries(first_bad_row, offsets, features):
-        if row >= 0:
-            column = int(np.flatnonzero(np.isinf(features[row]))[0])
-            query = int(np.searchsorted(offsets, row, side="right")) - 1
-            raise DataError(
-                f"features: document {row - offsets[query]} of query {query} (row {row}) has "
-                f"{features[row, column]} in column {column}; expected finite float32 numbers"
-            )
 
 
 def _check_unique_queries(query_ids: NDArray[Any]) -> None:
@@ -625,8 +596,6 @@ test=RankingData(2 queries, 2 documents, 1 feature, 1 document a query, no label
     test: RankingData
 
     def __post_init__(self) -> None:
-        from counterrank.data.features import align_features
-
         for name, part in list(vars(self).items()):
             if part is None and name == "validation":
                 continue
@@ -673,133 +642,3 @@ test=RankingData(2 queries, 2 documents, 1 feature, 1 document a query, no label
         size = min(max(round(share * n), 1), n - 1)
         chosen[make_generator(seed).choice(n, size=size, replace=False)] = True
         return replace(self, train=self.train.subset(~chosen), validation=self.train.subset(chosen))
-
-
-def relevant_documents(data: RankingData, relevance_threshold: float = 3) -> NDArray[np.bool_]:
-    """Which documents are relevant: label >= relevance_threshold. None at all is an error.
-
-    Labels are float32, so the threshold is rounded to float32 too: 0.7 reaches a threshold of 0.7.
-
-    >>> data = RankingData([[0.1], [0.2]], offsets=[0, 2], labels=[0.2, 0.7])
-    >>> relevant_documents(data, 0.7)
-    array([False,  True])
-    """
-    labels = check_labels(data)
-    relevant: NDArray[np.bool_] = labels >= check_threshold(relevance_threshold)
-    if not relevant.any():
-        largest = labels.max()
-        raise DataError(
-            f"relevance_threshold={relevance_threshold:g}: no document is relevant, the largest label is "
-            f"{largest:g}; expected a threshold that some label reaches, such as {largest:g}"
-        )
-    return relevant
-
-
-def exponential_gains(data: RankingData) -> FloatArray:
-    """The gain 2**label - 1 of each document; labels below 0 count as 0. No label above 0 is an error.
-
-    >>> exponential_gains(RankingData([[0.1], [0.2], [0.3]], offsets=[0, 3], labels=[-1, 1, 2]))
-    array([0., 1., 3.])
-    """
-    labels = check_gain_labels(data)
-    gains: FloatArray = np.exp2(np.maximum(labels, 0), dtype=np.float64) - 1.0
-    return gains
-
-
-def check_labels(data: RankingData) -> Float32Array:
-    """The labels of the data, or an error that says what is missing."""
-    check_type(data, RankingData, "data")
-    if data.labels is None:
-        raise DataError("data: has no labels; expected ranking data with a relevance label per document")
-    return data.labels
-
-
-def check_gain_labels(data: RankingData) -> Float32Array:
-    """Labels from which 2**label - 1 can be computed, at least one of them above 0."""
-    labels = check_labels(data)
-    largest = labels.max()
-    if largest > LARGEST_LABEL:
-        raise DataError(
-            f"labels: document {np.argmax(labels)} has label {largest:g}; expected at most {LARGEST_LABEL:g} "
-            "for the gain 2**label - 1"
-        )
-    if largest <= 0:
-        raise DataError(f"labels: the largest is {largest:g}, so every gain 2**label - 1 is 0; expected one above 0")
-    return labels
-
-
-def check_threshold(value: Any) -> np.float32:
-    """A finite relevance threshold as float32, the type of labels."""
-    if not is_real(value):
-        raise CounterrankError(f"relevance_threshold={brief(value)}: expected a number")
-    with np.errstate(over="ignore"):
-        threshold = np.float32(value)
-    if not np.isfinite(threshold):
-        raise CounterrankError(f"relevance_threshold={brief(value)}: expected a finite number")
-    return threshold
-
-
-@exact_kernel
-def first_bad_row(first: int, last: int, offsets: Array, features: Array) -> int:
-    """The first row with an infinite value, or -1."""
-    for row in range(offsets[first], offsets[last]):
-        values = features[row]
-        bad = 0
-        for f in range(len(values)):
-            bad += abs(values[f]) > _LARGEST  # false for NaN, a missing value
-        if bad:
-            return row
-    return -1
-
-
-@exact_kernel
-def count_missing(first: int, last: int, offsets: Array, features: Array) -> int:
-    """The number of values that are NaN."""
-    found = 0
-    for row in range(offsets[first], offsets[last]):
-        values = features[row]
-        for f in range(len(values)):
-            found += np.isnan(values[f])
-    return found
-
-
-@exact_inner_kernel
-def query_range(features: Array, start: int, end: int, low: Array, high: Array) -> None:
-    """low = min x and high = max x of every feature over the rows `start:end`; 0 where all values are missing."""
-    # by hand, since for whole rows numba also compiles the text of an error about their shapes, which takes seconds
-    for f in range(len(low)):
-        low[f], high[f] = np.inf, -np.inf
-    for row in range(start, end):
-        values = features[row]
-        for f in range(len(values)):  # both are false for NaN
-            low[f] = values[f] if values[f] < low[f] else low[f]
-            high[f] = values[f] if values[f] > high[f] else high[f]
-    for f in range(len(low)):
-        if low[f] > high[f]:
-            low[f] = high[f] = 0.0
-
-
-@exact_inner_kernel
-def query_scale(features: Array, start: int, end: int, small: Array, large: Array, low: Array, inverse: Array) -> None:
-    """low = min x and inverse = 1 / (max x - min x) of every feature over the rows, 0 for constant ones.
-
-    Of the values that are not missing. `small` and `large` are float32 scratch.
-    """
-    query_range(features, start, end, small, large)
-    for f in range(len(low)):
-        low[f] = small[f]
-        spread = np.float64(large[f]) - low[f]
-        inverse[f] = 1.0 / spread if spread > 0.0 else 0.0
-
-
-@exact_kernel
-def scale_queries(first: int, last: int, offsets: Array, features: Array, out: Array) -> None:
-    """out = (x - min) / (max - min) within each query; constant features become 0, missing values stay missing."""
-    n_features = features.shape[1]
-    small, large = np.empty(n_features, np.float32), np.empty(n_features, np.float32)
-    low, inverse = np.empty(n_features), np.empty(n_features)
-    for q in range(first, last):
-        query_scale(features, offsets[q], offsets[q + 1], small, large, low, inverse)
-        for row in range(offsets[q], offsets[q + 1]):
-            for f in range(n_features):
-                out[row, f] = (features[row, f] - low[f]) * inverse[f]

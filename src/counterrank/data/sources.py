@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from counterrank.common.errors import CounterrankError, DataError, MissingFileError, brief
+from counterrank.common.errors import CounterrankError, DataError, MissingFileError, brief, listed
 from counterrank.common.files import PathLike, existing
 from counterrank.data.flat_files import ENDINGS, check_columns, files_in, has_lists, is_flat, read_flat
 from counterrank.data.letor import read_letor
@@ -60,7 +60,7 @@ def read_fold(
         _refuse_columns(folder, columns, features)
     elif not all(flat.values()):
         names = [path.name for path in paths.values()]
-        raise DataError(f"{folder}: {_listed(names)}: LETOR text and files with named features; expected one kind")
+        raise DataError(f"{folder}: {listed(names, 10)}: LETOR text and files with named features; expected one kind")
     parts: dict[str, RankingData] = {}
     for name, path in paths.items():
         if flat[name]:
@@ -126,11 +126,11 @@ def _choose(folder: PathLike, folds: dict[str, dict[str, list[Path]]], prefix: s
         if len(fitting) == 1:
             return fitting[0]
         raise MissingFileError(
-            f"prefix={brief(prefix)}: not in {folder}; expected one that is there: {_listed(sorted(folds))}"
+            f"prefix={brief(prefix)}: not in {folder}; expected one that is there: {listed(sorted(folds), 10)}"
         )
     candidates = [before for before, parts in folds.items() if "train" in parts]  # a stray test is no fold
     if len(candidates) > 1:
-        prefixes = _listed(sorted(candidates))
+        prefixes = listed(sorted(candidates), 10)
         raise DataError(f"{folder}: several folds, with prefixes {prefixes}; choose one with prefix=")
     return (candidates or sorted(folds) or [""])[0]
 
@@ -141,18 +141,12 @@ def _check_parts(folder: PathLike, parts: dict[str, list[Path]]) -> None:
             names = sorted(path.name for path in Path(folder).iterdir())
             expected = f"{' or '.join(_NAMES[part])} as .txt, .parquet or .csv"
             raise MissingFileError(
-                f"{folder}: no {part} part; expected {expected}, with or without a prefix; found {_listed(names)}"
+                f"{folder}: no {part} part; expected {expected}, with or without a prefix; found {listed(names, 10)}"
             )
     for part, paths in parts.items():
         if len(paths) > 1:
             names = [path.name for path in paths]
-            raise DataError(f"{folder}: {_listed(names)} are all the {part} part; expected one of them")
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:10])
-    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return shown + more if names else "nothing"
+            raise DataError(f"{folder}: {listed(names, 10)} are all the {part} part; expected one of them")
 
 
 def open_data(
@@ -217,15 +211,16 @@ def _refuse_columns(source: PathLike, columns: Mapping[str, str] | None, feature
 
 @dataclass(frozen=True)
 class DataOptions:
-    """How ranking data is to be read; the arguments of `open_data` of the same names."""
+    """How ranking data is to be read; the arguments of `open_data` of the same names, and what reads it instead."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
     features: Sequence[str] | None = None
     split: Sequence[float] | None = None
+    reader: Callable[..., Fold | RankingData] = open_data
 
     def open(self, source: str, threads: int | None = None) -> Fold | RankingData:
         """`open_data` with these options."""
-        return open_data(source, threads=threads, columns=self.columns, features=self.features, split=self.split)
+        return self.reader(source, threads=threads, columns=self.columns, features=self.features, split=self.split)
 
 
 def choose_part(data: Fold | RankingData, part: str, source: str) -> RankingData:

@@ -1,6 +1,6 @@
 """Document weights: how much each document should count, from labels or from clicks."""
 
-from counterrank.data.ranking_data import exponential_gains, relevant_documents
+from counterrank.data.labels import exponential_gains, relevant_documents
 from counterrank.estimators.displayed_sets import Views, rerank
 from counterrank.estimators.evidence import Evidence, display_frequencies
 from counterrank.estimators.model_assisted import best_strength, direct, doubly_robust, shrinkage

@@ -327,7 +327,8 @@ for _estimator in (
     ),
     Estimator(
         "auto",
-        "cross-validates policy-aware and the three below, and averages those not clearly worse than the best",
+        "cross-validates policy-aware, direct, doubly-robust and shrinkage, and averages those not clearly worse than "
+        "the best",
         "see docs/concepts/few-clicks.md",
         "as its parts",
         ("clicks", "exposure"),

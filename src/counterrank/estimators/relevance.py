@@ -260,7 +260,7 @@ def relevance_of(
 def check_missing_for(model: Any, data: RankingData, what: str = "data") -> None:
     """An error where values are missing that a model of relevance, by its name or as fitted, cannot take."""
     if not takes_missing(model):
-        refuse_missing(data, "the relevance model", "the relevance model 'lightgbm'", what)
+        refuse_missing(data, "the relevance model", "model='lightgbm'", what)
 
 
 def _error(seen: Examinations, targets: FloatArray, values: FloatArray | float) -> float:

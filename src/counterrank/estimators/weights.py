@@ -26,7 +26,7 @@ from counterrank.common.checks import (
 from counterrank.common.errors import CounterrankError, CoverageWarning
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of_rows
-from counterrank.data.ranking_data import exponential_gains, relevant_documents
+from counterrank.data.labels import exponential_gains, relevant_documents
 from counterrank.estimators.propensities import (
     SMALLEST,
     Propensities,

@@ -15,13 +15,7 @@ from counterrank.evaluation.click_metrics import (
     estimate,
     select,
 )
-from counterrank.evaluation.click_rates import (
-    ClickRate,
-    ClickRateDifference,
-    ClickRates,
-    click_rate,
-    compare_click_rates,
-)
+from counterrank.evaluation.click_rates import ClickRates
 from counterrank.evaluation.deployment import Verdict, verdict
 from counterrank.evaluation.inspection import Inspection, inspect_clicks
 from counterrank.evaluation.logging_plan import LoggingPlan, LoggingPlans, advise_logging, plan_logging
@@ -38,6 +32,7 @@ from counterrank.evaluation.metrics import (
     rank_values,
     weighted_metric,
 )
+from counterrank.evaluation.off_policy_rate import ClickRate, ClickRateDifference, click_rate, compare_click_rates
 
 __all__ = [
     "METRICS",

@@ -1,15 +1,13 @@
-"""Click rates: that of a display policy from the log of another, and those of documents without position bias.
+"""Click rates of documents without position bias: clicks divided by expected examinations.
 
-`click_rate` is off-policy evaluation with display probabilities. `click_rates` requires neither features nor
-propensities: it divides the clicks of each document by its expected examinations.
+`click_rates` requires neither features nor propensities.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from html import escape
-from math import hypot, inf
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,208 +17,22 @@ from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.position_bias import EstimatedExamination, connected_ranks
 from counterrank.clicks.position_bias import estimate as estimate_examination
-from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence, check_vector, check_whole
+from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence, check_whole
 from counterrank.common.errors import CounterrankError, ExaminationWarning
 from counterrank.common.files import PathLike
-from counterrank.common.numerics import gamma_quantile
+from counterrank.common.notebook import Shown, Summary, text_of
+from counterrank.common.numerics import clopper_pearson
 from counterrank.data.scores import file_format, write_run
 from counterrank.estimators.model_assisted import check_strength, strength_and_likelihood
 from counterrank.estimators.propensities import examined_times, refuse_unseen
 from counterrank.estimators.relevance import Examinations
 from counterrank.estimators.weights import check_line
-from counterrank.evaluation.confidence_intervals import Interval
-from counterrank.evaluation.weighted_clicks import concentration
-
-
-@dataclass(frozen=True)
-class ClickRate:
-    """The estimated click rate of a policy, from the log of another; w is the importance weight of an impression.
-
-    Attributes:
-        ips: sum(w * clicks) / impressions.
-        ips_interval: its confidence interval (low, high).
-        self_normalized: sum(w * clicks) / sum(w * impressions).
-        self_normalized_interval: its confidence interval (low, high).
-        confidence: the confidence level.
-        n_impressions: the number of impressions.
-        n_clicks: the number of clicks.
-        effective_impressions: (sum of w)^2 / sum of w^2 over impressions.
-        effective_sample_size: the same over clicks.
-        largest_weight: the largest w.
-        largest_share: the largest weight of a click over the sum of all.
-        mean_weight: of the impressions; about 1 if the display probabilities are right and every display of the
-            target policy was possible.
-    """
-
-    ips: float
-    ips_interval: Interval
-    self_normalized: float
-    self_normalized_interval: Interval
-    confidence: float
-    n_impressions: int
-    n_clicks: int
-    effective_impressions: float
-    effective_sample_size: float
-    largest_weight: float
-    largest_share: float
-    mean_weight: float
-
-
-@dataclass(frozen=True)
-class ClickRateDifference:
-    """One click rate minus another, from two logs.
-
-    Attributes:
-        ips: the difference of `ips`.
-        ips_interval: its confidence interval (low, high).
-        self_normalized: the difference of `self_normalized`.
-        self_normalized_interval: its confidence interval (low, high).
-        confidence: the confidence level.
-    """
-
-    ips: float
-    ips_interval: Interval
-    self_normalized: float
-    self_normalized_interval: Interval
-    confidence: float
-
-
-def click_rate(
-    clicks: ArrayLike,
-    impressions: ArrayLike,
-    logged: ArrayLike,
-    target: ArrayLike,
-    *,
-    confidence: float = 0.95,
-) -> ClickRate:
-    """The click rate of a target display policy, from impressions that another policy chose.
-
-        w               = P(displayed | target) / P(displayed | logging)       of each row
-        ips             = sum(w * clicks) / sum(impressions)
-        self_normalized = sum(w * clicks) / sum(w * impressions)
-
-    Intervals are those of Fay and Feuer (Statistics in Medicine, 1997) for a weighted sum of Poisson counts: with y =
-    sum(w * clicks) and v = sum(w^2 * clicks), gamma quantiles of shape y^2 / v and scale v / y for the lower end, and
-    of y + w* and v + w*^2 for the upper one. With equal weights they are the exact ones of a Poisson count. Fay and
-    Feuer take the largest weight as w*; here it is the mean weight of an impression under the target policy, sum(w^2) /
-    sum(w), whose coverage was measured (docs/how-to/open-bandit.md) and which does not blow up with one rare display.
-    They are for clicks that are rare; where most impressions are clicked they are too wide. Rows are taken as
-    independent.
-
-    Arguments:
-        clicks: of each row.
-        impressions: of each row; 1 where a row is one impression.
-        logged: the display probability as logged, P(this shown here | context, logging policy); above 0.
-        target: the same under the target policy; a number for all rows, or one for each.
-        confidence: the confidence level.
-
-    >>> found = click_rate([1, 0, 1], [1, 1, 1], [0.5, 0.5, 0.25], 0.25)  # weights 0.5, 0.5, 1
-    >>> found.ips, found.self_normalized
-    (0.5, 0.75)
-    >>> [round(38 / 10_000 * side, 6) for side in (26.891 / 38, 52.158 / 38)]  # Poisson, exact
-    [0.002689, 0.005216]
-    >>> [round(end, 6) for end in click_rate([38], [10_000], [0.0125], 0.0125).ips_interval]
-    [0.002689, 0.005216]
-    """
-    level = check_confidence(confidence)
-    times, shown, weights = _checked(clicks, impressions, logged, target)
-    n, y, squares = float(shown.sum()), float((weights * times).sum()), float((weights**2 * times).sum())
-    total, total_squares = float((weights * shown).sum()), float((weights**2 * shown).sum())
-    if total == 0.0:
-        raise CounterrankError("target: 0 for every impression; the log says nothing about this policy")
-    rate = y / total
-    # over displays, too: (click - rate) in place of the click
-    residuals = float((weights**2 * (times * (1.0 - 2.0 * rate) + shown * rate**2)).sum())
-    next_one = total_squares / total
-    effective, share = concentration(times, weights)
-    return ClickRate(
-        ips=y / n,
-        ips_interval=_interval(y, squares, next_one, n, level),
-        self_normalized=rate,
-        self_normalized_interval=_interval(y, residuals or squares, next_one, total, level),
-        confidence=level,
-        n_impressions=int(n),
-        n_clicks=int(times.sum()),
-        effective_impressions=total**2 / total_squares,
-        effective_sample_size=effective,
-        largest_weight=float(weights[shown > 0.0].max()),
-        largest_share=share,
-        mean_weight=total / n,
-    )
-
-
-def compare_click_rates(first: ClickRate, second: ClickRate) -> ClickRateDifference:
-    """The first minus the second, of logs that have nothing in common.
-
-    The interval combines those of both without assuming them to be symmetric (MOVER; Zou and Donner, Statistics in
-    Medicine, 2008): from d - sqrt((a - low a)^2 + (high b - b)^2) to d + sqrt((high a - a)^2 + (b - low b)^2).
-
-    >>> rates = [click_rate([n], [10_000], [0.1], 0.1) for n in (60, 40)]
-    >>> found = compare_click_rates(*rates)
-    >>> round(found.ips, 6), [round(end, 5) for end in found.ips_interval]
-    (0.002, [-3e-05, 0.00407])
-    """
-    for name, given in (("first", first), ("second", second)):
-        if not isinstance(given, ClickRate):
-            raise CounterrankError(f"{name}: {type(given).__name__}; expected a ClickRate, as click_rate gives it")
-    if first.confidence != second.confidence:
-        raise CounterrankError(
-            f"second: confidence {second.confidence:g}; expected that of the first, {first.confidence:g}"
-        )
-    return ClickRateDifference(
-        ips=first.ips - second.ips,
-        ips_interval=_joined(first.ips, first.ips_interval, second.ips, second.ips_interval),
-        self_normalized=first.self_normalized - second.self_normalized,
-        self_normalized_interval=_joined(
-            first.self_normalized,
-            first.self_normalized_interval,
-            second.self_normalized,
-            second.self_normalized_interval,
-        ),
-        confidence=first.confidence,
-    )
-
-
-def _joined(a: float, own: Interval, b: float, other: Interval) -> Interval:
-    difference = a - b
-    return difference - hypot(a - own[0], other[1] - b), difference + hypot(own[1] - a, b - other[0])
-
-
-def _interval(y: float, squares: float, next_one: float, below: float, confidence: float) -> Interval:
-    """Gamma quantiles; the upper one as if one more click, of the weight to be expected, had come."""
-    tail = (1.0 - confidence) / 2.0
-    low = squares / y * gamma_quantile(tail, y * y / squares) if y > 0.0 else 0.0
-    more, more_squares = y + next_one, squares + next_one**2
-    high = more_squares / more * gamma_quantile(1.0 - tail, more * more / more_squares)
-    return low / below, high / below
-
-
-def _checked(
-    clicks: ArrayLike, impressions: ArrayLike, logged: ArrayLike, target: ArrayLike
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Clicks, impressions and weights of the rows."""
-    times = check_vector(clicks, None, "clicks")
-    shown = check_vector(impressions, len(times), "impressions", "rows")
-    chance = check_vector(logged, len(times), "logged", "rows")
-    chosen = check_vector(np.full(len(times), target) if np.ndim(target) == 0 else target, len(times), "target", "rows")
-    for name, values, bad, expected in (
-        ("impressions", shown, (shown < 0.0) | (shown != np.floor(shown)), "whole numbers of at least 0"),
-        ("clicks", times, (times < 0.0) | (times != np.floor(times)), "whole numbers of at least 0"),
-        ("clicks", times, times > shown, "no more clicks than impressions"),
-        ("logged", chance, (chance <= 0.0) | (chance > 1.0), "probabilities above 0, up to 1: it was displayed"),
-        ("target", chosen, (chosen < 0.0) | (chosen > 1.0), "probabilities from 0 to 1"),
-    ):
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise CounterrankError(f"{name}: {values[row]:g} in row {row}; expected {expected}")
-    if not shown.any():
-        raise CounterrankError("impressions: none; expected at least one")
-    return times, shown, chosen / chance
-
+from counterrank.evaluation.evaluation_cards import rates_card, rates_plot
 
 PRIORS = ("query", "overall")
 COLUMNS = (
-    "query_id", "doc_id", "impressions", "clicks", "examinations", "raw_rate", "rate", "low", "high", "shrunk_rate",
+    "query_id", "doc_id", "impressions", "clicks", "examinations", "raw_rate", "rate", "rate_low", "rate_high",
+    "shrunk_rate",
 )  # fmt: skip
 _SOURCES = {
     "given": "as given",
@@ -236,7 +48,7 @@ _CONTRADICTED = 0.01  # share of right curves that the warning about the curve a
 
 
 @dataclass(frozen=True, eq=False)
-class ClickRates:
+class ClickRates(Shown):
     """The debiased click rate of each (query, document) that was shown; made by `click_rates`.
 
     Attributes:
@@ -247,11 +59,13 @@ class ClickRates:
         examinations: its expected examinations, the sum of P(examined | rank) over impressions; under trust bias of
             alpha.
         raw_rate: clicks / impressions.
-        rate: the debiased rate, an unbiased estimate of P(click | examined): not clipped, so that with few
-            impressions it may be above 1; nan where nothing was examined.
-        low: the lower end of the confidence interval of P(click | examined).
-        high: its upper end.
-        shrunk_rate: the estimate shrunk towards `prior_rate`, from 0 to 1.
+        rate: the debiased rate, the most likely P(click | examined), from 0 to 1; nan where nothing was examined.
+        rate_low: the lower end of the confidence interval of `rate`, which lies within it.
+        rate_high: its upper end.
+        shrunk_rate: the estimate shrunk towards `prior_rate`, from 0 to 1. The interval is not that of this one: where
+            impressions are few, it may lie outside.
+        unclipped_rate: `rate` before it is clipped to 0 and 1: unbiased, so that with few impressions it may be above
+            1; for means over documents.
         prior_rate: what a document of this query is expected to have by the other documents.
         strength: how many examinations the prior counts for.
         query_strength: how many well-known documents the overall rate counts for in the prior of a query; infinity
@@ -271,9 +85,10 @@ class ClickRates:
     examinations: FloatArray
     raw_rate: FloatArray
     rate: FloatArray
-    low: FloatArray
-    high: FloatArray
+    rate_low: FloatArray
+    rate_high: FloatArray
     shrunk_rate: FloatArray
+    unclipped_rate: FloatArray
     prior_rate: FloatArray
     strength: float
     query_strength: float
@@ -322,48 +137,59 @@ class ClickRates:
         plain = [value.item() if isinstance(value, np.generic) else value for value in values]
         return {name: None if value != value else value for name, value in zip(COLUMNS, plain, strict=True)}
 
-    def summary(self) -> dict[str, Any]:
-        """Counts, curve and prior as plain values."""
+    @property
+    def n_queries(self) -> int:
+        """How many queries have rows."""
+        return int(_is_new(self.query_ids).sum())
+
+    @property
+    def n_clipped(self) -> int:
+        """How many debiased rates were above 1, or below 0 under trust bias, before they were clipped."""
+        return int(((self.unclipped_rate > 1.0) | (self.unclipped_rate < 0.0)).sum())
+
+    def summary(self) -> Summary:
+        """Counts, curve and prior, as a dict that prints as a table."""
         depth = self.examination.k or (None if self.estimated is None else len(self.estimated.values))
-        return {
-            "documents": len(self),
-            "queries": int(_is_new(self.query_ids).sum()),
-            "impressions": int(self.impressions.sum()),
-            "clicks": int(self.clicks.sum()),
-            "examinations": float(self.examinations.sum()),
-            "candidates_never_shown": self.n_unshown,
-            "rate_above_1": int((self.rate > 1.0).sum()),
-            "never_examined": int(np.isnan(self.rate).sum()),
-            "confidence": self.confidence,
-            "prior_strength": self.strength,
-            "query_strength": None if self.query_strength == inf else self.query_strength,
-            "examination_source": self.curve_source,
-            "examination": str(self.examination) if depth is None else self.examination.curve(depth).tolist(),
-            "beta": None if self.beta is None else self.beta.curve(self.beta.k or 1).tolist(),
-        }
+        return Summary(
+            documents=len(self),
+            queries=self.n_queries,
+            impressions=int(self.impressions.sum()),
+            clicks=int(self.clicks.sum()),
+            examinations=float(self.examinations.sum()),
+            candidates_never_shown=self.n_unshown,
+            rates_clipped=self.n_clipped,
+            never_examined=int(np.isnan(self.rate).sum()),
+            confidence=self.confidence,
+            prior_strength=self.strength,
+            query_strength=None if self.query_strength == inf else self.query_strength,
+            examination_source=self.curve_source,
+            examination=str(self.examination) if depth is None else self.examination.curve(depth).tolist(),
+            beta=None if self.beta is None else self.beta.curve(self.beta.k or 1).tolist(),
+        )
+
+    def plot(self, queries: int = 5, documents: int = 3) -> Any:
+        """Debiased rates with their confidence intervals, and shrunk rates, of the rows of `top`; an altair chart."""
+        return rates_plot(self, self.top(queries, documents))
 
     @property
     def about_curve(self) -> str:
         """Where the examination curve comes from, in words."""
         return _SOURCES[self.curve_source]
 
+    @property
+    def about_prior(self) -> str:
+        """What rates are shrunk towards, in words."""
+        towards = "the overall rate" if self.query_strength == inf else "the rate of the query"
+        return f"towards {towards} with the weight of {text_of(float(f'{self.strength:.3g}'))} examinations"
+
     def __repr__(self) -> str:
         return (
-            f"ClickRates({len(self):,} documents of {_is_new(self.query_ids).sum():,} queries, {self.clicks.sum():,} "
+            f"ClickRates({len(self):,} documents of {self.n_queries:,} queries, {self.clicks.sum():,} "
             f"clicks of {self.impressions.sum():,} impressions, examination {self.about_curve})"
         )
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in COLUMNS)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{escape(_cell(value))}</td>" for value in row.values()) + "</tr>"
-            for row in self.top()
-        )
-        return f"<p>{escape(repr(self))}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+        return rates_card(self, self.top())
 
 
 def _is_new(ids: NDArray[Any]) -> NDArray[np.bool_]:
@@ -398,19 +224,22 @@ def click_rates(
     """The click rate of each (query, document) without position bias: clicks divided by expected examinations.
 
         E(d)    = sum over ranks of impressions(d, rank) * P(examined | rank)
-        rate(d) = clicks(d) / E(d)                                              unbiased for P(click | examined)
+        rate(d) = clicks(d) / E(d), at most 1                                   the most likely P(click | examined)
         shrunk  = (clicks(d) + m p(d)) / (E(d) + m)
 
     Under trust bias, P(click | relevance r, rank) = alpha r + beta, E(d) is the sum of impressions times alpha, and the
     sum of impressions times beta is taken off the clicks. With a curve estimated from a log, rates are relative to
     rank 1: P(click at rank 1).
 
-    Intervals. The clicks on a document are a sum of n independent impressions with the mean probability
-    (rate E + B) / n, B being the clicks that beta brings. The interval of this mean is that of Clopper and Pearson
-    (1934) for a binomial, which holds for such a sum too (Hoeffding, On the distribution of the number of successes in
-    independent trials, 1956): coverage is at least the confidence level for every number of impressions. If the curve
-    was estimated, the lower end takes examinations from the upper ends of its confidence intervals, and the upper end
-    from the lower ones.
+    With few impressions at low ranks clicks(d) / E(d) is often above 1, which is no probability. Rate and interval are
+    clipped alike, so that the rate lies within its interval; `unclipped_rate` is unbiased, for means over documents.
+
+    Intervals are those of the rate, not of the shrunk one. The clicks on a document are a sum of n independent
+    impressions with the mean probability (rate E + B) / n, B being the clicks that beta brings. The interval of this
+    mean is that of Clopper and Pearson (1934) for a binomial, which holds for such a sum too (Hoeffding, On the
+    distribution of the number of successes in independent trials, 1956): coverage is at least the confidence level for
+    every number of impressions. If the curve was estimated, the lower end takes examinations from the upper ends of its
+    confidence intervals, and the upper end from the lower ones.
 
     Shrinkage is empirical Bayes, clicks(d) ~ Binomial(n, E / n * r), r ~ Beta(m p, m (1 - p)), see
     `estimators.best_strength`. The prior mean p(d) is the rate of the other documents of its query, itself shrunk
@@ -442,7 +271,7 @@ def click_rates(
     ([76.0, 40.0], [0.5, 0.5])
     >>> found.raw_rate.tolist()
     [0.38, 0.2]
-    >>> found.low.round(2).tolist(), found.high.round(2).tolist()
+    >>> found.rate_low.round(2).tolist(), found.rate_high.round(2).tolist()
     ([0.37, 0.32], [0.63, 0.73])
     """
     counts, level = check_counts(clicks), check_confidence(confidence)
@@ -459,10 +288,10 @@ def click_rates(
     rows = np.flatnonzero(counts.by_document(counts.impressions) > 0.0)
     seen = _counted(counts, curves, rows)
     queries = np.searchsorted(counts.offsets, rows, side="right") - 1
-    low, high = _intervals(seen, 1.0 - level)
+    low, high = (np.clip(end, 0.0, 1.0) for end in _ends(seen, (1.0 - level) / 2.0))
     _warn_if_contradicted(seen, counts, rows, queries)
     with np.errstate(invalid="ignore", divide="ignore"):
-        rate = np.where(seen.times > 0.0, seen.net / seen.times, np.nan)
+        unclipped = np.where(seen.times > 0.0, seen.net / seen.times, np.nan)
     fitted = _fit_prior(seen, queries, prior, wanted)
     means = _prior_means(seen, queries, fitted.strength, fitted.query_strength)
     below = seen.times + fitted.strength
@@ -474,10 +303,11 @@ def click_rates(
         clicks=seen.clicks.astype(np.int64),
         examinations=seen.times,
         raw_rate=seen.clicks / seen.shown,
-        rate=rate,
-        low=low,
-        high=high,
+        rate=np.clip(unclipped, 0.0, 1.0),
+        rate_low=low,
+        rate_high=high,
         shrunk_rate=np.clip(shrunk, 0.0, 1.0),
+        unclipped_rate=unclipped,
         prior_rate=means,
         strength=fitted.strength,
         query_strength=fitted.query_strength,
@@ -556,27 +386,6 @@ def _counted(clicks: ClickCounts, curves: _Curves, rows: IntArray) -> _Counted:
     base = np.zeros(len(rows)) if curves.base is None else examined_times(curves.base, clicks)[rows]
     shown, total = (clicks.by_document(column)[rows] for column in (clicks.impressions, clicks.clicks))
     return _Counted(shown, total, times, least, most, base)
-
-
-def clopper_pearson(clicks: FloatArray, shown: FloatArray, tail: float) -> tuple[FloatArray, FloatArray]:
-    """The ends of Clopper and Pearson's confidence interval of a probability, with at most `tail` beyond each.
-
-    >>> low, high = clopper_pearson(np.array([0.0, 3.0]), np.array([10.0, 3.0]), 0.025)
-    >>> low.round(4).tolist(), high.round(4).tolist()
-    ([0.0, 0.2924], [0.3085, 1.0])
-    """
-    from scipy.special import betaincinv
-
-    pairs, where = np.unique(np.stack((clicks, shown)), axis=1, return_inverse=True)
-    c, n = pairs
-    low = np.where(c > 0.0, betaincinv(np.maximum(c, 1.0), n - c + 1.0, tail), 0.0)
-    high = np.where(c < n, betaincinv(c + 1.0, np.maximum(n - c, 1.0), 1.0 - tail), 1.0)
-    return low[where.ravel()], high[where.ravel()]
-
-
-def _intervals(seen: _Counted, miss: float) -> tuple[FloatArray, FloatArray]:
-    low, high = _ends(seen, miss / 2.0)
-    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
 
 def _ends(seen: _Counted, tail: float) -> tuple[FloatArray, FloatArray]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from counterrank.common.checks import check_number
 from counterrank.common.errors import CounterrankError
-from counterrank.common.notebook import Shown, Summary, interval_decimals
+from counterrank.common.notebook import POPULATIONS, Shown, Summary, interval_decimals, level_text
 from counterrank.evaluation.click_metrics import Estimate
 from counterrank.evaluation.confidence_intervals import Interval
 from counterrank.evaluation.evaluation_cards import verdict_card
@@ -105,7 +105,7 @@ def verdict(
     blind = difference.uncovered > MOST_UNCOVERED
     if lower is not None and upper is not None and not lower <= 0.0 <= upper and not blind:
         decision = "better" if lower > 0.0 else "worse"
-    about = {"queries": "queries like these", "these-queries": "these queries"}[difference.population]
+    about = POPULATIONS[difference.population]
     gap = _difference_in_words(difference, value, interval, sign * limit)
     lead = _decision_in_words(decision, lower, upper, limit, names)
     if blind:
@@ -169,5 +169,5 @@ def _difference_in_words(difference: Estimate, value: float | None, interval: In
         return f"{value:+.3g} (no confidence interval, since there is too little data{lower_is_better})"
     digits = interval_decimals(value, interval, (0.0, limit))
     low, high = (f"{round(bound, digits) + 0.0:.{digits}f}" for bound in interval)
-    level = f"{100.0 * difference.confidence:.4g} % confidence interval"
+    level = level_text(difference.confidence)
     return f"{round(value, digits) + 0.0:+.{digits}f} ({level} {low} to {high}{lower_is_better})"

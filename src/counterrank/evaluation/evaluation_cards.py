@@ -1,4 +1,4 @@
-"""What a notebook shows of estimates, comparisons, selections, inspections and plans: sentences, tables and charts."""
+"""What a notebook shows of estimates, click rates, selections, inspections and plans: sentences, tables and charts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from counterrank.common.notebook import (
     BLUE,
     GREEN,
     ORANGE,
+    POPULATIONS,
     RED,
     Html,
     Summary,
@@ -19,6 +20,7 @@ from counterrank.common.notebook import (
     heading,
     interval_svg,
     interval_texts,
+    level_text,
     notes,
     percent_text,
     scale_of,
@@ -29,18 +31,14 @@ from counterrank.evaluation.metrics import higher_is_better
 
 if TYPE_CHECKING:
     from counterrank.evaluation.click_metrics import Estimate, Selection
+    from counterrank.evaluation.click_rates import ClickRates
     from counterrank.evaluation.deployment import Verdict
     from counterrank.evaluation.inspection.result import Inspection
     from counterrank.evaluation.logging_plan import LoggingPlan
 
-POPULATIONS = {"queries": "queries like these", "these-queries": "these queries"}
 DECISIONS = {"better": (GREEN, "✓"), "worse": (RED, "✗"), "undecided": (ORANGE, "?")}
 LEVELS = {"good": (GREEN, "✓", "supported"), "warning": (ORANGE, "!", "with care"), "bad": (RED, "✗", "not supported")}
 _RANKS = 20
-
-
-def _level(confidence: float) -> str:
-    return f"{100.0 * confidence:.4g} % confidence interval"
 
 
 def _kinds(one: Estimate) -> list[tuple[str, float | None, tuple[float, float] | None]]:
@@ -79,7 +77,7 @@ def estimate_sentence(one: Estimate) -> str:
     if value is None:
         return f"{one.metric} cannot be estimated from these clicks."
     number, span = interval_texts(value, interval)
-    about = "no confidence interval: too little data" if interval is None else f"{_level(one.confidence)} {span}"
+    about = "no confidence interval: too little data" if interval is None else f"{level_text(one.confidence)} {span}"
     side = "" if higher_is_better(one.metric) else "; lower is better"
     seen = ", in-sample" if one.in_sample else ""
     return f"{one.metric} {kind} {number} ({about}{side}), for {POPULATIONS[one.population]}{seen}."
@@ -112,7 +110,7 @@ def estimates_card(found: Mapping[str, Estimate]) -> Html:
     }
     sentences = [as_html(estimate_sentence(one)) for one in found.values()]
     doubts = dict.fromkeys(f"{one.metric}: {doubt}" for one in found.values() for doubt in one.doubts)
-    head = ["metric", "", "estimate", _level(first.confidence), "dashed: 0"]
+    head = ["metric", "", "estimate", level_text(first.confidence), "dashed: 0"]
     return card(
         Html("".join(f"<div>{sentence}</div>" for sentence in sentences)),
         notes(doubts),
@@ -141,7 +139,7 @@ def estimates_plot(found: Mapping[str, Estimate]) -> Any:
     ]
     first = next(iter(found.values()))
     title = "Difference of two rankings" if first.is_difference else "Estimates from clicks"
-    about = f"{_level(first.confidence)}s for {POPULATIONS[first.population]}"
+    about = f"{level_text(first.confidence)}s for {POPULATIONS[first.population]}"
     return interval_plot(rows, title, about, zero=first.is_difference)
 
 
@@ -152,7 +150,7 @@ def verdict_card(found: Verdict) -> Html:
     number, span = interval_texts(found.estimate, interval, sign=True, marks=(0.0, found.margin))
     scale = scale_of([interval], 0.0, found.margin)
     drawing = interval_svg(found.estimate, interval, scale, mark=found.margin, color=color)
-    head = ["gain", _level(found.confidence), f"dashed: the margin, {found.margin:g}", "passes"]
+    head = ["gain", level_text(found.confidence), f"dashed: the margin, {found.margin:g}", "passes"]
     return card(
         notes([found.sentence], color, mark),
         notes(found.doubts),
@@ -208,7 +206,7 @@ def selection_card(found: Selection) -> Html:
     first = found.estimates[0]
     doubts = dict.fromkeys(doubt for one in found.estimates for doubt in one.doubts)
     side = "higher" if higher_is_better(found.metric) else "lower"
-    head = ["", f"{found.metric}, self-normalised", _level(first.confidence), f"{side} is better", "chosen in"]
+    head = ["", f"{found.metric}, self-normalised", level_text(first.confidence), f"{side} is better", "chosen in"]
     return card(notes(doubts), table(head, rows, "lrrlr"), title="Selection", sentence=_selection_sentence(found))
 
 
@@ -219,7 +217,7 @@ def selection_plot(found: Selection) -> Any:
         low, high = one.self_normalized_interval or (None, None)
         name = f"ranker {i}" + " (best)" * (i == found.index)
         rows.append({"panel": found.metric, "name": name, "value": one.self_normalized, "low": low, "high": high})
-    about = f"self-normalised, {_level(found.estimates[0].confidence)}s"
+    about = f"self-normalised, {level_text(found.estimates[0].confidence)}s"
     return interval_plot(rows, f"Rankers by {found.metric}", about)
 
 
@@ -281,6 +279,41 @@ def inspection_plot(found: Inspection) -> Any:
     return curve_plot(rows, "Click rate by rank", subtitle, percent=True)
 
 
+def rates_card(found: ClickRates, rows: Sequence[Mapping[str, Any]]) -> Html:
+    """The rates of some documents with their intervals, and what they are from."""
+    lines = []
+    for row in rows:
+        interval = (row["rate_low"], row["rate_high"])
+        counts = [row["impressions"], row["clicks"], f"{row['examinations']:,.1f}"]
+        rates = [f"{row['raw_rate']:.3f}", *interval_texts(row["rate"], interval, marks=(0.0, 1.0))]
+        drawing = interval_svg(row["rate"], interval, (0.0, 1.0))
+        lines.append([str(row["query_id"]), str(row["doc_id"]), *counts, *rates, drawing, f"{row['shrunk_rate']:.3f}"])
+    head = ["query", "document", "impressions", "clicks", "examinations", "raw rate", "debiased rate",
+            f"its {level_text(found.confidence)}", "0 to 1", "shrunk rate"]  # fmt: skip
+    clipped = f"debiased rates clipped to 0 or 1: {found.n_clipped:,} of {len(found):,}, with few expected examinations"
+    return card(
+        table(head, lines, "llrrrrrrlr"),
+        facts({"examination": found.about_curve, "shrunk": found.about_prior}),
+        notes([clipped] if found.n_clipped else []),
+        title="Click rates without position bias",
+        sentence=f"{len(found):,} documents of {found.n_queries:,} queries, {found.clicks.sum():,} clicks of "
+        f"{found.impressions.sum():,} impressions; the best documents of the queries with the most impressions:",
+    )
+
+
+def rates_plot(found: ClickRates, rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Debiased rates with their intervals, and shrunk rates, a panel for each query."""
+    kinds = (("debiased", "rate", "rate_low", "rate_high"), ("shrunk", "shrunk_rate", "", ""))
+    values = [
+        {"panel": f"query {row['query_id']}", "name": f"{row['doc_id']}, {kind}", "value": row[rate]}
+        | ({"low": row[low], "high": row[high]} if low else {})
+        for row in rows
+        for kind, rate, low, high in kinds
+    ]
+    about = f"P(click | examined), {level_text(found.confidence)}s of the debiased rates"
+    return interval_plot(values, "Click rates without position bias", about)
+
+
 def plan_text(plan: LoggingPlan) -> str:
     """The `repr` of a plan, one line."""
     price = "" if plan.price is None else f", price {percent_text(plan.price)} of {plan.metric}"
@@ -322,7 +355,7 @@ def plans_card(plans: Sequence[LoggingPlan]) -> Html:
     first = plans[0]
     head = ["policy", "covered", "price", "sessions", "clicks", "effective sample size", "interval width", "examined"]
     advice = Html("".join(f"<div>{as_html(text)}</div>" for text in advise_logging(plans)))
-    what = f"{first.metric} per session, {_level(first.confidence)}s for {POPULATIONS[first.population]}"
+    what = f"{first.metric} per session, {level_text(first.confidence)}s for {POPULATIONS[first.population]}"
     return card(advice, table(head, rows, "lrrrrrrr"), title="Logging plans", sentence=what)
 
 

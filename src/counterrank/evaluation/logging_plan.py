@@ -27,7 +27,7 @@ from counterrank.common.notebook import Shown, Summary
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of_rows
-from counterrank.data.ranking_data import relevant_documents
+from counterrank.data.labels import relevant_documents
 from counterrank.evaluation.confidence_intervals import (
     FEWEST_EXPECTED_CLICKS,
     LEAST_SAMPLE_SIZE,

@@ -17,7 +17,7 @@ from counterrank.common.checks import FloatArray, check_choice, check_offsets, c
 from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
-from counterrank.data.ranking_data import check_gain_labels, check_labels, check_threshold, relevant_documents
+from counterrank.data.labels import check_gain_labels, check_labels, check_threshold, relevant_documents
 from counterrank.evaluation import metric_kernels as _kernels
 from counterrank.evaluation.metric_kernels import weighted_queries
 from counterrank.losses import dcg_discounts

@@ -26,7 +26,7 @@ from counterrank.common.errors import CoverageWarning, DataError
 from counterrank.common.jit import exit_with_parent, needs_compiling, run_processes
 from counterrank.data import Fold, RankingData, make_fold
 from counterrank.data.ids import place_in_query, query_of_rows
-from counterrank.data.ranking_data import relevant_documents
+from counterrank.data.labels import relevant_documents
 from counterrank.data.synthetic_worlds import fill_mslr, fill_yahoo
 from counterrank.estimators import ESTIMATORS, Evidence, full_information
 from counterrank.evaluation import evaluate

@@ -132,9 +132,9 @@ class _Worker:
                 raise CellFailure("the run was ended")
             if self._process is None:
                 with self._log.open("a") as log:
-                    modules = (f"--import={name}" for name in _estimator_modules())
+                    options = [*map(str, self._folders), *(f"--import={name}" for name in _estimator_modules())]
                     self._process = subprocess.Popen(
-                        [sys.executable, "-m", "counterrank.experiments.workbench", *map(str, self._folders), *modules],
+                        [sys.executable, "-m", "counterrank.experiments.cell_runner", *options],
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
                         stderr=log,

@@ -17,7 +17,7 @@ from counterrank.common.errors import CounterrankError, DataError, installed_ver
 from counterrank.common.files import PathLike, atomic_file, scratch_folder
 from counterrank.common.parallel import thread_count
 from counterrank.data import Fold, RankingData
-from counterrank.data.ranking_data import relevant_documents
+from counterrank.data.labels import relevant_documents
 from counterrank.data.sources import PARTS, open_data
 from counterrank.evaluation import higher_is_better
 from counterrank.experiments.cells import Cell, GridPoint, Row, all_cells

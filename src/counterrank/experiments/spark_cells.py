@@ -21,10 +21,10 @@ from counterrank.common.spark import (
     wait_for_cores,
     why,
 )
+from counterrank.experiments.cell_runner import CellRunner, answer
 from counterrank.experiments.cells import Cell, CellJson, Row
 from counterrank.experiments.engines import CellFailure, Slot
 from counterrank.experiments.run_folder import shared_fold
-from counterrank.experiments.workbench import Workbench, answer
 
 _TRIES = 2  # of a job; each of them tries its task twice
 _WORKERS_S, _SETTLED_S = 120.0, 3.0
@@ -147,16 +147,16 @@ def _task(folds: Sequence[str]) -> Callable[[CellJson], str]:
 def answer_on_worker(folds: tuple[str, ...], cell: CellJson, where: str) -> str:
     """What came of a cell, as the local workers say it: a line of JSON."""
     try:
-        bench = _bench(folds)
+        runner = _runner(folds)
     except Exception as error:
         return json.dumps({"unfit": f"{where}: cannot open the data: {error}"})
-    return json.dumps(answer(bench, cell))
+    return json.dumps(answer(runner, cell))
 
 
 @lru_cache(maxsize=1)
-def _bench(folds: tuple[str, ...]) -> Workbench:
+def _runner(folds: tuple[str, ...]) -> CellRunner:
     """One for each process, which Spark keeps from task to task."""
-    return Workbench({number: shared_fold(_fold_folder(fold)) for number, fold in enumerate(folds)})
+    return CellRunner({number: shared_fold(_fold_folder(fold)) for number, fold in enumerate(folds)})
 
 
 def _fold_folder(fold: str) -> Path:

@@ -6,8 +6,7 @@ import json
 import re
 from typing import Any
 
-from counterrank.common.errors import ExportError
-from counterrank.data.features import listed
+from counterrank.common.errors import ExportError, listed
 from counterrank.export.targets import ExportJob, Target
 from counterrank.models import TreesModel
 

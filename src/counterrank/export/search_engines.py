@@ -25,8 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.common.errors import ExportError
-from counterrank.data.features import listed
+from counterrank.common.errors import ExportError, listed
 from counterrank.export.forest import ZERO, Leaf, Node, decimal, float32_scale, forest_of, layers_of, next_number
 from counterrank.export.targets import ExportJob, Target
 from counterrank.models import LinearModel, Scaler, TreesModel

@@ -1,7 +1,7 @@
 """The paper's losses: value and gradient from scores, document weights and query offsets.
 
-The general forms are `monotonic`, `lambdaloss` and `lambdarank`, each in the module of its name with formula, citation
-and kernel; the seven the paper compares have names of their own.
+The general forms are `monotonic`, and `lambdaloss` and `lambdarank`, which share a kernel; formulas and citations are
+with them. The seven the paper compares have names of their own.
 All are minimised; DCG enters with a minus sign.
 
 >>> value, gradient = lambdaloss_truncated([0.2, 0.1, 0.7], [1.0, 0.0, 0.0], [0, 3], k=1)
@@ -15,8 +15,8 @@ from counterrank.losses.lambdaloss import (
     lambdaloss_dcg,
     lambdaloss_dcg_at_k,
     lambdaloss_truncated,
+    lambdarank,
 )
-from counterrank.losses.lambdarank import lambdarank
 from counterrank.losses.loss_registry import LOSSES, NamedLoss, make_lambdaloss, named_loss, register_loss, second_order
 from counterrank.losses.monotonic import (
     ALPHA_ARP,

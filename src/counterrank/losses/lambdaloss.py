@@ -9,7 +9,7 @@ estimate of `eq:generalestimator`. Wang, Li, Golbandi, Bendersky and Najork, CIK
 Oosterhuis and de Rijke, SIGIR 2020. Documents are ranked by the scores given (the expectation step of the paper),
 so the bound moves with them. All are minimised.
 
-The kernels serve any loss over pairs of this form, with factors of its own in the place of delta; LambdaRank is one.
+The kernels serve any loss over pairs of this form, with factors of its own in the place of delta, such as LambdaRank.
 """
 
 from __future__ import annotations
@@ -422,3 +422,33 @@ def lambdaloss_truncated(
     0.13093
     """
     return lambdaloss(scores, weights, offsets, truncate=check_cutoff(k), threads=threads)
+
+
+def lambdarank_spec(table: FloatArray, k: int | None) -> LossSpec:
+    """LambdaRank with the discounts of `table`, cut at k."""
+    return LossSpec(pairwise_query, Parameters(BY_DIFFERENCE, k=k or NO_CUTOFF, table=cut_discounts(table, k)))
+
+
+def lambdarank(
+    scores: ArrayLike,
+    weights: ArrayLike,
+    offsets: ArrayLike,
+    *,
+    k: int | None = None,
+    discounts: Discounts = dcg_discounts,
+    threads: int | None = None,
+) -> tuple[float, FloatArray]:
+    """Counterfactual LambdaRank: a pair counts by how much the metric changes when its documents swap places.
+
+        sum over pairs with w_n > w_m of  |D_n - D_m| (w_n - w_m) log2(1 + exp(s_m - s_n)),
+
+    with D = 0 beyond rank k. Burges, Ragno and Le, NIPS 2006; the paper names its form for clicks after `eq:embound`.
+    Arguments and result are as for `lambdaloss`.
+
+    >>> value, gradient = lambdarank([0.0, 0.0], [0.0, 1.0], [0, 2], k=1)
+    >>> value  # |1 - 0| * (1 - 0) * log2(1 + exp(0))
+    1.0
+    """
+    s, w, o = check_inputs(scores, weights, offsets)
+    table = discount_table(discounts, longest_query(o))
+    return run_loss(lambdarank_spec(table, check_cutoff(k)), s, w, o, threads)

@@ -13,8 +13,14 @@ from numpy.typing import ArrayLike
 from counterrank.common.checks import FloatArray, check_cutoff
 from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.ranking import longest_query
-from counterrank.losses.lambdaloss import Discounts, cut_discounts, dcg_discounts, discount_table, lambdaloss_spec
-from counterrank.losses.lambdarank import lambdarank_spec
+from counterrank.losses.lambdaloss import (
+    Discounts,
+    cut_discounts,
+    dcg_discounts,
+    discount_table,
+    lambdaloss_spec,
+    lambdarank_spec,
+)
 from counterrank.losses.loss_kernels import LossSpec, check_inputs, run_second_order
 from counterrank.losses.monotonic import ARP, DCG, HINGE, LOGISTIC, monotonic_spec
 

@@ -15,8 +15,7 @@ from counterrank.common.errors import ModelError
 from counterrank.common.jit import Array, exact_kernel, kernel
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
-from counterrank.data.features import present_counts
-from counterrank.data.ranking_data import query_scale, scale_queries
+from counterrank.data.features import present_counts, query_scale, scale_queries
 
 TREES_INSTEAD = "a ranker with model='lambdamart'"  # the remedy for missing values
 NORMALIZE = ("query", "standard", "none")

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.common.checks import FloatArray
-from counterrank.common.errors import ModelError, printable, require
+from counterrank.common.errors import ModelError, listed, printable, require
 from counterrank.common.parallel import thread_count
 from counterrank.data import RankingData
-from counterrank.data.features import listed, missing_columns
+from counterrank.data.features import missing_columns
 from counterrank.models.model import Scaler
 
 # LightGBM takes more for a number than these, and not always for the one Python takes it for

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from counterrank.clicks.logs.faults import Fault
 from counterrank.common.files import PathLike
 from counterrank.common.plotting import BLUE, GREY, ORANGE, VERMILLION
 from counterrank.evaluation.inspection.drift import drift_sentences
@@ -55,7 +56,7 @@ def write_inspection_report(found: Json, path: PathLike) -> Path:
         tally=_tally(found),
         facts=_facts(found),
         drawn=list(specs),
-        ranks=found["ranks"],
+        ranks=_ranks(found),
         weights=_weights(found["weights"]),
         coverage=_coverage(found["coverage"]),
         check=_check(found),
@@ -101,10 +102,27 @@ def _facts(found: Json) -> list[tuple[str, str]]:
         ("Pages of one query", found["pages"]["looks_like"]),
         ("Ranks connected by clicked documents", groups or "none"),
         ("Policy", known["policy"] or "not known"),
-        ("Examination", known["examination"] or "not known"),
+        ("Examination", known["examination"] or ("estimated, see below" if found["estimated_curve"] else "not known")),
         ("Propensities", origins.get(known["propensities"], "not known")),
     ]
     return [*rows, ("Policies named in the log", ", ".join(overview["policies"]))] if overview["policies"] else rows
+
+
+def _ranks(found: Json) -> Json:
+    """The numbers by rank, with P(examined) as given, or else as estimated from the log."""
+    curve = found["estimated_curve"]
+    given = {row["rank"]: row["P(examined)"] for row in found["ranks"] if row["P(examined)"] is not None}
+    estimated = {} if curve is None else {row["rank"]: row["P(examined)"] for row in curve["ranks"]}
+    known, words = (given, "P(examined)") if given or not estimated else (estimated, "P(examined), estimated")
+    rows = [
+        row | {"P(examined)": f"{known[row['rank']]:.3f}" if row["rank"] in known else "–"} for row in found["ranks"]
+    ]
+    return {"rows": rows, "examination": words, "interval": f"95 % confidence interval {_over(found['overview'])}"}
+
+
+def _over(overview: Json) -> str:
+    """What the intervals by rank are over."""
+    return "over queries" if overview["queries_asked"] > 1 else "of independent impressions"
 
 
 def _weights(weights: Json | None) -> list[tuple[str, str]]:
@@ -172,7 +190,12 @@ def _curve(curve: Json | None) -> Json:
     rows = [
         (row["rank"], f"{row['P(examined)']:.3f}", f"{row['low']:.3f} to {row['high']:.3f}") for row in curve["ranks"]
     ]
-    return {"words": words, "warnings": curve["warnings"], "rows": rows}
+    return {"words": words, "warnings": [_sentence(text) for text in curve["warnings"]], "rows": rows}
+
+
+def _sentence(text: str) -> str:
+    """A remark of the library with a capital letter, without the argument that only calls in Python have."""
+    return text[:1].upper() + text[1:].replace(" (k=)", "")
 
 
 def _read(read: Json | None) -> Json:
@@ -193,7 +216,9 @@ def _read(read: Json | None) -> Json:
     ):
         if read.get(f"rows_of_unknown_{name}"):
             words += f" Left out: {counted(read[f'rows_of_unknown_{name}'], 'row')} with {kind}."
-    return {"words": words, "faults": faults}
+    notes = [str(Fault(**each)) for each in read.get("notes") or ()]
+    rest = "These rows count, but not over time." if read.get("dated") else "Timestamps are not used."
+    return {"words": words, "faults": faults, "notes": f"{'; '.join(notes)}. {rest}" if notes else ""}
 
 
 def _remedies(table: Json | None) -> Json:
@@ -216,7 +241,7 @@ def inspection_specs(found: Json) -> dict[str, Spec]:
     {}
     """
     made = {
-        "rates": _rates(found["ranks"], found["overview"]["queries_asked"]),
+        "rates": _rates(found["ranks"], found["overview"]),
         "curve": _curve_chart(found["estimated_curve"], found["ranks"]),
         "propensities": _propensities((found["weights"] or {}).get("histogram") or []),
         "old-ranks": _old_ranks((found["coverage"] or {}).get("by_old_rank") or []),
@@ -343,7 +368,7 @@ def _rate_row(row: Json, at: str) -> Datum:
     }
 
 
-def _rates(ranks: list[Json], queries: int) -> Any:
+def _rates(ranks: list[Json], overview: Json) -> Any:
     kept = [row for row in ranks[:_RANKS] if row["click rate"] is not None]
     if not kept:
         return None
@@ -354,8 +379,8 @@ def _rates(ranks: list[Json], queries: int) -> Any:
             row["expected"] = first["click rate"] * source["P(examined)"] / first["P(examined)"]
     log = _is_broad([row["rate"] for row in rows], [row["low"] for row in rows])
     curve = "; dashed: P(examined), scaled to the first rank" if any("expected" in row for row in rows) else ""
-    over = "over queries" if queries > 1 else "of independent impressions"
-    title = ("Click rate by rank", f"{'log axis; ' if log else ''}bars: 95 % confidence intervals {over}{curve}")
+    over = f"bars: 95 % confidence intervals {_over(overview)}"
+    title = ("Click rate by rank", f"{'log axis; ' if log else ''}{over}{curve}")
     return _points(rows, _rank_axis([row["rank"] for row in rows]), log, title, False, _rate_tip())
 
 
@@ -440,7 +465,10 @@ def _drift_chart(periods: list[Json]) -> Any:
     kept = [row for row in periods if row["click rate"] is not None]
     if not kept:
         return None
-    rows = [_rate_row(row, str(row["begin"])) | {"begin": str(row["begin"])} for row in kept]
+    begins = [str(row["begin"]) for row in kept]
+    if all(text.endswith(" 00:00") for text in begins):  # whole days
+        begins = [text.removesuffix(" 00:00") for text in begins]
+    rows = [_rate_row(row, begin) | {"begin": begin} for row, begin in zip(kept, begins, strict=True)]
     axis = alt.Axis(labelAngle=-40, labelOverlap="greedy")
     x = alt.X("begin:N", sort=[row["begin"] for row in rows], title="Period that begins", axis=axis)
     title = ("Click rate over time", "bars: 95 % confidence intervals of independent clicks")

@@ -7,6 +7,7 @@ colour-blind readers can distinguish; dashes and markers carry the same informat
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -40,7 +41,8 @@ def render(template: str, specs: dict[str, Spec], **content: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {each.__name__: each for each in (duration, metric_name, number, percent, raised, readable)}
+    filters = (duration, metric_name, number, percent, raised, readable, unbroken_flags)
+    environment.filters |= {each.__name__: each for each in filters}
     page = environment.get_template(template)
     parts = {"css": _text("style.css"), "charts": _text("charts.js"), "runtime": runtime_script()}
     own = {name: html(text) for name, text in {**parts, "specs": inline_json(specs)}.items()}
@@ -56,6 +58,17 @@ def html(text: str) -> Any:
     from markupsafe import Markup
 
     return Markup(text)
+
+
+def unbroken_flags(text: str) -> Any:
+    """A text as HTML in which no line ends inside the name of an option.
+
+    >>> unbroken_flags("a < b: --only-policy v1")
+    Markup('a &lt; b: <span class="flag">--only-policy</span> v1')
+    """
+    from markupsafe import escape
+
+    return html(re.sub(r"--[a-z][a-z-]*", r'<span class="flag">\g<0></span>', str(escape(text))))
 
 
 def inline_json(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from counterrank.estimators import ESTIMATORS
+from counterrank.estimators import ESTIMATORS, Estimator
 from counterrank.experiments.figures.few_clicks import NUMBER as FEW_CLICKS
 from counterrank.experiments.figures.page_size import ALL_BASELINES
 from counterrank.experiments.summary import (
@@ -29,39 +29,8 @@ _BIAS = (
     "A document that is never shown gets no clicks, however relevant it is, and no correction for position bias can "
     "make up for that.",
 )
-# the term, its meaning, and the series or levels of which one has to be there; of other estimators the registry says it
+# the term, its meaning, and the series or levels of which one has to be there; estimators are in the registry
 _TERMS = (
-    (
-        "policy-aware",
-        "Weights each click by its inverse propensity: the probability that the document was shown and examined, over "
-        "all pages that the policy may show.",
-        ("policy-aware",),
-    ),
-    ("auto", "Chooses among the estimators below, and their hyperparameters, by held-out clicks.", ("auto",)),
-    ("direct", "A model of relevance, learned from the clicks, in place of the clicks themselves.", ("direct",)),
-    (
-        "doubly robust",
-        "That model, corrected by its residuals on the clicks with inverse propensity weights; tau is the smallest "
-        "propensity to divide by.",
-        ("doubly-robust",),
-    ),
-    (
-        "shrinkage",
-        "The click rate of each document, shrunk towards that model the more the less often it was examined; the "
-        "strength is how many examinations the model counts for.",
-        ("shrinkage",),
-    ),
-    ("naive", "Counts clicks without any correction.", ("naive",)),
-    (
-        "policy-oblivious",
-        "Weights each click by the inverse probability that its rank was examined, and ignores how pages are chosen.",
-        ("policy-oblivious", "policy-oblivious+random"),
-    ),
-    (
-        "rerank",
-        "The same, but only documents that stood on one page together are compared with each other.",
-        ("rerank", "rerank+random"),
-    ),
     (
         "randomised",
         "From pages whose last place goes to any of the remaining documents at random, as do those that policy-aware "
@@ -407,10 +376,9 @@ def glossary(figures: Iterable[Figure]) -> list[tuple[str, str]]:
     panels = [panel.name for figure in every for panel in figure.panels]
     if any(figure.number in (3, 4) for figure in every):
         names.add("policy-aware")  # their curves are all of policy-aware learning
-    found = [(term, meaning) for term, meaning, which in _TERMS if names & set(which)]
-    explained = {name for _, _, which in _TERMS for name in which}
-    others = [known for known in ESTIMATORS.values() if known.name in names - explained]
-    found += [(known.name, f"{known.summary[:1].upper()}{known.summary[1:].removesuffix('.')}.") for known in others]
+    kinds = {name.removesuffix("+random") for name in names} - {"full-information"}
+    found = [(known.name, _meaning(known)) for known in ESTIMATORS.values() if known.name in kinds]
+    found += [(term, meaning) for term, meaning, which in _TERMS if names & set(which)]
     if "arp" in panels:
         found.append(("ARP", "The average rank of the relevant documents: the lower the better."))
     dcg = next((name.upper() for name in panels if name.startswith("dcg@")), "")
@@ -419,3 +387,10 @@ def glossary(figures: Iterable[Figure]) -> list[tuple[str, str]]:
         text = f"The relevant documents among the first {top}, each counted 1 / log₂(rank + 1): the higher the better."
         found.append((dcg, text))
     return [_BIAS, *found] if found else []
+
+
+def _meaning(known: Estimator) -> str:
+    """What the registry says of an estimator and of the hyperparameters that cross-validation chooses."""
+    chosen = (f"{name}: {known.hyperparameters[name]}" for name in known.grid)
+    text = "; ".join((known.summary.removesuffix("."), *chosen))
+    return f"{text[:1].upper()}{text[1:]}."

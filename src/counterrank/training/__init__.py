@@ -3,10 +3,16 @@
 from typing import Any
 
 from counterrank.common.deprecation import deprecated_alias
-from counterrank.training.pipeline import FitReport, Tried, fit_from_clicks, fit_ranker
-from counterrank.training.ranker import Ranker
-from counterrank.training.scored import Scored
-from counterrank.training.selection import BestClip, ClipTrial, fit_best_clip
+from counterrank.training.pipeline import (
+    BestClip,
+    ClipTrial,
+    FitReport,
+    Tried,
+    fit_best_clip,
+    fit_from_clicks,
+    fit_ranker,
+)
+from counterrank.training.ranker import Ranker, Scored
 
 __all__ = [
     "BestClip", "ClipTrial", "FitReport", "Ranker", "Scored", "Tried", "fit_best_clip", "fit_from_clicks", "fit_ranker",

@@ -12,13 +12,12 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from counterrank.common.checks import Float32Array, FloatArray
-from counterrank.common.errors import CounterrankError, brief, require
+from counterrank.common.errors import CounterrankError, brief, did_you_mean, require
 from counterrank.common.progress import progress, stderr_silenced
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
@@ -73,9 +72,7 @@ def tree_params(settings: Settings, aliases: Mapping[str, list[str]]) -> dict[st
     for given, value in settings.params.items():
         name = main.get(str(given))
         if name is None:
-            close = get_close_matches(str(given), main, 1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise CounterrankError(f"params: LightGBM has no setting {given!r}{hint}")
+            raise CounterrankError(f"params: LightGBM has no setting {given!r}{did_you_mean(given, main)}")
         if name in _OWNED:
             raise CounterrankError(f"params: {given} is not passed on; {_OWNED[name]}")
         if name in chosen:

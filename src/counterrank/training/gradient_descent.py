@@ -559,8 +559,8 @@ def fit_linear(task: Task) -> FittedModel:
     on_training = linear_query_metric(task.metric, data, task.evidence, scales)
     on_validation = None
     if task.validation is not None:
-        other, judged_by = task.validation
-        on_validation = linear_query_metric(task.metric, other, judged_by, scaler.scales(other, settings.threads))
+        other, held_out = task.validation
+        on_validation = linear_query_metric(task.metric, other, held_out, scaler.scales(other, settings.threads))
 
     def make_run(step: float) -> Run:
         return Run(problem, schedule, step, on_training, on_validation)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.notebook import Shown, Summary
 from counterrank.common.parallel import thread_count
 from counterrank.data import RankingData
+from counterrank.estimators import Views
 from counterrank.estimators.evidence import Evidence
 from counterrank.estimators.model_assisted import most_likely_strength, shrunken_weights
 from counterrank.estimators.propensities import check_clip
@@ -25,12 +27,9 @@ from counterrank.estimators.registry import ESTIMATORS, Estimator, checked_hyper
 from counterrank.estimators.relevance import SATURATION, Relevance, check_missing_for, relevance_of
 from counterrank.estimators.relevance_models import check_model
 from counterrank.evaluation import higher_is_better
-from counterrank.training.problem import check_missing, kind_of
-from counterrank.training.ranker import Ranker
-from counterrank.training.selection import (
+from counterrank.training.cross_validation import (
     INNER_FOLDS,
     Candidate,
-    ClipTrial,
     CrossFit,
     Pool,
     candidates,
@@ -38,13 +37,17 @@ from counterrank.training.selection import (
     cross_fit,
     evaluate_trials,
     examine,
-    fit_best_clip,
     join,
     mean_ranker,
     standings,
 )
+from counterrank.training.problem import check_missing, kind_of
+from counterrank.training.ranker import Ranker
 from counterrank.training.storage import provenance
 from counterrank.training.training_cards import report_card, report_plot, report_summary, report_text
+
+# the remedy for missing values where two models learn
+_TREES = "a ranker with model='lambdamart', and model='lightgbm'"
 
 
 @dataclass(frozen=True)
@@ -366,14 +369,16 @@ def _fit_assisted(
         )
     learner = _learner(ranker, evidence, entropy)
     for pool, name in zip(pools, ("data", "validation"), strict=False):  # with all ids, which folds do not have
-        check_missing(kind_of(learner.model), pool.data, name)
+        check_missing(kind_of(learner.model), pool.data, name, _TREES)
         check_missing_for(regressor, pool.data, name)
     if folds is None:
         report = _hold_out(learner, pools, wanted, chosen, regressor, entropy)
     else:
         report = _cross_validated(learner, join(pools), wanted, chosen.default, regressor, folds, entropy)
     fitted = report.ranker
-    fitted._query_column = (data.columns or {}).get("query")  # parts that were joined have none
+    fitted._query_column = (
+        None if data.columns is None else data.columns.get("query")
+    )  # parts that were joined have none
     used = [evidence.clicks] if validation is None else [evidence.clicks, validation[1].clicks]
     fitted.provenance_ = provenance(fitted, data, None if validation is None else validation[0], used)
     fitted.provenance_["estimator"] = {
@@ -471,3 +476,129 @@ def _hold_out(
     about = {**settings, "kept": [Tried(chosen.name, settings).name]}
     why = f"{chosen.name} only: learned from the training part, stopped early by the validation part."
     return FitReport(learner, chosen.name, about, why, learner.metric_, (), relevance)
+
+
+@dataclass(frozen=True)
+class ClipTrial:
+    """A clip, and how training with it did.
+
+    Attributes:
+        clip: the cap on 1 / propensity of each training click; None for no cap.
+        validation: the validation metric of the ranker trained with it, in its natural sign; None if training failed.
+        error: why training failed, or None.
+    """
+
+    clip: float | None
+    validation: float | None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class BestClip:
+    """The ranker of the best clip, and how the others did.
+
+    Attributes:
+        ranker: trained with `clip`.
+        clip: the best one; None for no cap.
+        metric: the validation metric.
+        trials: one for each clip, from the smallest to no cap.
+    """
+
+    ranker: Ranker
+    clip: float | None
+    metric: str
+    trials: tuple[ClipTrial, ...]
+
+
+def fit_best_clip(
+    ranker: Ranker,
+    data: RankingData,
+    weigh: Callable[..., ArrayLike | Views],
+    clips: Sequence[float | None],
+    *,
+    validation: tuple[RankingData, ArrayLike | Views],
+    shared_learning_rate: bool = False,
+    one_race: bool | None = None,
+    clicks: Sequence[ClickCounts] | None = None,
+) -> BestClip:
+    """Train a copy of the ranker for each clip and keep the one with the best validation metric.
+
+    Clipping makes training weights less noisy and more biased. Only unclipped clicks show where the balance lies: the
+    metric of clipped ones would be best where there is least to get wrong.
+
+    Arguments:
+        ranker: an untrained one; it is not changed itself.
+        data: the queries to learn from.
+        weigh: from `clip=` to the weights to learn from: an estimator with its other arguments filled in, such as
+            `functools.partial(estimators.policy_aware, clicks, rho)`.
+        clips: numbers above 0, None for no clip; `estimators.clip_grid` makes a sensible few of the clicks.
+        validation: other queries and their weights *without* a clip.
+        shared_learning_rate: with `learning_rate="auto"`, search for the largest clip only and use the result for all;
+            this saves most of the time.
+        one_race: the old name of `shared_learning_rate`, deprecated.
+        clicks: those that the weights come from, as for `Ranker.fit`.
+
+    Returns:
+        The best ranker, its clip, and the table of all. Of equally good clips the smallest is kept. A clip with which
+        training fails (say, a fixed learning rate diverges) is left out, with its error in the table; if all fail, the
+        first error is raised.
+
+    >>> data = RankingData([[0.0, 1.0], [1.0, 0.0], [1.0, 0.5], [0.0, 1.0]], offsets=[0, 2, 4])
+    >>> def weigh(clip):  # nine clicks of propensity 1, one of 0.01
+    ...     return np.array([0.0, 9.0, 0.0, min(100.0, clip or 100.0)])
+    >>> best = fit_best_clip(Ranker("arp-hinge", max_epochs=5), data, weigh, [1, None], validation=(data, weigh(None)))
+    >>> best.clip, [(trial.clip, round(trial.validation, 2)) for trial in best.trials]
+    (None, [(1.0, 1.92), (None, 1.08)])
+    """
+    if one_race is not None:
+        warnings.warn("one_race is deprecated; use shared_learning_rate", DeprecationWarning, stacklevel=2)
+        shared_learning_rate = one_race
+    grid = _check_clips(clips)
+    check_type(ranker, Ranker, "ranker")
+    if not callable(weigh):
+        raise CounterrankError(
+            f"weigh: {type(weigh).__name__}; expected a function of clip=, such as "
+            "functools.partial(policy_aware, clicks, rho)"
+        )
+    if validation is None:
+        raise CounterrankError("validation: None; expected a pair (data, unclipped weights) to compare the clips by")
+    seed = ranker.seed
+    if isinstance(seed, np.random.Generator):  # drawn from once, so that all clips see the queries in one order
+        seed = int(make_generator(seed).integers(2**63))
+    best: Ranker | None = None
+    chosen: float | None = None
+    trials: list[ClipTrial] = []
+    errors: list[CounterrankError] = []
+    rate = ranker.learning_rate
+    for clip in reversed(grid):
+        weights = weigh(clip=clip)
+        candidate = copy.copy(ranker)
+        candidate.seed, candidate.learning_rate = seed, rate
+        try:
+            candidate.fit(data, weights, validation=validation, clicks=clicks)
+        except CounterrankError as error:
+            errors.append(error)
+            trials.append(ClipTrial(clip, None, str(error)))
+            continue
+        trials.append(ClipTrial(clip, _best_metric(candidate)))
+        sign = 1.0 if higher_is_better(candidate.metric_) else -1.0
+        if best is None or sign * _best_metric(candidate) >= sign * _best_metric(best):
+            best, chosen = candidate, clip
+        rate = candidate.learning_rate_ if shared_learning_rate else rate
+    if best is None:
+        raise errors[-1]
+    best.learning_rate = ranker.learning_rate
+    return BestClip(best, chosen, best.metric_, tuple(reversed(trials)))
+
+
+def _check_clips(clips: Any) -> list[float | None]:
+    """Each clip once, the smallest first and no clip last."""
+    if isinstance(clips, str) or not isinstance(clips, Sequence | np.ndarray) or not len(clips):
+        raise CounterrankError("clips: expected a list of at least one number above 0, or None for no clip")
+    caps = sorted({check_clip(clip) for clip in clips})
+    return [cap if cap < np.inf else None for cap in caps]
+
+
+def _best_metric(ranker: Ranker) -> float:
+    """The validation metric of the model that was kept."""
+    return float(ranker.history_[ranker.best_epoch_ - 1]["validation"])

@@ -174,11 +174,11 @@ def aligned_with(data: RankingData, other: RankingData, what: str = "validation"
     return align_features(other, data.feature_names, data.has_feature_names, what=what, reference="data", number=number)
 
 
-def check_missing(kind: Kind, data: RankingData, what: str = "data") -> None:
+def check_missing(kind: Kind, data: RankingData, what: str = "data", remedy: str = TREES_INSTEAD) -> None:
     """An error where values are missing that this kind of model cannot learn from."""
     if not kind.missing:
         model = "a linear model" if kind.name == "linear" else "a neural network"
-        refuse_missing(data, model, TREES_INSTEAD, what)
+        refuse_missing(data, model, remedy, what)
 
 
 def constant_features(data: RankingData, threads: int | None = None) -> IntArray:

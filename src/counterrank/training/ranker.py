@@ -1,8 +1,10 @@
-"""`Ranker`: learns from weighted documents, scores raw data, and can be saved."""
+"""`Ranker`: learns from weighted documents, scores raw data, and can be saved. `Scored`: scores used as a ranker is."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
@@ -20,12 +22,12 @@ from counterrank.common.checks import (
     make_generator,
 )
 from counterrank.common.errors import CounterrankError, NotTrainedError, brief
-from counterrank.common.files import PathLike
+from counterrank.common.files import PathLike, existing
 from counterrank.common.notebook import Shown, Summary
 from counterrank.common.parallel import thread_count
 from counterrank.common.ranking import longest_query
-from counterrank.data import RankingData
-from counterrank.data.features import align_features
+from counterrank.data import RankingData, read_scores
+from counterrank.data.features import align_features, refuse_missing
 from counterrank.data.frames import frame_columns, is_frame, prediction_frame
 from counterrank.estimators.displayed_sets import Views
 from counterrank.evaluation import higher_is_better, rank_values
@@ -45,7 +47,7 @@ from counterrank.training.problem import (
     plain_data,
     prediction_data,
 )
-from counterrank.training.storage import check_clicks, load_ranker, provenance, save_ranker
+from counterrank.training.storage import check_clicks, load_ranker, provenance, save_ranker, share_seen
 from counterrank.training.training_cards import ranker_card, ranker_plot, ranker_summary
 
 
@@ -197,7 +199,7 @@ class Ranker(Shown):
         self.history_ = [_natural(row, task.metric) for row in learned.history]
         self.n_features_ = data.n_features
         self._feature_names = data.feature_names if data.has_feature_names else None
-        self._query_column = (data.columns or {}).get("query")
+        self._query_column = None if data.columns is None else data.columns.get("query")
         self._warned_of_names = False
         self.constant_features_: IntArray | None = constant
         self._importances = None if learned.importances is None else shares(learned.importances)
@@ -306,6 +308,21 @@ class Ranker(Shown):
                 f"feature_importances_: not for model {self.kind_!r}; linear models and trees have them"
             )
         return self._importances
+
+    def share_seen(self, data: RankingData) -> float | None:
+        """The share of the queries of the data that it was trained on or stopped by: above 0, results are in-sample.
+
+        Queries are recognised by their ids and features, those of a large training set by a sample of them. None where
+        it is not known: rankers saved by version 0.1 do not tell.
+
+        >>> from counterrank import estimators, make_fold
+        >>> fold = make_fold("yahoo", 20, seed=0)
+        >>> ranker = Ranker(max_epochs=1).fit(fold.train, estimators.full_information(fold.train, 1))
+        >>> ranker.share_seen(fold.train), ranker.share_seen(fold.test)
+        (1.0, 0.0)
+        """
+        self._fitted()
+        return share_seen(self.provenance_, data)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """What the constructor was given, by name; `deep` is there for scikit-learn's sake.
@@ -433,3 +450,58 @@ def _natural(row: dict[str, float | None], metric: str) -> dict[str, Any]:
     """A row of the history with the metric's natural sign."""
     value = row["validation"]
     return row if value is None or higher_is_better(metric) else {**row, "validation": -value}
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores of one data set, to be used as a ranker is.
+
+    Attributes:
+        label: where they come from.
+        scores: one for each document.
+        provenance_: of the ranker; {} of scores from a file or a feature.
+        missing: how many features of the ranker the data does not have; they count as 0.
+
+    >>> data = RankingData([[0.0, 3.0], [1.0, 2.0]], offsets=[0, 2])
+    >>> Scored.load("feature:2", data).predict(data).tolist()
+    [3.0, 2.0]
+    """
+
+    label: str
+    scores: FloatArray
+    provenance_: dict[str, Any]
+    missing: int = 0
+
+    @classmethod
+    def load(cls, source: PathLike, data: RankingData, threads: int | None = None) -> Scored:
+        """The folder of a saved ranker, a file of scores, or one of the features (`feature:25`, or its name)."""
+        label = os.fspath(source)
+        if label.startswith("feature:"):
+            return cls(label, _feature(label, data), {})
+        path = existing(source, "ranker or scores")
+        if not path.is_dir():
+            return cls(label, read_scores(path, data), {})
+        ranker = Ranker.load(path)
+        ranker.threads = threads
+        # sparse files leave out columns that are all zero; features with names are all there or an error
+        missing = 0 if data.has_feature_names else max(0, ranker.n_features_ - data.n_features)
+        scores = ranker.predict(data.widened(ranker.n_features_) if missing else data)
+        return cls(label, scores, ranker.provenance_, missing)
+
+    def predict(self, data: RankingData) -> FloatArray:
+        """The scores, which are of this data."""
+        return self.scores
+
+
+def _feature(text: str, data: RankingData) -> FloatArray:
+    name = text.removeprefix("feature:")
+    if name in data.feature_names:
+        column = data.feature_names.index(name)
+    elif name.isascii() and name.isdigit() and 1 <= int(name) <= data.n_features:
+        column = int(name) - 1
+    else:
+        also = ", or its name" if data.has_feature_names else ""
+        raise CounterrankError(f"{text}: no such feature; expected a number from 1 to {data.n_features}{also}")
+    chosen = data.select_features([data.feature_names[column]])
+    refuse_missing(chosen, f"{text} as a score", "another feature")
+    return chosen.features[:, 0].astype(float)

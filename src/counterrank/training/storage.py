@@ -26,8 +26,8 @@ from counterrank.common.errors import (
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
 from counterrank.common.random import HashSample
 from counterrank.data import RankingData
+from counterrank.data.features import check_feature_names
 from counterrank.data.ids import identity, query_keys
-from counterrank.data.ranking_data import check_feature_names
 from counterrank.losses import NamedLoss
 from counterrank.models.linear import LinearModel
 from counterrank.models.model import NORMALIZE, Model, Scaler, read_array
@@ -239,6 +239,15 @@ def describe_data(data: RankingData) -> dict[str, Any]:
         "missing_values": data.n_missing,
         "query_keys": HashSample.of(query_keys(data)).reduced(_QUERIES).describe(),
     }
+
+
+def share_seen(provenance: dict[str, Any], data: RankingData) -> float | None:
+    """The share of the queries of the data that are in a provenance, of training and of validation together."""
+    if not provenance:
+        return None
+    queries = HashSample.of(query_keys(data))
+    parts = [provenance[name] for name in ("data", "validation") if provenance[name] is not None]
+    return min(1.0, sum(queries.share_in(HashSample.from_description(part["query_keys"])) for part in parts))
 
 
 def describe_clicks(clicks: Sequence[ClickCounts]) -> dict[str, Any]:

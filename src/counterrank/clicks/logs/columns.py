@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 from counterrank.clicks.counts import check_policy_names
@@ -19,6 +21,8 @@ MEMORY = "1GB"
 CLICK_ACTIONS = ("click",)
 EARLIEST, LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100 in seconds since 1970; other times are no dates of a log
 _CLICKED = {True: ("1", "true", "t", "yes", "y", "1.0"), False: ("0", "false", "f", "no", "n", "0.0")}  # in any case
+_NO_CLICKED = ("", "nan", "null", "none", "na")  # texts that say nothing, in any case
+CLICK_WORDS = " or ".join(", ".join(words) for words in _CLICKED.values())
 _EXACT = 2**53  # whole numbers below it are exact as floats
 _HUGE = 10**15  # what is beyond is no rank anyway, and here it can still be counted up
 
@@ -32,6 +36,36 @@ _EXPECTED = {
     **dict.fromkeys(("propensity", "display_probability", "logging_score"), ((WHOLE, FLOAT, TEXT, EMPTY), "numbers")),
     "timestamp": ((TIME, WHOLE, FLOAT, TEXT, EMPTY), "times"),
 }
+# what columns are also called in logs; names are compared in lower case, with _ between their words
+_ALSO_CALLED = {
+    "session_id": "session page page_id request request_id impression_id serp_id view_id",
+    "query_id": "query search search_id search_term q qid keyword term",
+    "doc_id": "doc docid document document_id item item_id product product_id sku",
+    "rank": "position pos slot place ranking",
+    "clicked": "click clicks is_click is_clicked was_clicked",
+    "propensity": "prop props propensities exam_prob examination_probability p_examined",
+    "policy": "policies variant arm bucket experiment experiment_group ab_group ab_test treatment logger ranker model",
+    "timestamp": "ts time datetime date event_time event_date created_at shown_at logged_at server_time epoch utc",
+}
+_TELLING = {"propensity": {"propensity", "propensities"}, "policy": {"policy"}, "timestamp": {"timestamp", "ts"}}
+
+
+def close_names(wanted: Sequence[str], found: Sequence[str]) -> dict[str, str]:
+    """For columns of a log that are not there, by name, a column of the files that seems to be meant, if there is one.
+
+    >>> close_names(("policy", "propensity", "timestamp"), ["Logging Policy", "prop", "eventTS", "price"])
+    {'policy': 'Logging Policy', 'propensity': 'prop', 'timestamp': 'eventTS'}
+    """
+    left = {re.sub(r"[\W_]+", "_", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)).lower(): name for name in found}
+    chosen = {}
+    for column in wanted:
+        also, telling = _ALSO_CALLED.get(column, "").split(), _TELLING.get(column, set())
+        close = [name for name in (column, *also) if name in left]
+        close += [name for name in left if telling & set(name.split("_"))]
+        close += get_close_matches(column, left, n=1, cutoff=0.8)
+        if close:
+            chosen[column] = left.pop(close[0])
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -106,6 +140,8 @@ class Columns:
         table: what the rows are read from: `raw`, or some of it.
         only_policies: the policies whose rows these are; empty for all.
         names: for each column of the log that is there, the name it has in the files, as it is.
+        unused: the names of columns of the files that are not used.
+        suggested: for optional columns of a log that are not there, one of these that seems to be meant.
     """
 
     source: dict[str, str]
@@ -116,6 +152,8 @@ class Columns:
     table: str = "raw"
     only_policies: tuple[str, ...] = ()
     names: dict[str, str] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+    suggested: dict[str, str] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
         """Whether the log has this column."""
@@ -143,6 +181,14 @@ class Columns:
         if name == "clicked":
             return _clicked(column, kind)
         return _number(column, kind)
+
+    def is_missing(self, name: str) -> str:
+        """Whether a row has nothing in this column, as SQL; of clicks also NaN, which a join leaves in frames."""
+        column, kind = self.source[name], self.kinds[name]
+        if name != "clicked" or kind not in (FLOAT, TEXT):
+            return f"{column} is null"
+        # as texts: DuckDB skips groups of rows by what Parquet says of their numbers, which leaves NaN out
+        return f"{column} is null or lower(trim(cast({column} as string))) in ({', '.join(map(repr, _NO_CLICKED))})"
 
     def _rank(self, column: str, kind: str) -> str:
         shift = " + 1" if self.rank_base == 0 else ""
@@ -218,7 +264,7 @@ def _clicked(column: str, kind: str) -> str:
         return column
     if kind == TEXT:
         words = {value: ", ".join(f"'{word}'" for word in known) for value, known in _CLICKED.items()}
-        found = [f"when lower({column}) in ({words[value]}) then {str(value).lower()}" for value in words]
+        found = [f"when lower(trim({column})) in ({words[value]}) then {str(value).lower()}" for value in words]
         return f"case {' '.join(found)} end"
     return f"case when {column} = 1 then true when {column} = 0 then false end"
 
@@ -258,25 +304,15 @@ def plan_columns(name: str, found: Mapping[str, tuple[str, str]], options: LogOp
         source.pop("session_id", None)
     if events and "orphan" in found:
         source["orphan"], kinds["orphan"] = found["orphan"]
-    return Columns(source, kinds, rank_base, impressions, names=names)
+    # events are made into these columns here, so none of theirs is left over
+    unused = () if events else tuple(each for each in found if each not in names.values())
+    suggested = close_names([column for column in OPTIONAL if column not in source], unused)
+    return Columns(source, kinds, rank_base, impressions, names=names, unused=unused, suggested=suggested)
 
 
 def _missing(name: str, column: str, wanted: str, found: Mapping[str, object]) -> str:
     there = ", ".join(map(repr, found)) or "none"
     hint = "; use impressions=True if each row is a page of its own" if column == wanted == "session_id" else ""
-    return f"{name}: no column {wanted!r}; the log has {there}; columns={{{column!r}: NAME}} gives another name{hint}"
-
-
-def parse_map(text: str | None) -> dict[str, str]:
-    """Names of columns as the command line gives them: those of the log, each with its name in the files.
-
-    >>> parse_map("rank=position,clicked=is_click")
-    {'rank': 'position', 'clicked': 'is_click'}
-    """
-    result: dict[str, str] = {}
-    for item in text.split(",") if text else ():
-        key, equals, value = item.partition("=")
-        if not equals or not key.strip() or not value.strip() or key.strip() in result:
-            raise CounterrankError(f"map={text!r}: {item!r}; expected each column once, such as rank=position")
-        result[key.strip()] = value.strip()
-    return result
+    close = close_names((column,), list(found)).get(column)
+    other = "NAME} gives another name" if close in (None, column) else f"{close!r}}} if that is it"
+    return f"{name}: no column {wanted!r}; the log has {there}; columns={{{column!r}: {other}{hint}"

@@ -287,6 +287,10 @@ class Engine(ABC):
         """Run a query over the log; its result becomes the local table `name`. `what` is shown as progress."""
 
     @abstractmethod
+    def first_row(self, name: str, columns: str, table: str, rule: str) -> None:
+        """The first row of a table of the log that a rule holds for, in the order of the files, as a local table."""
+
+    @abstractmethod
     def lend(self, name: str) -> None:
         """Let queries over the log use the local table `name`."""
 
@@ -354,6 +358,12 @@ class DuckDBEngine(Engine):
     def reduce(self, name: str, sql: str, what: str) -> None:
         """Run a query over the log; its result becomes the table `name`."""
         run(self.local, f"create or replace temp table {name} as {sql}", what, self.log.name)
+
+    def first_row(self, name: str, columns: str, table: str, rule: str) -> None:
+        """The first row that a rule holds for; DuckDB keeps the order of the files if it is set to."""
+        self.local.execute("set preserve_insertion_order = true")
+        self.reduce(name, f"select {columns} from {table} where {rule} limit 1", "looking for faults")
+        self.local.execute("set preserve_insertion_order = false")
 
     def lend(self, name: str) -> None:
         """Nothing to do: the log and the table are in one place."""

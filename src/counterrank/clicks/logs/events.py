@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from counterrank.clicks.logs.columns import CLICK_ACTIONS, LogOptions
 from counterrank.clicks.logs.engine import file_list, one_line, run, text
 from counterrank.clicks.logs.formats import FORMATS, LogFiles, LogFormat, PlainLog, format_of, layout, register_format
-from counterrank.common.errors import CounterrankError, DataError, printable
+from counterrank.common.errors import CounterrankError, DataError, LogWarning, printable
 
 _LARGEST = 1 << 24  # bytes of one JSON value; DuckDB sets aside twice as many for each thread
 
@@ -95,6 +95,7 @@ def _warn_without_clicks(
         warnings.warn(
             f"{name}: no event is called {' or '.join(map(repr, click_actions))}; others are called {there}; "
             "where some of these are clicks, name them by click_actions",
+            LogWarning,
             stacklevel=7,
         )
 

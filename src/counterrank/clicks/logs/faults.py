@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from counterrank.clicks.counts import DEEPEST_RANK
-from counterrank.clicks.logs.columns import FLOAT, IDS, Columns
+from counterrank.clicks.displays import DEEPEST_RANK
+from counterrank.clicks.logs.columns import CLICK_WORDS, FLOAT, IDS, Columns
 from counterrank.clicks.logs.engine import Engine, Unreadable, disable_statistics
 from counterrank.common.deprecation import deprecated_method
-from counterrank.common.errors import printable
+from counterrank.common.errors import printable, quoted
 
 # Faults of whole pages and of ids, in the order they are reported; those of rows come before them.
 TWO_QUERIES = "are one session under several queries"
@@ -23,8 +24,18 @@ UNKNOWN_DOCUMENT = "have a document that is not among the candidates of its quer
 TOO_DEEP = "have a rank beyond the candidates of their query"
 UNREADABLE = "cannot be read"
 ORPHAN = "are a click without an impression"
+NO_CLICKED = "have no clicked"
+BAD_CLICKED = "have a clicked that is not 0 or 1"
+_REMEDIES = {
+    NO_CLICKED: "; missing clicks are not taken for 0: fill in 0 where they mean no click",
+    BAD_CLICKED: f"; clicked is {CLICK_WORDS}, in any case",
+}
 
 _NO_DATE = "have a timestamp that is not a date"
+# Share of rows of unknown queries up to which nothing is said: a log always has some queries that are newer than the
+# data, and 5 % of the rows hardly change a result (verdicts, too, allow this share to be uncovered).
+MANY_UNKNOWN = 0.05
+_LISTED = 10  # names of columns in a message
 _FEW = 0.1  # share of numbers in `timestamp` that cannot be times, up to which the others are used
 
 # The rules by which `exact` finds them.
@@ -82,6 +93,9 @@ class LogReport:
         notes: rows whose timestamp is not a date. They count, but not over time.
         dated: whether timestamps are used; not so where the log has none that is a date, or more than a tenth of
             them are numbers that cannot be times.
+        unused_columns: the columns of the files that are not used.
+        suggested_columns: for optional columns of a log that it does not have, one of these that seems to be meant.
+        id_hint: why the data may not have some ids, if that can be seen from how they are written.
     """
 
     name: str
@@ -94,6 +108,9 @@ class LogReport:
     unknown: tuple[Fault, ...] = ()
     notes: tuple[Fault, ...] = ()
     dated: bool = False
+    unused_columns: tuple[str, ...] = ()
+    suggested_columns: dict[str, str] = field(default_factory=dict)
+    id_hint: str = ""
 
     @property
     def unknown_queries(self) -> int:
@@ -121,14 +138,26 @@ class LogReport:
             "unknown": [asdict(each) for each in self.unknown],
             "notes": [asdict(each) for each in self.notes],
             "dated": self.dated,
+            "unused_columns": list(self.unused_columns),
+            "suggested_columns": dict(self.suggested_columns),
         }
+
+    def messages(self) -> list[str]:
+        """All that should be known before the counts are used, a sentence each."""
+        found = (
+            self.drop_message() if self.dropped else None,
+            self.unknown_message(),
+            self.date_message(),
+            self.column_message() if self.suggested_columns else None,
+        )
+        return [each for each in found if each is not None]
 
     def drop_message(self) -> str:
         """One sentence about what was dropped."""
         shares = ", ".join(f"{n:,} because they or their page {kind}" for kind, n in self.dropped.items())
         return (
             f"{self.name}: dropped {sum(self.dropped.values()):,} of {self.rows:,} rows, with {self.dropped_pages:,} "
-            f"pages: {shares}"
+            f"pages: {shares}{_REMEDIES[NO_CLICKED] if NO_CLICKED in self.dropped else ''}"
         )
 
     def left_out(self) -> str:
@@ -136,15 +165,19 @@ class LogReport:
         return "".join(f"; {each.counted()}" for each in self.unknown)
 
     def unknown_message(self) -> str | None:
-        """One sentence about documents that the data does not have; None if there are none."""
+        """One sentence about queries and documents that the data does not have.
+
+        None if there are no such documents, and such queries have at most 5 % of the rows.
+        """
+        rows, words, rest = self.used + self.unknown_queries + self.unknown_documents, [], ""
         for each in self.unknown:
             if each.kind == UNKNOWN_DOCUMENT:
                 share = each.count / (self.used + each.count)
-                return (
-                    f"{self.name}: {each}, {share:.2%} of the impressions of queries in the data; they are left out, "
-                    "the rest of their pages is counted"
-                )
-        return None
+                words.append(f"{each}, {share:.2%} of the impressions of queries in the data")
+                rest = ", the rest of their pages is counted"
+            elif each.count > MANY_UNKNOWN * rows:
+                words.append(f"{each}, {each.count / rows:.2%} of the rows")
+        return f"{self.name}: {'; '.join(words)}; they are left out{rest}{self.id_hint}" if words else None
 
     def date_message(self) -> str | None:
         """One sentence about timestamps that are not dates; None if there are none."""
@@ -154,18 +187,30 @@ class LogReport:
         expected = "ISO 8601, or seconds, milliseconds or microseconds since 1970, from 1990 to 2099"
         return f"{self.name}: {'; '.join(map(str, self.notes))}; {rest}; expected {expected}"
 
+    def column_message(self) -> str | None:
+        """One sentence about columns that are not used, and what some of them may be; None if all are used."""
+        if not self.unused_columns:
+            return None
+        names = ", ".join(map(quoted, self.unused_columns[:_LISTED]))
+        more = len(self.unused_columns) - _LISTED
+        hints = [
+            f"; if {quoted(name)} is the {column}, use columns={{{column!r}: {name!r}}}"
+            for column, name in self.suggested_columns.items()
+        ]
+        return f"{self.name}: columns not used: {names}{f' and {more:,} more' if more > 0 else ''}{''.join(hints)}"
+
     words = deprecated_method("words", "drop_message")
     warning = deprecated_method("warning", "unknown_message")
 
 
 def row_rules(columns: Columns) -> dict[str, str]:
     """For each fault of a row, when a row of the files has it."""
-    rules = {f"have no {name}": f"{columns.source[name]} is null" for name in columns.needed}
+    rules = {f"have no {name}": columns.is_missing(name) for name in columns.needed}
     fractions = [name for name in IDS if columns.has(name) and columns.kinds[name] == FLOAT]
     rules |= {f"have a {name} that is not whole": _not(columns, name, "is not null") for name in fractions}
     rules["have a rank below 1 or not whole"] = _not(columns, "rank", ">= 1")
     rules[f"have a rank beyond {DEEPEST_RANK:,}"] = f"coalesce(({columns.read('rank')}) > {DEEPEST_RANK}, false)"
-    rules["have a clicked that is not 0 or 1"] = _not(columns, "clicked", "is not null")
+    rules[BAD_CLICKED] = _not(columns, "clicked", "is not null")
     if columns.has("propensity"):
         rules["have a propensity outside 0 to 1"] = _not(columns, "propensity", "between 0 and 1")
         rules["are a click at propensity 0"] = f"({columns.read('clicked')}) and ({columns.read('propensity')}) = 0"
@@ -177,7 +222,15 @@ def row_rules(columns: Columns) -> dict[str, str]:
 
 def _not(columns: Columns, name: str, rule: str) -> str:
     """What is there but breaks the rule."""
-    return f"{columns.source[name]} is not null and not coalesce(({columns.read(name)}) {rule}, false)"
+    return f"not ({columns.is_missing(name)}) and not coalesce(({columns.read(name)}) {rule}, false)"
+
+
+def listed(faults: Sequence[Fault]) -> str:
+    """All faults in one line, and what they may come from."""
+    hints = [remedy for kind, remedy in _REMEDIES.items() if any(fault.kind == kind for fault in faults)]
+    if any("rank below" in fault.kind and re.search(r"\brank 0(\.0)?(,|$)", fault.example) for fault in faults):
+        hints.append("; use rank_base=0: the ranks here seem to begin with 0")
+    return "; ".join(map(str, faults)) + "".join(hints)
 
 
 def exact(columns: Columns) -> str:
@@ -282,7 +335,7 @@ class Diagnosis:
         for kind, rule in PAGE_RULES.items():
             found = self.local.execute(f"select count(*), min(session_id) from wrong where {rule}").fetchone()
             if found[0]:
-                example = f"such as session {_short(found[1])}"
+                example = f"such as session {quoted(found[1])}"
                 self._add(kind, "pages", found[0], self._placed(example, session_id=found[1]))
 
     def _ids(self) -> None:
@@ -312,14 +365,56 @@ class Diagnosis:
         first = self.local.execute(
             f"select query_id, doc_id, rank from {table} where {rule} order by query_id, doc_id limit 1"
         ).fetchone()
-        example = (
-            f"{found[1]:,} pairs of {found[2]:,} queries, such as query {_short(first[0])}, "
-            f"document {_short(first[1])}, rank {first[2]}"
-        )
+        queries = f"{found[2]:,} {'query' if found[2] == 1 else 'queries'}"
+        if kind == UNKNOWN_QUERY and not placed:
+            most = self.local.execute(
+                f"select query_id from {table} where {rule} group by query_id order by sum(impressions) desc, query_id "
+                "limit 3"
+            ).fetchall()
+            return Fault(
+                kind, "rows", int(found[0]), f"{queries}, such as {', '.join(quoted(each) for (each,) in most)}"
+            )
+        pairs = f"{found[1]:,} {'pair' if found[1] == 1 else 'pairs'} of {queries}"
+        example = f"{pairs}, such as query {quoted(first[0])}, document {quoted(first[1])}, rank {first[2]}"
         if placed:  # which takes another pass, and what is left out is found in most logs
             rank = first[2] - 1 + self.columns.rank_base
             example = self._placed(example, query_id=first[0], doc_id=first[1], rank=rank)
         return Fault(kind, "rows", int(found[0]), example)
+
+    def id_hint(self) -> str:
+        """Why the data may not have some ids, to follow another sentence; empty where it cannot be seen from them."""
+        queries = ("query", "select distinct query_id as id from unknown where whole_query", "queries", "true")
+        documents = (
+            "document",
+            "select distinct query, doc_id as id from matched where row is null and query is not null",
+            "candidates",
+            "strays.query = candidates.query",
+        )
+        return "".join(self._id_hint(*each) for each in (queries, documents))
+
+    def _id_hint(self, what: str, strays: str, known: str, same: str) -> str:
+        column = f"{known}.{'query_id' if what == 'query' else 'doc_id'}"
+        near = self.local.execute(
+            f"select count(distinct strays.id), min_by(strays.id, cast(strays.id as string)), "
+            f"min_by({column}, cast(strays.id as string)) from ({strays}) as strays join {known} on {same} and "
+            f"{_usual('strays.id')} = {_usual(column)}"
+        ).fetchone()
+        plural = "queries" if what == "query" else "documents"
+        if near[0]:
+            return (
+                f"; {near[0]:,} of these {plural} are in the data with other blanks, letter case or zeros, such as "
+                f"{quoted(near[1])} in the log and {quoted(near[2])} in the data"
+            )
+        number = "regexp_full_match(cast({0} as string), '-?[0-9]+')"
+        kinds = f"select min({{0}}), bool_and({number}), bool_and(not {number}) from {{1}}"
+        log, numbers, texts = self.local.execute(kinds.format("id", f"({strays}) as strays")).fetchone()
+        data, known_numbers, known_texts = self.local.execute(kinds.format(column, known)).fetchone()
+        if not (numbers and known_texts) and not (texts and known_numbers):
+            return ""
+        one, other = ("numbers", "texts") if numbers else ("texts", "numbers")
+        return (
+            f"; {what} ids are {one} in the log, such as {quoted(log)}, and {other} in the data, such as {quoted(data)}"
+        )
 
     def drop(self) -> tuple[dict[str, int], int]:
         """Take what is wrong out of `log`; dropped rows by the first fault of their page, and dropped pages."""
@@ -412,20 +507,23 @@ class Diagnosis:
         return Fault(_NO_DATE, "rows", timed - dated, self._first(rule, ("timestamp",))), used
 
     def _first(self, rule: str, shown: Sequence[str] = ()) -> str:
-        """One row that a rule holds for, as the files have it, and where it is.
+        """The first row that a rule holds for, as the files have it, and where it is.
 
-        It is the first by session, query, document and so on. `shown` are the columns to show, all if empty.
+        `shown` are the columns to show, all if empty. Rows made of events have no order but that of their ids.
         """
         names = [name for name in self.columns.source if name != "orphan"]
         columns = ", ".join(f"{self.columns.source[name]} as {name}" for name in names)
-        order = ", ".join(f"{i + 1} nulls last" for i in range(len(names)))
-        sql = f"select {columns} from {self.columns.table} where {rule} order by {order} limit 1"
-        self.engine.reduce("example", sql, "looking for faults")
-        values = self.local.execute("select * from example").fetchone()
+        if self.engine.rows_of is None:
+            order = ", ".join(f"{i + 1} nulls last" for i in range(len(names)))
+            sql = f"select {columns} from {self.columns.table} where {rule} order by {order} limit 1"
+            self.engine.reduce("example", sql, "looking for faults")
+        else:
+            self.engine.first_row("example", columns, self.columns.table, rule)
+        values = self.local.execute(f"select {', '.join(names)} from example").fetchone()
         texts = self.local.execute(f"select {', '.join(f'cast({name} as varchar)' for name in names)} from example")
         place = self._place(dict(zip(names, texts.fetchone(), strict=True)))
         pairs = zip(names, values, strict=True)
-        row = ", ".join(f"{name} {_short(value)}" for name, value in pairs if not shown or name in shown)
+        row = ", ".join(f"{name} {quoted(value)}" for name, value in pairs if not shown or name in shown)
         if all(value is None for value in values):
             row = "nothing in it that can be read"
         return f"{place or 'the first'}: {row}"
@@ -444,6 +542,13 @@ class Diagnosis:
 
     def _add(self, kind: str, unit: str, count: Any, example: str) -> None:
         self.faults = (*self.faults, Fault(kind, unit, int(count), example))
+
+
+def _usual(value: str) -> str:
+    """An id in its usual form, as SQL: without blanks around it, in lower case, numbers without zeros around them."""
+    text = f"trim(cast({value} as string))"
+    whole = f"case when regexp_full_match({text}, '[0-9]{{1,18}}([.]0+)?') then split_part({text}, '.', 1) end"
+    return f"coalesce(cast(try_cast({whole} as bigint) as string), lower(regexp_replace({text}, '\\s+', ' ', 'g')))"
 
 
 def _short(value: Any) -> str:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -15,19 +14,28 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.clicks.click_cards import fold_clicks_card, fold_clicks_summary
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.logs import passes
 from counterrank.clicks.logs.columns import FLOAT, NEEDED, Columns, LogOptions, plan_columns
 from counterrank.clicks.logs.engine import Engine, Unreadable, disable_statistics, duckdb_engine
 from counterrank.clicks.logs.events import plain_log
-from counterrank.clicks.logs.faults import UNKNOWN_DOCUMENT, UNKNOWN_QUERY, Diagnosis, Fault, LogReport, is_sound
+from counterrank.clicks.logs.faults import (
+    UNKNOWN_DOCUMENT,
+    UNKNOWN_QUERY,
+    Diagnosis,
+    LogReport,
+    is_sound,
+    listed,
+)
 from counterrank.clicks.logs.formats import LogFiles, find_log, frame_log
 from counterrank.clicks.logs.matching import Candidates, shown_only, with_origins
 from counterrank.clicks.logs.passes import distinct_pages, drift_of_parts
 from counterrank.clicks.logs.spark_engine import spark_engine
 from counterrank.common.checks import FloatArray, IntArray, check_type
-from counterrank.common.errors import CounterrankError, DataError, brief, printable
+from counterrank.common.errors import CounterrankError, DataError, LogWarning, brief, printable, quoted
 from counterrank.common.files import PathLike, spill_folder
+from counterrank.common.notebook import Shown, Summary
 from counterrank.common.spark import LOCAL
 from counterrank.data import Fold, RankingData
 from counterrank.data.frames import is_frame
@@ -84,8 +92,8 @@ class Reader:
         if diagnosis.faults:
             if not self.skip:
                 raise DataError(
-                    f"{self.name}: {_listed(diagnosis.faults)}{self._why(diagnosis.faults)}; on_error='skip' drops the "
-                    "pages with such rows"
+                    f"{self.name}: {listed(diagnosis.faults)}{self._why(diagnosis)}; on_error='skip' drops the pages "
+                    "with such rows"
                 )
             dropped, dropped_pages = self._without_bad_pages(diagnosis, known)
         note, dated = diagnosis.bad_dates()
@@ -103,16 +111,20 @@ class Reader:
             unknown,
             () if note is None else (note,),
             dated,
+            self.columns.unused,
+            self.columns.suggested,
         )
+        if unknown and (not used or report.unknown_message() is not None):
+            report = replace(report, id_hint=diagnosis.id_hint())
         if unknown and not used:
             raise DataError(
-                f"{self.name}: none of its rows belongs to the ranking data: {_listed(unknown)}; expected query_id and "
-                f"doc_id as in the data, such as query {printable(str(parts[0].query_ids[0]))}, document "
-                f"{printable(str(parts[0].doc_ids[0]))}"
+                f"{self.name}: none of its rows belongs to the ranking data: {listed(unknown)}{report.id_hint}; "
+                f"expected query_id and doc_id as in the data, such as query {quoted(parts[0].query_ids[0])}, document "
+                f"{quoted(parts[0].doc_ids[0])}"
             )
         for warning in (report.drop_message() if dropped else None, report.unknown_message()):
             if warning is not None:
-                warnings.warn(warning, stacklevel=4)
+                warnings.warn(warning, LogWarning, stacklevel=4)
         if not self.columns.timed or not dated:
             return Reading(tuple(counts), report)
         drift = drift_of_parts(self.engine, self.columns, known, bool(report.unknown_documents))
@@ -129,11 +141,13 @@ class Reader:
                 there = ", ".join(map(repr, _policies(self.engine, everything))) or "none"
                 raise DataError(f"{self.name}: no rows of policy {printable(name)!r}; the log has {there}")
 
-    def _why(self, faults: Sequence[Fault]) -> str:
-        """Why unknown documents are a fault where pages are kept."""
-        if UNKNOWN_QUERY not in self.tolerated or not any(fault.kind == UNKNOWN_DOCUMENT for fault in faults):
-            return ""
-        return "; without these documents the displayed pages that are kept would have wrong ranks"
+    def _why(self, diagnosis: Diagnosis) -> str:
+        """Why ids may be unknown, and why unknown documents are a fault where pages are kept."""
+        kinds = {fault.kind for fault in diagnosis.faults}
+        hint = diagnosis.id_hint() if kinds & {UNKNOWN_QUERY, UNKNOWN_DOCUMENT} else ""
+        if UNKNOWN_QUERY not in self.tolerated or UNKNOWN_DOCUMENT not in kinds:
+            return hint
+        return f"{hint}; without these documents the displayed pages that are kept would have wrong ranks"
 
     def _counts(self, known: Candidates | None) -> list[ClickCounts]:
         counts = shown_only(self.local, self.columns) if known is None else known.counts(self.columns)
@@ -179,7 +193,7 @@ class Reader:
                 dropped, pages = dropped | unknown, pages + sum(unknown.values())
                 self.local.execute(f"create or replace temp table pages as {passes.unchecked_pages(self.columns)}")
         if not self._number("select count(*) from cells"):
-            raise DataError(f"{self.name}: nothing is left without what is wrong: {_listed(diagnosis.faults)}")
+            raise DataError(f"{self.name}: nothing is left without what is wrong: {listed(diagnosis.faults)}")
         return dropped, pages
 
     def _number(self, sql: str) -> int:
@@ -200,14 +214,6 @@ def _policies(engine: Engine, sql: str) -> list[str]:
     engine.reduce("named", sql, "looking for policies")
     names = engine.local.execute("select policy from named where policy is not null order by policy").fetchall()
     return [printable(name) for (name,) in names]
-
-
-def _listed(faults: Sequence[Fault]) -> str:
-    """All faults in one line, and what they may come from."""
-    hint = ""
-    if any("rank below" in fault.kind and re.search(r"\brank 0(\.0)?(,|$)", fault.example) for fault in faults):
-        hint = "; use rank_base=0: the ranks here seem to begin with 0"
-    return "; ".join(map(str, faults)) + hint
 
 
 @contextmanager
@@ -288,8 +294,8 @@ def read_parts(
         return Reader(engine, log.name, columns, chosen, displays).read(parts)
 
 
-@dataclass(frozen=True, eq=False)
-class FoldClicks:
+@dataclass(frozen=True, eq=False, repr=False)
+class FoldClicks(Shown):
     """The clicks of a log by the parts of a fold.
 
     Attributes:
@@ -303,8 +309,19 @@ class FoldClicks:
     report: LogReport
 
     def __repr__(self) -> str:
-        parts = "".join(f"  {name}={getattr(self, name)!r},\n" for name in PARTS)
-        return f"FoldClicks(\n{parts}  {self.report.unknown_queries:,} rows of queries that are in no part,\n)"
+        parts = {name: getattr(self, name) for name in PARTS}
+        sessions = [f"{name}=" + ("None" if part is None else f"{part.n_sessions:,}") for name, part in parts.items()]
+        return (
+            f"FoldClicks(sessions: {', '.join(sessions)}; {self.report.used:,} of {self.report.rows:,} rows used, "
+            f"{self.report.unknown_queries:,} of queries that are in no part)"
+        )
+
+    def summary(self) -> Summary:
+        """The summary of each part and what became of the rows, as a dict that prints as a table."""
+        return fold_clicks_summary(self)
+
+    def _repr_html_(self) -> str:
+        return fold_clicks_card(self)
 
 
 @overload
@@ -323,9 +340,11 @@ def read_log(
     """Count the impressions and clicks of a log.
 
     DuckDB reads it out of core, or a Spark cluster. Whatever is wrong in it is an error that counts it by kind and
-    shows one row of each; `on_error="skip"` drops the pages concerned and warns. Rows of queries that the data does not
-    have are left out. So are rows of documents that are not candidates of their query, with a warning; the rest of
-    their page is counted. `strict=True` makes both of them faults. Timestamps that are no dates are warned about.
+    shows the first row of each; `on_error="skip"` drops the pages concerned and warns. Rows of queries that the data
+    does not have are left out, with a warning where they are more than 5 % of the rows. So are rows of documents that
+    are not candidates of their query, always with a warning; the rest of their page is counted. `strict=True` makes
+    both of them faults. Timestamps that are no dates are warned about, and columns that are not used where their names
+    suggest that they should be. Warnings are of the class `LogWarning`.
 
     Arguments:
         path: Parquet, CSV or JSON Lines, compressed or not, OpenSearch UBI, or events of metarank: a file, a pattern
@@ -352,9 +371,10 @@ def read_log(
     named = {name: getattr(data, name) for name in PARTS} if isinstance(data, Fold) else {"train": data}
     parts = {name: part for name, part in named.items() if part is not None}
     found = read_parts(path, list(parts.values()), displays=displays, options=LogOptions(**options))
-    message = found.report.date_message()
-    if message is not None:
-        warnings.warn(message, stacklevel=2)
+    columns = found.report.column_message() if found.report.suggested_columns else None
+    for message in (found.report.date_message(), columns):
+        if message is not None:
+            warnings.warn(message, LogWarning, stacklevel=2)
     if not isinstance(data, Fold):
         return found.counts[0]
     counts: dict[str, Any] = dict.fromkeys(PARTS) | dict(zip(parts, found.counts, strict=True))

@@ -16,7 +16,7 @@ from counterrank.clicks.logs.columns import TEXT, Columns
 from counterrank.clicks.logs.engine import Engine
 from counterrank.clicks.origin import SAMPLE_SIZE, Origin, SessionSample, content_sources
 from counterrank.common.checks import IntArray
-from counterrank.common.errors import DataError
+from counterrank.common.errors import DataError, quoted
 from counterrank.common.random import EVERYTHING
 from counterrank.data import RankingData
 from counterrank.data.ids import digest_of, identity, query_of_rows
@@ -49,7 +49,9 @@ class Candidates:
             "select query_id from queries group by query_id having count(*) > 1 order by min(query) limit 1"
         ).fetchone()
         if twice is not None:  # its clicks could not be split
-            raise DataError(f"data: query {twice[0]} is in several parts; expected each in one, or a log for each part")
+            raise DataError(
+                f"data: query {quoted(twice[0])} is in several parts; expected each in one, or a log for each part"
+            )
 
     def _table(self, name: str, number: str, columns: dict[str, NDArray[Any]], types: dict[str, str]) -> None:
         import pyarrow as pa

@@ -153,6 +153,11 @@ class SparkEngine(Engine):
         self.local.execute(f"create or replace temp table {name} as select * from found")
         self.local.unregister("found")
 
+    def first_row(self, name: str, columns: str, table: str, rule: str) -> None:
+        """The first row that a rule holds for; of several files, those that Spark reads first come first."""
+        placed = f"select {columns}, monotonically_increasing_id() as place from {table} where {rule}"
+        self.reduce(name, f"{placed} order by place limit 1", "looking for faults")
+
     def lend(self, name: str) -> None:
         """Send a local table to the cluster."""
         finish(self.local)

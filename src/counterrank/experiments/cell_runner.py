@@ -1,8 +1,8 @@
-"""Where cells are run: the data of all folds, and what several cells have in common.
+"""`CellRunner` runs cells: it holds the data of all folds, and caches what several cells have in common.
 
-`python -m counterrank.experiments.workbench FOLD... --import=MODULE...` is a worker process: it reads cells from stdin,
-a line of JSON each, and answers with one line each. The modules register estimators of the user. It ends when its stdin
-does: a parent that was killed leaves no workers behind, not even busy ones.
+`python -m counterrank.experiments.cell_runner FOLD... --import=MODULE...` is a worker process. It reads cells from
+stdin, a line of JSON each, and answers with one line each. The modules register estimators of the user. It ends when
+its stdin does: a parent that was killed leaves no workers behind, not even busy ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from counterrank.clicks.users import ClickModel
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CoverageWarning, DataError, NothingToLearnError
 from counterrank.data import Fold, RankingData
-from counterrank.data.ranking_data import relevant_documents
+from counterrank.data.labels import relevant_documents
 from counterrank.estimators import Evidence, named_estimator
 from counterrank.evaluation import evaluate
 from counterrank.experiments.cells import Cell, CellJson, Chosen, Logger, Pages, Row, Traffic, requires
@@ -44,8 +44,8 @@ from counterrank.training import Ranker, fit_ranker
 _FOLDS = 5  # of "auto"
 
 
-class Workbench:
-    """Runs cells. What it remembers from one to the next saves time and changes no result."""
+class CellRunner:
+    """Runs cells. What it caches from one to the next saves time and changes no result."""
 
     def __init__(self, folds: Mapping[int, Fold], threads: int | None = 1) -> None:
         self._folds, self._threads = folds, threads
@@ -87,7 +87,7 @@ class Workbench:
         }
         try:
             return self._from_clicks(cell, (fold.train, clicks), (fold.validation, other), about)
-        except NothingToLearnError as error:  # a handful of clicks may tell of no difference between documents
+        except NothingToLearnError as error:  # a handful of clicks may show no difference between documents
             return None, {**about, "untrained": str(error)}
 
     def _from_clicks(
@@ -243,23 +243,23 @@ def main(arguments: list[str]) -> None:
     folders = [argument for argument in arguments if not argument.startswith("--import=")]
     for argument in arguments[len(folders) :]:
         pkgutil.resolve_name(argument.removeprefix("--import="))
-    bench = Workbench({number: shared_fold(folder) for number, folder in enumerate(folders)})
+    runner = CellRunner({number: shared_fold(folder) for number, folder in enumerate(folders)})
     cells = _listen()
     while True:
-        answers.write(json.dumps(answer(bench, cells.get())) + "\n")
+        answers.write(json.dumps(answer(runner, cells.get())) + "\n")
         answers.flush()
 
 
-def answer(bench: Workbench, content: CellJson) -> Row:
-    """What came of a cell, or the error in words; its trace goes to stderr.
+def answer(runner: CellRunner, content: CellJson) -> Row:
+    """The row of a cell, or the error as text; its trace goes to stderr.
 
     >>> import contextlib, io
     >>> with contextlib.redirect_stderr(io.StringIO()):
-    ...     answer(Workbench({}), {"noise": [0.1, 1.0]})["error"][:9]
+    ...     answer(CellRunner({}), {"noise": [0.1, 1.0]})["error"][:9]
     'TypeError'
     """
     try:
-        return bench.run(Cell.from_plain(content))
+        return runner.run(Cell.from_plain(content))
     except Exception as error:
         traceback.print_exc()
         return {"error": f"{type(error).__name__}: {error}"}
