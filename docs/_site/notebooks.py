@@ -36,8 +36,8 @@ def plain(text: str, folder: Path) -> str:
     >>> plain("See {term}`estimator`, {py:obj}`estimate <a.b>` and [few clicks](../few.md).", Path())
     'See estimator, `estimate` and *few clicks*.'
     """
-    text = re.sub(r"\{term\}`([^`<]+?)(?: <[^`]*>)?`", r"\1", text)
-    text = re.sub(r"\{[\w:]+\}`([^`<]+?)(?: <[^`]*>)?`", r"`\1`", text)
+    text = re.sub(r"\{term\}`([^`<]+?)(?:\s+<[^`]*>)?`", r"\1", text)
+    text = re.sub(r"\{[\w:]+\}`([^`<]+?)(?:\s+<[^`]*>)?`", r"`\1`", text)
     text = re.sub(r"\[\]\(([\w./-]+\.md)[#\w-]*\)", lambda match: f"*{_title(folder / match[1])}*", text)
     return re.sub(r"\[([^\]]+)\]\([\w./-]+\.md[#\w-]*\)", r"*\1*", text)
 
