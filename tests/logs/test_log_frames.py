@@ -244,5 +244,5 @@ def test_spark_reads_frames(local_spark, kind):
     same(one.counts[0], other.counts[0])
     assert one.drift == other.drift
     bad = pandas_frame().assign(clicked=["y", "n", "perhaps", "NO"])
-    with pytest.raises(cr.CounterrankError, match=r"not 0 or 1 \(row 2: session_id 2, .*clicked perhaps"):
+    with pytest.raises(cr.CounterrankError, match=r"not 0 or 1 \(row 2: session_id 2, .*clicked 'perhaps'"):
         cr.read_log(bad, DATA, engine="spark", master="local[2]")
