@@ -1,4 +1,4 @@
-"""Examination: how likely a user looks at each rank, as a given curve or as estimated from a click log.
+"""Examination curves, P(examined | rank): given, or estimated from a click log.
 
 >>> from counterrank import examination
 >>> examination.inverse_rank(k=3, eta=1.0).curve(4).round(3).tolist()

@@ -1,4 +1,4 @@
-"""Clicks: who examines what, what logging policies show, simulated clicks and their counts."""
+"""Clicks: examination curves, logging policies, simulation, and counts of impressions and clicks."""
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.displays import Displays

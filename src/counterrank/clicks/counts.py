@@ -111,22 +111,22 @@ class ClickCounts(Shown):
 
     @property
     def n_sessions(self) -> int:
-        """How many pages were shown."""
+        """The number of sessions (displayed pages)."""
         return int(self.sessions.sum())
 
     @property
     def n_clicks(self) -> int:
-        """How many clicks there were."""
+        """The number of clicks."""
         return int(self.clicks.sum())
 
     @property
     def n_impressions(self) -> int:
-        """How many documents were shown, each time counted."""
+        """The number of impressions (displayed documents, counted each time)."""
         return int(self.impressions.sum())
 
     @property
     def knows_candidates(self) -> bool:
-        """Whether it was counted against ranking data, so that documents which were never shown are known too."""
+        """Whether the log was joined to ranking data, so that candidates that were never shown are known too."""
         return not self.identity.startswith(SHOWN_ONLY)
 
     @property
@@ -146,15 +146,15 @@ class ClickCounts(Shown):
         return {name: None if column is None else column[chosen] for name, column in columns.items()}
 
     def by_document(self, values: FloatArray | IntArray) -> FloatArray:
-        """Numbers of the cells added up for each document, float64 (n_docs,)."""
+        """Sums of cell values for each document, float64 (n_docs,)."""
         return np.asarray(np.bincount(self.docs, weights=values, minlength=self.n_docs), np.float64)
 
     def by_rank(self, values: FloatArray | IntArray) -> FloatArray:
-        """Numbers of the cells added up for each rank, float64; entry 0 is rank 1."""
+        """Sums of cell values for each rank, float64; entry 0 is rank 1."""
         return np.asarray(np.bincount(self.ranks, weights=values)[1:], np.float64)
 
     def check_candidates(self, name: str = "clicks") -> None:
-        """An error for counts without ranking data: a policy ranks candidates that may never have been shown."""
+        """Raise an error for counts without ranking data: a policy ranks candidates that may never have been shown."""
         if not self.knows_candidates:
             raise CounterrankError(
                 f"{name}: counted without ranking data, so candidates that were never shown are not known; "
@@ -162,7 +162,7 @@ class ClickCounts(Shown):
             )
 
     def check_data(self, data: RankingData, name: str = "clicks") -> None:
-        """An error unless these clicks were counted against this data (the same queries and documents)."""
+        """Raise an error unless these clicks were joined to this data (the same queries and documents)."""
         check_type(data, RankingData, "data")
         self.check_candidates(name)
         if identity(data) != self.identity:
@@ -173,7 +173,7 @@ class ClickCounts(Shown):
             )
 
     def known_origin(self) -> Origin:
-        """The logs it was counted from; counts that were not read from a log are identified by their content."""
+        """The logs that the counts come from; counts that were not read from a log are identified by their content."""
         return Origin(content_sources(self)) if self.origin is None else self.origin
 
     where_from = deprecated_method("where_from", "known_origin")
@@ -345,7 +345,7 @@ class ClickCounts(Shown):
 
     @staticmethod
     def concat(parts: Sequence[ClickCounts]) -> ClickCounts:
-        """All sessions of several logs of the same data together.
+        """Combine all sessions of several logs of the same data.
 
         Either all of them hold propensities, or none; the same for displays.
         """
@@ -418,7 +418,7 @@ class ClickCounts(Shown):
         )
 
     def summary(self) -> Summary:
-        """What was shown and clicked, as a dict that prints as a table."""
+        """Numbers of sessions, impressions and clicks, as a dict that prints as a table."""
         return counts_summary(self)
 
     def plot(self) -> Any:

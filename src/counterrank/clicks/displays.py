@@ -144,7 +144,7 @@ class Displays:
 
     @property
     def n_pages(self) -> int:
-        """How many distinct pages were shown."""
+        """The number of distinct pages."""
         return len(self.sessions)
 
     def ranks(self) -> IntArray:

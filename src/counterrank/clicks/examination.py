@@ -24,7 +24,7 @@ class EstimatedCurve(ABC):
 
 
 class Examination(Shown):
-    """theta_1, theta_2, ...: P(examined | rank), and 0 past the end of the curve.
+    """An examination curve theta_1, theta_2, ...: P(examined | rank), and 0 beyond its end.
 
     >>> Examination([1, 0.5, 0.3]).curve(5).tolist()
     [1.0, 0.5, 0.3, 0.0, 0.0]
@@ -48,7 +48,7 @@ class Examination(Shown):
 
     @property
     def k(self) -> int | None:
-        """The last rank of the curve; None if it has no end."""
+        """The last rank of the curve; None if it is unbounded."""
         return len(self._values)
 
     def curve(self, n: int) -> FloatArray:
@@ -92,7 +92,7 @@ class InverseRank(Examination):
 
     @property
     def k(self) -> int | None:
-        """The last rank of the curve; None if it has no end."""
+        """The last rank of the curve; None if it is unbounded."""
         return self._k
 
     def curve(self, n: int) -> FloatArray:
@@ -111,7 +111,7 @@ class InverseRank(Examination):
 
 
 def inverse_rank(k: int | None = None, eta: float = 1.0) -> Examination:
-    """The paper's curve: P(examined | rank) = rank ** -eta up to rank k, 0 beyond; without a k it has no end.
+    """The paper's examination curve: P(examined | rank) = rank ** -eta up to rank k, 0 beyond; unbounded without k.
 
     >>> inverse_rank(k=3, eta=1.0).curve(4).round(3).tolist()
     [1.0, 0.5, 0.333, 0.0]
@@ -131,7 +131,7 @@ def from_description(description: dict[str, Any]) -> Examination:
 
 
 def check_examination(exam: Any) -> Examination:
-    """An examination curve, made of a plain list or taken from the result of `examination.estimate` if need be.
+    """Convert a list, or the result of `examination.estimate`, to an examination curve.
 
     >>> check_examination([1, 0.5])
     Examination([1.0, 0.5])

@@ -83,7 +83,7 @@ class EstimatedExamination(EstimatedCurve, Shown):
 
     @property
     def examination(self) -> Examination:
-        """The curve for training and evaluation: the values, those above 1 set to 1."""
+        """The curve for training and evaluation: the values, capped at 1."""
         return Examination(np.clip(self.values, 0.0, 1.0))
 
     def save(self, path: PathLike) -> None:
@@ -114,7 +114,7 @@ class EstimatedExamination(EstimatedCurve, Shown):
 
 
 def load(path: PathLike) -> Examination:
-    """The curve in a file that `EstimatedExamination.save` wrote; values above 1 are 1.
+    """Load the curve that `EstimatedExamination.save` wrote; values are capped at 1.
 
     >>> load("no/such/curve.json")
     Traceback (most recent call last):
@@ -138,7 +138,7 @@ def load(path: PathLike) -> Examination:
 
 
 def load_estimate(path: PathLike) -> EstimatedExamination:
-    """The whole result in a file that `EstimatedExamination.save` wrote, confidence intervals included.
+    """Load the whole result that `EstimatedExamination.save` wrote, including confidence intervals.
 
     >>> load_estimate("no/such/curve.json")
     Traceback (most recent call last):
@@ -168,7 +168,7 @@ def estimate(
     target: str | None = None,
     confidence: float = 0.95,
 ) -> EstimatedExamination:
-    """The curve of a log relative to rank 1, with a confidence interval for each rank.
+    """Estimate the examination curve relative to rank 1 from a log, with a confidence interval for each rank.
 
         P(click | document d, rank k) = theta_k gamma_d         estimated: theta_k / theta_1
 
@@ -245,7 +245,7 @@ def estimate(
 
 
 def connected_ranks(clicks: ClickCounts) -> list[list[int]]:
-    """Groups of ranks that documents connect, each in order, that of the smallest rank first.
+    """Groups of ranks connected by documents shown at several ranks; ranks and groups are in increasing order.
 
     A document connects the ranks it was shown at if it was clicked at one of them; see `interventional_set`.
     `estimate` needs all its ranks in one group.

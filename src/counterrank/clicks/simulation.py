@@ -1,4 +1,4 @@
-"""Simulated clicks: exact in distribution, added up, as many as wanted.
+"""Simulated clicks: any number of them, exact in distribution, as counts or as a log.
 
 >>> import counterrank as cr
 >>> from counterrank import examination, policies, simulation
@@ -66,7 +66,7 @@ def simulate(
     policy_name: str | None = None,
     threads: int | None = None,
 ) -> ClickCounts:
-    """Show pages to simulated users and count what they click.
+    """Simulate sessions under a logging policy and count impressions and clicks.
 
         P(click | shown at rank r) = theta_r * P(click | examined)
 
@@ -193,7 +193,7 @@ def write_log(
     first_session: int = 0,
     threads: int | None = None,
 ) -> int:
-    """The world of `simulate` as an event log: a Parquet file, written in bounded memory; returns its rows.
+    """Simulate sessions and write a click log to Parquet, in bounded memory; returns the number of rows.
 
     Columns: session_id, query_id, doc_id, rank, clicked, and where wanted propensity, display_probability and policy.
     The arguments are those of `simulate`; sessions come one by one, in random order of queries.

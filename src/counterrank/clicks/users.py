@@ -95,7 +95,7 @@ class ClickModel:
 
 
 def trust_bias(k: int = 10, strength: float = 1.0, relevant: float = 1.0, other: float = 0.1) -> ClickModel:
-    """A click model in which users trust high ranks: irrelevant documents there are clicked more often.
+    """A click model with trust bias: irrelevant documents at high ranks are clicked more often.
 
         P(click | examined, irrelevant, rank) = other + strength * (relevant - other) * 0.65 / (rank + 1) ** 0.5
 

@@ -110,7 +110,7 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
 
 class CounterrankError(ValueError):
-    """Anything the caller handed over that cannot be used."""
+    """Invalid input: the base class of all errors of the library."""
 
 
 class DataError(CounterrankError):
@@ -150,15 +150,15 @@ class MissingFileError(CounterrankError, FileNotFoundError):
 
 
 class CoverageWarning(UserWarning):
-    """An estimator was given clicks that break the condition under which it is unbiased."""
+    """The clicks violate the condition under which an estimator is unbiased."""
 
 
 class ExaminationWarning(UserWarning):
-    """An examination curve was estimated from a log that hardly supports it."""
+    """An estimated examination curve is unreliable, because the log hardly supports it."""
 
 
 class LogWarning(UserWarning):
-    """A click log is used without some of its rows or columns."""
+    """Some rows or columns of a click log are not used."""
 
 
 class RegroupedWarning(UserWarning):

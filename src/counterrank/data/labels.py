@@ -15,7 +15,7 @@ LARGEST_LABEL = 1000.0  # 2**1000 still leaves room for a sum; 2**1024 is infini
 
 
 def relevant_documents(data: RankingData, relevance_threshold: float = 3) -> NDArray[np.bool_]:
-    """Which documents are relevant: label >= relevance_threshold. None at all is an error.
+    """Which documents are relevant: label >= relevance_threshold. If no document is, an error is raised.
 
     Labels are float32, so the threshold is rounded to float32 too: 0.7 reaches a threshold of 0.7.
 

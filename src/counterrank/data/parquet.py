@@ -30,7 +30,7 @@ _GROUP_BYTES = 8 << 20  # of the matrix in one row group: what a writer or reade
 
 
 def write_parquet(data: RankingData, path: PathLike) -> None:
-    """Write ranking data to one Parquet file, which appears whole or not at all.
+    """Write ranking data to one Parquet file; the write is atomic.
 
     >>> import pathlib, tempfile
     >>> from counterrank.data import RankingData

@@ -48,7 +48,7 @@ from counterrank.data.parquet import parquet_fields, write_parquet
 
 
 class RankingData(Shown):
-    """Features, labels and ids of query-document pairs; immutable and checked when made.
+    """Features, labels and ids of query-document pairs; immutable, and validated on construction.
 
     The documents of query `i` are rows `offsets[i]:offsets[i + 1]`. What is handed over is copied, unless
     it is float32 in C order and read-only already (`array.flags.writeable = False` saves the copy of a large matrix).
@@ -186,7 +186,7 @@ class RankingData(Shown):
 
     @property
     def source(self) -> str | None:
-        """The file it was read from, or how it was made; None where that is not known."""
+        """The file that the data was read from, or how it was made; None if unknown."""
         return self._source
 
     @property
@@ -202,12 +202,12 @@ class RankingData(Shown):
 
     @property
     def has_feature_names(self) -> bool:
-        """Whether names were given, rather than counted."""
+        """Whether feature names were given, rather than numbered."""
         return self._feature_names is not None
 
     @property
     def columns(self) -> SourceColumns | None:
-        """The columns of the frame or file it was made from; None where it had none.
+        """The columns of the frame or file that the data was made from; None if it had none.
 
         A dict from the role ("query", "document", "label") to the name of the column; its attributes `features` and
         `left_out` have the other columns.
@@ -369,7 +369,7 @@ class RankingData(Shown):
         return RankingData._trusted(np.ascontiguousarray(matrix), *others, chosen, columns)
 
     def widened(self, n_features: int) -> RankingData:
-        """The same with columns of zeros behind its own, up to `n_features`; itself if it has that many.
+        """The same data with columns of zeros appended, up to `n_features`; itself if it already has that many.
 
         >>> RankingData([[1.0], [3.0]], [0, 2]).widened(2).features.tolist()
         [[1.0, 0.0], [3.0, 0.0]]
@@ -418,7 +418,7 @@ class RankingData(Shown):
         label: str | None = None,
         features: Sequence[str] | None = None,
     ) -> RankingData:
-        """Ranking data of a frame with one row for each query-document pair and one column for each feature.
+        """Ranking data from a frame with one row for each query-document pair and one column for each feature.
 
         Queries are in order of their first row, and the documents of a query in the order of their rows, which need not
         stand together. The matrix of features is the only copy. Nulls in features become NaN. Ids are whole numbers or
@@ -444,7 +444,7 @@ class RankingData(Shown):
         return from_frame(frame, query, document, label, features)
 
     def to_arrow(self) -> Any:
-        """An Arrow table with a row for each document: its query, its id, its label (if any), and a column a feature.
+        """An Arrow table with one row per document: query, id, label (if any), and one column per feature.
 
         The columns have the names of the frame that the data was made from, else `query_id`, `doc_id` and `label`.
         Missing values are null. `from_frame(table)` is this data again; `table.to_pandas()` and

@@ -51,7 +51,7 @@ def file_format(path: PathLike) -> str:
 
 
 def document_scores(given: Any, data: RankingData, name: str = "scores") -> FloatArray:
-    """One score for each document, in the order of the data: the rule of all functions that take scores and data.
+    """One score for each document, in the order of the data; used by all functions that take scores and data.
 
     Arguments:
         given: a ranker (an object with `predict`), which scores the data. A frame with the columns of query and
@@ -101,7 +101,7 @@ frame[['query', 'sku', 'score']], a ranker, or ranker.predict(data)
 
 
 def in_data_order(scores: ArrayLike, data: RankingData) -> FloatArray:
-    """Scores that are in the order of the data's documents; using them gives no `RegroupedWarning`.
+    """Mark scores as being in the order of the data's documents; using them gives no `RegroupedWarning`.
 
     For scores that you computed from `data.features`, say, where `data.regrouped`. It says so of the returned array
     only, not of others that are computed from it.
@@ -491,7 +491,7 @@ def ranked_rows(scores: Any, data: RankingData, depth: int | None = None) -> Any
 
 
 def write_run(rows: Any, path: PathLike, tag: str = "counterrank") -> None:
-    """Write ranked rows in the format of the file's ending, gzipped where it ends in .gz.
+    """Write ranked rows in the format of the file extension, compressed if it is .gz.
 
     Parquet (.parquet, .pq), CSV (.csv, .tsv), else a TREC run (query Q0 document rank score tag). `read_scores` reads
     the same scores back from each.

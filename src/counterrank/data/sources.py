@@ -31,7 +31,7 @@ def read_fold(
     columns: Mapping[str, str] | None = None,
     features: Sequence[str] | None = None,
 ) -> Fold:
-    """The fold in a folder with `train`, `vali`, `valid` or `validation`, and `test`.
+    """The fold in a folder with the files `train`, `vali`, `valid` or `validation`, and `test`.
 
     Each part is LETOR text (`.txt`, `.txt.gz`), Parquet (`.parquet`) or CSV (`.csv`, `.tsv`, also `.gz`), or a folder
     of Parquet or CSV files. The names in MSLR-WEB10K/30K, Yahoo! LTRC, Istella, MQ2007/2008 and OHSUMED as downloaded

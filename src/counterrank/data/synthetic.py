@@ -17,7 +17,7 @@ SHAPES = {"mslr": MSLR, "yahoo": YAHOO}
 def make_ranking_data(
     shape: str, n_queries: int = 1000, seed: int | np.random.Generator = 0, *, threads: int | None = None
 ) -> RankingData:
-    """Queries, documents, features and labels that look and behave like those of a public data set.
+    """Synthetic queries, documents, features and labels that resemble those of a public data set.
 
     | shape | like | documents a query | features | labels 0 to 4, % |
     |---|---|---|---|---|

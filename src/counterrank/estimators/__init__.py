@@ -1,4 +1,4 @@
-"""Document weights: how much each document should count, from labels or from clicks."""
+"""Estimators: one weight per document, from labels or from clicks."""
 
 from counterrank.data.labels import exponential_gains, relevant_documents
 from counterrank.estimators.displayed_sets import Views, rerank

@@ -46,7 +46,7 @@ def find_fault(data_offsets: Array, offsets: Array, docs: Array) -> tuple[int, i
 
 
 class Views(NamedTuple):
-    """Displayed sets of documents with a weight for each document, made by `rerank`; no copies of features.
+    """Displayed sets of documents with a weight for each document, made by `rerank`; features are not copied.
 
     Attributes:
         docs: the documents of one set after the other, as rows of the data.
@@ -60,7 +60,7 @@ class Views(NamedTuple):
 
     @property
     def n_sets(self) -> int:
-        """How many sets there are."""
+        """The number of sets."""
         return len(self.offsets) - 1
 
 

@@ -27,7 +27,7 @@ from counterrank.estimators.relevance import Examinations, examinations
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Clicks on the pages of one data set, and what is known about the users and the logging policy.
+    """Clicks on one data set, with what is known about examination and the logging policy.
 
     Give what you know and leave the rest out. An estimator that requires more says so, see `estimators.ESTIMATORS`.
 
@@ -100,7 +100,7 @@ class Evidence:
 
     @property
     def curve(self) -> Examination:
-        """P(examined | rank): as given, else as simulated clicks remember it; alpha under trust bias."""
+        """P(examined | rank): as given, else as stored with simulated clicks; alpha under trust bias."""
         given = self.exam if self.alpha is None else self.alpha
         if given is not None:
             return check_examination(given)
@@ -133,7 +133,7 @@ curve that reaches rank 2
 
     @cached_property
     def propensities(self) -> Propensities:
-        """P(examined | query, policy): of rho, else of the policy (eq:expexam), else as logged with the clicks."""
+        """P(examined | query, policy): from rho, else from the policy (eq:expexam), else as logged with the clicks."""
         if self.rho is not None and self.policy is not None:
             raise CounterrankError("rho: given together with policy; expected one of them")
         return propensities_of(self.clicks, self.rho if self.policy is None else self._of_policy(), self.exam)
@@ -160,7 +160,7 @@ curve that reaches rank 2
         return rho
 
     def with_remembered_curve(self) -> Evidence:
-        """The same with the examination curve that simulated clicks remember, where none was given.
+        """The same with the examination curve stored with simulated clicks, if none was given.
 
         >>> import numpy as np
         >>> clicks = ClickCounts("", np.array([0, 1]), np.array([10]), *np.array([[0], [1], [8], [4]]))
@@ -201,7 +201,7 @@ curve that reaches rank 2
 
     @cached_property
     def examinations(self) -> Examinations:
-        """How often each document was examined and clicked: what model-assisted estimators start from.
+        """The expected examinations and the clicks of each document, the input of model-assisted estimators.
 
         Impressions count where the curve was given; else the propensities alone.
         """
@@ -212,7 +212,7 @@ curve that reaches rank 2
 def display_frequencies(
     clicks: ClickCounts, exam: ArrayLike | Examination | None = None, smoothing: float | str = 0.0
 ) -> Propensities:
-    """Propensities of an unknown policy: how often the log shows each document at each rank.
+    """Propensities of an unknown policy, estimated by how often the log shows each document at each rank.
 
     See docs/how-to/unknown-policy.md.
 

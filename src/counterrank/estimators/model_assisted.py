@@ -31,7 +31,7 @@ def doubly_robust(
     exam: ArrayLike | Examination | None = None,
     beta: ArrayLike | Examination | None = None,
 ) -> FloatArray:
-    """The predicted relevance, and the clicks that differ from it by their inverse propensity (Oosterhuis 2023).
+    """The doubly robust estimator: predicted relevance, corrected by weighted clicks (Oosterhuis 2023).
 
         omega(d) = n R(d) + (clicks(d) - E(d) R(d)) / max(rho(d), tau)
 
@@ -85,7 +85,7 @@ def check_tau(tau: Any) -> float:
 
 
 def direct(clicks: ClickCounts, relevance: ArrayLike) -> FloatArray:
-    """The weight each document would have if the predicted relevance were right.
+    """The direct method: document weights from the predicted relevance alone.
 
         omega(d) = n R(d)       n sessions of its query
 
@@ -198,7 +198,7 @@ def shrinkage(
     exam: ArrayLike | Examination | None = None,
     beta: ArrayLike | Examination | None = None,
 ) -> FloatArray:
-    """The click rate of each document once examined, shrunk towards the predicted relevance.
+    """The shrinkage estimator: click rates given examination, shrunk towards the predicted relevance.
 
         omega(d) = n (clicks(d) + m R(d)) / (E(d) + m)
 
@@ -241,7 +241,7 @@ def best_strength(
     exam: ArrayLike | Examination | None = None,
     beta: ArrayLike | Examination | None = None,
 ) -> float:
-    """The strength under which the clicks are most likely, if true relevance scatters about R (empirical Bayes).
+    """The maximum-likelihood strength of `shrinkage`, if the true relevance varies around R (empirical Bayes).
 
         clicks(d) ~ Binomial(k(d), e(d) r(d)),   r(d) ~ Beta(m R(d), m (1 - R(d))),   e(d) = E(d) / k(d)
 

@@ -51,7 +51,7 @@ class Propensities:
         return np.array(self.by_document, dtype, copy=copy)
 
     def chances(self) -> FloatArray:
-        """P(examined) of each document, 1 where that is not known: nothing then speaks against it."""
+        """P(examined) of each document, 1 where it is unknown."""
         return np.where(np.isnan(self.by_document), 1.0, self.by_document)
 
 

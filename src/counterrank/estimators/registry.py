@@ -53,7 +53,7 @@ NEEDS = {
     "trust": Need("the click model under trust bias", "alpha and beta", "--alpha and --beta"),
     "displays": Need("displayed pages", "clicks with displays=True", "--log, or --clicks counted with --displays"),
 }
-"""What estimators may require, by name: in words, as an argument of the library, and as an option of the command."""
+"""The inputs that estimators may require, by name: description, argument of the library, option of the command."""
 
 # what a log can show of the condition of an estimator: `inspect_clicks` assesses the estimator by it
 LOG_CONDITIONS = {
@@ -118,7 +118,7 @@ class Hyperparameter:
 
 @dataclass(frozen=True)
 class Estimator:
-    """A way from clicks or labels to document weights.
+    """An entry of the registry of estimators, which turn clicks or labels into document weights.
 
     Attributes:
         name: as on the command line.
@@ -172,7 +172,7 @@ class Estimator:
                 )
 
     def check_hyperparameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Those that are not None, if all are this estimator's; for their values see `checked_hyperparameters`."""
+        """The hyperparameters that are not None; names are checked here, values by `checked_hyperparameters`."""
         found = {name: value for name, value in given.items() if value is not None}
         for name, value in found.items():
             if name not in self.hyperparameters:
@@ -228,7 +228,7 @@ ESTIMATORS: dict[str, Estimator] = {}
 
 
 def register_estimator(estimator: Estimator, replace: bool = False) -> Estimator:
-    """Add an estimator to the registry; `replace=True` where it takes the place of another of its name.
+    """Add an estimator to the registry; `replace=True` replaces one of the same name.
 
     >>> _ = register_estimator(Estimator("ones", "Every document counts once.", "1", "never", ("clicks",),
     ...                        weigh=lambda data, evidence: np.ones(data.n_docs)))
@@ -316,7 +316,7 @@ for _estimator in (
     ),
     Estimator(
         "naive",
-        "no correction: a baseline to compare with",
+        "no correction: a baseline",
         "clicks(d)  (eq:naiveestimator)",
         "never, unless all ranks are examined alike and all documents shown",
         ("clicks",),
@@ -330,7 +330,7 @@ for _estimator in (
         "cross-validates policy-aware, direct, doubly-robust and shrinkage, and averages those not clearly worse than "
         "the best",
         "see docs/concepts/few-clicks.md",
-        "as its parts",
+        "its parts are",
         ("clicks", "exposure"),
         {
             **_CLIP,
@@ -345,7 +345,7 @@ for _estimator in (
     ),
     Estimator(
         "direct",
-        "trusts a model of relevance",
+        "uses the predictions of a relevance model alone",
         "n R(d), n the sessions of the query, R(d) the predicted relevance",
         "R is right",
         ("clicks", "exposure"),

@@ -149,7 +149,7 @@ class Relevance:
 
     @property
     def about(self) -> str:
-        """The model in words, and how much of the scatter of click rates it explains."""
+        """A description of the model, and the share of the variance of click rates that it explains."""
         return f"{self.model.about}; held-out error {self.error:.4g}, of one rate for all {self.baseline:.4g}"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -161,7 +161,7 @@ class Relevance:
         return f"Relevance({len(self.values):,} documents, {self.about})"
 
     def predict(self, data: RankingData) -> FloatArray:
-        """Relevance of the documents of other queries, by the model fitted on all."""
+        """Predict the relevance of documents of other queries, with the model fitted to all queries."""
         if not isinstance(data, RankingData):
             raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
         names = self.feature_names or tuple(f"feature_{i + 1}" for i in range(self.n_features))
@@ -188,7 +188,7 @@ def fit_relevance(
     folds: int | ArrayLike = 5,
     seed: int | np.random.Generator = 0,
 ) -> Relevance:
-    """Regress the click rate once examined on query-normalised features, each document weighted by its examinations.
+    """Fit a model of relevance: regress click rates given examination on query-normalised features.
 
         minimise sum over d of E(d) / (1 + E(d) / s) (clicks(d) / E(d) - R(d))^2
 

@@ -54,7 +54,7 @@ def policy_aware(
     clip: float | None = None,
     exam: ArrayLike | Examination | None = None,
 ) -> FloatArray:
-    """Each click counted by the inverse of how likely its document is examined under the policy (eq:policyaware).
+    """The policy-aware estimator: clicks weighted by 1 / P(examined | query, policy) (eq:policyaware).
 
         omega(d) = sum over clicks on d of min(1 / rho(d), clip),      rho(d) = P(o(d) = 1 | q, r, pi) of eq:expexam
 
@@ -93,7 +93,7 @@ def policy_aware(
 
 
 def policy_oblivious(clicks: ClickCounts, exam: Examination, *, clip: float | None = None) -> FloatArray:
-    """Each click counted by the inverse of how likely its rank is examined (eq:obliviousestimator).
+    """The policy-oblivious estimator: clicks weighted by 1 / P(examined | rank) (eq:obliviousestimator).
 
         omega(d) = sum over clicks on d of min(1 / P(o(d) = 1 | rank on the page shown), clip)
 
@@ -124,7 +124,7 @@ def policy_oblivious(clicks: ClickCounts, exam: Examination, *, clip: float | No
 
 
 def naive(clicks: ClickCounts, *, clip: float | None = None) -> FloatArray:
-    """The number of clicks on each document (eq:naiveestimator).
+    """The naive estimator: the number of clicks on each document (eq:naiveestimator).
 
         omega(d) = sum over clicks on d of min(1, clip)
 
@@ -158,7 +158,7 @@ def affine(
     clip: float | None = None,
     threads: int | None = None,
 ) -> FloatArray:
-    """Clicks less those expected without relevance, by the inverse of what relevance adds (Vardasbi et al. 2020).
+    """The affine estimator: clicks minus those expected without relevance, divided by E[alpha] (Vardasbi et al. 2020).
 
         P(click | relevance r, rank j) = alpha_j r + beta_j
         omega(d) = (clicks(d) - sessions(q) E[beta]) * min(1 / E[alpha], clip),
@@ -271,7 +271,7 @@ def check_curve(values: Any, name: str) -> Examination | None:
 def full_information(
     data: RankingData, relevance_threshold: float = 3, gain: str = "binary", *, ndcg_at: int | None = None
 ) -> FloatArray:
-    """The weight of each document when relevance is known.
+    """Document weights from labels (full information).
 
         omega = 1 if label >= relevance_threshold else 0      gain="binary", the paper's r(d)
         omega = 2**label - 1                                  gain="exponential", labels below 0 count as 0
@@ -318,7 +318,7 @@ def _best_dcg(weights: FloatArray, offsets: IntArray, k: int) -> FloatArray:
 
 
 def clip_schedule(n_clicks: int, a: float, b: float) -> float:
-    """The clip of the paper's experiments, which grows with the number of clicks.
+    """The clip used in the paper's experiments, which grows with the number of clicks.
 
         1 if c < 4, else max(1, 1 + a (c - 4) + b (c - 4)^2),      c = log10(n_clicks)
 
@@ -344,7 +344,7 @@ def clip_grid(
     *,
     exam: Examination | None = None,
 ) -> list[float | None]:
-    """A few clips to choose from by the unclipped validation metric, see `counterrank.training.fit_best_clip`.
+    """A grid of clips, to choose from by the unclipped validation metric, see `counterrank.training.fit_best_clip`.
 
         low (high / low)^(i / (n - 1)) for i = 0 .. n - 2, then None,
         high = the largest 1 / propensity of any click, low = the geometric mean of 1 / propensity over all clicks

@@ -1,7 +1,8 @@
 """Evaluation of rankings: metrics from labels, estimates from clicks with confidence intervals, and planning.
 
 Without labels `estimate`, `compare` and `select` use clicks, `verdict` is the deployment test on their result, and
-`inspect_clicks` says what a log supports. `plan_logging` predicts the width of the intervals before any click.
+`inspect_clicks` reports which estimators a log supports. `plan_logging` predicts the width of confidence intervals
+before any click is logged.
 """
 
 from counterrank.data.scores import ranked_rows, write_run

@@ -50,11 +50,11 @@ from counterrank.evaluation.weighted_clicks import Method, WeightedClicks, docum
 
 
 class IntervalWarning(UserWarning):
-    """A confidence interval outside the range in which its coverage was shown to hold."""
+    """A confidence interval is outside the range in which its coverage was measured to be right."""
 
 
 class InSampleWarning(UserWarning):
-    """An estimate from clicks on queries that the ranker was trained on, or from some of its own clicks."""
+    """An estimate uses clicks on queries that the ranker was trained on, or some of its training clicks."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -135,7 +135,7 @@ class Estimate(Shown):
 
 
 class Estimates(Shown, dict[str, Estimate]):
-    """An `Estimate` for each metric: a dict that shows itself in a notebook."""
+    """An `Estimate` for each metric: a dict with a notebook representation."""
 
     def summary(self) -> Summary:
         """The summary of each metric, as a dict that prints as a table."""
@@ -169,7 +169,7 @@ def estimate(
     in_sample: bool = False,
     target: str | None = None,
 ) -> Estimates:
-    """Metrics of a ranking, estimated from the clicks on pages of another one (off-policy evaluation).
+    """Estimate metrics of a ranking from clicks on the pages of another one (off-policy evaluation).
 
         ips             = sum(omega * lambda) / sessions       sessions of all queries
         self_normalized = sum(omega * lambda) / sum(omega)     for dcg: per relevant document
@@ -273,7 +273,7 @@ def compare(
     in_sample: bool = False,
     target: str | None = None,
 ) -> Estimates:
-    """The difference of two rankings, a minus b, by the same clicks.
+    """Estimate the difference of two rankings, a minus b, from the same clicks.
 
         ips             = sum(omega * (lambda_a - lambda_b)) / sessions
         self_normalized = sum(omega * (lambda_a - lambda_b)) / sum(omega)
@@ -364,7 +364,7 @@ def select(
     in_sample: bool = False,
     target: str | None = None,
 ) -> Selection:
-    """The best of several rankers by a metric estimated from clicks; nothing is trained (unbiased loss selection).
+    """Select the best of several rankers by a metric estimated from clicks, without training (unbiased loss selection).
 
         best = argmax over rankers of sum(omega * lambda) / sum(omega)     (argmin for arp)
 

@@ -111,7 +111,7 @@ class ClickRates(Shown):
         return pa.table({name: pa.array(values, from_pandas=True) for name, values in columns.items()})
 
     def save(self, path: PathLike) -> None:
-        """Write the table to Parquet (.parquet, .pq) or CSV (.csv, .tsv, also .gz); the file appears whole."""
+        """Write the table to Parquet (.parquet, .pq) or CSV (.csv, .tsv, also .gz); the write is atomic."""
         check_rates_file(path)
         write_run(self.to_arrow(), path)
 
@@ -139,12 +139,12 @@ class ClickRates(Shown):
 
     @property
     def n_queries(self) -> int:
-        """How many queries have rows."""
+        """The number of queries with rows."""
         return int(_is_new(self.query_ids).sum())
 
     @property
     def n_clipped(self) -> int:
-        """How many debiased rates were above 1, or below 0 under trust bias, before they were clipped."""
+        """The number of debiased rates above 1, or below 0 under trust bias, before clipping."""
         return int(((self.unclipped_rate > 1.0) | (self.unclipped_rate < 0.0)).sum())
 
     def summary(self) -> Summary:
@@ -173,12 +173,12 @@ class ClickRates(Shown):
 
     @property
     def about_curve(self) -> str:
-        """Where the examination curve comes from, in words."""
+        """A description of where the examination curve comes from."""
         return _SOURCES[self.curve_source]
 
     @property
     def about_prior(self) -> str:
-        """What rates are shrunk towards, in words."""
+        """A description of the prior that rates are shrunk towards."""
         towards = "the overall rate" if self.query_strength == inf else "the rate of the query"
         return f"towards {towards} with the weight of {text_of(float(f'{self.strength:.3g}'))} examinations"
 
@@ -221,7 +221,7 @@ def click_rates(
     strength: float | None = None,
     confidence: float = 0.95,
 ) -> ClickRates:
-    """The click rate of each (query, document) without position bias: clicks divided by expected examinations.
+    """Debiased click rates of each (query, document): clicks divided by expected examinations.
 
         E(d)    = sum over ranks of impressions(d, rank) * P(examined | rank)
         rate(d) = clicks(d) / E(d), at most 1                                   the most likely P(click | examined)

@@ -55,7 +55,7 @@ class Verdict(Shown):
 
     @property
     def exit_code(self) -> int:
-        """What a gate exits with: 0 if it passes, 4 if it is worse and does not pass, 3 otherwise."""
+        """The exit code of a gate: 0 if it passes, 4 if it is worse and does not pass, 3 otherwise."""
         return 0 if self.passes else 4 if self.decision == "worse" else 3
 
     def summary(self) -> Summary:
@@ -69,7 +69,7 @@ class Verdict(Shown):
 def verdict(
     difference: Estimate, margin: float = 0.0, *, names: tuple[str, str] = ("the first ranker", "the second")
 ) -> Verdict:
-    """Whether the first ranking of a comparison is better, worse or undecided, by its confidence interval.
+    """Decide by its confidence interval whether the first ranking of a comparison is better, worse or undecided.
 
         better:  lower > 0        worse:  upper < 0        passes:  lower > margin
 

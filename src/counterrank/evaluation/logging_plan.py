@@ -93,7 +93,7 @@ class ExpectedLog:
 
 @dataclass(frozen=True, repr=False)
 class LoggingPlan(Shown):
-    """The expected estimates under one logging policy, and its price.
+    """The expected estimates under one logging policy, and its cost to users.
 
     Attributes:
         policy: its name.
@@ -135,11 +135,11 @@ class LoggingPlan(Shown):
 
     @property
     def is_biased(self) -> bool:
-        """Whether part of the estimand lies on documents that can never be examined."""
+        """Whether part of the estimand is on documents that can never be examined."""
         return self.reached < 1.0 - 1e-12
 
     def after(self, sessions: int, seen: float) -> ExpectedLog:
-        """Expectations after these sessions; `seen` is the share of candidates examined at least once by then."""
+        """Expected results after some sessions; `seen` is the share of candidates examined at least once by then."""
         return ExpectedLog(
             sessions=sessions,
             clicks=sessions * self.clicks,
@@ -151,7 +151,7 @@ class LoggingPlan(Shown):
         )
 
     def sessions_for_width(self, width: float) -> int | None:
-        """How many sessions give the interval of `ips` this width; None where no number up to 10**14 does.
+        """The number of sessions that gives the interval of `ips` this width; None if more than 10**14 are needed.
 
         At least as many as its coverage needs. None, too, where the estimate is biased.
         """
@@ -159,12 +159,12 @@ class LoggingPlan(Shown):
         return None if self.is_biased else self.ips.sessions_for(width, self.confidence)
 
     def sessions_for_effective(self, size: float) -> int | None:
-        """How many sessions have this effective sample size; None where no number up to 10**14 does."""
+        """The number of sessions that gives this effective sample size; None if more than 10**14 are needed."""
         check_number(size, "effective", above=0)
         return _amount(size / self.effective_sample_size) if self.effective_sample_size > 0.0 else None
 
     def summary(self) -> Summary:
-        """Coverage, price and expectations, as a dict that prints as a table."""
+        """Coverage, cost to users and expected results, as a dict that prints as a table."""
         return plans_summary([self])
 
     def __repr__(self) -> str:
@@ -175,10 +175,10 @@ class LoggingPlan(Shown):
 
 
 class LoggingPlans(Shown, list[LoggingPlan]):
-    """Plans of several policies: a list that shows itself in a notebook."""
+    """Plans of several policies: a list with a notebook representation."""
 
     def summary(self) -> Summary:
-        """Coverage, price and expectations by policy, as a dict that prints as a table."""
+        """Coverage, cost to users and expected results by policy, as a dict that prints as a table."""
         return plans_summary(self)
 
     def plot(self) -> Any:
@@ -217,7 +217,7 @@ def plan_logging(
     threads: int | None = None,
     target: str | None = None,
 ) -> LoggingPlans:
-    """The expected result of `estimate` under each policy, computed before a page is shown.
+    """Predict the result of `estimate` under each logging policy, before any page is shown.
 
         clicks                = N sum(f a rho)
         effective sample size = N sum(f a [rho > 0])^2 / sum(f a / rho)      Kish's, weights 1 / rho
@@ -436,7 +436,7 @@ _SAME = 1.05  # costs closer than this count as equal
 def advise_logging(
     plans: Sequence[LoggingPlan], width: float | None = None, effective: float | None = None
 ) -> list[str]:
-    """Recommendations from plans as sentences, the most important first.
+    """Recommendations from plans, one sentence each, the most important first.
 
     Policies that can never show some candidate are named, and not recommended while there are others. Prices of
     policies that need different numbers of sessions are compared by price * sessions: as if that many sessions had

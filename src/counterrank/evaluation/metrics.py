@@ -169,7 +169,7 @@ def rank_values(metric: str, n_max: int) -> FloatArray:
 def weighted_metric(
     scores: ArrayLike, weights: ArrayLike, offsets: ArrayLike, metric: str, *, threads: int | None = None
 ) -> float:
-    """The metric of a ranking, each document counted with its weight.
+    """The metric of a ranking, with weighted documents.
 
         sum over documents of omega * lambda(rank)  /  sum of |omega|
 
@@ -223,7 +223,7 @@ def evaluate(
     empty: str = "skip",
     threads: int | None = None,
 ) -> dict[str, float]:
-    """Metrics of a ranking from labels; a document is relevant if its label reaches the threshold.
+    """Compute metrics of a ranking from labels; a document is relevant if its label is at least the threshold.
 
         arp             mean rank of the relevant documents, pooled over queries; lower is better (eq:ARP)
         dcg, dcg@k      sum of D(rank) = 1 / log2(1 + rank) of the relevant documents, up to rank k

@@ -133,7 +133,7 @@ def click_rate(
 
 
 def compare_click_rates(first: ClickRate, second: ClickRate) -> ClickRateDifference:
-    """The first minus the second, of logs that have nothing in common.
+    """The first click rate minus the second, from two independent logs.
 
     The interval combines those of both without assuming them to be symmetric (MOVER; Zou and Donner, Statistics in
     Medicine, 2008): from d - sqrt((a - low a)^2 + (high b - b)^2) to d + sqrt((high a - a)^2 + (b - low b)^2).

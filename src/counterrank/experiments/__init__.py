@@ -1,4 +1,4 @@
-"""Experiments: the demo, and the paper's figures with their claims, from data to a summary."""
+"""Experiments: the demo, and the figures and claims of the paper."""
 
 from counterrank.experiments import figures
 from counterrank.experiments.claims import check_claims, claims_document

@@ -542,7 +542,7 @@ def check_claims(
 
 
 def claims_document(summary: Summary) -> dict[str, Any]:
-    """What `claims.json` holds: the claims of a summary, and which run they are about.
+    """The content of `claims.json`: the claims of a summary, and the run they are about.
 
     >>> claims_document(Summary(preset="paper-mslr", data=(FoldDescription("synthetic:mslr"),)))["data"]
     ['synthetic:mslr']

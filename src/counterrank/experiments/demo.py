@@ -246,7 +246,7 @@ def _ranks(scores: FloatArray, queries: IntArray, offsets: IntArray) -> IntArray
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demo found.
+    """The results of the demo.
 
     Attributes:
         fold: the data it was made on.

@@ -23,7 +23,7 @@ PAPER_EXPERIMENT = "paper"
 
 @dataclass(frozen=True)
 class FigureSpec:
-    """All that makes a figure.
+    """The specification of a figure.
 
     Attributes:
         number: unique.
@@ -51,7 +51,7 @@ FIGURES: dict[int, FigureSpec] = {}
 
 
 def register_figure(spec: FigureSpec) -> None:
-    """Add a figure, so that `Settings(figures=(spec.number,))` can ask for it.
+    """Register a figure, so that `Settings(figures=(spec.number,))` includes it.
 
     >>> register_figure(FIGURES[1])
     Traceback (most recent call last):

@@ -64,7 +64,7 @@ def reproduce(
     engine: Engine | None = None,
     notes: dict[str, Any] | None = None,
 ) -> Run:
-    """Run all cells that have no result yet; a run that was killed goes on where it was.
+    """Run all cells that have no result yet; an interrupted run is resumed.
 
     Arguments:
         sources: fold folders or `synthetic:...`, see `counterrank.data.open_data`; each run is made on all of them.
@@ -177,7 +177,7 @@ def _shared(folder: Path, folds: list[Fold]) -> Iterator[list[Path]]:
 
 
 def summarize(run: Run) -> Summary:
-    """All that a report shows of a run, finished or not: figures with their curves, claims, timings.
+    """Summarise a run, finished or not, for its report: figures with their curves, claims, timings.
 
     >>> settings = Settings(figures=(2,), clicks=(100,), runs=1)
     >>> data = [{"source": "mine", "fingerprint": "", "parts": {}}]

@@ -36,7 +36,7 @@ Read = Callable[[Row], float | None]
 
 @dataclass(frozen=True)
 class Run:
-    """What a run folder holds.
+    """The contents of a run folder.
 
     Attributes:
         folder: where it is.

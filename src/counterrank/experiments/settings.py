@@ -152,7 +152,7 @@ class Settings:
         return round((20 if loss.startswith("arp") else 30) + 10 * math.log10(clicks or 10**8))
 
     def tolerance_for(self, loss: str) -> float:
-        """What does not count as a better model."""
+        """The largest improvement that is ignored by early stopping."""
         if self.tolerance is not None:
             return self.tolerance
         return 1e-4 if loss.startswith("arp") else 1e-6
@@ -332,7 +332,7 @@ def choose_settings(
     quick: bool = False,
     given: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Defaults, then the preset, then the quick grid, then what was given.
+    """Settings from the defaults, the preset, the quick grid and the given values; later ones take precedence.
 
     Arguments:
         experiment: "paper" for figures 1 to 4, "few-clicks" for figure 5, whose defaults are the preset of that name;

@@ -296,7 +296,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Summary:
-    """All that a report shows of a run, finished or not.
+    """The contents of the report of a run, finished or not.
 
     Attributes:
         counterrank: the version that ran it.

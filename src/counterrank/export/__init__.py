@@ -1,7 +1,7 @@
 """Rankers for other systems: ONNX, Elasticsearch and OpenSearch, Solr, LightGBM, JSON.
 
-A file scores as `predict` does, or is not written: what a target cannot hold faithfully is refused with a line that
-says what to train instead. `register_target` adds a target without a change to the library.
+An exported file gives the same scores as `predict`. A ranker that a target cannot represent is refused, with advice on
+what to train instead. `register_target` adds a target without changing the library.
 """
 
 from counterrank.export.onnx_graph import ONNX

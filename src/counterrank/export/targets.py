@@ -26,7 +26,7 @@ from counterrank.models import LinearModel, Model, TreesModel
 from counterrank.training import Ranker
 
 TREE_FORMATS = ("xgboost", "ranklib")
-"""The forms in which Elasticsearch and OpenSearch take trees."""
+"""The formats of trees for Elasticsearch and OpenSearch."""
 Naming = PathLike | Mapping[int, str] | Sequence[str]
 
 
@@ -137,7 +137,7 @@ def ranker_names(ranker: Ranker, naming: Naming | None = None) -> Names:
 
 @dataclass
 class ExportJob:
-    """What a target's function is given.
+    """The input of the function of an export target.
 
     Attributes:
         ranker: the trained ranker.
@@ -217,7 +217,7 @@ class Target:
     convert: Callable[[ExportJob], str | bytes]
 
     def check(self, model: Model) -> None:
-        """Refuse a model that the target cannot hold, and say what to train instead."""
+        """Raise an error for a model that the target cannot represent, with advice on what to train instead."""
         kind = "linear" if isinstance(model, LinearModel) else "lambdamart" if isinstance(model, TreesModel) else "mlp"
         if kind not in self.models:
             raise ExportError(
@@ -235,11 +235,11 @@ class Target:
 
 _REGISTRY: dict[str, Target] = {}
 TARGETS: Mapping[str, Target] = MappingProxyType(_REGISTRY)
-"""The export targets by name, a view that follows `register_target`."""
+"""The export targets by name; `register_target` adds one."""
 
 
 def register_target(target: Target) -> Target:
-    """Make a target known to `write` and to `counterrank export`; its name must be new.
+    """Register a target for `write` and `counterrank export`; its name must be new.
 
     >>> def to_lines(job):
     ...     return "".join(f"{weight:g}\\n" for weight in job.model.coefficients)
@@ -303,7 +303,7 @@ def write(
     name: str = "counterrank",
     tree_format: str = "xgboost",
 ) -> Exported:
-    """Write a trained ranker in the format of another system; the file appears whole or not at all.
+    """Export a trained ranker in the format of another system; the write is atomic.
 
     Arguments:
         ranker: a trained `Ranker`.

@@ -1,7 +1,7 @@
 """The paper's losses: value and gradient from scores, document weights and query offsets.
 
 The general forms are `monotonic`, and `lambdaloss` and `lambdarank`, which share a kernel; formulas and citations are
-with them. The seven the paper compares have names of their own.
+with them. The seven losses that the paper compares are functions of their own.
 All are minimised; DCG enters with a minus sign.
 
 >>> value, gradient = lambdaloss_truncated([0.2, 0.1, 0.7], [1.0, 0.0, 0.0], [0, 3], k=1)

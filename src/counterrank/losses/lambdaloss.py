@@ -438,7 +438,7 @@ def lambdarank(
     discounts: Discounts = dcg_discounts,
     threads: int | None = None,
 ) -> tuple[float, FloatArray]:
-    """Counterfactual LambdaRank: a pair counts by how much the metric changes when its documents swap places.
+    """Counterfactual LambdaRank: a pair is weighted by the change of the metric when its documents swap ranks.
 
         sum over pairs with w_n > w_m of  |D_n - D_m| (w_n - w_m) log2(1 + exp(s_m - s_n)),
 

@@ -27,7 +27,7 @@ from counterrank.losses.monotonic import ARP, DCG, HINGE, LOGISTIC, monotonic_sp
 
 @dataclass(frozen=True)
 class NamedLoss:
-    """A loss the library knows by name.
+    """An entry of the registry of losses.
 
     Attributes:
         name: as on the command line.
@@ -46,7 +46,7 @@ class NamedLoss:
     equation: str = ""
 
     def metric(self, k: int | None) -> str:
-        """The metric the loss stands for: ARP, DCG@k where there is a k, else DCG."""
+        """The metric that the loss bounds: ARP, DCG@k if it has a k, else DCG."""
         return self.family if k is None or self.family == "arp" else f"{self.family}@{k}"
 
     def spec(self, k: int | None, longest: int) -> LossSpec:
@@ -125,11 +125,11 @@ _ALL = (
     ),
 )
 LOSSES: dict[str, NamedLoss] = {}
-"""The losses by the name that `Ranker` and `--loss` know; `register_loss` adds one."""
+"""The losses by the name that `Ranker` and `--loss` accept; `register_loss` adds one."""
 
 
 def register_loss(loss: NamedLoss, replace: bool = False) -> NamedLoss:
-    """Add a loss to the registry, so that `Ranker(loss=name)` and `--loss` know it.
+    """Add a loss to the registry, so that `Ranker(loss=name)` and `--loss` accept it.
 
     `replace=True` where it takes the place of another of its name.
 
@@ -148,7 +148,7 @@ for _loss in _ALL:
 
 
 def named_loss(name: str | NamedLoss) -> NamedLoss:
-    """The loss of this name; dashes and underscores are alike. A loss given as such is returned as it is.
+    """The loss of this name; dashes and underscores are equivalent. A `NamedLoss` is returned unchanged.
 
     >>> named_loss("lambdaloss_truncated").metric(5)
     'dcg@5'
@@ -162,7 +162,7 @@ def named_loss(name: str | NamedLoss) -> NamedLoss:
 
 
 def make_lambdaloss(name: str, discounts: Discounts, truncate: int | None = None) -> NamedLoss:
-    """A LambdaLoss with discounts of your own that `Ranker(loss=...)` takes; say which `metric=` it should watch.
+    """A LambdaLoss with your own discounts, for `Ranker(loss=..., metric=...)`.
 
     Arguments as for `losses.lambdaloss`.
 

@@ -1,4 +1,4 @@
-"""Models that turn features into scores, and how they are stored."""
+"""Models that compute scores from features, and their storage."""
 
 from counterrank.models.linear import LinearModel
 from counterrank.models.model import Model, Scaler

@@ -97,7 +97,7 @@ def squares_within(first: int, last: int, offsets: Array, features: Array, scale
 
 @dataclass(frozen=True)
 class LinearModel:
-    """Coefficients and the scaling they were learned with.
+    """A linear model: coefficients and feature scaling.
 
     >>> data = RankingData([[1.0], [3.0], [2.0]], [0, 3])
     >>> LinearModel(np.array([2.0]), Scaler.learn("query", data)).predict(data).tolist()
@@ -109,7 +109,7 @@ class LinearModel:
 
     @property
     def n_features(self) -> int:
-        """How many features a document has."""
+        """The number of features."""
         return len(self.coefficients)
 
     def predict(self, data: RankingData, threads: int | None = None) -> FloatArray:

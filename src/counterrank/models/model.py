@@ -61,7 +61,7 @@ def query_scales(first: int, last: int, offsets: Array, features: Array, low: Ar
 
 @dataclass(frozen=True)
 class Scaler:
-    """How raw features are scaled; part of the model, so that `predict` takes raw data.
+    """Feature scaling; part of the model, so that `predict` accepts raw data.
 
         query:     (x - min) / (max - min) over the documents of the query, 0 where all are equal
         standard:  (x - mean) / standard deviation over the training data
@@ -80,7 +80,7 @@ class Scaler:
 
     @classmethod
     def none(cls, n_features: int, kind: str = "none") -> Scaler:
-        """A scaler that learned nothing: of kind "none", or "query"."""
+        """A scaler without learned parameters: of kind "none", or "query"."""
         return cls(kind, np.zeros(n_features), np.ones(n_features))
 
     @classmethod
@@ -128,7 +128,7 @@ class Scaler:
 
 
 class Model(Protocol):
-    """Turns raw features into scores, and writes itself into the folder of a saved ranker."""
+    """The interface of models, which compute scores from raw features and are stored with a ranker."""
 
     @property
     def scaler(self) -> Scaler:
@@ -136,7 +136,7 @@ class Model(Protocol):
 
     @property
     def n_features(self) -> int:
-        """How many features a document has."""
+        """The number of features."""
 
     def predict(self, data: RankingData, threads: int | None = None) -> FloatArray:
         """A score for each document of raw data."""
@@ -145,7 +145,7 @@ class Model(Protocol):
         """Arrays of one number per feature that make up the model, by name."""
 
     def write(self, folder: Path) -> dict[str, Any]:
-        """Write whatever else makes up the model; returns what to remember about it, as JSON knows it."""
+        """Write further files of the model; returns its metadata as JSON values."""
 
 
 def read_array(

@@ -161,7 +161,7 @@ _AT_ONCE = 8192
 
 @dataclass(frozen=True)
 class NeuralModel:
-    """A torch module from the scaled features of whole queries to their scores, and the scaling.
+    """A neural model: a torch module that scores all documents of a query, and feature scaling.
 
     `shape` is that of the library's own network, then of float64; None for a module of the user's.
     """

@@ -327,7 +327,7 @@ _FILE = "trees.txt"
 
 @dataclass(frozen=True)
 class TreesModel:
-    """Trees in LightGBM's own text format, and the scaling they were learned with; usually none.
+    """A tree model: trees in LightGBM's text format, and feature scaling, usually none.
 
     A missing value (NaN) goes the way that LightGBM found best in training. Where it found none missing, a split takes
     it as 0 after scaling, as LightGBM does; `predict` warns of it.
@@ -386,7 +386,7 @@ class TreesModel:
         return {}
 
     def write(self, folder: Path) -> dict[str, Any]:
-        """The text as a file, and its digest, so that damage is seen."""
+        """Write the text as a file, and its digest, so that damage is detected."""
         raw = self.text.encode("utf-8")
         (folder / _FILE).write_bytes(raw)
         return {"trees": _FILE, "sha256": hashlib.sha256(raw).hexdigest()}

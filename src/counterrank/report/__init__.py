@@ -1,4 +1,4 @@
-"""Reports: one self-contained page per run, demo, plan or inspection, and the figures of a run as files."""
+"""Reports: one self-contained HTML page per run, demo, plan or inspection, and the figures of a run as files."""
 
 from counterrank.report.demo_page import write_demo_report
 from counterrank.report.inspection_page import write_inspection_report

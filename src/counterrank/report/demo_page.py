@@ -27,7 +27,7 @@ Ranker = Mapping[str, Any]
 
 
 def write_demo_report(content: Mapping[str, Any], path: PathLike) -> Path:
-    """Write the demo's page, which holds all it needs, to `path`; returns the path.
+    """Write the report of the demo, one self-contained page, to `path`; returns the path.
 
     `content` has a title and a lead, the rankers with their metrics, and where the documents that the production ranker
     put below rank `beyond` end up under each ranker (`buried`); facts and next steps are pairs of texts. `page`, the

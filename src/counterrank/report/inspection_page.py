@@ -29,7 +29,7 @@ _LONGEST = 5.0  # how far below the smallest rate a logarithmic axis goes
 
 
 def write_inspection_report(found: Json, path: PathLike) -> Path:
-    """Write the page of an inspection, which holds all it needs, to `path`; returns the path.
+    """Write the report of an inspection, one self-contained page, to `path`; returns the path.
 
     `found` is what `Inspection.summary()` gives; `clicks` and `data`, where they are from, may be added, and `read`,
     the numbers of rows of a log that were used, dropped and unknown.

@@ -27,7 +27,7 @@ _NEAR = (0.28, 0.05)  # of the panel: two names closer than that across and up w
 
 
 def write_plan_report(content: Mapping[str, Any], path: PathLike) -> Path:
-    """Write a plan as a page (.html), or its chart alone (.png, .svg); returns the path.
+    """Write the report of a plan (.html), or its chart alone (.png, .svg); returns the path.
 
     `content` has a title, `advice` (sentences), the metric, and `plans`: for each policy its name, price, displayed,
     covered, reached and biased, and under `expected` for each number of sessions clicks, effective_sample_size,

@@ -1,7 +1,7 @@
-"""The losses as functions that torch differentiates, for training loops of your own. Needs the extra `torch`.
+"""The losses as differentiable torch functions, for your own training loops. Requires the extra `torch`.
 
-Each loss takes the scores of all documents of a batch of whole queries, their weights, and where each query begins.
-A ranker learned from weights by hand:
+Each loss takes the scores of all documents of a batch of whole queries, their weights, and the query offsets. A
+training loop:
 
 >>> import torch
 >>> import counterrank as cr

@@ -1,4 +1,4 @@
-"""Training: from weighted documents, or from data and evidence, to a fitted ranker."""
+"""Training of rankers: from document weights, or from data and clicks."""
 
 from typing import Any
 

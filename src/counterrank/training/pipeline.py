@@ -1,4 +1,4 @@
-"""From data and evidence to a fitted ranker: the one path that all training from clicks takes."""
+"""The training pipeline: from data and clicks to a fitted ranker."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _TREES = "a ranker with model='lambdamart', and model='lightgbm'"
 
 @dataclass(frozen=True)
 class Tried:
-    """An estimator with its hyperparameters, and how it did on held-out clicks.
+    """An estimator with its hyperparameters, and its result on held-out clicks.
 
     Attributes:
         estimator: by name.
@@ -137,7 +137,7 @@ def _why_one(kept: Tried, default: Tried) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FitReport(Shown):
-    """A fitted ranker, and how it came about.
+    """A fitted ranker, and a report on how it was trained.
 
     Attributes:
         ranker: the fitted ranker.
@@ -160,7 +160,7 @@ class FitReport(Shown):
     clips: tuple[ClipTrial, ...] = ()
 
     def summary(self) -> Summary:
-        """The choice and what was tried, as a dict that prints as a table."""
+        """The choice and all trials, as a dict that prints as a table."""
         return report_summary(self)
 
     def plot(self) -> Any:
@@ -188,7 +188,7 @@ def fit_ranker(
     shared_learning_rate: bool = False,
     seed: int | np.random.Generator = 0,
 ) -> FitReport:
-    """From data and evidence to a fitted ranker: the one path that all training from clicks takes.
+    """Train a ranker with a named estimator, from clicks or from labels.
 
     The estimator turns the evidence into document weights, the ranker learns from the weights, and early stopping uses
     the unclipped weights of the validation part. With `folds`, and for estimators that use a model of relevance,
@@ -299,7 +299,7 @@ def fit_from_clicks(
     folds: int | None = 5,
     seed: int | np.random.Generator = 0,
 ) -> FitReport:
-    """Learn a ranker from clicks, few or many, with the estimator that suits them.
+    """Train a ranker from clicks; by default cross-validation chooses the estimator.
 
     Cross-validation over queries: each estimator learns from all folds but one. The clicks of the held-out fold stop
     the training early and evaluate the result, with doubly robust weights of a cross-fitted model of relevance. A
@@ -483,7 +483,7 @@ def _hold_out(
 
 @dataclass(frozen=True)
 class ClipTrial:
-    """A clip, and how training with it did.
+    """A clip, and the result of training with it.
 
     Attributes:
         clip: the cap on 1 / propensity of each training click; None for no cap.
@@ -498,7 +498,7 @@ class ClipTrial:
 
 @dataclass(frozen=True)
 class BestClip:
-    """The ranker of the best clip, and how the others did.
+    """The ranker with the best clip, and the results of all clips.
 
     Attributes:
         ranker: trained with `clip`.

@@ -152,7 +152,7 @@ class Ranker(Shown):
         group: ArrayLike | None = None,
         clicks: ClickCounts | Sequence[ClickCounts] | None = None,
     ) -> Ranker:
-        """Learn from documents and their weights; returns itself.
+        """Fit the ranker to documents and their weights; returns itself.
 
         Arguments:
             data: the queries to learn from; or a matrix with a row for each document, with `qid` or `group`.
@@ -217,7 +217,7 @@ class Ranker(Shown):
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
     ) -> FloatArray:
-        """A score for each document of raw data; a higher score ranks first.
+        """Predict a score for each document; features are scaled as in training, and a higher score ranks first.
 
         Arguments:
             data: all candidates of each query: a ranker that scales features within queries (`normalize="query"`, the
@@ -286,7 +286,7 @@ class Ranker(Shown):
 
     @property
     def n_features_in_(self) -> int:
-        """How many features a document has, under scikit-learn's name."""
+        """The number of features, under scikit-learn's name."""
         self._fitted()
         return self.n_features_
 
@@ -310,7 +310,7 @@ class Ranker(Shown):
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """How much each feature moves the scores, as shares that sum to 1; for linear models and trees.
+        """How much each feature changes the scores, normalised to sum 1; for linear models and trees.
 
         Linear: the size of the coefficient times how much the scaled feature varies within a query of the training
         data. Trees: what the splits on the feature gained. Importance says what the model uses, not what it would lose
@@ -328,7 +328,7 @@ class Ranker(Shown):
         return self._importances
 
     def share_seen(self, data: RankingData) -> float | None:
-        """The share of the queries of the data that it was trained on or stopped by: above 0, results are in-sample.
+        """The share of the data's queries used for training or early stopping; above 0, results are in-sample.
 
         Queries are recognised by their ids and features, those of a large training set by a sample of them. None where
         it is not known: rankers saved by version 0.1 do not tell.
@@ -343,7 +343,7 @@ class Ranker(Shown):
         return share_seen(self.provenance_, data)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """What the constructor was given, by name; `deep` is there for scikit-learn's sake.
+        """The parameters of the constructor by name; `deep` is for compatibility with scikit-learn.
 
         >>> Ranker("arp-hinge").get_params()["loss"]
         'arp-hinge'
@@ -351,7 +351,7 @@ class Ranker(Shown):
         return {name: getattr(self, name) for name in _parameters()}
 
     def set_params(self, **params: Any) -> Ranker:
-        """Change what the constructor was given; returns itself.
+        """Set parameters of the constructor; returns itself.
 
         >>> Ranker().set_params(k=5).k
         5
@@ -393,7 +393,7 @@ class Ranker(Shown):
         return f"Ranker({name}{cutoff}, {model}{state})"
 
     def summary(self) -> Summary:
-        """What was learned from what, as a dict that prints as a table."""
+        """The model, its training data and settings, as a dict that prints as a table."""
         return ranker_summary(self)
 
     def plot(self) -> Any:
@@ -472,7 +472,7 @@ def _natural(row: dict[str, float | None], metric: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Scored:
-    """Scores of one data set, to be used as a ranker is.
+    """Scores of one data set, usable wherever a ranker is.
 
     Attributes:
         label: where they come from.
@@ -507,7 +507,7 @@ class Scored:
         return cls(label, in_data_order(scores, data), ranker.provenance_, missing)
 
     def predict(self, data: RankingData) -> FloatArray:
-        """The scores, which are of this data."""
+        """The scores; `data` must be the data set that they belong to."""
         return self.scores
 
 

@@ -1,4 +1,4 @@
-"""Click logs of any size: their formats, what is wrong in them, and how they are counted, here or on a cluster."""
+"""Click logs: their formats, checks for faults, and counting of impressions and clicks, on one machine or a cluster."""
 
 from counterrank.clicks.logs.columns import LogOptions
 from counterrank.clicks.logs.faults import Fault, LogReport

@@ -70,7 +70,7 @@ def close_names(wanted: Sequence[str], found: Sequence[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class LogOptions:
-    """How a log is to be read.
+    """Options for reading a log.
 
     Attributes:
         columns: for columns of the log that have another name in the files, that name.

@@ -68,7 +68,7 @@ class Fault:
         return f"{self.counted()} ({self.example})"
 
     def counted(self) -> str:
-        """How many have it, without the example."""
+        """The number of rows with this fault, without the example."""
         if self.count != 1:
             return f"{self.count:,} {self.unit} {self.kind}"
         verb, _, rest = self.kind.partition(" ")
@@ -114,16 +114,16 @@ class LogReport:
 
     @property
     def unknown_queries(self) -> int:
-        """How many rows have a query that the data does not have."""
+        """The number of rows with a query that is not in the data."""
         return sum(each.count for each in self.unknown if each.kind == UNKNOWN_QUERY)
 
     @property
     def unknown_documents(self) -> int:
-        """How many rows have a query of the data and a document that is not among its candidates."""
+        """The number of rows with a query of the data and a document that is not among its candidates."""
         return sum(each.count for each in self.unknown if each.kind == UNKNOWN_DOCUMENT)
 
     def summary(self) -> dict[str, Any]:
-        """The same as plain values."""
+        """The numbers as plain values."""
         return {
             "log": self.name,
             "rows": self.rows,
@@ -143,7 +143,7 @@ class LogReport:
         }
 
     def messages(self) -> list[str]:
-        """All that should be known before the counts are used, a sentence each."""
+        """What to know before using the counts, one sentence each."""
         found = (
             self.drop_message() if self.dropped else None,
             self.unknown_message(),

@@ -62,7 +62,7 @@ class LogFiles:
 
     @property
     def keyed(self) -> bool:
-        """Whether names of folders are columns."""
+        """Whether folder names such as `policy=new` are columns."""
         if self.root is None:
             return False
         names = {name for file in self.files for name in file.relative_to(self.root).parts[:-1] if "=" in name}
@@ -76,7 +76,7 @@ class LogFiles:
 
 @dataclass(frozen=True)
 class PlainLog:
-    """What the reader of a format makes of a log: files in Parquet, CSV or JSON Lines with a row per impression.
+    """A log converted by the reader of a format: files in Parquet, CSV or JSON Lines with a row per impression.
 
     Attributes:
         log: these files.
@@ -122,7 +122,7 @@ CARRIERS = ("parquet", "jsonl")  # the files of formats that are recognised by t
 
 
 def register_format(format: LogFormat) -> None:
-    """Let logs be read in another format, by `read_log` and by all commands.
+    """Register a log format for `read_log` and all commands.
 
     >>> register_format(LogFormat("bare", "CSV without a header", (".bare",)))
     >>> format_of(Path("monday.bare.gz"))

@@ -270,7 +270,7 @@ def read_parts(
     drift: bool = False,
     options: LogOptions | None = None,
 ) -> Reading:
-    """A log counted as `read_log` does it, against several parts of the data at once, with a report on its rows.
+    """Count a log as `read_log` does, for several parts of the data at once, with a report on its rows.
 
     Arguments:
         parts: queries with all their candidates, shown or not, each query in one of them; none to count what was shown.
@@ -317,7 +317,7 @@ class FoldClicks(Shown):
         )
 
     def summary(self) -> Summary:
-        """The summary of each part and what became of the rows, as a dict that prints as a table."""
+        """The summary of each part and the numbers of rows used and dropped, as a dict that prints as a table."""
         return fold_clicks_summary(self)
 
     def _repr_html_(self) -> str:

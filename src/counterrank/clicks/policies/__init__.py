@@ -1,4 +1,4 @@
-"""Logging policies: which pages were shown, how likely, and how likely each document was examined.
+"""Logging policies: the pages they show with their probabilities, and the propensity of each document.
 
 >>> from counterrank import examination, policies
 >>> policy, exam = policies.ReplaceLast(k=3), examination.inverse_rank(k=3)

@@ -344,7 +344,7 @@ def fit_plackett_luce(
     errors: bool = False,
     threads: int | None = None,
 ) -> FittedPlackettLuce:
-    """The Plackett-Luce policy with a linear score under which the displayed pages are most likely.
+    """Fit a Plackett-Luce policy with a linear score to displayed pages, by maximum likelihood.
 
         maximise  sum over pages of sum over ranks i of  s(d_i) - log sum over documents not above rank i of e^s
                   - ridge / 2 |w|^2,            s(d) = w . x(d), x scaled to [0, 1] in each query

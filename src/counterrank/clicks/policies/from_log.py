@@ -32,7 +32,7 @@ BoolArray = NDArray[np.bool_]
 def several_policies(
     clicks: ClickCounts, policies: Mapping[str, tuple[Any, ArrayLike]], exam: Any, *, threads: int | None = None
 ) -> FloatArray:
-    """P(examined) of each document in a session of this log, whichever of its policies made the page.
+    """P(examined) of each document in a session of a log of several policies: the mean over its sessions.
 
         rho(d) = sum over policies p of sessions_p(q) / sessions(q) * rho_p(d)
 
@@ -294,7 +294,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogPropensity(EstimatedPropensity):
-    """Propensities from the pages of a log; accepted wherever rho is.
+    """Propensities estimated from the pages of a log; accepted wherever rho is.
 
     Attributes:
         propensities: P(examined | query, policy), one per document; 0 for those that were never shown.
@@ -315,7 +315,7 @@ class LogPropensity(EstimatedPropensity):
 def propensity_from_log(
     clicks: ClickCounts, exam: Any, *, smoothing: float | str = 0.0, confidence: float | None = None
 ) -> LogPropensity:
-    """P(examined) of each document by the display frequencies of the log, for an unknown policy.
+    """Estimate P(examined) of each document from the display frequencies of the log, for an unknown policy.
 
         rho(d) = sum over ranks j of theta_j p_j(d),
         p_j(d) = (shown(d, j) + m_j pages(q, j) / pages(q) / N) / (pages(q) + m_j)

@@ -163,7 +163,7 @@ def _add_listed(policy: Any, c: int, page: Array, theta: Array, propensities: Ar
 
 @dataclass(frozen=True)
 class Page:
-    """One displayed page, and what must be logged with it.
+    """One displayed page, with the values to log.
 
     Attributes:
         docs: the documents from rank 1 down, as places in the scores that were given.

@@ -36,7 +36,7 @@ _MOST = 200  # policies at once
 
 @dataclass(frozen=True)
 class PolicyEntry:
-    """A policy that can be named.
+    """An entry of the registry of policies.
 
     Attributes:
         name: as in `replace-last:k=5`.
@@ -56,11 +56,11 @@ class PolicyEntry:
 
 
 POLICIES: dict[str, PolicyEntry] = {}
-"""The logging policies by the name that `parse_policy` and `--policy` know; `register_policy` adds one."""
+"""The logging policies by the name that `parse_policy` and `--policy` accept; `register_policy` adds one."""
 
 
 def register_policy(entry: PolicyEntry) -> None:
-    """Let a text name a policy.
+    """Register a policy, so that `parse_policy` and `--policy` accept its name.
 
     >>> register_policy(PolicyEntry("top", Deterministic, ("k",), "the top k"))
     >>> parse_policy("top:k=3")

@@ -450,7 +450,7 @@ class Coverage:
 
     @property
     def not_always_examined(self) -> FloatArray:
-        """For each query the share of its candidates that are missing, or out of sight, on some page."""
+        """For each query the share of its candidates that some page does not show at an examined rank."""
         return self._shares(~self.always_examinable)
 
     @property

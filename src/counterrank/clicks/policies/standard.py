@@ -27,7 +27,7 @@ from counterrank.common.errors import CounterrankError, brief
 
 
 class Policy:
-    """A logging policy: which pages it shows for a query, and how often.
+    """A logging policy: the pages it shows for a query, and their probabilities.
 
     Policies of your own need `sample` and `propensity`, with the arguments here. With `sample` alone, propensities are
     estimated from samples. Deriving from this class adds `display`, `coverage` and `rank_probabilities`.
@@ -41,7 +41,7 @@ class Policy:
         cls.estimates_propensity = cls.propensity is Policy.propensity
 
     def components(self) -> list[Component]:
-        """What the policy is a mixture of; a single component unless it is a mixture."""
+        """The components of the policy; one unless it is a mixture."""
         return [Component(1.0, custom=self)]
 
     def sample(
@@ -83,7 +83,7 @@ class Policy:
         return rank_probabilities(self, scores, offsets, k, threads)
 
     def display(self, scores: ArrayLike, exam: Examination, seed: int | np.random.Generator) -> Page:
-        """One page for one query in a live service, with what must be logged with it.
+        """One page for one query in a live service, with the values to log.
 
         Arguments:
             scores: of the candidates; a higher score ranks first.
@@ -120,7 +120,7 @@ class _TopK(Policy):
 
 @dataclass(frozen=True)
 class Deterministic(_TopK):
-    """The top k, always.
+    """The top k, without randomisation.
 
     >>> Deterministic(k=2).sample([1.0, 3.0, 2.0], [0, 3])[0]
     array([1, 2])
@@ -133,7 +133,7 @@ class Deterministic(_TopK):
 
 @dataclass(frozen=True)
 class ReplaceLast(_TopK):
-    """The paper's: the top k-1, then one drawn uniformly from all the others.
+    """The policy of the paper: the top k-1, then one drawn uniformly from all the others.
 
         P(examined) = theta_rank                  for ranks below k
                       theta_k / (n - k + 1)       for the others
@@ -144,7 +144,7 @@ class ReplaceLast(_TopK):
     """
 
     def components(self) -> list[Component]:
-        """One component: the last place is always drawn."""
+        """One component: the last rank is always drawn."""
         return self._component(kernels.LAST, 1.0)
 
 
@@ -164,7 +164,7 @@ class EpsilonGreedy(_TopK):
         check_number(self.epsilon, "epsilon", at_least=0, at_most=1)
 
     def components(self) -> list[Component]:
-        """One component: the last place is drawn with probability epsilon."""
+        """One component: the last rank is drawn with probability epsilon."""
         return self._component(kernels.LAST, self.epsilon)
 
 
@@ -245,7 +245,7 @@ class Explicit(Policy):
 
 
 class ExplicitQueries(Policy):
-    """What `{query index: Explicit}` stands for: every query has its own list of pages.
+    """Listed pages for several queries, as given by `{query index: Explicit}`.
 
     >>> policy = ExplicitQueries({0: Explicit([[0]], [1.0]), 1: Explicit([[1]], [1.0])})
     >>> policy.sample([0.0, 0.0, 0.0, 0.0], [0, 2, 4])[0]
@@ -342,7 +342,7 @@ def as_policy(policy: Any) -> Any:
 
 
 def coverage(policy: Any, scores: ArrayLike, offsets: ArrayLike, exam: Any) -> Coverage:
-    """Which documents can be examined under a policy: what policy-aware and policy-oblivious estimators need.
+    """Which documents can be examined under a policy, and which estimators are unbiased under it.
 
     >>> from counterrank.clicks.examination import inverse_rank
     >>> from counterrank.clicks.policies import Deterministic
@@ -362,7 +362,7 @@ def estimate_propensity(
     samples: int = 1000,
     seed: int | np.random.Generator = 0,
 ) -> EstimatedPropensity:
-    """Propensities of any policy that can `sample`: the mean of theta at the rank shown, 0 where it is not.
+    """Estimate propensities for any policy that can `sample`: the mean of theta at the displayed rank, 0 if not shown.
 
     >>> from counterrank.clicks.examination import inverse_rank
     >>> from counterrank.clicks.policies import ReplaceLast

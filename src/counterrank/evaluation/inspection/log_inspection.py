@@ -49,7 +49,7 @@ def inspect_clicks(
     effective_sample_size: int = TARGET_SIZE,
     target_size: int | None = None,
 ) -> Inspection:
-    """Which estimators a log supports, before anyone trains on it.
+    """Report which estimators a click log supports, before training on it.
 
     Everything besides the clicks may be left out; findings then say what is not known.
 

@@ -87,7 +87,7 @@ class Known(Table):
 
 @dataclass(frozen=True, repr=False)
 class Inspection(Shown, Table):
-    """What a log supports; made by `inspect_clicks`.
+    """Which estimators a log supports; the result of `inspect_clicks`.
 
     Attributes:
         target_size: the effective sample size to reach.
@@ -149,7 +149,7 @@ class Inspection(Shown, Table):
         return text[:1].upper() + text[1:] + "."
 
     def summary(self) -> Summary:
-        """Everything as lists, dicts, numbers and words, for JSON; it prints as a table."""
+        """All results as plain values for JSON; prints as a table."""
         found = self.to_json()
         order = ("verdict", "advice", "target_size", "known", "overview")
         return Summary({"headline": self.headline} | {key: found.pop(key) for key in order} | found)
