@@ -8,16 +8,16 @@ PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 # markers of tests that take long or start other programs; see CONTRIBUTING.md
 MARKED := statistical or cluster or process or browser
 
-.PHONY: demo test test-all test-lowest coverage lint bench clean
+.PHONY: demo test test-all test-lowest coverage lint bench release-check clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.ready
 	$(BIN)/counterrank demo
 
-# all layers, and representatives of what is marked
+# all layers, and representatives of what is marked; TESTS="tests/data tests/logs" for a part of it
 test: $(VENV)/.ready-test
 	$(BIN)/python -m tests.support.compile_kernels
-	$(PYTEST) -m "not ($(MARKED)) or representative"
+	$(PYTEST) -m "not ($(MARKED)) or representative" $(TESTS)
 
 # what `make test` leaves out
 test-all: $(VENV)/.ready-test
@@ -43,6 +43,10 @@ lint: $(VENV)/.ready-lint
 
 bench: $(VENV)/.ready-bench
 	$(BIN)/python -m benchmarks $(ARGS)
+
+# builds wheel and sdist in dist, and uses them in clean environments; ARGS="--tag v0.2.0"
+release-check: $(VENV)/.ready-release
+	$(BIN)/python -m tests.support.release_check $(ARGS)
 
 clean:
 	rm -rf .venv .venv-lowest build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
