@@ -39,12 +39,12 @@ def to_elastic(job: ExportJob) -> str:
     else:
         forest = forest_of(job.model)
         labels = job.label(forest.features)
-        apart = listed(name for feature, name in zip(forest.features, labels, strict=True) if feature in forest.apart())
+        apart = [name for feature, name in zip(forest.features, labels, strict=True) if feature in forest.apart()]
         if job.tree_format == "ranklib":
             if apart:
                 raise ExportError(
-                    f"tree_format='ranklib': trained with missing values of {apart}, which RankLib takes as 0; use "
-                    "tree_format='xgboost' or another target, or impute the values and train again"
+                    f"tree_format='ranklib': trained with missing values of {listed(apart)}, which RankLib takes as 0; "
+                    "use tree_format='xgboost' or another target, or impute the values and train again"
                 )
             job.notes.append(
                 "RankLib knows features by their place: feature 1 is the first of the feature set, and so on"
@@ -57,8 +57,8 @@ def to_elastic(job: ExportJob) -> str:
             )
             if apart:
                 job.notes.append(
-                    f"trained with missing values of {apart}: plugins of Elasticsearch before 2024 and of OpenSearch "
-                    "before July 2026 do not follow the direction that the trees learned for them"
+                    f"trained with missing values of {listed(apart)}: plugins of Elasticsearch before 2024 and of "
+                    "OpenSearch before July 2026 do not follow the direction that the trees learned for them"
                 )
             body = _xgboost(forest.trees, dict(zip(forest.features, labels, strict=True)))
     return json.dumps({"model": {"name": job.name, "model": body}}, indent=1) + "\n"
