@@ -8,7 +8,7 @@ PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 # markers of tests that take long or start other programs; see CONTRIBUTING.md
 MARKED := statistical or cluster or process or browser
 
-.PHONY: demo test test-all test-lowest coverage lint bench release-check clean
+.PHONY: demo test test-all test-lowest coverage lint bench docs docs-serve release-check clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.ready
@@ -19,8 +19,8 @@ test: $(VENV)/.ready-test
 	$(BIN)/python -m tests.support.compile_kernels
 	$(PYTEST) -m "not ($(MARKED)) or representative" $(TESTS)
 
-# what `make test` leaves out
-test-all: $(VENV)/.ready-test
+# what `make test` leaves out, the documentation site among it
+test-all: $(VENV)/.ready-test $(VENV)/.ready-docs
 	$(BIN)/python -m tests.support.compile_kernels
 	$(PYTEST) -m "($(MARKED)) and not representative" tests
 
@@ -44,12 +44,19 @@ lint: $(VENV)/.ready-lint
 bench: $(VENV)/.ready-bench
 	$(BIN)/python -m benchmarks $(ARGS)
 
+# the documentation site, in docs/_build/html; warnings are errors
+docs: $(VENV)/.ready-docs
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet docs docs/_build/html
+
+docs-serve: docs
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory docs/_build/html $(or $(PORT),8000)
+
 # builds wheel and sdist in dist, and uses them in clean environments; ARGS="--tag v0.2.0"
 release-check: $(VENV)/.ready-release
 	$(BIN)/python -m tests.support.release_check $(ARGS)
 
 clean:
-	rm -rf .venv .venv-lowest build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf docs/_build .venv .venv-lowest build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

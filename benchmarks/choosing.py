@@ -1,4 +1,4 @@
-"""Which model, which loss, which estimator: the figures behind docs/choosing.md.
+"""Which model, which loss, which estimator: the figures behind docs/how-to/choosing.md.
 
     python -m benchmarks.choosing --data ../shared/data --out choosing.jsonl --workers 2
     python -m benchmarks.choosing --out choosing.jsonl --show

@@ -1,9 +1,9 @@
 """Position bias of a real click log, and whether it predicts clicks on pages that were held out.
 
-    python -m benchmarks.clicklog ../shared/data/clicklog-yandex/log.csv.gz --out docs/position-bias
+    python -m benchmarks.clicklog ../shared/data/clicklog-yandex/log.csv.gz --out docs/concepts/position-bias
 
 LOG is one CSV file with session_id, query_id, doc_id, rank, clicked. Writes curves.svg, curves.png and numbers.json
-into the folder, and prints tables. See docs/position-bias.md for what they say.
+into the folder, and prints tables. See docs/concepts/position-bias.md for what they say.
 """
 
 from __future__ import annotations

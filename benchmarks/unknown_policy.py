@@ -1,6 +1,6 @@
 """What it costs to learn from clicks of a policy that is not known: test DCG@5 against that of true propensities.
 
-    python -m benchmarks.unknown_policy --seeds 6 --figure docs/unknown-policy.svg
+    python -m benchmarks.unknown_policy --seeds 6 --figure docs/how-to/unknown-policy.svg
 
 Synthetic MSLR data, 300 training, 100 validation and 400 test queries; labels of 2 and more are relevant. A production
 ranker (ARP hinge on 3 training queries) ranks pages of 5, under replace-last or drawn by Plackett-Luce (temperature 1),

@@ -92,7 +92,7 @@ def updated(text: str) -> str:
 
 def pages() -> list[Path]:
     """The README and the docs."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in page.parts)]
 
 
 if __name__ == "__main__":

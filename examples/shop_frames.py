@@ -1,4 +1,4 @@
-"""Two frames of a made-up shop, for docs/guide-dataframes.md: `products.parquet` and `impressions.parquet`.
+"""Two frames of a made-up shop, for docs/tutorials/guide-dataframes.md: `products.parquet` and `impressions.parquet`.
 
     python examples/shop_frames.py
 

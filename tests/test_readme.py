@@ -15,7 +15,7 @@ from counterrank.cli import app
 from counterrank.cli.command import registry
 from tests.support.paths import ROOT
 
-DOCS = sorted((ROOT / "docs").glob("*.md"))
+DOCS = [page for page in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in page.parts]
 PAGES = [ROOT / "README.md", *DOCS]
 SMALLER = " --runs 1 --figures 2 --queries 60 --max-epochs 2"  # the same command in seconds
 
@@ -67,7 +67,7 @@ def test_the_example_of_the_readme_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_the_example_of_the_library_runs(tmp_path, monkeypatch, capsys):
-    run_example(blocks("docs/library.md", "python")[0], "library.md", tmp_path, monkeypatch)
+    run_example(blocks("docs/how-to/library.md", "python")[0], "library.md", tmp_path, monkeypatch)
     assert "dcg@5" in capsys.readouterr().out
     assert (tmp_path / "ranker" / "model.json").is_file()
 
@@ -75,33 +75,33 @@ def test_the_example_of_the_library_runs(tmp_path, monkeypatch, capsys):
 def test_the_example_of_other_models_runs(tmp_path, monkeypatch, capsys):
     for package in ("lightgbm", "onnx", "torch"):
         pytest.importorskip(package)
-    run_example(blocks("docs/library.md", "python")[1], "library.md", tmp_path, monkeypatch)
+    run_example(blocks("docs/how-to/library.md", "python")[1], "library.md", tmp_path, monkeypatch)
     assert "features that count most" in capsys.readouterr().out
     assert (tmp_path / "trees.onnx").is_file()
 
 
 def test_the_example_of_few_clicks_runs(tmp_path, monkeypatch, capsys):
-    run_example(blocks("docs/library.md", "python")[2], "library.md", tmp_path, monkeypatch)
+    run_example(blocks("docs/how-to/library.md", "python")[2], "library.md", tmp_path, monkeypatch)
     assert "over 36 queries" in capsys.readouterr().out
 
 
 def test_the_example_of_names_and_missing_values_runs(tmp_path, monkeypatch, capsys):
     pytest.importorskip("lightgbm")
-    run_example(blocks("docs/library.md", "python")[4], "library.md", tmp_path, monkeypatch)
+    run_example(blocks("docs/how-to/library.md", "python")[4], "library.md", tmp_path, monkeypatch)
     shown = capsys.readouterr().out
     assert "['price' 'rating'] query" in shown
     assert "missing values (NaN), the first is feature 'rating'" in shown
 
 
 def test_the_example_of_click_rates_runs(tmp_path, monkeypatch, capsys):
-    run_example(blocks("docs/library.md", "python")[3], "library.md", tmp_path, monkeypatch)
+    run_example(blocks("docs/how-to/library.md", "python")[3], "library.md", tmp_path, monkeypatch)
     assert "ClickRates(" in capsys.readouterr().out
     assert (tmp_path / "rates.parquet").is_file()
 
 
 @pytest.mark.filterwarnings("ignore::counterrank.evaluation.IntervalWarning")
 def test_the_example_of_notebooks_runs(tmp_path, monkeypatch, capsys):
-    run_example(blocks("docs/library.md", "python")[5], "library.md", tmp_path, monkeypatch)
+    run_example(blocks("docs/how-to/library.md", "python")[5], "library.md", tmp_path, monkeypatch)
     assert "queries with sessions" in capsys.readouterr().out
     assert (tmp_path / "rates.html").is_file()
 
@@ -113,7 +113,7 @@ def test_the_example_of_notebooks_runs(tmp_path, monkeypatch, capsys):
         pytest.param(page, marks=pytest.mark.process) if page.name == "reproduce.md" else page
         for page in DOCS
         # whose blocks stand on each other, or on files
-        if page.name not in ("library.md", "data-formats.md", "guide-dataframes.md")
+        if page.name not in ("library.md", "data-formats.md", "guide-dataframes.md", "compared-with.md")
     ],
     ids=name_of,
 )
@@ -142,7 +142,7 @@ def test_the_commands_run_in_their_order(tmp_path, monkeypatch):
     """`reproduce` among them, which starts others; of all of them those of the guide run in `make test`."""
     monkeypatch.chdir(tmp_path)
     # the others need data sets that cannot be shipped
-    lines = [line for line in commands("docs/commands.md") if "synthetic:" in line or " trees " in line]
+    lines = [line for line in commands("docs/how-to/commands.md") if "synthetic:" in line or " trees " in line]
     assert len(lines) >= 12
     for line in lines:
         line += SMALLER if line.startswith("counterrank reproduce") else ""
@@ -154,20 +154,33 @@ def test_the_commands_run_in_their_order(tmp_path, monkeypatch):
 
 def test_every_command_of_the_guide_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    lines = commands("docs/guide-own-log.md")
+    lines = commands("docs/tutorials/guide-own-log.md")
     assert all("synthetic:" in line or "inspect" in line for line in lines)
-    assert len(lines) == sum(block.count("counterrank ") for block in blocks("docs/guide-own-log.md", "sh"))
+    assert len(lines) == sum(block.count("counterrank ") for block in blocks("docs/tutorials/guide-own-log.md", "sh"))
     for line in lines:
         result = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
         assert result.exit_code == 0, (line, result.output)
         assert "rho differs" not in result.stderr, line  # the curve is estimated, the policies are right
 
 
+@pytest.mark.filterwarnings("ignore::counterrank.evaluation.IntervalWarning")
+@pytest.mark.parametrize("page", ["only-labels", "start-logging", "new-ranker"])
+def test_every_command_of_the_pages_by_need_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = f"docs/how-to/{page}.md"
+    lines = commands(page)
+    assert len(lines) == sum(block.count("counterrank ") for block in blocks(page, "sh")) >= 2
+    for line in lines:
+        result = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
+        assert result.exit_code == 0, (line, result.output)
+        assert "deprecated" not in result.stderr, line
+
+
 def test_the_page_of_data_formats_runs_from_top_to_bottom(tmp_path, monkeypatch):
     """Its commands read what its examples in Python write."""
     monkeypatch.chdir(tmp_path)
     names = {}
-    page = re.findall(r"```(python|sh)\n(.*?)```", text("docs/data-formats.md"), flags=re.DOTALL)
+    page = re.findall(r"```(python|sh)\n(.*?)```", text("docs/reference/data-formats.md"), flags=re.DOTALL)
     assert [language for language, _ in page].count("sh") == 3
     for language, code in page:
         if language == "python":
@@ -202,7 +215,12 @@ def test_the_check_of_tables_can_fail():
 
 
 @pytest.mark.parametrize(
-    ("page", "name"), [("docs/log-formats.md", "formats"), ("docs/export.md", "targets"), ("README.md", "estimators")]
+    ("page", "name"),
+    [
+        ("docs/reference/log-formats.md", "formats"),
+        ("docs/how-to/export.md", "targets"),
+        ("README.md", "estimators"),
+    ],
 )
 def test_tables_name_every_entry(page, name):
     first = re.findall(r"^\| `([\w-]+)`", text(page), flags=re.MULTILINE)
@@ -231,7 +249,7 @@ def test_the_guide_of_data_frames_runs(place, tmp_path, monkeypatch, capsys):
     products, impressions = importlib.import_module("shop_frames").make_frames(queries=400, sessions=40_000)
     products.to_parquet("products.parquet", index=False)
     impressions.to_parquet("impressions.parquet", index=False)
-    code = blocks("docs/guide-dataframes.md", "python")[place]
+    code = blocks("docs/tutorials/guide-dataframes.md", "python")[place]
     statements = ast.parse(code).body
     assert len([each for each in statements if not isinstance(each, ast.Import | ast.ImportFrom)]) <= 14
     run_example(code, "guide-dataframes.md", tmp_path, monkeypatch)

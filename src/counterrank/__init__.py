@@ -31,7 +31,13 @@ if TYPE_CHECKING:
         training,
     )
     from counterrank.clicks import ClickCounts, read_log
-    from counterrank.common.errors import CounterrankError, CoverageWarning, ExaminationWarning, LogWarning
+    from counterrank.common.errors import (
+        CounterrankError,
+        CoverageWarning,
+        ExaminationWarning,
+        LogWarning,
+        RegroupedWarning,
+    )
     from counterrank.data import (
         Fold,
         RankingData,
@@ -49,7 +55,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "clicks": ("ClickCounts", "read_log"),
-    "common.errors": ("CounterrankError", "CoverageWarning", "ExaminationWarning", "LogWarning"),
+    "common.errors": ("CounterrankError", "CoverageWarning", "ExaminationWarning", "LogWarning", "RegroupedWarning"),
     "data": (
         "Fold",
         "RankingData",
@@ -79,6 +85,7 @@ __all__ = [
     "LogWarning",
     "Ranker",
     "RankingData",
+    "RegroupedWarning",
     "__version__",
     "click_rates",
     "clicks",

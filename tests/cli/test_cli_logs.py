@@ -175,6 +175,20 @@ def test_nothing_is_assumed_about_examination(place, tmp_path):
         attempt(*fixed, "--estimator", "policy-oblivious")
 
 
+def test_estimates_without_propensities_take_display_frequencies(place, tmp_path):
+    fold = open_data(DATA)
+    np.save(tmp_path / "scores.npy", fold.test.features[:, 1])
+    fixed = ("estimate", tmp_path / "scores.npy", DATA, "--log", place / "log", "--metrics", "dcg@5")
+    with pytest.raises(cr.CounterrankError, match=r"requires how often each document was examined; expected --exam"):
+        attempt(*fixed)
+    found = as_json(*fixed, *CURVE)["estimates"]["dcg@5"]
+    assert found["propensities"] == "realised"
+    named = as_json(*fixed, *CURVE, "--policy", "estimated")["estimates"]["dcg@5"]
+    assert named["ips"] == pytest.approx(found["ips"])
+    shown = run(*fixed, *CURVE)
+    assert "Note: no propensities in this log: display frequencies are used as propensities." in shown.stderr
+
+
 def test_counts_without_data_do_not_train(place, tmp_path):
     as_json("aggregate", place / "log", "--out", tmp_path / "seen")
     with pytest.raises(cr.CounterrankError, match="counted without ranking data"):

@@ -232,7 +232,7 @@ def test_advice_says_what_cannot_be_had(plans):
         advise_logging([])
 
 
-PAGE = (ROOT / "docs" / "plan.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "plan.md").read_text(encoding="utf-8")
 
 
 def test_the_commands_of_the_docs_run_in_their_order(tmp_path, monkeypatch):

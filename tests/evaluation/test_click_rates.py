@@ -99,7 +99,8 @@ def test_ips_is_unbiased_and_intervals_hold(skew):
     """1,000 logs of 10,000 impressions, seed fixed.
 
     The mean error lies within 4 standard errors with probability above 0.9999. 95 % intervals hold in at least 92.5 %
-    of 1,000 logs with probability above 0.9995; the study in docs/open-bandit.md tells where they hold more often.
+    of 1,000 logs with probability above 0.9995; the study in docs/how-to/open-bandit.md tells where they hold more
+    often.
     """
     rows = []
     for truth, found in simulated(skew, 10_000, 1000):
@@ -177,11 +178,11 @@ def test_what_cannot_be_compared():
 
 @pytest.mark.skipif(not OBD.is_dir(), reason="the folder shared/data/obd next to the repository is not there")
 def test_the_open_bandit_study():
-    """The numbers of docs/open-bandit.md."""
+    """The numbers of docs/how-to/open-bandit.md."""
     log = read(str(OBD / "random-all.csv.gz"))
     assert (log.clicks.sum(), log.impressions.sum(), set(log.display_probabilities)) == (38, 10_000, {0.0125})
     rows = study(str(OBD / "random-all.csv.gz"), str(OBD / "bts-all.csv.gz"))
-    text = (ROOT / "docs" / "open-bandit.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "open-bandit.md").read_text(encoding="utf-8")
     for row, column in product(rows, ("per 1,000", "interval")):
         assert row[column].replace("-", "−") in text
     apart = rows[4]["interval"].split(" to ")

@@ -238,7 +238,6 @@ BAD = [
     ({"relevance": [0.5, 0.2, np.nan, 0.1, 0.8]}, "relevance: entry 2 is nan"),
     ({"relevance": [0.5, 0.2, 0.4, 0.1, 1.5]}, "relevance: 1.5 for document 1 of query 1; expected P.click . examined"),
     ({"relevance": None, "clicks": LONELY}, "clicks: sessions of 1 query; expected at least two"),
-    ({"rho": None}, "rho: None, and the clicks hold no logged propensities"),
     ({"rho": [1.0, 0.0, 0.25, 1.0, 1.0]}, "rho: 0 for 1 click on 1 document"),
     ({"noise": (0.5, 0.5)}, "noise=.*: expected a pair"),
 ]

@@ -28,7 +28,7 @@ def test_metrics_without_a_value_by_rank_are_refused_with_the_names_of_the_other
 
 
 def test_the_table_in_the_documentation_is_the_registry():
-    assert "\n".join(metric_table()) in (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert "\n".join(metric_table()) in (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
 
 
 def test_the_help_of_the_command_names_the_metrics_that_clicks_can_estimate():

@@ -59,7 +59,7 @@ def test_an_unknown_target_is_refused_with_the_names_of_all(tmp_path):
 
 
 def test_the_table_in_the_documentation_is_the_registry():
-    assert "\n".join(target_table()) in (ROOT / "docs" / "export.md").read_text(encoding="utf-8")
+    assert "\n".join(target_table()) in (ROOT / "docs" / "how-to" / "export.md").read_text(encoding="utf-8")
 
 
 def test_the_help_of_the_command_names_every_target():

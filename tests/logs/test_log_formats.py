@@ -252,7 +252,7 @@ def test_folders_of_several_formats(tmp_path):
 
 def test_samples_in_the_docs(tmp_path):
     """Each sample is followed by the page that it is."""
-    text = (ROOT / "docs" / "log-formats.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "log-formats.md").read_text(encoding="utf-8")
     samples = text.split("```json\n")[1:]
     assert len(samples) == 2
     for sample in samples:

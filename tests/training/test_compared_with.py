@@ -19,7 +19,7 @@ from counterrank.common.errors import DataError
 from counterrank.data import RankingData
 from tests.support.paths import ROOT
 
-PAGE = "docs/compared-with.md"
+PAGE = "docs/concepts/compared-with.md"
 SUMMARY = ROOT / "docs" / "results" / "compared-with.json"
 
 

@@ -31,8 +31,8 @@ _NEXT = (
         "counterrank inspect LOG --data DATA --policy replace-last:k=5 --logger production --examination inverse-rank\n"
         "counterrank train DATA --log LOG --policy replace-last:k=5 --logger production --examination inverse-rank "
         "--k 5 --out ranker",
-        "From your own click log, without any labels (docs/guide-own-log.md): the policy is how your pages were made, "
-        "examination the probability that users look at each rank.",
+        "From your own click log, without any labels (docs/tutorials/guide-own-log.md): the policy is how your pages "
+        "were made, examination the probability that users look at each rank.",
     ),
 )
 

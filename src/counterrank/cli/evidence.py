@@ -233,17 +233,19 @@ def check_needs(estimator: Estimator, evidence: Evidence) -> None:
 
 
 def announced_propensities(evidence: Evidence) -> Propensities:
-    """The propensities, with a note where they are combined of several policies."""
+    """The propensities, with a note where they are combined of several policies, or are display frequencies."""
     from counterrank.estimators.registry import NEEDS
 
-    if not evidence.has("propensities"):
-        need = NEEDS["propensities"]
+    if not evidence.has("exposure"):
+        need = NEEDS["exposure"]
         raise CounterrankError(f"requires {need.meaning}; expected {need.options}; {_INSPECT}")
     with show_warnings():
         found = evidence.propensities
     if found.source in _COMBINED and evidence.rho is None:
         names = ", ".join(evidence.clicks.policy_names) or "without names"
-        say(f"Note: several policies in this log ({names}): {_COMBINED[found.source]}.")
+        is_logged = evidence.clicks.propensities is not None
+        why = f"several policies in this log ({names})" if is_logged else "no propensities in this log"
+        say(f"Note: {why}: {_COMBINED[found.source]}.")
     return found
 
 

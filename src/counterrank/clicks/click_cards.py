@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from counterrank.clicks.counts import ClickCounts
     from counterrank.clicks.examination import Examination
     from counterrank.clicks.logs.log_reader import FoldClicks
+    from counterrank.clicks.policies.propensity import EstimatedPropensity
     from counterrank.clicks.position_bias import EstimatedExamination
 
 _RANKS = 20  # ranks in a table or chart; what is further down says little
@@ -168,6 +169,46 @@ def counts_plot(clicks: ClickCounts) -> Any:
             rows = [each | {"expected": rows[0]["value"] * float(theta[each["rank"] - 1] / first)} for each in rows]
             subtitle += "; dashed: P(examined), scaled to the first rank"
     return curve_plot(rows, "Click rate by rank", subtitle, percent=True)
+
+
+def propensity_summary(found: EstimatedPropensity) -> Summary:
+    """The facts of propensities that were estimated from pages."""
+    shown = found.propensities > 0.0
+    known = found.propensities[shown]
+    more = {name: getattr(found, name) for name in ("never_shown", "smoothing") if hasattr(found, name)}  # of a log
+    errors = (found.standard_errors[shown] / known)[~np.isnan(found.standard_errors[shown])]
+    return Summary(
+        documents=len(shown),
+        documents_shown=len(known),
+        pages=found.samples,
+        propensities=(float(known.min()), float(known.max())) if len(known) else None,
+        median_propensity=float(np.median(known)) if len(known) else None,
+        largest_weight=float(1.0 / known.min()) if len(known) else None,
+        largest_relative_error=float(errors.max()) if len(errors) else None,
+        **{name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in more.items()},
+    )
+
+
+def propensity_text(found: EstimatedPropensity) -> str:
+    """Estimated propensities in a line."""
+    about = propensity_summary(found)
+    span = "" if about["propensities"] is None else ", propensities {:.3g} to {:.3g}".format(*about["propensities"])
+    each, added = " a query", ""
+    if "smoothing" in about:
+        each, added = "", f", {'smoothing' if any(about['smoothing']) else 'no smoothing'}"
+    return (
+        f"{type(found).__name__}({about['documents_shown']:,} of {about['documents']:,} documents shown on "
+        f"{about['pages']:,} pages{each}{span}{added})"
+    )
+
+
+def propensity_card(found: EstimatedPropensity) -> Html:
+    """The range of the propensities, and how far they are known."""
+    about = propensity_summary(found)
+    unseen = about.get("never_shown", 0)
+    lost = [f"{unseen:,} documents of logged queries are on no page and have propensity 0"] if unseen else []
+    words = {name.replace("_", " "): value for name, value in about.items()}
+    return card(notes(lost), facts(words), title=type(found).__name__)
 
 
 def curve_summary(exam: Examination) -> Summary:

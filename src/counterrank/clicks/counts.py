@@ -36,6 +36,7 @@ from counterrank.common.errors import CounterrankError, brief, quoted
 from counterrank.common.files import PathLike
 from counterrank.common.notebook import Shown, Summary
 from counterrank.data import RankingData
+from counterrank.data.frames import is_frame
 from counterrank.data.ids import digest_of, find_rows, identity, query_index, query_of, query_of_rows, take_ranges
 
 SHOWN_ONLY = "pairs-seen:"  # the identity of counts without ranking data begins so
@@ -430,9 +431,14 @@ class ClickCounts(Shown):
 
 def check_counts(clicks: Any, name: str = "clicks") -> ClickCounts:
     """Click counts, or an error that says where to get them."""
-    if not isinstance(clicks, ClickCounts):
-        raise CounterrankError(f"{name}: {type(clicks).__name__}; expected ClickCounts, as simulation.simulate gives")
-    return clicks
+    if isinstance(clicks, ClickCounts):
+        return clicks
+    given = "as simulation.simulate gives, or read_log(log, data)"
+    if is_frame(clicks):
+        given = "as ClickCounts.from_frame(frame, data, ...) or read_log(frame, data, ...) gives"
+    elif hasattr(clicks, "train") and hasattr(clicks, "test"):
+        given = "the clicks of one part, such as clicks.test"
+    raise CounterrankError(f"{name}: {type(clicks).__name__}; expected ClickCounts, {given}")
 
 
 def check_policy_names(names: Any) -> tuple[str, ...]:

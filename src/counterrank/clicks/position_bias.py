@@ -3,7 +3,7 @@
 All methods assume the position-based model P(click | document d, rank k) = theta_k gamma_d and estimate
 theta_k / theta_1 from documents that were shown at several ranks. `estimate` checks that the log can identify it, fits
 the curve by one of three methods (`all_pairs`, `em`, `regression_em`), and warns where it may be wrong.
-docs/position-bias.md says when to use which; the kernels are in `position_bias_kernels`.
+docs/concepts/position-bias.md says when to use which; the kernels are in `position_bias_kernels`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from counterrank.data.ids import query_of
 
 METHODS = ("all-pairs", "em", "regression-em")
 TARGETS = ("queries", "these-queries")
-MANY_QUERIES = 10.0  # effective queries from which intervals over queries hold, see docs/position-bias.md
+MANY_QUERIES = 10.0  # effective queries from which intervals over queries hold, see docs/concepts/position-bias.md
 MOST_STEPS = 15_000  # of EM
 WELL_SHOWN = 50  # impressions from which a document's free relevance is known well enough for EM
 MOST_RARE = 0.05  # share of clicks that may lie on documents with fewer impressions

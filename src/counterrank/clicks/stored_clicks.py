@@ -14,7 +14,7 @@ from counterrank.clicks.logs.log_reader import read_logging_scores
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
 from counterrank.common.files import PathLike, existing
-from counterrank.data import RankingData
+from counterrank.data import RankingData, in_data_order
 from counterrank.data.ids import identity
 from counterrank.data.sources import PARTS
 
@@ -127,7 +127,7 @@ class StoredClicks:
         own = self.file_of(part)
         parts = data if own is None else {part: data[part]}
         scores = read_logging_scores(own or self.log, list(parts.values()), self.options)
-        return dict(zip(parts, scores, strict=True))[part]
+        return in_data_order(dict(zip(parts, scores, strict=True))[part], data[part])
 
     def file_of(self, part: str) -> str | None:
         """The file or folder inside the log's folder that holds the clicks of one part."""

@@ -33,6 +33,7 @@ from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.data.ids import identity, place_in_query, query_of_rows
 from counterrank.data.labels import check_labels, exponential_gains, relevant_documents
+from counterrank.data.scores import document_scores
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class ClickModel:
     """P(click | examined, document, rank) = other + (relevant - other) * attractiveness of the document.
 
         attractiveness = 1 if label >= relevance_threshold else 0       gain="binary"
-        attractiveness = (2**label - 1) / (2**largest label - 1)        gain="graded"
+        attractiveness = (2**label - 1) / (2**(largest label) - 1)      gain="graded"
 
     A number holds at every rank. A list gives one number for each rank, the last of them for all ranks below: then
     users trust high ranks, and policy-aware weights are biased by that; `estimators.affine` is not.
@@ -199,7 +200,7 @@ class SessionSimulator:
     ) -> SessionSimulator:
         """Check the arguments of `simulate`."""
         check_labels(data)
-        given = check_vector(scores, data.n_docs, "scores")
+        given = document_scores(scores, data)
         chosen, curve = as_policy(policy), check_examination(exam)
         model = check_type(ClickModel() if click_model is None else click_model, ClickModel, "click_model")
         n = longest_query(data.offsets)

@@ -100,7 +100,8 @@ def renamed_arguments(names: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
         cls.__init__ = accepting  # type: ignore[method-assign, assignment]
 
         def reading(old: str) -> property:
-            return property(lambda self: getattr(self, warn(old)))
+            doc = f"The old name of `{names[old]}`, deprecated."
+            return property(lambda self: getattr(self, warn(old)), doc=doc)
 
         for old in names:
             setattr(cls, old, reading(old))

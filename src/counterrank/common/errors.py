@@ -6,6 +6,8 @@ All of them are `ValueError`, so a caller needs to know none of these names; the
 from __future__ import annotations
 
 import re
+import sys
+import warnings
 from collections.abc import Iterable
 from importlib.util import find_spec
 from itertools import islice
@@ -157,6 +159,25 @@ class ExaminationWarning(UserWarning):
 
 class LogWarning(UserWarning):
     """A click log is used without some of its rows or columns."""
+
+
+class RegroupedWarning(UserWarning):
+    """An array of scores was given for data whose rows are not in the order of the frame or file they came from."""
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line outside this package that led here, so that each such line is warned about once.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warn_caller("few clicks")
+    >>> str(caught[0].message)
+    'few clicks'
+    """
+    frame, level, package = sys._getframe(), 1, __name__.partition(".")[0]
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def require(package: str, extra: str, what: str) -> None:

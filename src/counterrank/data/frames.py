@@ -66,6 +66,18 @@ def _is_series(value: object) -> bool:
     return type(value).__name__ == "Series"
 
 
+def is_column(value: object) -> bool:
+    """Whether a value is a column of a frame: a Series of pandas or polars, or an Arrow array.
+
+    >>> import pyarrow as pa
+    >>> is_column(pa.array([1])), is_column(np.zeros(1)), is_column(pa.table({"query": [1]}))
+    (True, False, False)
+    """
+    import pyarrow as pa
+
+    return _is_series(value) or isinstance(value, pa.Array | pa.ChunkedArray)
+
+
 def arrow_table(frame: Any, name: str = "frame") -> Any:
     """A frame as an Arrow table; the index of a pandas frame is left out. Numbers are not copied where Arrow can.
 

@@ -1,20 +1,26 @@
-"""Scores of documents from files, matched by query and document id; rankings as files (Parquet, CSV and TREC runs)."""
+"""Scores of documents: from frames and files by query and document id, or as arrays in the order of the data.
+
+`document_scores` is the rule of every function that takes scores together with data. Rankings are written as files
+(Parquet, CSV and TREC runs).
+"""
 
 from __future__ import annotations
 
 import csv
 import gzip
-import warnings
 import zlib
-from pathlib import Path
+from collections.abc import Mapping
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.common.checks import FloatArray, check_cutoff, check_type, check_vector
-from counterrank.common.errors import CounterrankError, DataError, brief, printable
+from counterrank.common.errors import CounterrankError, DataError, RegroupedWarning, brief, printable, warn_caller
 from counterrank.common.files import PathLike, atomic_file, existing
+from counterrank.data.frames import ROLES, frame_columns, is_column, is_frame, is_number, listed, read_ids
 from counterrank.data.ids import find_rows, is_id_type, query_of
 from counterrank.data.parquet import parquet_errors
 from counterrank.data.ranking_data import RankingData
@@ -35,8 +41,104 @@ def file_format(path: PathLike) -> str:
     return _ENDINGS.get(Path(Path(path).name.lower().removesuffix(".gz")).suffix, TEXT)
 
 
-def read_scores(path: PathLike, data: RankingData) -> FloatArray:
-    """One score for each document of the data, from a file.
+def document_scores(given: Any, data: RankingData, name: str = "scores") -> FloatArray:
+    """One score for each document, in the order of the data: the rule of all functions that take scores and data.
+
+    Arguments:
+        given: a ranker (an object with `predict`), which scores the data. A frame with the columns of query and
+            document, and one of scores, matched by ids as in `read_scores`. Or an array or list with a score for each
+            document, in the order of the data.
+        data: the documents. If its rows were regrouped (`data.regrouped`), scores in the order of the frame or file
+            that it came from would be those of other documents. So a column of a frame (a Series of pandas or polars,
+            an Arrow array) is then an error. An array gives a `RegroupedWarning`, unless it is known to be in the order
+            of the data: what `predict(data)`, `read_scores` or `in_data_order` returned, or a column of
+            `data.features`.
+        name: of the argument, for messages.
+
+    >>> import pyarrow as pa
+    >>> frame = pa.table({"query": ["tv", "radio", "tv"], "sku": [3, 3, 5], "price": [9.5, 2.0, 4.0]})
+    >>> data = RankingData.from_frame(frame, query="query", document="sku")
+    >>> data.regrouped, document_scores(frame, data).tolist()
+    (True, [9.5, 4.0, 2.0])
+    >>> document_scores(frame["price"], data)
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.DataError: scores: ChunkedArray, a column in the order of its frame, but data has \
+another order, since its rows were regrouped (data.regrouped); expected a frame with ids, such as \
+frame[['query', 'sku', 'score']], a ranker, or ranker.predict(data)
+    """
+    check_type(data, RankingData, "data")
+    if not isinstance(given, np.ndarray | list | tuple):
+        if is_frame(given):
+            return _matched(_from_frame(given, data, name), data, name)
+        if callable(getattr(given, "predict", None)) and not isinstance(given, type):
+            return check_vector(given.predict(data), data.n_docs, name)
+        refuse_column(given, data, name, f"{_frame_example(data)}, a ranker, or ranker.predict(data)")
+        is_array = hasattr(given, "__len__") or hasattr(given, "__array__")
+        if not is_array or isinstance(given, str | bytes | Mapping | type):
+            raise CounterrankError(
+                f"{name}: {type(given).__name__}; expected a ranker (an object with predict), a frame with ids, or one "
+                "score per document"
+            )
+    checked = check_vector(given, data.n_docs, name)
+    if data.regrouped and not _is_in_order(given, data):
+        warn_caller(
+            f"{name}: an array, taken in the order of data, which is not that of the frame or file it came from, since "
+            f"its rows were regrouped (data.regrouped); pass {_frame_example(data)}, a ranker, or "
+            "ranker.predict(data); or counterrank.data.in_data_order(scores, data), if they are in the order of data",
+            RegroupedWarning,
+        )
+    return checked
+
+
+def in_data_order(scores: ArrayLike, data: RankingData) -> FloatArray:
+    """Scores that are in the order of the data's documents; using them gives no `RegroupedWarning`.
+
+    For scores that you computed from `data.features`, say, where `data.regrouped`. It says so of the returned array
+    only, not of others that are computed from it.
+
+    >>> in_data_order([0.5, 0.25], RankingData([[1.0], [2.0]], [0, 2]))
+    array([0.5 , 0.25])
+    """
+    array = check_vector(scores, data.n_docs, "scores")
+    if data.regrouped:
+        data._cached("scores_in_order", WeakValueDictionary)[id(array)] = array
+    return array
+
+
+def _is_in_order(given: Any, data: RankingData) -> bool:
+    """Whether an array is known to be in the order of the data: `in_data_order`, or a view of features or labels."""
+    if not isinstance(given, np.ndarray):
+        return False
+    known = data._cached("scores_in_order", WeakValueDictionary)
+    own = [array for array in (data.features, data.labels) if array is not None]
+    is_view = given.strides[0] > 0 and any(np.may_share_memory(given, array) for array in own)
+    return known.get(id(given)) is given or is_view
+
+
+def refuse_column(values: Any, data: RankingData, name: str, expected: str = "") -> None:
+    """An error for a column of a frame, one number per document, where the order of the data is another.
+
+    >>> refuse_column([0.5], RankingData([[1.0]], [0, 1]), "weights")
+    """
+    if data.regrouped and not isinstance(values, np.ndarray) and is_column(values):
+        expected = expected or f"an array in the order of data, such as read_scores gives for {_frame_example(data)}"
+        raise DataError(
+            f"{name}: {type(values).__name__}, a column in the order of its frame, but data has another order, since "
+            f"its rows were regrouped (data.regrouped); expected {expected}"
+        )
+
+
+def _frame_example(data: RankingData) -> str:
+    known = {**ROLES, **(data.columns or {})}
+    return f"a frame with ids, such as frame[[{known['query']!r}, {known['document']!r}, 'score']]"
+
+
+def read_scores(path: Any, data: RankingData) -> FloatArray:
+    """One score for each document of the data, from a file or a frame.
+
+    A frame has the columns of query and document, with the names they have in the frame that the data was made from, or
+    `query_id` and `doc_id`, and one other column, or one of the name `score`. It is matched by ids, as files are.
 
     The file is Parquet (.parquet, .pq) or CSV (.csv, .tsv, plain or .gz) with the columns query_id, doc_id and score,
     or a TREC run (lines `query Q0 document rank score tag`); other columns are ignored. Scores are matched by query and
@@ -47,7 +149,7 @@ def read_scores(path: PathLike, data: RankingData) -> FloatArray:
     rows were regrouped when they were read (`data.regrouped`).
 
     Arguments:
-        path: the file.
+        path: the file, or a frame of any kind that `RankingData.from_frame` takes.
         data: the documents to score. Each needs exactly one finite score. Documents of a known query that the data does
             not have are ignored with a warning.
 
@@ -58,6 +160,12 @@ def read_scores(path: PathLike, data: RankingData) -> FloatArray:
     [1e-17, 0.5]
     """
     check_type(data, RankingData, "data")
+    if not isinstance(path, str | PurePath) and is_frame(path):
+        return in_data_order(_matched(_from_frame(path, data, "frame"), data, "frame"), data)
+    return in_data_order(_from_file(path, data), data)
+
+
+def _from_file(path: PathLike, data: RankingData) -> FloatArray:
     file = existing(path, "scores")
     if file.is_dir():
         raise DataError(f"{path}: is a folder; expected one file of scores")
@@ -86,6 +194,34 @@ class _Keyed(NamedTuple):
     query_ids: Any
     doc_ids: Any
     scores: FloatArray
+
+
+def _from_frame(frame: Any, data: RankingData, name: str) -> _Keyed:
+    """The scores of a frame with their ids."""
+    import pyarrow as pa
+
+    columns = frame_columns(frame, name)
+    expected = f"expected {_frame_example(data)}"
+    ids = {}
+    for role in ("query", "document"):
+        names = list(dict.fromkeys([(data.columns or {}).get(role, ROLES[role]), ROLES[role]]))
+        found = [each for each in names if each in columns.names]
+        if not found:
+            wanted = " or ".join(map(repr, names))
+            raise DataError(f"{name}: no column {wanted} among {listed(columns.names)}; {expected}")
+        ids[role] = found[0]
+    others = [each for each in columns.names if each not in ids.values()]
+    score = COLUMNS[2] if COLUMNS[2] in others else others[0] if len(others) == 1 else None
+    if score is None:
+        raise DataError(f"{name}: {len(others)} columns that may be the score, {listed(others)}; {expected}")
+    for each in (*ids.values(), score):
+        if columns.names.count(each) > 1:
+            raise DataError(f"{name}: {columns.names.count(each)} columns {each!r}; expected one")
+    column = columns.column(score)
+    if not is_number(column.type):
+        raise DataError(f"{name}: column {score!r} is {column.type}; expected numbers")
+    scores = column.cast(pa.float64(), safe=False).to_numpy()
+    return _Keyed(read_ids(columns, ids["query"]), read_ids(columns, ids["document"]), scores)
 
 
 def _matched(given: _Keyed, data: RankingData, path: PathLike) -> FloatArray:
@@ -125,7 +261,7 @@ def _matched(given: _Keyed, data: RankingData, path: PathLike) -> FloatArray:
             f"{_document(data, row)} with {scores[row]}; expected finite numbers"
         )
     if len(stray):
-        warnings.warn(f"{path}: {unknown}; these scores are not used", stacklevel=3)
+        warn_caller(f"{path}: {unknown}; these scores are not used")
     return scores
 
 
@@ -318,7 +454,7 @@ def _short(value: Any) -> str:
     return repr(words if len(words) <= 40 else words[:37] + "...") if not words.isdigit() else words
 
 
-def ranked_rows(scores: ArrayLike, data: RankingData, depth: int | None = None) -> Any:
+def ranked_rows(scores: Any, data: RankingData, depth: int | None = None) -> Any:
     """An Arrow table with `query_id`, `doc_id`, `rank` and `score`, by query and rank; equal scores in document order.
 
     >>> data = RankingData([[1.0], [2.0]], [0, 2], doc_ids=["a", "b"])
@@ -327,7 +463,7 @@ def ranked_rows(scores: ArrayLike, data: RankingData, depth: int | None = None) 
     """
     import pyarrow as pa
 
-    checked = check_vector(scores, data.n_docs, "scores")
+    checked = document_scores(scores, data)
     cutoff = check_cutoff(depth, "depth")
     queries = np.repeat(np.arange(data.n_queries), data.lengths)
     order = np.lexsort((-checked, queries))  # stable, so document order settles ties

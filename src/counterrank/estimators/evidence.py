@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.policies import (
     FittedPlackettLuce,
@@ -21,8 +20,8 @@ from counterrank.clicks.policies.from_log import check_all_candidates, refuse_co
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
-from counterrank.data.ids import query_of
-from counterrank.estimators.propensities import Propensities, propensities_of
+from counterrank.data.scores import document_scores, refuse_column
+from counterrank.estimators.propensities import Propensities, displayed_propensities, propensities_of
 from counterrank.estimators.relevance import Examinations, examinations
 
 
@@ -34,11 +33,12 @@ class Evidence:
 
     Attributes:
         clicks: what was shown and clicked; with displayed pages for "rerank".
-        rho: the propensity of each document, where you have computed it.
+        rho: the propensity of each document, where you have computed it, also as `policies.propensity_from_log` gives
+            it.
         exam: how likely each rank is examined; None for the curve that simulated clicks remember.
         alpha, beta: under trust bias, P(click | relevance r, rank j) = alpha_j r + beta_j, instead of exam.
         policy: the logging policy, instead of rho; {name: (policy, scores)} where the log holds several.
-        scores: what the policy ranked by, one number per document.
+        scores: what the policy ranked by, one number per document; for `fit_ranker`, also a ranker or a frame with ids.
         threads: None for all cores.
 
     >>> from counterrank import examination, make_ranking_data, policies, simulation
@@ -57,8 +57,34 @@ class Evidence:
     alpha: ArrayLike | Examination | None = None
     beta: ArrayLike | Examination | None = None
     policy: Any = None
-    scores: ArrayLike | None = None
+    scores: Any = None
     threads: int | None = None
+
+    def __post_init__(self) -> None:
+        check_counts(self.clicks)
+
+    def for_data(self, data: RankingData) -> Evidence:
+        """The same with scores of policies in the order of the data, by `data.document_scores`; itself if they are.
+
+        >>> import numpy as np
+        >>> from counterrank import policies
+        >>> clicks = ClickCounts("", np.array([0, 1]), np.array([10]), *np.array([[0], [1], [8], [4]]))
+        >>> data = RankingData([[3.0]], [0, 1], query_ids=[7], doc_ids=["a"])
+        >>> frame = data.to_arrow()
+        >>> Evidence(clicks, policy=policies.Deterministic(1), scores=frame).for_data(data).scores.tolist()
+        [3.0]
+        """
+        refuse_column(self.rho, data, "rho")
+        if isinstance(self.policy, dict):
+            pairs = {name: pair for name, pair in self.policy.items() if isinstance(pair, tuple) and len(pair) == 2}
+            aligned = {
+                name: (policy, document_scores(scores, data, f"scores of policy {name!r}"))
+                for name, (policy, scores) in pairs.items()
+            }
+            same = all(aligned[name][1] is pair[1] for name, pair in pairs.items())
+            return self if same else replace(self, policy={**self.policy, **aligned})
+        scores = None if self.scores is None else document_scores(self.scores, data)
+        return self if scores is self.scores else replace(self, scores=scores)
 
     def has(self, need: str) -> bool:
         """Whether something that an estimator requires is known: see `estimators.NEEDS`."""
@@ -88,6 +114,7 @@ class Evidence:
     def check_curve(self) -> None:
         """Raise an error where the curve is 0 at a rank that has clicks.
 
+        >>> import numpy as np
         >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [9, 9], [4, 2]])
         >>> clicks = ClickCounts("", np.array([0, 2]), np.array([9]), docs, ranks, shown, clicked)
         >>> Evidence(clicks, exam=[1.0]).check_curve()
@@ -135,6 +162,7 @@ curve that reaches rank 2
     def with_remembered_curve(self) -> Evidence:
         """The same with the examination curve that simulated clicks remember, where none was given.
 
+        >>> import numpy as np
         >>> clicks = ClickCounts("", np.array([0, 1]), np.array([10]), *np.array([[0], [1], [8], [4]]))
         >>> Evidence(clicks).with_remembered_curve().exam is None
         True
@@ -144,6 +172,7 @@ curve that reaches rank 2
     def with_display_frequencies(self, smoothing: float | str = 0.0) -> Evidence:
         """The same for an unknown policy: propensities are display frequencies, see `display_frequencies`.
 
+        >>> import numpy as np
         >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 1], [8, 2], [4, 1]])
         >>> clicks = ClickCounts("", np.array([0, 2]), np.array([10]), docs, ranks, shown, clicked)
         >>> Evidence(clicks, exam=[0.5]).with_display_frequencies().propensities.by_document.tolist()
@@ -185,8 +214,9 @@ def display_frequencies(
 ) -> Propensities:
     """Propensities of an unknown policy: how often the log shows each document at each rank.
 
-    See docs/unknown-policy.md.
+    See docs/how-to/unknown-policy.md.
 
+    >>> import numpy as np
     >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 1], [8, 2], [4, 1]])
     >>> clicks = ClickCounts("", np.array([0, 3]), np.array([10]), docs, ranks, shown, clicked)
     >>> found = display_frequencies(clicks, [1.0])
@@ -194,7 +224,4 @@ def display_frequencies(
     ([0.8, 0.2, 0.0], [2])
     """
     found = propensity_from_log(clicks, clicks.examination if exam is None else exam, smoothing=smoothing)
-    unshown = np.flatnonzero(clicks.by_document(clicks.impressions) == 0.0)
-    uncovered = unshown[clicks.sessions[query_of(unshown, clicks.offsets)] > 0]
-    rho = found.propensities
-    return Propensities(rho, rho[clicks.docs], "realised" if smoothing == 0.0 else "estimated", uncovered)
+    return displayed_propensities(found, clicks)

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies.from_log import SAME, LoggedTable
+from counterrank.clicks.policies.from_log import SAME, LoggedTable, LogPropensity
 from counterrank.common.checks import FloatArray, IntArray, check_vector, is_real
-from counterrank.common.errors import CounterrankError, CoverageWarning, brief
+from counterrank.common.errors import CounterrankError, CoverageWarning, brief, warn_caller
 from counterrank.data.ids import query_of
 
 SMALLEST = 1e-200  # a click with a smaller propensity did not happen; sums of 1 / propensity could overflow
@@ -34,7 +34,8 @@ class Propensities:
         by_document: one per document of the data; nan where the log does not say.
         by_cell: the propensity that clicks in each cell of the counts are divided by.
         source: "given"; "logged", those of one policy; "mean", over the sessions of several policies, from the
-            propensities that each logged; or "realised", how often the documents were shown.
+            propensities that each logged; "realised", how often the documents were shown; or "estimated", the same with
+            smoothing.
         uncovered: the documents of queries with sessions that these clicks do not cover: they have propensity 0, or
             were never shown while realised exposure is used or pages never vary.
     """
@@ -58,6 +59,8 @@ def propensities_of(
     clicks: ClickCounts, rho: ArrayLike | Propensities | None, exam: Any = None, *, all_shown: bool = False
 ) -> Propensities:
     """What to divide clicks by: `rho` as it was given, else what the log has, see `logged_propensities`."""
+    if isinstance(rho, LogPropensity):
+        return displayed_propensities(rho, clicks)
     if isinstance(rho, Propensities) and len(rho.by_cell) == len(clicks.docs):
         if rho.source != "mean" or not all_shown:
             return rho
@@ -100,11 +103,13 @@ def logged_propensities(
     probability that it was shown at least once. A `CoverageWarning` says how many were not. Without either it is an
     error.
 
+    The same holds for a log without propensities: with `exam`, how often each document was examined is taken.
+
     Several policies are detected by their names, and by contradicting propensities of one document under one name (a
     ranker that was trained again). Propensities of one query that sum to more than a page can hold are warned about.
 
     Arguments:
-        clicks: what was shown and clicked, with logged propensities.
+        clicks: what was shown and clicked, with logged propensities, unless exam is given.
         exam: how likely each rank is examined; None for the curve that simulated clicks remember.
         all_shown: whether the propensities of all documents that were shown are needed, clicked or not.
 
@@ -116,11 +121,17 @@ def logged_propensities(
     [0.9, 0.1]
     """
     counts = check_counts(clicks)
-    if counts.propensities is None:
-        raise CounterrankError(
-            "rho: None, and the clicks hold no logged propensities; pass rho=policy.propensity(scores, offsets, exam)"
-        )
     curve = counts.examination if exam is None else check_examination(exam)
+    if counts.propensities is None:
+        if curve is None:
+            raise CounterrankError(
+                "rho: None, and the clicks hold no logged propensities; pass rho=policy.propensity(scores, offsets, "
+                "exam), or exam=, the examination curve, to take how often each document was shown"
+            )
+        realised = _realised(counts, curve)
+        everywhere = np.ones(counts.n_docs, np.bool_)
+        uncovered = _warn_of_unshown(counts, everywhere, "the log holds no propensities", "pass rho")
+        return Propensities(_hidden(counts, realised), realised[counts.docs], "realised", uncovered)
     table = LoggedTable.of(counts)
     # where one document contradicts a name, others of that name may too without having been seen twice
     unnamed = (table.sessions[table.contradicted().any(axis=0)] > 0.0).any(axis=0)
@@ -139,13 +150,25 @@ def logged_propensities(
         return _combined(counts, table, mixed, mean, "mean")
     if curve is None:
         raise CounterrankError(_refusal(counts, table, several, needed & np.isnan(mean)))
-    refuse_unseen(curve, None, counts)
+    realised = _realised(counts, curve)
     if not unnamed.any():
         _warn_if_apart(counts, table, curve)
-    rates = np.minimum(examined_times(curve, counts) / np.maximum(sessions_of_documents(counts), 1.0), 1.0)
-    realised = np.where(counts.by_document(counts.impressions) > 0.0, rates, np.nan)
-    uncovered = _warn_of_unshown(counts, mixed)
+    uncovered = _warn_of_unshown(counts, mixed, "several policies in one log", "name each policy")
     return replace(_combined(counts, table, mixed, realised, "realised"), uncovered=uncovered)
+
+
+def _realised(clicks: ClickCounts, curve: Examination) -> FloatArray:
+    """How often each document was examined in a session of its query, by the curve; nan of those never shown."""
+    refuse_unseen(curve, None, clicks)
+    rates = np.minimum(examined_times(curve, clicks) / np.maximum(sessions_of_documents(clicks), 1.0), 1.0)
+    return np.where(clicks.by_document(clicks.impressions) > 0.0, rates, np.nan)
+
+
+def displayed_propensities(found: LogPropensity, clicks: ClickCounts) -> Propensities:
+    """What `policies.propensity_from_log` found, as propensities of these clicks."""
+    rho = check_propensities(found.propensities, clicks)
+    source = "estimated" if found.smoothing.any() else "realised"
+    return Propensities(rho, rho[clicks.docs], source, _with_sessions(clicks, rho < SMALLEST))
 
 
 def logged_range(clicks: ClickCounts) -> tuple[FloatArray, FloatArray]:
@@ -245,18 +268,18 @@ def _warn_if_apart(clicks: ClickCounts, table: LoggedTable, curve: Examination) 
     warn_if_apart(float(times.reshape(expected.shape)[sure].sum()), float(expected[sure].sum()))
 
 
-def _warn_of_unshown(clicks: ClickCounts, mixed: BoolArray) -> IntArray:
-    """The candidates that were on no page, with a warning where they matter."""
-    unshown = np.flatnonzero(mixed & (clicks.by_document(clicks.impressions) == 0.0))
-    unseen, candidates = len(unshown), int(np.count_nonzero(mixed))
+def _warn_of_unshown(clicks: ClickCounts, chosen: BoolArray, why: str, remedy: str) -> IntArray:
+    """The candidates of queries with sessions that were on no page, with a warning where they matter."""
+    logged = chosen & (sessions_of_documents(clicks) > 0.0)
+    unshown = np.flatnonzero(logged & (clicks.by_document(clicks.impressions) == 0.0))
+    unseen, candidates = len(unshown), int(np.count_nonzero(logged))
     if unseen > UNSHOWN * candidates:
-        warnings.warn(
-            f"propensities: several policies in one log, so how often documents were shown is taken for their "
+        warn_caller(
+            f"propensities: {why}, so how often documents were shown is taken for their "
             f"propensity; {unseen:,} of {candidates:,} candidates ({unseen / candidates:.1%}) were on no page and keep "
-            "weight 0 (the expected weight of a document is its relevance times P(shown at least once)); name each "
-            "policy to correct for it",
+            "weight 0 (the expected weight of a document is its relevance times P(shown at least once)); "
+            f"{remedy} to correct for it",
             CoverageWarning,
-            stacklevel=5,
         )
     return unshown
 

@@ -53,6 +53,7 @@ NEEDS = {
     "trust": Need("the click model under trust bias", "alpha and beta", "--alpha and --beta"),
     "displays": Need("displayed pages", "clicks with displays=True", "--log, or --clicks counted with --displays"),
 }
+"""What estimators may require, by name: in words, as an argument of the library, and as an option of the command."""
 
 # what a log can show of the condition of an estimator: `inspect_clicks` assesses the estimator by it
 LOG_CONDITIONS = {
@@ -223,6 +224,7 @@ _CLIP = {
 }
 
 ESTIMATORS: dict[str, Estimator] = {}
+"""The estimators by name; `register_estimator` adds one."""
 
 
 def register_estimator(estimator: Estimator, replace: bool = False) -> Estimator:
@@ -327,7 +329,7 @@ for _estimator in (
         "auto",
         "cross-validates policy-aware, direct, doubly-robust and shrinkage, and averages those not clearly worse than "
         "the best",
-        "see docs/few-clicks.md",
+        "see docs/concepts/few-clicks.md",
         "as its parts",
         ("clicks", "exposure"),
         {

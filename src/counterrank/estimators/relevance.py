@@ -123,7 +123,7 @@ def _check_curves(
     return check_line(exam, [0.0] if beta is None else beta, "exam")
 
 
-SATURATION = 10.0  # examinations of a document that count in full, see docs/few-clicks.md
+SATURATION = 10.0  # examinations of a document that count in full, see docs/concepts/few-clicks.md
 _LEAST = 1e-100
 
 

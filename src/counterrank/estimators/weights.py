@@ -174,7 +174,7 @@ def affine(
             simulated clicks.
         policy: the logging policy, with `scores`; or {name: (policy, scores)} for a log of several policies, see
             `policies.several_policies`; or None to take how often the log shows each document at each rank, which is
-            unbiased for documents that were shown and gives the others weight 0, see docs/unknown-policy.md.
+            unbiased for documents that were shown and gives the others weight 0, see docs/how-to/unknown-policy.md.
         scores: what the policy ranked by, one per document of the data.
         clip: a cap on 1 / E[alpha] of each document; None for no cap.
         threads: None for all cores.

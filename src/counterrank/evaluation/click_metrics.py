@@ -22,7 +22,9 @@ from counterrank.common.errors import CounterrankError, brief, printable
 from counterrank.common.notebook import Shown, Summary
 from counterrank.common.random import HashSample
 from counterrank.data import RankingData
+from counterrank.data.frames import is_frame
 from counterrank.data.ids import query_keys
+from counterrank.data.scores import document_scores
 from counterrank.estimators.propensities import UNSHOWN, Propensities
 from counterrank.evaluation.confidence_intervals import (
     Interval,
@@ -77,7 +79,8 @@ class Estimate(Shown):
         doubts: why the coverage of the intervals may be lower; empty inside the range where it was shown to hold.
         method: "ips", or "dr" where omega is doubly robust; `ips` is then the doubly robust value per session.
         in_sample: whether the ranker was trained on these clicks, or stopped by them.
-        propensities: where they come from: "given", "logged", or of several policies "mean" or "realised".
+        propensities: where they come from: "given"; "logged"; of several policies "mean"; "realised", how often the
+            documents were shown; or "estimated" from that with smoothing.
         uncovered: the share of the metric, by sum(sessions * |lambda|), on documents that the clicks do not cover.
         is_difference: whether it is the difference of two rankings, from `compare`.
     """
@@ -185,15 +188,17 @@ def estimate(
 
     Its expectation is that of "ips" whatever R is if rho is right, and whatever rho is if R is right; documents that
     cannot be examined keep sessions * R. Intervals are narrower where it varies which document was shown, see
-    docs/intervals.md.
+    docs/concepts/intervals.md.
 
     Arguments:
-        scores: one per document, a higher score ranks first; or a ranker that predicts them, which is checked not to
-            have been trained on these clicks, or stopped by them.
+        scores: a ranker, which is checked not to have been trained on these clicks, or stopped by them; a frame with
+            the ids of query and document and a score; or an array with one score per document, in the order of the
+            data. A higher score ranks first. See `data.document_scores`.
         data: what the clicks were counted against; labels are not looked at.
         clicks: what was shown and clicked.
-        rho: the propensity of each document, as `policy.propensity(scores, offsets, exam)` gives it; None for those
-            logged with the clicks.
+        rho: the propensity of each document, as `policy.propensity(scores, offsets, exam)` or
+            `policies.propensity_from_log` gives it; None for those logged with the clicks. If none were logged, `exam`
+            gives how often each document was examined, see `estimators.logged_propensities`.
         metrics: "arp", "dcg", "dcg@k", "precision@k".
         population: the target population of the intervals. "queries": queries like these (bootstrap over queries).
             "these-queries": new clicks on these queries, with the same number of sessions.
@@ -209,8 +214,8 @@ def estimate(
         relevance: for "dr", R = P(click | examined) of each document, from 0 to 1: an array, or what `fit_relevance`
             gives. R of a query must not be fitted to its own clicks, else the estimate is biased. None for
             `fit_relevance`, which is cross-fitted.
-        exam: for "dr" and for logs of several policies, P(examined | rank), the curve that rho was computed with; None
-            for that of simulated clicks.
+        exam: for "dr", and for logs of several policies or without propensities, P(examined | rank), the curve that
+            rho was computed with; None for that of simulated clicks.
         in_sample: whether to accept clicks that the ranker was trained on, or stopped by; the result then says so.
         target: deprecated name of `population`.
 
@@ -243,7 +248,7 @@ def estimate(
     names = metric_names(metrics, ())
     weighted = weight_clicks(data, clicks, rho, noise, settings.threads, Method(method, relevance, exam))
     seen = check_held_out({"the ranker": scores}, data, clicks, population, in_sample)
-    values = document_values(scores_of(scores, data), data, names, ties, settings.threads)
+    values = document_values(document_scores(scores, data), data, names, ties, settings.threads)
     return Estimates(zip(names, _estimates(weighted, values, names, settings, seen), strict=True))
 
 
@@ -277,7 +282,7 @@ def compare(
     without 0 says which is better. For dcg a positive difference is in favour of a, for arp a negative one.
 
     Arguments:
-        scores_a, scores_b: one per document each, or rankers that predict them.
+        scores_a, scores_b: rankers, frames with ids, or one score per document each, as in `estimate`.
         data, clicks, rho, metrics and all others: as in `estimate`.
 
     >>> import warnings
@@ -296,8 +301,8 @@ def compare(
     names = metric_names(metrics, ())
     weighted = weight_clicks(data, clicks, rho, noise, settings.threads, Method(method, relevance, exam))
     seen = check_held_out({"ranker a": scores_a, "ranker b": scores_b}, data, clicks, population, in_sample)
-    values = document_values(scores_of(scores_a, data, "scores_a"), data, names, ties, settings.threads, "scores_a")
-    values -= document_values(scores_of(scores_b, data, "scores_b"), data, names, ties, settings.threads, "scores_b")
+    values = document_values(document_scores(scores_a, data, "scores_a"), data, names, ties, settings.threads)
+    values -= document_values(document_scores(scores_b, data, "scores_b"), data, names, ties, settings.threads)
     found = _estimates(weighted, values, names, settings, seen)
     return Estimates((name, replace(each, is_difference=True)) for name, each in zip(names, found, strict=True))
 
@@ -368,7 +373,7 @@ def select(
     `in_sample` is given.
 
     Arguments:
-        rankers: objects with `predict(data)`, or plain scores.
+        rankers: objects with `predict(data)`, or scores as in `estimate`.
         metric: "arp", "dcg", "dcg@k" or "precision@k".
         data, clicks, rho and all others: as in `estimate`. `stability` is over resamples of the queries for either
             population.
@@ -391,12 +396,7 @@ def select(
     all_scores = _all_scores(rankers, data)
     named = {f"ranker {i}": rankers[i] for i in range(len(rankers))}
     seen = check_held_out(named, data, clicks, population, in_sample)
-    values = np.hstack(
-        [
-            document_values(scores, data, [metric], ties, settings.threads, f"rankers: scores of number {i}")
-            for i, scores in enumerate(all_scores)
-        ]
-    )
+    values = np.hstack([document_values(each, data, [metric], ties, settings.threads) for each in all_scores])
     sums = query_sums(weighted, values)
     if not sums.omega.sum() > 0.0:
         raise CounterrankError(
@@ -414,26 +414,17 @@ def select(
     )
 
 
-def _all_scores(rankers: Any, data: RankingData) -> list[ArrayLike]:
+def _all_scores(rankers: Any, data: RankingData) -> list[FloatArray]:
     expected = "expected a list of rankers (objects with predict) or of scores"
-    if isinstance(rankers, str | bytes | dict) or not {"__len__", "__getitem__"} <= set(dir(rankers)):
+    if (
+        isinstance(rankers, str | bytes | dict)
+        or is_frame(rankers)
+        or not {"__len__", "__getitem__"} <= set(dir(rankers))
+    ):
         raise CounterrankError(f"rankers: {type(rankers).__name__}; {expected}")
     if not len(rankers):
         raise CounterrankError(f"rankers: the list is empty; {expected}, at least one")
-    return [scores_of(rankers[i], data, f"rankers: number {i}") for i in range(len(rankers))]
-
-
-def scores_of(given: Any, data: RankingData, name: str = "scores") -> Any:
-    """Scores as they are, or those that a ranker predicts."""
-    if callable(getattr(given, "predict", None)) and not isinstance(given, type):
-        return given.predict(data)
-    if isinstance(given, str | bytes | Mapping | type) or not (
-        hasattr(given, "__len__") or hasattr(given, "__array__")
-    ):
-        raise CounterrankError(
-            f"{name}: {type(given).__name__}; expected a ranker (an object with predict), or one score per document"
-        )
-    return given
+    return [document_scores(rankers[i], data, f"rankers: number {i}") for i in range(len(rankers))]
 
 
 def check_held_out(

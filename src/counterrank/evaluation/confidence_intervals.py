@@ -2,7 +2,7 @@
 
 All estimates are ratios of two sums over queries, sum(terms) / sum(denominators). The target population decides what
 varies: "queries" resamples queries (bootstrap), "these-queries" holds the sessions of each query fixed and takes new
-pages and clicks. `docs/intervals.md` reports the measured coverage, and the limits within which it holds.
+pages and clicks. `docs/concepts/intervals.md` reports the measured coverage, and the limits within which it holds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Interval = tuple[float, float]
 
 POPULATIONS = ("queries", "these-queries")
 
-# What the intervals were measured to need, see docs/intervals.md
+# What the intervals were measured to need, see docs/concepts/intervals.md
 FEWEST_QUERIES = 100
 FEWEST_EQUAL_QUERIES = 80  # a little below, since sessions vary by chance
 FEWEST_QUERIES_OF_ARP = 5000
@@ -208,8 +208,8 @@ def diagnose(
 ) -> list[list[str]]:
     """For each column why the coverage of its interval of this kind ("ips", "self_normalized") may be too low.
 
-    The limits are those from which on the measured coverage holds, see docs/intervals.md. `below` is the sum of the
-    denominators.
+    The limits are those from which on the measured coverage holds, see docs/concepts/intervals.md. `below` is the sum
+    of the denominators.
     """
     common = _few_queries(weighted, settings)
     word = weighted.method if kind == "ips" else "self-normalised"

@@ -20,7 +20,7 @@ from counterrank.clicks.policies.pages import PageSource
 from counterrank.clicks.policies.propensity import exact_propensity
 from counterrank.clicks.policies.standard import Deterministic, as_policy
 from counterrank.clicks.users import MOST, ClickModel, check_amount, check_frequencies
-from counterrank.common.checks import FloatArray, check_number, check_vector
+from counterrank.common.checks import FloatArray, check_number
 from counterrank.common.deprecation import renamed_argument
 from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.notebook import Shown, Summary
@@ -28,6 +28,7 @@ from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of_rows
 from counterrank.data.labels import relevant_documents
+from counterrank.data.scores import document_scores
 from counterrank.evaluation.confidence_intervals import (
     FEWEST_EXPECTED_CLICKS,
     LEAST_SAMPLE_SIZE,
@@ -232,7 +233,7 @@ def plan_logging(
 
     Arguments:
         data: the queries and all their candidates.
-        logger: the scores by which the policies rank.
+        logger: the scores by which the policies rank: a ranker, a frame with ids, or one score per document.
         policies: by name.
         exam: how likely each rank is examined.
         sessions: numbers of them to plan for.
@@ -303,8 +304,8 @@ class _Setting:
                 f"metric={brief(metric)}: has no value per session; expected dcg, dcg@k or precision@k"
             )
         self.data, self.metric, self.attraction = data, metric, attraction
-        self.logger = check_vector(logger, data.n_docs, "logger")
-        evaluated = self.logger if scores is None else check_vector(scores, data.n_docs, "scores")
+        self.logger = document_scores(logger, data, "logger")
+        evaluated = self.logger if scores is None else document_scores(scores, data)
         self.exam = check_examination(exam)
         longest = longest_query(data.offsets)
         self.theta = self.exam.curve(longest)

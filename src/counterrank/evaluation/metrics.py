@@ -18,6 +18,7 @@ from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
 from counterrank.data.labels import check_gain_labels, check_labels, check_threshold, relevant_documents
+from counterrank.data.scores import document_scores
 from counterrank.evaluation import metric_kernels as _kernels
 from counterrank.evaluation.metric_kernels import weighted_queries
 from counterrank.losses import dcg_discounts
@@ -32,7 +33,7 @@ class MetricKind:
     Attributes:
         name: what stands before the "@".
         cutoff: whether the name carries one: "never", "optional" or "always".
-        description: its definition, for the table in docs/metrics.md.
+        description: its definition, for the table in docs/reference/metrics.md.
         values: lambda, the value of a relevant document at each of the ranks 1 to n, without the cutoff; None where
             documents have no value of their own, so that the metric cannot be estimated from clicks.
         higher_is_better: whether a larger value is a better ranking.
@@ -66,10 +67,11 @@ METRICS = {
         MetricKind("ndcg_graded", "optional", "ndcg with the gain 2**label - 1 in place of relevance"),
     )
 }  # fmt: skip
+"""The metrics by name, without their cutoff."""
 
 
 def metric_table() -> list[str]:
-    """The registered metrics as lines of a Markdown table, as docs/metrics.md shows it.
+    """The registered metrics as lines of a Markdown table, as docs/reference/metrics.md shows it.
 
     >>> metric_table()[2]
     '| `arp` | mean rank of the relevant documents, pooled over queries (eq:ARP) | lower | yes |'
@@ -210,7 +212,7 @@ def prefix_sums(values: FloatArray) -> FloatArray:
 
 
 def evaluate(
-    scores: ArrayLike,
+    scores: Any,
     data: RankingData,
     relevance_threshold: float = 3,
     *,
@@ -236,7 +238,8 @@ def evaluate(
     All but arp are averaged over the queries with a relevant document (ndcg_graded: with a label above 0).
 
     Arguments:
-        scores: one per document; a higher score ranks first.
+        scores: a ranker, a frame with ids, or one score per document, as `data.document_scores` takes them; a higher
+            score ranks first.
         data: ranking data with labels.
         relevance_threshold: the smallest label of a relevant document.
         metrics: names of metrics, such as ["dcg@5", "mrr"]; None for all of them.
@@ -336,7 +339,7 @@ def _rank(
     """Rank every query once, and take from the ranking what the named metrics need."""
     check_choice(ties, ("average", "order"), "ties")
     labels = check_labels(data)
-    given = check_vector(scores, data.n_docs, "scores")
+    given = document_scores(scores, data)
     metrics = [parse_metric(name) for name in names]
     columns, gain_columns = (
         {k: column for column, k in enumerate(dict.fromkeys(k for kind, k in metrics if kind in kinds))}

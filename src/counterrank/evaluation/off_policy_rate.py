@@ -86,8 +86,9 @@ def click_rate(
     sum(w * clicks) and v = sum(w^2 * clicks), gamma quantiles of shape y^2 / v and scale v / y for the lower end, and
     of y + w* and v + w*^2 for the upper one. With equal weights they are the exact ones of a Poisson count. Fay and
     Feuer take the largest weight as w*; here it is the mean weight of an impression under the target policy, sum(w^2) /
-    sum(w), whose coverage was measured (docs/open-bandit.md) and which does not blow up with one rare display. They are
-    for clicks that are rare; where most impressions are clicked they are too wide. Rows are taken as independent.
+    sum(w), whose coverage was measured (docs/how-to/open-bandit.md) and which does not blow up with one rare display.
+    They are for clicks that are rare; where most impressions are clicked they are too wide. Rows are taken as
+    independent.
 
     Arguments:
         clicks: of each row.

@@ -20,6 +20,7 @@ from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.parallel import for_queries
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of
+from counterrank.data.scores import refuse_column
 from counterrank.estimators.propensities import (
     SMALLEST,
     Propensities,
@@ -154,6 +155,8 @@ def weight_clicks(
     """Check everything and divide each click, or its residual, by its propensity; weights are never clipped."""
     counts = check_counts(clicks)
     counts.check_data(data)
+    for values, name in ((rho, "rho"), (method.relevance, "relevance")):
+        refuse_column(values, data, name)
     if not counts.sessions.any():
         raise CounterrankError("clicks: no sessions; expected at least one result page that was shown")
     check_choice(method.name, METHODS, "method")
@@ -247,16 +250,15 @@ def _pages(counts: ClickCounts, cells: Cells, model: ClickPredictor | None) -> P
 
 
 def document_values(
-    scores: ArrayLike, data: RankingData, metrics: Sequence[str], ties: str, threads: int | None, name: str = "scores"
+    scores: FloatArray, data: RankingData, metrics: Sequence[str], ties: str, threads: int | None
 ) -> FloatArray:
-    """lambda of each metric at the rank of each document: (n_docs, n_metrics)."""
+    """lambda of each metric at the rank of each document, by checked scores: (n_docs, n_metrics)."""
     check_choice(ties, ("average", "order"), "ties")
-    given = check_vector(scores, data.n_docs, name)
     longest = int(data.lengths.max())
     prefix = np.stack([prefix_sums(rank_values(metric, longest)) for metric in metrics])
     values = np.empty((data.n_docs, len(metrics)))
     kernel = _click_kernels.document_values
-    for_queries(kernel, data.offsets, given, ties == "average", prefix, values, threads=threads)
+    for_queries(kernel, data.offsets, scores, ties == "average", prefix, values, threads=threads)
     return values
 
 

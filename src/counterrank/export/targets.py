@@ -26,6 +26,7 @@ from counterrank.models import LinearModel, Model, TreesModel
 from counterrank.training import Ranker
 
 TREE_FORMATS = ("xgboost", "ranklib")
+"""The forms in which Elasticsearch and OpenSearch take trees."""
 Naming = PathLike | Mapping[int, str] | Sequence[str]
 
 
@@ -233,7 +234,8 @@ class Target:
 
 
 _REGISTRY: dict[str, Target] = {}
-TARGETS: Mapping[str, Target] = MappingProxyType(_REGISTRY)  # by name; a view that follows `register_target`
+TARGETS: Mapping[str, Target] = MappingProxyType(_REGISTRY)
+"""The export targets by name, a view that follows `register_target`."""
 
 
 def register_target(target: Target) -> Target:
@@ -266,7 +268,7 @@ def unregister_target(name: str) -> Target:
 
 
 def target_table() -> list[str]:
-    """The registered targets as lines of a Markdown table, as docs/export.md shows it.
+    """The registered targets as lines of a Markdown table, as docs/how-to/export.md shows it.
 
     >>> target_table()[2]
     '| `onnx` | ONNX Runtime and whatever else reads ONNX | .onnx | yes | yes | yes | by place | all, per query too |'

@@ -125,6 +125,7 @@ _ALL = (
     ),
 )
 LOSSES: dict[str, NamedLoss] = {}
+"""The losses by the name that `Ranker` and `--loss` know; `register_loss` adds one."""
 
 
 def register_loss(loss: NamedLoss, replace: bool = False) -> NamedLoss:

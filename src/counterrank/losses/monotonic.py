@@ -49,7 +49,9 @@ class Alpha(NamedTuple):
 
 
 ALPHA_ARP = Alpha(lambda x: -x, lambda x: np.full_like(x, -1.0))
+"""alpha(x) = -x, whose loss is the bound on the rank itself (`eq:ARP`)."""
 ALPHA_DCG = Alpha(lambda x: 1.0 / np.log2(1.0 + x), lambda x: -1.0 / ((1.0 + x) * np.log2(1.0 + x) ** 2 * np.log(2.0)))
+"""alpha(x) = 1 / log2(1 + x), for DCG (`eq:DCG`)."""
 
 
 @inner_kernel

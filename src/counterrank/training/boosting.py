@@ -98,7 +98,7 @@ def tree_params(settings: Settings, aliases: Mapping[str, list[str]]) -> dict[st
 
 # This many times the mean second-order term over queries with evidence is added to that of each document. A Newton step
 # ignores how much is at stake: a leaf of documents that hardly count, with little slope and less curvature, would move
-# as far as one on which the metric depends. Chosen by NDCG@5 over losses and data sets, see docs/lambdamart.md.
+# as far as one on which the metric depends. Chosen by NDCG@5 over losses and data sets, see docs/how-to/lambdamart.md.
 DAMPING = 3.0
 
 _VALUES_A_THREAD = 2**20

@@ -224,6 +224,9 @@ def fit_ranker(
         raise CounterrankError(f"clip={brief(clip)}: given among hyperparameters too; expected one of the two")
     clip = given.pop("clip", clip)
     chosen.check(evidence)
+    evidence = evidence and evidence.for_data(check_type(data, RankingData, "data"))
+    if validation is not None and isinstance(validation[1], Evidence):
+        validation = validation[0], validation[1].for_data(check_type(validation[0], RankingData, "validation"))
     if chosen.weigh is None or folds is not None or model is not None:
         if evidence is None:
             raise CounterrankError(f"folds, model: estimator {chosen.name!r} takes no clicks; expected None")

@@ -19,6 +19,7 @@ from counterrank.data import RankingData
 from counterrank.data.features import align_features, refuse_missing
 from counterrank.data.ids import query_of
 from counterrank.data.ranking_data import from_arrays
+from counterrank.data.scores import refuse_column
 from counterrank.estimators.displayed_sets import Views, check_views
 from counterrank.evaluation import higher_is_better, prefix_sums, rank_values, weighted_queries
 from counterrank.losses import NamedLoss
@@ -147,6 +148,7 @@ def check_weights(weights: ArrayLike | Views, data: RankingData, where: str = ""
         views = check_views(weights, data.offsets, name)
         sets, checked = Sets.of(views, data), views.weights
     else:
+        refuse_column(weights, data, name)
         checked = check_vector(weights, data.n_docs, name)
     largest = np.abs(checked).max()
     if largest == 0.0:
@@ -246,7 +248,7 @@ class Kind:
         loss: LambdaLoss weighs close neighbours most, and trees, unlike coefficients, do not carry over to other pairs
             what they learn there; so trees take pairs of documents by what swapping them changes.
         max_epochs, patience: a round of trees is a small step, and the metric of few validation queries is noisy:
-            stopping after 20 rounds without improvement cost 1 to 5 % (docs/lambdamart.md).
+            stopping after 20 rounds without improvement cost 1 to 5 % (docs/how-to/lambdamart.md).
         missing: whether features may be missing (NaN).
     """
 

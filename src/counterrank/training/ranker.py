@@ -21,12 +21,12 @@ from counterrank.common.checks import (
     is_real,
     make_generator,
 )
-from counterrank.common.errors import CounterrankError, NotTrainedError, brief
+from counterrank.common.errors import CounterrankError, NotTrainedError, brief, warn_caller
 from counterrank.common.files import PathLike, existing
 from counterrank.common.notebook import Shown, Summary
 from counterrank.common.parallel import thread_count
 from counterrank.common.ranking import longest_query
-from counterrank.data import RankingData, read_scores
+from counterrank.data import RankingData, in_data_order, read_scores
 from counterrank.data.features import align_features, refuse_missing
 from counterrank.data.frames import frame_columns, is_frame, prediction_frame
 from counterrank.estimators.displayed_sets import Views
@@ -49,6 +49,8 @@ from counterrank.training.problem import (
 )
 from counterrank.training.storage import check_clicks, load_ranker, provenance, save_ranker, share_seen
 from counterrank.training.training_cards import ranker_card, ranker_plot, ranker_summary
+
+_SINGLE_ROWS = 0.1  # share of queries with one row from which candidates seem to have been left out
 
 
 class Ranker(Shown):
@@ -154,8 +156,9 @@ class Ranker(Shown):
 
         Arguments:
             data: the queries to learn from; or a matrix with a row for each document, with `qid` or `group`.
-            weights: one number per document; the scale does not matter. Or the views of `estimators.rerank`: then each
-                displayed set is a ranking of its own, and a batch takes all sets of a query.
+            weights: one number per document, in the order of the data; the scale does not matter. Or the views of
+                `estimators.rerank`: then each displayed set is a ranking of its own, and a batch takes all sets of a
+                query.
             validation: other queries and their weights (views, if those are learned from). The model of the epoch with
                 the best metric on them is kept. Without them training runs `max_epochs` and keeps the last model.
                 With a matrix: a matrix, its weights and its `qid` (or `group`).
@@ -217,7 +220,10 @@ class Ranker(Shown):
         """A score for each document of raw data; a higher score ranks first.
 
         Arguments:
-            data: `RankingData`, with the features of the training data in any order. Or a frame (pandas, polars, an
+            data: all candidates of each query: a ranker that scales features within queries (`normalize="query"`, the
+                default of linear models and networks) gives a document other scores if candidates are left out. A frame
+                or matrix in which more than a tenth of the queries have a single row is then warned about.
+                `RankingData`, with the features of the training data in any order. Or a frame (pandas, polars, an
                 Arrow table or stream, a DuckDB relation), with a column for each feature; others are ignored, and
                 scores are in the order of its rows. Or a matrix, taken as the documents of one query, or of several
                 with `qid` or `group` as in `fit`.
@@ -241,13 +247,14 @@ class Ranker(Shown):
             raise CounterrankError(f"query={query!r}: goes with a frame; expected None")
         if not isinstance(data, RankingData):
             data = prediction_data(data, qid, group)
+            self._warn_of_single_rows(data, "X")
         elif qid is not None or group is not None:
             raise CounterrankError("qid, group: go with a matrix; expected none with RankingData")
         number = f"the ranker was trained on {self.n_features_} (read_letor(..., n_features=) widens sparse files)"
         names, has_names = tuple(self.feature_names_in_), self._feature_names is not None
         aligned = align_features(data, names, has_names, number=number, warn=not self._warned_of_names)
         self._warned_of_names |= aligned.feature_names != names  # taken by position
-        return model.predict(aligned, self.threads)
+        return in_data_order(model.predict(aligned, self.threads), data)
 
     def _predict_frame(self, frame: Any, query: str | None) -> FloatArray:
         """Scores in the order of the rows of a frame."""
@@ -264,7 +271,18 @@ class Ranker(Shown):
         if self._feature_names is None and not set(names) <= set(columns.names):
             names = [name for name in columns.names if name not in (query, self._query_column)]  # by position
         data, rows = prediction_frame(columns, query, names)
+        self._warn_of_single_rows(data, "frame")
         return np.asarray(self.predict(data)[rows])
+
+    def _warn_of_single_rows(self, data: RankingData, name: str) -> None:
+        """Warn where many queries have one row and features are scaled within queries: candidates were left out."""
+        single = int(np.count_nonzero(data.lengths == 1)) if self._fitted().scaler.kind == "query" else 0
+        if single > _SINGLE_ROWS * data.n_queries:
+            number = "1 query has a single row" if single == 1 else f"{single:,} queries have a single row each"
+            warn_caller(
+                f"{name}: {number}; this ranker scales features within each query, so that all of theirs become 0 and "
+                "the score is the same for any document; pass all candidates of a query together"
+            )
 
     @property
     def n_features_in_(self) -> int:
@@ -477,7 +495,7 @@ class Scored:
         """The folder of a saved ranker, a file of scores, or one of the features (`feature:25`, or its name)."""
         label = os.fspath(source)
         if label.startswith("feature:"):
-            return cls(label, _feature(label, data), {})
+            return cls(label, in_data_order(_feature(label, data), data), {})
         path = existing(source, "ranker or scores")
         if not path.is_dir():
             return cls(label, read_scores(path, data), {})
@@ -486,7 +504,7 @@ class Scored:
         # sparse files leave out columns that are all zero; features with names are all there or an error
         missing = 0 if data.has_feature_names else max(0, ranker.n_features_ - data.n_features)
         scores = ranker.predict(data.widened(ranker.n_features_) if missing else data)
-        return cls(label, scores, ranker.provenance_, missing)
+        return cls(label, in_data_order(scores, data), ranker.provenance_, missing)
 
     def predict(self, data: RankingData) -> FloatArray:
         """The scores, which are of this data."""

@@ -205,8 +205,8 @@ class Ubi:
     """OpenSearch User Behavior Insights: the indexes `ubi_queries` and `ubi_events`.
 
     Their schema is that of the UBI specification 1.0 to 1.3 (https://github.com/o19s/ubi). What it calls query_id is
-    one search and so one page here; the query is what the user typed. docs/log-formats.md lists what is read from
-    where.
+    one search and so one page here; the query is what the user typed. docs/reference/log-formats.md lists what is
+    read from where.
     """
 
     def records(self) -> str:
@@ -327,8 +327,8 @@ def is_metarank(event: Mapping[str, Any]) -> bool:
 class Metarank:
     """Events of metarank: rankings, with the items in the order they were shown, and interactions with them.
 
-    Their schema is doc/event-schema.md of https://github.com/metarank/metarank. docs/log-formats.md lists what is read
-    from where.
+    Their schema is doc/event-schema.md of https://github.com/metarank/metarank. docs/reference/log-formats.md lists
+    what is read from where.
     """
 
     def records(self) -> str:

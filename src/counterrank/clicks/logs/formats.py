@@ -117,6 +117,7 @@ FORMATS: dict[str, LogFormat] = {
     "csv": LogFormat("csv", "CSV with a header", (".csv", ".tsv")),
     "jsonl": LogFormat("jsonl", "JSON Lines", (".jsonl", ".ndjson", ".json")),
 }
+"""The formats of click logs by name; `register_format` adds one."""
 CARRIERS = ("parquet", "jsonl")  # the files of formats that are recognised by their content
 
 

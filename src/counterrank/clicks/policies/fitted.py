@@ -31,7 +31,7 @@ from counterrank.common.errors import CounterrankError
 from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel, inner_kernel
 from counterrank.common.parallel import for_queries, run_parallel, split_queries, thread_count
 from counterrank.common.ranking import longest_of
-from counterrank.data import RankingData
+from counterrank.data import RankingData, in_data_order
 from counterrank.data.features import align_features, refuse_missing
 from counterrank.data.ids import query_of
 
@@ -332,7 +332,7 @@ class FittedPlackettLuce:
         has_names = self.feature_names is not None
         aligned = align_features(data, names, has_names, reference="the policy", number=f"expected {n_features}")
         refuse_missing(aligned, _MODEL, _REMEDY)
-        return _scores(aligned.normalized(), self.coefficients, threads)
+        return in_data_order(_scores(aligned.normalized(), self.coefficients, threads), data)
 
 
 def fit_plackett_luce(
@@ -391,7 +391,7 @@ def fit_plackett_luce(
     problem = _Problem(scaled, pages, prior, thread_count(threads))
     found, iterations, converged = _minimise(problem.value_and_gradient, problem.start())
     value = problem.likelihood(found)[0] / total
-    policy, scores = PlackettLuce(depth), _scores(scaled, found, threads)
+    policy, scores = PlackettLuce(depth), in_data_order(_scores(scaled, found, threads), data)
     share = _candidates_found(policy, scores, counts, threads)
     _warn(iterations, converged, value, short, total, share)
     uniform = problem.likelihood(np.zeros(data.n_features))[0]

@@ -292,9 +292,9 @@ def lower_bounds(means: Array, largest: Array, n: Array, allowed: float, out: Ar
 AUTO = "auto"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LogPropensity(EstimatedPropensity):
-    """Propensities from the pages of a log.
+    """Propensities from the pages of a log; accepted wherever rho is.
 
     Attributes:
         propensities: P(examined | query, policy), one per document; 0 for those that were never shown.
@@ -347,6 +347,8 @@ def propensity_from_log(
     >>> found = propensity_from_log(clicks, [1.0, 0.5], confidence=0.95)
     >>> found.propensities.tolist(), found.never_shown
     ([1.0, 0.4, 0.1, 0.0], 1)
+    >>> found
+    LogPropensity(3 of 4 documents shown on 10 pages, propensities 0.1 to 1, no smoothing)
     >>> found.lower.round(2).tolist()
     [0.74, 0.21, 0.01, 0.0]
     >>> propensity_from_log(clicks, [1.0, 0.5], smoothing=10).propensities.round(3).tolist()

@@ -56,6 +56,7 @@ class PolicyEntry:
 
 
 POLICIES: dict[str, PolicyEntry] = {}
+"""The logging policies by the name that `parse_policy` and `--policy` know; `register_policy` adds one."""
 
 
 def register_policy(entry: PolicyEntry) -> None:

@@ -38,6 +38,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.clicks.click_cards import propensity_card, propensity_summary, propensity_text
 from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.policies import page_kernels as kernels
 from counterrank.clicks.policies.pages import (
@@ -58,6 +59,7 @@ from counterrank.common.checks import (
 )
 from counterrank.common.errors import CounterrankError
 from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel, inner_kernel
+from counterrank.common.notebook import Shown, Summary
 from counterrank.common.numerics import exp_negative
 from counterrank.common.parallel import for_queries
 from counterrank.common.random import derive_key, seed_key
@@ -363,9 +365,9 @@ def _plackett_luce(source: PageSource, c: int, theta: FloatArray) -> FloatArray:
     return rho
 
 
-@dataclass(frozen=True, eq=False)
-class EstimatedPropensity:
-    """Propensities from sampled pages.
+@dataclass(frozen=True, eq=False, repr=False)
+class EstimatedPropensity(Shown):
+    """Propensities from sampled pages; usable wherever an array of propensities is.
 
     One over an estimate is too large on average, by about its squared relative error. Prefer exact propensities.
 
@@ -383,6 +385,21 @@ class EstimatedPropensity:
         """The largest standard error in units of its propensity, among documents that were shown."""
         shown = self.propensities > 0.0
         return float((self.standard_errors[shown] / self.propensities[shown]).max(initial=0.0))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if copy is None:  # which numpy 1 does not know
+            return np.asarray(self.propensities, dtype)
+        return np.array(self.propensities, dtype, copy=copy)
+
+    def summary(self) -> Summary:
+        """Sizes, and the range of propensities and errors, as a dict that prints as a table."""
+        return propensity_summary(self)
+
+    def __repr__(self) -> str:
+        return propensity_text(self)
+
+    def _repr_html_(self) -> str:
+        return propensity_card(self)
 
 
 def sampled_propensity(

@@ -18,6 +18,7 @@ from counterrank.common.checks import FloatArray, check_vector, check_whole
 from counterrank.common.deprecation import renamed_argument
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
+from counterrank.data.scores import document_scores
 from counterrank.estimators.propensities import Propensities, check_propensities, logged_propensities
 from counterrank.evaluation.inspection import click_tables as tables
 from counterrank.evaluation.inspection.assessment import advise, assess
@@ -56,7 +57,7 @@ def inspect_clicks(
         clicks: the log.
         data: the ranking data it was counted against, to make sure that it was.
         policy: the logging policy, see `counterrank.policies`.
-        scores: what it ranked by, one per document.
+        scores: what it ranked by, one per document; with `data` also a ranker or a frame with ids.
         rho: P(examined | query, policy) of each document, if it is not to be computed from the policy; without either,
             those logged with the clicks are used, combined where they are of several policies.
         exam: how likely each rank is examined; that of the clicks if None.
@@ -147,7 +148,9 @@ class _Inputs:
                 f"policy: one for a log of several, {', '.join(map(repr, names))}; expected "
                 "rho=policies.several_policies(...), or clicks.only_policies([...])"
             )
-        ranked = None if scores is None else check_vector(scores, counts.n_docs, "scores")
+        ranked = None
+        if scores is not None:
+            ranked = check_vector(scores, counts.n_docs, "scores") if data is None else document_scores(scores, data)
         propensities, origin = None, None
         if rho is not None:
             propensities, origin = check_propensities(rho, counts), "rho"

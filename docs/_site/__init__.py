@@ -1,0 +1,1 @@
+"""What the documentation site is generated with; `docs/conf.py` loads it."""
