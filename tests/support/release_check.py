@@ -155,7 +155,8 @@ def smoke(wheel: Path, version: str, extra: str | None, folder: Path) -> None:
 
 def reading_the_repository(tests: Path) -> list[Path]:
     """Test files that read files outside `tests`, which an sdist could lack; and those of version 0.1."""
-    found = [file for file in sorted(tests.rglob("test_*.py")) if re.search(r"\bROOT\b|benchmarks", file.read_text())]
+    reads = re.compile(r"\bROOT\b|benchmarks")
+    found = [file for file in sorted(tests.rglob("test_*.py")) if reads.search(file.read_text(encoding="utf-8"))]
     return [*found, tests / "test_upgrade.py"]
 
 
