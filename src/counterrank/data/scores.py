@@ -18,9 +18,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.common.checks import FloatArray, check_cutoff, check_type, check_vector
-from counterrank.common.errors import CounterrankError, DataError, RegroupedWarning, brief, printable, warn_caller
+from counterrank.common.errors import (
+    CounterrankError,
+    DataError,
+    RegroupedWarning,
+    brief,
+    listed,
+    printable,
+    warn_caller,
+)
 from counterrank.common.files import PathLike, atomic_file, existing
-from counterrank.data.frames import ROLES, frame_columns, is_column, is_frame, is_number, listed, read_ids
+from counterrank.data.feature_columns import ROLES, is_number
+from counterrank.data.frames import frame_columns, is_column, is_frame, read_ids
 from counterrank.data.ids import find_rows, is_id_type, query_of
 from counterrank.data.parquet import parquet_errors
 from counterrank.data.ranking_data import RankingData
@@ -204,7 +213,8 @@ def _from_frame(frame: Any, data: RankingData, name: str) -> _Keyed:
     expected = f"expected {_frame_example(data)}"
     ids = {}
     for role in ("query", "document"):
-        names = list(dict.fromkeys([(data.columns or {}).get(role, ROLES[role]), ROLES[role]]))
+        own = ROLES[role] if data.columns is None else data.columns.get(role, ROLES[role])
+        names = list(dict.fromkeys([own, ROLES[role]]))
         found = [each for each in names if each in columns.names]
         if not found:
             wanted = " or ".join(map(repr, names))
