@@ -15,7 +15,7 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from _site import charts, formulas, reference  # noqa: E402
+from _site import charts, formulas, notebooks, reference  # noqa: E402
 
 import counterrank  # noqa: E402
 
@@ -94,5 +94,5 @@ charts.enable_in_notebooks(HERE / "_build" / "ipython")
 
 def setup(app: Any) -> None:
     """Formulas, generated pages and charts."""
-    for each in (formulas, reference, charts):
+    for each in (formulas, reference, charts, notebooks):
         each.setup(app)

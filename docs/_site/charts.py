@@ -28,9 +28,12 @@ def chart_html(spec: dict[str, Any], **_: Any) -> dict[str, str]:
 
 
 def enable() -> None:
-    """Show charts so in this process, which runs a notebook."""
+    """Show charts so in this process, which runs a notebook, and warnings without the place of a file."""
+    import warnings
+
     import altair as alt
 
+    warnings.formatwarning = lambda message, category, *_, **__: f"{category.__name__}: {message}\n"
     alt.renderers.register("site", chart_html)
     alt.renderers.enable("site")
 

@@ -146,7 +146,9 @@ def test_data_and_log_with_names_of_their_own(tmp_path):
     common = ("rates", tmp_path / "log.csv", "--data", tmp_path / "data.csv", "--examination", "1,0.5")
     with pytest.raises(cr.CounterrankError, match=r"data\.csv: no column 'item'; .* --map data:doc_id=NAME"):
         attempt(*common, "--map", "query_id=q,doc_id=item")
-    with pytest.raises(cr.CounterrankError, match=r"log\.csv: no column 'sku'; the log has .* --map log:doc_id=NAME"):
+    with pytest.raises(
+        cr.CounterrankError, match=r"log\.csv: no column 'sku'; the log has .* --map log:doc_id=item if that is it"
+    ):
         attempt(*common, "--map", "query_id=q,doc_id=sku")
     assert as_json(*common, "--map", "query_id=q,doc_id=item,data:doc_id=sku")["documents"] == 2
     assert as_json(*common, "--map", "query_id=q,doc_id=sku,log:doc_id=item")["documents"] == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import warnings
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -47,6 +48,27 @@ def cells_of(counts):
 
 
 CELLS = [(1, 2, 1, 0), (2, 1, 1, 0), (3, 1, 2, 1), (3, 2, 1, 1), (4, 1, 1, 0), (4, 2, 2, 1)]
+
+
+class WithoutBar:
+    """DuckDB as it is in Jupyter without ipywidgets: what concerns the progress bar is refused."""
+
+    def __init__(self, local):
+        self._local = local
+
+    def execute(self, query, *more):
+        if "progress_bar" in query:
+            raise duckdb.InvalidInputException("required package 'ipywidgets' is missing")
+        return self._local.execute(query, *more)
+
+    def __getattr__(self, name):
+        return getattr(self._local, name)
+
+
+def test_jupyter_without_widgets(tmp_path, monkeypatch):
+    connect = duckdb.connect
+    monkeypatch.setattr(duckdb, "connect", lambda: WithoutBar(connect()))
+    assert cells_of(read_log(write(tmp_path / "log.parquet"), DATA)) == CELLS
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

@@ -108,8 +108,11 @@ _PYTHON: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...
     (re.compile(r" \([a-z_][\w.]*\([^)]*\)[^)]*\)"), ""),  # a call in parentheses
     (re.compile(r"\b[a-z_]+=\S* \((--[^)]+)\)"), r"\1"),  # both forms: page=5 (--page 5)
     (re.compile(r"\((--[^)]+), [a-z_]+=\)"), r"(\1)"),  # or (--examination, exam=)
-    (re.compile(r"columns=\{'(\w+)': NAME\}"), r"--map \1=NAME"),
-    (re.compile(r"columns=\{'(\w+)': '([^']+)'\}"), lambda found: f"--map {shlex.quote(_mapping(found[1], found[2]))}"),
+    (re.compile(r"columns=\{'([\w:]+)': NAME\}"), r"--map \1=NAME"),
+    (
+        re.compile(r"columns=\{'([\w:]+)': '([^']+)'\}"),
+        lambda found: f"--map {shlex.quote(_mapping(found[1], found[2]))}",
+    ),
     (re.compile(r"\bmodel='lightgbm'"), "--relevance-model lightgbm"),
     (re.compile(r"\bEstimatedExamination\.save\b"), "counterrank inspect --examination-out"),
     (re.compile(r"\bRanker\.save\b"), "counterrank train"),
@@ -278,12 +281,12 @@ def name_flags(message: str) -> str:
 
 def _column_of(message: str, given: Mapping[str, Any]) -> str:
     """A message about a missing column; where data and a log are read, what renames that of one of them only."""
-    about = re.search(r"; (it|the log) has .*columns=\{'(query_id|doc_id)': NAME\}", message)
-    has_both = given.get("data") is not None and (given.get("log") or given.get("clicks")) is not None
+    about = re.search(r"; (it|the log) has .*columns=\{'(query_id|doc_id)': ", message)
+    has_both = bool(given.get("data") and (given.get("log") or given.get("clicks")))
     if about is None or not has_both or f"{about[2]}=" not in (given.get("map") or ""):
         return message
     of = "data" if about[1] == "it" else "log"
-    return message.replace(f"columns={{'{about[2]}': NAME}}", f"--map {of}:{about[2]}=NAME")
+    return message.replace(f"columns={{'{about[2]}'", f"columns={{'{of}:{about[2]}'")
 
 
 DATA_OPTIONS = ("map", "feature_columns", "split")  # how ranking data is read

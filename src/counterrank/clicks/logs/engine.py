@@ -8,7 +8,7 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,11 +40,13 @@ def connected(log: str, memory: str, threads: int | None, spill: Path) -> Iterat
     if threads is not None and (type(threads) is not int or threads < 1):
         raise DataError(f"threads={brief(threads)}: expected a whole number from 1")
     settings = {"memory_limit": text(memory), "temp_directory": text(str(spill))}
-    settings |= {"preserve_insertion_order": "false", "enable_progress_bar": "false"}
+    settings["preserve_insertion_order"] = "false"
     settings["autoinstall_known_extensions"] = "false"  # nothing is fetched because of what a log holds
     settings["TimeZone"] = "'UTC'"  # times mean the same on every machine
     settings |= {} if threads is None else {"threads": str(threads)}
     with closing(duckdb.connect()) as local:
+        with suppress(duckdb.Error):  # refused in Jupyter without ipywidgets, where there is no bar
+            local.execute("set enable_progress_bar = false")
         try:
             for name, value in settings.items():
                 local.execute(f"set {name} = {value}")
