@@ -8,16 +8,16 @@ PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 # markers of tests that take long or start other programs; see CONTRIBUTING.md
 MARKED := statistical or cluster or process or browser
 
-.PHONY: demo test test-all test-lowest coverage lint bench docs docs-serve clean
+.PHONY: demo test test-all test-lowest coverage lint bench docs docs-serve release-check clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.ready
 	$(BIN)/counterrank demo
 
-# all layers, and representatives of what is marked
+# all layers, and representatives of what is marked; TESTS="tests/data tests/logs" for a part of it
 test: $(VENV)/.ready-test
 	$(BIN)/python -m tests.support.compile_kernels
-	$(PYTEST) -m "not ($(MARKED)) or representative"
+	$(PYTEST) -m "not ($(MARKED)) or representative" $(TESTS)
 
 # what `make test` leaves out, the documentation site among it
 test-all: $(VENV)/.ready-test $(VENV)/.ready-docs
@@ -50,6 +50,10 @@ docs: $(VENV)/.ready-docs
 
 docs-serve: docs
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory docs/_build/html $(or $(PORT),8000)
+
+# builds wheel and sdist in dist, and uses them in clean environments; ARGS="--tag v0.2.0"
+release-check: $(VENV)/.ready-release
+	$(BIN)/python -m tests.support.release_check $(ARGS)
 
 clean:
 	rm -rf docs/_build .venv .venv-lowest build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
