@@ -250,7 +250,7 @@ BAD = [
         {},
         "frame: document 5 twice in query a (row 0 and row 2); expected each document once per query",
     ),
-    ({"grade": [0.0, None, 1.0]}, {}, "frame: column 'grade' is null in row 1; expected a label"),
+    ({"grade": [0.0, None, 1.0]}, {}, "frame: column 'grade' is null in row 1; expected a label in each row; fill it"),
     ({"grade": [0.0, 1.0, NAN]}, {}, "frame: column 'grade' is nan in row 2; expected a finite label"),
     ({"grade": ["a", "b", "c"]}, {}, "frame: column 'grade' is 'a' in row 0 and 2 more are no numbers; expected"),
     ({"grade": ["1", "NA", "2"]}, {}, "frame: column 'grade' is nan in row 1; expected a finite label"),

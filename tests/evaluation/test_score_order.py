@@ -158,6 +158,10 @@ BAD = [
     (SCORED.iloc[:0], r"scores: no rows; expected"),
     (SCORED.assign(search="none"), r"scores: none of its 240 rows has a query of the data"),
     (pd.concat([SCORED, SCORED["sku"]], axis=1), r"scores: 2 columns 'sku'; expected one"),
+    (
+        SCORED.rename(columns={"score": "Rank"}),
+        r"scores: column 'Rank' seems to be a rank, and a higher score ranks first",
+    ),
     (object(), r"scores: object; expected a ranker \(an object with predict\), a frame with ids, or one score"),
     ({"a": 1.0}, r"scores: dict; expected a ranker"),
     (cr.Ranker, r"scores: type; expected a ranker"),
@@ -212,6 +216,18 @@ def test_the_scores_of_a_policy_in_training():
 
 
 # single rows
+
+
+def test_a_matrix_of_several_queries_is_not_scaled_as_one_silently():
+    matrix = FRAME[["price", "rating"]].to_numpy()
+    with pytest.warns(UserWarning, match="X: 240 rows without qid or group are taken as the documents of one query"):
+        RANKER.predict(matrix)
+    order = np.argsort(FRAME["search"], kind="stable")
+    queries = np.unique(FRAME["search"], return_inverse=True)[1][order]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "data: the ranker has names of features")
+        assert np.allclose(RANKER.predict(matrix[order], qid=queries), RANKER.predict(FRAME)[order])
 
 
 def test_a_query_with_a_single_row_is_warned_about():

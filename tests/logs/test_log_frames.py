@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import warnings
 from dataclasses import fields
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -246,3 +248,19 @@ def test_spark_reads_frames(local_spark, kind):
     bad = pandas_frame().assign(clicked=["y", "n", "perhaps", "NO"])
     with pytest.raises(cr.CounterrankError, match=r"not 0 or 1 \(row 2: session_id 2, .*clicked 'perhaps'"):
         cr.read_log(bad, DATA, engine="spark", master="local[2]")
+
+
+@pytest.mark.parametrize("on_error", ["skip", "fail"])
+def test_times_with_a_zone_in_a_broken_row_need_no_pytz(monkeypatch, on_error):
+    """DuckDB hands over such times with pytz only, which is no dependency."""
+    times = pa.array([datetime(2026, 1, 1, tzinfo=UTC)] * 4)
+    columns = {"session_id": [1, 1, 2, 2], "query_id": ["a"] * 4, "doc_id": ["x", "y", "x", "y"], "rank": [1, 2, 1, 2]}
+    log = pa.table({**columns, "clicked": ["Y", "maybe", "Y", "N"], "timestamp": times})
+    data = cr.RankingData([[0.0], [1.0]], [0, 2], query_ids=["a"], doc_ids=["x", "y"])
+    monkeypatch.setitem(sys.modules, "pytz", None)
+    if on_error == "skip":
+        with pytest.warns(UserWarning, match="1 row has a clicked that is not 0 or 1"):
+            assert cr.read_log(log, data, on_error=on_error).n_sessions == 1
+    else:
+        with pytest.raises(cr.CounterrankError, match=r"clicked 'maybe', timestamp 2026-01-01 00:00:00\+00"):
+            cr.read_log(log, data, on_error=on_error)

@@ -415,7 +415,7 @@ def _labels(columns: Columns, name: str) -> Float32Array:
     column = columns.column(name)
     if not (is_number(column.type) or is_text(column.type)):
         raise DataError(f"{columns.name}: column {name!r} is {column.type}; expected numbers as labels")
-    _check_no_nulls(columns, name, column, "a label")
+    _check_no_nulls(columns, name, column, "a label in each row; fill it, or leave the label out and name the features")
     values = np.concatenate([numbers(columns, name, 0, chunk, label=True) for chunk in column.chunks])
     with np.errstate(over="ignore"):
         labels: Float32Array = values.astype(np.float32)

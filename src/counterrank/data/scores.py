@@ -35,6 +35,7 @@ from counterrank.data.parquet import parquet_errors
 from counterrank.data.ranking_data import RankingData
 
 COLUMNS = ("query_id", "doc_id", "score")
+_RANK_NAMES = ("rank", "ranks", "ranking", "position", "pos", "place")  # of columns in which 1 is best
 PARQUET, COMMA, TAB, NUMPY, TEXT = "parquet", "csv", "tsv", "npy", "text"
 _ENDINGS = {".parquet": PARQUET, ".pq": PARQUET, ".csv": COMMA, ".tsv": TAB, ".npy": NUMPY}
 _KEYED = "Parquet or CSV with the columns query_id, doc_id and score, or a TREC run"
@@ -224,6 +225,11 @@ def _from_frame(frame: Any, data: RankingData, name: str) -> _Keyed:
     score = COLUMNS[2] if COLUMNS[2] in others else others[0] if len(others) == 1 else None
     if score is None:
         raise DataError(f"{name}: {len(others)} columns that may be the score, {listed(others)}; {expected}")
+    if score.casefold() in _RANK_NAMES:
+        raise DataError(
+            f"{name}: column {score!r} seems to be a rank, and a higher score ranks first; expected {COLUMNS[2]!r}, such "
+            f"as the negative of {score!r}"
+        )
     for each in (*ids.values(), score):
         if columns.names.count(each) > 1:
             raise DataError(f"{name}: {columns.names.count(each)} columns {each!r}; expected one")

@@ -50,6 +50,7 @@ from counterrank.training.problem import (
 from counterrank.training.storage import check_clicks, load_ranker, provenance, save_ranker, share_seen
 from counterrank.training.training_cards import ranker_card, ranker_plot, ranker_summary
 
+_LONG_QUERY = 2_000  # documents that hardly belong to one query
 _SINGLE_ROWS = 0.1  # share of queries with one row from which candidates seem to have been left out
 
 
@@ -246,7 +247,10 @@ class Ranker(Shown):
         if query is not None:
             raise CounterrankError(f"query={query!r}: goes with a frame; expected None")
         if not isinstance(data, RankingData):
+            is_one_query = qid is None and group is None
             data = prediction_data(data, qid, group)
+            if is_one_query:
+                self._warn_of_one_query(data)
             self._warn_of_single_rows(data, "X")
         elif qid is not None or group is not None:
             raise CounterrankError("qid, group: go with a matrix; expected none with RankingData")
@@ -273,6 +277,14 @@ class Ranker(Shown):
         data, rows = prediction_frame(columns, query, names)
         self._warn_of_single_rows(data, "frame")
         return np.asarray(self.predict(data)[rows])
+
+    def _warn_of_one_query(self, data: RankingData) -> None:
+        """Warn where a matrix that seems to hold several queries is scaled as one."""
+        if scores_within_queries(self._fitted()) and (self._query_column is not None or data.n_docs > _LONG_QUERY):
+            warn_caller(
+                f"X: {data.n_docs:,} rows without qid or group are taken as the documents of one query, and this ranker "
+                "scores documents within their query; pass qid= or group=, or a frame with the column of the query"
+            )
 
     def _warn_of_single_rows(self, data: RankingData, name: str) -> None:
         """Warn where many queries have one row and features are scaled within queries: candidates were left out."""

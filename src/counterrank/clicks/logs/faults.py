@@ -519,11 +519,16 @@ class Diagnosis:
             self.engine.reduce("example", sql, "looking for faults")
         else:
             self.engine.first_row("example", columns, self.columns.table, rule)
-        values = self.local.execute(f"select {', '.join(names)} from example").fetchone()
+        # DuckDB needs pytz to hand over times with a zone, which is no dependency: they are shown as texts
+        kinds = {name: kind for name, kind, *_ in self.local.execute("describe example").fetchall()}
+        zoned = {name for name in names if "TIME ZONE" in kinds[name]}
+        shown_as = ", ".join(f"cast({name} as varchar)" if name in zoned else name for name in names)
+        values = self.local.execute(f"select {shown_as} from example").fetchone()
         texts = self.local.execute(f"select {', '.join(f'cast({name} as varchar)' for name in names)} from example")
         place = self._place(dict(zip(names, texts.fetchone(), strict=True)))
         pairs = zip(names, values, strict=True)
-        row = ", ".join(f"{name} {quoted(value)}" for name, value in pairs if not shown or name in shown)
+        words = {name: str(value) if name in zoned else quoted(value) for name, value in pairs}
+        row = ", ".join(f"{name} {words[name]}" for name in names if not shown or name in shown)
         if all(value is None for value in values):
             row = "nothing in it that can be read"
         return f"{place or 'the first'}: {row}"
