@@ -259,7 +259,7 @@ def test_times_with_a_zone_in_a_broken_row_need_no_pytz(monkeypatch, on_error):
     data = cr.RankingData([[0.0], [1.0]], [0, 2], query_ids=["a"], doc_ids=["x", "y"])
     monkeypatch.setitem(sys.modules, "pytz", None)
     if on_error == "skip":
-        with pytest.warns(UserWarning, match="1 row has a clicked that is not 0 or 1"):
+        with pytest.warns(UserWarning, match="dropped 2 of 4 rows"):
             assert cr.read_log(log, data, on_error=on_error).n_sessions == 1
     else:
         with pytest.raises(cr.CounterrankError, match=r"clicked 'maybe', timestamp 2026-01-01 00:00:00\+00"):

@@ -227,8 +227,8 @@ def _from_frame(frame: Any, data: RankingData, name: str) -> _Keyed:
         raise DataError(f"{name}: {len(others)} columns that may be the score, {listed(others)}; {expected}")
     if score.casefold() in _RANK_NAMES:
         raise DataError(
-            f"{name}: column {score!r} seems to be a rank, and a higher score ranks first; expected {COLUMNS[2]!r}, such "
-            f"as the negative of {score!r}"
+            f"{name}: column {score!r} seems to be a rank, and a higher score ranks first; expected {COLUMNS[2]!r}, "
+            f"such as the negative of {score!r}"
         )
     for each in (*ids.values(), score):
         if columns.names.count(each) > 1:

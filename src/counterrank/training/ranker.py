@@ -282,8 +282,8 @@ class Ranker(Shown):
         """Warn where a matrix that seems to hold several queries is scaled as one."""
         if scores_within_queries(self._fitted()) and (self._query_column is not None or data.n_docs > _LONG_QUERY):
             warn_caller(
-                f"X: {data.n_docs:,} rows without qid or group are taken as the documents of one query, and this ranker "
-                "scores documents within their query; pass qid= or group=, or a frame with the column of the query"
+                f"X: {data.n_docs:,} rows without qid or group are taken as the documents of one query, and this "
+                "ranker scores documents within their query; pass qid= or group=, or a frame with the column of the query"
             )
 
     def _warn_of_single_rows(self, data: RankingData, name: str) -> None:
