@@ -283,7 +283,7 @@ class Ranker(Shown):
         if scores_within_queries(self._fitted()) and (self._query_column is not None or data.n_docs > _LONG_QUERY):
             warn_caller(
                 f"X: {data.n_docs:,} rows without qid or group are taken as the documents of one query, and this "
-                "ranker scores documents within their query; pass qid= or group=, or a frame with the column of the query"
+                "ranker scores documents within their query; pass qid= or group=, or a frame with a column of queries"
             )
 
     def _warn_of_single_rows(self, data: RankingData, name: str) -> None:
