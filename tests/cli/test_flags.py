@@ -180,4 +180,5 @@ def test_warnings_are_lines(capsys):
     with show_warnings():
         warnings.warn("exam: hardly\n supported", stacklevel=1)
         warnings.warn("exam: hardly supported", stacklevel=1)
-    assert capsys.readouterr().err == "Warning: exam: hardly supported\n"
+        warnings.warn("no query 'a  b'", stacklevel=1)  # blanks of ids are kept
+    assert capsys.readouterr().err == "Warning: exam: hardly supported\nWarning: no query 'a  b'\n"

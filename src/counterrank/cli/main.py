@@ -116,5 +116,5 @@ def _misused(error: Any) -> str:
 
 
 def _fail(message: str) -> None:
-    sys.stderr.write("counterrank: " + " ".join(message.splitlines()) + "\n")
+    sys.stderr.write("counterrank: " + " ".join(map(str.strip, message.splitlines())) + "\n")
     sys.exit(2)

@@ -111,7 +111,7 @@ def show_warnings() -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    for text in dict.fromkeys(" ".join(str(warning.message).splitlines()) for warning in caught):
+    for text in dict.fromkeys(" ".join(map(str.strip, str(warning.message).splitlines())) for warning in caught):
         say(f"Warning: {name_flags(text)}")
 
 
