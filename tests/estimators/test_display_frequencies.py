@@ -9,6 +9,8 @@ import counterrank as cr
 from counterrank import evaluation, examination, policies, simulation
 from counterrank.clicks.policies import ReplaceLast, propensity_from_log
 from counterrank.common.errors import CounterrankError
+from counterrank.estimators import display_frequencies
+from counterrank.estimators.relevance import examinations
 
 DATA = cr.make_ranking_data("yahoo", n_queries=30, seed=0)
 EXAM = examination.inverse_rank(3)
@@ -80,3 +82,16 @@ def test_a_line_and_a_summary():
     assert sampled.summary()["pages"] == 20
     nothing = replace(found, propensities=np.zeros(3), standard_errors=np.full(3, np.nan))
     assert repr(nothing) == "LogPropensity(0 of 3 documents shown on 2,000 pages, no smoothing)"
+
+
+def test_smoothed_frequencies_are_used_by_estimators_with_a_model():
+    """They were left aside, and the unsmoothed ones taken: a document that was never shown had propensity 0."""
+    offsets, sessions = np.array([0, 3]), np.array([10])
+    docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [8, 2], [4, 1]])
+    clicks = cr.ClickCounts("", offsets, sessions, docs, ranks, shown, clicked)
+    exam = examination.Examination([1.0, 0.5])
+    smoothed = display_frequencies(clicks, exam, smoothing=5.0)
+    assert smoothed.source == "estimated"
+    found = examinations(clicks, smoothed, exam)
+    assert found.rho.tolist() == smoothed.by_document.tolist()
+    assert found.rho.tolist() != examinations(clicks, display_frequencies(clicks, exam), exam).rho.tolist()

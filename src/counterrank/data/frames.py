@@ -25,7 +25,7 @@ from counterrank.data.feature_columns import (
     is_text,
     numbers,
 )
-from counterrank.data.ids import first_repeat_in_query, group_rows, place_in_query, query_of_rows
+from counterrank.data.ids import first_repeat_in_query, group_rows, in_rows, place_in_query, query_of_rows
 from counterrank.data.ranking_data import RankingData
 
 _ROLE_PREFIX = "counterrank."  # of the metadata that `to_arrow` writes
@@ -330,9 +330,9 @@ def read_columns(
             raise DataError(f"{columns.name}: column {name!r} is {role} and {other}; expected two different columns")
     names, left_out = choose_features(columns, roles, features)
     query_ids, offsets, rows, moved = _grouped(columns, roles["query"])
-    doc_ids = _placed(_numpy_ids(read_ids(columns, roles["document"])), rows)
+    doc_ids = in_rows(_numpy_ids(read_ids(columns, roles["document"])), rows)
     _check_unique(columns, doc_ids, query_ids, offsets, rows)
-    labels = _placed(_labels(columns, roles["label"]), rows) if "label" in roles else None
+    labels = in_rows(_labels(columns, roles["label"]), rows) if "label" in roles else None
     matrix = _matrix(columns, names, rows, moved)
     return RankingData._trusted(
         matrix, offsets, labels, query_ids, doc_ids, source, moved, names, SourceColumns(roles, left_out=left_out)
@@ -446,13 +446,6 @@ def _check_unique(
             f"{columns.name}: document {doc_ids[places[0]]!s} twice in query {query_ids[query]!s} "
             f"({first} and {second}); expected each document once per query"
         )
-
-
-def _placed(values: NDArray[Any], rows: IntArray) -> NDArray[Any]:
-    """Each value at its row."""
-    placed = np.empty_like(values)
-    placed[rows] = values
-    return placed
 
 
 def to_arrow(data: RankingData) -> Any:

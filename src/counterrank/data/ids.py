@@ -405,3 +405,14 @@ def digest_of(offsets: NDArray[np.int64], *columns: NDArray[Any]) -> str:
         if content is not None:
             digest.update(content)
     return digest.hexdigest()
+
+
+def in_rows(values: NDArray[Any], rows: IntArray) -> NDArray[Any]:
+    """Each value at its row.
+
+    >>> in_rows(np.array([5, 7]), np.array([1, 0])).tolist()
+    [7, 5]
+    """
+    placed = np.empty_like(values)
+    placed[rows] = values
+    return placed

@@ -20,7 +20,7 @@ from counterrank.common.checks import Float32Array, IntArray
 from counterrank.common.errors import DataError, printable
 from counterrank.common.files import PathLike, atomic_file, existing
 from counterrank.data.features import check_feature_names
-from counterrank.data.ids import encode, first_repeat_in_query, group_rows, is_id_type, query_of
+from counterrank.data.ids import encode, first_repeat_in_query, group_rows, in_rows, is_id_type, query_of
 
 if TYPE_CHECKING:
     from counterrank.data.ranking_data import RankingData
@@ -120,9 +120,9 @@ class _Reader:
     def read(self) -> tuple[Any, ...]:
         codes, query_ids = encode(self._column("query_id"))
         offsets, rows, regrouped = group_rows(codes, len(query_ids))
-        doc_ids = _placed(self._column("doc_id"), rows)
+        doc_ids = in_rows(self._column("doc_id"), rows)
         self._check_unique(doc_ids, query_ids, offsets, rows)
-        labels = _placed(self._labels(), rows) if "label" in self.schema.names else None
+        labels = in_rows(self._labels(), rows) if "label" in self.schema.names else None
         # all is checked by here, with the rows of the file at hand
         features = self._features(rows)
         names = self._names(features.shape[1])
@@ -234,13 +234,6 @@ class _Reader:
                 f"{self.path}: column 'features' has {lengths[row]} entries in row {start + row}; expected {need}"
             )
         return expected
-
-
-def _placed(values: NDArray[Any], rows: IntArray) -> NDArray[Any]:
-    """Each value at its row."""
-    placed = np.empty_like(values)
-    placed[rows] = values
-    return placed
 
 
 def _is_number(kind: Any) -> bool:

@@ -75,7 +75,7 @@ def examinations(
     """
     counts = check_counts(clicks)
     if isinstance(rho, Propensities):
-        rho = rho.by_document if rho.source == "given" else None
+        rho = rho.by_document if rho.source in ("given", "estimated") else None
     is_logged = rho is None and beta is None and counts.propensities is not None
     curve, base = _check_curves(counts, rho, exam, beta, is_logged)
     if curve is not None:

@@ -225,7 +225,7 @@ def _not(columns: Columns, name: str, rule: str) -> str:
     return f"not ({columns.is_missing(name)}) and not coalesce(({columns.read(name)}) {rule}, false)"
 
 
-def listed(faults: Sequence[Fault]) -> str:
+def all_faults(faults: Sequence[Fault]) -> str:
     """All faults in one line, and what they may come from."""
     hints = [remedy for kind, remedy in _REMEDIES.items() if any(fault.kind == kind for fault in faults)]
     if any("rank below" in fault.kind and re.search(r"\brank 0(\.0)?(,|$)", fault.example) for fault in faults):

@@ -25,8 +25,8 @@ from counterrank.clicks.logs.faults import (
     UNKNOWN_QUERY,
     Diagnosis,
     LogReport,
+    all_faults,
     is_sound,
-    listed,
 )
 from counterrank.clicks.logs.formats import LogFiles, find_log, frame_log
 from counterrank.clicks.logs.matching import Candidates, shown_only, with_origins
@@ -92,8 +92,8 @@ class Reader:
         if diagnosis.faults:
             if not self.skip:
                 raise DataError(
-                    f"{self.name}: {listed(diagnosis.faults)}{self._why(diagnosis)}; on_error='skip' drops the pages "
-                    "with such rows"
+                    f"{self.name}: {all_faults(diagnosis.faults)}{self._why(diagnosis)}; on_error='skip' drops the "
+                    "pages with such rows"
                 )
             dropped, dropped_pages = self._without_bad_pages(diagnosis, known)
         note, dated = diagnosis.bad_dates()
@@ -118,7 +118,7 @@ class Reader:
             report = replace(report, id_hint=diagnosis.id_hint())
         if unknown and not used:
             raise DataError(
-                f"{self.name}: none of its rows belongs to the ranking data: {listed(unknown)}{report.id_hint}; "
+                f"{self.name}: none of its rows belongs to the ranking data: {all_faults(unknown)}{report.id_hint}; "
                 f"expected query_id and doc_id as in the data, such as query {quoted(parts[0].query_ids[0])}, document "
                 f"{quoted(parts[0].doc_ids[0])}"
             )
@@ -193,7 +193,7 @@ class Reader:
                 dropped, pages = dropped | unknown, pages + sum(unknown.values())
                 self.local.execute(f"create or replace temp table pages as {passes.unchecked_pages(self.columns)}")
         if not self._number("select count(*) from cells"):
-            raise DataError(f"{self.name}: nothing is left without what is wrong: {listed(diagnosis.faults)}")
+            raise DataError(f"{self.name}: nothing is left without what is wrong: {all_faults(diagnosis.faults)}")
         return dropped, pages
 
     def _number(self, sql: str) -> int:
