@@ -360,10 +360,11 @@ class DuckDBEngine(Engine):
         run(self.local, f"create or replace temp table {name} as {sql}", what, self.log.name)
 
     def first_row(self, name: str, columns: str, table: str, rule: str) -> None:
-        """The first row that a rule holds for; DuckDB keeps the order of the files if it is set to."""
-        self.local.execute("set preserve_insertion_order = true")
+        """The first row that a rule holds for; one thread of DuckDB reads several files in their order."""
+        threads = self.local.execute("select current_setting('threads')").fetchone()[0]
+        self.local.execute("set preserve_insertion_order = true; set threads = 1")
         self.reduce(name, f"select {columns} from {table} where {rule} limit 1", "looking for faults")
-        self.local.execute("set preserve_insertion_order = false")
+        self.local.execute(f"set preserve_insertion_order = false; set threads = {threads}")
 
     def lend(self, name: str) -> None:
         """Nothing to do: the log and the table are in one place."""
