@@ -7,6 +7,8 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check $(CONSTRAINTS)
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --durations=30
 # markers of tests that take long or start other programs; see CONTRIBUTING.md
 MARKED := statistical or cluster or process or browser
+# whose Python must fit into the width of the site
+PAGES := CONTRIBUTING.md $(wildcard docs/*.md docs/*/*.md docs/*/*/*.md)
 
 .PHONY: demo test test-all test-lowest coverage lint bench docs docs-serve release-check clean
 .DELETE_ON_ERROR:
@@ -39,6 +41,7 @@ coverage: $(VENV)/.ready-coverage
 lint: $(VENV)/.ready-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/ruff format --check --isolated --line-length 74 $(PAGES)
 	$(BIN)/mypy
 
 bench: $(VENV)/.ready-bench

@@ -1,4 +1,4 @@
-"""`make bench`: everything in one process run, as a table of ratios or, with --json, for machines.
+"""`make bench`: all sections in one process, as a table of ratios or, with --json, as one JSON object.
 
 make bench ARGS="--only epochs,peers --queries 2000"
 """

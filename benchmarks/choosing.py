@@ -5,7 +5,7 @@
 
 Pages of 5 under replace-last, logged by a linear ranker that learned from 1 % of the training queries (three at least);
 examination 1 / rank; validation clicks 15 % of training clicks. Every cell is one ranker, trained on one thread, and
-one line of the file; cells that are there already are not run again.
+one line of the file; cells that are in the file are not run again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SETS = {
     "mslr-sample": (("mslr-sample",), 2),
     "synthetic:mslr": (("mslr:1500",), 3),
 }
-# more and more queries to learn from: three fifths of these
+# number of queries; three fifths are training queries
 SIZES = {f"synthetic:mslr, {n} queries": ((f"mslr:{n}",), 3) for n in (250, 1000, 4000, 16000)}
 MODELS = ("linear", "mlp", "lambdamart")
 ESTIMATORS = ("naive", "policy-oblivious", "rerank", "policy-aware")
@@ -62,7 +62,7 @@ class Cell(NamedTuple):
 
 
 def cells(seeds: int) -> Iterator[Cell]:
-    """All there is to run, what matters most first."""
+    """All cells, the most important first."""
     everywhere = [(name, fold) for name, (folds, _) in SETS.items() for fold in folds]
     some = [pair for pair in everywhere if pair[0] in ("ohsumed", "synthetic:mslr")]
     evidence = ((LABELS, 0), ("policy-aware", 10**6))
@@ -87,7 +87,7 @@ def load(folder: Path, fold: str) -> Fold:
 
 
 def run_cell(folder: Path, cell: Cell) -> dict[str, Any]:
-    """Train the ranker and judge it by the labels of the test part."""
+    """Train the ranker, and evaluate it on the labels of the test part."""
     fold, threshold = load(folder, cell.fold), (SETS | SIZES)[cell.data][1]
     production, _ = train_production(fold.train, 0.01, threshold, cell.seed, 1)
 
@@ -120,7 +120,7 @@ def run_cell(folder: Path, cell: Cell) -> dict[str, Any]:
 
 
 def attempt(folder: Path, cell: Cell) -> dict[str, Any]:
-    """The cell's row; one that has nothing to learn from says so instead."""
+    """The cell's row, or why it could not be trained."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -140,8 +140,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("choosing.jsonl"), help="the file of results")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no cell after so long")
-    parser.add_argument("--show", action="store_true", help="print the tables of what is there, and run nothing")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no cell after this time")
+    parser.add_argument("--show", action="store_true", help="print the tables of existing results, and run nothing")
     options = parser.parse_args()
     rows = read(options.out)
     if options.show:

@@ -1,4 +1,4 @@
-"""Tables of what benchmarks.choosing found."""
+"""Tables of the results of benchmarks.choosing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESAMPLES = 10_000
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    """Means over folds and seeds, and paired intervals where two are compared."""
+    """Means over folds and seeds, and paired confidence intervals of differences."""
     rows = [row for row in rows if "error" not in row]
     default = [row for row in rows if row["loss"] == KINDS[row["model"]].loss]
     headline = [row for row in default if (row["estimator"], row["clicks"]) in _EVIDENCE]
@@ -24,10 +24,10 @@ def show(rows: list[dict[str, Any]]) -> None:
     )
     _differences(headline)
     clicked = [row for row in default if row["clicks"]]
-    _print("Estimators: share of production's DCG@5 gained", clicked, ("data", "model", "estimator"), "clicks", _gain)
+    _print("Estimators: relative gain in DCG@5", clicked, ("data", "model", "estimator"), "clicks", _gain)
     compared = [row for row in rows if (row["estimator"], row["clicks"]) in _EVIDENCE]
     _print("Losses: test DCG@5", compared, ("data", "estimator", "model"), "loss", _mean)
-    _print("Losses: seconds an epoch or a round", compared, ("data", "model"), "loss", _epoch)
+    _print("Losses: seconds per epoch or round", compared, ("data", "model"), "loss", _epoch)
 
 
 _EVIDENCE = (("full-information", 0), ("policy-aware", 10**6))
@@ -66,7 +66,9 @@ def _print(title: str, rows: list[dict[str, Any]], keys: tuple[str, ...], across
 
 def _differences(rows: list[dict[str, Any]]) -> None:
     """Each model against the linear one on the same folds, seeds and clicks."""
-    table = Table(title="Against linear: difference in DCG@5, paired 95 % interval over runs", title_justify="left")
+    table = Table(
+        title="Difference to linear in DCG@5, paired 95 % confidence interval over runs", title_justify="left"
+    )
     for column in ("data", "estimator", "model", "difference", "interval", "runs"):
         table.add_column(column)
     by = {(r["data"], r["estimator"], r["model"], r["fold"], r["seed"]): r["dcg@5"] for r in rows}

@@ -1,17 +1,17 @@
-"""LambdaMART as others learn it from clicks: LightGBM with `position=`, XGBoost with `lambdarank_unbiased`.
+"""LambdaMART of other packages from clicks: LightGBM with `position=`, XGBoost with `lambdarank_unbiased`.
 
-Both take pages: a group of rows for each displayed page, label 1 where it was clicked. LightGBM's custom is to learn an
-offset of the score for each position, XGBoost's (Unbiased LambdaMART) a factor of the loss for each position of clicked
-and of unclicked documents. Sessions alike are one group with their number as its weight:
+Both take pages: a group of rows for each displayed page, label 1 where it was clicked. LightGBM learns an
+offset of the score for each position, XGBoost (Unbiased LambdaMART) a factor of the loss for each position of clicked
+and of unclicked documents. Identical sessions are one group with their number as its weight:
 
-- LightGBM weighs gradients before it learns its offsets from them, so that is the same as one group per session. Only
-  `lambdarank_position_bias_regularization` counts rows; it is scaled here, so that it means the same. And
-  `min_data_in_leaf` counts merged rows.
-- XGBoost weighs gradients, but not what it learns its factors from. Groups are therefore repeated until each stands for
-  about `sessions_a_copy` sessions, one where the log is small.
+- LightGBM applies the weights before it learns its offsets, so this is the same as one group per session, but for what
+  counts rows: `lambdarank_position_bias_regularization`, which is scaled here to have the same effect, and
+  `min_data_in_leaf` and the bins of feature values, which count merged rows.
+- XGBoost applies the weights to gradients, but not when it learns its factors. Groups are therefore repeated until each
+  stands for about `sessions_a_copy` sessions, one where the log is small.
 
-Neither can compare with documents that are not on the page. `click_rate_rows` is the way to give LightGBM all of them:
-one group per query, its candidates labelled with their click rates.
+Neither compares a document with those that are not on the page. `click_rate_rows` gives LightGBM all of them: one group
+per query, its candidates labelled with their click rates.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RATE_LEVELS = 100  # click rates are whole percents: LightGBM's labels are whole
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What a learner of pages is given.
+    """The input of LightGBM and XGBoost.
 
     Attributes:
         features: float32, a row for each document of each group.
@@ -40,7 +40,7 @@ class Rows:
         groups: the number of rows of each group.
         positions: from 1.
         weights: one for each group.
-        sessions_a_group: how many sessions a group stands for on average, those without pairs among them.
+        sessions_a_group: sessions per group on average, including those without pairs.
     """
 
     features: np.ndarray
@@ -57,7 +57,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Boosted:
-    """What a learner of pages has learned: scores of features after so many rounds, and its own choice of rounds."""
+    """A trained model: scores of features after a number of rounds, and its own choice of that number."""
 
     scores: Callable[[np.ndarray, int], np.ndarray]
     own_best: int
@@ -65,7 +65,7 @@ class Boosted:
 
 
 def sessions_a_copy(clicks: int) -> int:
-    """How many sessions a group of XGBoost's may stand for in a log of so many clicks."""
+    """The largest number of sessions per group of XGBoost, for a log with this many clicks."""
     return min(20, max(1, clicks // 50_000))
 
 

@@ -1,9 +1,9 @@
-"""Position bias of a real click log, and whether it predicts clicks on pages that were held out.
+"""Position bias of a real click log, and whether it predicts clicks on held-out pages.
 
     python -m benchmarks.clicklog ../shared/data/clicklog-yandex/log.csv.gz --out docs/concepts/position-bias
 
 LOG is one CSV file with session_id, query_id, doc_id, rank, clicked. Writes curves.svg, curves.png and numbers.json
-into the folder, and prints tables. See docs/concepts/position-bias.md for what they say.
+into the folder, and prints tables. docs/concepts/position-bias.md discusses them.
 """
 
 from __future__ import annotations
@@ -81,18 +81,18 @@ def estimated(counts: ClickCounts, method: str, **options: Any) -> Any:
 
 
 def curves(counts: ClickCounts, log: Log, seed: int) -> dict[str, Any]:
-    """Each method's curve on all pages, with both kinds of interval, and by resampling pages within their queries."""
+    """Each method's curve on all pages, with both kinds of intervals, and a bootstrap of pages within queries."""
     shown, clicked = counts.by_rank(counts.impressions), counts.by_rank(counts.clicks)
     found: dict[str, Any] = {"click rate": {"values": (clicked / shown).tolist()}}
     draws = [log.counts(_resampled_pages(log, seed + i)) for i in range(RESAMPLES)]
     for method in METHODS:
-        one = estimated(counts, method, target="these-queries")
-        logs = np.log([estimated(draw, method, target="these-queries").values for draw in draws])
+        one = estimated(counts, method, population="these-queries")
+        logs = np.log([estimated(draw, method, population="these-queries").values for draw in draws])
         reach = 1.96 * logs.std(axis=0)
         found[method] = {
             "values": one.values.tolist(),
             "these_queries": one.intervals.tolist(),
-            "queries": estimated(counts, method, target="queries").intervals.tolist(),
+            "queries": estimated(counts, method, population="queries").intervals.tolist(),
             "pages": np.stack([one.values * np.exp(-reach), one.values * np.exp(reach)], axis=1).tolist(),
             "n_documents": one.n_documents,
             "n_clicks": one.n_clicks,
@@ -159,7 +159,7 @@ def _summary(log: Log, test: Any, rows: dict[str, Any], strengths: dict[str, flo
 
 
 def _difference(values: Any, pages: Any, queries: Any) -> dict[str, Any]:
-    """Per impression; the interval is over pages (a ratio of sums, by linearisation)."""
+    """Per impression; the confidence interval is over pages (a ratio of sums, by linearisation)."""
     _, place, sizes = np.unique(pages, return_inverse=True, return_counts=True)
     mean = values.mean()
     off = np.bincount(place, values) - mean * sizes
@@ -175,7 +175,7 @@ def _difference(values: Any, pages: Any, queries: Any) -> dict[str, Any]:
 
 
 def _by_rank(values: Any, ranks: Any) -> list[list[float]]:
-    """Mean and the ends of its interval for each rank, which a page has once."""
+    """Mean and confidence interval for each rank, which a page has once."""
     found = []
     for rank in range(1, int(ranks.max()) + 1):
         own = values[ranks == rank]
@@ -226,10 +226,10 @@ def _show(numbers: dict[str, Any]) -> None:
             cells.append(f"{curve['values'][i]:.3f}")
             cells += ["{:.3f} to {:.3f}".format(*curve[kind][i]) for kind in ("these_queries", "pages", "queries")]
         print("| " + " | ".join(cells) + " |")
-    print("\n| model | log-likelihood an impression | perplexity | pseudo-impressions |\n|---|---:|---:|---:|")
+    print("\n| model | log-likelihood per impression | perplexity | pseudo-impressions |\n|---|---:|---:|---:|")
     for name, row in numbers["held_out"]["models"].items():
         print(f"| {name} | {row['log_likelihood']:.5f} | {row['perplexity']:.4f} | {row['pseudo_impressions']:g} |")
-    print("\n| difference in log-likelihood | an impression | 95 % interval over pages | queries better |")
+    print("\n| difference in log-likelihood | per impression | 95 % confidence interval over pages | queries better |")
     print("|---|---:|---|---|")
     for name, row in numbers["held_out"]["differences"].items():
         ends = "{:+.5f} to {:+.5f}".format(*row["interval"])

@@ -1,4 +1,4 @@
-"""The figure of `benchmarks.clicklog`: the curves with intervals, and what the model gains by rank."""
+"""The figure of `benchmarks.clicklog`: the curves with confidence intervals, and the gain of the model by rank."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _gain_panel(numbers: dict[str, Any]) -> Any:
             rows.append({"rank": i + 1 + shift, "series": name, "value": mean, "low": low, "high": high})
     pages = f"{numbers['held_out']['pages']:,} pages held out; bars: 95 % over pages"
     title = ["What the position-based model predicts better", pages]
-    return _panel(rows, _OTHERS, "Gain in log-likelihood an impression", title)
+    return _panel(rows, _OTHERS, "Gain in log-likelihood per impression", title)
 
 
 def _panel(rows: list[dict[str, Any]], looks: dict[str, tuple[str, str]], label: str, title: list[str]) -> Any:

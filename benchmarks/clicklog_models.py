@@ -1,4 +1,4 @@
-"""Click models for `benchmarks.clicklog`: what each learns from some pages, and what it says of others.
+"""Click models for `benchmarks.clicklog`: fitted on some pages, evaluated on others.
 
 All smooth in one way. A rate is (c + m r) / (n + m): clicks c out of exposure n, drawn to the rate r of the whole log
 by m pseudo-impressions. Exposure is the number of impressions; in the position-based model an impression at rank k

@@ -1,6 +1,6 @@
 """Commands whose results `benchmarks.compare_versions` records: their `--json` output and the files they write.
 
-Each command runs as `python -m counterrank` does, in this process but for `reproduce`, which starts workers of its own.
+Each command runs as `python -m counterrank` does, in this process, except `reproduce`, which starts workers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GRID = ("--runs", 2, "--clicks", "100,1000", "--max-epochs", 2, "--clips", 2, "-
 
 
 class Exit(Exception):
-    """A command failed that was meant to succeed."""
+    """A command failed that should succeed."""
 
 
 def command(*words: Any, codes: tuple[int, ...] = (0,)) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The registry of the calls that `benchmarks.compare_versions` records, and the inputs that they share.
 
 Each case is a function without arguments, or with one that takes each of several values in turn, as in
-`@case("losses/{}", "arp_hinge", "arp_logistic")`. Cases run in order, in a work folder of their own, and may use files
-that earlier ones wrote there.
+`@case("losses/{}", "arp_hinge", "arp_logistic")`. Cases run in order, in one new work folder, and may use files that
+earlier ones wrote there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from counterrank import estimators, examination, policies, simulation
 
 
 class Case(NamedTuple):
-    """A call, the tolerance class of its floating-point numbers, and whether it is meant to raise."""
+    """A call, the tolerance class of its floating-point numbers, and whether it should raise."""
 
     name: str
     call: Callable[[], Any]
@@ -69,12 +69,12 @@ def short() -> cr.RankingData:
 
 
 def old_scores(data: cr.RankingData) -> Any:
-    """What pages were ranked by: a feature and a little of another, with ties."""
+    """Scores of the logging policy: a feature and a little of another, with ties."""
     return np.round(data.features[:, 0].astype(np.float64) + 0.1 * data.features[:, 1], 1)
 
 
 def new_scores(data: cr.RankingData, seed: int = 5) -> Any:
-    """Scores with something to be said for them."""
+    """Scores of a plausible ranker."""
     return data.labels + np.random.default_rng(seed).normal(size=data.n_docs)
 
 
@@ -110,7 +110,7 @@ def relevance() -> estimators.Relevance:
 
 
 def counts(clicks: cr.ClickCounts) -> dict[str, Any]:
-    """All that click counts hold, as plain values."""
+    """All values of click counts."""
     names = ("identity", "offsets", "sessions", "docs", "ranks", "impressions", "clicks", "propensities", "policies")
     names += ("policy_names", "policy_sessions", "unexaminable", "unknown_impressions", "n_sessions", "n_clicks")
     found = {name: getattr(clicks, name) for name in names}
@@ -121,7 +121,7 @@ def counts(clicks: cr.ClickCounts) -> dict[str, Any]:
 
 
 def content(data: cr.RankingData) -> Any:
-    """All that ranking data holds."""
+    """All values of ranking data."""
     names = ("features", "labels", "offsets", "query_ids", "doc_ids", "n_queries", "n_docs", "n_features")
     return exact({name: getattr(data, name) for name in names})
 
@@ -133,7 +133,7 @@ def order(scores: Any, data: cr.RankingData) -> Any:
 
 
 def about_ranker(ranker: cr.Ranker, data: cr.RankingData) -> dict[str, Any]:
-    """What a trained ranker is and says."""
+    """Attributes and predictions of a trained ranker."""
     scores = ranker.predict(data)
     found: dict[str, Any] = {
         "scores": trained(scores),

@@ -610,7 +610,7 @@ def _():
 
 
 def onnx_scores(path: Path) -> dict[str, Any]:
-    """What the file says of the documents of one query, and what goes in and out."""
+    """Scores of the exported file for one query, and its inputs and outputs."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])

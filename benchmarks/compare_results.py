@@ -1,6 +1,6 @@
-"""Results as leaves: how a result is taken apart, stored, read again, and compared with that of another version.
+"""Results as leaves: how a result is flattened, stored, read, and compared with that of another version.
 
-A leaf is a number, an array, a text, a truth value or None, with a tolerance class:
+A leaf is a number, an array, a text, a bool or None, with a tolerance class:
 
     exact      integers, orders, random draws, texts, choices: equal
     numeric    losses, gradients, weights, propensities, metrics, intervals: 1e-12 of the scale
@@ -158,7 +158,7 @@ def stored(folder: Path) -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that is not as it was."""
+    """One difference between two records."""
 
     case: str
     path: str
@@ -259,12 +259,12 @@ def _is_numeric(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "iufb"
     if isinstance(value, list):
-        return bool(value)  # lists of anything else are taken apart
+        return bool(value)  # lists of anything else are flattened
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _deviation(first: np.ndarray, second: np.ndarray) -> float:
-    """The largest difference, as a share of the scale; infinite where one is not finite and the other differs."""
+    """The largest difference relative to the scale; infinite where one is not finite and the other differs."""
     finite = np.isfinite(first) & np.isfinite(second)
     if not ((first == second) | (np.isnan(first) & np.isnan(second)))[~finite].all():
         return math.inf

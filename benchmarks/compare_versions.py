@@ -107,7 +107,7 @@ def _cell(result: Comparison, group: str, tolerance: str) -> str:
 
 
 def record_in_process(source: Path, out: Path, only: str) -> None:
-    """Record with the package of a source folder, in a process of its own."""
+    """Record with the package of a source folder, in a new process."""
     if not (source / "counterrank").is_dir():
         sys.exit(f"{source}: has no counterrank; expected a source folder")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(source.resolve()), str(ROOT)])}

@@ -9,7 +9,7 @@ leaves with learning rate 0.1 for all; counterrank stops by the metric of the va
 evaluated with three numbers of trees: that with the best NDCG@5 of held-out pages, as they would choose themselves;
 that with the best policy-aware estimate from validation clicks; and all. Metrics are DCG@5 and NDCG@5 on test labels.
 
-Results are added to `--out` line by line; what is there already is not computed again.
+Results are added to `--out` line by line; those in the file are not computed again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from counterrank.evaluation import evaluate, weighted_metric
 from counterrank.experiments.demo import train_production
 
 K, METRICS = 5, ("dcg@5", "ndcg@5")
-ROUNDS, STEP = 100, 5  # the others' scores are looked at after every STEP trees
+ROUNDS, STEP = 100, 5  # the others are evaluated after every STEP trees
 SETS = {
     "synthetic:mslr": (("synthetic",), 3),
     "ohsumed": (("Fold1", "Fold2", "Fold3"), 2),
@@ -101,8 +101,8 @@ XGBOOST: dict[str, dict[str, Any]] = {
     "XGBoost unbiased, bias norm 0": {"lambdarank_bias_norm": 0.0},
     "XGBoost unbiased, pairwise": {"objective": "rank:pairwise"},
 }
-IMPRESSIONS = ("LightGBM position=, a group per impression", "XGBoost unbiased, a group per impression")
-METHODS = (*OURS, *LIGHTGBM, *RATES, *XGBOOST, *IMPRESSIONS)
+PER_SESSION = tuple(f"{name}{compared_with_table.PER_SESSION}" for name in ("LightGBM position=", "XGBoost unbiased"))
+METHODS = (*OURS, *LIGHTGBM, *RATES, *XGBOOST, *PER_SESSION)
 COMPARED = (
     "production", "LightGBM without position=", "LightGBM position=", "LightGBM position=, regularised",
     "LightGBM position=, click rates", "XGBoost unbiased", "policy-aware, trees", f"{ESTIMATED}, trees",
@@ -137,7 +137,7 @@ def shortlisted(data: RankingData, scores: np.ndarray, size: int) -> RankingData
 
 
 class Log:
-    """One production ranker and its clicks, and what is made of them when first used."""
+    """One production ranker and its clicks, and what is derived from them when first used."""
 
     def __init__(self, fold: Fold, threshold: float, case: Case, seed: int, clicks: int, threads: int | None) -> None:
         assert fold.validation is not None
@@ -157,7 +157,7 @@ class Log:
         )  # fmt: skip
 
     def facts(self) -> dict[str, int]:
-        """The size of the training log, and a number that tells its clicks from others."""
+        """The size of the training log, and a checksum of its clicks."""
         arrays = [each for log in (self.clicks, self.held_out_clicks) for each in (log.docs, log.ranks, log.clicks)]
         fingerprint = zlib.crc32(b"".join(np.ascontiguousarray(each, np.int64).tobytes() for each in arrays))
         impressions = int(self.clicks.impressions.sum())
@@ -187,7 +187,7 @@ class Log:
 
 
 def ours(log: Log, name: str) -> tuple[Ranker, int]:
-    """A ranker of this library, and the documents that its weights are about."""
+    """A ranker of this library, and the documents that have weights."""
     estimator, model = name.split(", ", 1)
     kind, loss, cutoff = MODELS[model]
     settings: dict[str, Any] = {"max_epochs": 100}
@@ -212,13 +212,13 @@ def ours(log: Log, name: str) -> tuple[Ranker, int]:
 
 
 def theirs(log: Log, name: str) -> tuple[click_learners.Boosted, int]:
-    """What LightGBM or XGBoost learn, and from how many rows."""
+    """The model of LightGBM or XGBoost, and the number of its rows."""
     threads = log.threads or 0
     held_out = log.held_out_rows
     if name in RATES:
         rows = click_learners.click_rate_rows(log.train, log.clicks)
         held_out = click_learners.click_rate_rows(log.held_out, log.held_out_clicks)
-    elif name in IMPRESSIONS:
+    elif name in PER_SESSION:
         rows = click_learners.page_rows(log.train, log.sessions.copied(1), log.clicks.n_sessions)
     else:
         pages = log.sessions.with_pairs()
@@ -231,7 +231,7 @@ def theirs(log: Log, name: str) -> tuple[click_learners.Boosted, int]:
 
 
 def by_rule(log: Log, learned: click_learners.Boosted) -> dict[str, Any]:
-    """What others have learned, evaluated after as many trees as each rule chooses."""
+    """The models of other packages, evaluated with the number of trees that each rule chooses."""
     rounds = range(STEP, ROUNDS + 1, STEP)
     estimates = [log.estimated(learned.scores(log.held_out.features, n)) for n in rounds]
     chosen = {"own": learned.own_best, "aware": rounds[int(np.argmax(estimates))], "all": ROUNDS}
@@ -240,7 +240,7 @@ def by_rule(log: Log, learned: click_learners.Boosted) -> dict[str, Any]:
 
 
 def computed(log: Log, method: str) -> dict[str, Any]:
-    """One method learned and evaluated; seconds are those of the processor, for making its rows and learning."""
+    """One method trained and evaluated; seconds are processor time of making its rows and of training."""
     if method == "production":
         return {"by rule": {"": log.evaluated(log.production.predict(log.test))}}
     if method not in OURS:
@@ -257,7 +257,7 @@ def computed(log: Log, method: str) -> dict[str, Any]:
 
 
 def cells(name: str, runs: int) -> Iterator[tuple[str, int]]:
-    """So many pairs of a part and a seed: all parts with seed 0, then all with seed 1, and so on."""
+    """This many pairs of a part and a seed: all parts with seed 0, then all with seed 1, and so on."""
     return islice(((part, seed) for seed in count() for part in SETS[name][0]), runs)
 
 
@@ -287,21 +287,21 @@ def _added(path: Path, row: dict[str, Any]) -> None:
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compared_with", description=__doc__)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder with OHSUMED and MQ2008")
-    parser.add_argument("--out", type=Path, required=True, help="results, one a line; added to")
+    parser.add_argument("--out", type=Path, required=True, help="results, one per line; new ones are appended")
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=SETS, metavar="NAME")
     parser.add_argument("--cases", nargs="*", default=list(CASES), choices=CASES, metavar="NAME")
     parser.add_argument("--methods", nargs="*", default=COMPARED, choices=METHODS, metavar="NAME")
     parser.add_argument("--clicks", nargs="*", type=int, default=[10**4, 10**5, 10**6])
     parser.add_argument("--runs", type=int, default=6, help="of each data set; folds first, then seeds")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--show", action="store_true", help="only show what is there")
+    parser.add_argument("--show", action="store_true", help="only show existing results")
     parser.add_argument("--json", type=Path, help="write the summary to this file")
     return parser.parse_args(arguments)
 
 
 def main(arguments: list[str] | None = None) -> None:
     options = _options(arguments)
-    for category in (CoverageWarning, ExaminationWarning):  # what comes of it is the point
+    for category in (CoverageWarning, ExaminationWarning):  # the results show it
         warnings.simplefilter("ignore", category)
     for case in [] if options.show else options.cases:
         for clicks in options.clicks:

@@ -1,4 +1,4 @@
-"""Results of `benchmarks.compared_with` put together: means, shares of the gap, paired confidence intervals, costs."""
+"""Results of `benchmarks.compared_with` summarised: means, gap closed, paired confidence intervals, costs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from counterrank.common.numerics import student_quantile
 
 LOW, HIGH, AWARE = "production", "full-information, trees", "policy-aware, trees"
 METRIC = "dcg@5"
+PER_SESSION = ", a group per session"  # how the methods end that do not merge sessions
 RULES = {"own": "held-out pages", "aware": "policy-aware estimate", "all": "all 100"}
 Cell = dict[str, dict[str, Any]]  # the results of one run, by method
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The results so far; a last line that was not finished is left out."""
+    """The results so far; an unfinished last line is left out."""
     if not path.exists():
         return []
     lines = path.read_text(encoding="utf-8").split("\n")
@@ -59,6 +60,11 @@ def _of_method(cells: list[Cell], method: str) -> dict[str, Any]:
     result[METRIC] = _interval(values[rule])
     result["ndcg@5"] = _interval(_values(own, method, rule, "ndcg@5"))
     result["minus policy-aware trees"] = _interval(values[rule] - aware)
+    if method.endswith(PER_SESSION) and (both := [cell for cell in own if _merged(method) in cell]):
+        rules = own[0][method]["by rule"]
+        result["minus merged"] = {
+            each: _interval(_values(both, method, each) - _values(both, _merged(method), each)) for each in rules
+        }
     for name in ("rows", "seconds"):
         if name in own[0][method]:
             result[name] = float(np.median([cell[method][name] for cell in own]))
@@ -68,19 +74,24 @@ def _of_method(cells: list[Cell], method: str) -> dict[str, Any]:
     return result
 
 
+def _merged(method: str) -> str:
+    """The method that learns from merged sessions."""
+    return method.removesuffix(PER_SESSION)
+
+
 def _values(cells: list[Cell], method: str, rule: str, metric: str = METRIC) -> np.ndarray:
     return np.array([cell[method]["by rule"][rule][metric] for cell in cells])
 
 
 def _interval(values: np.ndarray) -> list[float | None]:
-    """The mean, and half of its 95 % t-interval over runs; None for a single run."""
+    """The mean, and half the width of its 95 % t-interval over runs; None for a single run."""
     n = len(values)
     half = student_quantile(0.95, n - 1) * float(values.std(ddof=1)) / n**0.5 if n > 1 else None
     return [float(values.mean()), half]
 
 
 def tables(found: list[dict[str, Any]]) -> dict[str, str]:
-    """In Markdown, by title: DCG@5 for each case, the cost of learning, and DCG@5 by the rule that chose the trees.
+    """In Markdown, by title: DCG@5 for each case, the cost of training, and DCG@5 by the rule that chose the trees.
 
     A case with several numbers of clicks has a table for each data set, and the cost on the first; others have one.
     """
@@ -115,10 +126,14 @@ def _label(method: str) -> str:
 
 
 def _results(logs: list[dict[str, Any]], columns: list[str]) -> str:
-    """A column for each log: DCG@5, and in brackets the difference to policy-aware trees."""
+    """A column for each log: DCG@5, and in brackets the difference to policy-aware trees.
+
+    Without the methods that do not merge sessions: they have fewer runs, so their means are those of other logs.
+    """
     rows = []
     for method in _methods(logs):
-        rows.append([_label(method), *(_cell(method, log["methods"].get(method)) for log in logs)])
+        if not method.endswith(PER_SESSION):
+            rows.append([_label(method), *(_cell(method, log["methods"].get(method)) for log in logs)])
     return _markdown(["learner", *columns], rows)
 
 
@@ -133,9 +148,10 @@ def _cell(method: str, result: dict[str, Any] | None) -> str:
 
 
 def _costs(logs: list[dict[str, Any]]) -> str:
-    """Rows and seconds of each learner."""
+    """Rows and seconds of each learner; merged sessions first, then a group per session."""
     rows = [["rows of the log", *(f"{log['impressions']:,}" for log in logs)]]
-    for method in _methods(logs):
+    methods = _methods(logs)
+    for method in sorted(methods, key=lambda each: methods.index(_merged(each))):
         results = [log["methods"].get(method, {}) for log in logs]
         cost = [f"{each['rows']:,.0f} rows, {each['seconds']:.1f} s" if "rows" in each else "" for each in results]
         if any(cost):

@@ -1,9 +1,9 @@
-"""What compiling costs: every kernel the doctests reach, from an empty cache, on one core.
+"""Compile time of every kernel that the doctests reach, from an empty cache, on one core.
 
-    .venv/bin/python -m benchmarks.compile_time            # the 25 dearest kernels, and the sum
+    .venv/bin/python -m benchmarks.compile_time            # the 25 slowest kernels, and the sum
     .venv/bin/python -m benchmarks.compile_time --signatures --top 0 --only counterrank.losses
 
-Every public function has a doctest (`tests/test_public.py` sees to it), so the doctests together compile what the
+Every public function has a doctest (`tests/test_public.py` checks it), so the doctests together compile what the
 library compiles for its users. numba reports each compilation (`numba.core.event`); a kernel that is compiled because
 another calls it is reported within the other, so seconds here are a kernel's own, without those of the kernels it
 waits for. Its code is nevertheless optimised again within each caller, and that is the caller's time. Seconds are of
@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# commands and experiments start processes of their own, which would fill the cache behind our back
+# commands and experiments start other processes, which would fill the cache unseen
 SKIPPED = ("cli", "experiments", "report", "__main__")
 
 
@@ -98,7 +98,7 @@ def never_compiled(found: list[Compilation]) -> list[str]:
 
 
 def run_more() -> None:
-    """What no doctest reaches: batches, sets of documents, other scalings, losses of one's own, pages in a log."""
+    """What no doctest reaches: batches, sets of documents, other scalings, custom losses, pages in a log."""
     import numpy as np
 
     import counterrank as cr

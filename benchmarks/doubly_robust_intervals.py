@@ -1,8 +1,8 @@
-"""What doubly robust estimates save, and whether their intervals hold: `python -m benchmarks.doubly_robust_intervals`.
+"""Width and coverage of doubly robust confidence intervals: `python -m benchmarks.doubly_robust_intervals`.
 
-Queries, pages and clicks as in `benchmarks.interval_coverage`, each document with five features that know a part of its
-label. Relevance is fitted by `fit_relevance` on the clicks of the log itself, cross-fitted, next to the true one
-(what the best model could save) and a wrong one (1 - the true one). A second table chooses among rankers. With
+Queries, pages and clicks as in `benchmarks.interval_coverage`, each document with five features that correlate with
+its label. Relevance is fitted by `fit_relevance` on the clicks of the log itself, cross-fitted, and compared with the
+true relevance (the best possible model) and a wrong one (1 - the true one). A second table chooses among rankers. With
 `--data FOLD`, the training queries of a LETOR fold with their own features: the first logs, others are evaluated.
 """
 
@@ -65,7 +65,7 @@ CHOICES = [("yahoo", "replace-last", *amount) for amount in AMOUNTS]
 
 
 class World(NamedTuple):
-    """Queries to draw from, and what a model may know of their documents."""
+    """Queries to draw from, with the features of their documents."""
 
     population: Population
     features: Any
@@ -101,7 +101,7 @@ def options_of(model: str, data: RankingData, log: Any, rho: Any, chance: Any) -
 
 
 def run_case(case: tuple[Any, ...], world: World, repetitions: int) -> dict[tuple[str, ...], Any]:
-    """Held, doubted, miss and width of each time, by model and what is estimated."""
+    """Covered, doubted, error and width of each repetition, by model and estimand."""
     _, policy, target, n_queries, each = case
     population = world.population
     rng = np.random.default_rng(1)
@@ -143,12 +143,12 @@ def print_case(case: tuple[Any, ...], found: Any) -> None:
     for model in MODELS:
         cells = []
         for key in SHOWN:
-            held, doubted, misses, width = found[(model, *key)].T
+            covered, doubted, errors, width = found[(model, *key)].T
             base = found[("ips", *key)].T
-            text = f"{100 * held.mean():.1f}"
+            text = f"{100 * covered.mean():.1f}"
             text = f"({text})" if doubted.mean() > 0.5 else f"{text} "
             if model != "ips":
-                ratio, spread = np.nanmedian(width) / np.nanmedian(base[3]), misses.std() / base[2].std()
+                ratio, spread = np.nanmedian(width) / np.nanmedian(base[3]), errors.std() / base[2].std()
                 text += f" {ratio:.2f} {spread:.2f}"
             cells.append(f"{text:>18}")
         print(f"{head}{model:8}" + "".join(cells), flush=True)
@@ -164,7 +164,7 @@ def run_choice(case: tuple[Any, ...], world: World, repetitions: int) -> dict[st
     rankers = [(0.6 + 0.04 * i) * population.labels + noise[i] for i in range(6)]
     chances = np.where(population.labels >= 3, 1.0, 0.1)
     place = METRICS.index("dcg@5")
-    worth = np.array([values_of(r, population.offsets)[:, place] @ chances for r in rankers]) / len(population.omega)
+    values = np.array([values_of(r, population.offsets)[:, place] @ chances for r in rankers]) / len(population.omega)
     found: dict[str, list[Any]] = {}
     for repetition in range(repetitions):
         data, rows, chance = world.draw(rng.integers(len(population.omega), size=n_queries))
@@ -180,14 +180,14 @@ def run_choice(case: tuple[Any, ...], world: World, repetitions: int) -> dict[st
                     chosen = evaluation.select([r[rows] for r in rankers], data, log, rho, **options).index
                 except CounterrankError:  # the weights sum to 0 or less
                     chosen = 0
-            found.setdefault(model, []).append((chosen == np.argmax(worth), worth.max() - worth[chosen]))
+            found.setdefault(model, []).append((chosen == np.argmax(values), values.max() - values[chosen]))
     return {model: np.array(notes, float) for model, notes in found.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.doubly_robust_intervals", description=__doc__)
     parser.add_argument("--repetitions", type=int, default=100, help="for each case (default 100)")
-    parser.add_argument("--only", default="", help="only cases that hold these words, such as 'mslr queries'")
+    parser.add_argument("--only", default="", help="only cases that contain these words, such as 'mslr queries'")
     parser.add_argument("--choices", action="store_true", help="only the choice among rankers")
     parser.add_argument("--data", help="a LETOR fold to draw from instead of synthetic queries")
     options = parser.parse_args()
@@ -203,7 +203,7 @@ def main() -> None:
         print(LEGEND)
         columns = "".join(f"{text:>18}" for text in 2 * ("dcg@5", "dcg@5 sn", "arp sn"))
         print(f"{'':62}{'one ranking':>18}{'difference':>54}")
-        print(f"{'shape':6}{'policy':16}{'target':14}{'queries':>8}{'sessions':>9} {'model':8}{columns}")
+        print(f"{'shape':6}{'policy':16}{'population':14}{'queries':>8}{'sessions':>9} {'model':8}{columns}")
         for case in OF_DATA if options.data else CASES:
             if set(options.only.split()) <= {str(part) for part in case}:
                 print_case(case, run_case(case, world(case), options.repetitions))
@@ -219,8 +219,8 @@ def main() -> None:
 
 
 LEGEND = """\
-How many of 100 intervals cover the truth, in brackets where more than half are doubted; then the width of the median
-interval, and the standard deviation of the estimates, each over that of ips.
+Coverage: how many of 100 intervals contain the true value, in brackets where more than half are doubted; then the width
+of the median interval, and the standard deviation of the estimates, each relative to ips.
 """
 
 

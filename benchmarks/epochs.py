@@ -1,6 +1,6 @@
 """One epoch of training, as a multiple of reading the feature matrix once.
 
-Reading the matrix is what no linear ranker can avoid. All on one thread but the last rows, where a step takes a batch.
+No linear ranker can avoid reading the matrix. All run on one thread except the last rows, which train on batches.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def run(data: RankingData, repeats: int = 5) -> list[dict[str, Any]]:
             order = generator.permutation(problem.queries)
 
             def epoch(threads=1, batch=1, problem=problem, order=order):
-                # a step of next to nothing, so that every run does the same work
+                # a tiny learning rate, so that every run does the same work
                 problem.epoch(order, 1e-12, batch, coefficients, threads)
 
             seconds = median_seconds(epoch, repeats)

@@ -48,5 +48,5 @@ def run(data: RankingData, repeats: int = 5) -> list[dict[str, Any]]:
 
 
 def _pass(log: ClickCounts, rho: Any) -> Any:
-    """omega: what any estimate from these counts has to read."""
+    """omega, which any estimate from these counts has to compute."""
     return log.by_document(log.clicks / rho[log.docs])

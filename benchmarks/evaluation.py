@@ -1,4 +1,4 @@
-"""`evaluate` against the cost of sorting the scores, which any evaluation has to pay."""
+"""`evaluate` against the cost of sorting the scores, which any evaluation requires."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from counterrank.evaluation import evaluate, weighted_metric
 
 @njit(nogil=True)
 def _argsort_queries(offsets, scores):
-    """What one would write first: a stable argsort for each query."""
+    """The plain version: a stable argsort for each query."""
     check = 0
     for q in range(len(offsets) - 1):
         check += np.argsort(-scores[offsets[q] : offsets[q + 1]], kind="mergesort")[0]

@@ -1,10 +1,10 @@
-"""Auto against fixed estimators over many random splits of the queries, so that no one test set decides.
+"""`auto` against fixed estimators over many random splits of the queries, to average over test sets.
 
     python -m benchmarks.few_clicks --data OHSUMED/Fold1 --relevance-threshold 2 --sessions 10000,1000000
 
 The folds that a data set comes with have few test queries, the same for all runs on them, and at 10^6 sessions clicks
-hardly differ between runs: what is left to chance is which queries are tested. Here all queries of a fold are divided
-anew for each run into training (60 %), validation and test (20 % each). Otherwise as in `reproduce few-clicks`: a
+hardly differ between runs: the variance comes from the choice of test queries. Here all queries of a fold are divided
+at random for each run into training (60 %), validation and test (20 % each). Otherwise as in `reproduce few-clicks`: a
 production ranker from 3 queries, pages of 5 under replace-last, 15 % as many sessions on validation queries.
 """
 
@@ -64,7 +64,7 @@ def one_run(whole: RankingData, threshold: float, sessions: int, seed: int) -> d
 
 
 def summarise(runs: list[dict[str, float]], sessions: int) -> list[dict[str, Any]]:
-    """Shares of the gap, and by how much auto is ahead of each fixed estimator, with standard errors."""
+    """Gap closed, and by how much auto is ahead of each fixed estimator, with standard errors."""
     value = {name: np.array([run[name] for run in runs]) for name in runs[0]}
     gap = (value["full-information"] - value["production"]).mean()
     return [
@@ -104,7 +104,7 @@ def main() -> None:
     if options.json:
         print(json.dumps({"runs": options.runs, "rows": rows}, indent=2))
         return
-    table = Table("sessions", "estimator", "share of the gap", "auto ahead by, points")
+    table = Table("sessions", "estimator", "gap closed", "auto ahead by, points")
     for row in rows:
         ahead = f"{100 * row['auto ahead by']:+.1f} ± {100 * row['standard error']:.1f}"
         share = f"{100 * row['share']:.1f} %"

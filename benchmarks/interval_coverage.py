@@ -1,9 +1,9 @@
-"""How often 95 % intervals from clicks cover the truth: `python -m benchmarks.interval_coverage`.
+"""Coverage of 95 % confidence intervals from clicks: `python -m benchmarks.interval_coverage`.
 
-Queries come from a synthetic population whose expected clicks are known exactly. For the target "queries" each
-repetition draws new queries, and the truth is the value of the whole population; for "these-queries" the queries stay,
-and the truth is their own value, each weighted by its sessions. An interval is doubted when the estimate names a doubt
-about it, which is also what it warns of.
+Queries come from a synthetic population whose expected clicks are known exactly. For the population "queries" each
+repetition draws new queries, and the true value is that of the whole population; for "these-queries" the queries stay,
+and the true value is theirs, each weighted by its sessions. An interval is doubted if it comes with an
+`IntervalWarning`.
 
 Policies for these queries alone (`BY_PAGE`) are studied with "these-queries" only.
 """
@@ -31,7 +31,7 @@ POLICIES = {
     "plackett-luce": policies.PlackettLuce(k=5),
     "half-random": policies.Mixture([policies.Deterministic(k=5), policies.PlackettLuce(k=5)], [0.5, 0.5]),
 }
-# made anew for the queries at hand: one of two whole pages; or one of them against replace-last. All ranks are examined
+# made for each set of queries: one of two whole pages; or one of them against replace-last. All ranks are examined
 BY_PAGE = ("two-pages", "page-or-last")
 # shape, policy (with + pages are kept), target, queries, sessions a query
 CASES = [
@@ -152,7 +152,7 @@ def values_of(scores: Any, offsets: Any) -> Any:
 
 
 def run_case(case: tuple[Any, ...], population: Population, repetitions: int) -> dict[tuple[str, str, str], Any]:
-    """Held, doubted, miss and width of each time: of one ranking and the difference, for each metric and kind."""
+    """Covered, doubted, error and width of each repetition, of one ranking and the difference, by metric and kind."""
     _, policy, target, n_queries, each = case
     rng = np.random.default_rng(1)
     found: dict[tuple[str, str, str], list[Any]] = {}
@@ -197,25 +197,25 @@ def truth_of(population: Population, share: Any) -> dict[tuple[str, str], Any]:
 
 
 def note_of(estimate: Any, kind: str, truth: float) -> tuple[bool, bool, float, float] | None:
-    """Held, doubted, miss and width; None where there is no such estimate."""
+    """Covered, doubted, error and width; None where there is no such estimate."""
     value, bounds = getattr(estimate, kind), getattr(estimate, f"{kind}_interval") or (np.nan, np.nan)
     if value is None:
         return None
-    other = ("ips", "dr") if kind == "self_normalized" else ("self_normalized",)
-    doubted = any(not text.startswith(other) for text in estimate.doubts)
+    other = ("ips", "dr") if kind == "self_normalized" else ("self-normalised",)
+    doubted = any(not text.startswith(other) for text in estimate.doubts)  # about this kind, or both
     return bounds[0] <= truth <= bounds[1], doubted, value - truth, bounds[1] - bounds[0]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.interval_coverage", description=__doc__)
     parser.add_argument("--repetitions", type=int, default=100, help="for each case (default 100)")
-    parser.add_argument("--only", default="", help="only cases that hold these words, such as 'mslr queries'")
+    parser.add_argument("--only", default="", help="only cases that contain these words, such as 'mslr queries'")
     options = parser.parse_args()
     print(LEGEND)
     print(f"{'':54}{'one ranking':40}difference")
     print(f"{'':54}" + 2 * f"{'arp':>7}{'dcg@5':>16}{'prec@5':>16} ")
     columns = "".join(f"{kind:>7} " for kind in ("sn", "ips", "sn", "ips", "sn"))
-    print(f"{'shape':6}{'policy':16}{'target':14}{'queries':>8}{'sessions':>9} {columns}{columns}")
+    print(f"{'shape':6}{'policy':16}{'population':14}{'queries':>8}{'sessions':>9} {columns}{columns}")
     populations: dict[tuple[str, str], Population] = {}
     everything = []
     for case in CASES:
@@ -231,8 +231,8 @@ def main() -> None:
 
 
 LEGEND = """\
-First line of a case: how many of 100 intervals cover the truth, in brackets where more than half of them are doubted.
-Second line: the width of the median interval over that of +- 1.96 standard deviations of the estimates.
+First line of a case: coverage, how many of 100 intervals contain the true value; in brackets where more than half of
+them are doubted. Second line: the width of the median interval over that of +- 1.96 standard deviations of estimates.
 """
 
 
@@ -240,23 +240,22 @@ def _print(case: tuple[Any, ...], found: Any) -> None:
     shape, policy, target, queries, each = case
     cells, widths = [], []
     for notes in found.values():
-        held, doubted, misses, width = notes.T
-        cells.append(f"({100 * held.mean():.1f})" if doubted.mean() > 0.5 else f"{100 * held.mean():.1f} ")
-        widths.append(f"{np.nanmedian(width) / (2 * 1.96 * max(misses.std(), 1e-300)):.2f} ")
+        covered, doubted, errors, width = notes.T
+        cells.append(f"({100 * covered.mean():.1f})" if doubted.mean() > 0.5 else f"{100 * covered.mean():.1f} ")
+        widths.append(f"{np.nanmedian(width) / (2 * 1.96 * max(errors.std(), 1e-300)):.2f} ")
     print(f"{shape:6}{policy:16}{target:14}{queries:8}{each:9} " + "".join(f"{cell:>8}" for cell in cells))
     print(" " * 54 + "".join(f"{width:>8}" for width in widths), flush=True)
 
 
 def _print_summary(everything: list[tuple[Any, Any, Any]]) -> None:
-    """Of all intervals together: those without a doubt, and those with one."""
+    """Coverage of all intervals without a doubt, and of all with one."""
     for target in ("queries", "these-queries"):
         chosen = [notes for case, _, notes in everything if case[2] == target]
         if chosen:
             notes = np.concatenate(chosen)
             for text, own in (("without a doubt", notes[notes[:, 1] == 0]), ("doubted", notes[notes[:, 1] == 1])):
-                print(
-                    f"{target}, {text}: {own[:, 0].mean() if len(own) else np.nan:.1%} of {len(own):,} cover the truth"
-                )
+                coverage = own[:, 0].mean() if len(own) else np.nan
+                print(f"{target}, {text}: {coverage:.1%} of {len(own):,} contain the true value")
 
 
 if __name__ == "__main__":

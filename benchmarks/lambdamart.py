@@ -1,12 +1,12 @@
-"""Counterfactual LambdaMART with full information, against LightGBM's own `lambdarank`: quality and cost of a round.
+"""Counterfactual LambdaMART with full information, against LightGBM's own `lambdarank`: quality and time per round.
 
     python -m benchmarks.lambdamart --seeds 5                    # the comparison, as Markdown
     python -m benchmarks.lambdamart --seeds 3 --losses all       # and every other loss
 
 Both learn from the same labels with the same trees: twice for each data set, from relevance that is 0 or 1 (by
 NDCG@5) and from gains of 2**label - 1 (by graded NDCG@5). Each seed draws other documents and features for every
-tree, the same for both. A query's figure is its mean over seeds; the interval is that of the paired difference, by
-resampling the test queries of all folds. A round's cost is the median over rounds, the two taking turns.
+tree, the same for both. The value of a query is its mean over seeds; the confidence interval of the paired difference
+is from resampling the test queries of all folds. The time of a round is the median over rounds, run in turn.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ LEARNING_RATE = 0.1
 TREES = {
     "num_leaves": 31, "min_data_in_leaf": 20, "feature_fraction": 0.7, "bagging_fraction": 0.7, "bagging_freq": 1,
 }  # fmt: skip
-CHOSEN = ("lambdarank", 30)  # as LightGBM's own cuts off at 30
-WEIGHTS = (None, 5)  # for DCG, and for NDCG@5, which LightGBM's own goes for
+CHOSEN = ("lambdarank", 30)  # the truncation level of LightGBM's lambdarank
+WEIGHTS = (None, 5)  # for DCG, and for NDCG@5, which LightGBM's lambdarank optimises
 COSTLIEST = 1.5
 
 
 class Comparison(NamedTuple):
-    """Ours and theirs on one data set: the metric, and the 95 % interval of the difference."""
+    """counterrank and LightGBM on one data set: the metric, and the 95 % confidence interval of the difference."""
 
     data: str
     task: str
@@ -139,7 +139,7 @@ def comparisons(loss: str, k: int | None, seeds: int, ndcg_at: int | None) -> It
 
 
 def round_costs(gain: str, n_queries: int = 1000, rounds: int = 20, turns: int = 3) -> tuple[float, float]:
-    """Median seconds of a round, ours and theirs, on `synthetic:mslr`."""
+    """Median seconds of a round of counterrank and of LightGBM, on `synthetic:mslr`."""
     data = cr.make_ranking_data("mslr", n_queries, seed=0)
     weights = full_information(data, 3, gain)
     ours: list[float] = []

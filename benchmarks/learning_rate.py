@@ -1,10 +1,10 @@
 """Does `learning_rate="auto"` find a good learning rate? Against the best of a 12-point grid, for every loss.
 
 Each case is a data set, a loss, and training with or without validation data. The grid spans seven and a half powers of
-ten around the loss's natural step, at points the race of "auto" does not try itself. The best of it is the one with
+ten around the loss's natural learning rate, at points that the search of "auto" does not try itself. Its best point has
 the best training objective, the metric sum(omega * lambda) / sum(|omega|) at the ranks of the model `fit` returns. A
-case passes if "auto" comes within 1 % of that objective, or if the paired 95 % interval of the difference in the test
-metric, over test queries, holds zero or shows "auto" to be better.
+case passes if "auto" comes within 1 % of that objective, or if the paired 95 % confidence interval of the difference in
+the test metric, over test queries, contains zero or shows "auto" to be better.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from counterrank.models import Scaler
 from counterrank.training.gradient_descent import LinearProblem, natural_learning_rate
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
-GRID = 10.0 ** np.linspace(-2.75, 4.75, 12)  # times the natural step
+GRID = 10.0 ** np.linspace(-2.75, 4.75, 12)  # times the natural learning rate
 CLOSE = 1.0  # percent of the training objective
 
 
@@ -55,7 +55,7 @@ def data_sets(quick: bool) -> list[DataSet]:
 
 
 class Outcome(NamedTuple):
-    """What a trained ranker reaches: the training objective, and the test metric of each query."""
+    """The training objective of a ranker, and its test metric on each query."""
 
     objective: float
     test: np.ndarray
@@ -128,7 +128,7 @@ def compare(case: Case, seeds: Sequence[int]) -> dict[str, Any]:
         case.fit(ranker.learning_rate_, seed)
     end = perf_counter()
     auto = [case.outcome(ranker) for ranker in rankers]
-    rates = (case.natural_step() * GRID).tolist()
+    rates = (case.natural_learning_rate() * GRID).tolist()
     with ThreadPoolExecutor(thread_count()) as pool:
         grid = list(pool.map(lambda rate: case.on_grid(rate, seeds), rates))
 
@@ -192,7 +192,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="average over this many seeds")
     arguments = parser.parse_args()
     print(
-        f"{'case':55s} {'auto':>8s} {'step':>10s} {'grid':>8s} {'step':>10s} {'gap':>9s} "
+        f"{'case':55s} {'auto':>8s} {'rate':>10s} {'grid':>8s} {'rate':>10s} {'gap':>9s} "
         f"{'test, auto - grid, 95 %':>18s} {'s auto':>6s} {'s one':>6s}  verdict"
     )
     rows = []

@@ -67,7 +67,7 @@ def _xgboost(path: Path) -> Any:
     import xgboost
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # reading text is deprecated there, but still the fastest reader around
+        warnings.simplefilter("ignore")  # deprecated there, but the fastest other reader
         return xgboost.DMatrix(f"{path}?format=libsvm", nthread=THREADS, silent=True)
 
 
@@ -96,7 +96,7 @@ def run(size_mb: int = 300, repeats: int = 3) -> list[dict[str, Any]]:
         small = Path(folder) / "small.txt"
         write_file(small, 1)
         _ours(small)  # compiles
-        # in turn, so that a busy moment of the machine meets both
+        # in turn, so that other load affects both
         pairs = [(seconds_of(lambda: _ours(path)), seconds_of(lambda: _xgboost(path))) for _ in range(repeats)]
         ours = statistics.median(a for a, _ in pairs)
         xgboost = statistics.median(b for _, b in pairs)

@@ -1,6 +1,6 @@
 """A click log of 10^8 rows to click counts: against the plain group-by in DuckDB, in memory, and with Spark.
 
-Each run is a process of its own, so that each has its own peak of memory. The log is written to a temporary folder.
+Each run is a separate process, with its own peak of memory. The log is written to a temporary folder.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def write(folder: Path, rows: int, moving: bool) -> None:
 
 
 def against_plain(folder: Path, what: str, targets: bool = True) -> list[dict[str, Any]]:
-    """Checked and trusted, against the group-by alone; run in turn, the best of each."""
+    """With and without checks of pages, against the group-by alone; run in turn, the best of each."""
     best: dict[str, dict[str, float]] = {}
     for _ in range(REPEATS):
         for how in ("plain", "checked", "trusted"):
@@ -104,7 +104,7 @@ def with_spark(folder: Path) -> list[dict[str, Any]]:
 
 
 def measure(how: str, folder: Path, memory: str = "1GB") -> dict[str, float]:
-    """Seconds and peak memory of one way to count the log, in a process of its own."""
+    """Seconds and peak memory of one way to count the log, in a new process."""
     command = [sys.executable, "-m", "benchmarks.logs", how, str(folder), memory]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 

@@ -1,9 +1,9 @@
-"""Sessions as learners of click pages want them: a page, its clicked places, and how many sessions did so.
+"""Merged sessions, as input of LightGBM and XGBoost: a page, its clicked places, and the number of such sessions.
 
 `simulate(..., displays=True)` counts the clicks on each place of a page, not which of them came in one session. Users
 click the places of a page independently, so, given how often each was clicked, all ways of spreading these clicks over
-the page's sessions are equally likely. `merge_sessions` draws one of them. What comes of it has exactly the counts it
-was drawn from, and is distributed as a log of that many sessions, of which it takes sessions alike as one.
+the page's sessions are equally likely. `merge_sessions` draws one of them. The result has exactly the counts it was
+drawn from, and is distributed as a log of that many sessions with identical sessions merged.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class MergedPages:
         return self.taken(np.flatnonzero((clicks > 0) & (clicks < self.lengths)), np.int64(1))
 
     def copied(self, most: int) -> MergedPages:
-        """Each group as often as it takes for none to stand for more than about `most` sessions.
+        """Groups repeated so that none has more than about `most` sessions.
 
-        The sessions are shared out as evenly as whole numbers can be.
+        Sessions are divided as evenly as whole numbers allow.
         """
         copies = np.maximum(1, np.round(self.sessions / most).astype(np.int64))
         return self.taken(np.repeat(np.arange(len(copies)), copies), np.repeat(copies, copies))

@@ -1,7 +1,7 @@
-"""Is a network worth it? `Ranker(model="mlp")` against the linear model, both with their defaults and full information.
+"""`Ranker(model="mlp")` against the linear model, both with their defaults and full information.
 
-For each data set: binary DCG@5 and NDCG@5 on the test queries, averaged over folds and seeds; the paired 95 % interval
-of the difference in DCG@5 over test queries; seconds of processor time that training took.
+For each data set: binary DCG@5 and NDCG@5 on the test queries, averaged over folds and seeds; the paired 95 %
+confidence interval of the difference in DCG@5 over test queries; processor time of training.
 
     python -m benchmarks.networks
     python -m benchmarks.networks --loss lambdaloss-dcg

@@ -14,8 +14,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from counterrank.clicks.logs import LogOptions
-from counterrank.clicks.logs.log_reader import DisplayedImpressions, read_display_probabilities
+from counterrank.clicks.logs import DisplayedImpressions, LogOptions, read_display_probabilities
 from counterrank.evaluation import ClickRate, click_rate, compare_click_rates
 
 COLUMNS = {"doc_id": "item_id", "rank": "position", "clicked": "click", "display_probability": "propensity_score"}
@@ -28,7 +27,7 @@ REPEATS = 1000
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.open_bandit", description=__doc__)
     parser.add_argument("files", nargs="*", help="the log of the uniform policy, then that of the other one")
-    parser.add_argument("--coverage", action="store_true", help="study the intervals on simulated impressions")
+    parser.add_argument("--coverage", action="store_true", help="coverage of intervals on simulated impressions")
     parser.add_argument("--repeats", type=int, default=REPEATS, help="simulated logs of each kind")
     options = parser.parse_args()
     if options.coverage:
@@ -36,7 +35,7 @@ def main() -> None:
         return
     if len(options.files) != 2:
         parser.error("expected two files, or --coverage")
-    show("The uniform policy's click rate, 95 % intervals", study(*options.files))
+    show("The uniform policy's click rate, 95 % confidence intervals", study(*options.files))
 
 
 def read(path: str) -> DisplayedImpressions:
@@ -97,7 +96,7 @@ def coverage(repeats: int) -> list[dict[str, str]]:
 def simulated(skew: float, size: int, repeats: int, seed: int = 0) -> Iterator[tuple[float, ClickRate]]:
     """The true click rate of uniform display and its estimate from a log, again and again.
 
-    Items have click rates of their own around RATE; the logging policy is a softmax of normal numbers.
+    The click rates of items vary around RATE; the logging policy is a softmax of normal numbers.
     """
     rng = np.random.default_rng(seed)
     for _ in range(repeats):

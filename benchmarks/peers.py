@@ -1,4 +1,4 @@
-"""Loss plus gradient on one thread: ours against rax (jitted) and a plain PyTorch version, both padded."""
+"""Loss plus gradient on one thread, against rax (jitted) and a plain PyTorch version, both padded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(data: RankingData, repeats: int = 3, n_queries: int = 256) -> list[dict[
         "truncated": lambda: losses.lambdaloss_truncated(scores, weights, few.offsets, k=_K, threads=1),
         "full": lambda: losses.lambdaloss_dcg(scores, weights, few.offsets, threads=1),
     }
-    # the copies a read-only array costs are part of the call; give ours more rounds, they are short
+    # copies of read-only arrays are part of the call; short calls are repeated more often
     seconds = {name: median_seconds(action, 10 * repeats) for name, action in ours.items()}
     rows = [row(f"loss and gradient, {name} LambdaLoss, ours", time) for name, time in seconds.items()]
     rows.append(_against_reference(few.subset(slice(0, 16)), generator))
@@ -58,13 +58,13 @@ def _against_reference(data: RankingData, generator: np.random.Generator) -> dic
 
 
 def _check(peer: str, value: float, ours: float) -> None:
-    """A comparison of times means something only if both compute the same."""
+    """Check that both compute the same: otherwise times are not comparable."""
     if not np.isclose(value, ours, rtol=1e-3):
         raise AssertionError(f"{peer} computes {value}, ours {ours}")
 
 
 class _OneCore:
-    """Threads started inside stay on one core, whatever the peer's own settings do."""
+    """Threads started inside stay on one core, whatever the settings of the other package."""
 
     def __enter__(self) -> None:
         os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
@@ -76,7 +76,7 @@ class _OneCore:
 
 
 def _pad(data: RankingData, scores, weights, start: int):
-    """A batch of queries as rectangles, as wide as their longest (rounded up to spare the peers' compilers)."""
+    """A batch of queries as rectangles, as wide as their longest (rounded up, for fewer compilations)."""
     last = min(start + _BATCH, data.n_queries)
     lengths = data.lengths[start:last]
     width = -(-int(lengths.max()) // 64) * 64

@@ -1,8 +1,8 @@
-"""How well `examination.estimate` finds a known curve again: `python -m benchmarks.position_bias`.
+"""Errors of `examination.estimate` on logs with a known curve: `python -m benchmarks.position_bias`.
 
 Simulated logs: 30 documents a query, Plackett-Luce pages of 10 from scores of standard deviation 1 that correlate 0.5
-with what makes a document relevant, examination 1 / rank, clicks once examined with 1.0 on relevant documents, 0.1 on
-others. Each repetition draws new queries and a new log. Errors are relative to the true curve, both relative to rank 1.
+with latent relevance, examination 1 / rank, clicks once examined with 1.0 on relevant documents, 0.1 on others. Each
+repetition draws new queries and a new log. Errors are relative to the true curve, both relative to rank 1.
 
     target      10^6 sessions over 500 queries: the largest error of any rank up to 10, each repetition
     sessions    how errors grow as sessions per query fall
@@ -28,11 +28,11 @@ from counterrank.common.errors import CounterrankError
 K = 10
 DOCS = 30
 TRUE = 1.0 / np.arange(1.0, K + 1.0)
-# how many of 100 documents are relevant: as in web data, and many
+# share of relevant documents: as in web data, and many
 SHARES = (0.02, 0.4)
 SESSIONS = (2000, 500, 200, 100, 50, 20)
 METHODS = ("all-pairs", "em", "regression-em")
-# share of relevant documents, queries, sessions a query, by Zipf's law or not
+# share of relevant documents, queries, sessions per query, by Zipf's law or not
 COVERAGE = [
     (0.02, 500, 200, False),
     (0.4, 500, 50, False),
@@ -49,7 +49,7 @@ COVERAGE = [
 
 @dataclass(frozen=True)
 class World:
-    """Queries, what the policy ranks by, and how frequent each query is."""
+    """Queries, the scores of the policy, and the frequency of each query."""
 
     data: RankingData
     scores: Any
@@ -59,10 +59,10 @@ class World:
     def make(cls, share: float, n_queries: int, zipf: bool, seed: int) -> World:
         rng = np.random.default_rng(seed)
         n = n_queries * DOCS
-        worth = rng.standard_normal(n)
-        scores = 0.5 * worth + np.sqrt(0.75) * rng.standard_normal(n)
-        features = np.stack([worth + 0.3 * rng.standard_normal(n), *rng.standard_normal((2, n))], axis=1)
-        labels = np.where(worth >= np.quantile(worth, 1.0 - share), 4.0, 0.0)
+        merit = rng.standard_normal(n)
+        scores = 0.5 * merit + np.sqrt(0.75) * rng.standard_normal(n)
+        features = np.stack([merit + 0.3 * rng.standard_normal(n), *rng.standard_normal((2, n))], axis=1)
+        labels = np.where(merit >= np.quantile(merit, 1.0 - share), 4.0, 0.0)
         data = RankingData(features.astype(np.float32), np.arange(n_queries + 1) * DOCS, labels)
         return cls(data, scores, 1.0 / np.arange(1.0, n_queries + 1.0) if zipf else None)
 
@@ -91,7 +91,7 @@ def estimated(log: Any, data: RankingData, method: str) -> dict[str, Any] | None
     low, high = found.intervals[1:].T
     return {
         "error": (found.values / TRUE - 1.0)[1:],
-        "held": (low <= TRUE[1:]) & (TRUE[1:] <= high),
+        "covered": (low <= TRUE[1:]) & (TRUE[1:] <= high),
         "half_width": float(((high - low) / 2.0 / TRUE[1:]).max()),
         "doubted": any("EM is then off" in text for text in found.warnings),
         "seconds": perf_counter() - begin,
@@ -99,7 +99,7 @@ def estimated(log: Any, data: RankingData, method: str) -> dict[str, Any] | None
 
 
 def repeated(share: float, n_queries: int, each: int, methods: Any, repetitions: int) -> dict[str, Any]:
-    """One row: errors of the methods over so many repetitions."""
+    """One row: errors of the methods over the repetitions."""
     notes: dict[str, list[Any]] = {method: [] for method in methods}
     rare = []
     for repetition in range(repetitions):
@@ -121,7 +121,7 @@ def _summary(notes: list[Any]) -> dict[str, Any]:
         "refused": len(notes) - len(kept),
         "bias": float(errors.mean()),
         "largest": np.abs(errors).max(axis=1).tolist(),
-        "held": float(np.mean([note["held"] for note in kept])),
+        "coverage": float(np.mean([note["covered"] for note in kept])),
         "half_width": float(np.mean([note["half_width"] for note in kept])),
         "doubted": float(np.mean([note["doubted"] for note in kept])),
         "seconds": float(np.median([note["seconds"] for note in kept])),
@@ -131,7 +131,7 @@ def _summary(notes: list[Any]) -> dict[str, Any]:
 def covered(case: Any, repetitions: int) -> dict[str, Any]:
     """Coverage of both kinds of confidence intervals."""
     share, n_queries, each, zipf = case
-    held: dict[str, list[Any]] = {}
+    inside: dict[str, list[Any]] = {}
     effective = []
     for repetition in range(repetitions):
         world = World.make(share, n_queries, zipf, repetition)
@@ -141,9 +141,9 @@ def covered(case: Any, repetitions: int) -> dict[str, Any]:
             effective.append(fit.effective_queries)
             for target in ("queries", "these-queries"):
                 low, high = fit.intervals(target, 0.95)[1:].T
-                held.setdefault(f"{method}, {target}", []).append((low <= TRUE[1:]) & (TRUE[1:] <= high))
-    shares = {name: float(np.mean(found)) for name, found in held.items()}
-    row = {"relevant": share, "queries": n_queries, "sessions": each, "zipf": zipf, "held": shares}
+                inside.setdefault(f"{method}, {target}", []).append((low <= TRUE[1:]) & (TRUE[1:] <= high))
+    shares = {name: float(np.mean(found)) for name, found in inside.items()}
+    row = {"relevant": share, "queries": n_queries, "sessions": each, "zipf": zipf, "coverage": shares}
     return row | {"effective": float(np.mean(effective))}
 
 
@@ -189,7 +189,7 @@ def _show_target(rows: list[dict[str, Any]]) -> None:
 
 
 def _show_sessions(rows: list[dict[str, Any]]) -> None:
-    print("\n| relevant | sessions a query | rare | " + " | ".join(METHODS) + " | EM warns |")
+    print("\n| relevant | sessions per query | rare | " + " | ".join(METHODS) + " | EM warns |")
     print("|---|---:|---:|" + "---|" * len(METHODS) + "---|")
     for row in rows:
         cells = [_cell(row[method]) for method in METHODS]
@@ -201,17 +201,17 @@ def _cell(summary: dict[str, Any]) -> str:
     if "bias" not in summary:
         return "refused"
     refused = f" ({summary['refused']} refused)" if summary["refused"] else ""
-    return f"{summary['bias']:+.1%}, {np.mean(summary['largest']):.1%}, {summary['held']:.0%}{refused}"
+    return f"{summary['bias']:+.1%}, {np.mean(summary['largest']):.1%}, {summary['coverage']:.0%}{refused}"
 
 
 def _show_coverage(rows: list[dict[str, Any]]) -> None:
-    names = list(rows[0]["held"])
-    print("\n| relevant | queries | worth | sessions a query | " + " | ".join(names) + " |")
+    names = list(rows[0]["coverage"])
+    print("\n| relevant | queries | effective | sessions per query | " + " | ".join(names) + " |")
     print("|---|---:|---:|---:|" + "---:|" * len(names))
     for row in rows:
-        held = " | ".join(f"{row['held'].get(name, float('nan')):.1%}" for name in names)
+        cells = " | ".join(f"{row['coverage'].get(name, float('nan')):.1%}" for name in names)
         queries = f"{row['queries']}{', Zipf' if row['zipf'] else ''}"
-        print(f"| {row['relevant']:.0%} | {queries} | {row['effective']:.0f} | {row['sessions']} | {held} |")
+        print(f"| {row['relevant']:.0%} | {queries} | {row['effective']:.0f} | {row['sessions']} | {cells} |")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def run(data: RankingData, repeats: int = 3) -> list[dict[str, Any]]:
 
 
 class _Case:
-    """Ten sessions for each query, and what is done with them."""
+    """Ten sessions for each query: a relevance model, and the strength of shrinkage."""
 
     def __init__(self, data: RankingData) -> None:
         self.data = data
@@ -69,7 +69,7 @@ class _Case:
         return naive_relevance.fit_relevance(self.data.features, offsets, self.clicks, self.times, folds, folds, 10.0)
 
     def slow_strength(self) -> float:
-        """As many likelihoods as the search looks at, about 38."""
+        """As many likelihoods as the search evaluates, about 38."""
         clicks, trials = self.clicks.tolist(), np.repeat(self.log.sessions, self.data.lengths).tolist()
         times, guess = self.times.tolist(), self.guess.tolist()
         grid = 10.0 ** np.linspace(-2.0, 6.0, 38)

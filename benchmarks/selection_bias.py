@@ -3,8 +3,8 @@
     python -m benchmarks.selection_bias --data ../shared/data --seeds 8
 
 Production ranker: ARP hinge on 3 training queries (1 % where that is more); pages of 5 under replace-last, 10^7
-sessions, validation clicks 15 %; truncated LambdaLoss with k = 5. Shares are those of mean test DCG@5; intervals are
-paired, from resampling the runs; those of one fold share its queries, so they are too narrow for other queries.
+sessions, validation clicks 15 %; truncated LambdaLoss with k = 5. *Gap closed* is from mean test DCG@5. Confidence
+intervals are paired, from resampling runs; runs on a fold share its queries, so they are too narrow for other queries.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def cells(folder: Path, name: str, seeds: int, sessions: int) -> list[dict[str, 
 
 
 def shares(rows: list[dict[str, float]]) -> dict[str, Any]:
-    """Shares of the gap, and the paired bootstrap interval of each and of what policy-aware closes beyond it."""
+    """Gap closed, with paired bootstrap intervals of each and of its difference to policy-aware."""
     values = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     draws = np.random.default_rng(0).integers(len(rows), size=(RESAMPLES, len(rows)))
     low, high = values["production"], values["full-information"]

@@ -1,4 +1,4 @@
-"""Estimates from a log of two policies, against the truth: python -m benchmarks.several_policies
+"""Estimates from a log of two policies, against the true value: python -m benchmarks.several_policies
 
 v1 shows the production ranker's top 5, v2 its top 4 with a random document inserted (uniform-insert). A ranker trained
 on all labels is compared with production from the clicks of both: the difference in dcg@5 per session, as a share of
@@ -21,7 +21,7 @@ V1, V2 = policies.Deterministic(5), policies.UniformInsert(5)
 
 
 def own_propensities(clicks, data, new, old):
-    """Each click by the propensity of its own policy, which is what must not be done."""
+    """Each click divided by the propensity of its own policy, which is biased."""
     weights = clicks.by_document(clicks.clicks / clicks.propensities)
     return float((weights * (value(new, data) - value(old, data))).sum() / clicks.n_sessions)
 
@@ -50,7 +50,7 @@ def main() -> None:
     clicked = np.where(data.labels >= 3, 1.0, 0.1)
     truth = float((clicked * (value(new, data) - value(old, data))).sum() / data.n_queries)
     size = f"{data.n_queries} queries, {given.sessions:,} sessions, {given.logs} logs"
-    print(f"{size}; true difference {truth:.4f} a session")
+    print(f"{size}; true difference {truth:.4f} per session")
     print("| sessions under v2 | own propensity (biased) | every policy named | realised exposure | v2 only |")
     print("|---|---|---|---|---|")
     for share in (0.1, 0.3, 0.5, 0.7, 0.9):

@@ -74,7 +74,7 @@ def replace_last_sessions(sessions: int, offsets: Any, order: Any, world: Any, k
 
 
 def one_by_one(data: RankingData, scores: Any, exam: Any, aggregated: float) -> list[dict[str, Any]]:
-    """The compiled reference that draws every session, and Plackett-Luce, which is always drawn so."""
+    """The compiled reference that draws every session, and Plackett-Luce, which always draws every session."""
     users = SessionSimulator.make(data, scores, policies.ReplaceLast(5), exam, 3, None, None, None)
     made: Any = {}
 

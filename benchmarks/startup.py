@@ -10,7 +10,7 @@ from benchmarks.timing import median_seconds, row
 
 
 def run(repeats: int = 5) -> list[dict[str, Any]]:
-    """Rows of seconds, each in a fresh interpreter; `python -c pass` is what nobody can avoid."""
+    """Rows of seconds, each in a fresh interpreter; `python -c pass` is the minimum."""
 
     def python(code: str):
         return lambda: subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

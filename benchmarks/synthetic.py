@@ -12,7 +12,7 @@ _TARGET = 10.0  # seconds for 18,900 queries of the mslr shape, on two cores
 
 
 def run(n_queries: int = 18_900) -> list[dict[str, Any]]:
-    """One row for each shape: seconds, and the seconds it may take."""
+    """One row for each shape: seconds, and their limit."""
     rows = []
     for shape in ("mslr", "yahoo"):
         make_ranking_data(shape, 100)

@@ -22,7 +22,7 @@ def median_seconds(action: Callable[[], Any], repeats: int) -> float:
 
 
 def medians_in_turn(actions: list[Callable[[], Any]], repeats: int) -> list[float]:
-    """The median time of each, run in turn so that a busy moment of the machine affects all alike."""
+    """The median time of each, run in turn so that other load affects all."""
     for action in actions:
         action()
     turns = [[seconds_of(action) for action in actions] for _ in range(repeats)]
@@ -30,7 +30,7 @@ def medians_in_turn(actions: list[Callable[[], Any]], repeats: int) -> list[floa
 
 
 def best_seconds(actions: list[Callable[[], Any]], repeats: int) -> list[float]:
-    """The best time of each, run in turn: for comparing thread counts on machines where cores come and go."""
+    """The best time of each, run in turn: for comparing thread counts on shared machines."""
     best = [float("inf")] * len(actions)
     for action in actions:
         action()
@@ -43,7 +43,7 @@ def best_seconds(actions: list[Callable[[], Any]], repeats: int) -> list[float]:
 def row(
     name: str, seconds: float | None, ratio: float | None = None, target: str = "", met: bool | None = None
 ) -> dict[str, Any]:
-    """One line of the table: a ratio says more than seconds, which are this machine's."""
+    """One line of the table; ratios depend less on the machine than seconds."""
     return {"name": name, "seconds": seconds, "ratio": ratio, "target": target, "met": met}
 
 

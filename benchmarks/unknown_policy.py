@@ -1,4 +1,4 @@
-"""What it costs to learn from clicks of a policy that is not known: test DCG@5 against that of true propensities.
+"""Learning from clicks of an unknown policy: test DCG@5 against that with true propensities.
 
     python -m benchmarks.unknown_policy --seeds 6 --figure docs/how-to/unknown-policy.svg
 
@@ -6,16 +6,16 @@ Synthetic MSLR data, 300 training, 100 validation and 400 test queries; labels o
 ranker (ARP hinge on 3 training queries) ranks pages of 5, under replace-last or drawn by Plackett-Luce (temperature 1),
 examined as 1 / rank. Each query, those of validation too, has 1 to 1000 sessions on average. Rankers are trained on
 policy-aware weights (truncated LambdaLoss, k = 5, learning rate 5), without a clip and with the best of three clips
-(clip_grid, fit_best_clip). They differ in their propensities only, of training and of validation clicks:
+(clip_grid, fit_best_clip). They differ only in the propensities of training and validation clicks:
 
     true          of the policy
     frequencies   how often the log shows each document, propensity_from_log
     smoothed      the same with smoothing="auto"
     lower bound   the same with confidence=0.95
     fitted        of a fitted Plackett-Luce policy, fit_plackett_luce
-    none          all alike: clicks are counted as they are
+    none          all equal: raw clicks
 
-Gaps are paired: the same log, the same production ranker. Intervals are over seeds, which draw both.
+Differences are paired: the same log, the same production ranker. Confidence intervals are over seeds, which draw both.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ SESSIONS = (1, 3, 10, 30, 100, 1000)
 METHODS = ("frequencies", "smoothed", "lower bound", "fitted", "none")
 ALL = ("true", *METHODS)
 CLIPS = ("no clip", "best clip")
-FLOOR = 0.8  # what the figure leaves out
+FLOOR = 0.8  # not in the figure
 
 
 class Part(NamedTuple):
-    """Training or validation queries, what the policy ranks them by, and the clicks."""
+    """Training or validation queries, the scores of the policy, and the clicks."""
 
     data: RankingData
     scores: Any
@@ -104,7 +104,7 @@ def cells(fold: Fold, name: str, sessions: int, seed: int, production: Ranker) -
         )  # fmt: skip
         parts.append(Part(data, scores, clicks))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CoverageWarning)  # what is not shown is the point
+        warnings.simplefilter("ignore", CoverageWarning)  # documents that are not shown are expected
         found = {method: trained(parts, propensities_of(method, POLICIES[name], parts), seed) for method in ALL}
     return {method: tuple(test_dcg(fold.test, ranker) for ranker in rankers) for method, rankers in found.items()}
 
@@ -144,7 +144,7 @@ def run(seeds: range, sessions: tuple[int, ...] = SESSIONS) -> dict[str, Any]:
 
 
 def gap(true: list[float], other: list[float]) -> tuple[float, float]:
-    """Mean of the paired differences and half of their 95 % interval."""
+    """Mean of the paired differences and half the width of their 95 % confidence interval."""
     lost = np.array(true) - np.array(other)
     n = len(lost)
     half = student_quantile(0.95, n - 1) * float(lost.std(ddof=1)) / n**0.5 if n > 1 else float("nan")
@@ -155,8 +155,8 @@ def show(found: dict[str, Any]) -> None:
     ends = " and ".join(f"{name} {np.mean(found[name]):.3f}" for name in ("production", "full-information"))
     print(f"test DCG@5 of {ends}, {len(found['production'])} seeds")
     for name in (f"{policy}, {clip}" for clip in reversed(CLIPS) for policy in POLICIES):
-        print(f"\n{name}: DCG@5 with true propensities, and what is lost with others (95 % interval +-)\n")
-        print(f"| sessions a query | true | {' | '.join(METHODS)} |")
+        print(f"\n{name}: DCG@5 with true propensities, and the difference with others (95 % confidence interval +-)\n")
+        print(f"| sessions per query | true | {' | '.join(METHODS)} |")
         print("|---" * (len(METHODS) + 2) + "|")
         for sessions, row in found[name].items():
             lost = ["{:+.3f} ± {:.3f}".format(*gap(row["true"], row[method])) for method in METHODS]
@@ -188,13 +188,13 @@ def figure(found: dict[str, Any], path: Path) -> None:
     shape = Figure(0, x=Axis("sessions", "Sessions per query", log=True), panels=tuple(panels))
     charts = [panel_chart(shape, panel, styles, width=330) for panel in panels]
     spec = file_spec(charts, "Propensities of an unknown policy")
-    # a panel without one of the lines has scales of its own
+    # a panel without one of the lines has its own scales
     spec["resolve"] = {"scale": dict.fromkeys(("color", "shape", "strokeDash", "strokeWidth"), "independent")}
     path.write_text(to_svg(spec), encoding="utf-8")
 
 
 def _left_out(means: dict[str, dict[int, float]]) -> str:
-    """What lies so far below that it would press all else together."""
+    """Lines so far below the others that they would compress the scale."""
     low = {method: [mean for mean in own.values() if mean < FLOOR] for method, own in means.items()}
     ends = {method: sorted({f"{min(own):.2f}", f"{max(own):.2f}"}) for method, own in low.items() if own}
     words = [f"{method} ({' to '.join(own)})" for method, own in ends.items()]
@@ -207,7 +207,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--sessions", default=",".join(map(str, SESSIONS)), help="per query, comma-separated")
     parser.add_argument("--figure", type=Path, help="write the figure here, as SVG")
-    parser.add_argument("--from", dest="source", type=Path, help="take the numbers from what --json printed")
+    parser.add_argument("--from", dest="source", type=Path, help="read the numbers from a file of --json")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.source:

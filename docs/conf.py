@@ -63,6 +63,7 @@ html_sidebars = {name: [] for name in ("index", "changelog", "contributing")}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["copy.js"]
+html_search_scorer = str(HERE / "_site" / "scorer.js")
 html_show_sourcelink = False
 html_copy_source = False
 html_show_sphinx = False

@@ -192,6 +192,12 @@ def test_the_page_of_data_formats_runs_from_top_to_bottom(tmp_path, monkeypatch)
     assert (tmp_path / "run.csv").stat().st_size > 0
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=name_of)
+def test_no_line_begins_with_a_per_cent_sign(page):
+    """The site would take it for a comment, and leave it out."""
+    assert [line for line in text(page).splitlines() if line.lstrip().startswith("%")] == []
+
+
 # Tables
 
 

@@ -115,6 +115,12 @@ def test_links_and_anchors_lead_somewhere(site):
     assert lost == []
 
 
+def test_figures_link_to_their_files(site):
+    figures = [each for each in parsed(site / "results" / "index.html").loaded if each.endswith(".svg")]
+    assert len(figures) >= 4
+    assert set(figures) <= set(parsed(site / "results" / "index.html").links)
+
+
 def test_nothing_is_loaded_from_elsewhere(site):
     for page in pages_of(site):
         assert [each for each in parsed(page).loaded if elsewhere(each)] == [], page
@@ -128,6 +134,8 @@ def test_formulas_are_drawn_when_the_site_is_built(site):
     assert not any(re.search(r"<script[^>]*(mathjax|katex)", text, re.IGNORECASE) for text in pages.values())
     assert pages["equations.html"].count("<math") > 17
     assert pages["estimators.html"].count("<math") > 10
+    below = [each for text in pages.values() for each in re.findall(r"<munderover>\s*<m\w[^>]*>(.)", text)]
+    assert set(below) == {"∑"}  # not the subscripts of accented symbols
 
 
 @pytest.mark.parametrize(
@@ -228,6 +236,8 @@ function look(page) {
     charts: frame.contentDocument.querySelectorAll(".vega-chart").length,
     drawn: frame.contentDocument.querySelectorAll(".vega-chart[data-drawn=yes] svg").length,
     found: frame.contentDocument.querySelectorAll("#search-results li").length,
+    first: Array.from(frame.contentDocument.querySelectorAll("#search-results li > a")).slice(0, 5)
+      .map((each) => each.getAttribute("href")),
     loaded: inner.performance.getEntriesByType("resource").map((entry) => entry.name),
   };
 }
@@ -323,9 +333,12 @@ class TestInBrowser:
         assert all(each["charts"] == each["drawn"] for each in seen.pages.values())
 
     def test_the_search_finds(self, site, tmp_path, width, theme):
-        seen = visit(site, ["/search.html?q=propensity", "/search.html?q=qqqq"], tmp_path / "profile", width, theme)
+        words = ("propensity", "export", "policy_aware", "qqqq")
+        seen = visit(site, [f"/search.html?q={word}" for word in words], tmp_path / "profile", width, theme)
         assert seen.messages == []
         assert seen.pages["/search.html?q=propensity"]["found"] >= 10
+        assert seen.pages["/search.html?q=export"]["first"][0].startswith("how-to/export.html")
+        assert seen.pages["/search.html?q=policy_aware"]["first"][0].endswith("#counterrank.estimators.policy_aware")
         assert seen.pages["/search.html?q=qqqq"]["found"] == 0
 
 

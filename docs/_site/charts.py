@@ -1,4 +1,4 @@
-"""Interactive altair charts without requests to other hosts.
+"""Interactive altair charts without requests to other hosts, and links from figures to their files.
 
 A chart that is the result of a code cell becomes a `<div class="vega-chart">` with its specification in it. The pages
 that have one load `_static/vega.js`, which vl-convert makes of its own copy of vega, vega-lite and vega-embed, and
@@ -8,6 +8,7 @@ that have one load `_static/vega.js`, which vl-convert makes of its own copy of 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,13 @@ def _add_scripts(app: Any, pagename: str, templatename: str, context: dict[str, 
         app.add_js_file("charts.js", loading_method="defer")
 
 
+def _link_figures(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """A click on a figure opens its file, which fills the window: on the page its labels may be small."""
+    if "body" in context:
+        link = r'<a class="figure" href="\2" title="Open the figure by itself">\1</a>'
+        context["body"] = re.sub(r'(<img\b[^>]*\bsrc="([^"]+\.svg)"[^>]*>)', link, context["body"])
+
+
 def _write_runtime(app: Any) -> None:
     from counterrank.report.render import runtime_script
 
@@ -63,6 +71,7 @@ def _write_runtime(app: Any) -> None:
 
 
 def setup(app: Any) -> None:
-    """Load the scripts where there are charts."""
+    """Load the scripts where there are charts, and link figures."""
     app.connect("html-page-context", _add_scripts)
+    app.connect("html-page-context", _link_figures)
     app.connect("builder-inited", _write_runtime)

@@ -26,7 +26,7 @@ _BY_POLICY = r"\sum_{\bar{R} \in \pi(\cdot \mid q)} \pi\big(\bar{R} \mid q\big) 
 _PAIR = r"\log_2 \left( \left( \frac{1}{1 + e^{s(d_m) - s(d_n)}} \right)^{\delta_{nm} \cdot |G_n - G_m|} \right)"
 
 EQUATIONS = {
-    "eq:ARP": Equation(3, "Average relevant position", r"\lambda^{\text{ARP}}(d \mid R) = \text{rank}(d \mid R)"),
+    "eq:ARP": Equation(3, "Average relevance position", r"\lambda^{\text{ARP}}(d \mid R) = \text{rank}(d \mid R)"),
     "eq:DCG": Equation(
         4,
         "Discounted cumulative gain, as a loss",
@@ -248,10 +248,14 @@ def is_formula(block: str) -> bool:
 
 # LaTeX to MathML
 
+# docutils sets the subscript of an accented symbol below it; an empty base puts it to the right
+_ACCENTED = re.compile(r"\{?\\(?:hat|bar|tilde)\s*(?:\{[^{}]*\}|\\[A-Za-z]+|\w)\}?(?=_)")
+
 
 def mathml(latex: str, block: bool) -> str:
     """MathML of a formula; raises ValueError where docutils does not know a command."""
-    return str(latex2mathml.tex2mathml(re.sub(r"\\[bB]igg?[lr]?(?![A-Za-z])", "", latex), as_block=block))
+    latex = _ACCENTED.sub(r"\g<0>{}", re.sub(r"\\[bB]igg?[lr]?(?![A-Za-z])", "", latex))
+    return str(latex2mathml.tex2mathml(latex, as_block=block))
 
 
 def _visit_inline(self: Any, node: Any) -> None:

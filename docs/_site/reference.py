@@ -139,13 +139,9 @@ def api(page: str) -> str:
     kinds = ("Functions", "Classes", "Registries and constants")
     own = [path for path, home in documented().items() if home == page]
     own.sort(key=lambda path: kinds.index(_kind(path)))
-    text = []
-    text += ["| name | |", "|---|---|"]
-    text += [f"| {{py:obj}}`{shortened(path)} <{path}>` | {summary_of(doc_of(path))} |" for path in own]
-    if page != ERRORS:
-        others = (getattr(module(page), name) for name in module(page).__all__)
-        elsewhere = [path for path in map(path_of, others) if path and path not in own]
-        text += [f"| {{py:obj}}`{shortened(path)} <{path}>` | {summary_of(doc_of(path))} |" for path in elsewhere]
+    others = [] if page == ERRORS else [getattr(module(page), name) for name in module(page).__all__]
+    elsewhere = [path for path in map(path_of, others) if path and path not in own]
+    text = _names_table([*own, *elsewhere])
     for kind in kinds:
         paths = [path for path in own if _kind(path) == kind]
         if paths:
@@ -158,6 +154,16 @@ def api(page: str) -> str:
                 "```",
             ]
     return "\n".join(text)
+
+
+def _names_table(paths: list[str]) -> list[str]:
+    rows = [f"| {{py:obj}}`{shortened(path)} <{path}>` | {summary_of(doc_of(path))} |" for path in paths]
+    return _stacked(["| name | |", "|---|---|", *rows])
+
+
+def _stacked(table: list[str], *classes: str) -> list[str]:
+    """A table whose cells stand below each other on a phone, see site.css."""
+    return ["", f":::{{container}} {' '.join(('stacked', *classes))}", "", *table, "", ":::", ""]
 
 
 def shortened(path: str) -> str:
@@ -183,19 +189,12 @@ def api_index(_: str) -> str:
         doc = summary_of(inspect.getdoc(module(page)) or "")
         lines.append(f"| [`counterrank.{page}`]({page}.md) | {doc} |")
     lines.append(f"| [errors and warnings]({ERRORS}.md) | what is raised and warned |")
-    return "\n".join(lines)
+    return "\n".join(_stacked(lines))
 
 
 def top_names(_: str) -> str:
     """The names that `counterrank` itself has."""
-    paths = [path for path in documented() if path.count(".") == 1]
-    return "\n".join(
-        [
-            "| name | |",
-            "|---|---|",
-            *(f"| {{py:obj}}`{shortened(each)} <{each}>` | {summary_of(doc_of(each))} |" for each in paths),
-        ]
-    )
+    return "\n".join(_names_table([path for path in documented() if path.count(".") == 1]))
 
 
 # Docstrings
@@ -380,15 +379,14 @@ def commands(_: str) -> str:
             if colon:
                 text += ["```sh", f"counterrank {example}", "```", ""]
         if arguments:
-            text += ["| argument | |", "|---|---|"]
-            text += [
+            rows = [
                 f"| `{word}` | {_cell(filled(each.help or ''))} |" for word, each in zip(words, arguments, strict=True)
             ]
-            text.append("")
+            text += _stacked(["| argument | |", "|---|---|", *rows])
         panels = {each.rich_help_panel or "Options" for each in options}
         for panel in sorted(panels, key=lambda each: (*PANELS, each).index(each)):
             mine = [each for each in options if (each.rich_help_panel or "Options") == panel]
-            text += [f"**{panel}**", "", *_option_rows(mine), ""]
+            text += [f"**{panel}**", *_stacked(list(_option_rows(mine)), "options")]
     return "\n".join(text)
 
 

@@ -173,6 +173,70 @@ def test_chosen_features(place, tmp_path):
     assert cr.Ranker.load(tmp_path / "ranker").n_features_ == 2
 
 
+@pytest.fixture(scope="module")
+def wider(place):
+    """The data with columns that the ranker does not know, before and behind those that it does."""
+    table = pq.read_table(place / "data.parquet")
+    noise = np.random.default_rng(0).random((2, len(table)))
+    pq.write_table(table.add_column(0, "stock", pa.array(noise[0])).append_column("views", pa.array(noise[1])),
+                   place / "wider.parquet")  # fmt: skip
+    return place / "wider.parquet"
+
+
+def test_columns_that_the_ranker_does_not_know_are_left_out(place, wider, tmp_path):
+    assert metrics(place, wider, *NAMES, *SPLIT) == metrics(place, "data.parquet", *NAMES, *SPLIT)
+    in_sample = ("evaluate", place / "ranker", wider, *NAMES, *SPLIT, "--part", "train", "--metrics", "mrr")
+    assert as_json(*in_sample)["share_seen"] == 1.0
+    for source in ("data.parquet", wider):
+        invoke("rank", place / "ranker", place / source, *NAMES, *SPLIT, "--out", tmp_path / "run.csv", "--force")
+        (tmp_path / "run.csv").rename(tmp_path / f"{source != wider}.csv")
+    assert (tmp_path / "True.csv").read_bytes() == (tmp_path / "False.csv").read_bytes()
+    options = ("--log", place / "usual.parquet", *NAMES, *SPLIT, "--metrics", "dcg@5")
+    expected = as_json("estimate", place / "ranker", place / "data.parquet", *options)["estimates"]
+    assert as_json("estimate", place / "ranker", wider, *options)["estimates"] == expected
+    chosen = as_json("select", wider, place / "ranker", *options[:-2])
+    assert chosen["rankers"][0]["estimate"]["self_normalized"]
+    seen = run("estimate", place / "ranker", wider, *options, "--part", "train").stderr
+    assert "was trained on or stopped by 100% of these queries" in seen
+
+
+def test_missing_features_are_an_error(place, tmp_path):
+    table = pq.read_table(place / "data.parquet").rename_columns
+    names = pq.read_schema(place / "data.parquet").names
+    pq.write_table(table(["Signal_3" if name == "signal 3" else name for name in names]), tmp_path / "data.parquet")
+    found = run("rank", place / "ranker", tmp_path / "data.parquet", *NAMES, "--out", tmp_path / "run.csv")
+    assert found.returncode == 2
+    message = "lacks feature 'signal 3' of the ranker; has 'Signal_3', unknown to the ranker; expected the same names"
+    assert f"{message} (rename or add columns); did you mean 'signal 3'?" in found.stderr
+
+
+def test_the_map_applies_to_files_of_scores(place, tmp_path):
+    invoke("rank", place / "ranker", place / "data.parquet", *NAMES, *SPLIT, "--out", tmp_path / "usual.csv")
+    run_of = pa_csv.read_csv(tmp_path / "usual.csv")
+    own = run_of.select(["query_id", "doc_id", "score"]).rename_columns(["q", "sku", "score"])
+    pa_csv.write_csv(own, tmp_path / "own.csv")
+    options = ("--log", place / "usual.parquet", *NAMES, *SPLIT, "--metrics", "dcg@5")
+    data = place / "data.parquet"
+    found = [as_json("estimate", tmp_path / f"{name}.csv", data, *options)["estimates"] for name in ("usual", "own")]
+    assert found[0] == found[1]
+    compared = as_json("estimate", place / "ranker", data, *options, "--against", tmp_path / "own.csv")
+    assert compared["estimates"]["dcg@5"]["self_normalized"] == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("which", ["ranker", "against"])
+def test_rankers_that_do_not_exist_are_the_first_error(place, tmp_path, which):
+    """Before the clicks, whose propensities are not known without an examination curve."""
+    log = pq.read_table(place / "usual.parquet").drop(["propensity"])
+    pq.write_table(log, tmp_path / "log.parquet")
+    data = (place / "data.parquet", "--log", tmp_path / "log.parquet", *NAMES, *SPLIT)
+    rankers = ("nowhere",) if which == "ranker" else (place / "ranker", "--against", "nowhere")
+    found = run("estimate", rankers[0], *data, *rankers[1:])
+    assert found.returncode == 2
+    assert "nowhere: no such ranker or scores" in found.stderr
+    found = run("select", data[0], "nowhere", *data[1:])
+    assert "nowhere: no such" in found.stderr
+
+
 OTHER = "--map query_id=q,doc_id=sku,label=grade"
 BAD = {
     "": "data.parquet: no column 'query_id'; it has 'q', 'sku', 'grade'",

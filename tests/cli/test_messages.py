@@ -65,7 +65,7 @@ BAD = {
     f"{CLICKS} --share 0.5": "--share: is for labels, since clicks belong to all queries",
     f"{TRAIN} --threads 0": "--threads 0: expected a whole number of at least 1",
     f"{TRAIN} --seed -1": "--seed -1: expected a whole number of at least 0",
-    f"{TRAIN} --step 3": "No such option: --step",
+    f"{TRAIN} --step 3": "No such option",
     # data, clicks and logs
     "train": "Missing argument DATA; see counterrank train --help",
     f"train {DATA}": "Missing option '--out'",

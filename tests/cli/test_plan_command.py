@@ -207,7 +207,9 @@ def test_advice_names_the_quickest_and_the_cheapest(plans):
     needs = {plan.policy: plan.sessions_for_effective(1000) for plan in chosen}
     quickest = min(needs, key=needs.get)
     cheapest = min(chosen, key=lambda plan: max(plan.price, 0.0) * needs[plan.policy]).policy
-    said = advise_logging(plans["these-queries"], effective=1000)
+    said = advise_logging(plans["these-queries"], effective_sample_size=1000)
+    with pytest.warns(DeprecationWarning, match="effective= is deprecated; use effective_sample_size="):
+        assert advise_logging(plans["these-queries"], effective=1000) == said
     start = f"For an effective sample size of 1,000, {quickest} needs the fewest sessions, {needs[quickest]:,},"
     assert said[0].startswith(start)
     assert cheapest != quickest

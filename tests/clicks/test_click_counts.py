@@ -316,3 +316,17 @@ def test_other_data_is_refused():
         log.check_data(3)
     features = cr.RankingData(np.ones((9, 2)), OFFSETS)
     log.check_data(features)  # other features and labels of the same documents are the same data
+
+
+def test_as_a_table():
+    log = ClickCounts.concat([log_of(), log_of(seed=1)])
+    found = log.to_arrow()
+    assert found.column_names == ["query_id", "doc_id", "rank", "impressions", "clicks", "propensity"]
+    assert found["doc_id"].to_pylist() == DATA.doc_ids[log.docs].tolist()
+    assert found["query_id"].to_pylist() == np.repeat(DATA.query_ids, DATA.lengths)[log.docs].tolist()
+    assert found["propensity"].to_pylist() == log.propensities.tolist()
+    assert found["clicks"].to_pylist() == log.clicks.tolist()
+    named = replace(log, policies=log.docs % 2, policy_names=("old", "new"))
+    assert named.to_arrow()["policy"].to_pylist() == [("old", "new")[doc % 2] for doc in log.docs]
+    with pytest.raises(CounterrankError, match=r"hold no ids .* count the log again to show them"):
+        replace(log, doc_ids=None).to_arrow()

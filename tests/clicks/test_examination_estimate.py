@@ -195,15 +195,17 @@ def test_few_heavy_queries_are_counted_by_their_weight():
     assert found.target == "these-queries"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        chosen = examination.estimate(log, target="these-queries")  # chosen, so no warning
+        chosen = examination.estimate(log, population="these-queries")  # chosen, so no warning
     assert chosen.intervals.tolist() == found.intervals.tolist()
+    with pytest.warns(DeprecationWarning, match="target= is deprecated; use population="):
+        assert examination.estimate(log, target="these-queries").population == chosen.population == "these-queries"
 
 
 def test_one_query_is_refused_for_queries_like_these():
     data, scores = world(1)
     log = log_of(data, scores, 20_000)
-    with pytest.raises(CounterrankError, match=r"target='queries': the log holds 1\.0 effective queries"):
-        examination.estimate(log, target="queries")
+    with pytest.raises(CounterrankError, match=r"population='queries': the log holds 1\.0 effective queries"):
+        examination.estimate(log, population="queries")
 
 
 def test_wider_for_more_confidence(small):
@@ -265,7 +267,7 @@ def test_regression_that_does_not_fit_warns(large):
         ({"k": 5}, "k=5: the log shows ranks up to 4; expected a rank it shows"),
         ({"confidence": 1.0}, "confidence=1.0: expected a number between 0 and 1"),
         ({"confidence": True}, "confidence=True: expected a number"),
-        ({"target": "sessions"}, "target='sessions': expected one of 'queries', 'these-queries'"),
+        ({"population": "sessions"}, "population='sessions': expected one of 'queries', 'these-queries'"),
         ({"method": "regression-em"}, "data: missing; method 'regression-em' expected the ranking data"),
         ({"data": world(60, n_docs=12)[0]}, "data: given, but method 'all-pairs' uses no features"),
         ({"method": "regression-em", "data": world(2)[0]}, "clicks: counted against other data"),

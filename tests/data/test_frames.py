@@ -269,12 +269,43 @@ def test_bad_frames(changes, options, message):
 def test_bad_pandas_frames():
     with pytest.raises(DataError, match=r"'q': no such column; .* it is in the index: frame.reset_index"):
         read(pd.DataFrame(FRAME).set_index("q"))
-    with pytest.raises(DataError, match=r"column 'd' cannot be read as Arrow .*; expected one type of values"):
+    with pytest.raises(
+        DataError,
+        match=r"column 'd' holds values of several types, int in row 0 and str in row 1 and",
+    ):
         read(pd.DataFrame(FRAME | {"d": [1, "a", 2.5]}))
+    with pytest.raises(DataError, match=r"column 'd' cannot be read as Arrow .*; expected one type of values"):
+        read(pd.DataFrame(FRAME | {"d": [2**70, 1, 2]}))
     with pytest.raises(DataError, match="frame: 2 columns 'price'; expected one"):
         read(pd.DataFrame(FRAME).rename(columns={"grade": "price"}), label=None)
     with pytest.raises(DataError, match="frame: column 'price' is null in row 1"):
         read(pd.DataFrame(FRAME | {"price": [1.0, NAN, 2.0]}), label="price", features=["grade"])
+
+
+def products(n_queries=400, n_products=3000, candidates=15):
+    """A shop: for each query some of the products."""
+    rng = np.random.default_rng(0)
+    sku = np.concatenate([rng.choice(n_products, candidates, replace=False) for _ in range(n_queries)])
+    return pa.table({"search": np.repeat(np.arange(n_queries), candidates), "sku": sku, "price": sku % 7})
+
+
+def test_swapped_queries_and_documents_are_warned_about():
+    message = (
+        r"^frame: [\d,]+ of [\d,]+ queries \(column 'sku'\) have one document, and each of 400 documents \(column "
+        r"'search'\) is in 15 queries on average; are query and document swapped\?"
+    )
+    with pytest.warns(UserWarning, match=message):
+        cr.RankingData.from_frame(products(), query="sku", document="search")
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [{}, {"n_products": 20}, {"candidates": 2, "n_products": 10}, {"candidates": 1}, {"n_products": 10**6}],
+    ids=str,
+)
+def test_usual_data_is_not_taken_for_swapped(sizes, recwarn):
+    cr.RankingData.from_frame(products(**sizes), query="search", document="sku")
+    assert [str(each.message) for each in recwarn] == []
 
 
 def test_frames_without_rows():

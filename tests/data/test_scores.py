@@ -55,6 +55,23 @@ def test_tables_by_key(tmp_path, ending, changes):
     assert cr.read_scores(write_table(tmp_path / f"s.{ending}", table(**changes)), DATA).tolist() == SCORES
 
 
+@pytest.mark.parametrize("ending", ["parquet", "csv", "tsv"])
+def test_columns_may_have_the_names_of_the_data(tmp_path, ending):
+    rows = table().rename_columns(["search", "sku", "score"])
+    frame = pa.table({"search": [7, 7, 9], "sku": ["a", "b", "a"], "price": [1, 2, 3]})
+    data = cr.RankingData.from_frame(frame, query="search", document="sku")
+    for names in (["search", "sku", "score"], ["search", "doc_id", "score"], ["query_id", "doc_id", "score"]):
+        path = write_table(tmp_path / f"s.{ending}", rows.rename_columns(names))
+        assert cr.read_scores(path, data).tolist() == SCORES
+    path = write_table(tmp_path / f"s.{ending}", rows.rename_columns(["q", "sku", "score"]))
+    message = "no column 'search' or 'query_id' among 'q', 'sku', 'score'; expected search, sku and score, each once"
+    with pytest.raises(cr.CounterrankError, match=message):
+        cr.read_scores(path, data)
+    path = write_table(tmp_path / f"s.{ending}", rows.rename_columns(["search", "sku", "grade"]))
+    with pytest.raises(cr.CounterrankError, match="no column 'score' among 'search', 'sku', 'grade'; expected search"):
+        cr.read_scores(path, data)
+
+
 TEXTS = {
     "run.trec": RUN,
     "run": RUN.replace(" ", " \t ").replace("\n", "\r\n"),
@@ -148,11 +165,11 @@ BAD = {
     ),
     "no column in Parquet": (
         lambda p: write_table(p / "s.parquet", table().drop(["score"])),
-        "no column 'score' among 'query_id', 'doc_id'; expected",
+        "no column 'score' among 'query_id', 'doc_id'; expected query_id, doc_id and score, each once",
     ),
     "a column twice": (
         lambda p: run_file(p, "query_id,doc_id,score,score\n7,a,1,1\n", "s.csv"),
-        "2 columns 'score' among",
+        "2 columns 'score'; expected one",
     ),
     "text in CSV": (
         lambda p: write_table(p / "s.csv", table(score=["1", "", "2"])),
@@ -163,12 +180,12 @@ BAD = {
         "column 'score' is string; expected numbers",
     ),
     "fractions as ids": (
-        lambda p: write_table(p / "s.parquet", table(query_id=[7.0, 7.0, 9.0])),
-        "column 'query_id' is double; expected whole numbers or texts",
+        lambda p: write_table(p / "s.parquet", table(query_id=[7.0, 7.5, 9.0])),
+        "column 'query_id' is 7.5 in row 1; expected whole numbers or texts as ids",
     ),
     "a null id": (
         lambda p: write_table(p / "s.parquet", table(doc_id=["a", None, "b"])),
-        "column 'doc_id' is null in row 1; expected a value",
+        "column 'doc_id' is null in row 1; expected an id",
     ),
     "ragged": (lambda p: run_file(p, "query_id,doc_id,score\n7,a\n", "s.csv"), "not a CSV file that can be read"),
     "not Parquet": (lambda p: run_file(p, "hello", "s.parquet"), "not a Parquet file that can be read"),

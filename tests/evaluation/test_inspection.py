@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 import counterrank as cr
 from counterrank import examination, policies
 from counterrank.clicks.counts import ClickCounts
+from counterrank.estimators.policy_check import Placements, bernstein, rank_bins, ranks_of
 from counterrank.evaluation.inspection import inspect_clicks
 from counterrank.evaluation.inspection.click_tables import (
     NORMAL,
-    Placements,
-    bernstein,
     clustered,
     heaviest_share,
     page_evidence,
@@ -25,7 +24,7 @@ from counterrank.evaluation.inspection.click_tables import (
     weight_table,
     wilson,
 )
-from counterrank.evaluation.inspection.coverage import coverage_table, rank_bins, ranks_of
+from counterrank.evaluation.inspection.coverage import coverage_table
 from counterrank.evaluation.inspection.drift import drift_sentences, drift_table
 from tests.reference import inspection as naive
 from tests.support.inspected_logs import DATA, EXAM, SCORES, make_data, make_log, stripped, text_of

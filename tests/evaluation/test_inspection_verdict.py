@@ -137,7 +137,7 @@ def test_few_sessions():
     found = inspect_clicks(make_log(policy, 500), policy=policy, scores=SCORES)
     assert found.level("policy-aware") == found.level("examination.estimate") == "warning"
     assert "The target is 10,000" in text_of(found, "policy-aware")
-    assert "the median query has 12 sessions" in text_of(found, "examination.estimate")
+    assert "EM" not in text_of(found, "examination.estimate")  # the curve is that of all pairs
     assert found.advice[0].startswith("For an effective sample size of 10,000")
     easy = inspect_clicks(make_log(policy, 500), policy=policy, scores=SCORES, effective_sample_size=10)
     assert easy.level("policy-aware") == "good" or "on no page yet" in text_of(easy, "policy-aware")
@@ -242,6 +242,27 @@ def test_more_sessions_are_advised_without_a_word_of_other_advice():
     alone = inspect_clicks(log, rho=policy.propensity(SCORES, DATA.offsets, EXAM))
     assert alone.advice[0].startswith("Log more sessions of this policy: about ")
     assert "how many a more random policy takes" in alone.advice[0]
+
+
+def test_advice_names_the_options_that_were_not_given():
+    policy = policies.UniformInsert(3)
+    log = make_log(policy, 500)
+    rho = policy.propensity(SCORES, DATA.offsets, EXAM)
+    named = inspect_clicks(log, rho=rho, policy_words="a=uniform-insert:k=3, b=uniform-insert:k=3")
+    assert not any("--policy" in line or "--logger" in line for line in named.advice)
+    assert "With --logger: how many" in inspect_clicks(log, rho=rho).advice[0]
+    bare = replace(log, examination=None, propensities=None)
+    assert "With --logger and --examination: how many" in inspect_clicks(bare, rho=rho).advice[0]
+    advice = inspect_clicks(bare, policy=policy, scores=SCORES).advice
+    assert any(line.endswith("or name what made the pages: --examination.") for line in advice)
+    advice = inspect_clicks(bare).advice
+    assert any("or name what made the pages: --policy, --logger and --examination." in line for line in advice)
+    same = inspect_clicks(stripped(make_log(policies.Deterministic(3))))
+    wanted = "as does this command with --policy, --logger and --examination)."
+    assert any(line.endswith(wanted) for line in same.advice)
+    rho = policies.Deterministic(3).propensity(SCORES, DATA.offsets, EXAM)
+    same = inspect_clicks(stripped(make_log(policies.Deterministic(3))), rho=rho, exam=EXAM, policy_words="estimated")
+    assert any(line.endswith("(counterrank plan computes how much).") for line in same.advice)
 
 
 def test_the_estimated_curve():

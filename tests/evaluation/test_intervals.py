@@ -12,6 +12,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from benchmarks.interval_coverage import note_of
 
 from counterrank.clicks import policies, simulation
 from counterrank.clicks.examination import inverse_rank
@@ -403,6 +404,13 @@ def test_heavy_clicks_are_doubted():
     assert "self-normalised has an effective sample size of" in str(caught[0].message)
     assert "ips depends on rare clicks: the effective number of clicks" in str(caught[0].message)
     assert found.largest_share == pytest.approx(1000 / (4000 + 4 * 1000))
+
+
+@pytest.mark.filterwarnings("ignore::counterrank.evaluation.IntervalWarning")
+def test_the_study_of_coverage_takes_the_doubts_of_each_kind():
+    found = estimate(*make_world(150, 40), metrics=["dcg@3"], noise=(0.3, 1.0))["dcg@3"]
+    assert [text.partition(" ")[0] for text in found.doubts] == ["self-normalised"]
+    assert [note_of(found, kind, 0.0)[1] for kind in ("ips", "self_normalized")] == [False, True]
 
 
 def test_warnings_point_at_the_caller():

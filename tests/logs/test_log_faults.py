@@ -40,7 +40,7 @@ FAULTS = {
         [(1, "a", "x", 0, 0), (1, "a", "y", 1, 0)],
         {},
         "1 row has a rank below 1 or not whole (PLACE: session_id 1, query_id 'a', doc_id 'x', rank 0, clicked 0); "
-        "use rank_base=0: the ranks here seem to begin with 0;",
+        "on_error",
     ),
     "rank -3": ([(1, "a", "x", -3, 0)], {}, "1 row has a rank below 1 or not whole (PLACE: session_id 1"),
     "half a rank": ([(1, "a", "x", 1.5, 0)], {}, "1 row has a rank below 1 or not whole (PLACE: session_id 1, q"),
@@ -206,6 +206,22 @@ def test_old_names_still_work(tmp_path):
         assert report.words() == report.drop_message()
     with pytest.warns(DeprecationWarning, match=r"LogReport\.warning is deprecated; use unknown_message"):
         assert report.warning() == report.unknown_message()
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_ranks_that_begin_with_0(tmp_path, ending):
+    """Zeros in a few rows of a log that begins with 1 are something else."""
+    pages = [(i, "a", doc, rank, 0) for i in range(9) for rank, doc in enumerate("xy")]
+    with pytest.raises(cr.CounterrankError, match=r"9 rows have a rank below 1 .*; use rank_base=0: the ranks"):
+        read_log(write(tmp_path / f"zero.{ending}", pages), DATA)
+    pages = [(i, "a", doc, rank, 0) for i in range(9) for rank, doc in enumerate("xy", 1)] + [(9, "a", "x", 0, 0)] * 3
+    with pytest.raises(cr.CounterrankError, match="3 rows have a rank below 1") as error:
+        read_log(write(tmp_path / f"one.{ending}", pages), DATA)
+    assert "rank_base" not in str(error.value)
+    below = write(tmp_path / f"below.{ending}", [(*row[:3], row[3] - 2, 0) for row in pages[:18]])
+    with pytest.raises(cr.CounterrankError, match="9 rows have a rank below 1") as error:
+        read_log(below, DATA, rank_base=0)
+    assert "use rank_base" not in str(error.value)
 
 
 def test_messages_name_flags_on_the_command(tmp_path):

@@ -181,7 +181,10 @@ BAD = {
     "a format": (pandas_frame(), {"format": "csv"}, "format='csv': of files; expected 'auto' for a frame"),
     "actions": (pandas_frame(), {"click_actions": ["buy"]}, "click_actions=.*frame is parquet"),
     "lists": (pandas_frame().assign(query_id=[[1], [2], [3], [4]]), {}, "frame: column 'query_id' has type BIGINT"),
-    "mixed": (pandas_frame().assign(query_id=[1, "a", 2, "b"]), {}, "frame: DataFrame that cannot be read as Arrow"),
+    "mixed": (
+        pandas_frame().assign(query_id=[None, 1, "a", 2]), {}, "^frame: column 'query_id' holds values of several "
+        r"types, int in row 1 and str in row 2; expected one type of values: cast it, such as frame\['query_id'\]\.ast"
+    ),
     "halves": (pandas_frame().assign(session_id=[1, 1.5, 2, 3]), {}, "1 row has a session_id that is not whole"),
     "missing": (
         pandas_frame().assign(session_id=[1, np.nan, 2, 3]), {}, r"1 row has no session_id \(row 1: session_id None"

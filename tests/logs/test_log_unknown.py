@@ -87,6 +87,11 @@ FORMS = {
     "decimals": (["7.0", "8.5"], [7, 8], "1 of these {} are .*, such as 7.0 in the log and 7 in the data"),
     "blanks": (["tv  set ", "pc"], ["tv set", "x"], "1 of these {} are .*, such as 'tv  set ' in the log and 'tv set'"),
     "case": (["TV", "PC"], ["tv", "pc"], "2 of these {} are .*, such as 'PC' in the log and 'pc' in the data"),
+    "Unicode form": (
+        ["cafe\u0301", "pc"],
+        ["caf\u00e9", "x"],
+        r"1 of these {} are .* Unicode form \(NFC, NFD\), such as 'cafe\\u0301' in the log and 'caf\\xe9' in the data",
+    ),
     "numbers": (
         [7, 8],
         ["SKU 7", "a"],

@@ -28,7 +28,7 @@ def chunked(table):
 
 
 def relation(table):
-    return duckdb.connect().from_arrow(table)
+    return duckdb.from_arrow(table)  # of a connection that stays open
 
 
 KINDS = {

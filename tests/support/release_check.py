@@ -1,8 +1,9 @@
 """Builds a release and uses it as a user would: `make release-check`, with `ARGS="--tag v0.2.0"` for a tag.
 
-Versions and dates agree; wheel and sdist hold the files they should; the wheel works in clean environments, with no
-extra and with each one (`tests/support/smoke.py`), and reads the files of version 0.1; from the unpacked sdist every
-test is collected, and `make test` runs those that read files of the repository. What was checked stays in `dist`.
+Versions and dates agree; wheel and sdist hold the files they should, and a readme for PyPI; the wheel works in
+clean environments, with no extra and with each one (`tests/support/smoke.py`), and reads the files of version 0.1; from
+the unpacked sdist every test is collected, and `make test` runs those that read files of the repository. What was
+checked stays in `dist`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ import tomllib
 import venv
 import zipfile
 from collections.abc import Iterable
+from email import message_from_bytes, policy
 from pathlib import Path
+
+from markdown_it import MarkdownIt
 
 from tests.support.smoke import FEATURES
 
@@ -104,6 +108,26 @@ def sdist_faults(names: Iterable[str], tracked: Iterable[str], version: str) -> 
     return _differences("sdist", names, wanted)
 
 
+def readme_faults(readme: str) -> list[str]:
+    """What of a readme in Markdown would not work on PyPI: relative links and images, and the syntax of MyST."""
+    targets = []
+    for block in MarkdownIt("commonmark").enable("table").parse(readme):
+        for token in (block, *(block.children or ())):
+            targets += [token.attrs[name] for name in ("href", "src") if name in token.attrs]
+            if token.type.startswith("html"):
+                targets += re.findall(r"\b(?:href|src) *= *[\"']?([^\"'\s>]+)", token.content)
+    faults = [f"readme: {target}: expected an absolute link" for target in targets if not target.startswith("https://")]
+    myst = re.findall(r"\{[\w:-]+\}`|^(?:`{3,}|:{3,}) *\{.*|^\([\w-]+\)=$", readme, re.MULTILINE)
+    return faults + [f"readme: {syntax}: works in the documentation only" for syntax in myst]
+
+
+def metadata_faults(wheel: bytes, sdist: bytes) -> list[str]:
+    """Both have the same metadata, with a readme that PyPI can show."""
+    readme = message_from_bytes(wheel, policy=policy.default).get_content()
+    faults = [] if wheel == sdist else ["the metadata of wheel and sdist differ"]
+    return faults + (readme_faults(readme) if readme.strip() else ["readme: expected one"])
+
+
 def tracked_files() -> list[str]:
     done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
     return [name for name in done.stdout.split("\0") if name]
@@ -132,9 +156,11 @@ def check_contents(wheel: Path, sdist: Path, version: str) -> list[str]:
     tracked = tracked_files()
     with zipfile.ZipFile(wheel) as archive:
         faults = wheel_faults(archive.namelist(), tracked, version)
+        metadata = archive.read(f"counterrank-{version}.dist-info/METADATA")
     with tarfile.open(sdist) as archive:
         names = [member.name for member in archive.getmembers() if member.isfile()]
-    return faults + sdist_faults(names, tracked, version)
+        of_sdist = archive.extractfile(f"counterrank-{version}/PKG-INFO").read()
+    return faults + sdist_faults(names, tracked, version) + metadata_faults(metadata, of_sdist)
 
 
 def smoke(wheel: Path, version: str, extra: str | None, folder: Path) -> None:
@@ -212,7 +238,7 @@ def main() -> None:
     wheel, sdist = build()
     sizes = ", ".join(f"{file.name} {file.stat().st_size / 1e6:.1f} MB" for file in (wheel, sdist))
     steps.done(f"built: {sizes}")
-    steps.done("contents of wheel and sdist", check_contents(wheel, sdist, version))
+    steps.done("contents, metadata and readme of wheel and sdist", check_contents(wheel, sdist, version))
     with tempfile.TemporaryDirectory() as folder:
         for extra in (None, *options.extras):
             smoke(wheel, version, extra, Path(folder))

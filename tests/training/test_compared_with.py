@@ -11,7 +11,7 @@ import pytest
 from benchmarks import compared_with
 from benchmarks.click_learners import Boosted, click_rate_rows, sessions_a_copy
 from benchmarks.compared_with import CASES, COMPARED, ESTIMATED, ROUNDS, applies, by_rule, cells, shortlisted
-from benchmarks.compared_with_table import AWARE, HIGH, LOW, read, summary, tables
+from benchmarks.compared_with_table import AWARE, HIGH, LOW, PER_SESSION, read, summary, tables
 
 from counterrank import make_fold
 from counterrank.clicks.counts import ClickCounts
@@ -52,6 +52,20 @@ def test_shares_and_paired_differences_by_hand():
     assert found["dcg@5"][0] == found["ndcg@5"][0] == pytest.approx((1.5 + 1.7) / 2)
     # differences -0.4 and -0.8: standard error 0.2, t with one degree of freedom 12.706
     assert found["minus policy-aware trees"] == pytest.approx([-0.6, 12.706 * 0.2], rel=1e-4)
+
+
+def test_a_group_per_session_is_paired_with_merged_sessions_and_shown_with_the_costs():
+    apart = f"LightGBM position={PER_SESSION}"
+    rows = [*six_results(), row(apart, 0, own=1.3, aware=1.5, all=1.0), row(apart, 1, own=1.7, aware=1.9, all=1.0)]
+    rows += [{**each, "clicks": 2000} for each in rows]
+    few, many = summary(rows, (LOW, HIGH, "LightGBM position=", AWARE, apart))
+    # held-out pages: differences 0.3 and -0.2, standard error 0.25
+    assert few["methods"][apart]["minus merged"]["own"] == pytest.approx([0.05, 12.706 * 0.25], rel=1e-4)
+    assert few["methods"][apart]["minus merged"]["all"][0] == pytest.approx(-0.2)
+    shown = tables([few, many])
+    assert not any(apart in line for line in shown["c, s"].splitlines())
+    named = [line.split(" | ")[0] for line in shown["c, s, cost"].splitlines()]
+    assert named[named.index("| LightGBM position=") + 1] == f"| {apart}"
 
 
 def test_tables_by_number_of_clicks_or_by_data_set():
@@ -132,6 +146,7 @@ def test_a_short_run_of_every_method(case, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(compared_with, "read_part", lambda *_: fold)
     monkeypatch.setattr(compared_with, "ROUNDS", 5)
     methods = [each for each in COMPARED if not each.startswith(("XGBoost", "auto"))]
+    methods += [f"LightGBM position={PER_SESSION}"]
     try:
         import xgboost  # noqa: F401
 
@@ -142,9 +157,11 @@ def test_a_short_run_of_every_method(case, tmp_path, monkeypatch, capsys):
     arguments = ["--sets", "synthetic:mslr", "--cases", case, "--clicks", "3000", "--runs", "1", "--out", str(out)]
     compared_with.main([*arguments, "--json", str(found), "--methods", *methods])
     (log,) = json.loads(found.read_text())
-    assert list(log["methods"]) == [each for each in COMPARED if each in methods and applies(each, case)]
+    order = [*COMPARED, f"LightGBM position={PER_SESSION}"]
+    assert list(log["methods"]) == [each for each in order if each in methods and applies(each, case)]
     assert all(0 <= result["dcg@5"][0] < 3 and 0 <= result["ndcg@5"][0] <= 1 for result in log["methods"].values())
     assert log["methods"]["LightGBM position="]["rows"] <= log["impressions"]
+    assert log["methods"][f"LightGBM position={PER_SESSION}"]["rows"] == log["impressions"]
     before = out.read_bytes()
     compared_with.main([*arguments, "--methods", *methods])
     assert out.read_bytes() == before

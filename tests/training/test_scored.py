@@ -37,3 +37,19 @@ def test_features_that_sparse_files_leave_out_count_as_0(tmp_path):
 def test_no_such_feature(text):
     with pytest.raises(CounterrankError, match=f"{text}: no such feature; expected a number from 1 to 700"):
         Scored.load(text, DATA)
+
+
+def test_features_that_the_ranker_does_not_know_are_left_out(tmp_path):
+    named = cr.RankingData(DATA.features[:, :3], DATA.offsets, feature_names=["a", "b", "c"])
+    ranker = cr.Ranker("arp-hinge", max_epochs=2).fit(named.select_features(["c", "a"]), WEIGHTS)
+    ranker.save(tmp_path / "ranker")
+    np.testing.assert_array_equal(
+        Scored.load(tmp_path / "ranker", named).scores, ranker.predict(named.select_features(["c", "a"]))
+    )
+    assert ranker.share_seen(named) == 1.0  # though there are other features
+    other = cr.RankingData(DATA.features[:, 1:4], DATA.offsets, feature_names=["a", "b", "c"])
+    assert ranker.share_seen(other) == 0.0
+    with pytest.raises(CounterrankError, match="data: lacks feature 'c' of the ranker; has 'b', unknown to the ranker"):
+        Scored.load(tmp_path / "ranker", named.select_features(["a", "b"]))
+    with pytest.raises(CounterrankError, match="has 'b', unknown to the ranker"):
+        ranker.predict(named)

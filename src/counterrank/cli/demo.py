@@ -69,7 +69,7 @@ def demo(
         print_json(_summary(result, shape, queries, seconds, out))
         return
     _print(result)
-    say(f"\nThe whole story, in {seconds:.0f} s: {out.resolve().as_uri()}\n\nNext, with data of your own:")
+    say(f"\nReport, in {seconds:.0f} s: {out.resolve().as_uri()}\n\nNext, with data of your own:")
     for command, what in _NEXT:
         say(f"\n{what}\n  " + command.replace("\n", "\n  "))
 

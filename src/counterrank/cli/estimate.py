@@ -69,6 +69,8 @@ def estimate(
     limit = check_margin(0.0 if margin is None else margin)
     opened = opening.open(data, threads)
     chosen, parts = choose_part(opened, part, data), parts_of(opened, part)
+    candidate = load_scored(ranker, chosen, threads)
+    other = None if against is None else load_scored(against, chosen, threads)
     counts = source.load(part, parts)
     rho = source.propensities(counts, part, parts)
     source.say_what_it_read()
@@ -77,12 +79,10 @@ def estimate(
         "confidence": confidence,
         **how.settings(source, counts),
     }
-    candidate = load_scored(ranker, chosen, threads)
     with show_warnings():
-        if against is None:
+        if other is None:
             found = evaluation.estimate(candidate, chosen, counts, rho, **settings)
         else:
-            other = load_scored(against, chosen, threads)
             found = evaluation.compare(candidate, other, chosen, counts, rho, **settings)
     first = next(iter(found.values()))
     verdict = None if against is None else evaluation.verdict(first, limit, names=(str(ranker), str(against)))

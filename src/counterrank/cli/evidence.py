@@ -348,7 +348,6 @@ def _with_policy(source: ClickSource, known: Evidence, part: str, data: Mapping[
     if not source.policies or not source.loggers:
         raise CounterrankError("--policy, --logger: expected both, or none for logged propensities")
     from counterrank.clicks.policies.from_log import check_all_candidates, refuse_contradictions
-    from counterrank.evaluation.inspection import check_policy
 
     check_all_candidates(known.clicks)
     refuse_contradictions(known.clicks)
@@ -359,9 +358,10 @@ def _with_policy(source: ClickSource, known: Evidence, part: str, data: Mapping[
             f"--policy: one for a log of several ({', '.join(names)}); expected each by its name, such as "
             f"--policy {names[0]}={source.policies[0]}, or the sessions of one only, --only-policy {names[-1]}"
         )
+    found = replace(known, policy=policy, scores=scores)
     with show_warnings():
-        check_policy(known.clicks, policy, scores, source.policies[0])
-    return replace(known, policy=policy, scores=scores)
+        found.check_policy()
+    return found
 
 
 def _known(source: ClickSource, part: str, data: Mapping[str, RankingData]) -> tuple[Any, Any]:
@@ -472,21 +472,23 @@ def _number(text: str, name: str) -> float:
 def load_model_and_data(
     model: Path, source: str, part: str, threads: int | None, opening: DataOptions
 ) -> tuple[Ranker, RankingData]:
-    """Both, the data made as wide as the ranker expects."""
+    """Both, the data with the features of the ranker."""
     from counterrank import Ranker
     from counterrank.data.sources import choose_part
 
     ranker = Ranker.load(model)
     ranker.threads = threads
-    return ranker, widened(choose_part(opening.open(source, threads), part, source), ranker, source)
+    return ranker, fitting(choose_part(opening.open(source, threads), part, source), ranker, source)
 
 
-def widened(data: RankingData, ranker: Ranker, source: str) -> RankingData:
-    """The data as wide as the ranker expects: sparse files leave out columns that are all zero."""
-    if data.has_feature_names or data.n_features >= ranker.n_features_:
-        return data
-    _say_widened(source, data.n_features, ranker.n_features_)
-    return data.widened(ranker.n_features_)
+def fitting(data: RankingData, ranker: Ranker, source: str) -> RankingData:
+    """`with_features_of`, with a note where features are filled up."""
+    from counterrank.training.ranker import with_features_of
+
+    found = with_features_of(ranker, data)
+    if found.n_features > data.n_features:
+        _say_widened(source, data.n_features, found.n_features)
+    return found
 
 
 def _say_widened(source: str, n_features: int, expected: int) -> None:

@@ -31,8 +31,8 @@ def option(help: str, metavar: str | None = None, panel: str = BASICS, name: str
 
 
 SCORES = (
-    "a file of scores (Parquet or CSV with query_id, doc_id and score, a TREC run, .npy, or text with one number a "
-    "line)"
+    "a file of scores (Parquet or CSV with query_id and doc_id, or their names in the data, and score; a TREC run, "
+    ".npy, or text with one number a line)"
 )
 Data = Annotated[
     str,

@@ -16,8 +16,8 @@ from counterrank.cli.evidence import (
     ClickSource,
     announced_propensities,
     check_needs,
+    fitting,
     parts_of,
-    widened,
 )
 from counterrank.cli.options import EstimateOptions, option, parse_params, reads_logs
 from counterrank.cli.output import check_out, command_line, folder_with, print_json, print_table, say, show_warnings
@@ -43,7 +43,7 @@ def select(
     ] = None,
     k: Annotated[int | None, option("Cutoff of the losses that have one.", "N")] = None,
     estimator: Annotated[
-        str, option("From clicks or labels to document weights, for --losses: {estimators}.", "NAME")
+        str, option("How clicks or labels become document weights, for --losses: {estimators}.", "NAME")
     ] = "policy-aware",
     estimator_param: shared.EstimatorParams = None,
     model: shared.ModelKind = "linear",
@@ -74,13 +74,13 @@ def select(
     check_out(out, force, (data, rankers, *source.inputs), folder_with(MARKER, PARTS))
     chosen = _check_estimator(estimator)
     hyperparameters, clip = read_hyperparameters(chosen, estimator_param)
+    saved = {str(path): Ranker.load(path) for path in rankers or []}
     opened = opening.open(data, threads)
     held_out, parts = choose_part(opened, part, data), parts_of(opened, part)
     counts = source.load(part, parts, "displays" in chosen.needs)
     evidence = source.about(counts, part, parts)
     rho = announced_propensities(evidence)
     source.say_what_it_read()
-    saved = {str(path): Ranker.load(path) for path in rankers or []}
     candidates: dict[str, Ranker] = dict(saved)
     with show_warnings():
         if losses is not None:
@@ -93,9 +93,8 @@ def select(
             given = _learned_from(source, chosen, parts, (held_out, evidence))
             given |= {"clip": clip, "hyperparameters": hyperparameters, "seed": how.seed}
             candidates |= _train(losses, untrained, partial(fit_ranker, parts["train"], estimator=chosen, **given))
-        wide = {name: widened(held_out, ranker, data) for name, ranker in candidates.items()}
         scored = [
-            Scored(name, ranker.predict(wide[name]), ranker.provenance_ if name in saved else {})
+            Scored(name, ranker.predict(fitting(held_out, ranker, data)), ranker.provenance_ if name in saved else {})
             for name, ranker in candidates.items()
         ]
         found = choose(scored, held_out, counts, rho, metric, **how.settings(source, counts))

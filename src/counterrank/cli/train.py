@@ -43,8 +43,8 @@ def train(
     estimator: Annotated[
         str | None,
         option(
-            "From clicks or labels to document weights: {estimators}. policy-aware if not given, without clicks "
-            "full-information; auto where clicks are few.",
+            "How clicks or labels become document weights: {estimators}. Default: policy-aware with clicks, "
+            "full-information without. Use auto with few clicks.",
             "NAME",
         ),
     ] = None,

@@ -193,31 +193,27 @@ class ClickCounts(Shown):
         [1]
         """
         check_type(data, RankingData, "data")
-        if self.query_ids is None or self.doc_ids is None:
-            raise CounterrankError(
-                "clicks: hold no ids of queries and documents (counted by an earlier version); count the log again to "
-                "align them"
-            )
+        query_ids, doc_ids = self._ids("align them")
         if self.unknown_impressions:
             raise CounterrankError(
                 f"clicks: leave out {self.unknown_impressions:,} impressions of documents that their data did not "
                 "have, and other data may; count the log again with it"
             )
-        queries = find_rows(self.query_ids, data.query_ids)
+        queries = find_rows(query_ids, data.query_ids)
         missing = (queries < 0) & (self.sessions > 0)
         if missing.any():
             raise CounterrankError(
                 f"data: lacks {np.count_nonzero(missing):,} of the logged queries, such as "
-                f"{quoted(self.query_ids[np.argmax(missing)])}; expected data with all of them"
+                f"{quoted(query_ids[np.argmax(missing)])}; expected data with all of them"
             )
         owners = query_of_rows(self.offsets)
-        rows = find_rows(self.doc_ids, data.doc_ids, queries[owners], data.offsets)
+        rows = find_rows(doc_ids, data.doc_ids, queries[owners], data.offsets)
         missing = rows[self.docs] < 0
         if missing.any():
             doc = self.docs[np.argmax(missing)]
             raise CounterrankError(
                 f"data: lacks {len(np.unique(self.docs[missing])):,} of the documents that were shown, such as "
-                f"{quoted(self.doc_ids[doc])} of query {quoted(self.query_ids[owners[doc]])}; expected data with all "
+                f"{quoted(doc_ids[doc])} of query {quoted(query_ids[owners[doc]])}; expected data with all "
                 "of them"
             )
         known = np.flatnonzero(queries >= 0)
@@ -269,15 +265,11 @@ class ClickCounts(Shown):
         [0]
         """
         index = query_index(queries, self.n_queries, self.query_ids)
-        if self.query_ids is None or self.doc_ids is None:
-            raise CounterrankError(
-                "clicks: hold no ids of queries and documents (counted by an earlier version); count the log again to "
-                "take some of its queries"
-            )
+        query_ids, doc_ids = self._ids("take some of its queries")
         offsets, rows = take_ranges(self.offsets, index)
         number, place = np.full(self.n_queries, -1), np.full(self.n_docs, -1)
         number[index], place[rows] = np.arange(len(index)), np.arange(len(rows))
-        query_ids, doc_ids = self.query_ids[index], self.doc_ids[rows]
+        query_ids, doc_ids = query_ids[index], doc_ids[rows]
         cells = take_ranges(np.searchsorted(self.docs, self.offsets), index)[1]
         hidden = None if self.unexaminable is None else place[self.unexaminable]
         found = replace(
@@ -298,6 +290,15 @@ class ClickCounts(Shown):
         if self.origin is None:
             return found
         return replace(found, origin=self.origin.of_queries(number, content_sources(found)))
+
+    def _ids(self, purpose: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The ids of queries and documents; an error where there are none."""
+        if self.query_ids is None or self.doc_ids is None:
+            raise CounterrankError(
+                "clicks: hold no ids of queries and documents (counted by an earlier version); count the log again to "
+                f"{purpose}"
+            )
+        return self.query_ids, self.doc_ids
 
     def _unknown_of(self, index: IntArray) -> dict[str, Any]:
         """The impressions of unknown documents of some queries."""
@@ -396,6 +397,28 @@ class ClickCounts(Shown):
         if data is not None:
             check_type(data, RankingData, "data")
         return read_log(frame, data, displays=displays, **options)
+
+    def to_arrow(self) -> Any:
+        """An Arrow table with one row per cell: `query_id`, `doc_id`, `rank`, `impressions` and `clicks`.
+
+        Logs that have them also give `propensity` and `policy` (its name). Documents that were never shown have no row.
+        `table.to_pandas()` and `polars.from_arrow(table)` make frames of it.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"session_id": [1, 1], "query_id": ["tv", "tv"], "doc_id": [3, 5], "rank": [1, 2]})
+        >>> ClickCounts.from_frame(frame.assign(clicked=[0, 1])).to_arrow().to_pylist()[1]
+        {'query_id': 'tv', 'doc_id': 5, 'rank': 2, 'impressions': 1, 'clicks': 1}
+        """
+        import pyarrow as pa
+
+        query_ids, doc_ids = self._ids("show them")
+        columns: dict[str, Any] = {"query_id": query_ids[self.queries()], "doc_id": doc_ids[self.docs]}
+        columns |= {"rank": self.ranks, "impressions": self.impressions, "clicks": self.clicks}
+        if self.propensities is not None:
+            columns["propensity"] = self.propensities
+        if self.policies is not None:
+            columns["policy"] = np.array(self.policy_names)[self.policies]
+        return pa.table(columns)
 
     def save(self, path: PathLike) -> None:
         """Write a folder: `clicks.json`, and Parquet tables of cells, sessions and displays."""

@@ -21,6 +21,7 @@ from counterrank.clicks.click_cards import estimated_card, estimated_chart, esti
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import EstimatedCurve, Examination
 from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence, check_cutoff
+from counterrank.common.deprecation import renamed_argument
 from counterrank.common.errors import CounterrankError, DataError, ExaminationWarning
 from counterrank.common.files import PathLike, atomic_file, existing, read_stamp
 from counterrank.common.notebook import Shown, Summary
@@ -30,7 +31,7 @@ from counterrank.data.features import refuse_missing
 from counterrank.data.ids import query_of
 
 METHODS = ("all-pairs", "em", "regression-em")
-TARGETS = ("queries", "these-queries")
+POPULATIONS = ("queries", "these-queries")
 MANY_QUERIES = 10.0  # effective queries from which intervals over queries hold, see docs/concepts/position-bias.md
 MOST_STEPS = 15_000  # of EM
 WELL_SHOWN = 50  # impressions from which a document's free relevance is known well enough for EM
@@ -80,6 +81,11 @@ class EstimatedExamination(EstimatedCurve, Shown):
     def __post_init__(self) -> None:
         for array in (self.values, self.intervals, self.ranks):
             array.flags.writeable = False
+
+    @property
+    def population(self) -> str:
+        """The target population of the intervals; another name of `target`."""
+        return self.target
 
     @property
     def examination(self) -> Examination:
@@ -165,8 +171,9 @@ def estimate(
     method: str = "all-pairs",
     k: int | None = None,
     data: RankingData | None = None,
-    target: str | None = None,
+    population: str | None = None,
     confidence: float = 0.95,
+    target: str | None = None,
 ) -> EstimatedExamination:
     """Estimate the examination curve relative to rank 1 from a log, with a confidence interval for each rank.
 
@@ -182,9 +189,10 @@ def estimate(
             with a logistic regression on the features of `data` (Wang et al., 2018).
         k: the last rank to estimate; None for the last one of the log.
         data: what the clicks were counted against, for "regression-em".
-        target: the target population of the intervals: "queries" like these, or new clicks on "these-queries"; None
-            for the first where the log holds 10 effective queries or more. Each holds for one rank at a time.
+        population: the target population of the intervals: "queries" like these, or new clicks on "these-queries";
+            None for the first where the log holds 10 effective queries or more. Each holds for one rank at a time.
         confidence: the confidence level of each interval.
+        target: deprecated name of `population`.
 
     An error where documents do not connect all ranks with rank 1, see `connected_ranks`. What else speaks against the
     curve is an `ExaminationWarning`, and in `warnings` of the result.
@@ -200,8 +208,9 @@ def estimate(
     """
     check_counts(clicks)
     check_choice(method, METHODS, "method")
-    if target is not None:
-        check_choice(target, TARGETS, "target")
+    population = renamed_argument(population, target, "population", "target")
+    if population is not None:
+        check_choice(population, POPULATIONS, "population")
     level = check_confidence(confidence)
     if method == "regression-em":
         if data is None:
@@ -219,10 +228,10 @@ def estimate(
         fit = reference
     else:
         fit = em(table) if data is None else regression_em(used, data)
-    chosen = target or ("queries" if fit.effective_queries >= MANY_QUERIES else "these-queries")
+    chosen = population or ("queries" if fit.effective_queries >= MANY_QUERIES else "these-queries")
     intervals = fit.intervals(chosen, level)
     found = _warnings(fit, used, method, intervals, reference, chosen)
-    if target is None and chosen == "these-queries":
+    if population is None and chosen == "these-queries":
         found += (
             f"the log holds {fit.effective_queries:.1f} effective queries, too few for intervals over queries: "
             "these hold for new clicks on these very queries, if clicks on a page are independent",
@@ -448,8 +457,8 @@ class Fit:
         effective = self.effective_queries
         if target == "queries" and effective < 2.0:
             raise CounterrankError(
-                f"target='queries': the log holds {effective:.1f} effective queries, which say nothing about "
-                "others; expected 2 or more, or target='these-queries'"
+                f"population='queries': the log holds {effective:.1f} effective queries, which say nothing about "
+                "others; expected 2 or more, or population='these-queries'"
             )
         bread = self._inverse_information()
         if target == "queries":

@@ -88,7 +88,9 @@ class StoredClicks:
         if found is None:
             folders = [Path(path) for path in self.folders if not (Path(path) / WHOLE).is_file()]
             there = [name for name in PARTS if any((folder / name / WHOLE).is_file() for folder in folders)]
-            hint = f"it has those of {', '.join(there)} (part={there[0]!r})" if there else "part= may choose another"
+            hint = "its queries may be of another part"
+            if there:
+                hint = f"it has those of {', '.join(there)} (part={there[0]!r})"
             raise CounterrankError(f"{self.name}: no clicks of the {part} part in it; {hint}")
         return found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import PurePath
@@ -94,18 +94,49 @@ def listed(names: Iterable[object], most: int = 5) -> str:
     return shown + (f" and {len(found) - most:,} more" if len(found) > most else "")
 
 
+def close_names(
+    name: str, known: Iterable[str], also: Sequence[str] = (), words: Sequence[str] = (), cutoff: float = 0.6
+) -> list[str]:
+    """The known names that are close to a name, the closest first; case, blanks and signs do not count.
+
+    Arguments:
+        name: the name that is wanted.
+        known: the names that there are.
+        also: what it is called too, in lower case with _ between words.
+        words: names with one of these words are close as well.
+        cutoff: how similar the letters must be at least, from 0 to 1; see `difflib.get_close_matches`.
+
+    >>> close_names("Price", ["stock", "price "]), close_names("policy", ["Logging Policy"], words=["policy"])
+    (['price '], ['Logging Policy'])
+    """
+    from difflib import get_close_matches
+
+    plain: dict[str, str] = {}
+    for each in known:
+        plain.setdefault(plain_name(str(each)), str(each))
+    wanted = plain_name(name)
+    found = [each for each in (wanted, *also) if each in plain]
+    found += [each for each in plain if not set(words).isdisjoint(each.split("_"))]
+    found += get_close_matches(wanted, plain, 2, cutoff)
+    return [plain[each] for each in dict.fromkeys(found)]
+
+
+def plain_name(name: str) -> str:
+    """A name in lower case, with _ between its words.
+
+    >>> plain_name("clickRate"), plain_name(" Logging-Policy ")
+    ('click_rate', 'logging_policy')
+    """
+    return re.sub(r"[\W_]+", "_", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)).strip("_").casefold()
+
+
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: the known names that are close to it; nothing where none is.
 
     >>> did_you_mean("Price", ["price", "stock"]), did_you_mean("colour", ["price", "stock"])
     ("; did you mean 'price'?", '')
     """
-    from difflib import get_close_matches
-
-    plain: dict[str, str] = {}
-    for each in known:
-        plain.setdefault(str(each).casefold().strip(), str(each))
-    close = [plain[each] for each in get_close_matches(str(name).casefold().strip(), plain, 2)]
+    close = close_names(str(name), known)[:2]
     return f"; did you mean {' or '.join(repr(printable(each)) for each in close)}?" if close else ""
 
 

@@ -7,9 +7,11 @@ dark), and drawings are SVG. Every text is escaped, unless it is `Html` already.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from counterrank.common.errors import printable
 
@@ -31,6 +33,40 @@ class Shown:
     def __dir__(self) -> list[str]:
         names = (name for name in super().__dir__() if not name.startswith("_"))
         return sorted(name for name in names if not getattr(getattr(type(self), name, None), "is_deprecated", False))
+
+
+class Table:
+    """Base of dataclasses that `to_json` turns into plain values, such as those of an inspection."""
+
+    json_keys: ClassVar[dict[str, str]] = {}  # by attribute, where the JSON key is another word
+
+    def to_json(self) -> dict[str, Any]:
+        """Lists, dicts, numbers and words."""
+        names = [each.name for each in fields(self)]  # type: ignore[arg-type]  # derived classes are dataclasses
+        return {self.json_keys.get(name, name): _plain(getattr(self, name)) for name in names}
+
+    def __getitem__(self, key: str) -> Any:
+        """The value of a JSON key, as when tables were dicts; deprecated."""
+        warnings.warn(f"[{key!r}]: use the attribute, or summary()", DeprecationWarning, stacklevel=2)
+        return self.to_json()[key]
+
+    if not TYPE_CHECKING:  # so that other unknown attributes are still found
+
+        def __getattr__(self, name):
+            """The value of a JSON key that once was the name of the attribute; deprecated."""
+            new = next((own for own, key in type(self).json_keys.items() if key == name), None)
+            if new is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            warnings.warn(f"{name} is deprecated; use {new}", DeprecationWarning, stacklevel=2)
+            return getattr(self, new)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Table):
+        return value.to_json()
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 class Summary(dict[str, Any]):

@@ -5,7 +5,7 @@ exp and log1p are for the half of their range that pairwise losses need. A loop 
 times faster than calls into the C library. Both are right to a few units in the last place.
 
 `scipy.special` is loaded with the first quantile: a command that needs none starts without it, and `scipy.stats` takes
-seven times as long to load. Student's t is computed by the incomplete beta function, because `stdtrit` of scipy 1.11
+seven times as long to load. Student's t is computed by the incomplete beta function, because `stdtrit` of scipy 1.12
 is right to 9 digits only.
 """
 

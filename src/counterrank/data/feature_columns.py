@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.common.errors import CounterrankError, DataError, brief, did_you_mean, listed, printable
+from counterrank.common.errors import (
+    CounterrankError,
+    DataError,
+    brief,
+    did_you_mean,
+    listed,
+    plain_name,
+    printable,
+    warn_caller,
+)
 from counterrank.data.features import check_feature_names
 
 ROLES = {"query": "query_id", "document": "doc_id", "label": "label"}  # the column of each role, unless named otherwise
@@ -182,7 +189,7 @@ def _reason(columns: Columns, name: str) -> str | None:
     import pyarrow.types as kinds
 
     if _INDEX.fullmatch(name):
-        _warn(
+        warn_caller(
             f"{columns.name}: column {name!r} is left out, since it looks like the row numbers of a pandas frame; name "
             "the features to use it, or write files with index=False"
         )
@@ -198,7 +205,7 @@ def _reason(columns: Columns, name: str) -> str | None:
         return "category"
     if kinds.is_null(kind):
         return "no values"
-    return "list or struct" if kinds.is_nested(kind) else str(kind)
+    return "list or struct" if kind.num_fields else str(kind)
 
 
 def _reason_of_texts(columns: Columns, name: str) -> str | None:
@@ -214,14 +221,14 @@ def _reason_of_texts(columns: Columns, name: str) -> str | None:
                 "12.5, or an empty cell or NA for a missing value (features= chooses columns)"
             )
         if share >= _SOME:
-            _warn(
+            warn_caller(
                 f"{columns.name}: column {name!r} is left out as text, though {found.like_numbers:,} of "
                 f"{found.filled:,} cells are numbers; it {found.fault(columns)}"
             )
         return "text"
     if share < _MOSTLY:
         return "text"
-    _warn(
+    warn_caller(
         f"{columns.name}: column {name!r} holds numbers as text and is left out; cast it to numbers, or name it in "
         "features= to have it parsed"
     )
@@ -230,7 +237,7 @@ def _reason_of_texts(columns: Columns, name: str) -> str | None:
 
 def _warn_of_leaks(columns: Columns, roles: Mapping[str, str], chosen: Sequence[str]) -> None:
     """Warn of features that are named as what should be learned, or what it is learned from."""
-    plain = {name: re.sub(r"[\W_]+", "_", name.casefold()).strip("_") for name in chosen}
+    plain = {name: plain_name(name) for name in chosen}
     if "label" not in roles and ROLES["label"] in chosen:
         raise DataError(
             f"{columns.name}: column 'label' would become a feature; expected {columns.mapping('label', 'label')}, or "
@@ -239,13 +246,13 @@ def _warn_of_leaks(columns: Columns, roles: Mapping[str, str], chosen: Sequence[
     labels = [name for name in chosen if plain[name] in LABEL_NAMES or _is_grade(columns, name, plain[name])]
     if labels:
         given = "" if "label" in roles else f"{columns.mapping('label', labels[0])} makes it the label; "
-        _warn(
+        warn_caller(
             f"{columns.name}: {_are(labels)}, though named as a label is, which a ranker must not see; "
             f"{given}features= chooses features"
         )
     outcomes = [name for name in chosen if plain[name] in OUTCOME_NAMES]
     if outcomes:
-        _warn(
+        warn_caller(
             f"{columns.name}: {_are(outcomes)}; where that is known only from the pages to learn from, it gives away "
             "their clicks; features= chooses features"
         )
@@ -269,21 +276,13 @@ def _is_grade(columns: Columns, name: str, plain: str) -> bool:
     return True
 
 
-def _warn(text: str) -> None:
-    """A warning at the line that called this package."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("counterrank."):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(text, stacklevel=level)
-
-
 def _remedy(kind: Any) -> str:
     """What to do about a column that is no number."""
     import pyarrow.types as kinds
 
     if kinds.is_temporal(kind):
         return "make it one, such as the age in days, or leave it out"
-    if kinds.is_nested(kind):
+    if kind.num_fields:
         return "give each of its values a column of its own, or leave it out"
     return "encode it as numbers, such as a column of 0 and 1 for each value, or leave it out"
 

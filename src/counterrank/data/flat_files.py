@@ -146,13 +146,11 @@ def _check_no_others(source: Columns, roles: Mapping[str, str], features: Sequen
 
 def has_lists(file: Path) -> bool:
     """Whether a file has all features in one column, as `RankingData.save` writes them."""
-    import pyarrow.types as kinds
-
     if file_format(file) != PARQUET:
         return False
     schema = _schema(file)
     place = schema.get_field_index("features")
-    return place >= 0 and bool(kinds.is_nested(schema.field(place).type))
+    return place >= 0 and bool(schema.field(place).type.num_fields)
 
 
 def _read_lists(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.common.checks import Float32Array, IntArray
-from counterrank.common.errors import CounterrankError, DataError, brief, did_you_mean, listed, printable
+from counterrank.common.errors import CounterrankError, DataError, brief, did_you_mean, listed, printable, warn_caller
 from counterrank.data.feature_columns import (
     ROLES,
     SHOWN,
@@ -93,14 +93,14 @@ def arrow_table(frame: Any, name: str = "frame") -> Any:
     if not is_frame(frame):
         raise DataError(f"{name}: {type(frame).__name__}; expected {_KINDS}")
     try:
-        return _as_table(frame)
-    except MemoryError:
+        return _as_table(frame, name)
+    except (MemoryError, DataError):
         raise
     except Exception as error:  # of whatever library the frame is
         raise DataError(f"{name}: {type(frame).__name__} that cannot be read as Arrow ({shortened(error)})") from error
 
 
-def _as_table(frame: Any) -> Any:
+def _as_table(frame: Any, name: str) -> Any:
     import pyarrow as pa
 
     if isinstance(frame, pa.Table):
@@ -110,7 +110,8 @@ def _as_table(frame: Any) -> Any:
     if isinstance(frame, pa.RecordBatchReader):
         return frame.read_all()
     if _is_pandas(frame):
-        return pa.Table.from_pandas(frame, preserve_index=False)
+        columns = PandasColumns(frame, name)
+        return pa.table([columns.column(each) for each in columns.names], names=columns.names)
     if _is_polars(frame):  # its stream has types of text that older versions of pyarrow do not know
         return (frame.collect() if _is_lazy(frame) else frame).to_arrow()
     return pa.table(frame)
@@ -221,9 +222,16 @@ class PandasColumns(FrameColumns):
         try:
             return pa.array(series, from_pandas=True)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+            kinds: dict[str, int] = {}  # by type, the first row
+            for row, (value, is_missing) in enumerate(zip(series, series.isna(), strict=True)):
+                if not is_missing:
+                    kinds.setdefault(type(value).__name__, row)
+            why = f"cannot be read as Arrow ({shortened(error)})"
+            if len(kinds) > 1:
+                why = "holds values of several types, " + " and ".join(f"{each} in row {kinds[each]}" for each in kinds)
             raise DataError(
-                f"{self.name}: column {name!r} cannot be read as Arrow ({shortened(error)}); expected one type of "
-                "values (features= chooses columns)"
+                f"{self.name}: column {name!r} {why}; expected one type of values: cast it, such as "
+                f"frame[{name!r}].astype('string'), or leave it out"
             ) from None
 
 
@@ -233,7 +241,7 @@ def one_array(column: Any) -> Any:
 
     if isinstance(column, pa.Array):
         return column
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def frame_columns(frame: Any, name: str = "frame") -> ArrowColumns | PandasColumns:
@@ -332,6 +340,7 @@ def read_columns(
     query_ids, offsets, rows, moved = _grouped(columns, roles["query"])
     doc_ids = in_rows(_numpy_ids(read_ids(columns, roles["document"])), rows)
     _check_unique(columns, doc_ids, query_ids, offsets, rows)
+    _warn_if_swapped(columns, roles, doc_ids, offsets)
     labels = in_rows(_labels(columns, roles["label"]), rows) if "label" in roles else None
     matrix = _matrix(columns, names, rows, moved)
     return RankingData._trusted(
@@ -445,6 +454,25 @@ def _check_unique(
         raise DataError(
             f"{columns.name}: document {doc_ids[places[0]]!s} twice in query {query_ids[query]!s} "
             f"({first} and {second}); expected each document once per query"
+        )
+
+
+def _warn_if_swapped(columns: Columns, roles: Mapping[str, str], doc_ids: NDArray[Any], offsets: IntArray) -> None:
+    """Warn where ids of queries and documents seem to be swapped.
+
+    Queries then have one or two documents, and each document is in many queries. Where two are the rule, as in data of
+    pairs, or the documents are not far fewer than the queries, nothing is said.
+    """
+    lengths = np.diff(offsets)
+    single = np.count_nonzero(lengths == 1)
+    if 4 * single < len(lengths) or np.median(lengths) > 2:
+        return
+    n_documents = len(np.unique(doc_ids))
+    if len(doc_ids) >= 10 * n_documents and len(lengths) >= 5 * n_documents:
+        warn_caller(
+            f"{columns.name}: {single:,} of {len(lengths):,} queries (column {roles['query']!r}) have one document, "
+            f"and each of {n_documents:,} documents (column {roles['document']!r}) is in "
+            f"{len(doc_ids) / n_documents:.0f} queries on average; are query and document swapped?"
         )
 
 

@@ -5,6 +5,7 @@ digests of them, which name the data that something was counted against or learn
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -309,11 +310,15 @@ def identity(data: RankingData) -> str:
     return found
 
 
-def query_keys(data: RankingData) -> HashArray:
+def query_keys(data: RankingData, features: Sequence[str] | None = None) -> HashArray:
     """A 64-bit key of each query, from its id, the ids of its documents and their features.
 
     Equal ids in different data have different keys. The order of documents does not matter, nor that of features with
     names, nor columns of zeros behind the last feature. Made once for each data.
+
+    Arguments:
+        data: the queries.
+        features: the names that count, where the data has all of them and others; all features if None.
 
     >>> from counterrank.data import RankingData
     >>> data = RankingData([[1.0], [3.0], [2.0]], [0, 2, 3])
@@ -321,12 +326,14 @@ def query_keys(data: RankingData) -> HashArray:
     >>> (query_keys(wide) == query_keys(data)).tolist(), (query_keys(other) == query_keys(data)).tolist()
     ([True, True], [False, True])
     """
-    keys: HashArray = data._cached("query_keys", lambda: _query_keys(data))
+    if features is not None and data.has_feature_names and set(features) < set(data.feature_names):
+        return _query_keys(data, set(features))
+    keys: HashArray = data._cached("query_keys", lambda: _query_keys(data, set(data.feature_names)))
     return keys
 
 
-def _query_keys(data: RankingData) -> HashArray:
-    factors: HashArray = np.array([_factor(name) for name in data.feature_names], np.uint64)
+def _query_keys(data: RankingData, features: set[str]) -> HashArray:
+    factors: HashArray = np.array([_factor(name) * (name in features) for name in data.feature_names], np.uint64)
     keys: HashArray = np.empty(data.n_queries, np.uint64)
     documents, queries = hash_ids(data.doc_ids), hash_ids(data.query_ids)
     for_queries(hash_queries, data.offsets, data.features.view(np.uint32), factors, documents, queries, keys)

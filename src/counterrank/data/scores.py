@@ -28,13 +28,13 @@ from counterrank.common.errors import (
     warn_caller,
 )
 from counterrank.common.files import PathLike, atomic_file, existing
-from counterrank.data.feature_columns import ROLES, is_number
-from counterrank.data.frames import frame_columns, is_column, is_frame, read_ids
-from counterrank.data.ids import find_rows, is_id_type, query_of
+from counterrank.data.feature_columns import ROLES, Columns, is_number
+from counterrank.data.frames import ArrowColumns, frame_columns, is_column, is_frame, read_ids
+from counterrank.data.ids import find_rows, query_of
 from counterrank.data.parquet import parquet_errors
 from counterrank.data.ranking_data import RankingData
 
-COLUMNS = ("query_id", "doc_id", "score")
+SCORE = "score"
 _RANK_NAMES = ("rank", "ranks", "ranking", "position", "pos", "place")  # of columns in which 1 is best
 PARQUET, COMMA, TAB, NUMPY, TEXT = "parquet", "csv", "tsv", "npy", "text"
 _ENDINGS = {".parquet": PARQUET, ".pq": PARQUET, ".csv": COMMA, ".tsv": TAB, ".npy": NUMPY}
@@ -147,13 +147,12 @@ def _frame_example(data: RankingData) -> str:
 def read_scores(path: Any, data: RankingData) -> FloatArray:
     """One score for each document of the data, from a file or a frame.
 
-    A frame has the columns of query and document, with the names they have in the frame that the data was made from, or
-    `query_id` and `doc_id`, and one other column, or one of the name `score`. It is matched by ids, as files are.
-
-    The file is Parquet (.parquet, .pq) or CSV (.csv, .tsv, plain or .gz) with the columns query_id, doc_id and score,
-    or a TREC run (lines `query Q0 document rank score tag`); other columns are ignored. Scores are matched by query and
-    document id; a number and its text are one id. Rows of queries that the data does not have are ignored, so one file
-    serves all parts of a fold. `counterrank rank --out` writes each of these formats.
+    A frame, or a file of Parquet (.parquet, .pq) or CSV (.csv, .tsv, plain or .gz), has the columns of query and
+    document, with the names they have in the frame or file that the data was made from, or `query_id` and `doc_id`. The
+    score is the column `score`; of a frame, also the only other one. A file may also be a TREC run (lines `query Q0
+    document rank score tag`). Scores are matched by query and document id; a number and its text are one id. Rows of
+    queries that the data does not have are ignored, so one file serves all parts of a fold. `counterrank rank --out`
+    writes each of these formats.
 
     A plain list of numbers (.npy, or text with one number a line) is matched by its order. It is refused for data whose
     rows were regrouped when they were read (`data.regrouped`).
@@ -181,9 +180,9 @@ def _from_file(path: PathLike, data: RankingData) -> FloatArray:
         raise DataError(f"{path}: is a folder; expected one file of scores")
     kind = file_format(file)
     if kind == PARQUET:
-        return _matched(_parquet(path), data, path)
+        return _matched(_parquet(path, data), data, path)
     if kind in (COMMA, TAB):
-        return _matched(_csv(path, "," if kind == COMMA else "\t"), data, path)
+        return _matched(_csv(path, data, "," if kind == COMMA else "\t"), data, path)
     if kind == NUMPY:
         return _in_order(_numpy(path), data, path)
     lines = _Lines.of(path)
@@ -208,36 +207,50 @@ class _Keyed(NamedTuple):
 
 def _from_frame(frame: Any, data: RankingData, name: str) -> _Keyed:
     """The scores of a frame with their ids."""
-    import pyarrow as pa
-
     columns = frame_columns(frame, name)
-    expected = f"expected {_frame_example(data)}"
-    ids = {}
+    return _keyed(columns, _score_columns(columns.names, data, name, in_frame=True))
+
+
+def _score_columns(names: list[str], data: RankingData, name: PathLike, in_frame: bool = False) -> tuple[str, str, str]:
+    """The columns of query, document and score; in a frame, the score may be the only other column."""
+    own = {**ROLES, **(data.columns or {})}
+    expected = f"{own['query']}, {own['document']} and {SCORE}, each once"
+    expected = f"expected {_frame_example(data) if in_frame else expected}"
+    ids = []
     for role in ("query", "document"):
-        own = ROLES[role] if data.columns is None else data.columns.get(role, ROLES[role])
-        names = list(dict.fromkeys([own, ROLES[role]]))
-        found = [each for each in names if each in columns.names]
+        known = dict.fromkeys([own[role], ROLES[role]])
+        found = [each for each in known if each in names]
         if not found:
-            wanted = " or ".join(map(repr, names))
-            raise DataError(f"{name}: no column {wanted} among {listed(columns.names)}; {expected}")
-        ids[role] = found[0]
-    others = [each for each in columns.names if each not in ids.values()]
-    score = COLUMNS[2] if COLUMNS[2] in others else others[0] if len(others) == 1 else None
+            wanted = " or ".join(map(repr, known))
+            raise DataError(f"{name}: no column {wanted} among {listed(names)}; {expected}")
+        ids.append(found[0])
+    others = [each for each in names if each not in ids]
+    if SCORE not in others and not in_frame:
+        raise DataError(f"{name}: no column {SCORE!r} among {listed(names)}; {expected}")
+    score = SCORE if SCORE in others else others[0] if len(others) == 1 else None
     if score is None:
         raise DataError(f"{name}: {len(others)} columns that may be the score, {listed(others)}; {expected}")
     if score.casefold() in _RANK_NAMES:
         raise DataError(
-            f"{name}: column {score!r} seems to be a rank, and a higher score ranks first; expected {COLUMNS[2]!r}, "
+            f"{name}: column {score!r} seems to be a rank, and a higher score ranks first; expected {SCORE!r}, "
             f"such as the negative of {score!r}"
         )
-    for each in (*ids.values(), score):
-        if columns.names.count(each) > 1:
-            raise DataError(f"{name}: {columns.names.count(each)} columns {each!r}; expected one")
+    for each in (*ids, score):
+        if names.count(each) > 1:
+            raise DataError(f"{name}: {names.count(each)} columns {each!r}; expected one")
+    return ids[0], ids[1], score
+
+
+def _keyed(columns: Columns, names: tuple[str, str, str]) -> _Keyed:
+    """The columns of query, document and score."""
+    import pyarrow as pa
+
+    query, document, score = names
     column = columns.column(score)
     if not is_number(column.type):
-        raise DataError(f"{name}: column {score!r} is {column.type}; expected numbers")
+        raise DataError(f"{columns.name}: column {score!r} is {column.type}; expected numbers")
     scores = column.cast(pa.float64(), safe=False).to_numpy()
-    return _Keyed(read_ids(columns, ids["query"]), read_ids(columns, ids["document"]), scores)
+    return _Keyed(read_ids(columns, query), read_ids(columns, document), scores)
 
 
 def _matched(given: _Keyed, data: RankingData, path: PathLike) -> FloatArray:
@@ -301,64 +314,37 @@ def _in_order(scores: NDArray[Any], data: RankingData, path: PathLike) -> FloatA
     return found
 
 
-def _parquet(path: PathLike) -> _Keyed:
-    import pyarrow as pa
+def _parquet(path: PathLike, data: RankingData) -> _Keyed:
     import pyarrow.parquet as pq
 
     with parquet_errors(path), pq.ParquetFile(Path(path)) as file:
-        _check_names(file.schema_arrow.names, path)
-        table = file.read(columns=list(COLUMNS))
-    kind = table.schema.field("score").type
-    if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
-        raise DataError(f"{path}: column 'score' is {kind}; expected numbers")
-    scores = table["score"].cast(pa.float64(), safe=False).to_numpy()
-    return _Keyed(_ids(table, "query_id", path), _ids(table, "doc_id", path), scores)
+        names = _score_columns(file.schema_arrow.names, data, path)
+        table = file.read(columns=list(names))
+    return _keyed(ArrowColumns(table, str(path)), names)
 
 
-def _ids(table: Any, name: str, path: PathLike) -> Any:
-    """A column of ids, whole numbers or texts."""
-    import pyarrow as pa
-
-    column = table[name]
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not is_id_type(kind):
-        raise DataError(f"{path}: column {name!r} is {kind}; expected whole numbers or texts")
-    column = column.cast(kind if pa.types.is_integer(kind) else pa.large_string())
-    if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy()))
-        raise DataError(f"{path}: column {name!r} is null in row {row}; expected a value")
-    return column.combine_chunks()
-
-
-def _csv(path: PathLike, delimiter: str) -> _Keyed:
+def _csv(path: PathLike, data: RankingData, delimiter: str) -> _Keyed:
     """Ids are read as texts, so that none of them changes on the way."""
     import pyarrow as pa
     import pyarrow.csv as pa_csv
 
     content = file_bytes(path)
     start = content[: 1 << 20].tobytes().decode("utf-8-sig", "replace").splitlines()
-    names = next(csv.reader(start, delimiter=delimiter), []) if start else []
-    _check_names(names, path)
+    header = next(csv.reader(start, delimiter=delimiter), []) if start else []
+    query, document, score = names = _score_columns(header, data, path)
     try:
         table = pa_csv.read_csv(
             pa.py_buffer(content),
             parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             convert_options=pa_csv.ConvertOptions(
-                column_types=dict.fromkeys(COLUMNS, pa.string()), include_columns=list(COLUMNS)
+                column_types=dict.fromkeys(names, pa.string()), include_columns=list(names)
             ),
         )
     except pa.ArrowException as error:
         raise DataError(f"{path}: not a CSV file that can be read ({printable(str(error))})") from None
-    scores = _numbers(table["score"], path, lambda i: f"row {i}", "a number in the column 'score'")
-    return _Keyed(_ids(table, "query_id", path), _ids(table, "doc_id", path), scores)
-
-
-def _check_names(names: list[str], path: PathLike) -> None:
-    for name in COLUMNS:
-        if names.count(name) != 1:
-            has = f"{names.count(name)} columns {name!r}" if name in names else f"no column {name!r}"
-            among = ", ".join(_short(each) for each in names[:20])
-            raise DataError(f"{path}: {has} among {among or 'none'}; expected query_id, doc_id and score, each once")
+    columns = ArrowColumns(table, str(path))
+    scores = _numbers(table[score], path, lambda i: f"row {i}", f"a number in the column {score!r}")
+    return _Keyed(read_ids(columns, query), read_ids(columns, document), scores)
 
 
 def _numpy(path: PathLike) -> NDArray[Any]:

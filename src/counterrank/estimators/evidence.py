@@ -21,6 +21,7 @@ from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
 from counterrank.data.scores import document_scores, refuse_column
+from counterrank.estimators.policy_check import check_policy
 from counterrank.estimators.propensities import Propensities, displayed_propensities, propensities_of
 from counterrank.estimators.relevance import Examinations, examinations
 
@@ -131,6 +132,30 @@ curve that reaches rank 2
                 f"reaches rank {int(clicked.nonzero()[0].max()) + 1}"
             )
 
+    def check_policy(self) -> None:
+        """Raise an error where the log shows what the policy cannot, and warn where it shows it more or less often.
+
+        All that is computed from a policy is checked so; `inspect_clicks` has the numbers behind it.
+
+        >>> import numpy as np
+        >>> from counterrank import policies
+        >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 1], [5, 5], [1, 1]])
+        >>> clicks = ClickCounts("", np.array([0, 2]), np.array([10]), docs, ranks, shown, clicked)
+        >>> Evidence(clicks, exam=[1.0], policy=policies.Deterministic(1), scores=np.array([2.0, 1.0])).check_policy()
+        Traceback (most recent call last):
+        ...
+        counterrank.common.errors.CounterrankError: policy, scores: 50.0% of what the log shows cannot come from the \
+policy with these scores; expected the policy and the scores that made the pages; inspect the log for more
+        """
+        _ = self._checked_policy
+
+    @cached_property
+    def _checked_policy(self) -> bool:
+        """Made once, since it takes time."""
+        if isinstance(self.policy, dict) or (self.policy is not None and self.scores is not None):
+            check_policy(self.clicks, self.policy, self.scores)
+        return True
+
     @cached_property
     def propensities(self) -> Propensities:
         """P(examined | query, policy): from rho, else from the policy (eq:expexam), else as logged with the clicks."""
@@ -145,10 +170,13 @@ curve that reaches rank 2
 
     def _of_policy(self) -> FloatArray:
         counts, curve = self.clicks, self.curve
+        rho: FloatArray
         check_all_candidates(counts)
         refuse_contradictions(counts)
         if isinstance(self.policy, dict):
-            return several_policies(counts, self.policy, curve, threads=self.threads)
+            rho = several_policies(counts, self.policy, curve, threads=self.threads)
+            self.check_policy()
+            return rho
         if len(counts.policy_names) > 1:
             raise CounterrankError(
                 f"policy: one for a log of several ({', '.join(counts.policy_names)}); expected all of them, "
@@ -156,7 +184,8 @@ curve that reaches rank 2
             )
         if self.scores is None:
             raise CounterrankError("scores: None; expected what the policy ranked by, one number per document")
-        rho: FloatArray = self.policy.propensity(self.scores, counts.offsets, curve, threads=self.threads)
+        rho = self.policy.propensity(self.scores, counts.offsets, curve, threads=self.threads)
+        self.check_policy()
         return rho
 
     def with_remembered_curve(self) -> Evidence:

@@ -223,6 +223,13 @@ _CLIP = {
     "clip": Hyperparameter("cap on the importance weight 1 / propensity of each click", float, check_clip, ("auto",))
 }
 
+
+def _affine(data: Any, evidence: Any, clip: float | None = None) -> FloatArray:
+    evidence.check_policy()
+    known = evidence.policy, evidence.scores
+    return affine(evidence.clicks, evidence.alpha, evidence.beta, *known, clip=clip, threads=evidence.threads)
+
+
 ESTIMATORS: dict[str, Estimator] = {}
 """The estimators by name; `register_estimator` adds one."""
 
@@ -281,15 +288,7 @@ for _estimator in (
         "E[alpha] > 0 for every relevant document",
         ("clicks", "trust"),
         _CLIP,
-        weigh=lambda data, evidence, clip=None: affine(
-            evidence.clicks,
-            evidence.alpha,
-            evidence.beta,
-            evidence.policy,
-            evidence.scores,
-            clip=clip,
-            threads=evidence.threads,
-        ),
+        weigh=_affine,
         log_condition="examinable",
     ),
     Estimator(
@@ -347,7 +346,7 @@ for _estimator in (
         "direct",
         "uses the predictions of a relevance model alone",
         "n R(d), n the sessions of the query, R(d) the predicted relevance",
-        "R is right",
+        "the relevance model is right",
         ("clicks", "exposure"),
         assisted=lambda seen, relevance, likely: seen.sessions * relevance,
         uses_relevance=True,
@@ -356,7 +355,7 @@ for _estimator in (
         "doubly-robust",
         "a model of relevance, corrected by clicks",
         "n R(d) + (clicks(d) - E(d) R(d)) / max(rho(d), tau), E(d) its examinations  (Oosterhuis 2023)",
-        "rho(d) >= tau for every relevant document, or R is right",
+        "rho(d) >= tau for every relevant document, or the relevance model is right",
         ("clicks", "exposure"),
         {"tau": Hyperparameter("least propensity to divide by", check=check_tau)},
         assisted=lambda seen, relevance, likely, tau=0.03: doubly_robust_weights(seen, relevance, tau),

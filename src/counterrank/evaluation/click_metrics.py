@@ -171,7 +171,7 @@ def estimate(
 ) -> Estimates:
     """Estimate metrics of a ranking from clicks on the pages of another one (off-policy evaluation).
 
-        ips             = sum(omega * lambda) / sessions       sessions of all queries
+        ips             = sum(omega * lambda) / sessions       sessions of all queries (eq:highlevelloss)
         self_normalized = sum(omega * lambda) / sum(omega)     for dcg: per relevant document
         omega(d)        = sum over clicks on d of 1 / rho(d)   never clipped (eq:policyaware)
 
@@ -442,8 +442,8 @@ def check_held_out(
     if not known:
         return False
     found, origin = False, clicks.known_origin()
-    queries = HashSample.of(query_keys(data)[clicks.sessions > 0])
     for name, provenance in known:
+        queries = HashSample.of(query_keys(data, provenance.get("features"))[clicks.sessions > 0])
         about = printable(str(getattr(rankers[name], "label", name)))
         used = provenance["clicks"]
         earlier = Origin.from_description(used) if isinstance(used, dict) else Origin()

@@ -434,7 +434,10 @@ _SAME = 1.05  # costs closer than this count as equal
 
 
 def advise_logging(
-    plans: Sequence[LoggingPlan], width: float | None = None, effective: float | None = None
+    plans: Sequence[LoggingPlan],
+    width: float | None = None,
+    effective_sample_size: float | None = None,
+    effective: float | None = None,
 ) -> list[str]:
     """Recommendations from plans, one sentence each, the most important first.
 
@@ -445,17 +448,19 @@ def advise_logging(
     Arguments:
         plans: of one metric and the same numbers of sessions.
         width: of the confidence interval to reach.
-        effective: the sample size to reach.
+        effective_sample_size: to reach.
+        effective: deprecated name of `effective_sample_size`.
 
     >>> from counterrank import RankingData, policies
     >>> data = RankingData([[0.0], [0.0], [0.0]], offsets=[0, 3], labels=[0, 4, 0])
     >>> chosen = {"deterministic:k=2": policies.Deterministic(2), "replace-last:k=2": policies.ReplaceLast(2)}
     >>> plans = plan_logging(data, [3.0, 2.0, 1.0], chosen, [1.0, 0.5], metric="dcg@2")
-    >>> for sentence in advise_logging(plans, effective=1000):
+    >>> for sentence in advise_logging(plans, effective_sample_size=1000):
     ...     print(sentence)
     For an effective sample size of 1,000, replace-last:k=2 needs 3,125 sessions at a price of 50.0 % of DCG@2.
     deterministic:k=2 can never show 33.3 % of the candidates: its clicks do not cover them.
     """
+    size = renamed_argument(effective_sample_size, effective, "effective_sample_size", "effective")
     if not plans:
         raise CounterrankError("plans: none; expected at least one, as plan_logging gives them")
     covering = [plan for plan in plans if plan.covered >= _ALL]
@@ -466,12 +471,12 @@ def advise_logging(
         sentences += _cheapest(chosen, goal, lambda plan: plan.sessions_for_width(width)) or [
             _out_of_reach(chosen, goal)
         ]
-    if effective is not None:
-        goal = f"For an effective sample size of {effective:,g}"
-        sentences += _cheapest(chosen, goal, lambda plan: plan.sessions_for_effective(effective)) or [
+    if size is not None:
+        goal = f"For an effective sample size of {size:,g}"
+        sentences += _cheapest(chosen, goal, lambda plan: plan.sessions_for_effective(size)) or [
             f"{goal}: no policy here gets any clicks."
         ]
-    if width is None and effective is None:
+    if width is None and size is None:
         sentences += _with_most_sessions(chosen)
     return sentences + _not_covering(plans)
 

@@ -364,8 +364,9 @@ def lambdaloss(
 
         delta_nm = D_|n-m| - D_(|n-m|+1),   n and m the ranks of the two documents,
 
-    and with `truncate`, only over pairs with at least one document in the top `truncate`. Documents are ranked by
-    the scores given (the expectation step), so the bound moves with them. O(c n) with c documents of non-zero weight;
+    and with `truncate`, only over pairs with at least one document in the top `truncate`. The weights are the gains
+    G_n and D the discounts (`eq:gaindiscountchoice`). Documents are ranked by the scores given (the expectation
+    step), so the bound moves with them. O(c n) with c documents of non-zero weight;
     O(n log n + k n) where discounts are constant beyond rank k or `truncate` is k.
 
     Arguments:

@@ -513,14 +513,30 @@ class Scored:
             return cls(label, read_scores(path, data), {})
         ranker = Ranker.load(path)
         ranker.threads = threads
-        # sparse files leave out columns that are all zero; features with names are all there or an error
-        missing = 0 if data.has_feature_names else max(0, ranker.n_features_ - data.n_features)
-        scores = ranker.predict(data.widened(ranker.n_features_) if missing else data)
-        return cls(label, in_data_order(scores, data), ranker.provenance_, missing)
+        fitting = with_features_of(ranker, data)
+        missing = max(0, fitting.n_features - data.n_features)
+        return cls(label, in_data_order(ranker.predict(fitting), data), ranker.provenance_, missing)
 
     def predict(self, data: RankingData) -> FloatArray:
         """The scores; `data` must be the data set that they belong to."""
         return self.scores
+
+
+def with_features_of(ranker: Ranker, data: RankingData) -> RankingData:
+    """The data with the features of a ranker: those that it does not know are left out, as in `predict(frame)`.
+
+    Sparse files without names leave out columns that are all zero; these are filled up. Other features that are missing
+    are an error of `predict`.
+
+    >>> data = RankingData([[0.0, 5.0], [1.0, 4.0]], offsets=[0, 2], feature_names=["rating", "price"])
+    >>> ranker = Ranker("arp-hinge", max_epochs=3).fit(data.select_features(["price"]), weights=[0.0, 1.0])
+    >>> with_features_of(ranker, data).feature_names
+    ('price',)
+    """
+    if not data.has_feature_names:
+        return data.widened(max(ranker.n_features_, data.n_features))
+    names = ranker.feature_names_in_.tolist()
+    return data.select_features(names) if set(names) < set(data.feature_names) else data
 
 
 def _feature(text: str, data: RankingData) -> FloatArray:

@@ -245,7 +245,7 @@ def share_seen(provenance: dict[str, Any], data: RankingData) -> float | None:
     """The share of the queries of the data that are in a provenance, of training and of validation together."""
     if not provenance:
         return None
-    queries = HashSample.of(query_keys(data))
+    queries = HashSample.of(query_keys(data, provenance.get("features")))
     parts = [provenance[name] for name in ("data", "validation") if provenance[name] is not None]
     return min(1.0, sum(queries.share_in(HashSample.from_description(part["query_keys"])) for part in parts))
 

@@ -3,10 +3,18 @@
 from counterrank.clicks.logs.columns import LogOptions
 from counterrank.clicks.logs.faults import Fault, LogReport
 from counterrank.clicks.logs.formats import FORMATS, LogFiles, LogFormat, PlainLog, register_format
-from counterrank.clicks.logs.log_reader import FoldClicks, Reading, read_log, read_parts
+from counterrank.clicks.logs.log_reader import (
+    DisplayedImpressions,
+    FoldClicks,
+    Reading,
+    read_display_probabilities,
+    read_log,
+    read_parts,
+)
 
 __all__ = [
     "FORMATS",
+    "DisplayedImpressions",
     "Fault",
     "FoldClicks",
     "LogFiles",
@@ -15,6 +23,7 @@ __all__ = [
     "LogReport",
     "PlainLog",
     "Reading",
+    "read_display_probabilities",
     "read_log",
     "read_parts",
     "register_format",

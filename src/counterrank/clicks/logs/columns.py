@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from counterrank.clicks.counts import check_policy_names
 from counterrank.common.checks import check_choice, is_whole
-from counterrank.common.errors import CounterrankError, DataError, brief
+from counterrank.common.errors import CounterrankError, DataError, brief, close_names
 
 IDS = ("session_id", "query_id", "doc_id")
 NEEDED = (*IDS, "rank", "clicked")
@@ -47,24 +45,21 @@ _ALSO_CALLED = {
     "policy": "policies variant arm bucket experiment experiment_group ab_group ab_test treatment logger ranker model",
     "timestamp": "ts time datetime date event_time event_date created_at shown_at logged_at server_time epoch utc",
 }
-_TELLING = {"propensity": {"propensity", "propensities"}, "policy": {"policy"}, "timestamp": {"timestamp", "ts"}}
+_TELLING = {"propensity": "propensity propensities", "policy": "policy", "timestamp": "timestamp ts"}  # words in names
 
 
-def close_names(wanted: Sequence[str], found: Sequence[str]) -> dict[str, str]:
+def suggested_columns(wanted: Sequence[str], found: Sequence[str]) -> dict[str, str]:
     """For columns of a log that are not there, by name, a column of the files that seems to be meant, if there is one.
 
-    >>> close_names(("policy", "propensity", "timestamp"), ["Logging Policy", "prop", "eventTS", "price"])
+    >>> suggested_columns(("policy", "propensity", "timestamp"), ["Logging Policy", "prop", "eventTS", "price"])
     {'policy': 'Logging Policy', 'propensity': 'prop', 'timestamp': 'eventTS'}
     """
-    left = {re.sub(r"[\W_]+", "_", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)).lower(): name for name in found}
-    chosen = {}
+    chosen: dict[str, str] = {}
     for column in wanted:
-        also, telling = _ALSO_CALLED.get(column, "").split(), _TELLING.get(column, set())
-        close = [name for name in (column, *also) if name in left]
-        close += [name for name in left if telling & set(name.split("_"))]
-        close += get_close_matches(column, left, n=1, cutoff=0.8)
-        if close:
-            chosen[column] = left.pop(close[0])
+        left = [name for name in found if name not in chosen.values()]
+        also, words = _ALSO_CALLED.get(column, "").split(), _TELLING.get(column, "").split()
+        if close := close_names(column, left, also, words, cutoff=0.8):
+            chosen[column] = close[0]
     return chosen
 
 
@@ -306,13 +301,13 @@ def plan_columns(name: str, found: Mapping[str, tuple[str, str]], options: LogOp
         source["orphan"], kinds["orphan"] = found["orphan"]
     # events are made into these columns here, so none of theirs is left over
     unused = () if events else tuple(each for each in found if each not in names.values())
-    suggested = close_names([column for column in OPTIONAL if column not in source], unused)
+    suggested = suggested_columns([column for column in OPTIONAL if column not in source], unused)
     return Columns(source, kinds, rank_base, impressions, names=names, unused=unused, suggested=suggested)
 
 
 def _missing(name: str, column: str, wanted: str, found: Mapping[str, object]) -> str:
     there = ", ".join(map(repr, found)) or "none"
     hint = "; use impressions=True if each row is a page of its own" if column == wanted == "session_id" else ""
-    close = close_names((column,), list(found)).get(column)
+    close = suggested_columns((column,), list(found)).get(column)
     other = "NAME} gives another name" if close in (None, column) else f"{close!r}}} if that is it"
     return f"{name}: no column {wanted!r}; the log has {there}; columns={{{column!r}: {other}{hint}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
+from unicodedata import normalize
 
 from counterrank.clicks.displays import DEEPEST_RANK
 from counterrank.clicks.logs.columns import CLICK_WORDS, FLOAT, IDS, Columns
@@ -225,14 +225,6 @@ def _not(columns: Columns, name: str, rule: str) -> str:
     return f"not ({columns.is_missing(name)}) and not coalesce(({columns.read(name)}) {rule}, false)"
 
 
-def all_faults(faults: Sequence[Fault]) -> str:
-    """All faults in one line, and what they may come from."""
-    hints = [remedy for kind, remedy in _REMEDIES.items() if any(fault.kind == kind for fault in faults)]
-    if any("rank below" in fault.kind and re.search(r"\brank 0(\.0)?(,|$)", fault.example) for fault in faults):
-        hints.append("; use rank_base=0: the ranks here seem to begin with 0")
-    return "; ".join(map(str, faults)) + "".join(hints)
-
-
 def exact(columns: Columns) -> str:
     """What is wrong with each of the `suspects`, all of it counted exactly; pages that are in order are left out.
 
@@ -302,7 +294,7 @@ class Diagnosis:
         self.bad_cells = [each for each in _BAD_CELLS if matched and each[0] not in tolerated]
         self.rules = row_rules(columns)
         self.faults: tuple[Fault, ...] = ()
-        self._rejected, self._bad_rows = 0, False
+        self._rejected, self._bad_rows, self._from_zero = 0, False, False
 
     def find_faults(self, unreadable: Unreadable, odd_rows: bool, checks_pages: bool) -> None:
         """Find everything; `unreadable` are the lines of the files that are no rows at all."""
@@ -319,10 +311,19 @@ class Diagnosis:
         if self.matched:
             self._ids()
 
+    def message(self) -> str:
+        """All faults in one line, and what they may come from."""
+        hints = [remedy for kind, remedy in _REMEDIES.items() if any(fault.kind == kind for fault in self.faults)]
+        hints += ["; use rank_base=0: the ranks here seem to begin with 0"] if self._from_zero else []
+        return "; ".join(map(str, self.faults)) + "".join(hints)
+
     def _rows(self) -> None:
-        counts = ", ".join(f"count_if({rule}) as n{i}" for i, rule in enumerate(self.rules.values()))
+        ranks = [f"coalesce(({self.columns.read('rank')}) = {rank}, false)" for rank in (0, 1)]
+        counts = ", ".join(f"count_if({rule}) as n{i}" for i, rule in enumerate([*self.rules.values(), *ranks]))
         self.engine.reduce("odd", f"select {counts} from {self.columns.table}", "looking for faults")
-        numbers = self.local.execute("select * from odd").fetchone()
+        *numbers, zeros, ones = self.local.execute("select * from odd").fetchone()
+        # a page has its first rank at least as often as its second; a few zeros are something else
+        self._from_zero = bool(self.columns.rank_base and zeros and zeros >= ones / 2)
         for i, (kind, rule) in enumerate(self.rules.items()):
             if numbers[i]:
                 self._add(kind, "rows", numbers[i], self._first(rule))
@@ -401,9 +402,10 @@ class Diagnosis:
         ).fetchone()
         plural = "queries" if what == "query" else "documents"
         if near[0]:
+            show = ascii if normalize("NFC", str(near[1])) == normalize("NFC", str(near[2])) else quoted
             return (
-                f"; {near[0]:,} of these {plural} are in the data with other blanks, letter case or zeros, such as "
-                f"{quoted(near[1])} in the log and {quoted(near[2])} in the data"
+                f"; {near[0]:,} of these {plural} are in the data with other blanks, letter case, zeros or Unicode "
+                f"form (NFC, NFD), such as {show(near[1])} in the log and {show(near[2])} in the data"
             )
         number = "regexp_full_match(cast({0} as string), '-?[0-9]+')"
         kinds = f"select min({{0}}), bool_and({number}), bool_and(not {number}) from {{1}}"
@@ -550,10 +552,11 @@ class Diagnosis:
 
 
 def _usual(value: str) -> str:
-    """An id in its usual form, as SQL: without blanks around it, in lower case, numbers without zeros around them."""
+    """An id in its usual form, as SQL: no blanks around it, lower case, NFC, numbers without zeros around them."""
     text = f"trim(cast({value} as string))"
     whole = f"case when regexp_full_match({text}, '[0-9]{{1,18}}([.]0+)?') then split_part({text}, '.', 1) end"
-    return f"coalesce(cast(try_cast({whole} as bigint) as string), lower(regexp_replace({text}, '\\s+', ' ', 'g')))"
+    plain = f"nfc_normalize(lower(regexp_replace({text}, '\\s+', ' ', 'g')))"
+    return f"coalesce(cast(try_cast({whole} as bigint) as string), {plain})"
 
 
 def _short(value: Any) -> str:

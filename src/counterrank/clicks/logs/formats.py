@@ -26,6 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from counterrank.clicks.logs.columns import NEEDED, OPTIONAL, LogOptions
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError, DataError, MissingFileError, brief, printable
@@ -345,7 +347,9 @@ def _scannable(column: Any) -> Any:
 
     if isinstance(column.type, pa.BaseExtensionType):
         column = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
-    return column.cast(pa.float32()) if pa.types.is_float16(column.type) else column
+    if pa.types.is_float16(column.type):  # which pyarrow 15 cannot cast
+        return pa.array(column.to_numpy().astype(np.float32), mask=column.is_null().to_numpy())
+    return column
 
 
 def _format_by_content(name: str, files: dict[str, list[Path]]) -> str:

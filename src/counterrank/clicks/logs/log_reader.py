@@ -25,7 +25,6 @@ from counterrank.clicks.logs.faults import (
     UNKNOWN_QUERY,
     Diagnosis,
     LogReport,
-    all_faults,
     is_sound,
 )
 from counterrank.clicks.logs.formats import LogFiles, find_log, frame_log
@@ -92,7 +91,7 @@ class Reader:
         if diagnosis.faults:
             if not self.skip:
                 raise DataError(
-                    f"{self.name}: {all_faults(diagnosis.faults)}{self._why(diagnosis)}; on_error='skip' drops the "
+                    f"{self.name}: {diagnosis.message()}{self._why(diagnosis)}; on_error='skip' drops the "
                     "pages with such rows"
                 )
             dropped, dropped_pages = self._without_bad_pages(diagnosis, known)
@@ -118,7 +117,8 @@ class Reader:
             report = replace(report, id_hint=diagnosis.id_hint())
         if unknown and not used:
             raise DataError(
-                f"{self.name}: none of its rows belongs to the ranking data: {all_faults(unknown)}{report.id_hint}; "
+                f"{self.name}: none of its rows belongs to the ranking data: "
+                f"{'; '.join(map(str, unknown))}{report.id_hint}; "
                 f"expected query_id and doc_id as in the data, such as query {quoted(parts[0].query_ids[0])}, document "
                 f"{quoted(parts[0].doc_ids[0])}"
             )
@@ -193,7 +193,7 @@ class Reader:
                 dropped, pages = dropped | unknown, pages + sum(unknown.values())
                 self.local.execute(f"create or replace temp table pages as {passes.unchecked_pages(self.columns)}")
         if not self._number("select count(*) from cells"):
-            raise DataError(f"{self.name}: nothing is left without what is wrong: {all_faults(diagnosis.faults)}")
+            raise DataError(f"{self.name}: nothing is left without what is wrong: {diagnosis.message()}")
         return dropped, pages
 
     def _number(self, sql: str) -> int:

@@ -367,7 +367,7 @@ def estimate_propensity(
     >>> from counterrank.clicks.examination import inverse_rank
     >>> from counterrank.clicks.policies import ReplaceLast
     >>> estimate = estimate_propensity(ReplaceLast(k=2), [3.0, 2.0, 1.0], [0, 3], inverse_rank(k=2), samples=100)
-    >>> estimate.propensities[0], estimate.standard_errors[0]
-    (np.float64(1.0), np.float64(0.0))
+    >>> float(estimate.propensities[0]), float(estimate.standard_errors[0])
+    (1.0, 0.0)
     """
     return sampled_propensity(as_policy(policy), scores, offsets, exam, samples, seed)

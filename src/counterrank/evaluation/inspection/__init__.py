@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from counterrank.estimators.policy_check import check_policy
 from counterrank.evaluation.inspection.assessment import assessed_names
-from counterrank.evaluation.inspection.coverage import check_policy
 from counterrank.evaluation.inspection.log_inspection import TARGET_SIZE, inspect_clicks
 from counterrank.evaluation.inspection.result import LEVELS, Finding, Inspection, Known
 

@@ -19,7 +19,6 @@ from counterrank.evaluation.inspection.result import (
     some,
 )
 
-FEW_SESSIONS = 50  # per query: with fewer, EM with a free relevance per document is about 10 % off
 UNSEEN = 0.05  # share of candidates on no page above which it matters
 FEW_QUERIES = 20  # effective number of queries: fewer may not be typical
 ROUGH = 0.1  # standard error of a ratio of two ranks, sqrt(1 / clicks + 1 / clicks), at best
@@ -261,7 +260,6 @@ def _position_bias(found: Inspection) -> Assessment:
 def _rough_curve(found: Inspection, clicks: list[float]) -> list[str]:
     """What makes an estimated curve rough, from the clicks that compare at each rank."""
     error, queries = math.sqrt(1.0 / clicks[0] + 1.0 / min(clicks)), found.pages.comparing_queries
-    median = found.sessions.quantiles["median"]
     doubts = []
     if error > ROUGH:
         least = some(int(min(clicks)), "click")
@@ -269,8 +267,6 @@ def _rough_curve(found: Inspection, clicks: list[float]) -> list[str]:
     if queries < FEW_QUERIES:
         weight = f"{queries:.2g} quer{'y' if queries == 1.0 else 'ies'}"
         doubts.append(f"the clicks that compare have the weight of {weight}, which may not be typical")
-    if median < FEW_SESSIONS:
-        doubts.append(f"the median query has {some(round(median), 'session')}, so EM will be biased")
     return doubts
 
 
@@ -361,7 +357,7 @@ def _propensities(found: Inspection) -> str:
         )
     text = (
         "Log a propensity with each document that is shown (policy.display gives it), or name what made the pages: "
-        "--policy, --logger and --examination."
+        f"{_lacking_options(found)}."
     )
     if found.known.policy is None and found.pages.ranks_that_change:
         median = found.sessions.quantiles["median"]
@@ -379,13 +375,12 @@ def _enough(found: Inspection) -> bool:
 
 def _randomise(found: Inspection) -> str:
     """The least randomisation of each family that reaches the target at as many sessions."""
-    table = found.remedies
+    table, lacks = found.remedies, _lacking_options(found)
     if table is None:
         if found.pages.looks_like == "one page per query":
             return (
                 "Show a page now and then that is a little random, such as replace-last or uniform-insert "
-                "(counterrank plan computes how much, as does this command with --data, --policy, --logger and "
-                "--examination)."
+                f"(counterrank plan computes how much{', as does this command with ' + lacks if lacks else ''})."
             )
         return ""
     if _enough(found):
@@ -428,9 +423,26 @@ def _sessions(found: Inspection, has_other: bool) -> str:
     if has_other:
         return f"Or keep the logging policy: {total}, {reach}."
     text = f"Log more sessions of this policy: {total}, {reach}."
-    if not (found.known.policy and found.known.scores):
-        text += " With --data, --policy, --logger and --examination: how many a more random policy takes."
-    return text
+    lacks = _lacking_options(found)
+    return f"{text} With {lacks}: how many a more random policy takes." if lacks else text
+
+
+def _lacking_options(found: Inspection) -> str:
+    """The options that were not given and without which other policies are not computed, in words.
+
+    Empty where none would help: for several policies, or one that is estimated, nothing is computed.
+    """
+    known = found.known
+    if found.remedies is not None or (known.policy is not None and not known.scores):
+        return ""
+    given = {
+        "--data": known.candidates,
+        "--policy": known.policy is not None or found.weights is not None,
+        "--logger": known.scores,
+        "--examination": known.examination is not None,
+    }
+    lacks = [option for option, there in given.items() if not there]
+    return " and ".join(filter(None, (", ".join(lacks[:-1]), *lacks[-1:])))
 
 
 def _factor(times: float) -> str:

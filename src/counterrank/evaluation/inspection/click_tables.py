@@ -17,10 +17,10 @@ from counterrank.clicks.examination import Examination
 from counterrank.clicks.position_bias import estimate
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError, ExaminationWarning
+from counterrank.common.notebook import Table
 from counterrank.common.numerics import student_quantile
-from counterrank.data.ids import query_of
+from counterrank.estimators.policy_check import Placements
 from counterrank.estimators.propensities import SMALLEST, sessions_of_documents
-from counterrank.evaluation.inspection.result import Table
 from counterrank.evaluation.weighted_clicks import concentration
 
 
@@ -206,23 +206,6 @@ def clustered(clicks: ArrayLike, shown: ArrayLike) -> ClickRate:
     return ClickRate(rate, float(low), float(high), effective, queries)
 
 
-def bernstein(distance: ArrayLike, variance: ArrayLike) -> FloatArray:
-    """A bound on the chance that a count of independent events is so far from its mean, in either direction.
-
-        P(|X - E X| >= t) <= 2 exp(-t^2 / (2 (V + t / 3)))
-
-    Bernstein's inequality: true for any number of events, however unlikely they are.
-
-    >>> bernstein([0.0, 30.0], [25.0, 25.0]).round(8).tolist()
-    [1.0, 5.21e-06]
-    """
-    t, v = np.abs(np.asarray(distance, np.float64)), np.asarray(variance, np.float64)
-    exponent = np.zeros(np.broadcast(t, v).shape)
-    np.divide(t * t, 2.0 * (v + t / 3.0), out=exponent, where=t > 0.0)
-    bound: FloatArray = np.minimum(1.0, 2.0 * np.exp(-exponent))
-    return bound
-
-
 @dataclass(frozen=True)
 class Overview(Table):
     """Sessions, clicks, queries and documents."""
@@ -263,38 +246,6 @@ def overview(clicks: ClickCounts) -> Overview:
         distinct_pages=None if clicks.displays is None else clicks.displays.n_pages,
         policies=list(clicks.policy_names),
     )
-
-
-@dataclass(frozen=True)
-class Placements:
-    """Each document at each rank where it was shown, once: the cells of all policies and propensities added up."""
-
-    docs: IntArray
-    ranks: IntArray
-    queries: IntArray
-    impressions: IntArray
-    clicks: IntArray
-
-    @classmethod
-    def of(cls, clicks: ClickCounts) -> Placements:
-        """The placements of a log; those without an impression are left out.
-
-        >>> one = np.array([1])
-        >>> counts = ClickCounts("", np.array([0, 1]), one, np.array([0, 0]), np.array([1, 1]), np.array([2, 3]),
-        ...                      np.array([0, 1]), propensities=np.array([0.5, 1.0]))
-        >>> Placements.of(counts).impressions.tolist()
-        [5]
-        """
-        new = np.ones(len(clicks.docs), bool)
-        new[1:] = (np.diff(clicks.docs) != 0) | (np.diff(clicks.ranks) != 0)
-        begin = np.flatnonzero(new)
-        if not len(begin):
-            return cls(*(np.zeros(0, np.int64) for _ in range(5)))
-        impressions, hits = np.add.reduceat(clicks.impressions, begin), np.add.reduceat(clicks.clicks, begin)
-        kept = begin[impressions > 0]
-        docs = clicks.docs[kept]
-        queries: IntArray = query_of(docs, clicks.offsets)
-        return cls(docs, clicks.ranks[kept], queries, impressions[impressions > 0], hits[impressions > 0])
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ import numpy as np
 
 from counterrank.common.checks import FloatArray, check_vector
 from counterrank.common.errors import CounterrankError
+from counterrank.common.notebook import Table
 from counterrank.evaluation.inspection.click_tables import wilson
-from counterrank.evaluation.inspection.result import Table, percent
+from counterrank.evaluation.inspection.result import percent
 
 ERROR_RATE = 0.01
 _COLUMNS = ("begin", "pages", "impressions", "clicks")

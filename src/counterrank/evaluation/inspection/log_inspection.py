@@ -19,6 +19,7 @@ from counterrank.common.deprecation import renamed_argument
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
 from counterrank.data.scores import document_scores
+from counterrank.estimators.policy_check import Placements, policy_check
 from counterrank.estimators.propensities import Propensities, check_propensities, logged_propensities
 from counterrank.evaluation.inspection import click_tables as tables
 from counterrank.evaluation.inspection.assessment import advise, assess
@@ -26,7 +27,6 @@ from counterrank.evaluation.inspection.coverage import (
     ExpectedClicks,
     coverage_table,
     logged_check,
-    policy_check,
     remedies,
 )
 from counterrank.evaluation.inspection.drift import drift_table
@@ -79,7 +79,7 @@ def inspect_clicks(
     given = _Inputs.check(clicks, data, policy, scores, rho, exam, policy_words, whole_log)
     wanted = renamed_argument(effective_sample_size, target_size, "effective_sample_size", "target_size", TARGET_SIZE)
     size = check_whole(wanted, "effective_sample_size")
-    placed = tables.Placements.of(clicks)
+    placed = Placements.of(clicks)
     by_cell, other_policies, checked = given.by_cell(), None, None
     if by_cell is not None and given.scores is not None and given.exam is not None and clicks.n_clicks:
         expected = ExpectedClicks.of(clicks, by_cell, given.rho, given.scores, given.exam)

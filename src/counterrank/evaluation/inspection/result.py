@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from counterrank.common.notebook import Shown, Summary
+from counterrank.common.notebook import Shown, Summary, Table
 from counterrank.evaluation.evaluation_cards import inspection_card, inspection_plot, inspection_text
 
 if TYPE_CHECKING:
     from counterrank.clicks.examination import Examination
+    from counterrank.estimators.policy_check import PolicyCheck
     from counterrank.evaluation.inspection.click_tables import (
         CurveTable,
         Overview,
@@ -20,46 +20,12 @@ if TYPE_CHECKING:
         SessionCounts,
         WeightTable,
     )
-    from counterrank.evaluation.inspection.coverage import Coverage, LoggedCheck, PolicyCheck, RankGroup, Remedies
+    from counterrank.evaluation.inspection.coverage import Coverage, LoggedCheck, RankGroup, Remedies
     from counterrank.evaluation.inspection.drift import Drift
 
 
 LEVELS = ("good", "warning", "bad")
 THE_LOG = "the log"  # what findings about no estimator are about
-
-
-class Table:
-    """Base of the dataclasses of an inspection, which `to_json` turns into plain values."""
-
-    json_keys: ClassVar[dict[str, str]] = {}  # by attribute, where the JSON key is another word
-
-    def to_json(self) -> dict[str, Any]:
-        """Lists, dicts, numbers and words."""
-        names = [each.name for each in fields(self)]  # type: ignore[arg-type]  # derived classes are dataclasses
-        return {self.json_keys.get(name, name): _plain(getattr(self, name)) for name in names}
-
-    def __getitem__(self, key: str) -> Any:
-        """The value of a JSON key, as when tables were dicts; deprecated."""
-        warnings.warn(f"[{key!r}]: use the attribute, or summary()", DeprecationWarning, stacklevel=2)
-        return self.to_json()[key]
-
-    if not TYPE_CHECKING:  # so that other unknown attributes are still found
-
-        def __getattr__(self, name):
-            """The value of a JSON key that once was the name of the attribute; deprecated."""
-            new = next((own for own, key in type(self).json_keys.items() if key == name), None)
-            if new is None:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            warnings.warn(f"{name} is deprecated; use {new}", DeprecationWarning, stacklevel=2)
-            return getattr(self, new)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Table):
-        return value.to_json()
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True)
