@@ -25,9 +25,7 @@ def spark(environment, tmp_path_factory):
     from counterrank.clicks.logs import spark_engine
     from counterrank.common.spark import spark_session
 
-    left = pytest.importorskip("pyspark.sql").SparkSession.getActiveSession()
-    if left is not None:  # of a test that was cut short
-        left.stop()
+    pytest.importorskip("pyspark")
     with spark_session("local[2]", tmp_path_factory.mktemp("spark") / "log", spark_engine._SETTINGS) as session:
         yield session
 

@@ -189,11 +189,35 @@ def test_a_silent_master(environment, tmp_path):
         wanted = pytest.raises(CounterrankError, match=r"Spark did not start: .*; more in .*log")
         with wanted, spark_engine([], tmp_path / "log", master=master):
             pass
+    assert context_in_use() is None
+
+
+def context_in_use():
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context
+
+
+@needs_spark
+def test_a_context_that_gives_no_session_is_stopped(environment, tmp_path, monkeypatch):
+    """As happens where Spark gives up on its master just after the context was made."""
+    from pyspark.sql import SparkSession
+
+    def fail(self):
+        assert context_in_use() is not None
+        raise RuntimeError("Cannot call methods on a stopped SparkContext")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SparkSession.Builder, "getOrCreate", fail)
+        wanted = pytest.raises(CounterrankError, match="Spark did not start: Cannot call methods on a stopped")
+        with wanted, spark_engine([], tmp_path / "log", master="local[1]"):
+            pass
+    assert context_in_use() is None
 
 
 @needs_spark
 def test_a_master_that_spark_does_not_know(environment, tmp_path):
-    end_java()  # a session of another test would be in use
+    end_java()  # so that spark-submit sees the master
     wanted = pytest.raises(CounterrankError, match=r"master 'nonsense': Spark did not start: (Master must|Could not)")
     with wanted, spark_engine([], tmp_path / "log", master="nonsense"):
         pass

@@ -67,9 +67,13 @@ def marked(mark: str) -> dict[int, str]:
 
 
 def end_java() -> None:
-    """End the Java process of this one, as its own end does; pyspark has no other way."""
+    """End the Java process of this one and forget its context, as its own end does; pyspark has no other way."""
     from pyspark import SparkContext
 
+    if (left := SparkContext._active_spark_context) is not None:
+        with suppress(Exception):
+            left.stop()
+        SparkContext._active_spark_context = None
     if (gateway := SparkContext._gateway) is not None:
         SparkContext._gateway = SparkContext._jvm = None
         with suppress(Exception):

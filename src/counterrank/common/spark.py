@@ -104,8 +104,7 @@ def _of_the_user(session: Any) -> Iterator[Any]:
         yield own
     finally:
         if context_of(own) is None:  # else this would stop the user's too
-            with contextlib.suppress(Exception):
-                own.stop()
+            _stop(own)
 
 
 @contextmanager
@@ -118,6 +117,7 @@ def _started(master: str, log: Path, settings: Mapping[str, str], hint: str) -> 
     except ImportError:
         raise CounterrankError("Spark is not installed; it comes with: pip install 'counterrank[spark]'") from None
     before = log.stat().st_size if log.exists() else 0
+    context = session = None
     with _usual_interrupt():
         try:
             with _workers_python(), stderr_silenced(log):
@@ -127,15 +127,22 @@ def _started(master: str, log: Path, settings: Mapping[str, str], hint: str) -> 
                 context = SparkContext(conf=conf)  # refused where there is one, which a builder would take for this
                 session = SparkSession.builder.getOrCreate()
         except Exception as error:
+            _stop(context)  # it may have come up, and gone again before it gave a session
             said = _last_words(log.read_bytes()[before:].decode(errors="replace")) if log.exists() else None
             raise CounterrankError(f"master '{master}': {_why_not_started(error, said)}{hint}") from None
         try:
             yield session
         finally:
-            for stop in (session.stop, context.stop):  # where Java has died, the first stops halfway
-                with contextlib.suppress(Exception), warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    stop()
+            _stop(session, context)  # where Java has died, the first stops halfway
+
+
+def _stop(*opened: Any) -> None:
+    """Stop sessions and contexts, those that have failed already too."""
+    for one in opened:
+        if one is not None:
+            with contextlib.suppress(Exception), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                one.stop()
 
 
 def _why_not_started(error: Exception, said: str | None) -> str:
@@ -180,9 +187,7 @@ def _connected(master: str) -> Iterator[Any]:
     try:
         yield session
     finally:
-        with contextlib.suppress(Exception), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            session.stop()
+        _stop(session)
 
 
 def check_master(master: str) -> None:
