@@ -38,10 +38,14 @@ def cutoff(loss: str) -> int | None:
     return 3 if losses.LOSSES[loss].takes_k else None
 
 
+def order_of(queries, epoch):
+    return SCHEDULE.order(DATA.n_queries, queries, epoch)
+
+
 def run_epochs(problem: LinearProblem, step: float, batch: int, epochs: int = 3):
     coefficients, met = np.zeros(problem.n_features), []
     for epoch in range(1, epochs + 1):
-        order = SCHEDULE.order(problem.queries, epoch)
+        order = order_of(problem.queries, epoch)
         met.append(problem.epoch(order, step, batch, coefficients, threads=2))
     return coefficients, met
 
@@ -54,7 +58,7 @@ def test_epochs_against_the_reference(loss, normalize, batch):
     # the reference scales features in float32; a small learning rate keeps it on the same side of every tie
     step = 0.3 * natural_learning_rate(problem)
     fast, met = run_epochs(problem, step, batch)
-    slow, expected = descend(DATA, WEIGHTS, loss, cutoff(loss), normalize, step, batch, SCHEDULE.order, 3)
+    slow, expected = descend(DATA, WEIGHTS, loss, cutoff(loss), normalize, step, batch, order_of, 3)
     np.testing.assert_allclose(fast, slow, rtol=2e-4, atol=2e-5 * np.abs(slow).max())
     np.testing.assert_allclose(met, expected, rtol=1e-5)
     assert np.abs(fast).max() > 0
@@ -66,7 +70,7 @@ def test_negative_weights_against_the_reference(loss):
     problem = make_problem(DATA, weights, loss, cutoff(loss))
     step = 0.3 * natural_learning_rate(problem)
     fast, _ = run_epochs(problem, step, batch=1)
-    slow, _ = descend(DATA, weights, loss, cutoff(loss), "query", step, 1, SCHEDULE.order, 3)
+    slow, _ = descend(DATA, weights, loss, cutoff(loss), "query", step, 1, order_of, 3)
     np.testing.assert_allclose(fast, slow, rtol=2e-4, atol=2e-5 * np.abs(slow).max())
 
 
@@ -136,10 +140,16 @@ def test_predictions_of_a_query_do_not_depend_on_the_others():
 
 def test_order_is_a_shuffle_that_changes_with_the_epoch():
     queries = np.arange(50)
-    first, second = SCHEDULE.order(queries, 1), SCHEDULE.order(queries, 2)
+    first, second = SCHEDULE.order(50, queries, 1), SCHEDULE.order(50, queries, 2)
     assert sorted(first.tolist()) == sorted(second.tolist()) == queries.tolist()
     assert first.tolist() != second.tolist()
-    assert SCHEDULE.order(queries, 1).tolist() == first.tolist()
+    assert SCHEDULE.order(50, queries, 1).tolist() == first.tolist()
+
+
+def test_order_of_queries_does_not_depend_on_which_others_have_evidence():
+    some = np.array([3, 7, 20, 21, 49])
+    whole = SCHEDULE.order(50, np.arange(50), 1).tolist()
+    assert SCHEDULE.order(50, some, 1).tolist() == [q for q in whole if q in some]
 
 
 def scripted_run(step: float, outcomes, on_validation=True, tolerance=0.0) -> Run:

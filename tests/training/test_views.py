@@ -60,10 +60,14 @@ def make_problem(data, views, loss, k, normalize="query") -> LinearProblem:
     return LinearProblem.make(data, weights, scales, losses.LOSSES[loss].spec(k, int(data.lengths.max())), sets)
 
 
+def order_of(queries, epoch):
+    return SCHEDULE.order(DATA.n_queries, queries, epoch)
+
+
 def run_epochs(problem, step, batch, epochs=3, threads=2):
     coefficients, met = np.zeros(problem.n_features), []
     for epoch in range(1, epochs + 1):
-        order = SCHEDULE.order(problem.queries, epoch)
+        order = order_of(problem.queries, epoch)
         met.append(problem.epoch(order, step, batch, coefficients, threads))
     return coefficients, met
 
@@ -76,7 +80,7 @@ def test_epochs_against_the_reference(loss, batch, normalize, negative):
     problem = make_problem(DATA, views_of(sets), loss, cutoff(loss), normalize)
     step = 0.3 * natural_learning_rate(problem)  # small: the reference scales in float32, and must break ties alike
     fast, met = run_epochs(problem, step, batch)
-    slow, expected = descend_sets(DATA, sets, loss, cutoff(loss), normalize, step, batch, SCHEDULE.order, 3)
+    slow, expected = descend_sets(DATA, sets, loss, cutoff(loss), normalize, step, batch, order_of, 3)
     np.testing.assert_allclose(fast, slow, rtol=2e-4, atol=2e-5 * np.abs(slow).max())
     np.testing.assert_allclose(met, expected, rtol=1e-5, atol=1e-7)
     assert np.abs(fast).max() > 0

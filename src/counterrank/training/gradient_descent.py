@@ -268,6 +268,11 @@ class LinearProblem:
         )
         return cls(kernel_data, loss, usable, data.n_features, work)
 
+    @property
+    def n_queries(self) -> int:
+        """The number of queries of the data."""
+        return len(self.kernel_data.offsets) - 1
+
     def epoch(self, order: IntArray, step: float, batch: int, coefficients: FloatArray, threads: int) -> float:
         """Pass once over the queries in the given order, changing `coefficients`; the sum of losses met."""
         if batch == 1:
@@ -382,10 +387,22 @@ class Schedule:
     threads: int
     tolerance: float = 0.0
 
-    def order(self, queries: IntArray, epoch: int) -> IntArray:
-        """The queries in the order of this epoch, the same for every learning rate."""
-        shuffled: IntArray = np.random.default_rng([self.entropy, epoch]).permutation(queries)
-        return shuffled
+    def order(self, n_queries: int, queries: IntArray, epoch: int) -> IntArray:
+        """The order of these queries in an epoch: a permutation of all queries of the data, without the others.
+
+        So it depends on the seed and the epoch, and not on which queries have evidence: rankers with other weights meet
+        the queries that they share in the same order.
+
+        >>> schedule = Schedule(max_epochs=1, patience=1, batch=1, entropy=0, threads=1)
+        >>> schedule.order(5, np.arange(5), 1).tolist(), schedule.order(5, np.array([0, 2, 3]), 1).tolist()
+        ([1, 4, 3, 0, 2], [3, 0, 2])
+        """
+        shuffled: IntArray = np.random.default_rng([self.entropy, epoch]).permutation(n_queries)
+        if len(queries) == n_queries:
+            return shuffled
+        used = np.zeros(n_queries, np.bool_)
+        used[queries] = True
+        return shuffled[used[shuffled]]
 
 
 @dataclass
@@ -430,7 +447,7 @@ class Run:
         """Train up to epoch `until`, unless the run ends before."""
         while len(self.history) < min(until, self.schedule.max_epochs) and not self.finished:
             epoch = len(self.history) + 1
-            order = self.schedule.order(self.problem.queries, epoch)
+            order = self.schedule.order(self.problem.n_queries, self.problem.queries, epoch)
             begin = time.perf_counter()
             loss = self.problem.epoch(order, self.step, self.schedule.batch, self.coefficients, threads)
             seconds = time.perf_counter() - begin
