@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -231,10 +231,30 @@ def query_metric(metric: str, data: RankingData, evidence: TrainingWeights) -> Q
     return metric_of
 
 
-def linear_query_metric(metric: str, data: RankingData, evidence: TrainingWeights, scales: Scales) -> QueryMetric:
-    """`query_metric` of the scores of a linear model, from its coefficients."""
-    metric_of = query_metric(metric, data, evidence)
-    return lambda coefficients, threads: metric_of(linear_scores(data, coefficients, scales, threads), threads)
+@dataclass(frozen=True, eq=False)
+class LinearMetric:
+    """`query_metric` of the scores of a linear model, from its coefficients.
+
+    Attributes:
+        name: of the metric.
+        data: the queries.
+        evidence: their weights.
+        scales: how features are scaled.
+    """
+
+    name: str
+    data: RankingData
+    evidence: TrainingWeights
+    scales: Scales
+
+    @cached_property
+    def of_scores(self) -> QueryMetric:
+        """The metric as a function of scores."""
+        return query_metric(self.name, self.data, self.evidence)
+
+    def __call__(self, coefficients: FloatArray, threads: int) -> FloatArray:
+        """Each query's part in the metric, computed on the CPU."""
+        return self.of_scores(linear_scores(self.data, coefficients, self.scales, threads), threads)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from counterrank.common.errors import CounterrankError, NotTrainedError, brief, 
 from counterrank.common.files import PathLike, existing
 from counterrank.common.notebook import Shown, Summary
 from counterrank.common.parallel import thread_count
+from counterrank.common.progress import progress
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData, in_data_order, read_scores
 from counterrank.data.features import align_features, refuse_missing
@@ -34,7 +35,8 @@ from counterrank.evaluation import higher_is_better, rank_values
 from counterrank.losses import NamedLoss, named_loss
 from counterrank.models.model import NORMALIZE, Model
 from counterrank.models.neural import scores_within_queries
-from counterrank.training.gradient_descent import fit_linear
+from counterrank.training.executor import compute
+from counterrank.training.linear_training import LinearData, fit_linear, training_epochs
 from counterrank.training.problem import (
     FittedModel,
     Settings,
@@ -460,7 +462,10 @@ def _parameters() -> tuple[str, ...]:
 def _learn(task: Task, model: Any) -> FittedModel:
     kind = kind_of(model).name
     if kind == "linear":
-        return fit_linear(task)
+        settings = task.settings
+        shared = LinearData(task.data, None if task.validation is None else task.validation[0], settings.threads)
+        with progress(f"training {task.loss.name}", training_epochs(settings)) as advance:
+            return compute(fit_linear(task, shared, advance), settings.threads)
     if kind == "lambdamart":
         from counterrank.training.boosting import fit_trees
 
