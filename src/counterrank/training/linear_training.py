@@ -6,7 +6,7 @@ All of it is made of generators that yield requests to be computed elsewhere, se
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from weakref import WeakValueDictionary
@@ -17,6 +17,7 @@ from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
+from counterrank.losses.loss_kernels import LossSpec
 from counterrank.models.linear import LinearModel, deviations_within
 from counterrank.models.model import Scaler, Scales
 from counterrank.training.executor import Epoch, GradientNorms, Metric, Steps
@@ -301,11 +302,19 @@ class LinearData:
         data: the queries to learn from.
         validation: those to stop by, with the features of `data`.
         threads: how many, for the common work.
+        repeated: ids of arrays of weights (`TrainingWeights.weights`) that several rankers learn from.
     """
 
-    def __init__(self, data: RankingData, validation: RankingData | None, threads: int) -> None:
-        self.data, self.validation, self.threads = data, validation, threads
+    def __init__(
+        self,
+        data: RankingData,
+        validation: RankingData | None,
+        threads: int,
+        repeated: Collection[int] = (),
+    ) -> None:
+        self.data, self.validation, self.threads, self.repeated = data, validation, threads, repeated
         self._scaling: dict[str, Scaling] = {}
+        self._problems: dict[tuple[int, str], LinearProblem] = {}
 
     def scaling(self, normalize: str) -> Scaling:
         """How features are scaled."""
@@ -316,6 +325,16 @@ class LinearData:
             deviations = deviations_within(self.data, scales, self.threads)
             self._scaling[normalize] = Scaling(scaler, scales, other, deviations)
         return self._scaling[normalize]
+
+    def problem(self, evidence: TrainingWeights, loss: LossSpec, normalize: str) -> LinearProblem:
+        """The problem of one ranker; those with the same weights and scaling share all arrays."""
+        key = (id(evidence.weights), normalize)
+        found = self._problems.get(key)
+        if found is None:
+            found = LinearProblem.make(self.data, evidence.weights, self.scaling(normalize).scales, loss, evidence.sets)
+            if key[0] in self.repeated:  # others are freed with their ranker's training
+                self._problems[key] = found
+        return replace(found, loss=loss)
 
 
 def training_epochs(settings: Settings) -> int:
@@ -333,7 +352,7 @@ def fit_linear(task: Task, shared: LinearData, on_epoch: OnEpoch) -> Steps[Fitte
     )
     scaling = shared.scaling(settings.normalize)
     spec = task.loss.spec(task.k, longest_query(task.data.offsets))
-    problem = LinearProblem.make(task.data, task.evidence.weights, scaling.scales, spec, task.evidence.sets)
+    problem = shared.problem(task.evidence, spec, settings.normalize)
     on_training = LinearMetric(task.metric, task.data, task.evidence, scaling.scales)
     on_validation = None
     if task.validation is not None and scaling.on_validation is not None:

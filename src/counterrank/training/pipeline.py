@@ -43,7 +43,7 @@ from counterrank.training.cross_validation import (
 )
 from counterrank.training.problem import check_missing, kind_of
 from counterrank.training.ranker import Ranker
-from counterrank.training.storage import provenance
+from counterrank.training.storage import describe_inputs, provenance
 from counterrank.training.training_cards import report_card, report_plot, report_summary, report_text
 
 # the remedy for missing values where two models learn
@@ -383,7 +383,7 @@ def _fit_assisted(
         None if data.columns is None else data.columns.get("query")
     )  # parts that were joined have none
     used = [evidence.clicks] if validation is None else [evidence.clicks, validation[1].clicks]
-    fitted.provenance_ = provenance(fitted, data, None if validation is None else validation[0], used)
+    fitted.provenance_ = provenance(fitted, describe_inputs(data, None if validation is None else validation[0], used))
     fitted.provenance_["estimator"] = {
         "name": chosen.name,
         "chosen": report.estimator,

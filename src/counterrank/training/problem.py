@@ -161,13 +161,18 @@ def check_validation(validation: Any, data: RankingData, with_sets: bool) -> tup
     if not isinstance(validation, tuple | list) or isinstance(validation, Views) or len(validation) != 2:
         raise CounterrankError("validation: expected a pair (data, weights)")
     other = aligned_with(data, check_type(validation[0], RankingData, "validation"))
-    if isinstance(validation[1], Views) != with_sets:
+    return other, check_validation_weights(validation[1], other, with_sets)
+
+
+def check_validation_weights(weights: ArrayLike | Views, other: RankingData, with_sets: bool) -> TrainingWeights:
+    """The weights of validation data: of documents, or with sets those of views."""
+    if isinstance(weights, Views) != with_sets:
         given, expected = ("weights", "views") if with_sets else ("views", "weights")
         raise CounterrankError(
             f"validation: {given}, where training has {expected}; expected {expected} in both, since ranks are taken "
             "inside displayed sets with views, and in whole queries with weights"
         )
-    return other, check_weights(validation[1], other, "validation ")
+    return check_weights(weights, other, "validation ")
 
 
 def aligned_with(data: RankingData, other: RankingData, what: str = "validation") -> RankingData:

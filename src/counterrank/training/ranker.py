@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from inspect import signature
 from typing import Any
 
@@ -39,8 +40,10 @@ from counterrank.training.executor import compute
 from counterrank.training.linear_training import LinearData, fit_linear, training_epochs
 from counterrank.training.problem import (
     FittedModel,
+    Kind,
     Settings,
     Task,
+    TrainingWeights,
     check_missing,
     check_validation,
     check_varying,
@@ -49,7 +52,7 @@ from counterrank.training.problem import (
     plain_data,
     prediction_data,
 )
-from counterrank.training.storage import check_clicks, load_ranker, provenance, save_ranker, share_seen
+from counterrank.training.storage import check_clicks, describe_inputs, load_ranker, provenance, save_ranker, share_seen
 from counterrank.training.training_cards import ranker_card, ranker_plot, ranker_summary
 
 _LONG_QUERY = 2_000  # documents that hardly belong to one query
@@ -180,37 +183,12 @@ class Ranker(Shown):
             raise CounterrankError("qid, group: go with a matrix; expected none with RankingData")
         loss.spec(self.k, longest_query(data.offsets))  # a wrong cutoff is an error before anything else is done
         evidence = check_weights(weights, data)
-        task = Task(
-            data,
-            evidence,
-            None if validation is None else check_validation(validation, data, evidence.sets is not None),
-            loss,
-            self.k,
-            self.metric or loss.metric(self.k),
-            settings,
-        )
-        parts = [data] if task.validation is None else [data, task.validation[0]]
-        for part, name in zip(parts, ("data", "validation"), strict=False):
-            check_missing(kind_of(self.model), part, name)
+        others = None if validation is None else check_validation(validation, data, evidence.sets is not None)
+        task = self._task(data, evidence, others, settings)
+        parts = (data,) if others is None else (data, others[0])
         used = check_clicks(clicks, None if is_matrix else parts)
-        rank_values(task.metric, 1)  # an unknown metric is an error without validation data too
-        constant = check_varying(data, settings.threads)
-        learned = _learn(task, self.model)
-        self.model_ = learned.model
-        self.kind_ = kind_of(self.model).name
-        self.loss_ = loss.name
-        self.metric_ = task.metric
-        self.learning_rate_ = learned.learning_rate
-        self.best_epoch_ = learned.best_epoch
-        self.history_ = [_natural(row, task.metric) for row in learned.history]
-        self.n_features_ = data.n_features
-        self._feature_names = data.feature_names if data.has_feature_names else None
-        self._query_column = None if data.columns is None else data.columns.get("query")
-        self._warned_of_names = False
-        self.constant_features_: IntArray | None = constant
-        self._importances = None if learned.importances is None else shares(learned.importances)
-        self.provenance_ = provenance(self, data, parts[1] if len(parts) > 1 else None, used)
-        return self
+        inputs = TrainingInputs.check(kind_of(self.model), parts, used, settings.threads)
+        return self._store(task, _learn(task, self.model), inputs)
 
     def predict(
         self,
@@ -418,6 +396,39 @@ class Ranker(Shown):
     def _repr_html_(self) -> str:
         return ranker_card(self)
 
+    def _task(
+        self,
+        data: RankingData,
+        evidence: TrainingWeights,
+        validation: tuple[RankingData, TrainingWeights] | None,
+        settings: Settings,
+    ) -> Task:
+        """What this ranker is to learn, from data and weights that were checked."""
+        loss = self._named_loss()
+        loss.spec(self.k, longest_query(data.offsets))  # a wrong cutoff is an error
+        task = Task(data, evidence, validation, loss, self.k, self.metric or loss.metric(self.k), settings)
+        rank_values(task.metric, 1)  # an unknown metric is an error without validation data too
+        return task
+
+    def _store(self, task: Task, learned: FittedModel, inputs: TrainingInputs) -> Ranker:
+        """Keep what was learned; returns itself."""
+        data = task.data
+        self.model_ = learned.model
+        self.kind_ = kind_of(self.model).name
+        self.loss_ = task.loss.name
+        self.metric_ = task.metric
+        self.learning_rate_ = learned.learning_rate
+        self.best_epoch_ = learned.best_epoch
+        self.history_ = [_natural(row, task.metric) for row in learned.history]
+        self.n_features_ = data.n_features
+        self._feature_names = data.feature_names if data.has_feature_names else None
+        self._query_column = None if data.columns is None else data.columns.get("query")
+        self._warned_of_names = False
+        self.constant_features_: IntArray | None = inputs.constant
+        self._importances = None if learned.importances is None else shares(learned.importances)
+        self.provenance_ = provenance(self, inputs.described)
+        return self
+
     def _settings(self) -> Settings:
         """The settings, checked, with the defaults of the kind of model."""
         kind = kind_of(self.model)
@@ -453,6 +464,35 @@ class Ranker(Shown):
         if not hasattr(self, "model_"):
             raise NotTrainedError("ranker: not trained yet; call fit first")
         return self.model_
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingInputs:
+    """What rankers learn from, apart from weights, checked; rankers that share it compute it once.
+
+    Attributes:
+        parts: the data to learn from and, if there is any, the data to stop by.
+        clicks: those that the weights come from; None where only weights were given.
+        constant: the features that vary within no query.
+    """
+
+    parts: tuple[RankingData, ...]
+    clicks: list[ClickCounts] | None
+    constant: IntArray
+
+    @classmethod
+    def check(
+        cls, kind: Kind, parts: tuple[RankingData, ...], clicks: list[ClickCounts] | None, threads: int
+    ) -> TrainingInputs:
+        """Data that this kind of model can learn from, or an error."""
+        for part, name in zip(parts, ("data", "validation"), strict=False):
+            check_missing(kind, part, name)
+        return cls(parts, clicks, check_varying(parts[0], threads))
+
+    @cached_property
+    def described(self) -> dict[str, Any]:
+        """For the provenance."""
+        return describe_inputs(self.parts[0], self.parts[1] if len(self.parts) > 1 else None, self.clicks)
 
 
 def _parameters() -> tuple[str, ...]:
