@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -22,7 +22,7 @@ from counterrank.models.linear import LinearModel, deviations_within
 from counterrank.models.model import Scaler, Scales
 from counterrank.training.executor import Epoch, GradientNorms, Metric, Steps
 from counterrank.training.gradient_descent import LinearProblem
-from counterrank.training.problem import FittedModel, LinearMetric, Settings, Task
+from counterrank.training.problem import FittedModel, LinearMetric, Settings, Task, TrainingWeights
 
 
 @dataclass
