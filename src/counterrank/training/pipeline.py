@@ -41,6 +41,7 @@ from counterrank.training.cross_validation import (
     mean_ranker,
     standings,
 )
+from counterrank.training.population import Member, fit_each
 from counterrank.training.problem import check_missing, kind_of
 from counterrank.training.ranker import Ranker
 from counterrank.training.storage import describe_inputs, provenance
@@ -568,30 +569,42 @@ def fit_best_clip(
     seed = ranker.seed
     if isinstance(seed, np.random.Generator):  # drawn from once, so that all clips see the queries in one order
         seed = int(make_generator(seed).integers(2**63))
+    learner = copy.copy(ranker)
+    learner.seed = seed
+    descending = grid[::-1]
+    if shared_learning_rate:
+        results = _fit_by_one_rate(learner, data, [weigh(clip=clip) for clip in descending], validation, clicks)
+    else:
+        members = [Member(learner, weigh(clip=clip)) for clip in descending]
+        results = fit_each(data, members, validation, clicks, ranker.threads)
     best: Ranker | None = None
     chosen: float | None = None
     trials: list[ClipTrial] = []
-    errors: list[CounterrankError] = []
-    rate = ranker.learning_rate
-    for clip in reversed(grid):
-        weights = weigh(clip=clip)
-        candidate = copy.copy(ranker)
-        candidate.seed, candidate.learning_rate = seed, rate
-        try:
-            candidate.fit(data, weights, validation=validation, clicks=clicks)
-        except CounterrankError as error:
-            errors.append(error)
-            trials.append(ClipTrial(clip, None, str(error)))
+    for clip, result in zip(descending, results, strict=True):
+        if not isinstance(result, Ranker):
+            trials.append(ClipTrial(clip, None, str(result)))
             continue
-        trials.append(ClipTrial(clip, _best_metric(candidate)))
-        sign = 1.0 if higher_is_better(candidate.metric_) else -1.0
-        if best is None or sign * _best_metric(candidate) >= sign * _best_metric(best):
-            best, chosen = candidate, clip
-        rate = candidate.learning_rate_ if shared_learning_rate else rate
+        trials.append(ClipTrial(clip, _best_metric(result)))
+        sign = 1.0 if higher_is_better(result.metric_) else -1.0
+        if best is None or sign * _best_metric(result) >= sign * _best_metric(best):
+            best, chosen = result, clip
     if best is None:
-        raise errors[-1]
+        raise next(error for error in reversed(results) if isinstance(error, CounterrankError))
     best.learning_rate = ranker.learning_rate
     return BestClip(best, chosen, best.metric_, tuple(reversed(trials)))
+
+
+def _fit_by_one_rate(
+    ranker: Ranker, data: RankingData, weights: Sequence[ArrayLike | Views], validation: Any, clicks: Any
+) -> list[Ranker | CounterrankError]:
+    """A ranker for each of the weights, all with the learning rate that the first that can be trained finds."""
+    found: list[Ranker | CounterrankError] = []
+    learner = copy.copy(ranker)
+    for each in weights:
+        found += fit_each(data, [Member(learner, each)], validation, clicks, ranker.threads)
+        if isinstance(found[-1], Ranker):
+            learner.learning_rate = found[-1].learning_rate_
+    return found
 
 
 def _check_clips(clips: Any) -> list[float | None]:
