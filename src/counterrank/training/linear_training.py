@@ -345,8 +345,6 @@ def training_epochs(settings: Settings) -> int:
 def fit_linear(task: Task, shared: LinearData, on_epoch: OnEpoch) -> Steps[FittedModel]:
     """Fit the coefficients of a linear model; without a learning rate, search for one."""
     settings = task.settings
-    if settings.params:
-        raise CounterrankError(f"params: {', '.join(map(str, settings.params))}; a linear model has none, leave it out")
     schedule = Schedule(
         settings.max_epochs, settings.patience, settings.batch_queries, settings.entropy, settings.tolerance
     )

@@ -26,6 +26,7 @@ from counterrank.training.problem import (
     Task,
     TrainingWeights,
     aligned_with,
+    check_pair,
     check_usable,
     check_validation_weights,
     check_weights,
@@ -112,7 +113,8 @@ def fit_many(
     for normalize in {task.settings.normalize for _, task in tasks.values()}:
         shared.scaling(normalize)  # here, with all threads
     total = sum(training_epochs(task.settings) for _, task in tasks.values())
-    with progress(f"training {len(tasks):,} rankers", total) as advance:
+    names = [task.loss.name for _, task in tasks.values()]
+    with progress(f"training {names[0] if len(names) == 1 else f'{len(names):,} rankers'}", total) as advance:
         trainings = [_train(i, task, shared, advance, on_error) for i, (_, task) in tasks.items()]
         results = _run(trainings, executor, count)
     for (i, (ranker, task)), learned in zip(tasks.items(), results, strict=True):
@@ -237,8 +239,7 @@ def _check_validation(validation: Any, data: RankingData) -> tuple[RankingData |
         return None, None
     weights = None
     if not isinstance(validation, RankingData):
-        if not isinstance(validation, tuple | list) or isinstance(validation, Views) or len(validation) != 2:
-            raise CounterrankError("validation: expected ranking data, or a pair (data, weights)")
+        check_pair(validation, "ranking data, or a pair (data, weights)")
         validation, weights = validation
     return aligned_with(data, check_type(validation, RankingData, "validation")), weights
 

@@ -158,10 +158,15 @@ def check_weights(weights: ArrayLike | Views, data: RankingData, where: str = ""
 
 def check_validation(validation: Any, data: RankingData, with_sets: bool) -> tuple[RankingData, TrainingWeights]:
     """Validation data with the features of the training data, in that order, and the same kind of evidence."""
-    if not isinstance(validation, tuple | list) or isinstance(validation, Views) or len(validation) != 2:
-        raise CounterrankError("validation: expected a pair (data, weights)")
+    check_pair(validation)
     other = aligned_with(data, check_type(validation[0], RankingData, "validation"))
     return other, check_validation_weights(validation[1], other, with_sets)
+
+
+def check_pair(validation: Any, expected: str = "a pair (data, weights)") -> None:
+    """An error where validation data and weights are not a pair."""
+    if not isinstance(validation, tuple | list) or isinstance(validation, Views) or len(validation) != 2:
+        raise CounterrankError(f"validation: expected {expected}")
 
 
 def check_validation_weights(weights: ArrayLike | Views, other: RankingData, with_sets: bool) -> TrainingWeights:

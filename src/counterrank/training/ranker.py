@@ -444,6 +444,8 @@ class Ranker(Shown):
             raise CounterrankError(f"learning_rate={brief(rate)}: expected 'auto' or a number above 0")
         if self.params is not None and not isinstance(self.params, Mapping):
             raise CounterrankError(f"params: {type(self.params).__name__}; expected a dict of names and values")
+        if self.params and kind.name == "linear":
+            raise CounterrankError(f"params: {', '.join(map(str, self.params))}; a linear model has none, leave it out")
         normalize = kind.normalize if self.normalize is None else self.normalize
         return Settings(
             learning_rate=None if rate == "auto" else float(rate),
