@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -197,6 +197,7 @@ def summarize(run: Run) -> Summary:
         data=data,
         cells=count_cells(run),
         timings=_timings(run, all_cells(points)),
+        stages=_stages(run, all_cells(points)),
         figures=figures,
         claims=tuple(check_claims(figures, data=data, targets=run.settings.targets)),
     )
@@ -224,8 +225,10 @@ def _panel(run: Run, name: str, points: Sequence[GridPoint]) -> Panel:
         "ARP (lower is better)" if name == "arp" else f"{name.upper()} (higher is better)",
         lower_is_better=not higher_is_better(name),
         loss=losses.pop() if len(losses) == 1 else None,
-        series=run.curves(curves, read),
-        levels=tuple(Level.at(point.series, run.over_runs(point.cells, read)) for point in mine if point.x is None),
+        series=run.curves(curves, read, name),
+        levels=tuple(
+            Level.at(point.series, run.over_runs(point.cells, read, metric=name)) for point in mine if point.x is None
+        ),
         subtitle="on the labels of the test set",
     )
 
@@ -252,3 +255,12 @@ def _timings(run: Run, cells: Sequence[Cell]) -> tuple[Timing, ...]:
         if row is not None and "seconds" in row:
             took[f"{cell.estimator}, {cell.loss}"].append(row["seconds"])
     return tuple(Timing(what, len(s), sum(s) / len(s), sum(s)) for what, s in took.items())
+
+
+def _stages(run: Run, cells: Sequence[Cell]) -> dict[str, float]:
+    """Seconds by stage, over all cells that have them."""
+    took: dict[str, float] = defaultdict(float)
+    for cell in cells:
+        for stage, seconds in ((run.row(cell) or {}).get("stages") or {}).items():
+            took[stage] += cast(float, seconds)
+    return dict(took)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from counterrank.estimators import ESTIMATORS, Estimator
 from counterrank.experiments.figures.few_clicks import NUMBER as FEW_CLICKS
 from counterrank.experiments.figures.page_size import ALL_BASELINES
+from counterrank.experiments.statistics import ratio_interval, values_array
 from counterrank.experiments.summary import (
     VERDICTS,
     CellCounts,
@@ -17,9 +18,7 @@ from counterrank.experiments.summary import (
     Point,
     Summary,
     is_number,
-    ratio_interval,
     series_names,
-    values_array,
 )
 from counterrank.report.charts import is_cut, relative_panel
 from counterrank.report.text import counted, number, percent, power, readable
