@@ -60,6 +60,15 @@ def reproduce(
     quick: Annotated[bool, option("A reduced grid on few queries, in a few minutes.", name="--quick")] = False,
     figures: Annotated[str | None, _setting("Which of 1,2,3,4; all.", "LIST")] = None,
     runs: Annotated[int | None, _setting("Independent runs on each fold; 5, few-clicks 8.", "N")] = None,
+    until_decided: Annotated[
+        bool,
+        option(
+            "Look at the claims after 10, 20, 40 and 80 runs, each time at a quarter of the error, and stop when all "
+            "that can be checked are decided.",
+            panel=EXPERIMENT,
+            name="--until-decided",
+        ),
+    ] = False,
     seed: Annotated[int | None, _setting("Random seed of all runs; 0.", "N")] = None,
     pages: Annotated[str | None, _setting("Figure 1: results on a page; 1,2,3,5,7,10,...,100.", "LIST")] = None,
     clicks_by_k: Annotated[str | None, _setting("Figure 1: number of clicks; 1e8.", "N")] = None,
@@ -159,11 +168,15 @@ def reproduce(
         "clips": clips,
         "queries": queries,
     }
+    if until_decided and runs is not None:
+        raise CounterrankError("--until-decided: chooses the number of runs; expected no --runs")
     chosen = _settings(experiment, preset, quick, given, production_seed)
     notes = {"preset": preset, "quick": quick, "command": shlex.join(["counterrank", *sys.argv[1:]])}
     check_not_input(out, (data, preset))
     check_report(out)
-    run = run_cells(data, out, chosen, jobs=jobs, engine=_engine(engine, master, jobs), notes=notes)
+    run = run_cells(
+        data, out, chosen, jobs=jobs, engine=_engine(engine, master, jobs), notes=notes, until_decided=until_decided
+    )
     cells = _finish(run, json, quick, report)
     if cells.failed:
         first = cells.failures[0]
