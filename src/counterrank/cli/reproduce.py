@@ -117,7 +117,7 @@ def reproduce(
         str | None, _setting("Cap on 1 / propensity: grid, none, a number, or schedule:a=-3,b=32; grid.", "X", TRAINING)
     ] = None,
     clips: Annotated[int | None, _setting("Number of clips in a grid; 6.", "N", TRAINING)] = None,
-    queries: Annotated[int | None, _setting("The most queries of each part; all.", "N")] = None,
+    queries: Annotated[int | None, _setting("The most training, and validation, queries; all.", "N")] = None,
     jobs: Annotated[int | None, option("Cells to run at once; one for each core if not given.", "N", OUTPUT)] = None,
     engine: Annotated[str, option("local, or spark (requires the extra of that name).", "NAME", OUTPUT)] = "local",
     master: Annotated[str | None, option("Spark master, such as spark://host:7077.", "URL", OUTPUT)] = None,

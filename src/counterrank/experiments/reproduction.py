@@ -159,7 +159,7 @@ def _check_earlier(folder: Path, folds: Sequence[Fold], settings: Settings) -> N
 
 
 def _open(source: str, settings: Settings) -> Fold:
-    """A fold with labels and a validation part, cut down if the settings say so."""
+    """A fold with labels and a validation part; all but the test part cut down if the settings say so."""
     fold = open_data(source)
     if isinstance(fold, RankingData):
         raise DataError(f"{source}: one file; expected a folder with train, validation and test parts")
@@ -171,7 +171,7 @@ def _open(source: str, settings: Settings) -> Fold:
 def _cut(source: str, name: str, part: RankingData, settings: Settings) -> RankingData:
     try:
         relevant_documents(part, settings.relevance_threshold)
-        if settings.queries is None or part.n_queries <= settings.queries:
+        if name == "test" or settings.queries is None or part.n_queries <= settings.queries:
             return part
         chosen = np.random.default_rng(settings.seed).choice(part.n_queries, size=settings.queries, replace=False)
         smaller = part.subset(np.sort(chosen))

@@ -67,7 +67,8 @@ class Settings:
         learning_rates: by loss, such as "arp-hinge"; "figure3/dcg-hinge" holds for that figure only.
         clip: "grid" (several, chosen by unclipped validation clicks), "none", a number, or "schedule:a=-3,b=32".
         clips: how many clips a grid has.
-        queries: None for all, or the most queries of each part.
+        queries: None for all, or the most queries of the training and of the validation part; the test part stays
+            whole: it costs little, and verdicts depend on its size.
 
     >>> Settings().page
     5
