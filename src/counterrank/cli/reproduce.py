@@ -118,6 +118,9 @@ def reproduce(
     ] = None,
     clips: Annotated[int | None, _setting("Number of clips in a grid; 6.", "N", TRAINING)] = None,
     queries: Annotated[int | None, _setting("The most training, and validation, queries; all.", "N")] = None,
+    test_queries: Annotated[
+        int | None, _setting("The most test queries; synthetic data that names no size gets as many; all.", "N")
+    ] = None,
     jobs: Annotated[int | None, option("Cells to run at once; one for each core if not given.", "N", OUTPUT)] = None,
     engine: Annotated[str, option("local, or spark (requires the extra of that name).", "NAME", OUTPUT)] = "local",
     master: Annotated[str | None, option("Spark master, such as spark://host:7077.", "URL", OUTPUT)] = None,
@@ -167,6 +170,7 @@ def reproduce(
         "clip": clip,
         "clips": clips,
         "queries": queries,
+        "test_queries": test_queries,
     }
     if until_decided and runs is not None:
         raise CounterrankError("--until-decided: chooses the number of runs; expected no --runs")

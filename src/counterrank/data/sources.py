@@ -254,7 +254,7 @@ def _synthetic(source: str, threads: int | None) -> Fold:
     if shape not in SHAPES:
         known = ", ".join(f"synthetic:{each}" for each in SHAPES)
         raise CounterrankError(f"{source}: unknown; expected one of {known}")
-    settings = {"queries": 1000, "seed": 0}
+    settings = {"queries": 1000, "seed": 0, "test": 0}
     for item in filter(None, ",".join(rest).split(",")):
         name, _, value = item.partition("=")
         if name not in settings or not (value.isascii() and value.isdigit()):
@@ -262,4 +262,4 @@ def _synthetic(source: str, threads: int | None) -> Fold:
         settings[name] = int(value)
     if settings["queries"] < 5:
         raise CounterrankError(f"{source}: too few for three parts; expected at least 5 queries")
-    return make_fold(shape, settings["queries"], settings["seed"], threads=threads)
+    return make_fold(shape, settings["queries"], settings["seed"], n_test=settings["test"] or None, threads=threads)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -56,6 +57,7 @@ from counterrank.experiments.summary import (
 __all__ = ["Run", "Settings", "choose_settings", "count_cells", "read_run", "reproduce", "summarize"]
 
 _SHARED, _LOG = "data", "workers.log"
+_SIZE = re.compile("[:,](queries|test)=")
 
 LOOKS = (10, 20, 40, 80)
 """The numbers of runs at which `until_decided` looks at the claims."""
@@ -159,8 +161,14 @@ def _check_earlier(folder: Path, folds: Sequence[Fold], settings: Settings) -> N
 
 
 def _open(source: str, settings: Settings) -> Fold:
-    """A fold with labels and a validation part; all but the test part cut down if the settings say so."""
-    fold = open_data(source)
+    """A fold with labels and a validation part, cut down if the settings say so.
+
+    Synthetic data that names no size is made with as many test queries as the settings want.
+    """
+    named = source
+    if settings.test_queries is not None and source.startswith("synthetic:") and not _SIZE.search(source):
+        named = f"{source}{',' if source.count(':') > 1 else ':'}test={settings.test_queries}"
+    fold = open_data(named)
     if isinstance(fold, RankingData):
         raise DataError(f"{source}: one file; expected a folder with train, validation and test parts")
     if fold.validation is None:
@@ -171,9 +179,10 @@ def _open(source: str, settings: Settings) -> Fold:
 def _cut(source: str, name: str, part: RankingData, settings: Settings) -> RankingData:
     try:
         relevant_documents(part, settings.relevance_threshold)
-        if name == "test" or settings.queries is None or part.n_queries <= settings.queries:
+        most = settings.test_queries if name == "test" else settings.queries
+        if most is None or part.n_queries <= most:
             return part
-        chosen = np.random.default_rng(settings.seed).choice(part.n_queries, size=settings.queries, replace=False)
+        chosen = np.random.default_rng(settings.seed).choice(part.n_queries, size=most, replace=False)
         smaller = part.subset(np.sort(chosen))
         relevant_documents(smaller, settings.relevance_threshold)
     except DataError as error:

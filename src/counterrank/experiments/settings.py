@@ -67,8 +67,9 @@ class Settings:
         learning_rates: by loss, such as "arp-hinge"; "figure3/dcg-hinge" holds for that figure only.
         clip: "grid" (several, chosen by unclipped validation clicks), "none", a number, or "schedule:a=-3,b=32".
         clips: how many clips a grid has.
-        queries: None for all, or the most queries of the training and of the validation part; the test part stays
-            whole: it costs little, and verdicts depend on its size.
+        queries: None for all, or the most queries of the training and of the validation part.
+        test_queries: None for all, or the most queries of the test part, which cost little and narrow confidence
+            intervals; synthetic data that names no size is made with as many.
 
     >>> Settings().page
     5
@@ -102,6 +103,7 @@ class Settings:
     clip: str = "grid"
     clips: int = 6
     queries: int | None = None
+    test_queries: int | None = None
 
     def __post_init__(self) -> None:
         if not _is_rising(self.figures, 1) or experiment_of(self.figures) is None:
@@ -302,6 +304,7 @@ _RULES: dict[str, Rule] = {
     ),
     "clips": _whole(1),
     "queries": _or_none(_whole(10)),
+    "test_queries": _or_none(_whole(10)),
 }
 
 

@@ -65,6 +65,7 @@ _DEFAULTS = {
     "patience": "20 + 10 log10(clicks) for ARP, 30 + 10 log10(clicks) for DCG",
     "tolerance": "1e-4 for ARP, 1e-6 for DCG",
     "queries": "all",
+    "test_queries": "all",
     "learning_rates": "none by loss",
 }
 
