@@ -143,7 +143,8 @@ def worlds_of(folder: str) -> Iterator[World]:
                     both = (rest**2).sum() / ((len(fold) - 1) * (groups - 1))
                     run = max(0.0, one.run_variance * one.runs - both / groups)
                     parts.append(np.sqrt([run, one.query_variance * groups, both]))
-            yield World(f"figure {figure.number}, {panel.name}", *np.median(parts, axis=0).tolist())
+            if parts:
+                yield World(f"figure {figure.number}, {panel.name}", *np.median(parts, axis=0).tolist())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -57,7 +57,7 @@ def reproduce(
         str | None,
         option("Settings by name ({presets}) or in a TOML file of your own; other options override it.", "NAME"),
     ] = None,
-    quick: Annotated[bool, option("A reduced grid on few queries, in a few minutes.", name="--quick")] = False,
+    quick: Annotated[bool, option("A reduced grid on few training queries, in a few minutes.", name="--quick")] = False,
     figures: Annotated[str | None, _setting("Which of 1,2,3,4; all.", "LIST")] = None,
     runs: Annotated[int | None, _setting("Independent runs on each fold; 5, few-clicks 8.", "N")] = None,
     until_decided: Annotated[
@@ -210,7 +210,9 @@ def _finish(run: Run, json: bool, quick: bool, report: bool) -> CellCounts:
     where = f"The report is at {page}." if report else f"For the report: {command}"
     say(f"{cells.done} of {cells.wanted} cells done. {where}")
     if report and quick:
-        say("A quick run shows directions. More runs settle more claims, such as --runs 10; or run without --quick.")
+        say(
+            "A quick run learns from few queries. --until-decided adds runs; or run without --quick, in another folder."
+        )
     return cells
 
 
