@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from counterrank.cli.report import print_claims
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData, make_fold
 from counterrank.evaluation import evaluate, evaluate_queries
@@ -71,7 +72,7 @@ def test_clear_claims_need_one_look(tmp_path):
     assert (document["confidence"], document["looks"], document["runs"]) == (0.9875, [10, 20, 40, 80], 10)
 
 
-def test_unclear_claims_need_all_looks(tmp_path):
+def test_unclear_claims_need_all_looks(tmp_path, capsys):
     """Deviations by query do not become smaller with more runs: the last look leaves claims open, and says why."""
     world = World(by_run=0.01, by_query=1.0)
     found = decide(tmp_path / "run", world)
@@ -83,6 +84,9 @@ def test_unclear_claims_need_all_looks(tmp_path):
     assert any(claim.projection.test_queries for claim in open_claims)
     assert "more runs cannot decide it: it needs about" in claims_markdown(summary.claims)
     assert json.loads(json.dumps(claims_document(summary)))["claims"]
+    print_claims(summary)
+    needed = sum(claim.projection.test_queries is not None for claim in open_claims)
+    assert f"{needed} with more test queries only." in " ".join(capsys.readouterr().err.split())
 
 
 def test_it_resumes_where_it_was_stopped(tmp_path):

@@ -161,7 +161,7 @@ def open_data(
 
     Arguments:
         source: a file (LETOR, Parquet or CSV), the folder of a fold or of partitions, or `synthetic:mslr` /
-            `synthetic:yahoo`, also with settings: `synthetic:mslr:queries=2000,seed=1`.
+            `synthetic:yahoo`, also with settings: `synthetic:mslr:queries=2000,seed=1,test=5000`.
         threads: None for all cores.
         columns: of flat Parquet and CSV: other names for the columns `query_id`, `doc_id` and `label`, by these.
         features: of the same, the columns to use; all columns of numbers and booleans that are left if None.

@@ -308,8 +308,8 @@ _RULES: dict[str, Rule] = {
 }
 
 
-# `--quick`: about eight minutes of one core. Runs and test queries decide claims: so the points of the grid are few (each
-# claim of the paper has one to be checked on, but for that on pages beyond 50), training queries few, test queries many.
+# `--quick`: about eight minutes of one core. Runs and test queries decide claims: so the points of the grid are few
+# (each claim of the paper has one to be checked on, but for pages beyond 50), training queries few, test queries many.
 QUICK = {
     "runs": 10,
     "ks": (1, 5, 20),
