@@ -135,6 +135,7 @@ def _run_cells(run: Run, waiting: Sequence[Cell], slots: Sequence[Slot], results
 def is_decided(summary: Summary) -> bool:
     """Whether every claim on the figures of a run has a verdict, but for those that its grid cannot check.
 
+    >>> from counterrank.experiments.summary import ClaimResult
     >>> is_decided(Summary(claims=(ClaimResult(verdict="holds"), ClaimResult(numbers="the grid has no k = 1"))))
     True
     """
