@@ -247,8 +247,8 @@ class SessionSimulator:
     def _clicks_of_plackett_luce(self, c: int) -> FloatArray:
         """The expected clicks of a session of each query on pages of component `c`, times its share.
 
-        Of ranks 1 to the length of the page theta_r other_r, and of documents r_d rho_d, with r_d the attractiveness and
-        rho_d the propensity for the curve theta_r (relevant_r - other_r), whose negative part is subtracted.
+        Of ranks 1 to the length of the page theta_r other_r, and of documents r_d rho_d, with r_d the attractiveness
+        and rho_d the propensity for the curve theta_r (relevant_r - other_r), whose negative part is subtracted.
         """
         user, offsets = self.user_model, self.data.offsets
         lengths = np.minimum(np.diff(offsets), self.source.arrays.ks[c])
@@ -257,7 +257,8 @@ class SessionSimulator:
         for sign in (1.0, -1.0):
             rho = plackett_luce_of(self.source, c, np.maximum(sign * gains, 0.0))
             means += sign * np.add.reduceat(rho * user.attractiveness, offsets[:-1])
-        return means * self.source.arrays.shares[c]
+        means *= self.source.arrays.shares[c]
+        return means
 
     def all_at_once(self, sessions: int, key: np.uint64, displays: bool, report: Report) -> ClickCounts:
         """The counts of so many sessions; drawn together where pages can be counted.
