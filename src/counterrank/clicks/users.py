@@ -132,9 +132,7 @@ def _extended(value: Any, n: int) -> FloatArray:
 
 _CHUNK = 1 << 18  # sessions drawn one by one at a time
 _PATIENCE = 10**8  # sessions without a click before giving up
-_SOME_DRAWS = (
-    20_000_000  # displayed documents drawn at a time: less than a second, to show progress and react to signals
-)
+_SOME_DRAWS = 20_000_000  # displayed documents drawn in one go, below a second: to show progress and react to signals
 _WORTH_INTEGRALS = 16  # clicks for each document from which the mean of Plackett-Luce pages is computed, not tried
 MOST = 10**14  # sessions or clicks; beyond, binomial draws would lose precision
 

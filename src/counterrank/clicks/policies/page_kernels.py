@@ -344,8 +344,8 @@ def load(logits: Array, temperature: float, length: int, drawer: Any) -> None:
 def _fill_alias_table(logits: Array, temperature: float, drawer: Any) -> None:
     """Columns with the mass of p_i = e**((logit_i - largest) / temperature) / their sum, and the rest of another place.
 
-    A column below 1 is filled up from one above 1, which is then as much smaller. Masses are rounded to 2**-53 and
-    coins have 64 bits less those of the column, so that each p_i is met up to about 2**-53.
+    A column below 1 is filled up from one above 1, which is then as much smaller. Coins have 64 bits less those of the
+    column, so that each p_i is met up to the rounding of its sums: some 2**-53, n / 16 times that if there are many.
     """
     n = len(logits)
     shares, stack, thresholds, aliases = drawer.shares, drawer.stack, drawer.thresholds, drawer.aliases
