@@ -117,7 +117,7 @@ def for_queries(
 ) -> list[Any]:
     """Run `kernel(first, last, offsets, *args)` over all queries; one result for each range of queries.
 
-    With `most`, a range of several queries has about so many documents at most.
+    With `most`, a range has about so many documents at most before its last query.
 
     >>> for_queries(lambda first, last, offsets: int(offsets[last] - offsets[first]), np.array([0, 2, 5]))
     [5]
