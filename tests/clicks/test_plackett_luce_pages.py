@@ -113,7 +113,7 @@ def test_pages_have_their_probabilities(name, length):
     if 2 * length > len(scores):
         assert (by_alias == 0).all()
     elif length == 1 or name in ("even", "ties", "mild", "five of eight columns"):
-        assert (by_alias == length).mean() > 0.99
+        assert (by_alias == length).mean() > 0.95
     elif name in FALLS_BACK and (length == 3 or name in ("underflow twice", "huge")):
         assert ((by_alias > 0) & (by_alias < length)).mean() > 0.99
     else:

@@ -326,7 +326,8 @@ def new_drawer(longest: int) -> Any:
 
 # Pages of more than 1 / _SHORT of the documents would meet their own documents too often.
 _SHORT = 2
-# The rest of a page is drawn from the tree after so many rejected draws for each of its documents: about as much time.
+# After so many rejected draws, and one for each of its documents, the rest of a page is drawn from the tree: it costs
+# ten to twenty rejections a document.
 _PATIENCE = 8
 _ONE_BIT, _64 = np.uint64(1), np.int64(64)
 
@@ -398,7 +399,7 @@ def draw_by_alias(drawer: Any, state: Array, page: Array) -> int:
     coin = (_ONE_BIT << shift) - _ONE_BIT
     number = drawer.pages[0] + 1
     length = len(page)
-    patience = _PATIENCE * length
+    patience = _PATIENCE + length
     word = state[0]  # in a register, where `uniform` would write each draw to memory
     placed = 0
     while placed < length and patience > 0:
