@@ -98,7 +98,7 @@ def one_by_one(data: RankingData, scores: Any, exam: Any, aggregated: float) -> 
 
 @exact_kernel
 def plackett_luce_pages(queries: int, pages: int, offsets: Any, scores: Any, by_alias: bool, shown: Any) -> None:
-    """So many pages of 5 for each query, counted; from alias tables, or all of them from trees, as before 0.3."""
+    """So many pages of 5 for each query, counted; from alias tables, or all of them from trees, as in 0.2."""
     state, page = np.empty(1, np.uint64), np.empty(5, np.int64)
     drawer = new_drawer(np.int64(2000))
     for q in range(queries):
