@@ -184,3 +184,13 @@ def test_a_thread_that_cannot_be_started_leaves_none_waiting(monkeypatch):
     with pytest.raises(RuntimeError, match="no more threads"):
         side_by_side(lambda thread: ended.append(await_flag(flags, 0, 1)), 3, flags)
     assert ended == [False]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_ranges_of_at_most_so_many_documents(threads):
+    offsets = np.array([0, 3, 4, 104, 106, 108, 110])
+    found = for_queries(lambda first, last, offsets: (first, last), offsets, threads=threads, most=5)
+    assert [first for first, _ in found] == [0, *(last for _, last in found[:-1])]
+    assert found[-1][1] == 6
+    assert all(offsets[last - 1] - offsets[first] <= 5 for first, last in found)
+    assert len(for_queries(lambda first, last, offsets: None, offsets, threads=1)) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import exp
 
 
@@ -48,3 +49,13 @@ def propensities_of_groups(logits, sizes, theta):
                 after[state] = after.get(state, 0.0) + part
         reached = after
     return result
+
+
+def law_of_alias_table(thresholds, aliases, shift):
+    """P(place) of one draw, exactly: 64 equally likely bits, read as a column and a coin of `shift` bits."""
+    coins = 2**shift
+    ways = [0] * (2**64 // coins)
+    for column in range(len(ways)):
+        ways[column] += thresholds[column]
+        ways[aliases[column]] += coins - thresholds[column]
+    return [Fraction(own, 2**64) for own in ways]

@@ -42,7 +42,7 @@ _CHUNK = 1 << 19  # rows of a log in memory at a time, or a little more
 _SAFE = 8.0
 # Sessions from which the mean number of clicks is learned before the first large block.
 _PILOT = 1_000_000
-# Sessions that are drawn one by one come in blocks of a few seconds, to show progress and to react to signals.
+# Sessions of policies that draw their own pages come in blocks, to bound memory.
 _BLOCK = 10_000_000
 _PARTS = 8  # blocks to keep before they are added up
 # With fewer sessions to go, they are drawn one by one.
@@ -72,7 +72,7 @@ def simulate(
 
     Each session issues one query, sees one page, and clicks each document on it independently. For all policies but
     Plackett-Luce and your own, all sessions of a query are drawn at once, exactly in distribution, so that 10^9 clicks
-    cost about as much as 10^7.
+    cost about as much as 10^7. Plackett-Luce draws each page: 10^8 short ones take some five seconds of processor time.
 
     Arguments:
         data: ranking data with labels.
@@ -116,14 +116,17 @@ def simulate(
 
 
 def _all_of(simulator: SessionSimulator, sessions: int, key: np.uint64, displays: bool, advance: Any) -> ClickCounts:
-    """So many sessions: at once, or in blocks where each of them takes its time."""
-    if sessions <= _BLOCK or simulator.clicks_of_a_session() is not None:
-        return simulator.all_at_once(sessions, key, displays)
+    """So many sessions: at once, or in blocks where a policy draws its own pages."""
+
+    def report(sessions: int, clicks: int) -> None:
+        advance(sessions)
+
+    if sessions <= _BLOCK or simulator.source.is_built_in:
+        return simulator.all_at_once(sessions, key, displays, report)
     parts: list[ClickCounts] = []
     for number, begin in enumerate(range(0, sessions, _BLOCK)):
         size = min(_BLOCK, sessions - begin)
-        parts = _with(parts, simulator.all_at_once(size, derive_key(key, number), displays))
-        advance(size)
+        parts = _with(parts, simulator.all_at_once(size, derive_key(key, number), displays, report))
     return merge_counts(parts)
 
 
@@ -138,9 +141,13 @@ def _until(simulator: SessionSimulator, clicks: int, key: np.uint64, displays: b
     Sizes of blocks follow from earlier blocks alone, so that all of them together are the beginning of one endless
     row of sessions.
     """
+
+    def report(sessions: int, clicks: int) -> None:
+        advance(clicks)
+
     parts: list[ClickCounts] = []
     n_clicks = n_sessions = number = 0
-    known = simulator.clicks_of_a_session()
+    known = simulator.clicks_of_a_session(clicks)
     if known is not None and known[0] == 0.0:
         raise CounterrankError("clicks: no page of this policy can be clicked; expected one with an examined document")
     while True:
@@ -148,12 +155,11 @@ def _until(simulator: SessionSimulator, clicks: int, key: np.uint64, displays: b
         block_key = derive_key(key, number)
         if size < _FEW:
             return merge_counts(_with(parts, simulator.one_by_one(clicks - n_clicks, block_key, displays, advance)))
-        part = simulator.all_at_once(size, block_key, displays)
+        part = simulator.all_at_once(size, block_key, displays, report)
         if part.n_clicks >= clicks - n_clicks:  # once in 1e15 times
             raise CounterrankError("clicks: a block of sessions went beyond them by sheer luck; use another seed")
         parts = _with(parts, part)
         n_clicks, n_sessions, number = n_clicks + part.n_clicks, n_sessions + size, number + 1
-        advance(part.n_clicks)
 
 
 def _safe_block(
@@ -167,7 +173,7 @@ def _safe_block(
     if known is None:
         if n_sessions == 0:
             return min((clicks - 1) // simulator.source_width, _PILOT)
-        spread, most = 1.0 + simulator.largest_mean, float(_BLOCK)
+        spread, most = 1.0 + simulator.largest_mean, float(MOST if simulator.source.is_built_in else _BLOCK)
         mean = (n_clicks + _SAFE**2 * spread + _SAFE * math.sqrt((n_clicks + 1) * spread)) / n_sessions
     else:
         mean, spread, most = known[0], known[1] / known[0], float(MOST)

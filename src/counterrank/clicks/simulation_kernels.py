@@ -16,13 +16,15 @@ from counterrank.clicks.policies.page_kernels import (
     LISTED,
     PLACKETT_LUCE,
     count_pages,
-    draw_plackett_luce,
+    draw_by_alias,
+    draw_by_tree,
     draw_ranked,
     fill_listed,
     fill_ranked,
     listed_pages,
     listed_places,
-    plant,
+    load,
+    new_drawer,
     probability_at,
 )
 from counterrank.common.jit import Array, exact_allocating_kernel, exact_inner_kernel, exact_kernel
@@ -55,8 +57,8 @@ def expected_clicks(
 ) -> None:
     """The expected clicks of a session of each query, and the most that the mean square of a page's can be.
 
-    Of components whose pages can be counted; both start as zeros. With m_r the click probability at rank r, which
-    depends on the page, E[(sum of m_r)^2] is at most (sum of sqrt(E[m_r^2]))^2.
+    Of components whose pages can be counted, not of Plackett-Luce; both start as zeros. With m_r the click probability
+    at rank r, which depends on the page, E[(sum of m_r)^2] is at most (sum of sqrt(E[m_r^2]))^2.
     """
     n_queries = len(offsets) - 1
     by_rank = np.empty(width)
@@ -73,6 +75,7 @@ def expected_clicks(
                         clicked = click_probability(user, begin + places[rank], rank)
                         means[q] += share * policy.page_probabilities[at] * clicked
                         by_rank[rank] += share * policy.page_probabilities[at] * clicked * clicked
+            if kind in (LISTED, PLACKETT_LUCE):
                 continue
             length = min(k, n)
             for old_rank in range(1, n + 1):
@@ -155,12 +158,11 @@ class _Query(NamedTuple):
 
 
 class _Scratch(NamedTuple):
-    """What all queries share: the stream, one page, a tree of weights, and counts by document and rank."""
+    """What all queries share: the stream, one page, where Plackett-Luce pages come from, counts by place and rank."""
 
     state: Array
     page: Array
-    tree: Array
-    weights: Array
+    drawer: Any
     shown: Array
     clicked: Array
 
@@ -183,9 +185,8 @@ def simulate_queries(first: int, last: int, offsets: Array, policy: Any, user: A
     """
     longest = longest_of(first, last, offsets)
     counts = np.empty((2, longest * min(task.width, longest)), np.int64)
-    floats = np.empty(5 * longest)
     state, page = np.empty(1, np.uint64), np.empty(task.width, np.int64)
-    scratch = _Scratch(state, page, floats[: 4 * longest], floats[4 * longest :], counts[0], counts[1])
+    scratch = _Scratch(state, page, new_drawer(longest), counts[0], counts[1])
     split_sessions = np.empty(len(policy.kinds), np.int64)
     cells, n_cells = np.empty((4, 1024), np.int64), _ZERO
     kept = _Pages(np.empty((2, 64), np.int64), np.empty((2, 64), np.int64), _ZERO, _ZERO)
@@ -321,13 +322,15 @@ def _show_drawn(
     """Add the impressions of a Plackett-Luce component, session by session; with displays its clicks too."""
     logits = policy.scores[query.begin : query.begin + query.n]
     length = min(policy.ks[c], query.n)
-    temperature, page = policy.values[c], scratch.page
+    temperature, page = policy.values[c], scratch.page[:length]
     pages, places, n_pages, n_places = kept.pages, kept.places, kept.n_pages, kept.n_places
     if displays:
         pages, places = room(pages, n_pages, sessions), room(places, n_places, sessions * length)
-    plant(logits, temperature, page, _ZERO, scratch.tree)
+    load(logits, temperature, length, scratch.drawer)
     for _ in range(sessions):
-        draw_plackett_luce(logits, temperature, length, scratch.tree, scratch.state, page, scratch.weights)
+        placed = draw_by_alias(scratch.drawer, scratch.state, page)
+        if placed < length:
+            draw_by_tree(logits, temperature, placed, scratch.drawer, scratch.state, page)
         for rank in range(length):
             scratch.shown[page[rank] * query.stride + rank] += 1
         if displays:

@@ -13,8 +13,9 @@ from counterrank.clicks import simulation_kernels as kernels
 from counterrank.clicks.counts import ClickCounts, merge_counts
 from counterrank.clicks.displays import Displays, merge_pages, offsets_of
 from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.policies.page_kernels import PLACKETT_LUCE
 from counterrank.clicks.policies.pages import PageSource, knows_propensity
-from counterrank.clicks.policies.propensity import propensity_of
+from counterrank.clicks.policies.propensity import plackett_luce_of, propensity_of
 from counterrank.clicks.policies.standard import as_policy
 from counterrank.common.checks import (
     FloatArray,
@@ -25,6 +26,7 @@ from counterrank.common.checks import (
     check_number,
     check_type,
     check_vector,
+    read_only,
 )
 from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.parallel import for_queries, for_range
@@ -34,6 +36,9 @@ from counterrank.data import RankingData
 from counterrank.data.ids import identity, place_in_query, query_of_rows
 from counterrank.data.labels import check_labels, exponential_gains, relevant_documents
 from counterrank.data.scores import document_scores
+
+Report = Callable[[int, int], None]
+"""Called with how many sessions and clicks there are since the last call."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,8 @@ def _extended(value: Any, n: int) -> FloatArray:
 
 _CHUNK = 1 << 18  # sessions drawn one by one at a time
 _PATIENCE = 10**8  # sessions without a click before giving up
+_SOME_DRAWS = 20_000_000  # displayed documents drawn in one go, below a second: to show progress and react to signals
+_WORTH_INTEGRALS = 16  # clicks for each document from which the mean of Plackett-Luce pages is computed, not tried
 MOST = 10**14  # sessions or clicks; beyond, binomial draws would lose precision
 
 
@@ -218,26 +225,61 @@ class SessionSimulator:
         """No page is longer."""
         return self.source.width if self.source.is_built_in else longest_query(self.data.offsets)
 
-    def clicks_of_a_session(self) -> tuple[float, float] | None:
-        """Their mean and an upper bound of their mean square; None where pages can only be sampled."""
-        if not self.source.is_built_in or self.source.draws:
+    def clicks_of_a_session(self, clicks: int) -> tuple[float, float] | None:
+        """Their mean and an upper bound of their mean square; None where pages can only be sampled.
+
+        Of Plackett-Luce also None if so few clicks are wanted that the integrals would take longer than to draw them.
+        """
+        if not self.source.is_built_in or (self.source.draws and clicks < _WORTH_INTEGRALS * self.data.n_docs):
             return None
         means, squares = np.zeros((2, self.data.n_queries))
         args = (self.source.arrays, self.user_model, self.source.width, means, squares)
         for_queries(kernels.expected_clicks, self.data.offsets, *args, threads=self.threads)
+        for c in np.flatnonzero(self.source.arrays.kinds == PLACKETT_LUCE):
+            own = self._clicks_of_plackett_luce(int(c))
+            means += own
+            squares += self.largest_mean * own
         mean = float((means * self.frequencies).sum())
         return mean, mean + float((squares * self.frequencies).sum())
 
-    def all_at_once(self, sessions: int, key: np.uint64, displays: bool) -> ClickCounts:
-        """The counts of so many sessions; drawn together where pages can be counted."""
+    def _clicks_of_plackett_luce(self, c: int) -> FloatArray:
+        """The expected clicks of a session of each query on pages of component `c`, times its share.
+
+        Of ranks 1 to the length of the page theta_r other_r, and of documents r_d rho_d, with r_d the attractiveness
+        and rho_d the propensity for the curve theta_r (relevant_r - other_r), whose negative part is subtracted.
+        """
+        user, offsets = self.user_model, self.data.offsets
+        lengths = np.minimum(np.diff(offsets), self.source.arrays.ks[c])
+        means: FloatArray = np.cumsum(user.theta * user.other)[lengths - 1]
+        gains = user.theta * (user.relevant - user.other)
+        for sign in (1.0, -1.0):
+            rho = plackett_luce_of(self.source, c, np.maximum(sign * gains, 0.0))
+            means += sign * np.add.reduceat(rho * user.attractiveness, offsets[:-1])
+        means *= self.source.arrays.shares[c]
+        return means
+
+    def all_at_once(self, sessions: int, key: np.uint64, displays: bool, report: Report) -> ClickCounts:
+        """The counts of so many sessions; drawn together where pages can be counted.
+
+        From time to time `report` is called with the number of sessions and clicks since then, from any thread.
+        """
         rng = np.random.default_rng(int(derive_key(key, -1)))
         n_sessions: IntArray = rng.multinomial(sessions, self.frequencies)
         if not self.source.is_built_in:
-            return self._in_chunks(n_sessions, key, displays)
-        source = self.source
-        task = kernels.Task(n_sessions, source.width, key, bool(displays))
-        args = (source.arrays, self.user_model, task)
-        found = for_queries(kernels.simulate_queries, self.data.offsets, *args, threads=self.threads)
+            return self._in_chunks(n_sessions, key, displays, report)
+        source, offsets = self.source, read_only(self.data.offsets)
+        args = (offsets, source.arrays, self.user_model, kernels.Task(n_sessions, source.width, key, bool(displays)))
+
+        def simulated(first: int, last: int, work: IntArray) -> Any:
+            found = kernels.simulate_queries(first, last, *args)
+            report(int(n_sessions[first:last].sum()), int(found[0][3].sum()))
+            return found
+
+        # how long a query takes: by its documents, and where pages are drawn by what these show
+        work = np.diff(offsets)
+        if source.draws:
+            work = work + n_sessions * np.minimum(work, source.width)
+        found = for_queries(simulated, offsets_of(work), threads=self.threads, most=_SOME_DRAWS)
         cells = _joined([part[0] for part in found])
         kept = None
         if displays:
@@ -279,17 +321,17 @@ class SessionSimulator:
         for_range(kernels.click_pages, len(queries), *args, threads=self.threads)
         return Sessions(queries, offsets, docs, clicked)
 
-    def _in_chunks(self, n_sessions: IntArray, key: np.uint64, displays: bool) -> ClickCounts:
+    def _in_chunks(self, n_sessions: IntArray, key: np.uint64, displays: bool, report: Report) -> ClickCounts:
         """The counts of so many sessions of each query, drawn one by one.
 
         The first session of every query comes first, then the second of each: one call of a policy serves all queries.
         """
         queries = query_of_rows(offsets_of(n_sessions))
         queries = queries[np.argsort(place_in_query(offsets_of(n_sessions)), kind="stable")]
-        parts = [
-            self.count(self.answer(queries[begin : begin + _CHUNK], key, begin), displays)
-            for begin in range(0, len(queries), _CHUNK)
-        ]
+        parts = []
+        for begin in range(0, len(queries), _CHUNK):
+            parts.append(self.count(self.answer(queries[begin : begin + _CHUNK], key, begin), displays))
+            report(parts[-1].n_sessions, parts[-1].n_clicks)
         return merge_counts(parts)
 
     def count(self, sessions: Sessions, displays: bool) -> ClickCounts:

@@ -109,9 +109,15 @@ def split_queries(offsets: NDArray[np.int64], parts: int) -> list[tuple[int, int
 
 
 def for_queries(
-    kernel: Callable[..., Any], offsets: NDArray[np.int64], *args: Any, threads: int | None = None
+    kernel: Callable[..., Any],
+    offsets: NDArray[np.int64],
+    *args: Any,
+    threads: int | None = None,
+    most: int | None = None,
 ) -> list[Any]:
     """Run `kernel(first, last, offsets, *args)` over all queries; one result for each range of queries.
+
+    With `most`, a range has about so many documents at most before its last query.
 
     >>> for_queries(lambda first, last, offsets: int(offsets[last] - offsets[first]), np.array([0, 2, 5]))
     [5]
@@ -119,6 +125,8 @@ def for_queries(
     n = thread_count(threads)
     # a few ranges more than threads even out long queries; a small job is not worth a thread
     parts = 1 if n == 1 or offsets[-1] < 4096 else 4 * n
+    if most is not None:
+        parts = max(parts, int(offsets[-1]) // most)
     bounds = read_only(offsets)
     jobs = [partial(kernel, first, last, bounds, *args) for first, last in split_queries(offsets, parts)]
     return run_parallel(jobs, n)

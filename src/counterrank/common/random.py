@@ -22,7 +22,7 @@ from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 HashArray = NDArray[np.uint64]
 EVERYTHING = 2**64  # the limit of a sample that leaves nothing out
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # what advances the word of a stream
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 
@@ -73,7 +73,7 @@ def start_stream(state: Array, key: np.uint64, index: int) -> None:
     >>> 0.0 < uniform(state) < 1.0
     True
     """
-    state[0] = mixed(mixed(np.uint64(key) + _GOLDEN) ^ (np.uint64(index) * _MIX_2 + _MIX_1))
+    state[0] = mixed(mixed(np.uint64(key) + GOLDEN) ^ (np.uint64(index) * _MIX_2 + _MIX_1))
 
 
 @exact_kernel
@@ -84,7 +84,7 @@ def uniform(state: Array) -> float:
     >>> round(uniform(state), 6)
     0.883311
     """
-    state[0] += _GOLDEN
+    state[0] += GOLDEN
     return (float(mixed(state[0]) >> _S11) + 0.5) * 2.0**-53
 
 

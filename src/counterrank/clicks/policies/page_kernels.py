@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterrank.common.jit import Array, exact_allocating_kernel, exact_inner_kernel, exact_kernel
-from counterrank.common.random import below, start_stream, uniform
+from counterrank.common.random import GOLDEN, below, mixed, start_stream, uniform
 from counterrank.common.ranking import longest_of, rank_order
 
 LAST, INSERT, LISTED, PLACKETT_LUCE = 0, 1, 2, 3
@@ -256,17 +256,22 @@ def plant(logits: Array, temperature: float, taken: Array, n_taken: int, tree: A
 
 
 @exact_inner_kernel
-def draw_plackett_luce(
-    logits: Array, temperature: float, length: int, tree: Array, state: Array, page: Array, weights: Array
-) -> None:
-    """Draw `length` places without replacement from a planted tree, and leave it as it was; `weights` is scratch.
+def draw_by_tree(logits: Array, temperature: float, placed: int, drawer: Any, state: Array, page: Array) -> None:
+    """Fill a page that holds `placed` documents so far from the tree, and leave the tree as it was.
 
     Drawn leaves become 0 and sums are formed anew from below, so that no small weight drowns. Where what is left
     weighs next to nothing (scores hundreds apart) the tree is planted anew for the rest.
     """
+    tree, weights, length = drawer.tree, drawer.weights, len(page)
     size = _tree_size(len(logits))
     replanted = False
-    for i in range(length):
+    if not drawer.planted[0]:
+        plant(logits, temperature, page, _ZERO, tree)
+        drawer.planted[0] = 1
+    for i in range(placed):
+        weights[i] = tree[size + page[i]]
+        _set_leaf(tree, size, page[i], 0.0)
+    for i in range(placed, length):
         if i and tree[1] < 1e-200:
             plant(logits, temperature, page, i, tree)
             replanted = True
@@ -286,6 +291,131 @@ def draw_plackett_luce(
     else:
         for i in range(length - 1):
             _set_leaf(tree, size, page[i], weights[i])
+
+
+class PageDrawer(NamedTuple):
+    """What Plackett-Luce pages of one query are drawn from; `new_drawer` makes it, `load` fills it for a query.
+
+    The alias table (Walker, ACM TOMS 1977; Vose, IEEE TSE 1991) has a power of 2 of columns, equally likely. Column c
+    gives place c if a coin of all other bits is below thresholds[c], else aliases[c].
+    """
+
+    thresholds: Array
+    aliases: Array
+    shift: Array  # how far the column stands above the coin in 64 random bits; 0 if pages are drawn by the tree alone
+    tree: Array  # see `plant`
+    planted: Array  # whether the tree is that of the query
+    weights: Array  # scratch: of the leaves that were drawn
+    shares: Array  # scratch: the mass of each column
+    stack: Array  # scratch: columns below 1 from the left, the others from the right
+    drawn: Array  # of each place the number of the last page with it
+    pages: Array  # how many pages were drawn
+
+
+@exact_allocating_kernel
+def new_drawer(longest: int) -> Any:
+    """Room to draw pages of queries of up to so many documents."""
+    size = _tree_size(longest)
+    words, places = np.zeros((2, size), np.uint64), np.zeros((2, size), np.int64)
+    sums, singles = np.empty((2, 2 * size)), np.zeros((3, 1), np.int64)
+    return PageDrawer(
+        words[0], words[1], singles[0], sums[0], singles[1], sums[1, :size], sums[1, size:], places[0], places[1],
+        singles[2],
+    )  # fmt: skip
+
+
+# Pages of more than 1 / _SHORT of the documents would meet their own documents too often.
+_SHORT = 2
+# After so many rejected draws, and one for each of its documents, the rest of a page is drawn from the tree: it costs
+# ten to twenty rejections a document.
+_PATIENCE = 8
+_ONE_BIT, _64 = np.uint64(1), np.int64(64)
+
+
+@exact_inner_kernel
+def load(logits: Array, temperature: float, length: int, drawer: Any) -> None:
+    """Prepare for pages of `length` documents of a query: its alias table if pages are short; trees wait for need."""
+    drawer.planted[0] = 0
+    drawer.shift[0] = 0
+    if _SHORT * length <= len(logits):
+        _fill_alias_table(logits, temperature, drawer)
+
+
+@exact_inner_kernel
+def _fill_alias_table(logits: Array, temperature: float, drawer: Any) -> None:
+    """Columns with the mass of p_i = e**((logit_i - largest) / temperature) / their sum, and the rest of another place.
+
+    A column below 1 is filled up from one above 1, which is then as much smaller. Coins have 64 bits less those of the
+    column, so that each p_i is met up to the rounding of its sums: some 2**-53, n / 16 times that if there are many.
+    """
+    n = len(logits)
+    shares, stack, thresholds, aliases = drawer.shares, drawer.stack, drawer.thresholds, drawer.aliases
+    size, shift = 1, _64
+    while size < n:
+        size *= 2
+        shift -= 1
+    drawer.shift[0] = shift
+    largest = -np.inf
+    for i in range(n):
+        largest = max(largest, logits[i])
+    total = 0.0
+    for i in range(n):
+        shares[i] = math.exp((logits[i] - largest) / temperature)
+        total += shares[i]
+    low, high = 0, size
+    for i in range(size):
+        shares[i] = shares[i] * (size / total) if i < n else 0.0
+        if shares[i] < 1.0:
+            stack[low] = i
+            low += 1
+        else:
+            high -= 1
+            stack[high] = i
+        thresholds[i], aliases[i] = 0, i  # what rounding leaves over at the end is its own alias
+    coins = 2.0**shift
+    while low > 0 and high < size:
+        low -= 1
+        small, large = stack[low], stack[high]
+        thresholds[small], aliases[small] = np.uint64(shares[small] * coins), large
+        shares[large] -= 1.0 - shares[small]
+        if shares[large] < 1.0:
+            high += 1
+            stack[low] = large
+            low += 1
+
+
+@exact_inner_kernel
+def draw_by_alias(drawer: Any, state: Array, page: Array) -> int:
+    """Draw places without replacement, by the softmax, until the page is full; returns how many it holds.
+
+    Places come from the alias table. Those that are on the page already are rejected, which leaves the law of the
+    others as it should be. The page is left to `draw_by_tree` where there is no table, and after so many rejections
+    that the rest weighs little: as rejected draws alone decide on that, the law stays exact.
+    """
+    if drawer.shift[0] == 0:
+        return 0
+    thresholds, aliases, drawn = drawer.thresholds, drawer.aliases, drawer.drawn
+    shift = np.uint64(drawer.shift[0])
+    coin = (_ONE_BIT << shift) - _ONE_BIT
+    number = drawer.pages[0] + 1
+    length = len(page)
+    patience = _PATIENCE + length
+    word = state[0]  # in a register, where `uniform` would write each draw to memory
+    placed = 0
+    while placed < length and patience > 0:
+        word += GOLDEN
+        bits = mixed(word)
+        column = bits >> shift
+        threshold, alias = thresholds[column], aliases[column]
+        place = column if bits & coin < threshold else alias
+        if drawn[place] == number:
+            patience -= 1
+        else:
+            drawn[place] = number
+            page[placed] = place
+            placed += 1
+    drawer.pages[0], state[0] = number, word
+    return placed
 
 
 # the streams of Plackett-Luce pages are apart from those that choose components
@@ -340,10 +470,9 @@ def fill_pages(
     """Write the chosen pages of the sessions `turn[first:last]` to `drawn.docs`."""
     n_queries = len(offsets) - 1
     state = np.empty(1, np.uint64)
-    nothing = np.empty(0, np.int64)
     longest = longest_of(_ZERO, n_queries, offsets)
-    tree, weights = np.empty(4 * longest), np.empty(longest)
-    planted = np.int64(-1)
+    drawer = new_drawer(longest)
+    loaded = np.int64(-1)
     component = np.int64(-1)
     for t in range(first, last):
         i = turn[t]
@@ -355,11 +484,13 @@ def fill_pages(
         page = drawn.docs[drawn.offsets[i] : drawn.offsets[i + 1]]
         if kind == PLACKETT_LUCE:
             logits = policy.scores[row : offsets[q + 1]]
-            if planted != q or component != c:
-                plant(logits, policy.values[c], nothing, _ZERO, tree)
-                planted, component = q, c
+            if loaded != q or component != c:
+                load(logits, policy.values[c], len(page), drawer)
+                loaded, component = q, c
             start_stream(state, sessions.key ^ _OTHER, sessions.begin + i)
-            draw_plackett_luce(logits, policy.values[c], len(page), tree, state, page, weights)
+            placed = draw_by_alias(drawer, state, page)
+            if placed < len(page):
+                draw_by_tree(logits, policy.values[c], placed, drawer, state, page)
         elif kind == LISTED:
             at = listed_pages(policy, c, q, n_queries)[0] + number
             fill_listed(listed_places(policy, at), page)

@@ -327,7 +327,7 @@ def exact_propensity(
         if part.custom is not None:
             rho += part.share * propensity_of(part.custom, source.arrays.scores, source.offsets, curve)
         elif part.kind == kernels.PLACKETT_LUCE:
-            rho += part.share * _plackett_luce(source, c, theta)
+            rho += part.share * plackett_luce_of(source, c, theta)
         else:
             args = (source.arrays, c, theta, rho)
             for_queries(kernels.add_propensities, source.offsets, *args, threads=threads)
@@ -348,7 +348,8 @@ def rank_probabilities(
     return np.stack(columns, axis=1)
 
 
-def _plackett_luce(source: PageSource, c: int, theta: FloatArray) -> FloatArray:
+def plackett_luce_of(source: PageSource, c: int, theta: FloatArray) -> FloatArray:
+    """The propensities of component `c`, which is Plackett-Luce, for a curve of numbers that are not negative."""
     shown = theta[: source.arrays.ks[c]]
     seen = np.flatnonzero(shown)
     rho = np.zeros(len(source.arrays.scores))
