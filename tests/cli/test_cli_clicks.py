@@ -31,8 +31,9 @@ def place(tmp_path_factory):
     fixed = ("simulate", DATA, "--logger", production, "--policy", "replace-last:k=5")
     invoke(*fixed, "--n-clicks", "1e5", "--displays", "--out", clicks)
     invoke(*fixed, "--n-sessions", 20000, "--as-log", "--out", folder / "log")
-    aware = ("train", DATA, "--clicks", clicks, "--k", 5, "--max-epochs", 20, "--out", folder / "aware")
-    invoke(*aware)
+    aware = ("train", DATA, "--clicks", clicks, "--max-epochs", 20)
+    invoke(*aware, "--k", 5, "--out", folder / "aware")
+    invoke(*aware, "--loss", "arp-hinge", "--out", folder / "aware-arp")
     return folder
 
 
@@ -165,8 +166,8 @@ def test_estimate_ends_with_a_verdict(place):
         ("aware", "aware", ("--margin", "-0.001"), 0),
         ("aware", "production", ("--margin", "1000"), 3),
         ("production", "aware", ("--margin", "-1000"), 0),
-        ("production", "aware", ("--metrics", "arp"), 4),
-        ("aware", "production", ("--metrics", "arp", "--json"), 0),
+        ("production", "aware-arp", ("--metrics", "arp"), 4),
+        ("aware-arp", "production", ("--metrics", "arp", "--json"), 0),
     ],
 )
 def test_the_gate(place, model, other, more, code):

@@ -45,8 +45,8 @@ class Reached(Exception):
 def arguments_of(monkeypatch):
     """A function from options to what `reproduce` would have been called with."""
 
-    def stop(data, out, settings, *, jobs, engine, notes):
-        raise Reached(data, out, settings, jobs, engine, notes)
+    def stop(data, out, settings, *, jobs, engine, notes, until_decided):
+        raise Reached(data, out, settings, jobs, engine, {**notes, "until_decided": until_decided})
 
     monkeypatch.setattr(reproduction, "reproduce", stop)
 
@@ -89,6 +89,7 @@ OPTIONS = [
     (("--clip", "schedule:a=-3,b=32"), "clip", "schedule:a=-3,b=32"),
     (("--clips", 3), "clips", 3),
     (("--queries", 30), "queries", 30),
+    (("--test-queries", 40), "test_queries", 40),
 ]
 
 
@@ -112,7 +113,7 @@ def test_nothing_said_is_the_paper(arguments_of):
     data, out, settings, jobs, engine, notes = arguments_of()
     assert (data, out, settings) == ([DATA], Path("run"), Settings())
     assert (jobs, engine) == (None, None)
-    assert (notes["preset"], notes["quick"]) == (None, False)
+    assert (notes["preset"], notes["quick"], notes["until_decided"]) == (None, False, False)
 
 
 def test_several_folds_and_jobs(arguments_of):

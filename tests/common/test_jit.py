@@ -97,3 +97,32 @@ def test_a_change_in_a_kernel_that_others_call_is_not_missed(tmp_path):
     callee.write_text(text.replace("    return longest\n", "    return longest + 100\n"))
     assert text != callee.read_text()
     assert answer() == "206"
+
+
+LEARN = """
+import counterrank as cr
+from counterrank import estimators
+fold = cr.make_fold("mslr", 60, seed=0)
+train, validation = (estimators.full_information(part, 2) for part in (fold.train, fold.validation))
+for name in ("dcg-logistic", "lambdaloss-truncated", "arp-hinge"):
+    ranker = cr.Ranker(name, max_epochs=15, threads=1)
+    ranker.fit(fold.train, train, validation=(fold.validation, validation))
+    print(name, ranker.model_.coefficients.tobytes().hex())
+"""
+
+
+@pytest.mark.process
+def test_compiled_and_loaded_kernels_give_the_same_numbers(tmp_path):
+    """Bit for bit: where everything is compiled, where all of it is loaded, and where callers are compiled anew."""
+
+    def learn():
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+        words = [sys.executable, "-c", LEARN]
+        return subprocess.run(words, capture_output=True, text=True, check=True, env=environment).stdout
+
+    compiled = learn()
+    assert compiled
+    assert learn() == compiled
+    for folder in tmp_path.glob("*/training_*"):
+        shutil.rmtree(folder)
+    assert learn() == compiled

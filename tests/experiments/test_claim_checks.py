@@ -20,7 +20,7 @@ from counterrank.experiments.claims import (
     judge,
     within,
 )
-from counterrank.experiments.summary import against, mean_interval, relative
+from counterrank.experiments.statistics import against, mean_interval, relative
 from tests.reference.student import student_tail
 
 # Student's t

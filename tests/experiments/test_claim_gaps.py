@@ -166,6 +166,7 @@ def test_the_document():
         "data": ["long"],
         "runs": 3,
         "confidence": 0.95,
+        "looks": [],
         "margin": 0.02,
         "noticeable": 0.005,
     }

@@ -37,7 +37,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason=
 
 
 def without_times(folder):
-    return {key: {**row, "seconds": None} for key, row in read_results(folder).items()}
+    return {key: {**row, "seconds": None, "stages": None} for key, row in read_results(folder).items()}
 
 
 def lines_of(folder):

@@ -224,7 +224,7 @@ def test_the_rest_of_the_page():
         "dcg-logistic (7), dcg-hinge (1)",
         "counterrank reproduce --data synthetic:mslr:queries=2000 --out RUN",
         "After 10⁸ clicks, the policy-aware ranker has a DCG@5 of",
-        "Bands are 95 % confidence intervals of the mean over 8 runs.",
+        "Bands are 95 % confidence intervals of the mean over 8 runs, for these test queries.",
     ):
         assert words in text, words
 

@@ -81,3 +81,9 @@ def print_claims(summary: Summary) -> None:
     say(
         f"{count[0]} hold, {count[1]} do not, {count[2]} lack evidence; the numbers are in claims.md and in the report."
     )
+    needed = [claim.projection for claim in claims if claim.projection is not None]
+    runs = [each.runs for each in needed if each.runs is not None]
+    queries = sum(each.test_queries is not None for each in needed)
+    if needed:
+        more = f"{len(runs)} with up to {max(runs):,} runs" if runs else "none with more runs"
+        say(f"Of these, by projection {more} would be decided, {queries} with more test queries only.")

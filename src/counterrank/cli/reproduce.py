@@ -57,9 +57,18 @@ def reproduce(
         str | None,
         option("Settings by name ({presets}) or in a TOML file of your own; other options override it.", "NAME"),
     ] = None,
-    quick: Annotated[bool, option("A reduced grid on few queries, in a few minutes.", name="--quick")] = False,
+    quick: Annotated[bool, option("A reduced grid on few training queries, in a few minutes.", name="--quick")] = False,
     figures: Annotated[str | None, _setting("Which of 1,2,3,4; all.", "LIST")] = None,
     runs: Annotated[int | None, _setting("Independent runs on each fold; 5, few-clicks 8.", "N")] = None,
+    until_decided: Annotated[
+        bool,
+        option(
+            "Look at the claims after 10, 20, 40 and 80 runs, each time at a quarter of the error, and stop when all "
+            "that can be checked are decided.",
+            panel=EXPERIMENT,
+            name="--until-decided",
+        ),
+    ] = False,
     seed: Annotated[int | None, _setting("Random seed of all runs; 0.", "N")] = None,
     pages: Annotated[str | None, _setting("Figure 1: results on a page; 1,2,3,5,7,10,...,100.", "LIST")] = None,
     clicks_by_k: Annotated[str | None, _setting("Figure 1: number of clicks; 1e8.", "N")] = None,
@@ -108,7 +117,10 @@ def reproduce(
         str | None, _setting("Cap on 1 / propensity: grid, none, a number, or schedule:a=-3,b=32; grid.", "X", TRAINING)
     ] = None,
     clips: Annotated[int | None, _setting("Number of clips in a grid; 6.", "N", TRAINING)] = None,
-    queries: Annotated[int | None, _setting("The most queries of each part; all.", "N")] = None,
+    queries: Annotated[int | None, _setting("The most training, and validation, queries; all.", "N")] = None,
+    test_queries: Annotated[
+        int | None, _setting("The most test queries; synthetic data that names no size gets as many; all.", "N")
+    ] = None,
     jobs: Annotated[int | None, option("Cells to run at once; one for each core if not given.", "N", OUTPUT)] = None,
     engine: Annotated[str, option("local, or spark (requires the extra of that name).", "NAME", OUTPUT)] = "local",
     master: Annotated[str | None, option("Spark master, such as spark://host:7077.", "URL", OUTPUT)] = None,
@@ -158,12 +170,17 @@ def reproduce(
         "clip": clip,
         "clips": clips,
         "queries": queries,
+        "test_queries": test_queries,
     }
+    if until_decided and runs is not None:
+        raise CounterrankError("--until-decided: chooses the number of runs; expected no --runs")
     chosen = _settings(experiment, preset, quick, given, production_seed)
     notes = {"preset": preset, "quick": quick, "command": shlex.join(["counterrank", *sys.argv[1:]])}
     check_not_input(out, (data, preset))
     check_report(out)
-    run = run_cells(data, out, chosen, jobs=jobs, engine=_engine(engine, master, jobs), notes=notes)
+    run = run_cells(
+        data, out, chosen, jobs=jobs, engine=_engine(engine, master, jobs), notes=notes, until_decided=until_decided
+    )
     cells = _finish(run, json, quick, report)
     if cells.failed:
         first = cells.failures[0]
@@ -193,7 +210,9 @@ def _finish(run: Run, json: bool, quick: bool, report: bool) -> CellCounts:
     where = f"The report is at {page}." if report else f"For the report: {command}"
     say(f"{cells.done} of {cells.wanted} cells done. {where}")
     if report and quick:
-        say("A quick run shows directions. More runs settle more claims, such as --runs 10; or run without --quick.")
+        say(
+            "A quick run learns from few queries. --until-decided adds runs; or run without --quick, in another folder."
+        )
     return cells
 
 

@@ -36,7 +36,9 @@ _FAST = {"reassoc", "contract", "arcp", "nsz"}
 _EXACT = {"contract"}
 # numba makes each function callable from C too; only kernels that are arguments of others need it
 _KERNEL = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-_INNER = {"no_cpython_wrapper": True, "_nrt": False}
+# Inner kernels are always inlined. LLVM would otherwise decide by what else is compiled or loaded at the time, and sums
+# that may be reordered would differ: a ranker would depend on whether its kernels were compiled or loaded.
+_INNER = {"no_cpython_wrapper": True, "_nrt": False, "forceinline": True}
 
 
 def kernel(function: F) -> F:

@@ -113,7 +113,7 @@ def log1p_and_inverse(t: float) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=1024)
-def student_quantile(confidence: float, freedom: int) -> float:
+def student_quantile(confidence: float, freedom: float) -> float:
     """The t for which |T| <= t with probability `confidence`, T being Student's with `freedom` degrees of freedom.
 
     T^2 / (T^2 + freedom) has the beta distribution with parameters 1/2 and freedom/2.

@@ -161,7 +161,7 @@ def open_data(
 
     Arguments:
         source: a file (LETOR, Parquet or CSV), the folder of a fold or of partitions, or `synthetic:mslr` /
-            `synthetic:yahoo`, also with settings: `synthetic:mslr:queries=2000,seed=1`.
+            `synthetic:yahoo`, also with settings: `synthetic:mslr:queries=2000,seed=1,test=5000`.
         threads: None for all cores.
         columns: of flat Parquet and CSV: other names for the columns `query_id`, `doc_id` and `label`, by these.
         features: of the same, the columns to use; all columns of numbers and booleans that are left if None.
@@ -254,7 +254,7 @@ def _synthetic(source: str, threads: int | None) -> Fold:
     if shape not in SHAPES:
         known = ", ".join(f"synthetic:{each}" for each in SHAPES)
         raise CounterrankError(f"{source}: unknown; expected one of {known}")
-    settings = {"queries": 1000, "seed": 0}
+    settings = {"queries": 1000, "seed": 0, "test": 0}
     for item in filter(None, ",".join(rest).split(",")):
         name, _, value = item.partition("=")
         if name not in settings or not (value.isascii() and value.isdigit()):
@@ -262,4 +262,4 @@ def _synthetic(source: str, threads: int | None) -> Fold:
         settings[name] = int(value)
     if settings["queries"] < 5:
         raise CounterrankError(f"{source}: too few for three parts; expected at least 5 queries")
-    return make_fold(shape, settings["queries"], settings["seed"], threads=threads)
+    return make_fold(shape, settings["queries"], settings["seed"], n_test=settings["test"] or None, threads=threads)

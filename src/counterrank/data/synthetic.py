@@ -48,26 +48,36 @@ def make_ranking_data(
 
 
 def make_fold(
-    shape: str, n_queries: int = 1000, seed: int | np.random.Generator = 0, *, threads: int | None = None
+    shape: str,
+    n_queries: int = 1000,
+    seed: int | np.random.Generator = 0,
+    *,
+    n_test: int | None = None,
+    threads: int | None = None,
 ) -> Fold:
     """Train, validation and test parts, 60, 20 and 20 % of `n_queries` as in the public folds.
 
-    They are consecutive pieces of `make_ranking_data(shape, n_queries, seed)` and keep its query ids.
+    They are consecutive pieces of `make_ranking_data(shape, n_queries, seed)` and keep its query ids. With `n_test` the
+    test part has so many queries: fewer, or more of the same sequence.
 
     >>> fold = make_fold("yahoo", n_queries=10, seed=0)
     >>> fold.train.n_queries, fold.validation.n_queries, fold.test.query_ids.tolist()
     (6, 2, [8, 9])
+    >>> make_fold("yahoo", n_queries=10, seed=0, n_test=4).test.query_ids.tolist()
+    [8, 9, 10, 11]
     """
     check_choice(shape, tuple(SHAPES), "shape")
     check_whole(n_queries, "n_queries", 5)
+    if n_test is not None:
+        check_whole(n_test, "n_test")
     held_out = n_queries // 5
     n_train = n_queries - 2 * held_out
-    source = _source(shape, n_queries, seed)
+    source = _source(shape, n_queries, seed) + ("" if n_test is None else f",test={n_test}")
     key = _key(seed)
     return Fold(
         train=_make(shape, 0, n_train, key, threads, source),
         validation=_make(shape, n_train, held_out, key, threads, source),
-        test=_make(shape, n_train + held_out, held_out, key, threads, source),
+        test=_make(shape, n_train + held_out, held_out if n_test is None else n_test, key, threads, source),
     )
 
 

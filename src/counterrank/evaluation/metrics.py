@@ -287,6 +287,45 @@ def evaluate_queries(
     return {name: ranked.values(name) for name in names}
 
 
+def evaluate_groups(
+    scores: ArrayLike,
+    data: RankingData,
+    groups: NDArray[np.integer],
+    relevance_threshold: float = 3,
+    *,
+    metrics: Sequence[str],
+    threads: int | None = None,
+) -> tuple[dict[str, float], dict[str, FloatArray]]:
+    """The metrics of `evaluate`, and each of them by group of queries: contributions whose mean is the metric.
+
+    A metric is a ratio of sums over queries, m = N / D. By linearisation (the delta method), G groups contribute
+
+        m + G (N_g - m D_g) / D
+
+    and the variance of m over samples of queries is that of the mean of these. D counts relevant documents for arp,
+    and queries with a relevant document for others.
+
+    Arguments:
+        groups: of each query, from 0; queries that do not count may have any.
+
+    >>> data = RankingData([[0.0]] * 4, offsets=[0, 2, 4], labels=[4, 0, 0, 4])
+    >>> evaluate_groups([2.0, 1.0, 2.0, 1.0], data, np.array([0, 1]), metrics=["mrr"])
+    ({'mrr': 0.75}, {'mrr': array([1. , 0.5])})
+    """
+    ranked = _rank(scores, data, relevance_threshold, list(metrics), "average", threads)
+    whole = {name: _mean(ranked, name, np.ones(data.n_queries), "skip") for name in metrics}
+    n = int(groups.max()) + 1
+    by_group = {}
+    for name, value in whole.items():
+        counts = ranked.counts(name).astype(np.float64)
+        above, below = ranked.values(name, otherwise=0.0), counts
+        if name == "arp":
+            above, below = ranked.statistics.rank_sum, ranked.statistics.n_relevant
+        rest = np.bincount(groups, above - value * below, minlength=n)
+        by_group[name] = value + n * rest / below.sum()
+    return whole, by_group
+
+
 @dataclass(frozen=True)
 class _RankedQueries:
     """Statistics of each ranked query; every metric is a ratio of two of them."""

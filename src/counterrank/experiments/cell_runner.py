@@ -21,6 +21,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination, inverse_rank
@@ -31,10 +32,11 @@ from counterrank.clicks.users import ClickModel
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CoverageWarning, DataError, NothingToLearnError
 from counterrank.data import Fold, RankingData
+from counterrank.data.ids import uniform_keys
 from counterrank.data.labels import relevant_documents
 from counterrank.estimators import Evidence, named_estimator
-from counterrank.evaluation import evaluate
-from counterrank.experiments.cells import Cell, CellJson, Chosen, Logger, Pages, Row, Traffic, requires
+from counterrank.evaluation.metrics import evaluate_groups
+from counterrank.experiments.cells import Cell, CellJson, Chosen, Logger, Pages, Row, Stages, Traffic, requires
 from counterrank.experiments.demo import train_production
 from counterrank.experiments.run_folder import shared_fold
 from counterrank.experiments.settings import EstimatorOption, clips_by_rule, parse_estimator
@@ -42,6 +44,7 @@ from counterrank.losses import named_loss
 from counterrank.training import Ranker, fit_ranker
 
 _FOLDS = 5  # of "auto"
+_GROUPS = 64  # of test queries: few enough to store, enough for the variance between them
 
 
 class CellRunner:
@@ -53,19 +56,39 @@ class CellRunner:
         self._logged = lru_cache(maxsize=4)(self._log)
         self._pages = lru_cache(maxsize=64)(self._page_quality)
         self._seen = lru_cache(maxsize=8)(self._propensities)
+        self._groups = lru_cache(maxsize=64)(self._test_groups)
+        self._simulating = 0.0  # seconds, of the present cell
 
     def run(self, cell: Cell) -> Row:
         """Train the ranker of this cell and evaluate it by the labels of the test part."""
-        begin = time.perf_counter()
+        begin, self._simulating = time.perf_counter(), 0.0
         fold = self._folds[cell.fold]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CoverageWarning)  # the bias of violated conditions is what is shown
             ranker, about = self._learn(cell, fold)
-        scores = np.zeros(fold.test.n_docs) if ranker is None else ranker.predict(fold.test)
-        k = cell.cutoff
+        learned = time.perf_counter()
+        metrics, groups = self._evaluate(cell, fold.test, ranker)
+        end = time.perf_counter()
+        stages: Stages = {
+            "simulation": round(self._simulating, 3),
+            "training": round(learned - begin - self._simulating, 3),
+            "evaluation": round(end - learned, 3),
+        }
+        return {"metrics": metrics, **about, "seconds": round(end - begin, 3), "stages": stages, "groups": groups}
+
+    def _evaluate(
+        self, cell: Cell, test: RankingData, ranker: Ranker | None
+    ) -> tuple[dict[str, float], dict[str, list[float]]]:
+        """Metrics of the test part, and ARP and DCG by group of its queries."""
+        scores = np.zeros(test.n_docs) if ranker is None else ranker.predict(test)
+        k, threshold = cell.cutoff, cell.relevance_threshold
         names = list(dict.fromkeys(("arp", f"dcg@{k}", f"ndcg@{k}", "ndcg@10", f"precision@{k}")))
-        metrics = evaluate(scores, fold.test, cell.relevance_threshold, metrics=names, threads=self._threads)
-        return {"metrics": metrics, **about, "seconds": round(time.perf_counter() - begin, 3)}
+        groups = self._groups(cell.fold, threshold)
+        metrics, found = evaluate_groups(scores, test, groups, threshold, metrics=names, threads=self._threads)
+        return metrics, {name: [float(f"{value:.7g}") for value in found[name]] for name in names[:2]}
+
+    def _test_groups(self, fold: int, relevance_threshold: float) -> NDArray[np.int64]:
+        return query_groups(self._folds[fold].test, relevance_threshold)
 
     def _learn(self, cell: Cell, fold: Fold) -> tuple[Ranker | None, Row]:
         if cell.estimator == "production":
@@ -78,6 +101,7 @@ class CellRunner:
             ranker = self._ranker(cell)
             report = fit_ranker(fold.train, None, cell.estimator, ranker, validation=held_out, hyperparameters=labels)
             return report.ranker, _outcome(report.ranker)
+        begin = time.perf_counter()
         clicks, other = self._logged(cell.traffic("train")), self._logged(cell.traffic("validation"))
         about: Row = {
             "clicks": clicks.n_clicks,
@@ -85,6 +109,7 @@ class CellRunner:
             "validation_clicks": other.n_clicks,
             "pages": self._pages(cell.logger, cell.policy, cell.page, cell.cutoff),
         }
+        self._simulating = time.perf_counter() - begin
         try:
             return self._from_clicks(cell, (fold.train, clicks), (fold.validation, other), about)
         except NothingToLearnError as error:  # a handful of clicks may show no difference between documents
@@ -204,6 +229,23 @@ def page_dcg(
     sums = np.add.reduceat(np.where(relevant, expected, 0.0), data.offsets[:-1])
     some = np.add.reduceat(relevant.astype(np.int64), data.offsets[:-1]) > 0
     return float(sums[some].mean())
+
+
+def query_groups(data: RankingData, relevance_threshold: float) -> NDArray[np.int64]:
+    """A group of test queries for each query: 64 of equal size, or one for each query where there are fewer.
+
+    Queries with a relevant document are ordered by a hash of their ids and dealt out; others count nowhere.
+
+    >>> data = RankingData([[0.0]] * 3, [0, 1, 2, 3], labels=[4, 0, 4], query_ids=[7, 8, 9])
+    >>> query_groups(data, 3).tolist()
+    [1, 0, 0]
+    """
+    relevant = np.add.reduceat(relevant_documents(data, relevance_threshold).astype(np.int64), data.offsets[:-1]) > 0
+    (counted,) = np.nonzero(relevant)
+    order = counted[np.argsort(uniform_keys(data.query_ids[counted]), kind="stable")]
+    groups = np.zeros(data.n_queries, np.int64)
+    groups[order] = np.arange(len(order)) * min(_GROUPS, len(order)) // len(order)
+    return groups
 
 
 def _outcome(ranker: Ranker) -> Row:

@@ -59,14 +59,27 @@ class Chosen(TypedDict):
     about: dict[str, Any]
 
 
+class Stages(TypedDict):
+    """Seconds by stage; what several cells share counts for the first of them."""
+
+    simulation: float
+    training: float
+    evaluation: float
+
+
 class Row(TypedDict, total=False):
-    """The result of a cell, a line of `results.jsonl`: with `metrics` if it is done, with `error` if it failed."""
+    """The result of a cell, a line of `results.jsonl`: with `metrics` if it is done, with `error` if it failed.
+
+    `groups` has ARP and DCG by group of test queries, see `evaluate_groups`.
+    """
 
     key: str
     cell: CellJson
     error: str
     metrics: dict[str, float]
+    groups: dict[str, list[float]]
     seconds: float
+    stages: Stages
     clicks: int
     sessions: int
     validation_clicks: int

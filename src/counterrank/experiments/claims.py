@@ -18,16 +18,22 @@ A claim over several checks, of which all have to be true (*all of them*):
 A claim that something occurs *somewhere* is decided the other way around: it holds where some check holds at the
 corrected level, and does not hold where every check is refuted.
 
-The unit is a run. The target population of intervals is more runs like these, on the same data; not other data. Runs
-differ in their clicks, in the fold where there are several, and in the production ranker only where each run trains
-its own; where all share one, as in the paper, intervals do not hold for other production rankers, and what depends on
-it alone (the cost of a page) does not vary at all.
+The target population of intervals is more runs like these and more test queries like these, learned from the same
+training queries: variances cross runs and test queries, see `statistics`. Results of older versions do not have
+metrics by group of test queries; intervals then hold for these test queries only, and checks say so. Runs differ in
+their clicks, in the fold where there are several, and in the production ranker only where each run trains its own;
+where all share one, as in the paper, intervals do not hold for other production rankers, and what depends on it alone
+(the cost of a page) does not vary at all.
+
+A claim without enough evidence has a projection: how many runs would decide it, were the observed means the true ones
+and the variances as they are. Where the variance that comes from test queries alone prevents a verdict, more runs
+cannot decide it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -37,8 +43,8 @@ import numpy as np
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError, brief
 from counterrank.experiments.figure_registry import FIGURES, PAPER_EXPERIMENT, experiment_of
+from counterrank.experiments.statistics import CONFIDENCE, Interval, Sample, against, mean_interval, sample
 from counterrank.experiments.summary import (
-    CONFIDENCE,
     FAILS,
     HOLDS,
     OPEN,
@@ -46,14 +52,11 @@ from counterrank.experiments.summary import (
     ClaimResult,
     Figure,
     FoldDescription,
-    Interval,
     Panel,
     Point,
-    Sample,
+    Projection,
     Summary,
-    against,
-    mean_interval,
-    sample,
+    common_groups,
     to_json,
 )
 
@@ -155,7 +158,7 @@ class Check:
 
     Attributes:
         what: names the number for a reader.
-        values: one per run, nan where missing.
+        values: one per run, or per fold, run and group of test queries (see `statistics`), nan where missing.
         rule: what it has to be.
     """
 
@@ -175,7 +178,14 @@ class Check:
     def result(self, confidence: float) -> CheckResult:
         """As claims list it: all numbers relative (0.01 is 1 %), the verdict without correction."""
         value, low, high, runs = found = self.sample.interval(confidence)
-        return CheckResult(self.what, value, low, high, "relative", runs, self.rule.verdict(found))
+        groups = self.values.shape[2] if self.values.ndim == 3 else None
+        return CheckResult(self.what, value, low, high, "relative", runs, self.rule.verdict(found), groups)
+
+    def with_more(self, runs: int, queries: float = 1.0) -> Check:
+        """The check with the same mean from so many runs, and so many times as many test queries."""
+        other = Check(self.what, self.values, self.rule)
+        vars(other)["sample"] = self.sample.with_more(runs, queries)  # in place of the cached property
+        return other
 
 
 class Outcome(NamedTuple):
@@ -207,6 +217,46 @@ def judge(checks: Sequence[Check], confidence: float, somewhere: bool = False) -
     choose = max if somewhere else min
     supported = choose(decided or usable, key=lambda check: check.rule.support(check.sample.interval(confidence)))
     return Outcome(verdict, supported)
+
+
+def project(checks: Sequence[Check], confidence: float, somewhere: bool = False) -> Projection | None:
+    """What would decide a claim that `judge` leaves open; None where a check has fewer than two runs.
+
+    >>> import numpy as np
+    >>> undecided = Check("a", np.array([0.2, -0.1, 0.2]), at_least(0.0))  # mean 0.1, standard deviation 0.17
+    >>> project([undecided], 0.95)
+    Projection(runs=15, test_queries=None)
+    """
+    folds = max((check.values.shape[0] for check in checks if check.values.ndim == 3), default=1)
+    if not checks or any(check.sample.runs < 2 for check in checks):
+        return None
+
+    def decides(runs: int, queries: float = 1.0) -> bool:
+        more = [check.with_more(folds * runs, queries) for check in checks]
+        return judge(more, confidence, somewhere).verdict != OPEN
+
+    start = math.ceil(max(check.sample.runs for check in checks) / folds)
+    if decides(_MOST_RUNS):
+        return Projection(runs=_first(decides, start, _MOST_RUNS))
+    if decides(_ENDLESS):
+        return Projection()
+    times = _first(lambda tenths: decides(_ENDLESS, tenths / 10), 10, 10**6)
+    return Projection(test_queries=times / 10) if times < 10**6 else Projection()
+
+
+_MOST_RUNS, _ENDLESS = 10_000, 10**9
+
+
+def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The smallest number above `low`, up to `high`, from which on something holds; about, where it is not monotone."""
+    step = low + 1
+    while step < high and not holds(step):
+        low, step = step, 2 * step
+    high = min(step, high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 @dataclass(frozen=True)
@@ -264,6 +314,7 @@ class PanelValues:
         chosen: which loss each run of the series "selection" chose, at each x.
         runs: how many runs there are at most.
         sign: -1 where values were negated.
+        shape: of the values; (runs,) if None.
     """
 
     metric: str
@@ -272,19 +323,25 @@ class PanelValues:
     chosen: Mapping[float | None, Sequence[str | None]] = field(default_factory=dict)
     runs: int = 0
     sign: float = 1.0
+    shape: tuple[int, ...] | None = None
 
     @classmethod
     def of(cls, panel: Panel) -> PanelValues:
-        """The values of a panel of a summary."""
-        runs = max((len(point.values) for _, point in panel.points), default=0)
+        """The values of a panel of a summary, by group of test queries where all points have them."""
+        every = [point for _, point in panel.points]
+        runs = max((len(point.values) for point in every), default=0)
         sign = -1.0 if panel.lower_is_better else 1.0
+        groups = common_groups(every)
+        found = [_row(point, runs) for point in every] if groups is None else groups
+        rows = iter([sign * row for row in found])  # in the order of `panel.points`
         return cls(
             panel.name.upper() if panel.name.startswith(("arp", "dcg@")) else panel.name,
-            {one.name: {point.x: _row(point, runs, sign) for point in one.points} for one in panel.series},
-            {level.name: _row(level, runs, sign) for level in panel.levels},
+            {one.name: {point.x: next(rows) for point in one.points} for one in panel.series},
+            {level.name: next(rows) for level in panel.levels},
             {point.x: point.chosen for one in panel.series for point in one.points if point.chosen is not None},
             runs,
             sign,
+            None if groups is None else groups[0].shape,
         )
 
     def xs(self, *series: str) -> list[float]:
@@ -294,13 +351,16 @@ class PanelValues:
 
     def at(self, name: str, x: float | None) -> FloatArray:
         """The runs of a series at x, or of a level; all nan where there is no such point, which supports nothing."""
-        nothing = np.full(self.runs, np.nan)
+        nothing = self._nothing()
         return self.points[name].get(x, nothing) if name in self.points else self.levels.get(name, nothing)
 
     def mean_over(self, name: str, xs: Iterable[float]) -> FloatArray:
         """For each run the mean of a series over several x; nan where one of them is missing."""
         rows = [self.at(name, x) for x in xs]
-        return np.mean(rows, axis=0) if rows else np.full(self.runs, np.nan)
+        return np.mean(rows, axis=0) if rows else self._nothing()
+
+    def _nothing(self) -> FloatArray:
+        return np.full((self.runs,) if self.shape is None else self.shape, np.nan)
 
     def compare(self, one: str, other: str, x: float, where: str, rule: Rule) -> Check:
         """How much better one series is than another (or a level) at x."""
@@ -340,12 +400,12 @@ class PanelValues:
         return f"mean {self.metric} stays within {plain_percent(margin)} of {FULL}: {', '.join(found)}"
 
 
-def _row(point: Point, runs: int, sign: float) -> FloatArray:
+def _row(point: Point, runs: int) -> FloatArray:
     """One number per run of the panel; what is null, or not finite, or beyond the end, is nan."""
     row = np.full(runs, np.nan)
     for run, number in enumerate(point.values):
         if number is not None and math.isfinite(number):
-            row[run] = sign * number
+            row[run] = number
     return row
 
 
@@ -421,7 +481,8 @@ class FigureValues:
             numbers = _line(outcome.decisive, checks, confidence, somewhere)
         listed = () if self.lack else tuple(check.result(confidence) for check in checks)
         line = "; ".join(filter(None, [numbers, note]))
-        return ClaimResult(id, statement, paper, own, self.number, outcome.verdict, line, listed)
+        needed = project(checks, confidence, somewhere) if listed and outcome.verdict == OPEN else None
+        return ClaimResult(id, statement, paper, own, self.number, outcome.verdict, line, listed, needed)
 
 
 def _line(decisive: Check, checks: Sequence[Check], confidence: float, somewhere: bool) -> str:
@@ -555,7 +616,8 @@ def claims_document(summary: Summary) -> dict[str, Any]:
         "quick": summary.quick,
         "data": [fold.source for fold in summary.data],
         "runs": max((sum(value is not None for value in point.values) for point in points), default=0),
-        "confidence": CONFIDENCE,
+        "confidence": summary.confidence,
+        "looks": list(summary.looks),
         "margin": MARGIN,
         "noticeable": Criteria().noticeable,
         "claims": to_json(summary.claims),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,7 +24,7 @@ from counterrank.data.sources import PARTS, open_data
 from counterrank.evaluation import higher_is_better
 from counterrank.experiments.cells import Cell, GridPoint, Row, all_cells
 from counterrank.experiments.claims import check_claims
-from counterrank.experiments.engines import CellFailure, Engine, Tally, local_engine, run_all, shown
+from counterrank.experiments.engines import CellFailure, Engine, Slot, Tally, local_engine, run_all, shown
 from counterrank.experiments.figure_registry import FIGURES
 from counterrank.experiments.run_folder import (
     FORMAT,
@@ -37,7 +39,9 @@ from counterrank.experiments.run_folder import (
     share_fold,
 )
 from counterrank.experiments.settings import Settings, choose_settings
+from counterrank.experiments.statistics import CONFIDENCE
 from counterrank.experiments.summary import (
+    OPEN,
     CellCounts,
     CellFailed,
     Figure,
@@ -53,6 +57,10 @@ from counterrank.experiments.summary import (
 __all__ = ["Run", "Settings", "choose_settings", "count_cells", "read_run", "reproduce", "summarize"]
 
 _SHARED, _LOG = "data", "workers.log"
+_SIZE = re.compile("[:,](queries|test)=")
+
+LOOKS = (10, 20, 40, 80)
+"""The numbers of runs at which `until_decided` looks at the claims."""
 
 
 def reproduce(
@@ -63,6 +71,7 @@ def reproduce(
     jobs: int | None = None,
     engine: Engine | None = None,
     notes: dict[str, Any] | None = None,
+    until_decided: bool = False,
 ) -> Run:
     """Run all cells that have no result yet; an interrupted run is resumed.
 
@@ -73,6 +82,9 @@ def reproduce(
         jobs: how many worker processes; one for each core if None.
         engine: another engine than worker processes, such as `spark_engine`.
         notes: what else to write down, such as the preset and the command.
+        until_decided: whether to look at the claims after 10, 20, 40 and 80 runs (`LOOKS`, in place of
+            `settings.runs`), each time at a quarter of the error, and to stop as soon as all that can be checked are
+            decided.
 
     >>> import tempfile
     >>> settings = Settings(figures=(2,), clicks=(100,), runs=1, max_epochs=1, clip="none", learning_rate=1.0)
@@ -88,21 +100,46 @@ def reproduce(
     opened = engine or partial(local_engine, jobs=thread_count(jobs, "jobs"))
     _check_folder(folder)
     folds = [_open(name, chosen) for name in names]  # where this fails, nothing is left in the folder
-    with ResultWriter(folder) as results:
+    with ResultWriter(folder) as results, ExitStack() as running:
         _check_earlier(folder, folds, chosen)
-        run = _begin(folder, chosen, names, folds, notes or {})
-        waiting = run.missing()
-        if not waiting:
+        data = _describe(names, folds, chosen.relevance_threshold)
+        looks = LOOKS if until_decided else (chosen.runs,)
+        about = {**(notes or {}), "looks": list(LOOKS) if until_decided else [], "data": data}
+        slots: Sequence[Slot] = ()
+        for runs in looks:
+            run = _begin(folder, replace(chosen, runs=runs), about)
+            waiting = run.missing()
+            if waiting and not slots:  # none are needed for looks at what an earlier run has done
+                shared = running.enter_context(_shared(folder / _SHARED, folds))
+                slots = running.enter_context(opened(shared, folder / _LOG))
+            if waiting:
+                _run_cells(run, waiting, slots, results)
+                run = read_run(folder)
+            if run.missing() or (until_decided and is_decided(summarize(run))):
+                break  # cells that failed are tried again the next time
+        if not slots:
             shutil.rmtree(folder / _SHARED, ignore_errors=True)  # a kill may have come after the last result
-            return run
-        with _shared(folder / _SHARED, folds) as shared, opened(shared, folder / _LOG) as slots:
-            tally = Tally(waiting, len(slots))
-            with shown(tally):
-                for cell, result in run_all(waiting, slots, tally.start):
-                    row: Row = {"error": str(result)} if isinstance(result, CellFailure) else result
-                    results.add({"key": run.key(cell), "cell": cell.plain(), **row})
-                    tally.finish(cell, "error" in row)
-    return read_run(folder)
+    return run
+
+
+def _run_cells(run: Run, waiting: Sequence[Cell], slots: Sequence[Slot], results: ResultWriter) -> None:
+    """Run these cells and write each result as it comes in."""
+    tally = Tally(waiting, len(slots))
+    with shown(tally):
+        for cell, result in run_all(waiting, slots, tally.start):
+            row: Row = {"error": str(result)} if isinstance(result, CellFailure) else result
+            results.add({"key": run.key(cell), "cell": cell.plain(), **row})
+            tally.finish(cell, "error" in row)
+
+
+def is_decided(summary: Summary) -> bool:
+    """Whether every claim on the figures of a run has a verdict, but for those that its grid cannot check.
+
+    >>> from counterrank.experiments.summary import ClaimResult
+    >>> is_decided(Summary(claims=(ClaimResult(verdict="holds"), ClaimResult(numbers="the grid has no k = 1"))))
+    True
+    """
+    return all(claim.verdict != OPEN for claim in summary.claims if claim.checks)
 
 
 def _check_folder(folder: Path) -> None:
@@ -125,8 +162,14 @@ def _check_earlier(folder: Path, folds: Sequence[Fold], settings: Settings) -> N
 
 
 def _open(source: str, settings: Settings) -> Fold:
-    """A fold with labels and a validation part, cut down if the settings say so."""
-    fold = open_data(source)
+    """A fold with labels and a validation part, cut down if the settings say so.
+
+    Synthetic data that names no size is made with as many test queries as the settings want.
+    """
+    named = source
+    if settings.test_queries is not None and source.startswith("synthetic:") and not _SIZE.search(source):
+        named = f"{source}{',' if source.count(':') > 1 else ':'}test={settings.test_queries}"
+    fold = open_data(named)
     if isinstance(fold, RankingData):
         raise DataError(f"{source}: one file; expected a folder with train, validation and test parts")
     if fold.validation is None:
@@ -137,9 +180,10 @@ def _open(source: str, settings: Settings) -> Fold:
 def _cut(source: str, name: str, part: RankingData, settings: Settings) -> RankingData:
     try:
         relevant_documents(part, settings.relevance_threshold)
-        if settings.queries is None or part.n_queries <= settings.queries:
+        most = settings.test_queries if name == "test" else settings.queries
+        if most is None or part.n_queries <= most:
             return part
-        chosen = np.random.default_rng(settings.seed).choice(part.n_queries, size=settings.queries, replace=False)
+        chosen = np.random.default_rng(settings.seed).choice(part.n_queries, size=most, replace=False)
         smaller = part.subset(np.sort(chosen))
         relevant_documents(smaller, settings.relevance_threshold)
     except DataError as error:
@@ -147,18 +191,21 @@ def _cut(source: str, name: str, part: RankingData, settings: Settings) -> Ranki
     return smaller
 
 
-def _begin(folder: Path, settings: Settings, names: Sequence[str], folds: Sequence[Fold], notes: dict[str, Any]) -> Run:
+def _describe(names: Sequence[str], folds: Sequence[Fold], relevance_threshold: float) -> list[dict[str, Any]]:
+    return [
+        {**to_json(describe_fold(name, fold, relevance_threshold)), "fingerprint": fingerprint(fold)}
+        for name, fold in zip(names, folds, strict=True)
+    ]
+
+
+def _begin(folder: Path, settings: Settings, about: dict[str, Any]) -> Run:
     """Write down what is to be done; results of other settings stay in the folder and are not used."""
     content = {
         "format": FORMAT,
         "version": VERSION,
         "counterrank": installed_version(),
-        **notes,
         "settings": settings.plain(),
-        "data": [
-            {**to_json(describe_fold(name, fold, settings.relevance_threshold)), "fingerprint": fingerprint(fold)}
-            for name, fold in zip(names, folds, strict=True)
-        ],
+        **about,
     }
     with atomic_file(folder / MARKER) as file:
         file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
@@ -188,6 +235,8 @@ def summarize(run: Run) -> Summary:
     points = run.points
     figures = tuple(_figure(run, number, points) for number in run.settings.figures)
     data = tuple(from_json(FoldDescription, fold) for fold in run.about["data"])
+    looks = tuple(run.about.get("looks") or ())
+    confidence = 1.0 - (1.0 - CONFIDENCE) / max(1, len(looks))  # Bonferroni over looks
     return Summary(
         counterrank=run.about.get("counterrank", ""),
         preset=run.about.get("preset"),
@@ -197,8 +246,11 @@ def summarize(run: Run) -> Summary:
         data=data,
         cells=count_cells(run),
         timings=_timings(run, all_cells(points)),
+        stages=_stages(run, all_cells(points)),
         figures=figures,
-        claims=tuple(check_claims(figures, data=data, targets=run.settings.targets)),
+        claims=tuple(check_claims(figures, data=data, confidence=confidence, targets=run.settings.targets)),
+        confidence=confidence,
+        looks=looks,
     )
 
 
@@ -224,8 +276,10 @@ def _panel(run: Run, name: str, points: Sequence[GridPoint]) -> Panel:
         "ARP (lower is better)" if name == "arp" else f"{name.upper()} (higher is better)",
         lower_is_better=not higher_is_better(name),
         loss=losses.pop() if len(losses) == 1 else None,
-        series=run.curves(curves, read),
-        levels=tuple(Level.at(point.series, run.over_runs(point.cells, read)) for point in mine if point.x is None),
+        series=run.curves(curves, read, name),
+        levels=tuple(
+            Level.at(point.series, run.over_runs(point.cells, read, metric=name)) for point in mine if point.x is None
+        ),
         subtitle="on the labels of the test set",
     )
 
@@ -252,3 +306,12 @@ def _timings(run: Run, cells: Sequence[Cell]) -> tuple[Timing, ...]:
         if row is not None and "seconds" in row:
             took[f"{cell.estimator}, {cell.loss}"].append(row["seconds"])
     return tuple(Timing(what, len(s), sum(s) / len(s), sum(s)) for what, s in took.items())
+
+
+def _stages(run: Run, cells: Sequence[Cell]) -> dict[str, float]:
+    """Seconds by stage, over all cells that have them."""
+    took: dict[str, float] = defaultdict(float)
+    for cell in cells:
+        for stage, seconds in ((run.row(cell) or {}).get("stages") or {}).items():
+            took[stage] += cast(float, seconds)
+    return dict(took)

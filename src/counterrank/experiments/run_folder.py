@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.files import InUseError, PathLike, atomic_folder, existing, lock, read_stamp
 from counterrank.data import Fold, RankingData
 from counterrank.data.ids import identity
 from counterrank.experiments.cells import Cell, GridPoint, Row, all_cells, grid
 from counterrank.experiments.settings import Settings, known_settings
+from counterrank.experiments.statistics import merge_groups
 from counterrank.experiments.summary import FoldDescription, Part, Point, Series, over_runs
 
 MARKER = "run.json"
@@ -67,17 +69,34 @@ class Run:
         """The cells without a result, in the order to run them."""
         return [cell for cell in all_cells(self.points) if "metrics" not in (self.row(cell) or {})]
 
-    def over_runs(self, cells: Iterable[Cell], read: Read, x: float | None = None) -> Point:
-        """One number for each run, None where it is missing, and their mean with its confidence interval."""
-        rows = [self.row(cell) for cell in cells]
-        return over_runs([None if row is None or "metrics" not in row else read(row) for row in rows], x)
+    def over_runs(self, cells: Sequence[Cell], read: Read, x: float | None = None, metric: str | None = None) -> Point:
+        """One number for each run, None where it is missing, and their mean with its confidence interval.
 
-    def curves(self, points: Iterable[GridPoint], read: Read) -> tuple[Series, ...]:
-        """One number of each result as curves."""
+        Where the number is a metric of the test part, `metric` adds its values by group of test queries.
+        """
+        found = (self.row(cell) for cell in cells)
+        rows = [None if row is None or "metrics" not in row else row for row in found]
+        groups = None if metric is None else _by_group(rows, metric, len({cell.fold for cell in cells}))
+        return over_runs([None if row is None else read(row) for row in rows], x, groups)
+
+    def curves(self, points: Iterable[GridPoint], read: Read, metric: str | None = None) -> tuple[Series, ...]:
+        """One number of each result as curves; `metric` as in `over_runs`."""
         found: dict[str, list[Point]] = defaultdict(list)
         for point in points:
-            found[point.series].append(self.over_runs(point.cells, read, point.x))
+            found[point.series].append(self.over_runs(point.cells, read, point.x, metric))
         return tuple(Series(name, tuple(listed)) for name, listed in found.items())
+
+
+def _by_group(rows: Sequence[Row | None], metric: str, folds: int) -> FloatArray | None:
+    """A metric by fold, run and group of test queries; None where a result, such as an older one, does not have it."""
+    found = [None if row is None else row.get("groups", {}).get(metric) for row in rows]
+    known = [values for values in found if values is not None]
+    if not known or len(known) < sum(row is not None for row in rows) or len(rows) % folds:
+        return None
+    fewest = min(len(values) for values in known)
+    blank = np.full(fewest, np.nan)
+    merged = [blank if values is None else merge_groups(np.array(values, np.float64), fewest) for values in found]
+    return np.array(merged).reshape(folds, -1, fewest)
 
 
 def read_run(folder: PathLike) -> Run:

@@ -1,8 +1,6 @@
 """The summary of a run: figures, claims and timings as dataclasses, with one conversion from and to JSON.
 
-`counterrank.experiments.summarize` makes a `Summary` of a run folder, `counterrank.report` draws it. The statistics
-over runs are here too: means with confidence intervals, paired relative differences, and shares of a gap. Two or three
-runs are common, so that quantiles of Student's t have to be exact for few degrees of freedom.
+`counterrank.experiments.summarize` makes a `Summary` of a run folder, `counterrank.report` draws it.
 """
 
 from __future__ import annotations
@@ -12,13 +10,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
-from counterrank.common.numerics import student_quantile
+from counterrank.experiments.statistics import CONFIDENCE, mean_interval, merge_groups, values_array
 
 FORMAT, VERSION = "counterrank-summary", 1
 
@@ -26,7 +25,10 @@ HOLDS, FAILS, OPEN = "holds", "does not hold", "not enough evidence"
 VERDICTS = (HOLDS, FAILS, OPEN)
 
 # of fields that older summaries do not have, and which are left out where there is nothing to say
-_OPTIONAL = ("chosen", "shown", "unrandomised", "choices", "caption", "subtitle", "unit", "drawn_relative", "shade")
+_OPTIONAL = (
+    *("chosen", "shown", "unrandomised", "choices", "caption", "subtitle", "unit", "drawn_relative", "shade"),
+    *("query_groups", "projection", "test_queries", "looks"),
+)
 
 T = TypeVar("T")
 
@@ -42,6 +44,8 @@ class Point:
         runs: how many runs have a value; None where runs are not counted.
         chosen: what was selected in each run, where something was.
         shown, unrandomised: figure 4: mean DCG of the displayed pages, and of the same pages without randomisation.
+        groups: the values by group of test queries (folds, runs, groups), see `statistics`; None where a run has none.
+            Claims need them; they are not part of the JSON.
     """
 
     x: float | None = None
@@ -53,6 +57,7 @@ class Point:
     chosen: tuple[str | None, ...] | None = None
     shown: float | None = None
     unrandomised: float | None = None
+    groups: FloatArray | None = field(default=None, repr=False, compare=False, metadata={"json": False})
 
     @property
     def is_there(self) -> bool:
@@ -207,7 +212,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One comparison of a claim: a number over runs with its confidence interval, and the verdict on it alone."""
+    """One comparison of a claim: a number over runs with its confidence interval, and the verdict on it alone.
+
+    `query_groups` is the number of groups of test queries in its variance; None where that is over runs alone.
+    """
 
     what: str = ""
     value: float | None = None
@@ -216,6 +224,20 @@ class CheckResult:
     unit: str = ""
     runs: int | None = None
     verdict: str = ""
+    query_groups: int | None = None
+
+
+@dataclass(frozen=True)
+class Projection:
+    """What would decide a claim at the observed effects.
+
+    Attributes:
+        runs: so many on each fold; None where more runs alone cannot decide it, or more than 10,000 are needed.
+        test_queries: where more runs cannot, so many times as many test queries, with as many runs as one likes.
+    """
+
+    runs: int | None = None
+    test_queries: float | None = None
 
 
 @dataclass(frozen=True)
@@ -231,6 +253,7 @@ class ClaimResult:
         verdict: "holds", "does not hold" or "not enough evidence".
         numbers: one line of numbers for a reader.
         checks: every comparison.
+        projection: what would decide it, where there is not enough evidence.
     """
 
     id: str = ""
@@ -241,6 +264,7 @@ class ClaimResult:
     verdict: str = OPEN
     numbers: str = ""
     checks: tuple[CheckResult, ...] = ()
+    projection: Projection | None = None
 
 
 @dataclass(frozen=True)
@@ -304,8 +328,11 @@ class Summary:
         settings: see `Settings.plain`.
         data: the folds.
         cells, timings: what was run.
+        stages: seconds of all cells by stage: simulation, training, evaluation.
         figures: with all values.
         claims: with their verdicts.
+        confidence: of each claim's verdict, which is that of the run divided by its looks.
+        looks: the numbers of runs at which claims were to be looked at, of `--until-decided`.
     """
 
     counterrank: str = ""
@@ -318,6 +345,9 @@ class Summary:
     timings: tuple[Timing, ...] = ()
     figures: tuple[Figure, ...] = ()
     claims: tuple[ClaimResult, ...] = ()
+    stages: dict[str, float] = field(default_factory=dict)
+    confidence: float = CONFIDENCE
+    looks: tuple[int, ...] = ()
 
     @property
     def runs(self) -> int:
@@ -340,155 +370,30 @@ class Summary:
         return from_json(cls, content)
 
 
-def over_runs(values: Iterable[float | None], x: float | None = None) -> Point:
-    """The point of values over runs: their mean with Student's 95 % confidence interval.
+def over_runs(values: Iterable[float | None], x: float | None = None, groups: FloatArray | None = None) -> Point:
+    """The point of values over runs: their mean with Student's 95 % confidence interval for these test queries.
 
     >>> over_runs([1.0, None, 3.0]).mean, over_runs([1.0]).low
     (2.0, None)
     """
     every = tuple(values)
     found = mean_interval(values_array(every))
-    return Point(x, every, found.value, found.low, found.high, found.runs)
+    return Point(x, every, found.value, found.low, found.high, found.runs, groups=groups)
 
 
-CONFIDENCE = 0.95
+def common_groups(points: Sequence[Point]) -> list[FloatArray] | None:
+    """The values of points by group, all of one shape; None where a value of one of them is not known by group.
 
-_RESAMPLES, _TAIL = 4000, 0.025
-
-
-class Interval(NamedTuple):
-    """A mean over runs; `low` and `high` are None with fewer than two runs, `value` with none."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-    runs: int
-
-
-class Sample(NamedTuple):
-    """A mean over runs and its standard error, which is nan with fewer than two runs."""
-
-    mean: float
-    error: float
-    runs: int
-
-    def interval(self, confidence: float) -> Interval:
-        """At this level."""
-        if self.runs < 2:
-            return Interval(self.mean if self.runs else None, None, None, self.runs)
-        half = student_quantile(confidence, self.runs - 1) * self.error
-        return Interval(self.mean, self.mean - half, self.mean + half, self.runs)
-
-
-def values_array(values: Sequence[float | None]) -> FloatArray:
-    """One number for each run, nan where there is none.
-
-    >>> values_array([1.0, None])
-    array([ 1., nan])
+    >>> common_groups([over_runs([1.0]), over_runs([])]) is None
+    True
     """
-    return np.array([np.nan if value is None else value for value in values], np.float64)
-
-
-def sample(values: FloatArray) -> Sample:
-    """Mean and standard error of the runs that are there.
-
-    >>> sample(np.array([1.0, np.nan, 3.0]))
-    Sample(mean=2.0, error=1.0, runs=2)
-    """
-    there = values[np.isfinite(values)]
-    n = len(there)
-    mean = float(there.mean()) if n else math.nan
-    error = float(np.sqrt(((there - mean) ** 2).sum() / (n - 1) / n)) if n > 1 else math.nan
-    return Sample(mean, error, n)
-
-
-def mean_interval(values: FloatArray, confidence: float = CONFIDENCE) -> Interval:
-    """The mean over runs with Student's confidence interval; runs that are nan are left out.
-
-        mean +- t * s / sqrt(n),   s the sample standard deviation, t with n - 1 degrees of freedom
-
-    >>> [round(number, 3) for number in mean_interval(np.array([1.0, 2.0, 3.0, np.nan]), confidence=0.9)]
-    [2.0, 0.314, 3.686, 3]
-    >>> mean_interval(np.array([1.0]))
-    Interval(value=1.0, low=None, high=None, runs=1)
-    """
-    return sample(values).interval(confidence)
-
-
-def relative(difference: FloatArray, reference: FloatArray) -> FloatArray:
-    """For each run its share in mean(difference) / |mean(reference)|, over runs that have both; nan elsewhere.
-
-        R + (difference - R * |reference|) / |mean(reference)|,   R = the quotient
-
-    The mean of these is R, and their spread is that of R by linearisation (the delta method): the reference differs
-    between runs too, and the mean of the runs' own quotients would give runs of a low reference more weight.
-
-    >>> relative(np.array([-1.0, -3.0]), np.array([100.0, 100.0]))
-    array([-0.01, -0.03])
-    """
-    both = np.isfinite(difference) & np.isfinite(reference)
-    level = abs(float(reference[both].mean())) if both.any() else 0.0
-    if level == 0.0:
-        return np.full(len(difference), np.nan)
-    sign = math.copysign(1.0, float(reference[both].mean()))
-    quotient = float(difference[both].mean()) / level
-    shares = quotient + (difference - quotient * sign * reference) / level
-    return np.asarray(np.where(both, shares, np.nan))
-
-
-def against(one: FloatArray, other: FloatArray) -> FloatArray:
-    """How much better one is than the other, relative to the other; positive is better.
-
-    >>> against(np.array([0.99, 0.98]), np.array([1.0, 1.0]))
-    array([-0.01, -0.02])
-    """
-    return relative(one - other, other)
-
-
-def ratio_bootstrap(come: FloatArray, gap: FloatArray) -> tuple[float | None, float | None]:
-    """The 95 % bootstrap confidence interval of sum(come) / sum(gap), resampling runs.
-
-    None with fewer than two runs, and where the gap is not above zero in more than 2.5 % of the resamples.
-
-    >>> ratio_bootstrap(np.array([0.1, 0.2]), np.array([0.2, 0.4]))
-    (0.5, 0.5)
-    """
-    if len(come) < 2:
-        return None, None
-    drawn = np.random.default_rng(0).integers(len(come), size=(_RESAMPLES, len(come)))
-    gaps = gap[drawn].sum(axis=1)
-    sure = gaps > 0.0
-    if np.count_nonzero(~sure) > _TAIL * _RESAMPLES:
-        return None, None
-    low, high = np.quantile(come[drawn].sum(axis=1)[sure] / gaps[sure], (_TAIL, 1.0 - _TAIL))
-    return float(low), float(high)
-
-
-def ratio_interval(come: FloatArray, gap: FloatArray) -> Interval | None:
-    """mean(come) / mean(gap) over paired runs with its 95 % confidence interval (Fieller's).
-
-    A ratio s lies in the interval if the mean of come - s * gap does not differ from zero at the level of Student's
-    test, which is exact for normal differences: the gap is uncertain as well. None with fewer than two runs, and where
-    the gap itself may be zero, since any ratio would do then.
-
-    >>> found = ratio_interval(np.array([0.2, 0.3, 0.25]), np.array([0.5, 0.5, 0.4]))
-    >>> [round(number, 2) for number in found]
-    [0.54, 0.26, 0.93, 3]
-    """
-    both = np.isfinite(come) & np.isfinite(gap)
-    come, gap, n = come[both], gap[both], int(both.sum())
-    if n < 2:
+    there = [point.groups for point in points if any(value is not None for value in point.values)]
+    known = [groups for groups in there if groups is not None]
+    if not known or len(known) < len(there) or len({groups.shape[:2] for groups in known}) > 1:
         return None
-    squared = student_quantile(CONFIDENCE, n - 1) ** 2
-    moments = np.cov(come, gap) / n
-    # those s for which a * s^2 - 2 * b * s + c <= 0
-    a = float(gap.mean() ** 2 - squared * moments[1, 1])
-    b = float(come.mean() * gap.mean() - squared * moments[0, 1])
-    c = float(come.mean() ** 2 - squared * moments[0, 0])
-    if a <= 0.0 or gap.mean() <= 0.0:
-        return None
-    half = math.sqrt(max(b * b - a * c, 0.0))
-    return Interval(float(come.mean() / gap.mean()), (b - half) / a, (b + half) / a, n)
+    fewest = min(groups.shape[2] for groups in known)
+    blank = np.full((*known[0].shape[:2], fewest), np.nan)
+    return [blank if point.groups is None else merge_groups(point.groups, fewest) for point in points]
 
 
 def series_names(figures: Iterable[Figure]) -> list[str]:
@@ -516,7 +421,8 @@ def to_json(value: Any) -> Any:
     {'x': 5, 'values': [0.5], 'mean': 0.5, 'low': None, 'high': None, 'runs': None}
     """
     if dataclasses.is_dataclass(value):
-        items = ((key.name, getattr(value, key.name)) for key in dataclasses.fields(value))
+        known = (key for key in dataclasses.fields(value) if key.metadata.get("json", True))
+        items = ((key.name, getattr(value, key.name)) for key in known)
         return {name: to_json(item) for name, item in items if not (name in _OPTIONAL and _is_empty(item))}
     if isinstance(value, Mapping):
         return {key: to_json(item) for key, item in value.items()}
@@ -547,6 +453,8 @@ def _hints(cls: Any) -> dict[str, Any]:
 def _typed(hint: Any, value: Any) -> Any:
     """A value of JSON as this type: a dataclass, or a tuple or dict of them; anything else as it is."""
     inner = get_args(hint)
+    if isinstance(value, Mapping) and get_origin(hint) is UnionType:
+        hint = next((one for one in inner if dataclasses.is_dataclass(one)), hint)
     if dataclasses.is_dataclass(hint):
         return from_json(hint, value)  # type: ignore[arg-type]
     if isinstance(value, list | tuple):

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.common.plotting import CONFIG, FONT, INK
-from counterrank.experiments.summary import Axis, Figure, Panel, Point, is_number, over_runs, series_names, values_array
+from counterrank.experiments.statistics import values_array
+from counterrank.experiments.summary import Axis, Figure, Panel, Point, is_number, over_runs, series_names
 from counterrank.report.axes import dots_axis, spread, symlog, symlog_axis, unsymlog, x_axis, x_scale, y_axis
 from counterrank.report.render import Datum, Spec, Style
 from counterrank.report.text import interval_text, number, places_text, readable_all

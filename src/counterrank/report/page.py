@@ -65,6 +65,7 @@ _DEFAULTS = {
     "patience": "20 + 10 log10(clicks) for ARP, 30 + 10 log10(clicks) for DCG",
     "tolerance": "1e-4 for ARP, 1e-6 for DCG",
     "queries": "all",
+    "test_queries": "all",
     "learning_rates": "none by loss",
 }
 
@@ -129,7 +130,8 @@ def claims_markdown(claims: Iterable[ClaimResult]) -> str:
     lines = [SIGNS, "", "| verdict | claim | numbers | in the paper |", "|---|---|---|---|"]
     for claim in claims:
         verdict = f"**{claim.verdict}**" if claim.verdict == FAILS else claim.verdict
-        words = (verdict, claim.statement, claim.numbers, claim.paper)
+        numbers = "; ".join(filter(None, [claim.numbers, summary_text.needed_text(claim)]))
+        words = (verdict, claim.statement, numbers, claim.paper)
         lines.append("| " + " | ".join(" ".join(word.replace("|", r"\|").split()) for word in words) + " |")
     return "\n".join(lines) + "\n"
 
@@ -163,6 +165,10 @@ def report_page(summary: Summary, styles: dict[str, Style], specs: dict[str, Spe
         check_value=_check_value,
         check_interval=_check_interval,
         absent=summary_text.absent_words(claims) if claims.absent else "",
+        confidence=f"{100 * summary.confidence:g} %",
+        variance=summary_text.variance_sentence(claims.present),
+        looks=summary_text.looks_sentence(summary),
+        needed=summary_text.needed_text,
         margin=f"{100 * MARGIN:g} %",
         noticeable=f"{100 * Criteria().noticeable:g} %",
         unknown_parts={"–": Part()},

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from counterrank.estimators import ESTIMATORS, Estimator
 from counterrank.experiments.figures.few_clicks import NUMBER as FEW_CLICKS
 from counterrank.experiments.figures.page_size import ALL_BASELINES
+from counterrank.experiments.statistics import CONFIDENCE, ratio_interval, values_array
 from counterrank.experiments.summary import (
     VERDICTS,
     CellCounts,
@@ -17,9 +18,7 @@ from counterrank.experiments.summary import (
     Point,
     Summary,
     is_number,
-    ratio_interval,
     series_names,
-    values_array,
 )
 from counterrank.report.charts import is_cut, relative_panel
 from counterrank.report.text import counted, number, percent, power, readable
@@ -94,6 +93,58 @@ def sort_claims(summary: Summary) -> SortedClaims:
     return found
 
 
+def needed_text(claim: ClaimResult) -> str:
+    """What would decide a claim that lacks evidence; empty where nothing can be projected.
+
+    >>> from counterrank.experiments.summary import Projection
+    >>> needed_text(ClaimResult(projection=Projection(runs=37)))
+    'about 37 runs would decide it'
+    >>> needed_text(ClaimResult(projection=Projection(test_queries=2.5)))
+    'more runs cannot decide it: it needs about 2.5 times as many test queries'
+    """
+    found = claim.projection
+    if found is None:
+        return ""
+    if found.runs is not None:
+        return f"about {found.runs:,} runs would decide it"
+    if found.test_queries is not None:
+        times = f"{found.test_queries:.1f}" if found.test_queries < 10 else f"{found.test_queries:,.0f}"
+        return f"more runs cannot decide it: it needs about {times} times as many test queries"
+    return "more than 10,000 runs would be needed to decide it"
+
+
+def variance_sentence(claims: Iterable[ClaimResult]) -> str:
+    """What confidence intervals of claims take into account.
+
+    >>> variance_sentence([])
+    ''
+    """
+    checks = [check for claim in claims for check in claim.checks]
+    alone = sum(check.query_groups is None for check in checks)
+    if not checks:
+        return ""
+    if not alone:
+        return "Their variance crosses runs and test queries: they hold for more runs and for more queries like these."
+    some = "Their" if alone == len(checks) else f"For {alone} of {len(checks)} checks the"
+    return (
+        f"{some} variance is over runs alone, because results were not recorded by test query (by an older version): "
+        "they hold for these test queries only."
+    )
+
+
+def looks_sentence(summary: Summary) -> str:
+    """How often claims were looked at, and what that does to the level of intervals.
+
+    >>> looks_sentence(Summary(looks=(10, 20)))
+    'The claims were to be looked at after 10 and 20 runs, so each look has 1/2 of the error of 5 %. '
+    """
+    if not summary.looks:
+        return ""
+    *first, last = map(str, summary.looks)
+    error = f"1/{len(summary.looks)} of the error of {percent(1.0 - CONFIDENCE, 0)}"
+    return f"The claims were to be looked at after {', '.join(first)} and {last} runs, so each look has {error}. "
+
+
 def reading(summary: Summary) -> list[str]:
     """The sentences that open the report.
 
@@ -103,7 +154,7 @@ def reading(summary: Summary) -> list[str]:
     sentences = [_what(summary), *_findings(summary), _verdicts(sort_claims(summary))]
     if summary.quick:
         sentences.append(
-            "This was a quick run on a reduced grid: it shows directions, not the precision of a full one."
+            "This was a quick run on a reduced grid with few training queries: verdicts are about rankers of that size."
         )
     return sentences + _gaps(summary.cells)
 
@@ -294,7 +345,7 @@ def caption(figure: Figure) -> list[str]:
         sentences.append("One run: no confidence interval can be given.")
     else:
         over = f"{runs[-1]} runs" if runs[0] == runs[-1] else f"{runs[0]} to {runs[-1]} runs"
-        sentences.append(f"Bands are 95 % confidence intervals of the mean over {over}.")
+        sentences.append(f"Bands are 95 % confidence intervals of the mean over {over}, for these test queries.")
         if runs[0] < 2:
             sentences.append("Points with one run have none.")
     if any(relative_panel(panel) is not None for panel in figure.panels):

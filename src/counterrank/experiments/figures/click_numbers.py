@@ -19,7 +19,8 @@ from counterrank.experiments.claims import (
 )
 from counterrank.experiments.figure_registry import FigureSpec
 from counterrank.experiments.figures.page_size import ALL_BASELINES, AWARE
-from counterrank.experiments.summary import Axis, ClaimResult, against
+from counterrank.experiments.statistics import against
+from counterrank.experiments.summary import Axis, ClaimResult
 
 NO_CUTOFF = "no-cutoff"
 CLICKS_AXIS = Axis("clicks", "Clicks", log=True)

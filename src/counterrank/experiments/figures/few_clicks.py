@@ -31,6 +31,7 @@ from counterrank.experiments.claims import (
 from counterrank.experiments.figure_registry import FigureSpec
 from counterrank.experiments.run_folder import Run
 from counterrank.experiments.settings import parse_estimator
+from counterrank.experiments.statistics import mean_interval, ratio_bootstrap, relative, values_array
 from counterrank.experiments.summary import (
     Axis,
     Choice,
@@ -41,10 +42,7 @@ from counterrank.experiments.summary import (
     Panel,
     Point,
     Series,
-    mean_interval,
-    ratio_bootstrap,
-    relative,
-    values_array,
+    common_groups,
 )
 
 NUMBER = 5
@@ -122,21 +120,24 @@ def share_of_gap(
 
 def share_panel(panel: Panel, chosen: Mapping[float | None, tuple[str | None, ...]]) -> Panel:
     """The panel of a metric as shares of the gap; `chosen` is what "auto" chose in each run, by x."""
-    levels = {level.name: level.values for level in panel.levels}
-    ends = levels["production"], levels["full-information"]
+    levels = {level.name: level for level in panel.levels}
+    low, high = levels["production"], levels["full-information"]
+
+    def share(point: Point) -> Point:
+        groups = common_groups([point, low, high])
+        by_group = None if groups is None else relative(groups[0] - groups[1], groups[2] - groups[1])
+        return replace(share_of_gap(point.values, low.values, high.values), x=point.x, groups=by_group)
 
     def shares(series: Series) -> tuple[Point, ...]:
         picked = chosen if series.name == AUTO else {}
-        return tuple(
-            replace(share_of_gap(point.values, *ends), x=point.x, chosen=picked.get(point.x)) for point in series.points
-        )
+        return tuple(replace(share(point), chosen=picked.get(point.x)) for point in series.points)
 
     return Panel(
         SHARE,
         f"Share of the gap in {panel.name.upper()} that is closed",
         loss=panel.loss,
         series=tuple(Series(series.name, shares(series)) for series in panel.series),
-        levels=tuple(Level.at(name, share_of_gap(values, *ends)) for name, values in levels.items()),
+        levels=tuple(Level.at(name, share(level)) for name, level in levels.items()),
     )
 
 

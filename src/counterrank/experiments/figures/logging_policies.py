@@ -24,7 +24,8 @@ from counterrank.experiments.claims import (
 from counterrank.experiments.figure_registry import FigureSpec
 from counterrank.experiments.figures.click_numbers import CLICKS_AXIS
 from counterrank.experiments.run_folder import Run
-from counterrank.experiments.summary import ClaimResult, Figure, Panel, Series, against, mean_interval, over_runs
+from counterrank.experiments.statistics import against, mean_interval
+from counterrank.experiments.summary import ClaimResult, Figure, Panel, Series, over_runs
 
 PAPER = "left open (Section 5.2)"
 

@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
+from counterrank.common.checks import FloatArray
 from counterrank.experiments.cells import DCG_LOSS, CellFactory, GridPoint
 from counterrank.experiments.claims import (
     FULL,
@@ -26,7 +27,8 @@ from counterrank.experiments.figure_registry import FigureSpec
 from counterrank.experiments.figures.click_numbers import CLICKS_AXIS
 from counterrank.experiments.run_folder import Run
 from counterrank.experiments.settings import LOSSES
-from counterrank.experiments.summary import ClaimResult, Figure, Panel, Series, against, over_runs
+from counterrank.experiments.statistics import against
+from counterrank.experiments.summary import ClaimResult, Figure, Panel, Point, Series, common_groups, over_runs
 
 HINGE, LOGISTIC, TRUNCATED = "dcg-hinge", "dcg-logistic", "lambdaloss-truncated"
 FULL_DCG, AT_K = "lambdaloss-dcg", "lambdaloss-dcg-at-k"
@@ -78,8 +80,19 @@ def _selected(panel: Panel, best: Sequence[Sequence[int | None]]) -> Panel:
         at = [series.points[place] for series in panel.series]
         values = [None if i is None else at[i].values[run] for run, i in enumerate(runs)]
         chosen = tuple(None if i is None else panel.series[i].name for i in runs)
-        points.append(replace(over_runs(values, at[0].x), chosen=chosen))
+        points.append(replace(over_runs(values, at[0].x, _chosen_groups(at, runs)), chosen=chosen))
     return replace(panel, series=(*panel.series, Series(SELECTION, tuple(points))))
+
+
+def _chosen_groups(points: Sequence[Point], best: Sequence[int | None]) -> FloatArray | None:
+    """By group of test queries the values of the point that was best in each run."""
+    groups = common_groups(points)
+    if groups is None:
+        return None
+    by_run = [each.reshape(len(best), -1) for each in groups]
+    blank = np.full(by_run[0].shape[1], np.nan)
+    rows = [blank if i is None else by_run[i][run] for run, i in enumerate(best)]
+    return np.array(rows).reshape(groups[0].shape)
 
 
 def _others(loss: str) -> list[str]:

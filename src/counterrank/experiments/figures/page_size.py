@@ -18,7 +18,8 @@ from counterrank.experiments.claims import (
     plain_percent,
 )
 from counterrank.experiments.figure_registry import FigureSpec
-from counterrank.experiments.summary import HOLDS, Axis, ClaimResult, against, mean_interval, relative
+from counterrank.experiments.statistics import against, mean_interval, relative
+from counterrank.experiments.summary import HOLDS, Axis, ClaimResult
 
 AWARE = "policy-aware"
 BASELINES = ("policy-oblivious", "rerank")
