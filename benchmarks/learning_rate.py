@@ -26,7 +26,8 @@ from counterrank.estimators import full_information
 from counterrank.evaluation import evaluate_queries, higher_is_better, weighted_metric
 from counterrank.losses import LOSSES
 from counterrank.models import Scaler
-from counterrank.training.gradient_descent import LinearProblem, natural_learning_rate
+from counterrank.training.gradient_descent import LinearProblem
+from counterrank.training.linear_training import natural_learning_rate
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 GRID = 10.0 ** np.linspace(-2.75, 4.75, 12)  # times the natural learning rate
@@ -91,7 +92,8 @@ class Case:
         train = self.fold.train
         scales = Scaler.learn("query", train).scales(train)
         spec = LOSSES[self.loss].spec(self.k, longest_query(train.offsets))
-        return natural_learning_rate(LinearProblem.make(train, self.weights, scales, spec))
+        problem = LinearProblem.make(train, self.weights, scales, spec)
+        return natural_learning_rate(problem.gradient_norms(np.zeros(train.n_features)))
 
     def on_grid(self, rate: float, seeds: Sequence[int]) -> list[Outcome] | None:
         """The outcomes of one learning rate, or None if it diverges."""

@@ -9,8 +9,9 @@ from counterrank import losses
 from counterrank.data import RankingData, make_ranking_data
 from counterrank.models import LinearModel, Scaler
 from counterrank.training import Ranker
-from counterrank.training.gradient_descent import (
-    LinearProblem,
+from counterrank.training.executor import Epoch, compute
+from counterrank.training.gradient_descent import LinearProblem
+from counterrank.training.linear_training import (
     Run,
     Schedule,
     _rounds,
@@ -24,7 +25,7 @@ from tests.reference import training as naive_training
 from tests.reference.training import descend, scaled_features
 from tests.support.ragged import ragged_data, ragged_weights
 
-SCHEDULE = Schedule(max_epochs=3, patience=3, batch=1, entropy=123, threads=2)
+SCHEDULE = Schedule(max_epochs=3, patience=3, batch=1, entropy=123)
 DATA = ragged_data()
 WEIGHTS = ragged_weights(DATA)
 
@@ -38,8 +39,21 @@ def cutoff(loss: str) -> int | None:
     return 3 if losses.LOSSES[loss].takes_k else None
 
 
+def natural_rate(problem: LinearProblem) -> float:
+    return natural_learning_rate(problem.gradient_norms(np.zeros(problem.n_features)))
+
+
+def advance(run: Run, until: int, threads: int = 1) -> None:
+    compute(run.advance(until, lambda amount: None), threads)
+
+
+def search(make_run, base: float, max_epochs: int) -> Run:
+    return compute(search_learning_rate(make_run, base, max_epochs, lambda amount: None), 2)
+
+
 def order_of(queries, epoch):
-    return SCHEDULE.order(DATA.n_queries, queries, epoch)
+    order = SCHEDULE.order(DATA.n_queries, epoch)
+    return order[np.isin(order, queries)]
 
 
 def run_epochs(problem: LinearProblem, step: float, batch: int, epochs: int = 3):
@@ -56,7 +70,7 @@ def run_epochs(problem: LinearProblem, step: float, batch: int, epochs: int = 3)
 def test_epochs_against_the_reference(loss, normalize, batch):
     problem = make_problem(DATA, WEIGHTS, loss, cutoff(loss), normalize)
     # the reference scales features in float32; a small learning rate keeps it on the same side of every tie
-    step = 0.3 * natural_learning_rate(problem)
+    step = 0.3 * natural_rate(problem)
     fast, met = run_epochs(problem, step, batch)
     slow, expected = descend(DATA, WEIGHTS, loss, cutoff(loss), normalize, step, batch, order_of, 3)
     np.testing.assert_allclose(fast, slow, rtol=2e-4, atol=2e-5 * np.abs(slow).max())
@@ -68,7 +82,7 @@ def test_epochs_against_the_reference(loss, normalize, batch):
 def test_negative_weights_against_the_reference(loss):
     weights = ragged_weights(DATA, negative=True)
     problem = make_problem(DATA, weights, loss, cutoff(loss))
-    step = 0.3 * natural_learning_rate(problem)
+    step = 0.3 * natural_rate(problem)
     fast, _ = run_epochs(problem, step, batch=1)
     slow, _ = descend(DATA, weights, loss, cutoff(loss), "query", step, 1, order_of, 3)
     np.testing.assert_allclose(fast, slow, rtol=2e-4, atol=2e-5 * np.abs(slow).max())
@@ -95,7 +109,7 @@ def test_natural_step_is_the_inverse_of_the_sum_of_norms():
     for i in range(len(norms)):  # a step of size 1 from zero is the gradient with its sign turned
         problem.epoch(problem.queries[i : i + 1], 1.0, 1, moved[i], threads=1)
     np.testing.assert_allclose(norms, np.linalg.norm(moved, axis=1))
-    assert natural_learning_rate(problem) == pytest.approx(1 / norms.sum())
+    assert natural_rate(problem) == pytest.approx(1 / norms.sum())
 
 
 @pytest.mark.parametrize("batch", [2, 5, 64, 1000])
@@ -114,7 +128,7 @@ def test_batches_do_not_depend_on_threads(batch):
 
 def test_natural_step_without_any_gradient():
     flat = RankingData(np.ones((3, 2)), [0, 3])
-    assert natural_learning_rate(make_problem(flat, np.array([1.0, 0.0, 0.0]), "arp-hinge")) == 1.0
+    assert natural_rate(make_problem(flat, np.array([1.0, 0.0, 0.0]), "arp-hinge")) == 1.0
 
 
 @pytest.mark.parametrize("normalize", ["query", "standard", "none"])
@@ -139,17 +153,25 @@ def test_predictions_of_a_query_do_not_depend_on_the_others():
 
 
 def test_order_is_a_shuffle_that_changes_with_the_epoch():
-    queries = np.arange(50)
-    first, second = SCHEDULE.order(50, queries, 1), SCHEDULE.order(50, queries, 2)
-    assert sorted(first.tolist()) == sorted(second.tolist()) == queries.tolist()
+    first, second = SCHEDULE.order(50, 1), SCHEDULE.order(50, 2)
+    assert sorted(first.tolist()) == sorted(second.tolist()) == list(range(50))
     assert first.tolist() != second.tolist()
-    assert SCHEDULE.order(50, queries, 1).tolist() == first.tolist()
+    assert SCHEDULE.order(50, 1) is first
+    expected = first.tolist()
+    del first
+    assert SCHEDULE.order(50, 1).tolist() == expected
 
 
-def test_order_of_queries_does_not_depend_on_which_others_have_evidence():
-    some = np.array([3, 7, 20, 21, 49])
-    whole = SCHEDULE.order(50, np.arange(50), 1).tolist()
-    assert SCHEDULE.order(50, some, 1).tolist() == [q for q in whole if q in some]
+def test_an_epoch_skips_queries_without_evidence_and_keeps_the_order_of_the_others():
+    problem = make_problem(DATA, WEIGHTS, "arp-hinge")
+    assert len(problem.queries) < DATA.n_queries
+    order = SCHEDULE.order(DATA.n_queries, 1)
+    for batch in (1, 3):
+        found, expected = np.zeros((2, DATA.n_features))
+        met = Epoch(problem, order, 0.1, batch, found).compute(2)
+        some = np.array([q for q in order if q in problem.queries])
+        assert met == problem.epoch(some, 0.1, batch, expected, 1)
+        assert found.tolist() == expected.tolist()
 
 
 def scripted_run(step: float, outcomes, on_validation=True, tolerance=0.0) -> Run:
@@ -157,13 +179,13 @@ def scripted_run(step: float, outcomes, on_validation=True, tolerance=0.0) -> Ru
     coming = iter(outcomes)
     metric = (lambda coefficients, threads: np.array([next(coming)])) if on_validation else None
     problem = make_problem(DATA, WEIGHTS, "arp-hinge")
-    schedule = Schedule(len(outcomes), patience=3, batch=1, entropy=1, threads=1, tolerance=tolerance)
+    schedule = Schedule(len(outcomes), patience=3, batch=1, entropy=1, tolerance=tolerance)
     return Run(problem, schedule, step, lambda coefficients, threads: np.zeros(1), metric)
 
 
 def test_patience_counts_epochs_since_the_best():
     run = scripted_run(0.1, [1.0, 3.0, 2.0, 3.0, 2.9, 5.0, 6.0])
-    run.advance(100, 1, lambda amount: None)
+    advance(run, 100, 1)
     # best at epoch 2 (an equal value later is no improvement); 3, 4, 5 bring nothing
     assert (run.best_epoch, len(run.history)) == (2, 5)
 
@@ -171,14 +193,14 @@ def test_patience_counts_epochs_since_the_best():
 def test_patience_counts_only_improvements_beyond_the_tolerance():
     # 1.0 counts; 1.5, 1.75 and 2.0 are not more than 1 above it; then patience is over
     run = scripted_run(0.1, [1.0, 1.5, 1.75, 2.0, 9.0], tolerance=1.0)
-    run.advance(100, 1, lambda amount: None)
+    advance(run, 100, 1)
     assert (run.best_epoch, len(run.history)) == (4, 4)
 
 
 def test_small_improvements_add_up():
     # each is below the tolerance, but the third is 1.5 above the last one that counted
     run = scripted_run(0.1, [1.0, 1.5, 2.0, 2.5, 2.0, 2.0, 2.0, 9.0], tolerance=1.0)
-    run.advance(100, 1, lambda amount: None)
+    advance(run, 100, 1)
     assert (run.best_epoch, len(run.history)) == (4, 7)
 
 
@@ -204,7 +226,7 @@ def test_the_heats_of_a_race(max_epochs, rounds):
 def test_long_races_end_and_train_the_winner_to_the_end():
     """Three of the first ten step sizes go beyond epoch 40, and the winner is as if it had run alone."""
     problem = make_problem(DATA, WEIGHTS, "arp-hinge")
-    schedule = Schedule(max_epochs=150, patience=150, batch=1, entropy=1, threads=2)
+    schedule = Schedule(max_epochs=150, patience=150, batch=1, entropy=1)
     made = []
 
     def make_run(step: float) -> Run:
@@ -212,27 +234,27 @@ def test_long_races_end_and_train_the_winner_to_the_end():
         made.append(run)
         return run
 
-    winner = search_learning_rate(make_run, natural_learning_rate(problem), schedule, lambda amount: None)
+    winner = search(make_run, natural_rate(problem), 150)
     assert len(winner.history) == 150
     assert sum(len(run.history) > 40 for run in made[:10]) <= 3
     alone = make_run(winner.step)
-    alone.advance(150, 1, lambda amount: None)
+    advance(alone, 150, 1)
     assert alone.kept.tolist() == winner.kept.tolist()
 
 
 def test_the_kept_model_is_a_copy():
     run = scripted_run(0.1, [1.0, 3.0, 2.0, 1.0])
-    run.advance(2, 1, lambda amount: None)
+    advance(run, 2, 1)
     kept = run.kept.copy()
-    run.advance(4, 1, lambda amount: None)
+    advance(run, 4, 1)
     assert run.kept.tolist() == kept.tolist() != run.coefficients.tolist()
 
 
 def test_a_run_that_pauses_is_the_same():
     through, paused = scripted_run(0.1, [1.0] * 4, False), scripted_run(0.1, [1.0] * 4, False)
-    through.advance(4, 1, lambda amount: None)
+    advance(through, 4, 1)
     for until in (1, 2, 4):
-        paused.advance(until, 2, lambda amount: None)
+        advance(paused, until, 2)
     assert paused.kept.tolist() == through.kept.tolist() == through.coefficients.tolist()
 
 
@@ -240,25 +262,26 @@ def finished(training: float, parts) -> Run:
     run = scripted_run(1.0, [0.0])
     run.on_training = lambda coefficients, threads: np.array([training])
     run.watch.see(1, np.array(parts))
+    compute(run.measure(), 1)
     return run
 
 
 def test_standings_fall_back_on_training_when_validation_cannot_tell():
     # 0 leads by 0.1; 1 is behind it within a standard error, 2 far beyond one
     runs = {0: finished(1.0, [1.0, 1.1]), 1: finished(2.0, [1.5, 0.5]), 2: finished(3.0, [0.1, 0.2])}
-    assert ranked_runs(runs, threads=1) == [1, 0, 2]
+    assert ranked_runs(runs) == [1, 0, 2]
 
 
 def test_of_equal_runs_the_one_nearest_the_natural_step_leads():
     runs = {power: scripted_run(1.0, [0.0], on_validation=False) for power in (-3, -2, 1, 4)}
-    assert ranked_runs(runs, threads=1) == [1, -2, -3, 4]
+    assert ranked_runs(runs) == [1, -2, -3, 4]
 
 
 def test_the_race_goes_beyond_its_first_steps():
     """From a base ten thousand times too large or too small it finds steps of the same quality."""
     data, weights = ragged_data(), ragged_weights(ragged_data())
     problem = make_problem(data, weights, "arp-logistic")
-    schedule = Schedule(max_epochs=5, patience=5, batch=1, entropy=1, threads=2)
+    schedule = Schedule(max_epochs=5, patience=5, batch=1, entropy=1)
 
     def make_run(step):
         def metric(coefficients, threads):
@@ -266,10 +289,8 @@ def test_the_race_goes_beyond_its_first_steps():
 
         return Run(problem, schedule, step, metric, None)
 
-    base = natural_learning_rate(problem)
-    steps = [
-        search_learning_rate(make_run, base * factor, schedule, lambda amount: None).step for factor in (1e-4, 1.0, 1e4)
-    ]
+    base = natural_rate(problem)
+    steps = [search(make_run, base * factor, 5).step for factor in (1e-4, 1.0, 1e4)]
     np.testing.assert_allclose(steps, steps[1], rtol=1e-9)
 
 

@@ -64,7 +64,7 @@ def select(
     from counterrank import Ranker
     from counterrank import select as choose
     from counterrank.data.sources import choose_part
-    from counterrank.training import Scored, fit_ranker
+    from counterrank.training import Scored, fit_rankers
     from counterrank.training.storage import MARKER, PARTS
 
     if not rankers and losses is None:
@@ -92,7 +92,7 @@ def select(
             )
             given = _learned_from(source, chosen, parts, (held_out, evidence))
             given |= {"clip": clip, "hyperparameters": hyperparameters, "seed": how.seed}
-            candidates |= _train(losses, untrained, partial(fit_ranker, parts["train"], estimator=chosen, **given))
+            candidates |= _train(losses, untrained, partial(fit_rankers, parts["train"], estimator=chosen, **given))
         scored = [
             Scored(name, ranker.predict(fitting(held_out, ranker, data)), ranker.provenance_ if name in saved else {})
             for name, ranker in candidates.items()
@@ -167,15 +167,17 @@ def _learned_from(
     return {"evidence": evidence, "validation": held_out}
 
 
-def _train(losses: str, untrained: Ranker, learn: Callable[..., FitReport]) -> dict[str, Ranker]:
+def _train(losses: str, untrained: Ranker, learn: Callable[..., list[FitReport]]) -> dict[str, Ranker]:
     """A ranker for each loss."""
     from counterrank import Ranker
     from counterrank.losses import named_loss
 
-    trained = {}
-    for name, loss in {text.strip(): named_loss(text.strip()) for text in losses.split(",")}.items():
-        cutoff = untrained.k if loss.takes_k else None
-        ranker = Ranker(**untrained.get_params()).set_params(loss=name, k=cutoff)
-        trained[name] = learn(ranker=ranker).ranker
-        trained[name].provenance_["command"] = command_line()
+    named = {text.strip(): named_loss(text.strip()) for text in losses.split(",")}
+    rankers = [
+        Ranker(**untrained.get_params()).set_params(loss=name, k=untrained.k if loss.takes_k else None)
+        for name, loss in named.items()
+    ]
+    trained = {name: report.ranker for name, report in zip(named, learn(rankers=rankers), strict=True)}
+    for ranker in trained.values():
+        ranker.provenance_["command"] = command_line()
     return trained

@@ -13,6 +13,7 @@ from counterrank.common.errors import CounterrankError, brief
 FloatArray = NDArray[np.float64]
 Float32Array = NDArray[np.float32]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 T = TypeVar("T")
 

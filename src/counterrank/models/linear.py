@@ -136,10 +136,21 @@ def linear_importances(data: RankingData, coefficients: FloatArray, scales: Scal
     >>> linear_importances(data, np.array([-2.0, 1.0]), scales, 1).tolist()
     [2.0, 0.0]
     """
+    importances: FloatArray = np.abs(coefficients) * deviations_within(data, scales, threads)
+    return importances
+
+
+def deviations_within(data: RankingData, scales: Scales, threads: int) -> FloatArray:
+    """The standard deviation of each scaled feature within queries.
+
+    >>> data = RankingData([[1.0, 0.0], [3.0, 0.0]], [0, 2])
+    >>> deviations_within(data, Scaler.learn("none", data).scales(data), 1).tolist()
+    [1.0, 0.0]
+    """
     squares = np.empty((data.n_queries, data.n_features))
     for_queries(squares_within, data.offsets, data.features, scales, squares, threads=threads)
-    importances: FloatArray = np.abs(coefficients) * np.sqrt(squares.sum(axis=0) / data.n_docs)
-    return importances
+    deviations: FloatArray = np.sqrt(squares.sum(axis=0) / data.n_docs)
+    return deviations
 
 
 def linear_scores(

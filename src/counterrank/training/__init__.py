@@ -3,19 +3,14 @@
 from typing import Any
 
 from counterrank.common.deprecation import deprecated_alias
-from counterrank.training.pipeline import (
-    BestClip,
-    ClipTrial,
-    FitReport,
-    Tried,
-    fit_best_clip,
-    fit_from_clicks,
-    fit_ranker,
-)
+from counterrank.training.clip_search import BestClip, ClipTrial, fit_best_clip
+from counterrank.training.pipeline import FitReport, Tried, fit_from_clicks, fit_ranker, fit_rankers
+from counterrank.training.population import Member, fit_many
 from counterrank.training.ranker import Ranker, Scored
 
 __all__ = [
-    "BestClip", "ClipTrial", "FitReport", "Ranker", "Scored", "Tried", "fit_best_clip", "fit_from_clicks", "fit_ranker",
+    "BestClip", "ClipTrial", "FitReport", "Member", "Ranker", "Scored", "Tried", "fit_best_clip", "fit_from_clicks",
+    "fit_many", "fit_ranker", "fit_rankers",
 ]  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from counterrank.data import RankingData
 from counterrank.losses.loss_kernels import run_second_order
 from counterrank.models.model import Scaler
 from counterrank.models.trees import TreesModel
-from counterrank.training.gradient_descent import EarlyStopping
+from counterrank.training.linear_training import EarlyStopping
 from counterrank.training.problem import FittedModel, QueryMetric, Settings, Task, check_usable, query_metric
 
 DEFAULT_LEARNING_RATE = 0.1

@@ -25,7 +25,7 @@ from counterrank.models.neural import (
     place_of,
 )
 from counterrank.torch import loss as torch_loss
-from counterrank.training.gradient_descent import EarlyStopping
+from counterrank.training.linear_training import EarlyStopping
 from counterrank.training.problem import (
     FittedModel,
     Settings,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -27,6 +26,7 @@ from counterrank.estimators.registry import ESTIMATORS, Estimator, checked_hyper
 from counterrank.estimators.relevance import SATURATION, Relevance, check_missing_for, relevance_of
 from counterrank.estimators.relevance_models import check_model
 from counterrank.evaluation import higher_is_better
+from counterrank.training.clip_search import BestClip, ClipTrial, fit_best_clip
 from counterrank.training.cross_validation import (
     INNER_FOLDS,
     Candidate,
@@ -41,9 +41,10 @@ from counterrank.training.cross_validation import (
     mean_ranker,
     standings,
 )
+from counterrank.training.population import Member, fit_each
 from counterrank.training.problem import check_missing, kind_of
 from counterrank.training.ranker import Ranker
-from counterrank.training.storage import provenance
+from counterrank.training.storage import describe_inputs, provenance
 from counterrank.training.training_cards import report_card, report_plot, report_summary, report_text
 
 # the remedy for missing values where two models learn
@@ -217,6 +218,48 @@ def fit_ranker(
     >>> report.about, report.ranker.provenance_["estimator"]["propensities"]
     ({'clip': 10.0}, 'logged')
     """
+    (report,) = fit_rankers(
+        data,
+        evidence,
+        estimator,
+        [ranker],
+        validation=validation,
+        clip=clip,
+        hyperparameters=hyperparameters,
+        folds=folds,
+        model=model,
+        shared_learning_rate=shared_learning_rate,
+        seed=seed,
+    )
+    return report
+
+
+def fit_rankers(
+    data: RankingData,
+    evidence: Evidence | None,
+    estimator: str | Estimator,
+    rankers: Sequence[Ranker | None],
+    *,
+    validation: tuple[RankingData, Evidence | None] | None = None,
+    clip: float | str | Sequence[float | None] | None = None,
+    hyperparameters: Mapping[str, Any] | None = None,
+    folds: int | None = None,
+    model: Any = None,
+    shared_learning_rate: bool = False,
+    seed: int | np.random.Generator = 0,
+) -> list[FitReport]:
+    """Train several rankers with one estimator, such as one for each loss; each as `fit_ranker` does.
+
+    Weights are computed once. Linear rankers are trained together, see `fit_many`, on the threads of the first.
+
+    >>> from counterrank import make_ranking_data, policies, simulation
+    >>> data = make_ranking_data("mslr", n_queries=40, seed=0)
+    >>> clicks = simulation.simulate(data, data.features[:, 0], policies.ReplaceLast(5), [1, 0.5, 0.3, 0.2, 0.2],
+    ...                              sessions=4000, seed=0)
+    >>> rankers = [Ranker(loss, max_epochs=5) for loss in ("arp-hinge", "dcg-hinge")]
+    >>> [report.ranker.loss_ for report in fit_rankers(data, Evidence(clicks), "policy-aware", rankers)]
+    ['arp-hinge', 'dcg-hinge']
+    """
     chosen = named_estimator(estimator)
     chosen.check_hyperparameters({"clip": clip})
     given = checked_hyperparameters(chosen, hyperparameters or {})
@@ -230,28 +273,46 @@ def fit_ranker(
     if chosen.weigh is None or folds is not None or model is not None:
         if evidence is None:
             raise CounterrankError(f"folds, model: estimator {chosen.name!r} takes no clicks; expected None")
-        return _fit_assisted(data, evidence, chosen, ranker, validation, clip, given, folds, model or "ridge", seed)
-    learner = _learner(ranker, evidence, seed)
+        how = (validation, clip, given, folds, model or "ridge", seed)
+        return [_fit_assisted(data, evidence, chosen, ranker, *how) for ranker in rankers]
+    learners = [_learner(ranker, evidence, seed) for ranker in rankers]
     others: Any = None if validation is None else (validation[0], chosen.weigh(*validation, **given))
     clicks = [part.clicks for part in (evidence, validation and validation[1]) if part is not None]
     weigh = partial(chosen.weigh, data, evidence, **given)
     about = {**given, "clip": None} if "clip" in chosen.hyperparameters else dict(given)
-    trials: tuple[ClipTrial, ...] = ()
+    found: list[BestClip]
     if clip is None or isinstance(clip, int | float | np.number):
         cap = check_clip(clip)
         if clip is not None:
             about["clip"] = cap
             weigh = partial(weigh, clip=cap)
-        learner.fit(data, weigh(), validation=others, clicks=clicks or None)
+        fitted = _fit_all(learners, data, weigh(), others, clicks or None)
+        found = [BestClip(learner, about.get("clip"), learner.metric_, ()) for learner in fitted]
     else:
         clips = _clips(clip, chosen, evidence, others is not None)
-        best = fit_best_clip(
-            learner, data, weigh, clips, validation=others, shared_learning_rate=shared_learning_rate, clicks=clicks
-        )
-        learner, trials = best.ranker, best.trials
-        about["clip"] = best.clip
-    _describe(learner, chosen, evidence, about, trials)
-    return FitReport(learner, chosen.name, about, "", learner.metric_, clips=trials)
+        how_to = {"validation": others, "shared_learning_rate": shared_learning_rate, "clicks": clicks}
+        found = [fit_best_clip(learner, data, weigh, clips, **how_to) for learner in learners]
+    return [_report(best, chosen, evidence, about) for best in found]
+
+
+def _fit_all(
+    learners: Sequence[Ranker], data: RankingData, weights: ArrayLike | Views, validation: Any, clicks: Any
+) -> list[Ranker]:
+    """All rankers fitted to the same weights; the first error is raised."""
+    fitted = []
+    threads = learners[0].threads if learners else None
+    for result in fit_each(data, [Member(each, weights) for each in learners], validation, clicks, threads):
+        if isinstance(result, CounterrankError):
+            raise result
+        fitted.append(result)
+    return fitted
+
+
+def _report(best: BestClip, chosen: Estimator, evidence: Evidence | None, given: dict[str, Any]) -> FitReport:
+    """The report on a ranker, whose provenance gets the estimator."""
+    about = {**given, "clip": best.clip} if "clip" in given else dict(given)
+    _describe(best.ranker, chosen, evidence, about, best.trials)
+    return FitReport(best.ranker, chosen.name, about, "", best.metric, clips=best.trials)
 
 
 def _clips(clip: Any, chosen: Estimator, evidence: Any, is_validated: bool) -> Sequence[float | None]:
@@ -383,7 +444,7 @@ def _fit_assisted(
         None if data.columns is None else data.columns.get("query")
     )  # parts that were joined have none
     used = [evidence.clicks] if validation is None else [evidence.clicks, validation[1].clicks]
-    fitted.provenance_ = provenance(fitted, data, None if validation is None else validation[0], used)
+    fitted.provenance_ = provenance(fitted, describe_inputs(data, None if validation is None else validation[0], used))
     fitted.provenance_["estimator"] = {
         "name": chosen.name,
         "chosen": report.estimator,
@@ -479,129 +540,3 @@ def _hold_out(
     about = {**settings, "kept": [Tried(chosen.name, settings).name]}
     why = f"{chosen.name} only: learned from the training part, stopped early by the validation part."
     return FitReport(learner, chosen.name, about, why, learner.metric_, (), relevance)
-
-
-@dataclass(frozen=True)
-class ClipTrial:
-    """A clip, and the result of training with it.
-
-    Attributes:
-        clip: the cap on 1 / propensity of each training click; None for no cap.
-        validation: the validation metric of the ranker trained with it, in its natural sign; None if training failed.
-        error: why training failed, or None.
-    """
-
-    clip: float | None
-    validation: float | None
-    error: str | None = None
-
-
-@dataclass(frozen=True)
-class BestClip:
-    """The ranker with the best clip, and the results of all clips.
-
-    Attributes:
-        ranker: trained with `clip`.
-        clip: the best one; None for no cap.
-        metric: the validation metric.
-        trials: one for each clip, from the smallest to no cap.
-    """
-
-    ranker: Ranker
-    clip: float | None
-    metric: str
-    trials: tuple[ClipTrial, ...]
-
-
-def fit_best_clip(
-    ranker: Ranker,
-    data: RankingData,
-    weigh: Callable[..., ArrayLike | Views],
-    clips: Sequence[float | None],
-    *,
-    validation: tuple[RankingData, ArrayLike | Views],
-    shared_learning_rate: bool = False,
-    one_race: bool | None = None,
-    clicks: Sequence[ClickCounts] | None = None,
-) -> BestClip:
-    """Train a copy of the ranker for each clip and keep the one with the best validation metric.
-
-    Clipping makes training weights less noisy and more biased. Only unclipped clicks show where the balance lies: the
-    metric of clipped ones would be best where there is least to get wrong.
-
-    Arguments:
-        ranker: an untrained one; it is not changed itself.
-        data: the queries to learn from.
-        weigh: from `clip=` to the weights to learn from: an estimator with its other arguments filled in, such as
-            `functools.partial(estimators.policy_aware, clicks, rho)`.
-        clips: numbers above 0, None for no clip; `estimators.clip_grid` makes a sensible few of the clicks.
-        validation: other queries and their weights *without* a clip.
-        shared_learning_rate: with `learning_rate="auto"`, search for the largest clip only and use the result for all;
-            this saves most of the time.
-        one_race: the old name of `shared_learning_rate`, deprecated.
-        clicks: those that the weights come from, as for `Ranker.fit`.
-
-    Returns:
-        The best ranker, its clip, and the table of all. Of equally good clips the smallest is kept. A clip with which
-        training fails (say, a fixed learning rate diverges) is left out, with its error in the table; if all fail, the
-        first error is raised.
-
-    >>> data = RankingData([[0.0, 1.0], [1.0, 0.0], [1.0, 0.5], [0.0, 1.0]], offsets=[0, 2, 4])
-    >>> def weigh(clip):  # nine clicks of propensity 1, one of 0.01
-    ...     return np.array([0.0, 9.0, 0.0, min(100.0, clip or 100.0)])
-    >>> best = fit_best_clip(Ranker("arp-hinge", max_epochs=5), data, weigh, [1, None], validation=(data, weigh(None)))
-    >>> best.clip, [(trial.clip, round(trial.validation, 2)) for trial in best.trials]
-    (None, [(1.0, 1.92), (None, 1.08)])
-    """
-    if one_race is not None:
-        warnings.warn("one_race is deprecated; use shared_learning_rate", DeprecationWarning, stacklevel=2)
-        shared_learning_rate = one_race
-    grid = _check_clips(clips)
-    check_type(ranker, Ranker, "ranker")
-    if not callable(weigh):
-        raise CounterrankError(
-            f"weigh: {type(weigh).__name__}; expected a function of clip=, such as "
-            "functools.partial(policy_aware, clicks, rho)"
-        )
-    if validation is None:
-        raise CounterrankError("validation: None; expected a pair (data, unclipped weights) to compare the clips by")
-    seed = ranker.seed
-    if isinstance(seed, np.random.Generator):  # drawn from once, so that all clips see the queries in one order
-        seed = int(make_generator(seed).integers(2**63))
-    best: Ranker | None = None
-    chosen: float | None = None
-    trials: list[ClipTrial] = []
-    errors: list[CounterrankError] = []
-    rate = ranker.learning_rate
-    for clip in reversed(grid):
-        weights = weigh(clip=clip)
-        candidate = copy.copy(ranker)
-        candidate.seed, candidate.learning_rate = seed, rate
-        try:
-            candidate.fit(data, weights, validation=validation, clicks=clicks)
-        except CounterrankError as error:
-            errors.append(error)
-            trials.append(ClipTrial(clip, None, str(error)))
-            continue
-        trials.append(ClipTrial(clip, _best_metric(candidate)))
-        sign = 1.0 if higher_is_better(candidate.metric_) else -1.0
-        if best is None or sign * _best_metric(candidate) >= sign * _best_metric(best):
-            best, chosen = candidate, clip
-        rate = candidate.learning_rate_ if shared_learning_rate else rate
-    if best is None:
-        raise errors[-1]
-    best.learning_rate = ranker.learning_rate
-    return BestClip(best, chosen, best.metric_, tuple(reversed(trials)))
-
-
-def _check_clips(clips: Any) -> list[float | None]:
-    """Each clip once, the smallest first and no clip last."""
-    if isinstance(clips, str) or not isinstance(clips, Sequence | np.ndarray) or not len(clips):
-        raise CounterrankError("clips: expected a list of at least one number above 0, or None for no clip")
-    caps = sorted({check_clip(clip) for clip in clips})
-    return [cap if cap < np.inf else None for cap in caps]
-
-
-def _best_metric(ranker: Ranker) -> float:
-    """The validation metric of the model that was kept."""
-    return float(ranker.history_[ranker.best_epoch_ - 1]["validation"])

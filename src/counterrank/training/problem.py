@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,16 +158,26 @@ def check_weights(weights: ArrayLike | Views, data: RankingData, where: str = ""
 
 def check_validation(validation: Any, data: RankingData, with_sets: bool) -> tuple[RankingData, TrainingWeights]:
     """Validation data with the features of the training data, in that order, and the same kind of evidence."""
-    if not isinstance(validation, tuple | list) or isinstance(validation, Views) or len(validation) != 2:
-        raise CounterrankError("validation: expected a pair (data, weights)")
+    check_pair(validation)
     other = aligned_with(data, check_type(validation[0], RankingData, "validation"))
-    if isinstance(validation[1], Views) != with_sets:
+    return other, check_validation_weights(validation[1], other, with_sets)
+
+
+def check_pair(validation: Any, expected: str = "a pair (data, weights)") -> None:
+    """An error where validation data and weights are not a pair."""
+    if not isinstance(validation, tuple | list) or isinstance(validation, Views) or len(validation) != 2:
+        raise CounterrankError(f"validation: expected {expected}")
+
+
+def check_validation_weights(weights: ArrayLike | Views, other: RankingData, with_sets: bool) -> TrainingWeights:
+    """The weights of validation data: of documents, or with sets those of views."""
+    if isinstance(weights, Views) != with_sets:
         given, expected = ("weights", "views") if with_sets else ("views", "weights")
         raise CounterrankError(
             f"validation: {given}, where training has {expected}; expected {expected} in both, since ranks are taken "
             "inside displayed sets with views, and in whole queries with weights"
         )
-    return other, check_weights(validation[1], other, "validation ")
+    return check_weights(weights, other, "validation ")
 
 
 def aligned_with(data: RankingData, other: RankingData, what: str = "validation") -> RankingData:
@@ -231,10 +241,30 @@ def query_metric(metric: str, data: RankingData, evidence: TrainingWeights) -> Q
     return metric_of
 
 
-def linear_query_metric(metric: str, data: RankingData, evidence: TrainingWeights, scales: Scales) -> QueryMetric:
-    """`query_metric` of the scores of a linear model, from its coefficients."""
-    metric_of = query_metric(metric, data, evidence)
-    return lambda coefficients, threads: metric_of(linear_scores(data, coefficients, scales, threads), threads)
+@dataclass(frozen=True, eq=False)
+class LinearMetric:
+    """`query_metric` of the scores of a linear model, from its coefficients.
+
+    Attributes:
+        name: of the metric.
+        data: the queries.
+        evidence: their weights.
+        scales: how features are scaled.
+    """
+
+    name: str
+    data: RankingData
+    evidence: TrainingWeights
+    scales: Scales
+
+    @cached_property
+    def of_scores(self) -> QueryMetric:
+        """The metric as a function of scores."""
+        return query_metric(self.name, self.data, self.evidence)
+
+    def __call__(self, coefficients: FloatArray, threads: int) -> FloatArray:
+        """Each query's part in the metric, computed on the CPU."""
+        return self.of_scores(linear_scores(self.data, coefficients, self.scales, threads), threads)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from inspect import signature
 from typing import Any
 
@@ -25,6 +26,7 @@ from counterrank.common.errors import CounterrankError, NotTrainedError, brief, 
 from counterrank.common.files import PathLike, existing
 from counterrank.common.notebook import Shown, Summary
 from counterrank.common.parallel import thread_count
+from counterrank.common.progress import progress
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData, in_data_order, read_scores
 from counterrank.data.features import align_features, refuse_missing
@@ -34,11 +36,14 @@ from counterrank.evaluation import higher_is_better, rank_values
 from counterrank.losses import NamedLoss, named_loss
 from counterrank.models.model import NORMALIZE, Model
 from counterrank.models.neural import scores_within_queries
-from counterrank.training.gradient_descent import fit_linear
+from counterrank.training.executor import compute
+from counterrank.training.linear_training import LinearData, fit_linear, training_epochs
 from counterrank.training.problem import (
     FittedModel,
+    Kind,
     Settings,
     Task,
+    TrainingWeights,
     check_missing,
     check_validation,
     check_varying,
@@ -47,7 +52,7 @@ from counterrank.training.problem import (
     plain_data,
     prediction_data,
 )
-from counterrank.training.storage import check_clicks, load_ranker, provenance, save_ranker, share_seen
+from counterrank.training.storage import check_clicks, describe_inputs, load_ranker, provenance, save_ranker, share_seen
 from counterrank.training.training_cards import ranker_card, ranker_plot, ranker_summary
 
 _LONG_QUERY = 2_000  # documents that hardly belong to one query
@@ -178,37 +183,12 @@ class Ranker(Shown):
             raise CounterrankError("qid, group: go with a matrix; expected none with RankingData")
         loss.spec(self.k, longest_query(data.offsets))  # a wrong cutoff is an error before anything else is done
         evidence = check_weights(weights, data)
-        task = Task(
-            data,
-            evidence,
-            None if validation is None else check_validation(validation, data, evidence.sets is not None),
-            loss,
-            self.k,
-            self.metric or loss.metric(self.k),
-            settings,
-        )
-        parts = [data] if task.validation is None else [data, task.validation[0]]
-        for part, name in zip(parts, ("data", "validation"), strict=False):
-            check_missing(kind_of(self.model), part, name)
+        others = None if validation is None else check_validation(validation, data, evidence.sets is not None)
+        task = self._task(data, evidence, others, settings)
+        parts = (data,) if others is None else (data, others[0])
         used = check_clicks(clicks, None if is_matrix else parts)
-        rank_values(task.metric, 1)  # an unknown metric is an error without validation data too
-        constant = check_varying(data, settings.threads)
-        learned = _learn(task, self.model)
-        self.model_ = learned.model
-        self.kind_ = kind_of(self.model).name
-        self.loss_ = loss.name
-        self.metric_ = task.metric
-        self.learning_rate_ = learned.learning_rate
-        self.best_epoch_ = learned.best_epoch
-        self.history_ = [_natural(row, task.metric) for row in learned.history]
-        self.n_features_ = data.n_features
-        self._feature_names = data.feature_names if data.has_feature_names else None
-        self._query_column = None if data.columns is None else data.columns.get("query")
-        self._warned_of_names = False
-        self.constant_features_: IntArray | None = constant
-        self._importances = None if learned.importances is None else shares(learned.importances)
-        self.provenance_ = provenance(self, data, parts[1] if len(parts) > 1 else None, used)
-        return self
+        inputs = TrainingInputs.check(kind_of(self.model), parts, used, settings.threads)
+        return self._store(task, _learn(task, self.model), inputs)
 
     def predict(
         self,
@@ -416,6 +396,39 @@ class Ranker(Shown):
     def _repr_html_(self) -> str:
         return ranker_card(self)
 
+    def _task(
+        self,
+        data: RankingData,
+        evidence: TrainingWeights,
+        validation: tuple[RankingData, TrainingWeights] | None,
+        settings: Settings,
+    ) -> Task:
+        """What this ranker is to learn, from data and weights that were checked."""
+        loss = self._named_loss()
+        loss.spec(self.k, longest_query(data.offsets))  # a wrong cutoff is an error
+        task = Task(data, evidence, validation, loss, self.k, self.metric or loss.metric(self.k), settings)
+        rank_values(task.metric, 1)  # an unknown metric is an error without validation data too
+        return task
+
+    def _store(self, task: Task, learned: FittedModel, inputs: TrainingInputs) -> Ranker:
+        """Keep what was learned; returns itself."""
+        data = task.data
+        self.model_ = learned.model
+        self.kind_ = kind_of(self.model).name
+        self.loss_ = task.loss.name
+        self.metric_ = task.metric
+        self.learning_rate_ = learned.learning_rate
+        self.best_epoch_ = learned.best_epoch
+        self.history_ = [_natural(row, task.metric) for row in learned.history]
+        self.n_features_ = data.n_features
+        self._feature_names = data.feature_names if data.has_feature_names else None
+        self._query_column = None if data.columns is None else data.columns.get("query")
+        self._warned_of_names = False
+        self.constant_features_: IntArray | None = inputs.constant
+        self._importances = None if learned.importances is None else shares(learned.importances)
+        self.provenance_ = provenance(self, inputs.described)
+        return self
+
     def _settings(self) -> Settings:
         """The settings, checked, with the defaults of the kind of model."""
         kind = kind_of(self.model)
@@ -431,6 +444,8 @@ class Ranker(Shown):
             raise CounterrankError(f"learning_rate={brief(rate)}: expected 'auto' or a number above 0")
         if self.params is not None and not isinstance(self.params, Mapping):
             raise CounterrankError(f"params: {type(self.params).__name__}; expected a dict of names and values")
+        if self.params and kind.name == "linear":
+            raise CounterrankError(f"params: {', '.join(map(str, self.params))}; a linear model has none, leave it out")
         normalize = kind.normalize if self.normalize is None else self.normalize
         return Settings(
             learning_rate=None if rate == "auto" else float(rate),
@@ -453,6 +468,35 @@ class Ranker(Shown):
         return self.model_
 
 
+@dataclass(frozen=True, eq=False)
+class TrainingInputs:
+    """What rankers learn from, apart from weights, checked; rankers that share it compute it once.
+
+    Attributes:
+        parts: the data to learn from and, if there is any, the data to stop by.
+        clicks: those that the weights come from; None where only weights were given.
+        constant: the features that vary within no query.
+    """
+
+    parts: tuple[RankingData, ...]
+    clicks: list[ClickCounts] | None
+    constant: IntArray
+
+    @classmethod
+    def check(
+        cls, kind: Kind, parts: tuple[RankingData, ...], clicks: list[ClickCounts] | None, threads: int
+    ) -> TrainingInputs:
+        """Data that this kind of model can learn from, or an error."""
+        for part, name in zip(parts, ("data", "validation"), strict=False):
+            check_missing(kind, part, name)
+        return cls(parts, clicks, check_varying(parts[0], threads))
+
+    @cached_property
+    def described(self) -> dict[str, Any]:
+        """For the provenance."""
+        return describe_inputs(self.parts[0], self.parts[1] if len(self.parts) > 1 else None, self.clicks)
+
+
 def _parameters() -> tuple[str, ...]:
     return tuple(name for name in signature(Ranker.__init__).parameters if name != "self")
 
@@ -460,7 +504,10 @@ def _parameters() -> tuple[str, ...]:
 def _learn(task: Task, model: Any) -> FittedModel:
     kind = kind_of(model).name
     if kind == "linear":
-        return fit_linear(task)
+        settings = task.settings
+        shared = LinearData(task.data, None if task.validation is None else task.validation[0], settings.threads)
+        with progress(f"training {task.loss.name}", training_epochs(settings)) as advance:
+            return compute(fit_linear(task, shared, advance), settings.threads)
     if kind == "lambdamart":
         from counterrank.training.boosting import fit_trees
 

@@ -4,6 +4,7 @@ clicks and the settings it was trained with.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -204,19 +205,14 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)
 
 
-def provenance(
-    ranker: Ranker, data: RankingData, validation: RankingData | None, clicks: Sequence[ClickCounts] | None
-) -> dict[str, Any]:
-    """What `Ranker.provenance_` holds, as JSON can hold it; `clicks` is None where only weights were given."""
+def provenance(ranker: Ranker, inputs: dict[str, Any]) -> dict[str, Any]:
+    """What `Ranker.provenance_` holds, as JSON can hold it; `inputs` are those of `describe_inputs`."""
     seed = ranker.seed
     return {
         "version": installed_version(),
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "command": None,
-        "data": describe_data(data),
-        "validation": None if validation is None else describe_data(validation),
-        "features": list(data.feature_names),
-        "clicks": WEIGHTS_GIVEN if clicks is None else describe_clicks(clicks),
+        **copy.deepcopy(inputs),  # rankers that share them may be changed
         "estimator": None,
         "loss": ranker.loss_,
         "k": ranker.k,
@@ -225,6 +221,18 @@ def provenance(
         "learning_rate": ranker.learning_rate_,
         "best_epoch": ranker.best_epoch_,
         "seed": int(seed) if not hasattr(seed, "integers") else None,
+    }
+
+
+def describe_inputs(
+    data: RankingData, validation: RankingData | None, clicks: Sequence[ClickCounts] | None
+) -> dict[str, Any]:
+    """What a ranker learns from, for its provenance; `clicks` is None where only weights were given."""
+    return {
+        "data": describe_data(data),
+        "validation": None if validation is None else describe_data(validation),
+        "features": list(data.feature_names),
+        "clicks": WEIGHTS_GIVEN if clicks is None else describe_clicks(clicks),
     }
 
 

@@ -1,0 +1,291 @@
+"""Populations: each member is as if trained alone, on the CPU and by an executor that gets the requests of all."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank import losses
+from counterrank.common.errors import ConstantFeaturesError, MissingExtraError, NothingToLearnError
+from counterrank.data import RankingData
+from counterrank.estimators import Views
+from counterrank.training import Ranker
+from counterrank.training.executor import CpuExecutor, Epoch, GradientNorms, Metric, advance_together, compute
+from tests.support.ragged import ragged_data, ragged_weights
+
+DATA, OTHER = ragged_data(0), ragged_data(2)
+WEIGHTS, OTHER_WEIGHTS = ragged_weights(DATA), ragged_weights(OTHER, seed=3)
+NEGATIVE = ragged_weights(DATA, negative=True, seed=5)
+
+
+def views_of(data, weights, size=4) -> Views:
+    """Sets of up to `size` documents that follow each other in a query."""
+    starts = [np.arange(start, end, size) for start, end in zip(data.offsets[:-1], data.offsets[1:], strict=True)]
+    return Views(np.arange(data.n_docs), np.append(np.concatenate(starts), data.n_docs), weights)
+
+
+VIEWS, OTHER_VIEWS = views_of(DATA, WEIGHTS), views_of(OTHER, OTHER_WEIGHTS)
+
+
+def cutoff(loss: str) -> int | None:
+    return 3 if losses.LOSSES[loss].takes_k else None
+
+
+def mixed(validated: bool) -> list[cr.Member]:
+    """All losses, with weights or views, batches or none, a learning rate or a race, and different early stopping."""
+    members = []
+    for i, loss in enumerate(losses.LOSSES):
+        weights, other = (VIEWS, OTHER_VIEWS) if i % 3 == 2 else ((WEIGHTS, NEGATIVE)[i % 2], OTHER_WEIGHTS)
+        for rate in ("auto", 0.2):
+            ranker = Ranker(
+                loss,
+                cutoff(loss),
+                learning_rate=rate,
+                batch_queries=1 + 2 * (i % 2),
+                normalize=("query", "standard", "query")[i % 3],
+                max_epochs=4 + i,
+                patience=1 + i % 3,
+                tolerance=0.01 * (i % 2),
+                metric=("dcg@2", None)[i % 2],
+                seed=i % 2,
+            )
+            members.append(cr.Member(ranker, weights, other if validated else None))
+    return members
+
+
+def learned(ranker) -> dict:
+    """Everything a ranker learned, without dates and durations."""
+    return {
+        "model": (ranker.model_.coefficients.tolist(), ranker.model_.scaler.low.tolist()),
+        "history": [{**row, "seconds": None} for row in ranker.history_],
+        "about": (ranker.learning_rate_, ranker.best_epoch_, ranker.loss_, ranker.metric_, ranker.kind_),
+        "importances": ranker.feature_importances_.tolist(),
+        "constant": ranker.constant_features_.tolist(),
+        "params": ranker.get_params(),
+        "provenance": {**ranker.provenance_, "date": None},
+    }
+
+
+def alone(member, validation) -> dict:
+    own = None if validation is None else (validation, member.validation_weights)
+    return learned(Ranker(**member.ranker.get_params()).fit(DATA, member.weights, own))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("validation", [None, OTHER])
+def test_members_are_as_if_trained_alone(validation, threads):
+    members = mixed(validation is not None)
+    found = cr.fit_many(DATA, members, validation, threads=threads)
+    for ranker, member in zip(found, members, strict=True):
+        assert ranker is not member.ranker
+        assert not hasattr(member.ranker, "model_")
+        assert learned(ranker) == alone(member, validation)
+
+
+@pytest.mark.parametrize("validation", [None, OTHER])
+def test_members_that_advance_together_are_as_if_trained_alone(validation, monkeypatch):
+    """An executor in the place of a GPU's gets the requests of all members that go on, until the last has ended."""
+    calls = []
+
+    class Recording(CpuExecutor):
+        def run(self, requests):
+            calls.append([type(request) for request in requests])
+            return super().run(requests)
+
+    gpu = types.ModuleType("counterrank.training.gpu")
+    gpu.executor = lambda: Recording(2)
+    monkeypatch.setitem(sys.modules, "counterrank.training.gpu", gpu)
+    members = mixed(validation is not None)
+    for device in ("cuda", "auto"):
+        found = cr.fit_many(DATA, members, validation, device=device)
+        for ranker, member in zip(found, members, strict=True):
+            assert learned(ranker) == alone(member, validation)
+    n = len(members)
+    assert sorted(calls[0], key=str) == [Epoch] * (n // 2) + [GradientNorms] * (n // 2)
+    # then races advance all their runs
+    assert max(map(len, calls)) >= 10 * n // 2
+    assert len(calls[-1]) < n
+    assert {kind for call in calls for kind in call} == {Epoch, Metric, GradientNorms}
+
+
+def test_one_member_and_none():
+    member = cr.Member(Ranker("arp-hinge", max_epochs=3), WEIGHTS)
+    assert learned(cr.fit_many(DATA, [member])[0]) == alone(member, None)
+    assert cr.fit_many(DATA, []) == []
+
+
+def test_plain_tuples_and_weights_for_all_to_validate_on():
+    own = ragged_weights(OTHER, seed=9)
+    rankers = [Ranker("dcg-hinge", k=3, max_epochs=6, seed=seed) for seed in (0, 1)]
+    members = [(rankers[0], WEIGHTS), (rankers[1], WEIGHTS.tolist(), own)]
+    first, second = cr.fit_many(DATA, members, (OTHER, OTHER_WEIGHTS))
+    assert learned(first) == alone(cr.Member(rankers[0], WEIGHTS, OTHER_WEIGHTS), OTHER)
+    assert learned(second) == alone(cr.Member(rankers[1], WEIGHTS, own), OTHER)
+
+
+def test_members_with_the_same_weights_and_seed_share_arrays():
+    """What an executor may recognise: features, weights and scaling of the problem, and the order of an epoch."""
+    seen = []
+
+    class Looking(CpuExecutor):
+        def run(self, requests):
+            seen.append([request for request in requests if isinstance(request, Epoch)])
+            return super().run(requests)
+
+    from counterrank.training import population
+
+    members = [cr.Member(Ranker(loss, max_epochs=2, learning_rate=0.1), WEIGHTS) for loss in ("arp-hinge", "dcg-hinge")]
+    members.append(cr.Member(Ranker("arp-hinge", max_epochs=2, learning_rate=0.1, seed=1), NEGATIVE))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(population, "_executor", lambda device: Looking(1))
+        cr.fit_many(DATA, members, device="cuda")
+    for first, second, third in seen:
+        assert first.order is second.order
+        assert first.order is not third.order
+        assert first.problem.kernel_data.weights is second.problem.kernel_data.weights
+        for other in (second, third):
+            assert first.problem.kernel_data.features is other.problem.kernel_data.features
+            assert first.problem.kernel_data.scales.low is other.problem.kernel_data.scales.low
+
+
+def test_feature_names_and_provenance_are_each_member_s_own():
+    names = [f"f{i}" for i in range(DATA.n_features)]
+    data = RankingData(DATA.features, DATA.offsets, feature_names=names)
+    other = RankingData(OTHER.features[:, ::-1], OTHER.offsets, feature_names=names[::-1])
+    straight = RankingData(OTHER.features, OTHER.offsets, feature_names=names)
+    members = [cr.Member(Ranker("arp-hinge", max_epochs=3), WEIGHTS, OTHER_WEIGHTS)] * 2
+    first, second = cr.fit_many(data, members, other)
+    expected = Ranker("arp-hinge", max_epochs=3).fit(data, WEIGHTS, (straight, OTHER_WEIGHTS))
+    assert learned(first)["model"] == learned(second)["model"] == learned(expected)["model"]
+    first.provenance_["data"]["path"] = "elsewhere"
+    assert second.provenance_["data"]["path"] != "elsewhere"
+
+
+GOOD = (Ranker("arp-hinge", max_epochs=2), WEIGHTS)
+FAILING = [
+    ((Ranker("arp-hinge", learning_rate=1e300), WEIGHTS), r"learning_rate=1e\+300: training diverged"),
+    ((Ranker("arp-hinge"), np.ones(DATA.n_docs)), r"weights: equal within every query"),
+    ((Ranker("arp-hinge"), np.zeros(DATA.n_docs)), r"weights: all are 0"),
+    ((Ranker("arp-hinge"), [1.0]), r"weights: 1 entries"),
+    ((Ranker("nonsense"), WEIGHTS), r"loss='nonsense': expected one of"),
+    ((Ranker("arp-hinge", patience=0), WEIGHTS), r"patience=0: expected"),
+    ((Ranker("arp-hinge", params={"hidden": 3}), WEIGHTS), r"params: hidden; a linear model has none"),
+    ((Ranker(metric="ndcg"), WEIGHTS), r"metric"),
+    ((Ranker(model="lambdamart"), WEIGHTS), r"model='lambdamart': a population has linear rankers only"),
+    ((Ranker(), WEIGHTS, OTHER_WEIGHTS), r"validation_weights: given without validation"),
+]
+
+
+@pytest.mark.parametrize(("member", "message"), FAILING)
+def test_a_member_that_fails_is_named_or_returned(member, message):
+    with pytest.raises(cr.CounterrankError, match=rf"^member 1: {message}"):
+        cr.fit_many(DATA, [GOOD, member, GOOD])
+    first, error, last = cr.fit_many(DATA, [GOOD, member, GOOD], on_error="return")
+    assert isinstance(error, cr.CounterrankError)
+    with pytest.raises(cr.CounterrankError, match=rf"^{message}"):
+        raise error
+    assert learned(first) == learned(last) == alone(cr.Member(*GOOD), None)
+
+
+def test_errors_keep_their_class():
+    with pytest.raises(NothingToLearnError, match=r"^member 0: "):
+        cr.fit_many(DATA, [(Ranker(), np.ones(DATA.n_docs))])
+
+
+def test_all_that_can_be_checked_is_checked_before_training(monkeypatch):
+    def no_training(*arguments):
+        raise AssertionError("trained")
+
+    monkeypatch.setattr("counterrank.training.population._run", no_training)
+    with pytest.raises(NothingToLearnError, match=r"^member 1: "):
+        cr.fit_many(DATA, [GOOD, (Ranker(), np.ones(DATA.n_docs))])
+
+
+FLAT = RankingData(np.ones((3, 2)), [0, 3])
+BAD_INPUT = [
+    ((DATA.features, [GOOD]), {}, cr.CounterrankError, r"^data: ndarray; expected RankingData"),
+    ((DATA, GOOD[0]), {}, cr.CounterrankError, r"^members: Ranker; expected a list of \(ranker, weights\)"),
+    ((DATA, cr.Member(*GOOD)), {}, cr.CounterrankError, r"^members: Member; expected a list"),
+    ((DATA, [GOOD[0]]), {}, cr.CounterrankError, r"^member 0: expected \(ranker, weights\)"),
+    ((DATA, [GOOD, VIEWS]), {}, cr.CounterrankError, r"^member 1: expected \(ranker, weights\)"),
+    ((DATA, [("arp-hinge", WEIGHTS)]), {}, cr.CounterrankError, r"^member 0: ranker: str; expected"),
+    ((DATA, [GOOD], WEIGHTS), {}, cr.CounterrankError, r"^validation: expected ranking data, or a pair"),
+    ((DATA, [GOOD], OTHER), {}, cr.CounterrankError, r"^member 0: validation_weights: None; expected weights"),
+    ((DATA, [GOOD], (OTHER, OTHER_VIEWS)), {}, cr.CounterrankError, r"^member 0: validation: views, where training"),
+    ((DATA, [GOOD], (FLAT, [1, 0, 0])), {}, cr.CounterrankError, r"^validation: 2 features; expected 6 as in data"),
+    ((FLAT, [(Ranker(), [1.0, 0, 0])]), {}, ConstantFeaturesError, r"^data: none of the features"),
+    ((DATA, [GOOD]), {"device": "tpu"}, cr.CounterrankError, r"^device='tpu': expected one of"),
+    ((DATA, [GOOD]), {"on_error": "ignore"}, cr.CounterrankError, r"^on_error='ignore': expected one of"),
+    ((DATA, [GOOD]), {"threads": 0}, cr.CounterrankError, r"^threads=0: expected a whole number"),
+    ((DATA, [GOOD]), {"clicks": []}, cr.CounterrankError, r"^clicks: an empty list"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "more", "error", "message"), BAD_INPUT)
+def test_bad_input_is_refused(arguments, more, error, message):
+    with pytest.raises(error, match=message):
+        cr.fit_many(*arguments, **more)
+
+
+def test_without_a_gpu_cuda_says_what_is_missing_and_auto_takes_the_cpu(monkeypatch):
+    monkeypatch.setitem(sys.modules, "counterrank.training.gpu", None)
+    with pytest.raises(MissingExtraError, match=r"^device='cuda' needs .*; pip install 'counterrank\[cuda\]'$"):
+        cr.fit_many(DATA, [GOOD], device="cuda")
+    (found,) = cr.fit_many(DATA, [GOOD], device="auto")
+    assert learned(found) == alone(cr.Member(*GOOD), None)
+
+    def no_gpu():
+        raise cr.CounterrankError("device='cuda': no GPU found")
+
+    gpu = types.ModuleType("counterrank.training.gpu")
+    gpu.executor = no_gpu
+    monkeypatch.setitem(sys.modules, "counterrank.training.gpu", gpu)
+    with pytest.raises(cr.CounterrankError, match="no GPU found"):
+        cr.fit_many(DATA, [GOOD], device="cuda")
+    assert learned(cr.fit_many(DATA, [GOOD], device="auto")[0]) == learned(found)
+
+
+class Number:
+    """A request that asks for a number."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def compute(self, threads):
+        return self.value
+
+
+def tree(depth: int, width: int):
+    """The number of leaves of a tree of trainings: each leaf asks for 1, twice where its place is odd."""
+    if depth == 0:
+        return (yield Number(1))
+    parts = yield [tree(depth - 1, width if i % 2 else width - 1) for i in range(width)]
+    nothing = yield []
+    assert nothing == []
+    return sum(parts)
+
+
+def leaves(depth: int, width: int) -> int:
+    return 1 if depth == 0 else sum(leaves(depth - 1, width if i % 2 else width - 1) for i in range(width))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_trainings_made_of_trainings(threads):
+    shapes = [(0, 1), (1, 3), (3, 3), (2, 0)]
+    expected = [leaves(*shape) for shape in shapes]
+    assert [compute(tree(*shape), threads) for shape in shapes] == expected
+    assert advance_together([tree(*shape) for shape in shapes], CpuExecutor(threads)) == expected
+    assert advance_together([], CpuExecutor(threads)) == []
+
+
+def test_an_error_in_a_request_ends_all():
+    def failing():
+        yield Number(1)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        advance_together([tree(2, 3), failing()], CpuExecutor(1))
