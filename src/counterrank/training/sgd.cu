@@ -57,7 +57,8 @@ struct Member {
     const void *weights;     // training: float; metric: double. By document, or by entry of the sets
     const void *table;       // training: Split, `Parameters.table`; metric: double, prefix sums of the values by rank
     const unsigned char *used;  // by query: whether it is learned from
-    double *sums;            // of the gradients of a batch so far
+    double *sums;            // of the gradients of a batch so far, (pitch,)
+    double *norms;           // by query: gets the norm of its gradient, and no step is taken; else null
     double *out;             // training: the sum of losses; metric: by query
     const i64 *set_of_query;  // sets[set_of_query[q]:set_of_query[q + 1]] are those of query q
     const i64 *set_offsets;  // their entries
@@ -1000,6 +1001,13 @@ __device__ __noinline__ double metric_of_long(
     return metric_value(member, step, scores, room, lane);
 }
 
+__device__ __forceinline__ void write_norm(const Member &member, const Step &step, int pitch, int lane) {
+    double square = 0.0;
+    for (int f = lane; f < pitch; f += 32) square += member.sums[f] * member.sums[f];
+    square = warp_sum(square);
+    if (lane == 0) member.norms[step.query] = sqrt(square);
+}
+
 template <int GROUP, bool IS_METRIC, bool IS_LONG>
 __device__ __forceinline__ void run_query(
     const Step &step, const Rows &rows, const Member *members, bool my_used, State<GROUP> &state, double *coefficients,
@@ -1031,6 +1039,7 @@ __device__ __forceinline__ void run_query(
                 action = ACTIVE;
                 if (seen % member.batch == 0) action |= IS_FIRST;
                 if ((seen + 1) % member.batch == 0 || seen + 1 == member.n_used) action |= IS_LAST;
+                if (member.norms != nullptr) action = ACTIVE | IS_FIRST;  // the gradient alone
                 __syncwarp();
                 if (lane == 0) {
                     state.values[r] += value;
@@ -1044,6 +1053,10 @@ __device__ __forceinline__ void run_query(
     if constexpr (!IS_METRIC) {
         take_step<GROUP>(rows, members, state.actions, coefficients, scores, score_pitch, warp, lane);
         __syncthreads();
+        for (int i = 0; i < GROUP / WARPS; i++) {
+            const Member &member = members[warp + WARPS * i];
+            if (((used >> i) & 1u) && member.norms != nullptr) write_norm(member, step, rows.pitch, lane);
+        }
     }
 }
 
