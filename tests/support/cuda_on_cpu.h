@@ -20,6 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <utility>
 #include <vector>
 
 namespace cuda_on_cpu {
@@ -288,8 +289,13 @@ inline void copies_commit() {}
 
 inline void copies_wait(unsigned long long *barrier, int parity, int) {
     cuda_on_cpu::Arrival &arrival = cuda_on_cpu::arrivals.at(barrier);
-    if (static_cast<int>(arrival.phase & 1u) != parity) return;  // another thread was here before
-    if (!arrival.is_expected) cuda_on_cpu::fail("a wait for copies that were not begun");
+    for (int spins = 0; !arrival.is_expected || static_cast<int>(arrival.phase & 1u) != parity; spins++) {
+        if (static_cast<int>(arrival.phase & 1u) != parity) return;  // another thread was here before
+        if (spins > 100000) cuda_on_cpu::fail("a wait for copies that never begin");
+        cuda_on_cpu::ready.push_back(static_cast<int>(threadIdx.x));
+        if (cuda_on_cpu::schedule == 1) std::swap(cuda_on_cpu::ready.front(), cuda_on_cpu::ready.back());
+        cuda_on_cpu::pause_fiber();
+    }
     size_t bytes = 0;
     for (const cuda_on_cpu::Copy &copy : arrival.pending) {
         std::memcpy(copy.to, copy.from, copy.bytes);

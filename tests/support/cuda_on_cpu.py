@@ -19,6 +19,7 @@ HEADER = Path(__file__).with_name("cuda_on_cpu.h")
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 
+LIMITS = Limits(4, 227 * 1024)
 KERNELS = tuple(
     Kernel(group, is_metric, is_spilled)
     for is_metric in (False, True)
@@ -34,9 +35,10 @@ def name_of(kernel: Kernel) -> str:
 @cache
 def library() -> ctypes.CDLL:
     """The compiled kernels; kept in the folder for temporary files by what they were made of."""
+    kernel_type = "void (*)(const void *)"
     cases = "".join(
-        f'    if (!strcmp(name, "{name_of(kernel)}")) kernel = reinterpret_cast<void (*)(const void *)>({name_of(kernel)});\n'
-        for kernel in KERNELS
+        f'    if (!strcmp(name, "{name}")) kernel = reinterpret_cast<{kernel_type}>({name});\n'
+        for name in map(name_of, KERNELS)
     )
     main = (
         f'#include "{SOURCE}"\n#include <cstring>\n'
@@ -71,9 +73,9 @@ class HostBuffer(NamedTuple):
 
 
 class CpuBackend:
-    """Runs kernels on the CPU; `schedule` says which of the threads that can go on does: 0 first, 1 last, else random."""
+    """Runs kernels on the CPU; by `schedule`, of the threads that can go on the first (0), the last (1) or any does."""
 
-    def __init__(self, limits: Limits = Limits(4, 227 * 1024), schedule: int = 0) -> None:
+    def __init__(self, limits: Limits = LIMITS, schedule: int = 0) -> None:
         self.limits = limits
         self.schedule = schedule
         self.launches: list[tuple[Kernel, int]] = []

@@ -1,8 +1,8 @@
 """Many trainings at once on a GPU: what computes the requests of a population there.
 
-`sgd.cu` has the kernels and says how they work. This module compiles them when they are needed (cupy, NVRTC), keeps data
-and weights on the device as long as their arrays are in use here, groups requests into blocks of rankers that meet the
-queries in the same order, and launches one kernel for all of them.
+`sgd.cu` has the kernels and says how they work. This module compiles them when they are needed (cupy, NVRTC), keeps
+data and weights on the device as long as their arrays are in use here, groups requests into blocks of rankers that meet
+the queries in the same order, and launches one kernel for all of them.
 
 A request's result does not depend on the others. GPUs need compute capability 8.0 or higher.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -29,7 +29,9 @@ from counterrank.losses.loss_kernels import LossSpec
 from counterrank.losses.monotonic import ARP, DCG, monotonic_query
 from counterrank.models.model import Scales
 from counterrank.training.executor import Epoch, GradientNorms, Metric, Request
-from counterrank.training.gradient_descent import LinearProblem
+from counterrank.training.gradient_descent import LinearProblem, SetArrays
+
+_Made = TypeVar("_Made")
 
 SOURCE = Path(__file__).with_name("sgd.cu")
 
@@ -46,9 +48,7 @@ _POINTERS = (
 )  # fmt: skip
 _NUMBERS = ("family", "alpha", "k", "band", "batch", "n_used")
 MEMBER = np.dtype(
-    [(name, "u8") for name in _POINTERS]
-    + [("step", "f8"), ("level_at_k", "f4")]
-    + [(name, "i4") for name in _NUMBERS],
+    [(name, "u8") for name in _POINTERS] + [("step", "f8"), ("level_at_k", "f4")] + [(name, "i4") for name in _NUMBERS],
     align=True,
 )
 STEP = np.dtype([("start", "i8"), ("n", "i4"), ("query", "i4")])
@@ -301,19 +301,19 @@ def loss_numbers(spec: LossSpec) -> LossNumbers:
 
 
 class _Uploads:
-    """Arrays of the host on the device, as long as they are in use on the host."""
+    """What was made on the device of arrays of the host; freed with these arrays."""
 
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-        self._kept: dict[tuple[int, str], Buffer] = {}
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, str], Any] = {}
 
-    def of(self, array: Array, what: str, make: Callable[[], Array]) -> Buffer:
-        """What `make` returns, on the device; the same for the same array."""
+    def of(self, array: Array, what: str, make: Callable[[], _Made]) -> _Made:
+        """What `make` returns; the same for the same array."""
         key = (id(array), what)
         if key not in self._kept:
-            self._kept[key] = self._backend.put(make())
+            self._kept[key] = make()
             weakref.finalize(array, self._kept.pop, key, None).atexit = False
-        return self._kept[key]
+        found: _Made = self._kept[key]
+        return found
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -344,7 +344,7 @@ class _Queries(NamedTuple):
 class _Place(NamedTuple):
     """A ranker's place in a block: the fields of its `MEMBER`, coefficients, and how many entries a query's sets have.
 
-    `keep` holds buffers that the fields point to.
+    `keep` holds memory that the fields point to.
     """
 
     fields: dict[str, Any]
@@ -360,15 +360,12 @@ class _Job(NamedTuple):
     places: list[_Place]
 
 
-_R = TypeVar("_R", Epoch, Metric, GradientNorms)
-
-
 class GpuExecutor:
     """Computes the requests of many trainings on a device, see `executor.Executor`."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._uploads = _Uploads(backend)
+        self._uploads = _Uploads()
         self._prefix: dict[tuple[str, int], Buffer] = {}
         self._lock = Lock()
 
@@ -400,13 +397,18 @@ class GpuExecutor:
         sizes = [len(members) for members in by_order.values()]
         plan = make_plan(sizes, np.diff(queries.offsets), queries.pitch, self._backend.limits, is_divisible=False)
         jobs, places = [], []
+        known: dict[tuple[int, bytes], Array] = {}
         for members in by_order.values():
             # neighbours with the same kind of work wait least for each other
             members.sort(key=lambda i: loss_numbers(requests[i].problem.loss))
             for first in range(0, len(members), plan.group):
                 chosen = members[first : first + plan.group]
                 places += chosen
-                steps = self._steps_of(queries, requests[chosen[0]].order, [requests[i].problem for i in chosen])
+                order, used = requests[chosen[0]].order, _used_by([requests[i].problem for i in chosen])
+                key = (id(order), used.tobytes())
+                if key not in known:
+                    known[key] = queries.steps(order[used[order]])
+                steps = known[key]
                 jobs.append(_Job(steps, [self._training_place(requests[i]) for i in chosen]))
         coefficients, losses = self._launch(queries, plan, jobs, is_metric=False)
         found = [0.0] * len(requests)
@@ -414,15 +416,6 @@ class GpuExecutor:
             requests[i].coefficients[:] = row[: queries.n_features]
             found[i] = float(loss)
         return found
-
-    def _steps_of(self, queries: _Queries, order: IntArray, problems: list[LinearProblem]) -> Array:
-        """The queries that at least one of the problems learns from."""
-        used = np.zeros(len(order), np.bool_)
-        for problem in problems:
-            if len(problem.queries) == len(order):
-                return queries.steps(order)
-            used |= problem.has_evidence
-        return queries.steps(order[used[order]])
 
     def _metrics(self, requests: list[Metric]) -> list[FloatArray]:
         """Each query's part of each metric."""
@@ -464,7 +457,9 @@ class GpuExecutor:
         jobs = [_Job(part, group) for part in np.split(steps, bounds) if len(part) for group in groups]
         self._launch(queries, plan, jobs, is_metric)
 
-    def _launch(self, queries: _Queries, plan: Plan, jobs: list[_Job], is_metric: bool) -> tuple[FloatArray, FloatArray]:
+    def _launch(
+        self, queries: _Queries, plan: Plan, jobs: list[_Job], is_metric: bool
+    ) -> tuple[FloatArray, FloatArray]:
         """Run the jobs; coefficients and losses of all places, job after job."""
         backend, pitch, group = self._backend, queries.pitch, plan.group
         longest, n_slots = longest_query(queries.offsets), len(jobs) * group
@@ -472,10 +467,10 @@ class GpuExecutor:
         coefficients = np.zeros((n_slots, pitch + 2))
         slots = [group * i + j for i, job in enumerate(jobs) for j in range(len(job.places))]
         places = [place for job in jobs for place in job.places]
-        first = 0
-        for block, job in zip(blocks, jobs, strict=True):
-            block["first"], block["n_steps"] = first, len(job.steps)
-            first += len(job.steps)
+        distinct = {id(job.steps): job.steps for job in jobs}
+        begins = dict(zip(distinct, np.cumsum([0] + [len(steps) for steps in distinct.values()]), strict=False))
+        blocks["first"] = [begins[id(job.steps)] for job in jobs]
+        blocks["n_steps"] = [len(job.steps) for job in jobs]
         for slot, place in zip(slots, places, strict=True):
             for name, value in place.fields.items():
                 members[name][slot] = value
@@ -493,16 +488,15 @@ class GpuExecutor:
             members["entry_ranks"] = ranks.pointer + 4 * n_entries * numbers
         is_long = longest > plan.capacity
         scratch_bytes = (8 * group * _score_pitch(longest) + _WARPS * _room_bytes(longest)) if is_long else 0
-        buffers = [
-            backend.put(array) for array in (np.concatenate([job.steps for job in jobs]), blocks, members, coefficients)
-        ]
+        all_steps = np.concatenate(list(distinct.values()))
+        buffers = [backend.put(array) for array in (all_steps, blocks, members, coefficients)]
         scratch = backend.empty(max(16, scratch_bytes * len(jobs)))
         launch = np.zeros(1, LAUNCH)
         names = ("steps", "blocks", "members", "coefficients", "features", "scales", "scratch")
         for name, buffer in zip(names, (*buffers, queries.features, queries.scales, scratch), strict=True):
             launch[name] = buffer.pointer
         launch["scratch_bytes"], launch["pitch"], launch["longest"] = scratch_bytes, pitch, longest
-        launch["scales_shared"], launch["capacity"], launch["stages"] = queries.scales_shared, plan.capacity, plan.stages
+        launch["capacity"], launch["stages"], launch["scales_shared"] = *plan[1:3], queries.scales_shared
         shared = shared_bytes(group, pitch, plan.capacity, plan.stages, plan.is_spilled)
         backend.launch(Kernel(group, is_metric, plan.is_spilled), len(jobs), shared, backend.put(launch))
         if is_metric:
@@ -513,9 +507,7 @@ class GpuExecutor:
     def _training_place(self, request: Epoch) -> _Place:
         return self._problem_place(request.problem, request.step, request.batch, request.coefficients)
 
-    def _problem_place(
-        self, problem: LinearProblem, step: float, batch: int, coefficients: FloatArray
-    ) -> _Place:
+    def _problem_place(self, problem: LinearProblem, step: float, batch: int, coefficients: FloatArray) -> _Place:
         """A ranker that learns."""
         data, loss = problem.kernel_data, loss_numbers(problem.loss)
         table = problem.loss.parameters.table
@@ -531,8 +523,9 @@ class GpuExecutor:
             fields["used"] = self._put(problem.queries, "used", lambda: problem.has_evidence.astype(np.uint8))
         n_entries = 0
         if len(data.sets.of_query):
-            members, n_entries = self._sets(data.sets.places, data.offsets, lambda: data.sets, with_documents=True)
-            fields |= members
+            make = partial(self._make_sets, data.sets, data.offsets)
+            sets, n_entries = self._uploads.of(data.sets.places, "sets", make)
+            fields |= {name: buffer.pointer for name, buffer in sets.items()}
         return _Place(fields, coefficients, n_entries)
 
     def _metric_place(self, request: Metric, out: Buffer) -> _Place:
@@ -549,32 +542,38 @@ class GpuExecutor:
             "out": out.pointer,
         }
         if sets is not None:
-            make = lambda: sets.by_query(metric.data)  # noqa: E731
-            fields |= self._sets(sets.docs, metric.data.offsets, make, with_documents=False)[0]
+
+            def make() -> dict[str, Buffer]:
+                return self._put_sets(sets.by_query(metric.data))
+
+            found = self._uploads.of(sets.docs, "metric sets", make)
+            fields |= {name: buffer.pointer for name, buffer in found.items()}
         return _Place(fields, request.coefficients, 0, (out,))
 
-    def _sets(
-        self, key: Array, offsets: IntArray, make: Callable[[], Sequence[IntArray]], with_documents: bool
-    ) -> tuple[dict[str, int], int]:
-        """The sets of all queries on the device, and the most entries of one query."""
-        of_query, set_offsets, places = make()
-        entries = set_offsets[of_query]  # where those of each query begin
-        fields = {
-            "set_of_query": self._put(key, "set_of_query", lambda: of_query.astype(np.int64)),
-            "set_offsets": self._put(key, "set_offsets", lambda: set_offsets.astype(np.int64)),
-            "set_places": self._put(key, "set_places", lambda: places.astype(np.int32)),
+    def _put_sets(self, sets: Sequence[IntArray]) -> dict[str, Buffer]:
+        """The sets of all queries, as `SetArrays`."""
+        types = {"set_of_query": np.int64, "set_offsets": np.int64, "set_places": np.int32}
+        return {
+            name: self._backend.put(array.astype(dtype))
+            for (name, dtype), array in zip(types.items(), sets, strict=True)
         }
-        if with_documents:
-            docs = places + np.repeat(offsets[:-1], np.diff(entries))
-            by_doc = np.argsort(docs, kind="stable")
-            own = np.arange(len(docs)) - np.repeat(entries[:-1], np.diff(entries))
-            bounds = np.searchsorted(docs[by_doc], np.arange(offsets[-1] + 1))
-            fields["doc_offsets"] = self._put(key, "doc_offsets", lambda: bounds.astype(np.int64))
-            fields["doc_entries"] = self._put(key, "doc_entries", lambda: own[by_doc].astype(np.int32))
-        return fields, int(np.diff(entries).max())
+
+    def _make_sets(self, sets: SetArrays, offsets: IntArray) -> tuple[dict[str, Buffer], int]:
+        """The sets, the entries of each document in them, and the most entries of one query."""
+        begins = sets.offsets[sets.of_query]  # the first entry of each query
+        sizes = np.diff(begins)
+        docs = sets.places + np.repeat(offsets[:-1], sizes)
+        by_doc = np.argsort(docs, kind="stable")
+        own = np.arange(len(docs)) - np.repeat(begins[:-1], sizes)
+        bounds = np.searchsorted(docs[by_doc], np.arange(offsets[-1] + 1))
+        found = self._put_sets(sets)
+        found["doc_offsets"] = self._backend.put(bounds.astype(np.int64))
+        found["doc_entries"] = self._backend.put(own[by_doc].astype(np.int32))
+        return found, int(sizes.max())
 
     def _put(self, array: Array, what: str, make: Callable[[], Array]) -> int:
-        return self._uploads.of(array, what, make).pointer
+        """The address of an array on the device."""
+        return self._uploads.of(array, what, lambda: self._backend.put(make())).pointer
 
     def _problem_queries(self, problem: LinearProblem) -> _Queries:
         return self._queries(problem.kernel_data.features, problem.kernel_data.offsets, problem.kernel_data.scales)
@@ -600,12 +599,23 @@ class GpuExecutor:
 
         uploads = self._uploads
         return _Queries(
-            uploads.of(features, "features", rows),
-            uploads.of(scales.inverse, "scales", factors),
+            uploads.of(features, "features", lambda: self._backend.put(rows())),
+            uploads.of(scales.inverse, "scales", lambda: self._backend.put(factors())),
             bool(scales.shared),
             offsets,
             n_features,
         )
+
+
+def _used_by(problems: list[LinearProblem]) -> Array:
+    """Of each query, whether at least one of the problems learns from it."""
+    used = np.zeros(problems[0].n_queries, np.bool_)
+    for problem in problems:
+        if len(problem.queries) == len(used):
+            used[:] = True
+            break
+        used |= problem.has_evidence
+    return used
 
 
 def _split(table: FloatArray) -> Array:

@@ -248,6 +248,17 @@ __device__ __forceinline__ T warp_sum(T x) {
     return x;
 }
 
+// The sums over the warp of four numbers, each in eight lanes: lane / 8 says which.
+__device__ __forceinline__ float warp_sum_of_four(const float (&x)[4], int lane) {
+    bool upper = lane & 16, odd = lane & 8;
+    float a = (upper ? x[2] : x[0]) + __shfl_xor_sync(ALL, upper ? x[0] : x[2], 16);
+    float b = (upper ? x[3] : x[1]) + __shfl_xor_sync(ALL, upper ? x[1] : x[3], 16);
+    float sum = (odd ? b : a) + __shfl_xor_sync(ALL, odd ? a : b, 8);
+#pragma unroll
+    for (int apart = 4; apart > 0; apart /= 2) sum += __shfl_xor_sync(ALL, sum, apart);
+    return sum;
+}
+
 // The sum over this lane and those before it.
 __device__ __forceinline__ double warp_prefix(double x, int lane) {
 #pragma unroll
@@ -499,27 +510,32 @@ __device__ float pivot_pairs(
             weight[t] = room.weights[min(p, n - 1)];
             slope[t] = 0.0f;
         }
-        for (int i = 0; i < n_pivots; i++) {
-            int pivot = list == nullptr ? i : list[i];
-            if (list == nullptr && pivot >= first + 127) break;
-            Split pivot_score = scores[pivot];
-            float pivot_weight = room.weights[pivot], sum = 0.0f;
+        for (int i = 0; i < n_pivots; i += 4) {
+            if (list == nullptr && i >= first + 127) break;
+            float sums[4];
 #pragma unroll
-            for (int t = 0; t < 4; t++) {
-                int p = first + 32 * t + lane;
-                bool below = p > pivot;
-                bool counts = p < n && (below || (list != nullptr && p < pivot && weight[t] == 0.0f));
-                if (counts) {
-                    float z = difference(pivot_score, score[t]), apart = pivot_weight - weight[t];
-                    float sign = below ? 1.0f : -1.0f;
-                    float factor = factor_of(member, min(p, pivot), max(p, pivot));
-                    float part = sign * pair_slope(sign * z, sign * apart, factor, value);
-                    sum += part;
-                    slope[t] -= part;
+            for (int j = 0; j < 4; j++) {
+                int at = min(i + j, n_pivots - 1), pivot = list == nullptr ? at : list[at];
+                Split pivot_score = scores[pivot];
+                float pivot_weight = room.weights[pivot];
+                sums[j] = 0.0f;
+#pragma unroll
+                for (int t = 0; t < 4; t++) {
+                    int p = first + 32 * t + lane;
+                    bool below = p > pivot;
+                    bool counts = below || (list != nullptr && p < pivot && weight[t] == 0.0f);
+                    if (counts && p < n && i + j < n_pivots) {
+                        float z = difference(pivot_score, score[t]), apart = pivot_weight - weight[t];
+                        float sign = below ? 1.0f : -1.0f;
+                        float factor = factor_of(member, min(p, pivot), max(p, pivot));
+                        float part = sign * pair_slope(sign * z, sign * apart, factor, value);
+                        sums[j] += part;
+                        slope[t] -= part;
+                    }
                 }
             }
-            sum = warp_sum(sum);
-            if (lane == 0) own[i] += sum;
+            float sum = warp_sum_of_four(sums, lane);
+            if (lane % 8 == 0 && i + lane / 8 < n_pivots) own[i + lane / 8] += sum;
         }
 #pragma unroll
         for (int t = 0; t < 4; t++) {
@@ -784,16 +800,17 @@ __device__ float loss_of_sets(const Member &member, const Step &step, Split *sco
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The metric, evaluation/metric_kernels.py, `weighted_queries`: documents with equal scores share their ranks.
+// The metric, evaluation/metric_kernels.py, `weighted_queries`: documents with equal scores share their ranks. Summed in
+// document order, so that rankings of the same value have the very same sum.
 
 __device__ double metric_query(const Member &member, Split *scores, i64 start, int n, Room room, int lane) {
     const double *weights = static_cast<const double *>(member.weights) + start;
     const double *prefix = static_cast<const double *>(member.table);
     rank_documents(scores, n, room, lane);
     order_scores(scores, n, room, lane);
-    double value = 0.0;
     for (int p = lane; p < n; p += 32) {
         double weight = weights[room.order[p]];
+        room.extra[room.order[p]] = 0.0;
         if (weight == 0.0) continue;
         Split score = scores[p];
         int begin = p, end = p + 1;
@@ -819,8 +836,11 @@ __device__ double metric_query(const Member &member, Split *scores, i64 start, i
                 }
             }
         }
-        value += weight * (prefix[end] - prefix[begin]) / (end - begin);
+        room.extra[room.order[p]] = weight * (prefix[end] - prefix[begin]) / (end - begin);
     }
+    __syncwarp();
+    double value = 0.0;
+    for (int d = lane; d < n; d += 32) value += room.extra[d];
     return warp_sum(value);
 }
 
