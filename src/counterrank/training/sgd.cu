@@ -450,12 +450,22 @@ __device__ int list_weighted(const float *weights, int n, int *list, int lane) {
 //
 //     sum over pairs of factor |w_n - w_m| log2(1 + exp(s_worse - s_better)).
 
-// The factor of documents at ranks upper < lower (from 0); 0 where the pair does not count.
-__device__ __forceinline__ float factor_of(const Member &member, int upper, int lower) {
-    const Split *table = static_cast<const Split *>(member.table);
-    if (upper >= member.k || lower - upper > member.band) return 0.0f;
-    if (member.family == BY_DISTANCE) return table[lower - upper].high;
-    return difference(table[upper], table[lower]);
+// Which pairs count, and for how much; a copy, since the compiler cannot know that a member does not change.
+struct Factors {
+    const Split *table;
+    int k, band;
+    bool by_distance;
+
+    // Of documents at ranks upper < lower, from 0; 0 where the pair does not count. Without branches.
+    __device__ __forceinline__ float of(int upper, int lower, bool counts) const {
+        Split first = table[by_distance ? lower - upper : upper];
+        float factor = by_distance ? first.high : difference(first, table[lower]);
+        return counts && upper < k && lower - upper <= band ? factor : 0.0f;
+    }
+};
+
+__device__ __forceinline__ Factors factors_of(const Member &member) {
+    return {static_cast<const Split *>(member.table), member.k, member.band, member.family == BY_DISTANCE};
 }
 
 // Adds the loss of a pair to `value`; returns its derivative for z = s_upper - s_lower >= 0. `apart` is the upper weight
@@ -471,18 +481,18 @@ __device__ __forceinline__ float pair_slope(float z, float apart, float factor, 
 }
 
 // Pairs at most `band` ranks apart: each document with its neighbours on both sides.
-__device__ float banded_pairs(const Member &member, const Split *scores, int n, Room room, int lane) {
+__device__ float banded_pairs(const Factors &factors, const Split *scores, int n, Room room, int lane) {
     float value = 0.0f;
     for (int p = lane; p < n; p += 32) {
         Split score = scores[p];
         float weight = room.weights[p], slope = 0.0f, unused = 0.0f;
-        for (int d = 1; d <= member.band; d++) {
+        for (int d = 1; d <= factors.band; d++) {
             if (p + d < n) {
-                float factor = factor_of(member, p, p + d);
+                float factor = factors.of(p, p + d, true);
                 slope += pair_slope(difference(score, scores[p + d]), weight - room.weights[p + d], factor, value);
             }
             if (p >= d) {
-                float factor = factor_of(member, p - d, p);
+                float factor = factors.of(p - d, p, true);
                 slope -= pair_slope(difference(scores[p - d], score), room.weights[p - d] - weight, factor, unused);
             }
         }
@@ -495,7 +505,7 @@ __device__ float banded_pairs(const Member &member, const Split *scores, int n, 
 // Pairs of each pivot with the documents of all lanes. Pivots are the first `n_pivots` ranks, each with those below it;
 // or (`list`) all weighted documents, each with those below it and with those of weight 0 above it.
 __device__ float pivot_pairs(
-    const Member &member, const Split *scores, int n, const int *list, int n_pivots, float *own, Room room, int lane
+    const Factors &factors, const Split *scores, int n, const int *list, int n_pivots, float *own, Room room, int lane
 ) {
     float value = 0.0f;
     for (int i = lane; i < n_pivots; i += 32) own[i] = 0.0f;
@@ -515,23 +525,23 @@ __device__ float pivot_pairs(
             float sums[4];
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                int at = min(i + j, n_pivots - 1), pivot = list == nullptr ? at : list[at];
+                sums[j] = 0.0f;
+                if (i + j >= n_pivots) continue;
+                int pivot = list == nullptr ? i + j : list[i + j];
                 Split pivot_score = scores[pivot];
                 float pivot_weight = room.weights[pivot];
-                sums[j] = 0.0f;
 #pragma unroll
                 for (int t = 0; t < 4; t++) {
-                    int p = first + 32 * t + lane;
-                    bool below = p > pivot;
-                    bool counts = below || (list != nullptr && p < pivot && weight[t] == 0.0f);
-                    if (counts && p < n && i + j < n_pivots) {
-                        float z = difference(pivot_score, score[t]), apart = pivot_weight - weight[t];
-                        float sign = below ? 1.0f : -1.0f;
-                        float factor = factor_of(member, min(p, pivot), max(p, pivot));
-                        float part = sign * pair_slope(sign * z, sign * apart, factor, value);
-                        sums[j] += part;
-                        slope[t] -= part;
-                    }
+                    if (first + 32 * t >= n) continue;
+                    int p = min(first + 32 * t + lane, n - 1);
+                    bool is_below = p > pivot, is_free = list != nullptr && p < pivot && weight[t] == 0.0f;
+                    bool counts = first + 32 * t + lane < n && (is_below || is_free);
+                    float sign = is_below ? 1.0f : -1.0f;
+                    float z = sign * difference(pivot_score, score[t]), apart = sign * (pivot_weight - weight[t]);
+                    float factor = factors.of(min(p, pivot), max(p, pivot), counts);
+                    float part = sign * pair_slope(z, apart, factor, value);
+                    sums[j] += part;
+                    slope[t] -= part;
                 }
             }
             float sum = warp_sum_of_four(sums, lane);
@@ -553,14 +563,15 @@ __device__ float pivot_pairs(
 __device__ float pairwise_query(const Member &member, Split *scores, int n, Room room, int lane) {
     int *list = reinterpret_cast<int *>(room.extra);
     float *own = reinterpret_cast<float *>(list + n);
-    int n_weighted = list_weighted(room.weights, n, list, lane), n_upper = min(member.k, n);
+    Factors factors = factors_of(member);
+    int n_weighted = list_weighted(room.weights, n, list, lane), n_upper = min(factors.k, n);
     float value;
-    if (member.family == BY_DISTANCE && 2 * static_cast<i64>(member.band) < min(n_weighted, n_upper)) {
-        value = banded_pairs(member, scores, n, room, lane);
+    if (factors.by_distance && 2 * static_cast<i64>(factors.band) < min(n_weighted, n_upper)) {
+        value = banded_pairs(factors, scores, n, room, lane);
     } else if (n_upper <= n_weighted) {
-        value = pivot_pairs(member, scores, n, nullptr, n_upper, own, room, lane);
+        value = pivot_pairs(factors, scores, n, nullptr, n_upper, own, room, lane);
     } else {
-        value = pivot_pairs(member, scores, n, list, n_weighted, own, room, lane);
+        value = pivot_pairs(factors, scores, n, list, n_weighted, own, room, lane);
     }
     float *slopes = reinterpret_cast<float *>(scores);
     for (int p = lane; p < n; p += 32) slopes[room.order[p]] = room.gradient[p];
@@ -712,6 +723,7 @@ struct Set {
 };
 
 __device__ float pairwise_set(const Member &member, const Set &set, const float *weights, float *slopes, int *ranks) {
+    Factors factors = factors_of(member);
     float value = 0.0f;
     int tied;
     for (int i = 0; i < set.n; i++) {
@@ -725,7 +737,7 @@ __device__ float pairwise_set(const Member &member, const Set &set, const float 
             bool is_upper = ranks[i] < ranks[j];
             float sign = is_upper ? 1.0f : -1.0f;
             float z = sign * difference(score, set.score(j)), apart = sign * (weights[i] - weights[j]);
-            float factor = factor_of(member, min(ranks[i], ranks[j]), max(ranks[i], ranks[j]));
+            float factor = factors.of(min(ranks[i], ranks[j]), max(ranks[i], ranks[j]), true);
             float part = sign * pair_slope(z, apart, factor, value);
             sum += part;
             slopes[j] -= part;
