@@ -16,7 +16,7 @@ from rich.table import Table
 
 from counterrank import make_ranking_data
 
-_ON_DATA = ("epochs", "peers", "evaluation", "simulation", "propensities", "estimate", "relevance")
+_ON_DATA = ("epochs", "populations", "peers", "evaluation", "simulation", "propensities", "estimate", "relevance")
 _SECTIONS = (*_ON_DATA, "letor", "synthetic", "startup", "logs")
 _APART = ("lambdamart",)  # takes long: only with --only
 

@@ -85,9 +85,14 @@ def test_the_example_of_few_clicks_runs(tmp_path, monkeypatch, capsys):
     assert "over 36 queries" in capsys.readouterr().out
 
 
+def test_the_example_of_many_rankers_runs(tmp_path, monkeypatch, capsys):
+    run_example(blocks("docs/how-to/library.md", "python")[4], "library.md", tmp_path, monkeypatch)
+    assert capsys.readouterr().out.count("Ranker(") == 8
+
+
 def test_the_example_of_names_and_missing_values_runs(tmp_path, monkeypatch, capsys):
     pytest.importorskip("lightgbm")
-    run_example(blocks("docs/how-to/library.md", "python")[4], "library.md", tmp_path, monkeypatch)
+    run_example(blocks("docs/how-to/library.md", "python")[5], "library.md", tmp_path, monkeypatch)
     shown = capsys.readouterr().out
     assert "['price' 'rating'] query" in shown
     assert "missing values (NaN), the first is feature 'rating'" in shown
@@ -101,7 +106,7 @@ def test_the_example_of_click_rates_runs(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.filterwarnings("ignore::counterrank.evaluation.IntervalWarning")
 def test_the_example_of_notebooks_runs(tmp_path, monkeypatch, capsys):
-    run_example(blocks("docs/how-to/library.md", "python")[5], "library.md", tmp_path, monkeypatch)
+    run_example(blocks("docs/how-to/library.md", "python")[6], "library.md", tmp_path, monkeypatch)
     assert "queries with sessions" in capsys.readouterr().out
     assert (tmp_path / "rates.html").is_file()
 

@@ -7,7 +7,7 @@ import counterrank as cr
 from counterrank import estimators, examination, policies, simulation
 from counterrank.common.errors import CounterrankError
 from counterrank.estimators import ESTIMATORS, NEEDS, Estimator, Evidence, register_estimator
-from counterrank.training import fit_best_clip, fit_ranker
+from counterrank.training import fit_best_clip, fit_ranker, fit_rankers
 
 FOLD = cr.make_fold("yahoo", 60, seed=0)
 EXAM = examination.inverse_rank(5)
@@ -63,6 +63,35 @@ def test_labels():
     assert same(by_hand, report.ranker)
     assert report.ranker.provenance_["estimator"] == {"name": "full-information", "relevance_threshold": 2}
     assert report.ranker.provenance_["clicks"] is None
+
+
+@pytest.mark.parametrize("how", [{}, {"clip": 3.0}, {"clip": [2.0, None]}, {"folds": 2}])
+def test_several_rankers_are_each_as_fit_ranker_has_it(how):
+    evidence, validation = Evidence(TRAIN), (FOLD.validation, Evidence(VALIDATION))
+    rankers = [untrained(), cr.Ranker("arp-hinge", max_epochs=3, seed=1), cr.Ranker("dcg-hinge", max_epochs=3)]
+    reports = fit_rankers(FOLD.train, evidence, "policy-aware", rankers, validation=validation, **how)
+    for report, ranker in zip(reports, rankers, strict=True):
+        alone = fit_ranker(FOLD.train, evidence, "policy-aware", ranker, validation=validation, **how)
+        assert same(report.ranker, alone.ranker)
+        assert (report.about, report.clips, report.trials) == (alone.about, alone.clips, alone.trials)
+        assert report.ranker.provenance_ | {"date": None} == alone.ranker.provenance_ | {"date": None}
+        assert not hasattr(ranker, "model_")
+    assert fit_rankers(FOLD.train, evidence, "policy-aware", [], validation=validation, **how) == []
+
+
+def test_several_rankers_of_several_kinds():
+    pytest.importorskip("lightgbm")
+    evidence, trees = Evidence(TRAIN), cr.Ranker(model="lambdamart", max_epochs=3)
+    found = fit_rankers(FOLD.train, evidence, "policy-aware", [untrained(), trees])
+    assert [report.ranker.kind_ for report in found] == ["linear", "lambdamart"]
+    for report, ranker in zip(found, (untrained(), trees), strict=True):
+        assert same(report.ranker, fit_ranker(FOLD.train, evidence, "policy-aware", ranker).ranker)
+
+
+def test_the_first_error_of_several_rankers_is_raised():
+    rankers = [untrained(), untrained(learning_rate=1e300), cr.Ranker("nonsense")]
+    with pytest.raises(CounterrankError, match=r"^learning_rate=1e\+300: training diverged"):
+        fit_rankers(FOLD.train, Evidence(TRAIN), "policy-aware", rankers)
 
 
 def test_clips_are_tried_as_fit_best_clip_tries_them():

@@ -146,11 +146,15 @@ class _Node:
 
 
 def advance_together(trainings: Sequence[Steps[_Result]], executor: Executor) -> list[_Result]:
-    """Run all trainings to their ends: each call of the executor gets the next request of every one that goes on."""
+    """Run all trainings to their ends; each call of the executor gets the next requests of many of them.
+
+    Epochs wait until no training needs anything else, so that those of all trainings that go on are in one call.
+    """
     found: list[Any] = [None] * len(trainings)
+    epochs: list[tuple[_Node, Request]] = []
     ready: deque[tuple[_Node, Any]] = deque((_Node(each, None, i), None) for i, each in enumerate(trainings))
     while ready:
-        pending: list[tuple[_Node, Request]] = []
+        others: list[tuple[_Node, Request]] = []
         while ready:
             node, result = ready.popleft()
             try:
@@ -164,13 +168,15 @@ def advance_together(trainings: Sequence[Steps[_Result]], executor: Executor) ->
                         ready.append((parent, parent.results))
                 continue
             if not isinstance(wanted, list):
-                pending.append((node, wanted))
+                (epochs if isinstance(wanted, Epoch) else others).append((node, wanted))
                 continue
             node.results, node.waiting = [None] * len(wanted), len(wanted)
             ready.extend((_Node(part, node, i), None) for i, part in enumerate(wanted))
             if not wanted:
                 ready.append((node, []))
-        if pending:
-            results = executor.run([request for _, request in pending])
-            ready.extend((node, result) for (node, _), result in zip(pending, results, strict=True))
+        if not others:
+            others, epochs = epochs, []
+        if others:
+            results = executor.run([request for _, request in others])
+            ready.extend((node, result) for (node, _), result in zip(others, results, strict=True))
     return found

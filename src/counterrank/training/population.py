@@ -75,7 +75,8 @@ def fit_many(
             own. None to train without.
         clicks: those that the weights come from, as for `Ranker.fit`.
         device: "cpu" trains members in parallel, each on one thread. "cuda" advances all members together on a GPU
-            (extra `cuda`); results then differ from those of the CPU by rounding. "auto" takes a GPU if there is one.
+            (extra `cuda`); results then differ from those of the CPU by rounding, and `seconds` in `history_` are
+            those of all members together. "auto" takes a GPU if there is one.
         threads: None for all cores; `threads` of the rankers counts for `predict` only.
         on_error: "raise": a member that cannot be trained (wrong settings or weights, nothing to learn, a learning rate
             that diverges) ends the training of all, with an error that names the member by its number from 0. All that
