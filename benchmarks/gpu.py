@@ -13,6 +13,7 @@ import argparse
 import os
 import sys
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -124,15 +125,14 @@ def main() -> None:
     check(executor)
     data = make_data(options.queries, options.docs, options.features)
     scales = Scaler.learn("query", data).scales(data)
-    before = used_bytes()
+    before, cores = used_bytes(), os.cpu_count() or 1
     print_row("loss", "rankers", "epoch, ms", "ms a ranker")
     for loss in TIMED:
         problems = make_problems(data, scales, loss, WEIGHTS)
-        cpu_problem, cores = problems[0], os.cpu_count() or 1
-        alone = median_seconds(lambda problem=cpu_problem: make_requests([problem], 1, 1)[0].compute(1), 3)
+        single, many = make_requests(problems[:1], 1, 1), make_requests(problems, 2 * cores, 1)
+        alone = median_seconds(partial(CpuExecutor(1).run, single), 3)
         print_row(loss, "1 on one core", f"{1e3 * alone:.1f}", f"{1e3 * alone:.3f}")
-        many = make_requests(problems, 2 * cores, 1)
-        seconds = seconds_of(lambda requests=many: CpuExecutor(cores).run(requests))
+        seconds = seconds_of(partial(CpuExecutor(cores).run, many))
         print_row(loss, f"{len(many)} on {cores} cores", f"{1e3 * seconds:.1f}", f"{1e3 * seconds / len(many):.3f}")
         counts = [int(n) for n in options.members.split(",")]
         cases = [(n, 1) for n in counts] + [(max(n for n in counts if n <= 4224), orders) for orders in ORDERS[1:]]
@@ -141,7 +141,7 @@ def main() -> None:
                 print("no time left for further measurements")
                 return
             requests = make_requests(problems, n, orders)
-            seconds = median_seconds(lambda requests=requests: executor.run(requests), 3)
+            seconds = median_seconds(partial(executor.run, requests), 3)
             name = f"{n:,}" if orders == 1 else f"{n:,} in {orders} orders"
             print_row(loss, name, f"{1e3 * seconds:.1f}", f"{1e3 * seconds / n:.4f}")
         if loss == TIMED[0]:
