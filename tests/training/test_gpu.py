@@ -322,6 +322,20 @@ def test_a_population_is_trained_as_on_the_cpu(monkeypatch):
         assert kept[0] == pytest.approx(kept[1], rel=1e-9)
 
 
+@pytest.mark.skipif(not gpu.is_available(), reason="needs cupy and a GPU")
+@pytest.mark.parametrize("batch", [1, 3])
+def test_on_a_gpu_epochs_are_those_of_the_cpu_and_repeat(batch):
+    requests = mixed_requests(ragged_data(), 62, batch)
+    on_cpu, again = [fresh(request) for request in requests], [fresh(request) for request in requests]
+    expected = [request.compute(1) for request in on_cpu]
+    found = gpu.executor().run(requests)
+    assert gpu.executor().run(again[::-1])[::-1] == found
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    for request, other, repeated in zip(requests, on_cpu, again, strict=True):
+        np.testing.assert_allclose(request.coefficients, other.coefficients, rtol=0, atol=1e-5)
+        assert request.coefficients.tolist() == repeated.coefficients.tolist()
+
+
 @pytest.mark.process
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 @pytest.mark.parametrize("kernel", KERNELS, ids=name_of)

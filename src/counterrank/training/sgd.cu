@@ -300,7 +300,9 @@ __device__ void settle(const Split *scores, int *order, int n, int lane) {
     bool moved = true;
     while (moved) {
         moved = false;
+#pragma unroll 1
         for (int odd = 0; odd < 2; odd++) {
+#pragma unroll 1
             for (int at = odd + 2 * lane; at + 1 < n; at += 64) {
                 int a = order[at], b = order[at + 1];
                 if (is_above(scores, b, a)) {
@@ -392,8 +394,10 @@ __device__ void rank_documents(const Split *scores, int n, Room room, int lane) 
     }
     if (n <= 128) return;
     int *merged = reinterpret_cast<int *>(room.extra);
+#pragma unroll 1
     for (int at = lane; at < n; at += 32) {
         int doc = room.order[at], rank = at % 128;
+#pragma unroll 1
         for (int first = 0; first < n; first += 128) {
             if (first != at / 128 * 128) {
                 rank += count_above(scores, room.order + first, min(128, n - first), doc);
@@ -402,6 +406,7 @@ __device__ void rank_documents(const Split *scores, int n, Room room, int lane) 
         merged[rank] = doc;
     }
     __syncwarp();
+#pragma unroll 1
     for (int at = lane; at < n; at += 32) room.order[at] = merged[at];
     __syncwarp();
 }
@@ -568,10 +573,9 @@ __device__ float pairwise_query(const Member &member, Split *scores, int n, Room
     float value;
     if (factors.by_distance && 2 * static_cast<i64>(factors.band) < min(n_weighted, n_upper)) {
         value = banded_pairs(factors, scores, n, room, lane);
-    } else if (n_upper <= n_weighted) {
-        value = pivot_pairs(factors, scores, n, nullptr, n_upper, own, room, lane);
     } else {
-        value = pivot_pairs(factors, scores, n, list, n_weighted, own, room, lane);
+        bool by_upper = n_upper <= n_weighted;
+        value = pivot_pairs(factors, scores, n, by_upper ? nullptr : list, min(n_upper, n_weighted), own, room, lane);
     }
     float *slopes = reinterpret_cast<float *>(scores);
     for (int p = lane; p < n; p += 32) slopes[room.order[p]] = room.gradient[p];
@@ -713,6 +717,7 @@ struct Set {
         u64 own = sortable(score(i));
         int above = 0;
         tied = 0;
+#pragma unroll 1
         for (int j = 0; j < n; j++) {
             u64 other = sortable(score(j));
             above += other > own || (other == own && j < i);
@@ -726,13 +731,16 @@ __device__ float pairwise_set(const Member &member, const Set &set, const float 
     Factors factors = factors_of(member);
     float value = 0.0f;
     int tied;
+#pragma unroll 1
     for (int i = 0; i < set.n; i++) {
         ranks[i] = set.rank(i, tied);
         slopes[i] = 0.0f;
     }
+#pragma unroll 1
     for (int i = 0; i < set.n; i++) {
         Split score = set.score(i);
         float sum = 0.0f;
+#pragma unroll 1
         for (int j = i + 1; j < set.n; j++) {
             bool is_upper = ranks[i] < ranks[j];
             float sign = is_upper ? 1.0f : -1.0f;
@@ -749,12 +757,15 @@ __device__ float pairwise_set(const Member &member, const Set &set, const float 
 
 __device__ float monotonic_set(const Member &member, const Set &set, const float *weights, float *slopes) {
     float value = 0.0f;
+#pragma unroll 1
     for (int i = 0; i < set.n; i++) slopes[i] = 0.0f;
+#pragma unroll 1
     for (int i = 0; i < set.n; i++) {
         if (weights[i] == 0.0f) continue;
         Split score = set.score(i);
         float bound = 0.0f, level, slope, sum = 0.0f;
         int tied;
+#pragma unroll 1
         for (int j = 0; j < set.n; j++) {
             if (member.family == HINGE) {
                 if (is_within_one(score, set.score(j))) bound += 1.0f - difference(score, set.score(j));
@@ -767,6 +778,7 @@ __device__ float monotonic_set(const Member &member, const Set &set, const float
         if (member.k < set.n && set.rank(i, tied) >= member.k) level -= member.level_at_k;
         value -= weights[i] * level;
         slope *= -weights[i];
+#pragma unroll 1
         for (int j = 0; j < set.n; j++) {
             float unused = 0.0f, steepness = 0.0f;
             if (member.family == LOGISTIC) {
@@ -789,6 +801,7 @@ __device__ float loss_of_sets(const Member &member, const Step &step, Split *sco
     i64 first = member.set_offsets[first_set];
     const float *weights = static_cast<const float *>(member.weights);
     float value = 0.0f;
+#pragma unroll 1
     for (i64 s = first_set + lane; s < last_set; s += 32) {
         i64 entry = member.set_offsets[s];
         Set set = {scores, member.set_places + entry, static_cast<int>(member.set_offsets[s + 1] - entry)};
@@ -801,9 +814,11 @@ __device__ float loss_of_sets(const Member &member, const Step &step, Split *sco
     }
     __syncwarp();
     float *result = reinterpret_cast<float *>(scores);
+#pragma unroll 1
     for (int d = 0; d < step.n; d++) {
         i64 begin = member.doc_offsets[step.start + d], end = member.doc_offsets[step.start + d + 1];
         float sum = 0.0f;
+#pragma unroll 1
         for (i64 e = begin + lane; e < end; e += 32) sum += member.entry_slopes[member.doc_entries[e]];
         if (end - begin > 1) sum = warp_sum(sum);
         if (lane == 0) result[d] = sum;
@@ -860,14 +875,17 @@ __device__ double metric_of_sets(const Member &member, const Step &step, const S
     const double *weights = static_cast<const double *>(member.weights);
     const double *prefix = static_cast<const double *>(member.table);
     double value = 0.0;
+#pragma unroll 1
     for (i64 s = member.set_of_query[step.query] + lane; s < member.set_of_query[step.query + 1]; s += 32) {
         i64 entry = member.set_offsets[s];
         Set set = {scores, member.set_places + entry, static_cast<int>(member.set_offsets[s + 1] - entry)};
+#pragma unroll 1
         for (int i = 0; i < set.n; i++) {
             double weight = weights[entry + i];
             if (weight == 0.0) continue;
             u64 own = sortable(set.score(i));
             int above = 0, tied = 0;
+#pragma unroll 1
             for (int j = 0; j < set.n; j++) {
                 u64 other = sortable(set.score(j));
                 above += other > own;
@@ -1049,6 +1067,7 @@ __device__ __forceinline__ void run_query(
     score_rows<GROUP>(rows, coefficients, scores, score_pitch, warp, lane);
     __syncthreads();
     u32 used = __ballot_sync(ALL, my_used);
+#pragma unroll 1
     for (int i = 0; i < GROUP / WARPS; i++) {
         int r = warp + WARPS * i;
         bool is_used = (used >> i) & 1u;
@@ -1085,6 +1104,7 @@ __device__ __forceinline__ void run_query(
     if constexpr (!IS_METRIC) {
         take_step<GROUP>(rows, members, state.actions, coefficients, scores, score_pitch, warp, lane);
         __syncthreads();
+#pragma unroll 1
         for (int i = 0; i < GROUP / WARPS; i++) {
             const Member &member = members[warp + WARPS * i];
             if (((used >> i) & 1u) && member.norms != nullptr) write_norm(member, step, rows.pitch, lane);
