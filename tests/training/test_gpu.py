@@ -131,6 +131,17 @@ def test_a_step_is_that_of_the_cpu(seed, style, weights, size, limits, schedule)
         assert loss == pytest.approx(value, rel=1e-5, abs=1e-6)
 
 
+def test_features_far_from_zero_magnify_no_rounding():
+    rng = np.random.default_rng(0)
+    data = RankingData(1e4 + rng.random((60, 5)), [0, 60])
+    problem = some_problem(rng, data, "lambdaloss-truncated", "none", "dense")
+    before, after = np.ones(5), np.ones(5)
+    problem.epoch(problem.queries, 1.0, 1, after, 1)
+    request = Epoch(problem, np.arange(1), 1.0, 1, before.copy())
+    executor().run([request])
+    assert np.abs(request.coefficients - after).max() < 1e-5 * np.abs(after - before).max()
+
+
 def only(problem: LinearProblem, query: int, step: float, coefficients: np.ndarray) -> Epoch:
     """An epoch of one query."""
     chosen = replace(problem, queries=np.array([query]))

@@ -957,8 +957,9 @@ __device__ __forceinline__ void score_rows(
 // What a ranker does with the gradient of a query.
 enum Action { SKIP = 0, ACTIVE = 1, IS_FIRST = 2, IS_LAST = 4 };
 
-// w_r <- w_r - step_r sum over d of x'_d g_rd: a warp takes 16 features and 8 or 16 rankers at a time. Row i of the
-// tile is feature 2 i, and row i + 8 the next one.
+// w_r <- w_r - step_r sum over d of (x'_d - x'_0) g_rd: a warp takes 16 features and 8 or 16 rankers at a time. Row i of
+// the tile is feature 2 i, and row i + 8 the next one. Slopes sum to 0 but for rounding, so x'_0 only matters for
+// features far from 0, whose size would magnify it.
 template <int GROUP>
 __device__ __forceinline__ void take_step(
     const Rows &rows, const Member *members, const int *actions, double *coefficients, const Split *scores,
@@ -970,9 +971,10 @@ __device__ __forceinline__ void take_step(
         int feature = 16 * (unit / PARTS) + 2 * row, ranker = 8 * TILES * (unit % PARTS);
         double2 inverse = *reinterpret_cast<const double2 *>(rows.inverse + feature);
         double2 shift = *reinterpret_cast<const double2 *>(rows.shift + feature);
-        double sums[TILES][2][4];
+        double sums[TILES][2][4], totals[TILES];
 #pragma unroll
         for (int g = 0; g < TILES; g++) {
+            totals[g] = 0.0;
 #pragma unroll
             for (int i = 0; i < 4; i++) sums[g][0][i] = sums[g][1][i] = 0.0;
         }
@@ -988,17 +990,27 @@ __device__ __forceinline__ void take_step(
                     const float *slopes =
                         reinterpret_cast<const float *>(scores + (ranker + 8 * g + row) * score_pitch);
                     double slope = doc < rows.n ? static_cast<double>(slopes[at]) : 0.0;
+                    totals[g] += slope;
                     multiply_add(sums[g][half], a, b, slope);
                 }
             }
         }
+        float2 x = *reinterpret_cast<const float2 *>(rows.x + feature);
+        double reference[2] = {
+            fma(static_cast<double>(x.x), inverse.x, shift.x), fma(static_cast<double>(x.y), inverse.y, shift.y)
+        };
 #pragma unroll
         for (int g = 0; g < TILES; g++) {
+            totals[g] += __shfl_xor_sync(ALL, totals[g], 1);
+            totals[g] += __shfl_xor_sync(ALL, totals[g], 2);  // of ranker 8 g + row
+            double total[2] = {
+                __shfl_sync(ALL, totals[g], 8 * column), __shfl_sync(ALL, totals[g], 8 * column + 4)
+            };
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 int r = ranker + 8 * g + 2 * column + i % 2, f = feature + i / 2, action = actions[r];
                 if (action != SKIP) {
-                    double sum = sums[g][0][i] + sums[g][1][i];
+                    double sum = (sums[g][0][i] + sums[g][1][i]) - reference[i / 2] * total[i % 2];
                     if (!(action & IS_FIRST)) sum += members[r].sums[f];
                     if (action & IS_LAST) {
                         coefficients[r * (rows.pitch + 2) + f] -= members[r].step * sum;
