@@ -130,8 +130,20 @@ def use_spark(fixtures: Path) -> None:
     assert found.clicks.tolist() == cr.read_log(log, data).clicks.tolist()
 
 
+def use_cuda(fixtures: Path) -> None:
+    import counterrank as cr
+    from counterrank.training.gpu import is_available
+
+    data, weights = _task(fixtures)
+    if find_spec("cupy") and not is_available():
+        print("        there is no GPU: cupy is installed, and not used")
+        return
+    cr.fit_many(data, [cr.Member(cr.Ranker(max_epochs=2), weights)], device="cuda")
+
+
 # by extra: its package, and what it is for
 FEATURES = {
+    "cuda": ("cupy", use_cuda),
     "lightgbm": ("lightgbm", use_lightgbm),
     "torch": ("torch", use_torch),
     "onnx": ("onnx", use_onnx),
