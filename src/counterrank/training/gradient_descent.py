@@ -410,6 +410,7 @@ class Run:
     """Training with one learning rate, which can be paused and resumed.
 
     With a judge of validation data the best model is kept and training ends by itself; without one the last is kept.
+    Coefficients begin at `start`, or at 0.
     """
 
     problem: LinearProblem
@@ -417,13 +418,14 @@ class Run:
     step: float
     on_training: QueryMetric
     on_validation: QueryMetric | None
+    start: FloatArray | None = None
     coefficients: FloatArray = field(init=False)
     history: list[dict[str, float | None]] = field(default_factory=list)
     finished: bool = False
     diverged: bool = False
 
     def __post_init__(self) -> None:
-        self.coefficients = np.zeros(self.problem.n_features)
+        self.coefficients = np.zeros(self.problem.n_features) if self.start is None else self.start.copy()
         self.kept = self.coefficients.copy()
         self.watch = EarlyStopping(self.schedule.patience, self.schedule.tolerance)
         self.measured = (-1, -np.inf)  # an epoch, and the training metric of the model kept then
@@ -580,19 +582,22 @@ def fit_linear(task: Task) -> FittedModel:
         on_validation = linear_query_metric(task.metric, other, held_out, scaler.scales(other, settings.threads))
 
     def make_run(step: float) -> Run:
-        return Run(problem, schedule, step, on_training, on_validation)
+        return Run(problem, schedule, step, on_training, on_validation, task.start.coefficients)
 
-    step = settings.learning_rate
-    total = search_epochs(schedule.max_epochs) if step is None else schedule.max_epochs
+    rate = settings.learning_rate
+    natural = natural_learning_rate(problem) if rate is None else 1.0
+    multiple = task.start.multiple if rate is None else rate
+    total = search_epochs(schedule.max_epochs) if multiple is None else schedule.max_epochs
     with progress(f"training {task.loss.name}", total) as advance:
-        if step is None:
-            run = search_learning_rate(make_run, natural_learning_rate(problem), schedule, advance)
+        if multiple is None:
+            run = search_learning_rate(make_run, natural, schedule, advance)
         else:
-            run = make_run(step)
+            run = make_run(natural * multiple)
             run.advance(schedule.max_epochs, schedule.threads, advance)
     if run.failed:
         raise CounterrankError(
-            f"learning_rate={'auto' if step is None else step}: training diverged; use a smaller one or 'auto'"
+            f"learning_rate={'auto' if rate is None else rate}: training diverged; use a smaller one or 'auto'"
         )
     importances = linear_importances(data, run.kept, scales, settings.threads)
-    return FittedModel(LinearModel(run.kept, scaler), run.history, run.best_epoch, run.step, importances)
+    model = LinearModel(run.kept, scaler)
+    return FittedModel(model, run.history, run.best_epoch, run.step, importances, run.step / natural)

@@ -62,6 +62,8 @@ class Tried:
         error: the standard error of that.
         kept: whether the ranker is made of it.
         failure: why it could not be learned, or "".
+        folds: of a candidate that was dropped because it was clearly behind, after how many folds; value, behind and
+            error are then of these folds. None of the others.
     """
 
     estimator: str
@@ -71,6 +73,7 @@ class Tried:
     error: float = 0.0
     kept: bool = True
     failure: str = ""
+    folds: int | None = None
 
     @property
     def name(self) -> str:
@@ -92,6 +95,7 @@ class Tried:
             "standard_error": None if self.value is None else self.error,
             "kept": self.kept,
             "failure": self.failure or None,
+            "dropped_after_folds": self.folds,
         }
 
 
@@ -112,6 +116,12 @@ policy-aware was worse by 0.2 (standard error 0.05) and was left out.'
         f"{where}: of {len(tried)} candidates, {best.name} was best on held-out clicks ({metric} {best.value:.4g})."
     ]
     text += [f"{each.name} failed: {each.failure}." for each in tried if each.failure]
+    text += [
+        f"{each.name} was worse by {each.behind:.2g} (standard error {each.error:.2g}) after "
+        f"{'1 fold' if each.folds == 1 else f'{each.folds} folds'} and was dropped."
+        for each in tried
+        if each.folds is not None
+    ]
     if default is not None:
         return " ".join([*text, _why_one(next(each for each in tried if each.kept), default)])
     close = [each.name for each in tried if each.kept and each is not best]
@@ -121,7 +131,7 @@ policy-aware was worse by 0.2 (standard error 0.05) and was left out.'
     text += [
         f"{each.name} was worse by {each.behind:.2g} (standard error {each.error:.2g}) and was left out."
         for each in tried
-        if not each.kept and not each.failure
+        if not each.kept and not each.failure and each.folds is None
     ]
     return " ".join(text)
 
@@ -399,23 +409,24 @@ def _cross_validated(
     entropy: int,
 ) -> FitReport:  # fmt: skip
     n_folds = check_whole(folds, "folds", 2, also=", or None to stop by validation")
-    found = cross_fit(learner, pool, wanted, regressor, n_folds, entropy)
+    usual = next((n for n, each in enumerate(wanted) if (each.estimator.name, each.multiple) == default), 0)
+    found = cross_fit(learner, pool, wanted, usual, regressor, n_folds, entropy)
     relevance = _relevance(pool, regressor, entropy)
     likely = most_likely_strength(pool.seen, relevance.values)
-    metric = next(trial for trial in found.trials if not trial.failure).rankers[0].metric_
+    metric = next(trial for trial in found.trials if trial.is_open).rankers[0].metric_
     parts = evaluate_trials(found, pool.data, metric, thread_count(learner.threads))
     ranks = standings(parts, 1.0 if higher_is_better(metric) else -1.0)
-    usual = next((n for n, each in enumerate(wanted) if (each.estimator.name, each.multiple) == default), 0)
+    ranks = [trial.dropped or standing for trial, standing in zip(found.trials, ranks, strict=True)]
     is_mean = kind_of(learner.model).name == "linear"
     if is_mean:
-        kept = [trial.rankers for trial, standing in zip(found.trials, ranks, strict=True) if standing.kept]
-        fitted = mean_ranker(kept, pool.data)
+        kept = sorted((i for i, standing in enumerate(ranks) if standing.kept), key=lambda i: i != usual)
+        fitted = mean_ranker([found.trials[i].rankers for i in kept], pool.data)
     else:
         number = choose_one(parts, usual)
         ranks = [replace(standing, kept=i == number) for i, standing in enumerate(ranks)]
         fitted = _refitted(learner, pool, found, number, relevance, likely)
     # as the user set them, not as the folds did
-    fitted.max_epochs, fitted.learning_rate = learner.max_epochs, learner.learning_rate
+    fitted.set_params(**learner.get_params())
     tried = [
         Tried(
             trial.candidate.estimator.name,

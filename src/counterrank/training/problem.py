@@ -305,6 +305,21 @@ class Settings:
     entropy: int
 
 
+class WarmStart(NamedTuple):
+    """Where the training of a linear model starts, if not from zero and with a search for the learning rate.
+
+    Attributes:
+        coefficients: those of another model, for features scaled in the same way; None for zeros.
+        multiple: the learning rate as a multiple of `natural_learning_rate`; None to search for one.
+    """
+
+    coefficients: FloatArray | None = None
+    multiple: float | None = None
+
+
+FROM_ZERO = WarmStart()
+
+
 @dataclass(frozen=True)
 class Task:
     """Data and evidence to learn from and to stop by, and the loss to learn with."""
@@ -316,6 +331,7 @@ class Task:
     k: int | None
     metric: str
     settings: Settings
+    start: WarmStart = FROM_ZERO
 
 
 @dataclass(frozen=True)
@@ -325,6 +341,7 @@ class FittedModel:
     Attributes:
         history: one row per epoch, with the metric so that larger is better.
         importances: how much each feature moves the scores, in any unit; None where that is not known.
+        multiple: the learning rate of a linear model as a multiple of the natural one; itself where it was given.
     """
 
     model: Model
@@ -332,3 +349,4 @@ class FittedModel:
     best_epoch: int
     learning_rate: float
     importances: FloatArray | None = None
+    multiple: float | None = None
