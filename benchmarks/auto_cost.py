@@ -21,6 +21,7 @@ import argparse
 import hashlib
 import json
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
@@ -128,7 +129,7 @@ def one_run(fold: Fold, threshold: float, sessions: int, seed: int) -> dict[str,
         "one": cost_of_one,
         "auto": cost_of_auto,
         "kept": len(report.about["kept"]),
-        "dropped": sum(getattr(each, "folds", None) is not None for each in report.trials),
+        "dropped": sum(getattr(each, "dropped_after", None) is not None for each in report.trials),
         "dcg": {
             "auto": dcg(report.ranker),
             "policy-aware": dcg(one),
@@ -214,8 +215,9 @@ def compare(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[d
             rows.append(
                 {"data": data, "sessions": sessions, "runs": len(some), **found._asdict()}
                 | {"difference": found.difference, "kept": np.mean([run["kept"] for run in news])}
-                | {f"{what} {when}": cost(runs, what) for what in ("seconds", "epochs") for when, runs in (("before", olds), ("after", news))}
-            )  # fmt: skip
+                | {f"{what} before": cost(olds, what) for what in ("seconds", "epochs")}
+                | {f"{what} after": cost(news, what) for what in ("seconds", "epochs")}
+            )
     return rows
 
 
@@ -229,7 +231,7 @@ def run() -> list[dict[str, Any]]:
     for sessions in (2_000, 60_000):
         logs = simulate_logs(fold, 3.0, sessions, 0)
         train_auto(logs, 0)  # compiles
-        costs = [measured(lambda action=action: action(logs, 0))[1] for action in (train_one, train_auto)]  # type: ignore[misc]
+        costs = [measured(partial(action, logs, 0))[1] for action in (train_one, train_auto)]
         one, auto = (each["seconds"] for each in costs)
         epochs = costs[1]["epochs"] / costs[0]["epochs"]
         name = f"auto, {sessions:,} sessions, in trainings with one estimator ({epochs:.1f} by epochs)"
@@ -265,7 +267,8 @@ def _show(rows: list[dict[str, Any]]) -> None:
         low, lower = each["bounds"]
         table.add_row(
             each["data"], "all" if each["sessions"] is None else f"{each['sessions']:,}", str(each["runs"]),
-            f"{each['before']:.1f}", f"{each['after']:.1f}", f"{each['difference']:+.1f}", f"{low:+.1f}", f"{lower:+.1f}",
+            f"{each['before']:.1f}", f"{each['after']:.1f}",
+            f"{each['difference']:+.1f}", f"{low:+.1f}", f"{lower:+.1f}",
             *(f"{each[f'{what} {when}']:.1f}" for what in ("seconds", "epochs") for when in ("before", "after")),
         )  # fmt: skip
     Console(width=140).print(table)

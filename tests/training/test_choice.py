@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from counterrank import estimators
 from counterrank.estimators.registry import ESTIMATORS
 from counterrank.estimators.relevance import examinations
+from counterrank.losses.loss_registry import named_loss
 from counterrank.training.cross_validation import Candidate, candidates, choose_one, mean_ranker, standings
+from counterrank.training.gradient_descent import LinearProblem, Schedule, natural_learning_rate
+from counterrank.training.problem import WarmStart
 from tests.support.few_click_logs import EXAM, logged, quick
 
 AWARE = ESTIMATORS["policy-aware"]
@@ -119,3 +122,24 @@ def test_rankers_with_scalings_of_their_own_are_brought_into_line(log):
     for begin, end in zip(data.offsets[:-1], data.offsets[1:], strict=True):
         a, b = scores[begin:end] - scores[begin], expected[begin:end] - expected[begin]
         assert abs(np.dot(a, b)) == pytest.approx(np.linalg.norm(a) * np.linalg.norm(b), rel=1e-6)
+
+
+def test_a_warm_start_takes_its_steps_from_the_given_coefficients(log):
+    """One epoch from other coefficients, with a multiple of the natural learning rate: the same steps by hand."""
+    data = log[0]
+    rng = np.random.default_rng(1)
+    weights, start = rng.random(data.n_docs), rng.normal(size=data.n_features)
+    ranker = quick(learning_rate="auto", max_epochs=1)
+    ranker._start = WarmStart(start, 2.0)
+    ranker.fit(data, weights)
+    scales = ranker.model_.scaler.scales(data, 1)
+    spec = named_loss("lambdaloss-truncated").spec(5, 20)
+    problem = LinearProblem.make(data, weights, scales, spec)
+    rate = 2.0 * natural_learning_rate(problem)
+    entropy = int(np.random.default_rng(0).integers(2**63))
+    order = Schedule(1, 20, 1, entropy, 1).order(problem.n_queries, problem.queries, 1)
+    expected = start.copy()
+    problem.epoch(order, rate, 1, expected, 1)
+    assert ranker.learning_rate_ == pytest.approx(rate)
+    np.testing.assert_allclose(ranker.model_.coefficients, expected, rtol=1e-12)
+    assert not np.array_equal(expected, start)

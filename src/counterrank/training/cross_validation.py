@@ -175,7 +175,7 @@ class CrossFit:
 
 
 def cross_fit(
-    ranker: Ranker, pool: Pool, wanted: Sequence[Candidate], default: int, model: Any, folds: int, seed: int
+    ranker: Ranker, pool: Pool, wanted: Sequence[Candidate], model: Any, folds: int, seed: int, default: int = 0
 ) -> CrossFit:
     """Cross-validate all candidates; `default` is the number of the one that is trained first and never dropped.
 
@@ -279,7 +279,7 @@ def _drop_behind(
     limit = student_quantile(_DROP_CONFIDENCE, len(queries) - 1)
     for number, result in enumerate(standings(parts, 1.0 if higher_is_better(metric) else -1.0)):
         if parts[number] is not None and number != default and result.behind > limit * result.error:
-            trials[number].dropped = replace(result, kept=False, folds=folds)
+            trials[number].dropped = replace(result, value=None, kept=False, dropped_after=folds)
 
 
 def evaluate_trials(found: CrossFit, data: RankingData, metric: str, threads: int) -> list[FloatArray | None]:
@@ -315,7 +315,7 @@ class CandidateResult:
     behind: float
     error: float
     kept: bool
-    folds: int | None = None
+    dropped_after: int | None = None
 
 
 def standings(parts: Sequence[FloatArray | None], sign: float) -> list[CandidateResult]:

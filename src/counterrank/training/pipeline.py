@@ -57,13 +57,13 @@ class Tried:
     Attributes:
         estimator: by name.
         settings: its hyperparameters: tau, strength or clip, where it has one.
-        value: the metric of held-out clicks; None if it could not be learned.
+        value: the metric of held-out clicks; None if it could not be learned, or was dropped.
         behind: how far it is behind the best.
         error: the standard error of that.
         kept: whether the ranker is made of it.
         failure: why it could not be learned, or "".
-        folds: of a candidate that was dropped because it was clearly behind, after how many folds; value, behind and
-            error are then of these folds. None of the others.
+        dropped_after: where it was clearly behind after the first folds and not trained on the others, how many; behind
+            and error are then of these folds. None where it was trained on all.
     """
 
     estimator: str
@@ -73,7 +73,7 @@ class Tried:
     error: float = 0.0
     kept: bool = True
     failure: str = ""
-    folds: int | None = None
+    dropped_after: int | None = None
 
     @property
     def name(self) -> str:
@@ -85,17 +85,29 @@ class Tried:
         inside = ", ".join(f"{name} {value:.3g}" for name, value in self.settings.items())
         return f"{self.estimator} ({inside})" if inside else self.estimator
 
+    @property
+    def status(self) -> str:
+        """Why there is no value; "" where there is one.
+
+        >>> Tried("direct", {}, dropped_after=1).status
+        'dropped after 1 fold'
+        """
+        if self.failure:
+            return "failed"
+        n = self.dropped_after
+        return "" if n is None else f"dropped after {n} fold{'s' * (n > 1)}"
+
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
         return {
             "estimator": self.estimator,
             **self.settings,
             "value": self.value,
-            "behind": None if self.value is None else self.behind,
-            "standard_error": None if self.value is None else self.error,
+            "behind": None if self.failure else self.behind,
+            "standard_error": None if self.failure else self.error,
             "kept": self.kept,
             "failure": self.failure or None,
-            "dropped_after_folds": self.folds,
+            "dropped_after": self.dropped_after,
         }
 
 
@@ -117,10 +129,9 @@ policy-aware was worse by 0.2 (standard error 0.05) and was left out.'
     ]
     text += [f"{each.name} failed: {each.failure}." for each in tried if each.failure]
     text += [
-        f"{each.name} was worse by {each.behind:.2g} (standard error {each.error:.2g}) after "
-        f"{'1 fold' if each.folds == 1 else f'{each.folds} folds'} and was dropped."
+        f"{each.name} was worse by {each.behind:.2g} (standard error {each.error:.2g}) and was {each.status}."
         for each in tried
-        if each.folds is not None
+        if each.dropped_after is not None
     ]
     if default is not None:
         return " ".join([*text, _why_one(next(each for each in tried if each.kept), default)])
@@ -131,7 +142,7 @@ policy-aware was worse by 0.2 (standard error 0.05) and was left out.'
     text += [
         f"{each.name} was worse by {each.behind:.2g} (standard error {each.error:.2g}) and was left out."
         for each in tried
-        if not each.kept and not each.failure and each.folds is None
+        if not each.kept and not each.status
     ]
     return " ".join(text)
 
@@ -410,7 +421,7 @@ def _cross_validated(
 ) -> FitReport:  # fmt: skip
     n_folds = check_whole(folds, "folds", 2, also=", or None to stop by validation")
     usual = next((n for n, each in enumerate(wanted) if (each.estimator.name, each.multiple) == default), 0)
-    found = cross_fit(learner, pool, wanted, usual, regressor, n_folds, entropy)
+    found = cross_fit(learner, pool, wanted, regressor, n_folds, entropy, usual)
     relevance = _relevance(pool, regressor, entropy)
     likely = most_likely_strength(pool.seen, relevance.values)
     metric = next(trial for trial in found.trials if trial.is_open).rankers[0].metric_
