@@ -1,8 +1,8 @@
 """Cross-validation over queries: chooses estimators and their hyperparameters by held-out clicks.
 
 Each candidate is trained on all folds of queries but one and evaluated on the held-out fold; linear rankers that are
-not clearly worse than the best are averaged. The learning rate is searched once, the candidates of a fold start from
-the coefficients of the first of them, and those that are clearly behind after the first folds are dropped.
+not clearly worse than the best are averaged. The learning rate is searched once, and candidates that are clearly behind
+after the first folds are dropped.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from counterrank.evaluation import higher_is_better
 from counterrank.models.linear import LinearModel, linear_importances
 from counterrank.models.model import Scaler
 from counterrank.training.problem import (
-    FROM_ZERO,
-    WarmStart,
     aligned_with,
     check_varying,
     check_weights,
@@ -141,10 +139,13 @@ def _with_sessions(pool: Pool) -> Pool:
 
 INNER_FOLDS = 5  # of the model of relevance, among the queries that are learned from
 
-# a ranker that starts from another's coefficients has most of its way behind it: this share of the patience is enough
-_WARM_PATIENCE = 0.25
+# of the patience; the mean over folds makes up for rankers that stop a little early
+_PATIENCE = 0.35
+# A search tells the learning rate to about a power of ten. So folds use several around it, in powers of ten, and the
+# ranker is the mean over them. All candidates of a fold have the same.
+_RATE_POWERS = (0.0, -0.5, 0.5, -1.0, 0.0)
 # two-sided confidence at which a candidate is behind the best before it is dropped; a wrong drop cannot be undone
-_DROP_CONFIDENCE = 0.99
+_DROP_CONFIDENCE = 0.999
 
 
 @dataclass
@@ -186,9 +187,8 @@ def cross_fit(
 
     which are doubly robust with a correction that fades where a document was hardly ever examined.
 
-    Linear rankers share work. The first ranker of the first fold searches for the learning rate; the others take the
-    same multiple of their natural one. The first ranker of each fold starts from zero, and those of the other
-    candidates from its coefficients: it has not seen the held-out fold either, but for early stopping.
+    The first linear ranker, the default on the first fold, searches for the learning rate, in multiples of its natural
+    one. The others take about the same multiple of theirs, see `_RATE_POWERS`, and stop sooner, see `_PATIENCE`.
     """
     check_varying(pool.data, thread_count(ranker.threads))  # so that at least one fold gives a ranker
     generator = make_generator(seed)
@@ -210,14 +210,12 @@ def cross_fit(
             relevance = relevance_of(rest.data, rest.seen, model, SATURATION, INNER_FOLDS, generator)
             likely = most_likely_strength(rest.seen, relevance.values)
             weights[rows] = shrunken_weights(held.seen, relevance.predict(held.data), likely)
-            first: Ranker | None = None
             for trial in in_turn:
                 if trial.is_open:
-                    learner = _learner(ranker, first, multiple)
+                    learner = _learner(ranker, multiple, fold)
                     own = trial.candidate.weigh(rest.seen, relevance.values, likely)
-                    if _train_fold(trial, learner, rest.data, own, (held.data, weights[rows]), rows):
-                        first = first or learner
-                        multiple = multiple or learner._multiple
+                    _train_fold(trial, learner, rest.data, own, (held.data, weights[rows]), rows)
+                    multiple = multiple or learner._found_multiple
                 advance(1)
             if fold + 1 < n:
                 _drop_behind(trials, default, pool.data, weights, numbers <= fold, fold + 1)
@@ -227,37 +225,34 @@ def cross_fit(
     return CrossFit(trials, weights)
 
 
-def _learner(ranker: Ranker, first: Ranker | None, multiple: float | None) -> Ranker:
-    """An untrained copy; a linear one starts from the first of the fold, if there is one, and is stopped sooner."""
+def _learner(ranker: Ranker, multiple: float | None, fold: int) -> Ranker:
+    """An untrained copy; a linear one has a learning rate near the one that was found, if there is one."""
     learner, kind = copy.copy(ranker), kind_of(ranker.model)
-    if kind.name != "linear":
-        return learner
-    learner._start = WarmStart(None if first is None else cast(LinearModel, first.model_).coefficients, multiple)
-    if first is not None:
+    if kind.name == "linear" and multiple is not None:
+        learner._rate_multiple = multiple * 10.0 ** _RATE_POWERS[fold % len(_RATE_POWERS)]
         patience = kind.patience if ranker.patience is None else ranker.patience
-        learner.patience = max(1, round(_WARM_PATIENCE * patience))
+        learner.patience = max(1, round(_PATIENCE * patience))
     return learner
 
 
 def _train_fold(
     trial: Trial, learner: Ranker, data: RankingData, weights: FloatArray, held_out: tuple[RankingData, FloatArray],
     rows: Any,
-) -> bool:  # fmt: skip
-    """Add the ranker of one fold, and return whether there is one; where training fails, so does the trial.
+) -> None:  # fmt: skip
+    """Add the ranker of one fold; where training fails, so does the trial.
 
     Where features vary only in queries of this fold, there is no ranker for it, and its documents tie.
     """
     try:
         learner.fit(data, weights, validation=held_out)
     except ConstantFeaturesError:
-        return False
+        return
     except CounterrankError as error:
         trial.failure = error
         trial.rankers.clear()
-        return False
+        return
     trial.rankers.append(learner)
     trial.scores[rows] = learner.predict(held_out[0])
-    return True
 
 
 def _drop_behind(
@@ -266,7 +261,7 @@ def _drop_behind(
     """Drop candidates that are behind the best on the folds seen so far, by Student's t over their queries.
 
     The limit is higher than that of `standings`: a candidate that would be kept after all folds is rarely dropped. The
-    default stays, since the others start from it and a model of another kind falls back on it.
+    default stays, since a model of another kind than linear falls back on it.
     """
     rankers = [trial.rankers[0] for trial in trials if trial.is_open and trial.rankers]
     rows, queries = np.repeat(seen, data.lengths), np.flatnonzero(seen)
@@ -380,7 +375,7 @@ def mean_ranker(groups: Sequence[Sequence[Ranker]], data: RankingData) -> Ranker
     scaler = Scaler.learn(cast(LinearModel, first.model_).scaler.kind, data, threads)
     mean = np.mean([_direction(np.mean([_coefficients(one, scaler) for one in group], axis=0)) for group in groups], 0)
     result = copy.copy(first)
-    result._start = FROM_ZERO
+    result._rate_multiple = None
     result.model_ = LinearModel(mean, scaler)
     result._importances = shares(linear_importances(data, mean, scaler.scales(data, threads), threads))
     result.constant_features_ = constant_features(data, threads)

@@ -410,7 +410,6 @@ class Run:
     """Training with one learning rate, which can be paused and resumed.
 
     With a judge of validation data the best model is kept and training ends by itself; without one the last is kept.
-    Coefficients begin at `start`, or at 0.
     """
 
     problem: LinearProblem
@@ -418,14 +417,13 @@ class Run:
     step: float
     on_training: QueryMetric
     on_validation: QueryMetric | None
-    start: FloatArray | None = None
     coefficients: FloatArray = field(init=False)
     history: list[dict[str, float | None]] = field(default_factory=list)
     finished: bool = False
     diverged: bool = False
 
     def __post_init__(self) -> None:
-        self.coefficients = np.zeros(self.problem.n_features) if self.start is None else self.start.copy()
+        self.coefficients = np.zeros(self.problem.n_features)
         self.kept = self.coefficients.copy()
         self.watch = EarlyStopping(self.schedule.patience, self.schedule.tolerance)
         self.measured = (-1, -np.inf)  # an epoch, and the training metric of the model kept then
@@ -582,11 +580,11 @@ def fit_linear(task: Task) -> FittedModel:
         on_validation = linear_query_metric(task.metric, other, held_out, scaler.scales(other, settings.threads))
 
     def make_run(step: float) -> Run:
-        return Run(problem, schedule, step, on_training, on_validation, task.start.coefficients)
+        return Run(problem, schedule, step, on_training, on_validation)
 
     rate = settings.learning_rate
     natural = natural_learning_rate(problem) if rate is None else 1.0
-    multiple = task.start.multiple if rate is None else rate
+    multiple = task.rate_multiple if rate is None else rate
     total = search_epochs(schedule.max_epochs) if multiple is None else schedule.max_epochs
     with progress(f"training {task.loss.name}", total) as advance:
         if multiple is None:

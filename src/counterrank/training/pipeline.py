@@ -328,6 +328,10 @@ def fit_from_clicks(
     than the best. Other models are fitted again on all clicks, with one estimator: shrinkage, unless another is better
     by a standard error.
 
+    To save time, an estimator that is clearly worse after the first folds is dropped (see `Tried.dropped_after`). The
+    learning rate of linear rankers is searched once, for the first of them; the others use learning rates around it,
+    and a third of the patience.
+
     Arguments:
         data, ranker, model, seed: as for `fit_ranker`.
         clicks: what was shown and clicked, counted against `data`.

@@ -305,24 +305,13 @@ class Settings:
     entropy: int
 
 
-class WarmStart(NamedTuple):
-    """Where the training of a linear model starts, if not from zero and with a search for the learning rate.
-
-    Attributes:
-        coefficients: those of another model, for features scaled in the same way; None for zeros.
-        multiple: the learning rate as a multiple of `natural_learning_rate`; None to search for one.
-    """
-
-    coefficients: FloatArray | None = None
-    multiple: float | None = None
-
-
-FROM_ZERO = WarmStart()
-
-
 @dataclass(frozen=True)
 class Task:
-    """Data and evidence to learn from and to stop by, and the loss to learn with."""
+    """Data and evidence to learn from and to stop by, and the loss to learn with.
+
+    `rate_multiple` is the learning rate of a linear model as a multiple of its natural one, where none is given; None
+    to search for one.
+    """
 
     data: RankingData
     evidence: TrainingWeights
@@ -331,7 +320,7 @@ class Task:
     k: int | None
     metric: str
     settings: Settings
-    start: WarmStart = FROM_ZERO
+    rate_multiple: float | None = None
 
 
 @dataclass(frozen=True)
@@ -341,7 +330,7 @@ class FittedModel:
     Attributes:
         history: one row per epoch, with the metric so that larger is better.
         importances: how much each feature moves the scores, in any unit; None where that is not known.
-        multiple: the learning rate of a linear model as a multiple of the natural one; itself where it was given.
+        rate_multiple: the learning rate of a linear model as a multiple of its natural one; itself where it was given.
     """
 
     model: Model
@@ -349,4 +338,4 @@ class FittedModel:
     best_epoch: int
     learning_rate: float
     importances: FloatArray | None = None
-    multiple: float | None = None
+    rate_multiple: float | None = None

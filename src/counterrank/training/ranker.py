@@ -36,11 +36,9 @@ from counterrank.models.model import NORMALIZE, Model
 from counterrank.models.neural import scores_within_queries
 from counterrank.training.gradient_descent import fit_linear
 from counterrank.training.problem import (
-    FROM_ZERO,
     FittedModel,
     Settings,
     Task,
-    WarmStart,
     check_missing,
     check_validation,
     check_varying,
@@ -114,9 +112,9 @@ class Ranker(Shown):
     _feature_names: tuple[str, ...] | None = None
     _query_column: str | None = None
     _warned_of_names = False
-    # cross-validation starts linear rankers from each other, see `training.cross_validation`
-    _start: WarmStart = FROM_ZERO
-    _multiple: float | None = None
+    # cross-validation uses one search for the learning rate of many linear rankers, see `Task.rate_multiple`
+    _rate_multiple: float | None = None
+    _found_multiple: float | None = None
 
     def __init__(
         self,
@@ -191,7 +189,7 @@ class Ranker(Shown):
             self.k,
             self.metric or loss.metric(self.k),
             settings,
-            self._start,
+            self._rate_multiple,
         )
         parts = [data] if task.validation is None else [data, task.validation[0]]
         for part, name in zip(parts, ("data", "validation"), strict=False):
@@ -205,7 +203,7 @@ class Ranker(Shown):
         self.loss_ = loss.name
         self.metric_ = task.metric
         self.learning_rate_ = learned.learning_rate
-        self._multiple = learned.multiple
+        self._found_multiple = learned.rate_multiple
         self.best_epoch_ = learned.best_epoch
         self.history_ = [_natural(row, task.metric) for row in learned.history]
         self.n_features_ = data.n_features
