@@ -140,7 +140,7 @@ def _with_sessions(pool: Pool) -> Pool:
 INNER_FOLDS = 5  # of the model of relevance, among the queries that are learned from
 
 # of the patience; the mean over folds makes up for rankers that stop a little early
-_PATIENCE = 0.35
+_PATIENCE = 0.25
 # A search tells the learning rate to about a power of ten. So folds use several around it, in powers of ten, and the
 # ranker is the mean over them. All candidates of a fold have the same.
 _RATE_POWERS = (0.0, -0.5, 0.5, -1.0, 0.0)

@@ -330,7 +330,7 @@ def fit_from_clicks(
 
     To save time, an estimator that is clearly worse after the first folds is dropped (see `Tried.dropped_after`). The
     learning rate of linear rankers is searched once, for the first of them; the others use learning rates around it,
-    and a third of the patience.
+    and a quarter of the patience.
 
     Arguments:
         data, ranker, model, seed: as for `fit_ranker`.
