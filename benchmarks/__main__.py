@@ -18,7 +18,7 @@ from counterrank import make_ranking_data
 
 _ON_DATA = ("epochs", "populations", "peers", "evaluation", "simulation", "propensities", "estimate", "relevance")
 _SECTIONS = (*_ON_DATA, "letor", "synthetic", "startup", "logs")
-_APART = ("lambdamart",)  # takes long: only with --only
+_APART = ("lambdamart", "auto_cost")  # take long: only with --only
 
 
 def main() -> None:

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from counterrank import estimators
 from counterrank.estimators.registry import ESTIMATORS
 from counterrank.estimators.relevance import examinations
+from counterrank.losses.loss_registry import named_loss
 from counterrank.training.cross_validation import Candidate, candidates, choose_one, mean_ranker, standings
+from counterrank.training.gradient_descent import LinearProblem, natural_learning_rate
 from tests.support.few_click_logs import EXAM, logged, quick
 
 AWARE = ESTIMATORS["policy-aware"]
@@ -119,3 +121,22 @@ def test_rankers_with_scalings_of_their_own_are_brought_into_line(log):
     for begin, end in zip(data.offsets[:-1], data.offsets[1:], strict=True):
         a, b = scores[begin:end] - scores[begin], expected[begin:end] - expected[begin]
         assert abs(np.dot(a, b)) == pytest.approx(np.linalg.norm(a) * np.linalg.norm(b), rel=1e-6)
+
+
+def test_a_multiple_of_the_natural_learning_rate(log):
+    """The learning rate that a multiple stands for, by hand; it is used, and a search is not affected by it later."""
+    data = log[0]
+    weights = np.random.default_rng(1).random(data.n_docs)
+    ranker = quick(learning_rate="auto", max_epochs=2)
+    ranker._rate_multiple = 2.0
+    ranker.fit(data, weights)
+    scales = ranker.model_.scaler.scales(data, 1)
+    problem = LinearProblem.make(data, weights, scales, named_loss("lambdaloss-truncated").spec(5, 20))
+    rate = 2.0 * natural_learning_rate(problem)
+    assert ranker.learning_rate_ == pytest.approx(rate)
+    given = quick(learning_rate=ranker.learning_rate_, max_epochs=2).fit(data, weights)
+    np.testing.assert_array_equal(given.model_.coefficients, ranker.model_.coefficients)
+    searched = quick(learning_rate="auto", max_epochs=2).fit(data, weights)
+    assert searched._found_multiple == pytest.approx(searched.learning_rate_ * 2.0 / rate)
+    first = searched.model_.coefficients
+    np.testing.assert_array_equal(searched.fit(data, weights).model_.coefficients, first)

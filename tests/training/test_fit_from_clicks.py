@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 import counterrank as cr
 from counterrank import estimators, evaluation
@@ -19,9 +20,10 @@ from counterrank.data import RankingData
 from counterrank.estimators import ESTIMATORS, Evidence
 from counterrank.estimators.relevance import examinations
 from counterrank.estimators.relevance_models import check_model
-from counterrank.training import FitReport, Ranker, fit_from_clicks
+from counterrank.training import FitReport, Ranker, cross_validation, fit_from_clicks, gradient_descent
 from counterrank.training.cross_validation import (
     Candidate,
+    Trial,
     candidates,
     cross_fit,
     difference,
@@ -29,7 +31,10 @@ from counterrank.training.cross_validation import (
     examine,
     join,
 )
+from counterrank.training.problem import TrainingWeights, query_metric
 from tests.support.few_click_logs import EXAM, POLICY, logged, quick, small_data
+
+AWARE = ESTIMATORS["policy-aware"]
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +72,14 @@ def _scores_of(found, data, fold):
 
 @pytest.mark.statistical
 @pytest.mark.representative
-def test_shuffled_features_teach_nothing():
+def test_shuffled_features_teach_nothing(monkeypatch):
     """Where features carry no information on clicks, held-out clicks see no gain over random order; seen clicks would.
 
     100 queries with clicks that do not depend on 60 features: the held-out DCG of each candidate less that of random
     scores, over its standard error, is within 4.5; with 7 candidates this fails by chance about once in 20,000. A
     ranker that is evaluated on the clicks it learned from is far beyond that.
     """
+    monkeypatch.setattr(cross_validation, "_drop_behind", lambda *args: None)  # all are to be trained on all folds
     rng = np.random.default_rng(3)
     features, labels = rng.random((2000, 60)), rng.integers(0, 2, 2000) * 4.0
     data = RankingData(features, np.arange(0, 2001, 20), labels)
@@ -92,6 +98,81 @@ def test_shuffled_features_teach_nothing():
     own = evaluate_trials(replace(found, trials=[replace(found.trials[0], scores=leaking)]), data, "dcg@5", 1)[0]
     ahead, error = difference(own, chance)
     assert ahead > 4.5 * error
+
+
+def test_the_learning_rate_is_searched_once(log, monkeypatch):
+    """For the default on the first fold; all candidates of a fold use the same multiple of their natural one."""
+    data, clicks, rho = log
+    pool = join([examine(data, Evidence(clicks, rho, EXAM))])
+    searches, fits, plain = [], [], Ranker.fit
+    search = gradient_descent.search_learning_rate
+
+    def count(*args):
+        searches.append(args)
+        return search(*args)
+
+    def note(self, part, weights, **others):
+        plain(self, part, weights, **others)
+        fits.append((self, part))
+        return self
+
+    monkeypatch.setattr(gradient_descent, "search_learning_rate", count)
+    monkeypatch.setattr(Ranker, "fit", note)
+    ranker, wanted = quick(learning_rate="auto", max_epochs=6, patience=4), candidates(ESTIMATORS["auto"], {})
+    found = cross_fit(ranker, pool, wanted, check_model("ridge"), 3, seed=5, default=1)
+    assert len(searches) == 1
+    first = fits[0][0]
+    assert first is found.trials[1].rankers[0]
+    assert (first.patience, {each.patience for each, _ in fits[1:]}) == (4, {1})
+    multiples = {}
+    for each, part in fits[1:]:
+        multiples.setdefault(id(part), set()).add(each._found_multiple / first._found_multiple)
+    powers = [sorted(np.log10(list(each)).round(6).tolist()) for each in multiples.values()]
+    assert [max(each) - min(each) < 1e-5 for each in powers] == [True] * 3
+    assert [each[0] for each in powers] == pytest.approx([0.0, -0.5, 0.5], abs=1e-5)
+
+
+@pytest.mark.parametrize("metric", ["dcg@5", "arp"])
+def test_candidates_clearly_behind_are_dropped(log, metric):
+    """By Student's t over the queries seen so far; never the default, nor those that are close."""
+    data, rng = log[0], np.random.default_rng(0)
+    weights = (data.labels > 0).astype(float)
+    good, close, bad = weights + 0.1 * rng.random(data.n_docs), weights + 0.11 * rng.random(data.n_docs), -weights
+    seen = np.arange(30) % 3 == 0
+    late = np.where(np.repeat(seen, data.lengths), good, bad)  # what is not seen yet has no part
+    ranker = quick(metric=metric).fit(data, weights)
+    trials = [Trial(Candidate(AWARE), scores, [ranker]) for scores in (bad, good, close, bad, late)]
+    trials[3].failure = CounterrankError("diverged")
+    cross_validation._drop_behind([trials[1], trials[0], *trials[2:]], 0, data, weights, seen, 1)
+    assert [trial.dropped is not None for trial in trials] == [True, False, False, False, False]
+    found = trials[0].dropped
+    rows = np.repeat(seen, data.lengths)
+    value = query_metric(metric, data.subset(np.flatnonzero(seen)), TrainingWeights(weights[rows], None))
+    gaps = value(good[rows], 1) - value(bad[rows], 1)
+    assert found.behind == pytest.approx(gaps.sum())
+    assert found.error == pytest.approx(np.sqrt(10) * gaps.std(ddof=1))
+    assert stats.t.sf(found.behind / found.error, 9) < 0.005
+    assert (found.value, found.kept, found.dropped_after) == (None, False, 1)
+    usual = [Trial(Candidate(AWARE), scores, [ranker]) for scores in (bad, good)]
+    cross_validation._drop_behind(usual, 0, data, weights, seen, 1)
+    assert all(trial.is_open for trial in usual)
+    one = np.arange(30) == 0
+    cross_validation._drop_behind(usual, 1, data, weights, one, 1)  # one query has no standard error
+    assert all(trial.is_open for trial in usual)
+
+
+def test_a_dropped_candidate_is_reported(log, monkeypatch):
+    data, clicks, rho = log
+    monkeypatch.setattr(cross_validation, "_DROP_CONFIDENCE", 1e-6)  # all that are behind at all
+    found = fit_from_clicks(data, clicks, rho, exam=EXAM, ranker=quick(), folds=3, seed=1)
+    dropped = [each for each in found.trials if each.dropped_after is not None]
+    assert dropped
+    for each in dropped:
+        assert not each.kept
+        assert each.plain()["dropped_after"] == each.dropped_after < 3
+        assert each.plain()["behind"] > 0
+        assert f"{each.name} was worse by" in found.why
+        assert each.status in found.why
 
 
 def test_queries_without_sessions_are_left_out():
@@ -117,14 +198,14 @@ def test_auto_says_what_it_chose_and_why(log):
     kept = [each for each in found.trials if each.kept]
     best = min(kept, key=lambda each: each.behind)
     assert best.behind == 0.0
-    assert best.value == max(each.value for each in found.trials)
+    assert best.value == max(each.value for each in found.trials if not each.status)
     assert found.estimator == best.estimator
     assert found.about["kept"] == [each.name for each in kept]
     assert found.why.startswith(f"Cross-validation with 5 folds over 30 queries: of 7 candidates, {best.name} was best")
     assert all(each.name in found.why for each in found.trials)
     assert found.metric == "dcg@5"
     assert found.relevance.values.shape == (data.n_docs,)
-    assert found.ranker.max_epochs == 3
+    assert found.ranker.get_params() == ranker.get_params() | {"seed": found.ranker.seed}
     assert found.ranker.history_[0]["epoch"] == 1
     assert found.ranker.feature_importances_.sum() == pytest.approx(1.0)
 

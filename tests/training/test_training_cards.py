@@ -83,6 +83,7 @@ TRIED = (
     Tried("direct", {}, 0.5),
     Tried("policy-aware", {"clip": 10.0}, 0.3, 0.2, 0.05, kept=False),
     Tried("shrinkage", {}, None, float("inf"), 0.0, kept=False, failure="a <b> fault"),
+    Tried("doubly-robust", {}, None, 0.25, 0.05, kept=False, dropped_after=2),
 )
 
 
@@ -94,8 +95,14 @@ def test_a_report_shows_what_was_tried():
     assert "policy-aware (clip 10) 0.3 0.2 0.05" in text
     assert "shrinkage failed a <b> fault" in text
     assert "The ranker Ranker arp-hinge" in text
-    assert repr(report) == ("FitReport(direct, Ranker(arp-hinge, linear, 3 epochs), 3 candidates tried, 1 kept)")
-    assert report.summary()["tried"] == {"direct": 0.5, "policy-aware (clip 10)": 0.3, "shrinkage": "failed"}
+    assert repr(report) == ("FitReport(direct, Ranker(arp-hinge, linear, 3 epochs), 4 candidates tried, 1 kept)")
+    assert "doubly-robust dropped after 2 folds 0.25 0.05" in text
+    assert report.summary()["tried"] == {
+        "direct": 0.5,
+        "policy-aware (clip 10)": 0.3,
+        "shrinkage": "failed",
+        "doubly-robust": "dropped after 2 folds",
+    }
     json.dumps(report.summary())
     assert "direct (kept)" in str(report.plot().to_dict())
 

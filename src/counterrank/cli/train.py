@@ -399,10 +399,10 @@ def _print_choice(report: FitReport) -> None:
 
 
 def _standing(tried: Tried) -> tuple[str, str, str]:
-    if tried.value is None:
-        return "failed", "", "no"
+    if tried.failure:
+        return tried.status, "", "no"
     behind = "" if tried.behind == 0.0 else f"{tried.behind:.4f} ± {tried.error:.4f}"
-    return f"{tried.value:.4f}", behind, "yes" if tried.kept else "no"
+    return tried.status or f"{tried.value:.4f}", behind, "yes" if tried.kept else "no"
 
 
 def _load(

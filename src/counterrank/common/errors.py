@@ -9,6 +9,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
+from functools import cache
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import PurePath
@@ -223,6 +224,7 @@ def require(package: str, extra: str, what: str) -> None:
         raise MissingExtraError(f"{what} needs {package}; pip install 'counterrank[{extra}]'")
 
 
+@cache
 def installed_version() -> str:
     """As the installation says.
 

@@ -323,11 +323,9 @@ def _fits(own: Moments, parts: IntArray) -> FloatArray:
     centred = products[:-1, :-1] - total * np.outer(means, means)
     scale = np.trace(centred) / max(len(means), 1)
     wanted = targets[:-1] - total * mean * means
-    slopes = np.empty((len(PENALTIES), len(means)))
-    for i, penalty in enumerate(PENALTIES):
-        penalised = centred.copy()
-        penalised[np.diag_indices_from(penalised)] += penalty * scale + 1e-12 * total
-        slopes[i] = np.linalg.solve(penalised, wanted)
+    penalised = np.repeat(centred[None], len(PENALTIES), axis=0)
+    np.einsum("pii->pi", penalised)[:] += (PENALTIES * scale + 1e-12 * total)[:, None]
+    slopes = np.linalg.solve(penalised, np.broadcast_to(wanted[:, None], (len(PENALTIES), len(means), 1)))[..., 0]
     return np.column_stack((slopes, mean - slopes @ means))
 
 

@@ -1,14 +1,15 @@
 """Cross-validation over queries: chooses estimators and their hyperparameters by held-out clicks.
 
 Each candidate is trained on all folds of queries but one and evaluated on the held-out fold; linear rankers that are
-not clearly worse than the best are averaged.
+not clearly worse than the best are averaged. The learning rate is searched once, and candidates that are clearly behind
+after the first folds are dropped.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple, cast
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from counterrank.common.checks import FloatArray, IntArray, check_type, make_generator
 from counterrank.common.errors import ConstantFeaturesError, CounterrankError, NothingToLearnError
+from counterrank.common.numerics import student_quantile
 from counterrank.common.parallel import thread_count
 from counterrank.common.progress import progress, watched
 from counterrank.data import RankingData
@@ -23,10 +25,18 @@ from counterrank.estimators.evidence import Evidence
 from counterrank.estimators.model_assisted import most_likely_strength, shrunken_weights
 from counterrank.estimators.propensities import check_clip
 from counterrank.estimators.registry import ESTIMATORS, Estimator, checked_hyperparameters
-from counterrank.estimators.relevance import SATURATION, Examinations, Relevance, relevance_of
+from counterrank.estimators.relevance import SATURATION, Examinations, relevance_of
+from counterrank.evaluation import higher_is_better
 from counterrank.models.linear import LinearModel, linear_importances
 from counterrank.models.model import Scaler
-from counterrank.training.problem import aligned_with, check_varying, check_weights, constant_features, query_metric
+from counterrank.training.problem import (
+    aligned_with,
+    check_varying,
+    check_weights,
+    constant_features,
+    kind_of,
+    query_metric,
+)
 from counterrank.training.ranker import Ranker, shares
 
 
@@ -129,15 +139,32 @@ def _with_sessions(pool: Pool) -> Pool:
 
 INNER_FOLDS = 5  # of the model of relevance, among the queries that are learned from
 
+# of the patience; the mean over folds makes up for rankers that stop a little early
+_PATIENCE = 0.25
+# A search tells the learning rate to about a power of ten. So folds use several around it, in powers of ten, and the
+# ranker is the mean over them. All candidates of a fold have the same.
+_RATE_POWERS = (0.0, -0.5, 0.5, -1.0, 0.0)
+# two-sided confidence at which a candidate is behind the best before it is dropped; a wrong drop cannot be undone
+_DROP_CONFIDENCE = 0.999
+
 
 @dataclass
 class Trial:
-    """The rankers of one candidate, one for each fold, and their scores of the held-out documents; or its failure."""
+    """The rankers of one candidate, one for each fold, and their scores of the held-out documents.
+
+    Or its failure; or its result on the first folds, if it was dropped after them.
+    """
 
     candidate: Candidate
     scores: FloatArray
     rankers: list[Ranker] = field(default_factory=list)
     failure: CounterrankError | None = None
+    dropped: CandidateResult | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is trained on all folds so far."""
+        return self.failure is None and self.dropped is None
 
 
 @dataclass(frozen=True)
@@ -148,8 +175,10 @@ class CrossFit:
     weights: FloatArray
 
 
-def cross_fit(ranker: Ranker, pool: Pool, wanted: Sequence[Candidate], model: Any, folds: int, seed: int) -> CrossFit:
-    """Cross-validate all candidates.
+def cross_fit(
+    ranker: Ranker, pool: Pool, wanted: Sequence[Candidate], model: Any, folds: int, seed: int, default: int = 0
+) -> CrossFit:
+    """Cross-validate all candidates; `default` is the number of the one that is trained first and never dropped.
 
     The held-out fold has no part in the model of relevance, in its strength, or in the training weights. It stops the
     training early and evaluates the candidates, with the weights of `shrinkage` with strength m,
@@ -157,13 +186,18 @@ def cross_fit(ranker: Ranker, pool: Pool, wanted: Sequence[Candidate], model: An
         n R + (clicks - E R) n / (E + m),
 
     which are doubly robust with a correction that fades where a document was hardly ever examined.
+
+    The first linear ranker, the default on the first fold, searches for the learning rate, in multiples of its natural
+    one. The others take about the same multiple of theirs, see `_RATE_POWERS`, and stop sooner, see `_PATIENCE`.
     """
     check_varying(pool.data, thread_count(ranker.threads))  # so that at least one fold gives a ranker
     generator = make_generator(seed)
     numbers = _assign_folds(pool.data, folds, generator)
     n = int(numbers.max()) + 1
     trials = [Trial(candidate, np.zeros(pool.data.n_docs)) for candidate in wanted]
+    in_turn = [trials[default], *trials[:default], *trials[default + 1 :]]
     weights = np.zeros(pool.data.n_docs)
+    multiple: float | None = None
     with progress("learning over folds", n * len(wanted)) as advance, watched(lambda done, total: None):
         for fold in range(n):
             rest, held = pool.part(np.flatnonzero(numbers != fold)), pool.part(np.flatnonzero(numbers == fold))
@@ -176,35 +210,41 @@ def cross_fit(ranker: Ranker, pool: Pool, wanted: Sequence[Candidate], model: An
             relevance = relevance_of(rest.data, rest.seen, model, SATURATION, INNER_FOLDS, generator)
             likely = most_likely_strength(rest.seen, relevance.values)
             weights[rows] = shrunken_weights(held.seen, relevance.predict(held.data), likely)
-            for trial in trials:
-                if not trial.failure:
-                    _train_fold(trial, ranker, rest, relevance, likely, (held.data, weights[rows]), rows)
+            for trial in in_turn:
+                if trial.is_open:
+                    learner = _learner(ranker, multiple, fold)
+                    own = trial.candidate.weigh(rest.seen, relevance.values, likely)
+                    _train_fold(trial, learner, rest.data, own, (held.data, weights[rows]), rows)
+                    multiple = multiple or learner._found_multiple
                 advance(1)
-    if trials[0].failure is not None and all(trial.failure for trial in trials):
-        raise trials[0].failure
+            if fold + 1 < n:
+                _drop_behind(trials, default, pool.data, weights, numbers <= fold, fold + 1)
+    failures = [trial.failure for trial in trials if trial.failure is not None]
+    if failures and not any(trial.is_open for trial in trials):
+        raise failures[0]
     return CrossFit(trials, weights)
 
 
-def evaluate_trials(found: CrossFit, data: RankingData, metric: str, threads: int) -> list[FloatArray | None]:
-    """Each query's part in the metric of each candidate, larger is better; None of those that failed."""
-    value = query_metric(metric, data, check_weights(found.weights, data, "held-out "))
-    return [None if trial.failure else value(trial.scores, threads) for trial in found.trials]
+def _learner(ranker: Ranker, multiple: float | None, fold: int) -> Ranker:
+    """An untrained copy; a linear one has a learning rate near the one that was found, if there is one."""
+    learner, kind = copy.copy(ranker), kind_of(ranker.model)
+    if kind.name == "linear" and multiple is not None:
+        learner._rate_multiple = multiple * 10.0 ** _RATE_POWERS[fold % len(_RATE_POWERS)]
+        patience = kind.patience if ranker.patience is None else ranker.patience
+        learner.patience = max(1, round(_PATIENCE * patience))
+    return learner
 
 
 def _train_fold(
-    trial: Trial, ranker: Ranker, rest: Pool, relevance: Relevance, likely: float,
-    held_out: tuple[RankingData, FloatArray], rows: Any,
+    trial: Trial, learner: Ranker, data: RankingData, weights: FloatArray, held_out: tuple[RankingData, FloatArray],
+    rows: Any,
 ) -> None:  # fmt: skip
     """Add the ranker of one fold; where training fails, so does the trial.
 
-    Where features vary only in queries of this fold, there is no ranker for it, and its documents tie. The first fold
-    finds the learning rate where none is given; the weights of the others are of the same kind.
+    Where features vary only in queries of this fold, there is no ranker for it, and its documents tie.
     """
-    learner = copy.copy(ranker)
-    if trial.rankers:
-        learner.learning_rate = trial.rankers[0].learning_rate_
     try:
-        learner.fit(rest.data, trial.candidate.weigh(rest.seen, relevance.values, likely), validation=held_out)
+        learner.fit(data, weights, validation=held_out)
     except ConstantFeaturesError:
         return
     except CounterrankError as error:
@@ -213,6 +253,34 @@ def _train_fold(
         return
     trial.rankers.append(learner)
     trial.scores[rows] = learner.predict(held_out[0])
+
+
+def _drop_behind(
+    trials: Sequence[Trial], default: int, data: RankingData, weights: FloatArray, seen: Any, folds: int
+) -> None:
+    """Drop candidates that are behind the best on the folds seen so far, by Student's t over their queries.
+
+    The limit is higher than that of `standings`: a candidate that would be kept after all folds is rarely dropped. The
+    default stays, since a model of another kind than linear falls back on it.
+    """
+    rankers = [trial.rankers[0] for trial in trials if trial.is_open and trial.rankers]
+    rows, queries = np.repeat(seen, data.lengths), np.flatnonzero(seen)
+    if len(rankers) < 2 or len(queries) < 2 or not weights[rows].any():
+        return
+    metric, threads = rankers[0].metric_, thread_count(rankers[0].threads)
+    part = data.subset(queries)
+    value = query_metric(metric, part, check_weights(weights[rows], part, "held-out "))
+    parts = [value(trial.scores[rows], threads) if trial.is_open else None for trial in trials]
+    limit = student_quantile(_DROP_CONFIDENCE, len(queries) - 1)
+    for number, result in enumerate(standings(parts, 1.0 if higher_is_better(metric) else -1.0)):
+        if parts[number] is not None and number != default and result.behind > limit * result.error:
+            trials[number].dropped = replace(result, value=None, kept=False, dropped_after=folds)
+
+
+def evaluate_trials(found: CrossFit, data: RankingData, metric: str, threads: int) -> list[FloatArray | None]:
+    """Each query's part in the metric of each candidate, larger is better; None of those not trained on all folds."""
+    value = query_metric(metric, data, check_weights(found.weights, data, "held-out "))
+    return [value(trial.scores, threads) if trial.is_open else None for trial in found.trials]
 
 
 def _assign_folds(data: RankingData, folds: int, generator: np.random.Generator) -> IntArray:
@@ -242,6 +310,7 @@ class CandidateResult:
     behind: float
     error: float
     kept: bool
+    dropped_after: int | None = None
 
 
 def standings(parts: Sequence[FloatArray | None], sign: float) -> list[CandidateResult]:
@@ -306,6 +375,7 @@ def mean_ranker(groups: Sequence[Sequence[Ranker]], data: RankingData) -> Ranker
     scaler = Scaler.learn(cast(LinearModel, first.model_).scaler.kind, data, threads)
     mean = np.mean([_direction(np.mean([_coefficients(one, scaler) for one in group], axis=0)) for group in groups], 0)
     result = copy.copy(first)
+    result._rate_multiple = None
     result.model_ = LinearModel(mean, scaler)
     result._importances = shares(linear_importances(data, mean, scaler.scales(data, threads), threads))
     result.constant_features_ = constant_features(data, threads)

@@ -22,7 +22,7 @@ from counterrank.models.linear import LinearModel, deviations_within
 from counterrank.models.model import Scaler, Scales
 from counterrank.training.executor import Epoch, GradientNorms, Metric, Steps
 from counterrank.training.gradient_descent import LinearProblem
-from counterrank.training.problem import FittedModel, LinearMetric, Settings, Task, TrainingWeights
+from counterrank.training.problem import FittedModel, LinearMetric, Task, TrainingWeights
 
 
 @dataclass
@@ -337,9 +337,10 @@ class LinearData:
         return replace(found, loss=loss)
 
 
-def training_epochs(settings: Settings) -> int:
+def training_epochs(task: Task) -> int:
     """About how many epochs training takes in all, if no run stops early."""
-    return search_epochs(settings.max_epochs) if settings.learning_rate is None else settings.max_epochs
+    is_search = task.settings.learning_rate is None and task.rate_multiple is None
+    return search_epochs(task.settings.max_epochs) if is_search else task.settings.max_epochs
 
 
 def fit_linear(task: Task, shared: LinearData, on_epoch: OnEpoch) -> Steps[FittedModel]:
@@ -359,17 +360,20 @@ def fit_linear(task: Task, shared: LinearData, on_epoch: OnEpoch) -> Steps[Fitte
     def make_run(step: float) -> Run:
         return Run(problem, schedule, step, on_training, on_validation)
 
-    step = settings.learning_rate
-    if step is None:
-        norms = yield GradientNorms(problem, np.zeros(problem.n_features))
-        base = natural_learning_rate(norms)
-        run = yield from search_learning_rate(make_run, base, schedule.max_epochs, on_epoch)
+    rate = settings.learning_rate
+    multiple, natural = rate, 1.0
+    if rate is None:
+        natural = natural_learning_rate((yield GradientNorms(problem, np.zeros(problem.n_features))))
+        multiple = task.rate_multiple
+    if multiple is None:
+        run = yield from search_learning_rate(make_run, natural, schedule.max_epochs, on_epoch)
     else:
-        run = make_run(step)
+        run = make_run(natural * multiple)
         yield from run.advance(schedule.max_epochs, on_epoch)
     if run.failed:
         raise CounterrankError(
-            f"learning_rate={'auto' if step is None else step}: training diverged; use a smaller one or 'auto'"
+            f"learning_rate={'auto' if rate is None else rate}: training diverged; use a smaller one or 'auto'"
         )
     importances = np.abs(run.kept) * scaling.deviations
-    return FittedModel(LinearModel(run.kept, scaling.scaler), run.history, run.best_epoch, run.step, importances)
+    model = LinearModel(run.kept, scaling.scaler)
+    return FittedModel(model, run.history, run.best_epoch, run.step, importances, run.step / natural)

@@ -58,11 +58,13 @@ class Tried:
     Attributes:
         estimator: by name.
         settings: its hyperparameters: tau, strength or clip, where it has one.
-        value: the metric of held-out clicks; None if it could not be learned.
+        value: the metric of held-out clicks; None if it could not be learned, or was dropped.
         behind: how far it is behind the best.
         error: the standard error of that.
         kept: whether the ranker is made of it.
         failure: why it could not be learned, or "".
+        dropped_after: where it was clearly behind after the first folds and not trained on the others, how many; behind
+            and error are then of these folds. None where it was trained on all.
     """
 
     estimator: str
@@ -72,6 +74,7 @@ class Tried:
     error: float = 0.0
     kept: bool = True
     failure: str = ""
+    dropped_after: int | None = None
 
     @property
     def name(self) -> str:
@@ -83,16 +86,29 @@ class Tried:
         inside = ", ".join(f"{name} {value:.3g}" for name, value in self.settings.items())
         return f"{self.estimator} ({inside})" if inside else self.estimator
 
+    @property
+    def status(self) -> str:
+        """Why there is no value; "" where there is one.
+
+        >>> Tried("direct", {}, dropped_after=1).status
+        'dropped after 1 fold'
+        """
+        if self.failure:
+            return "failed"
+        n = self.dropped_after
+        return "" if n is None else f"dropped after {n} fold{'s' * (n > 1)}"
+
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
         return {
             "estimator": self.estimator,
             **self.settings,
             "value": self.value,
-            "behind": None if self.value is None else self.behind,
-            "standard_error": None if self.value is None else self.error,
+            "behind": None if self.failure else self.behind,
+            "standard_error": None if self.failure else self.error,
             "kept": self.kept,
             "failure": self.failure or None,
+            "dropped_after": self.dropped_after,
         }
 
 
@@ -113,6 +129,11 @@ policy-aware was worse by 0.2 (standard error 0.05) and was left out.'
         f"{where}: of {len(tried)} candidates, {best.name} was best on held-out clicks ({metric} {best.value:.4g})."
     ]
     text += [f"{each.name} failed: {each.failure}." for each in tried if each.failure]
+    text += [
+        f"{each.name} was worse by {each.behind:.2g} (standard error {each.error:.2g}) and was {each.status}."
+        for each in tried
+        if each.dropped_after is not None
+    ]
     if default is not None:
         return " ".join([*text, _why_one(next(each for each in tried if each.kept), default)])
     close = [each.name for each in tried if each.kept and each is not best]
@@ -122,7 +143,7 @@ policy-aware was worse by 0.2 (standard error 0.05) and was left out.'
     text += [
         f"{each.name} was worse by {each.behind:.2g} (standard error {each.error:.2g}) and was left out."
         for each in tried
-        if not each.kept and not each.failure
+        if not each.kept and not each.status
     ]
     return " ".join(text)
 
@@ -368,6 +389,10 @@ def fit_from_clicks(
     than the best. Other models are fitted again on all clicks, with one estimator: shrinkage, unless another is better
     by a standard error.
 
+    To save time, an estimator that is clearly worse after the first folds is dropped (see `Tried.dropped_after`). The
+    learning rate of linear rankers is searched once, for the first of them; the others use learning rates around it,
+    and a quarter of the patience.
+
     Arguments:
         data, ranker, model, seed: as for `fit_ranker`.
         clicks: what was shown and clicked, counted against `data`.
@@ -460,23 +485,24 @@ def _cross_validated(
     entropy: int,
 ) -> FitReport:  # fmt: skip
     n_folds = check_whole(folds, "folds", 2, also=", or None to stop by validation")
-    found = cross_fit(learner, pool, wanted, regressor, n_folds, entropy)
+    usual = next((n for n, each in enumerate(wanted) if (each.estimator.name, each.multiple) == default), 0)
+    found = cross_fit(learner, pool, wanted, regressor, n_folds, entropy, usual)
     relevance = _relevance(pool, regressor, entropy)
     likely = most_likely_strength(pool.seen, relevance.values)
-    metric = next(trial for trial in found.trials if not trial.failure).rankers[0].metric_
+    metric = next(trial for trial in found.trials if trial.is_open).rankers[0].metric_
     parts = evaluate_trials(found, pool.data, metric, thread_count(learner.threads))
     ranks = standings(parts, 1.0 if higher_is_better(metric) else -1.0)
-    usual = next((n for n, each in enumerate(wanted) if (each.estimator.name, each.multiple) == default), 0)
+    ranks = [trial.dropped or standing for trial, standing in zip(found.trials, ranks, strict=True)]
     is_mean = kind_of(learner.model).name == "linear"
     if is_mean:
-        kept = [trial.rankers for trial, standing in zip(found.trials, ranks, strict=True) if standing.kept]
-        fitted = mean_ranker(kept, pool.data)
+        kept = sorted((i for i, standing in enumerate(ranks) if standing.kept), key=lambda i: i != usual)
+        fitted = mean_ranker([found.trials[i].rankers for i in kept], pool.data)
     else:
         number = choose_one(parts, usual)
         ranks = [replace(standing, kept=i == number) for i, standing in enumerate(ranks)]
         fitted = _refitted(learner, pool, found, number, relevance, likely)
     # as the user set them, not as the folds did
-    fitted.max_epochs, fitted.learning_rate = learner.max_epochs, learner.learning_rate
+    fitted.set_params(**learner.get_params())
     tried = [
         Tried(
             trial.candidate.estimator.name,

@@ -113,7 +113,7 @@ def fit_many(
     shared = LinearData(data, other, count, {key for key, n in repeated.items() if n > 1})
     for normalize in {task.settings.normalize for _, task in tasks.values()}:
         shared.scaling(normalize)  # here, with all threads
-    total = sum(training_epochs(task.settings) for _, task in tasks.values())
+    total = sum(training_epochs(task) for _, task in tasks.values())
     names = [task.loss.name for _, task in tasks.values()]
     with progress(f"training {names[0] if len(names) == 1 else f'{len(names):,} rankers'}", total) as advance:
         trainings = [_train(i, task, shared, advance, on_error) for i, (_, task) in tasks.items()]

@@ -337,7 +337,11 @@ class Settings:
 
 @dataclass(frozen=True)
 class Task:
-    """Data and evidence to learn from and to stop by, and the loss to learn with."""
+    """Data and evidence to learn from and to stop by, and the loss to learn with.
+
+    `rate_multiple` is the learning rate of a linear model as a multiple of its natural one, where none is given; None
+    to search for one.
+    """
 
     data: RankingData
     evidence: TrainingWeights
@@ -346,6 +350,7 @@ class Task:
     k: int | None
     metric: str
     settings: Settings
+    rate_multiple: float | None = None
 
 
 @dataclass(frozen=True)
@@ -355,6 +360,7 @@ class FittedModel:
     Attributes:
         history: one row per epoch, with the metric so that larger is better.
         importances: how much each feature moves the scores, in any unit; None where that is not known.
+        rate_multiple: the learning rate of a linear model as a multiple of its natural one; itself where it was given.
     """
 
     model: Model
@@ -362,3 +368,4 @@ class FittedModel:
     best_epoch: int
     learning_rate: float
     importances: FloatArray | None = None
+    rate_multiple: float | None = None

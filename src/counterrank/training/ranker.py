@@ -117,6 +117,9 @@ class Ranker(Shown):
     _feature_names: tuple[str, ...] | None = None
     _query_column: str | None = None
     _warned_of_names = False
+    # cross-validation uses one search for the learning rate of many linear rankers, see `Task.rate_multiple`
+    _rate_multiple: float | None = None
+    _found_multiple: float | None = None
 
     def __init__(
         self,
@@ -406,7 +409,8 @@ class Ranker(Shown):
         """What this ranker is to learn, from data and weights that were checked."""
         loss = self._named_loss()
         loss.spec(self.k, longest_query(data.offsets))  # a wrong cutoff is an error
-        task = Task(data, evidence, validation, loss, self.k, self.metric or loss.metric(self.k), settings)
+        metric = self.metric or loss.metric(self.k)
+        task = Task(data, evidence, validation, loss, self.k, metric, settings, self._rate_multiple)
         rank_values(task.metric, 1)  # an unknown metric is an error without validation data too
         return task
 
@@ -418,6 +422,7 @@ class Ranker(Shown):
         self.loss_ = task.loss.name
         self.metric_ = task.metric
         self.learning_rate_ = learned.learning_rate
+        self._found_multiple = learned.rate_multiple
         self.best_epoch_ = learned.best_epoch
         self.history_ = [_natural(row, task.metric) for row in learned.history]
         self.n_features_ = data.n_features
@@ -506,7 +511,7 @@ def _learn(task: Task, model: Any) -> FittedModel:
     if kind == "linear":
         settings = task.settings
         shared = LinearData(task.data, None if task.validation is None else task.validation[0], settings.threads)
-        with progress(f"training {task.loss.name}", training_epochs(settings)) as advance:
+        with progress(f"training {task.loss.name}", training_epochs(task)) as advance:
             return compute(fit_linear(task, shared, advance), settings.threads)
     if kind == "lambdamart":
         from counterrank.training.boosting import fit_trees

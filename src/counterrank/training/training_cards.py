@@ -161,7 +161,7 @@ def report_summary(report: FitReport) -> Summary:
         kept=report.about.get("kept"),
         metric=report.metric,
         why=report.why or None,
-        tried={each.name: "failed" if each.failure else each.value for each in report.trials},
+        tried={each.name: each.status or each.value for each in report.trials},
         clips={_clip(each.clip): each.validation for each in report.clips},
         ranker=repr(report.ranker),
     )
@@ -197,13 +197,13 @@ def _trials(report: FitReport) -> Html | None:
             continue
         drawing = interval_svg(-each.behind, span, scale, mark=0.0, color=GREEN if each.kept else BLUE)
         behind, error = ("best", "") if each.behind == 0.0 else (f"{each.behind:.3g}", f"{each.error:.2g}")
-        rows.append([each.name, each.value, behind, error, drawing, "✓" if each.kept else ""])
+        rows.append([each.name, each.status or each.value, behind, error, drawing, "✓" if each.kept else ""])
     head = ["candidate", f"held-out {report.metric}", "behind by", "standard error", "± 2 standard errors", "kept"]
     return table(head, rows, "lrrrll")
 
 
 def _behind(each: Tried) -> tuple[float, float] | None:
-    if each.value is None:
+    if each.failure:
         return None
     return -each.behind - 2.0 * each.error, -each.behind + 2.0 * each.error
 
