@@ -180,7 +180,7 @@ def test_wrong_verdicts_are_rare(world, statement):
 @pytest.mark.representative
 def test_looks_share_the_error():
     """Stopping at the first look that decides is wrong in at most 5 % of the claims; the bound as above."""
-    found = rates(WORLDS[3], STATEMENTS[0], runs=None, checks=1, repetitions=400, seed=2)
+    found = rates(WORLDS[1], STATEMENTS[0], runs=None, checks=1, repetitions=400, seed=2)
     assert found["wrong"] <= 0.085
 
 
@@ -188,7 +188,7 @@ def test_looks_share_the_error():
 @pytest.mark.representative
 def test_over_runs_alone_verdicts_are_often_wrong():
     """Where queries matter, in far more than 5 %: a rate of 20 % would be below 12 % once in 10^6 seeds."""
-    found = rates(WORLDS[0], STATEMENTS[0], runs=10, checks=1, repetitions=600, seed=1)
+    found = rates(WORLDS[-1], STATEMENTS[0], runs=10, checks=1, repetitions=600, seed=1)
     assert found["wrong over runs alone"] > 0.12
 
 

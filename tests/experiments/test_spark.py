@@ -47,7 +47,10 @@ def expected(environment, tmp_path_factory):
 
 
 def without_time(run):
-    return {key: {name: value for name, value in row.items() if name not in ("seconds", "stages")} for key, row in run.rows.items()}
+    return {
+        key: {name: value for name, value in row.items() if name not in ("seconds", "stages")}
+        for key, row in run.rows.items()
+    }
 
 
 def keys(folder):
