@@ -5,7 +5,8 @@ both together cause. A claim is then judged as `counterrank reproduce` does: wit
 queries, and for comparison with the variance over runs alone, as if other test queries did not matter. A verdict is
 wrong if it says "holds" of a false statement or "does not hold" of a true one; nominal is 5 % of the claims at most.
 
-`--run FOLDER` adds a world for each claim of a run folder, with the standard deviations of its decisive check.
+`--run FOLDER` adds a world for each panel of a run folder, with the median standard deviations of its curves against
+full-information.
 """
 
 from __future__ import annotations
@@ -20,17 +21,20 @@ from counterrank.experiments.claims import FAILS, HOLDS, MARGIN, OPEN, Check, Ru
 from counterrank.experiments.reproduction import LOOKS
 from counterrank.experiments.statistics import CONFIDENCE
 
-GROUPS = 64
 NOTICEABLE = MARGIN / 4
 
 
 class World(NamedTuple):
-    """Standard deviations of a relative difference: of runs, of groups of test queries, and of both together."""
+    """Standard deviations of a relative difference: of runs, of groups of test queries, and of both together.
+
+    `skewed` draws those of queries from an exponential distribution.
+    """
 
     name: str
     run: float
     query: float
     both: float
+    groups: int = 64
     skewed: bool = False
 
 
@@ -43,13 +47,17 @@ class Statement(NamedTuple):
     is_true: bool
 
 
-# medians over the checks of a claim, measured on runs of figures 1 to 3
+# medians over curves, by `--run`: of `--quick` on synthetic:mslr with 5,000 test queries, of an early one with 200, and
+# of OHSUMED Fold1, each of whose queries is a group; in the last world only queries matter
 WORLDS = (
-    World("synthetic-mslr, 200 test queries", 0.010, 0.10, 0.05),
-    World("synthetic-mslr, the same, skewed queries", 0.010, 0.10, 0.05, skewed=True),
-    World("large test part", 0.010, 0.02, 0.02),
-    World("runs differ more than queries", 0.05, 0.02, 0.10),
-    World("runs hardly differ", 0.001, 0.10, 0.01),
+    World("synthetic, figure 1, ARP", 0.039, 0.083, 0.026),
+    World("synthetic, figure 1, DCG@5", 0.059, 0.086, 0.103),
+    World("the same, skewed", 0.059, 0.086, 0.103, skewed=True),
+    World("synthetic, figure 3, DCG@5", 0.089, 0.073, 0.129),
+    World("synthetic, 200 test queries, figure 2, DCG@5", 0.081, 0.697, 0.775),
+    World("OHSUMED, figure 2, ARP", 0.009, 0.118, 0.214, groups=20),
+    World("OHSUMED, figure 2, DCG@5, skewed", 0.057, 0.216, 0.537, groups=20, skewed=True),
+    World("runs hardly differ", 0.001, 0.100, 0.010),
 )
 STATEMENTS = (
     Statement("ahead; truly equal", at_least(0.0, NOTICEABLE), 0.0, False),
@@ -73,8 +81,8 @@ def draw(world: World, truth: float, checks: int, runs: int, rng: np.random.Gene
         return np.sqrt(0.5) * (one + own)
 
     by_run = shared(rng.standard_normal((1, runs, 1)), rng.standard_normal((checks, runs, 1)))
-    by_query = shared(deviations(1, 1, GROUPS), deviations(checks, 1, GROUPS))
-    both = rng.standard_normal((checks, runs, GROUPS))
+    by_query = shared(deviations(1, 1, world.groups), deviations(checks, 1, world.groups))
+    both = rng.standard_normal((checks, runs, world.groups))
     found = truth + world.run * by_run + world.query * by_query + world.both * both
     return np.asarray(found[:, None])
 
@@ -144,7 +152,8 @@ def worlds_of(folder: str) -> Iterator[World]:
                     run = max(0.0, one.run_variance * one.runs - both / groups)
                     parts.append(np.sqrt([run, one.query_variance * groups, both]))
             if parts:
-                yield World(f"figure {figure.number}, {panel.name}", *np.median(parts, axis=0).tolist())
+                run_sd, query_sd, both_sd = np.median(parts, axis=0).tolist()
+                yield World(f"figure {figure.number}, {panel.name}", run_sd, query_sd, both_sd, values.shape[2])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

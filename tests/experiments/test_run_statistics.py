@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterrank.experiments.claims import HOLDS, OPEN, Check, at_least, judge, project, within
-from counterrank.experiments.statistics import Sample, against, mean_interval, merge_groups, sample
+from counterrank.experiments.statistics import QueryTerm, Sample, against, mean_interval, merge_groups, sample
 from counterrank.experiments.summary import Projection, common_groups, over_runs
 from tests.reference import two_way
 
@@ -157,9 +157,24 @@ def test_nothing_to_project():
 
 
 def test_a_sample_with_more_runs():
-    one = Sample(0.0, 5, run_variance=1.0, query_variance=0.5, query_uncertainty=0.01)
+    one = Sample(0.0, 5, 1.0, (QueryTerm(squares=0.75, residual=0.25, runs=5, groups=64),))
     assert one.with_more(5) == one
     assert one.with_more(10**9).error == pytest.approx(math.sqrt(0.5))
+    assert one.with_more(10**9).freedom == pytest.approx(63.0)
+
+
+def test_projections_where_queries_do_not_matter():
+    """By chance the mean square of queries may be below that of the residuals; then runs alone decide, as they do
+    without groups.
+    """
+    rng = np.random.default_rng(0)
+    values = layout(0, runs=6, groups=16, run=0.02, query=0.0, both=0.0) + 0.05 * rng.standard_normal((1, 6, 16))
+    values = values - values.mean(axis=1, keepdims=True) + values.mean(axis=(1, 2), keepdims=True) + 0.01
+    values += 0.02 * rng.standard_normal((1, 6, 1))
+    check = Check("a", values - values.mean() + 0.005, at_least(0.0))
+    assert check.sample.query_variance == 0.0
+    alone = Check("a", check.values[0].mean(axis=1), at_least(0.0))
+    assert project([check], 0.95).runs == pytest.approx(project([alone], 0.95).runs, abs=2)
 
 
 # Known worlds --------------------------------------------------------------------------------------------------------
@@ -180,7 +195,7 @@ def test_wrong_verdicts_are_rare(world, statement):
 @pytest.mark.representative
 def test_looks_share_the_error():
     """Stopping at the first look that decides is wrong in at most 5 % of the claims; the bound as above."""
-    found = rates(WORLDS[3], STATEMENTS[0], runs=None, checks=1, repetitions=400, seed=2)
+    found = rates(WORLDS[1], STATEMENTS[0], runs=None, checks=1, repetitions=400, seed=2)
     assert found["wrong"] <= 0.085
 
 
@@ -188,7 +203,7 @@ def test_looks_share_the_error():
 @pytest.mark.representative
 def test_over_runs_alone_verdicts_are_often_wrong():
     """Where queries matter, in far more than 5 %: a rate of 20 % would be below 12 % once in 10^6 seeds."""
-    found = rates(WORLDS[0], STATEMENTS[0], runs=10, checks=1, repetitions=600, seed=1)
+    found = rates(WORLDS[-1], STATEMENTS[0], runs=10, checks=1, repetitions=600, seed=1)
     assert found["wrong over runs alone"] > 0.12
 
 

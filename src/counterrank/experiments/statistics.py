@@ -48,22 +48,56 @@ class Interval(NamedTuple):
     runs: int
 
 
+class QueryTerm(NamedTuple):
+    """What the test queries of one fold add to the variance of a mean, by c = (share of the runs)^2 / (R G).
+
+    Attributes:
+        squares: c MS_query.
+        residual: c MS_e.
+        runs, groups: R and G of the fold.
+    """
+
+    squares: float
+    residual: float
+    runs: float
+    groups: float
+
+    @property
+    def variance(self) -> float:
+        """The variance component of queries, divided by their number."""
+        return max(0.0, self.squares - self.residual)
+
+    @property
+    def uncertainty(self) -> float:
+        """Its part of the denominator of Satterthwaite's degrees of freedom."""
+        return (self.squares**2 + self.residual**2 / (self.runs - 1)) / (self.groups - 1)
+
+    def with_more(self, runs: float, queries: float) -> QueryTerm:
+        """From so many times as many runs and queries: only the residual falls with runs."""
+        residual = self.residual / (runs * queries)
+        squares = max(0.0, (self.squares - self.residual) / queries + residual)
+        return QueryTerm(squares, residual, self.runs * runs, self.groups * queries)
+
+
 class Sample(NamedTuple):
-    """A mean over runs, and its variance in parts; these are nan with fewer than two runs.
+    """A mean over runs, and its variance in parts; that over runs is nan with fewer than two.
 
     Attributes:
         mean: over all runs.
         runs: how many, of all folds together.
         run_variance: s2_run / R, which falls with more runs.
-        query_variance: s2_query / G, which falls with more test queries; 0 where groups are not known.
-        query_uncertainty: what groups add to the denominator of Satterthwaite's degrees of freedom.
+        queries: the terms of test queries, one for each fold; empty where groups are not known.
     """
 
     mean: float
     runs: int
     run_variance: float
-    query_variance: float = 0.0
-    query_uncertainty: float = 0.0
+    queries: tuple[QueryTerm, ...] = ()
+
+    @property
+    def query_variance(self) -> float:
+        """s2_query / G, which falls with more test queries."""
+        return sum(term.variance for term in self.queries)
 
     @property
     def error(self) -> float:
@@ -77,7 +111,7 @@ class Sample(NamedTuple):
         >>> Sample(0.0, 10, 1.0).freedom
         9.0
         """
-        below = self.run_variance**2 / (self.runs - 1) + self.query_uncertainty
+        below = self.run_variance**2 / (self.runs - 1) + sum(term.uncertainty for term in self.queries)
         return max(1.0, (self.run_variance + self.query_variance) ** 2 / below) if below > 0.0 else 1.0
 
     def interval(self, confidence: float) -> Interval:
@@ -90,15 +124,13 @@ class Sample(NamedTuple):
     def with_more(self, runs: int, queries: float = 1.0) -> Sample:
         """The same mean from so many runs, and so many times as many test queries.
 
-        >>> Sample(0.5, 10, run_variance=0.04, query_variance=0.01).with_more(40, 2.0)
-        Sample(mean=0.5, runs=40, run_variance=0.01, query_variance=0.005, query_uncertainty=0.0)
+        >>> more = Sample(0.5, 10, 0.04, (QueryTerm(0.03, 0.02, 10, 64),)).with_more(40, 2.0)
+        >>> more.run_variance, round(more.query_variance, 12)
+        (0.01, 0.005)
         """
-        return self._replace(
-            runs=runs,
-            run_variance=self.run_variance * self.runs / runs,
-            query_variance=self.query_variance / queries,
-            query_uncertainty=self.query_uncertainty / queries**3,  # a square over degrees of freedom
-        )
+        times = runs / self.runs
+        terms = tuple(term.with_more(times, queries) for term in self.queries)
+        return Sample(self.mean, runs, self.run_variance / times, terms)
 
 
 def values_array(values: Sequence[float | None]) -> FloatArray:
@@ -131,7 +163,7 @@ def sample(values: FloatArray) -> Sample:
     """Mean and variance of the runs that are there, as the top of this module says.
 
     >>> sample(np.array([1.0, np.nan, 3.0]))
-    Sample(mean=2.0, runs=2, run_variance=1.0, query_variance=0.0, query_uncertainty=0.0)
+    Sample(mean=2.0, runs=2, run_variance=1.0, queries=())
     >>> crossed = sample(np.array([[[1.0, 5.0], [3.0, 7.0]]]))  # no interaction: groups differ by 4 in both runs
     >>> crossed.run_variance, crossed.query_variance, crossed.error == math.sqrt(1.0 + 4.0)
     (1.0, 4.0, True)
@@ -140,30 +172,29 @@ def sample(values: FloatArray) -> Sample:
     there = by_run[np.isfinite(by_run)]
     n = len(there)
     if n < 2:
-        return Sample(float(there[0]) if n else math.nan, n, math.nan, math.nan)
+        return Sample(float(there[0]) if n else math.nan, n, math.nan)
     mean = float(there.mean())
     run_variance = float(((there - mean) ** 2).sum() / (n - 1) / n)
     if values.ndim == 1:
         return Sample(mean, n, run_variance)
-    parts = [_of_queries(fold[np.isfinite(fold).all(axis=1)], n) for fold in values]
-    return Sample(mean, n, run_variance, sum(part[0] for part in parts), sum(part[1] for part in parts))
+    terms = (_query_term(fold[np.isfinite(fold).all(axis=1)], n) for fold in values)
+    return Sample(mean, n, run_variance, tuple(term for term in terms if term is not None))
 
 
-def _of_queries(fold: FloatArray, all_runs: int) -> tuple[float, float]:
-    """The variance of a mean over `all_runs` that comes from the queries of one fold, and its uncertainty.
+def _query_term(fold: FloatArray, all_runs: int) -> QueryTerm | None:
+    """The term of the queries of one fold in a mean over `all_runs`.
 
     With one run its queries cannot be told from the run: they are part of the variance over runs of other folds.
     """
     runs, groups = fold.shape
     if runs < 2 or groups < 2:
-        return 0.0, 0.0
+        return None
     by_query = fold.mean(axis=0)
     residuals = fold - fold.mean(axis=1, keepdims=True) - by_query + by_query.mean()
     squares = runs * float(((by_query - by_query.mean()) ** 2).sum()) / (groups - 1)
     error = float((residuals**2).sum()) / ((runs - 1) * (groups - 1))
     scale = (runs / all_runs) ** 2 / (runs * groups)
-    spread = (scale * squares) ** 2 / (groups - 1) + (scale * error) ** 2 / ((runs - 1) * (groups - 1))
-    return scale * max(0.0, squares - error), spread
+    return QueryTerm(scale * squares, scale * error, runs, groups)
 
 
 def mean_interval(values: FloatArray, confidence: float = CONFIDENCE) -> Interval:
