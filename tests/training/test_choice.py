@@ -13,7 +13,8 @@ from counterrank.estimators.registry import ESTIMATORS
 from counterrank.estimators.relevance import examinations
 from counterrank.losses.loss_registry import named_loss
 from counterrank.training.cross_validation import Candidate, candidates, choose_one, mean_ranker, standings
-from counterrank.training.gradient_descent import LinearProblem, natural_learning_rate
+from counterrank.training.gradient_descent import LinearProblem
+from counterrank.training.linear_training import natural_learning_rate
 from tests.support.few_click_logs import EXAM, logged, quick
 
 AWARE = ESTIMATORS["policy-aware"]
@@ -132,7 +133,7 @@ def test_a_multiple_of_the_natural_learning_rate(log):
     ranker.fit(data, weights)
     scales = ranker.model_.scaler.scales(data, 1)
     problem = LinearProblem.make(data, weights, scales, named_loss("lambdaloss-truncated").spec(5, 20))
-    rate = 2.0 * natural_learning_rate(problem)
+    rate = 2.0 * natural_learning_rate(problem.gradient_norms(np.zeros(data.n_features)))
     assert ranker.learning_rate_ == pytest.approx(rate)
     given = quick(learning_rate=ranker.learning_rate_, max_epochs=2).fit(data, weights)
     np.testing.assert_array_equal(given.model_.coefficients, ranker.model_.coefficients)

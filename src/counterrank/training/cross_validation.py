@@ -29,6 +29,7 @@ from counterrank.estimators.relevance import SATURATION, Examinations, relevance
 from counterrank.evaluation import higher_is_better
 from counterrank.models.linear import LinearModel, linear_importances
 from counterrank.models.model import Scaler
+from counterrank.training.population import Member, fit_each
 from counterrank.training.problem import (
     aligned_with,
     check_varying,
@@ -198,6 +199,7 @@ def cross_fit(
     in_turn = [trials[default], *trials[:default], *trials[default + 1 :]]
     weights = np.zeros(pool.data.n_docs)
     multiple: float | None = None
+    is_linear = kind_of(ranker.model).name == "linear"
     with progress("learning over folds", n * len(wanted)) as advance, watched(lambda done, total: None):
         for fold in range(n):
             rest, held = pool.part(np.flatnonzero(numbers != fold)), pool.part(np.flatnonzero(numbers == fold))
@@ -210,13 +212,16 @@ def cross_fit(
             relevance = relevance_of(rest.data, rest.seen, model, SATURATION, INNER_FOLDS, generator)
             likely = most_likely_strength(rest.seen, relevance.values)
             weights[rows] = shrunken_weights(held.seen, relevance.predict(held.data), likely)
-            for trial in in_turn:
-                if trial.is_open:
-                    learner = _learner(ranker, multiple, fold)
-                    own = trial.candidate.weigh(rest.seen, relevance.values, likely)
-                    _train_fold(trial, learner, rest.data, own, (held.data, weights[rows]), rows)
-                    multiple = multiple or learner._found_multiple
-                advance(1)
+            waiting = [trial for trial in in_turn if trial.is_open]
+            advance(len(trials) - len(waiting))
+            while waiting:  # one linear ranker searches for the learning rate, then all others are trained together
+                now = waiting if is_linear and multiple is not None else waiting[:1]
+                waiting = waiting[len(now) :]
+                learner = _learner(ranker, multiple, fold)
+                own = [trial.candidate.weigh(rest.seen, relevance.values, likely) for trial in now]
+                found = _train_fold(now, learner, rest.data, own, (held.data, weights[rows]), rows)
+                multiple = multiple or found
+                advance(len(now))
             if fold + 1 < n:
                 _drop_behind(trials, default, pool.data, weights, numbers <= fold, fold + 1)
     failures = [trial.failure for trial in trials if trial.failure is not None]
@@ -236,23 +241,31 @@ def _learner(ranker: Ranker, multiple: float | None, fold: int) -> Ranker:
 
 
 def _train_fold(
-    trial: Trial, learner: Ranker, data: RankingData, weights: FloatArray, held_out: tuple[RankingData, FloatArray],
-    rows: Any,
-) -> None:  # fmt: skip
-    """Add the ranker of one fold; where training fails, so does the trial.
+    trials: Sequence[Trial], learner: Ranker, data: RankingData, weights: Sequence[FloatArray],
+    held_out: tuple[RankingData, FloatArray], rows: Any,
+) -> float | None:  # fmt: skip
+    """Add the rankers of one fold, trained as a population; where training fails, so does the trial.
 
-    Where features vary only in queries of this fold, there is no ranker for it, and its documents tie.
+    Where features vary only in queries of this fold, there is no ranker for it, and its documents tie. Returns the
+    learning rate of the first linear ranker, as a multiple of its natural one.
     """
+    members = [Member(learner, own) for own in weights]
     try:
-        learner.fit(data, weights, validation=held_out)
+        fitted = fit_each(data, members, held_out, threads=learner.threads)
     except ConstantFeaturesError:
-        return
-    except CounterrankError as error:
-        trial.failure = error
-        trial.rankers.clear()
-        return
-    trial.rankers.append(learner)
-    trial.scores[rows] = learner.predict(held_out[0])
+        return None
+    multiple = None
+    for trial, ranker in zip(trials, fitted, strict=True):
+        if isinstance(ranker, ConstantFeaturesError):
+            continue
+        if isinstance(ranker, CounterrankError):
+            trial.failure = ranker
+            trial.rankers.clear()
+            continue
+        trial.rankers.append(ranker)
+        trial.scores[rows] = ranker.predict(held_out[0])
+        multiple = multiple or ranker._found_multiple
+    return multiple
 
 
 def _drop_behind(
