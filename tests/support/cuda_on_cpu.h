@@ -20,7 +20,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <utility>
 #include <vector>
 
 namespace cuda_on_cpu {
@@ -292,8 +291,9 @@ inline void copies_wait(unsigned long long *barrier, int parity, int) {
     for (int spins = 0; !arrival.is_expected || static_cast<int>(arrival.phase & 1u) != parity; spins++) {
         if (static_cast<int>(arrival.phase & 1u) != parity) return;  // another thread was here before
         if (spins > 100000) cuda_on_cpu::fail("a wait for copies that never begin");
-        cuda_on_cpu::ready.push_back(static_cast<int>(threadIdx.x));
-        if (cuda_on_cpu::schedule == 1) std::swap(cuda_on_cpu::ready.front(), cuda_on_cpu::ready.back());
+        // all others go first, whichever end of the list is next
+        std::vector<int> &ready = cuda_on_cpu::ready;
+        ready.insert(cuda_on_cpu::schedule == 1 ? ready.begin() : ready.end(), static_cast<int>(threadIdx.x));
         cuda_on_cpu::pause_fiber();
     }
     size_t bytes = 0;

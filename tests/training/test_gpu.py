@@ -142,6 +142,23 @@ def test_features_far_from_zero_magnify_no_rounding():
     assert np.abs(request.coefficients - after).max() < 1e-5 * np.abs(after - before).max()
 
 
+@pytest.mark.parametrize("schedule", range(4))
+@pytest.mark.parametrize("n", [20, 100, 300])
+def test_scores_that_differ_in_their_last_bits_are_ranked_by_them(n, schedule):
+    """Scores 1 + 1e-9 + 1e-15 i: the sort in registers leaves these bits out, and they are settled afterwards."""
+    rng = np.random.default_rng(n)
+    features = np.column_stack((np.ones((n, 2)), rng.permutation(n), rng.random((n, 13))))
+    data, before = RankingData(features, [0, n]), np.zeros(16)
+    before[:3] = 1.0, 1e-9, 1e-15
+    for loss in ("lambdaloss-dcg", "lambdarank"):
+        problem = some_problem(rng, data, loss, "none", "dense")
+        after = before.copy()
+        problem.epoch(problem.queries, 1e-3, 1, after, 1)
+        request = Epoch(problem, np.arange(1), 1e-3, 1, before.copy())
+        executor(ROOMY, schedule).run([request])
+        assert_same_step(after, request.coefficients, before, 1e-3, 1.0)
+
+
 def only(problem: LinearProblem, query: int, step: float, coefficients: np.ndarray) -> Epoch:
     """An epoch of one query."""
     chosen = replace(problem, queries=np.array([query]))
