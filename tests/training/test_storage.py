@@ -44,7 +44,7 @@ def test_round_trip(tmp_path, normalize, validation):
     loaded = cr.Ranker.load(tmp_path / "ranker")
     assert loaded.predict(DATA).tolist() == ranker.predict(DATA).tolist()
     assert loaded.feature_importances_.tolist() == ranker.feature_importances_.tolist()
-    names = set(vars(ranker)) - {"model_", "threads", "_importances", "constant_features_"}
+    names = set(vars(ranker)) - {"model_", "threads", "_importances", "constant_features_", "_found_multiple"}
     assert loaded.constant_features_.tolist() == ranker.constant_features_.tolist() == [3]
     assert {name: getattr(loaded, name) for name in names} == {name: getattr(ranker, name) for name in names}
     # and it can be trained again with the settings it had
