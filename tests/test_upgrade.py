@@ -12,7 +12,7 @@ import pytest
 
 import counterrank as cr
 from counterrank import estimators, evaluation, examination
-from tests.support.command import run
+from tests.support.command import run as cli
 
 FILES = Path(__file__).parent / "fixtures" / "v0_1"
 EXPECTED = json.loads((FILES / "expected.json").read_text(encoding="utf-8"))
@@ -26,7 +26,7 @@ def data():
 
 
 def command(*words, folder=None):
-    done = run(*words, "--json", folder=folder)
+    done = cli(*words, "--json", folder=folder)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -210,7 +210,10 @@ def test_a_finished_run_has_nothing_left_to_do(tmp_path):
 def test_an_interrupted_run_goes_on(tmp_path):
     run, n = copied("run-interrupted", tmp_path), EXPECTED["runs"]["kept"]
     kept = (run / "results.jsonl").read_bytes().splitlines()[:n]
-    found = command("reproduce", *EXPECTED["runs"]["options"], "--out", run)
+    done = cli(*("reproduce", *EXPECTED["runs"]["options"], "--out", run, "--json"))
+    assert done.returncode == 0
+    assert f"{n} of {n} results are by an older version" in " ".join(done.stderr.split())
+    found = json.loads(done.stdout)
     assert found["cells"] == EXPECTED["runs"]["reproduce"]["cells"]
     assert (run / "results.jsonl").read_bytes().splitlines()[:n] == kept  # and only what was missing is trained
     wanted, rows = results(FILES / "run"), results(run)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterrank.experiments.claims import HOLDS, OPEN, Check, at_least, judge, project, within
-from counterrank.experiments.statistics import QueryTerm, Sample, against, mean_interval, merge_groups, sample
+from counterrank.experiments.statistics import QueryTerm, Sample, against, mean_interval, merge_groups, relative, sample
 from counterrank.experiments.summary import Projection, common_groups, over_runs
 from tests.reference import two_way
 
@@ -210,3 +210,8 @@ def test_over_runs_alone_verdicts_are_often_wrong():
 def test_a_difference_that_is_seen():
     values = layout(0, runs=10, groups=64, run=0.01, query=0.05, both=0.05, truth=0.1)
     assert judge([Check("a", values, at_least(0.0))], 0.95).verdict == HOLDS
+
+
+def test_relative_differences_without_any_result_keep_their_shape():
+    nothing = np.full((2, 3, 4), np.nan)
+    assert relative(nothing, nothing).shape == (2, 3, 4)

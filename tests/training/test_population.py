@@ -249,6 +249,32 @@ def test_without_a_gpu_cuda_says_what_is_missing_and_auto_takes_the_cpu(monkeypa
     assert learned(cr.fit_many(DATA, [GOOD], device="auto")[0]) == learned(found)
 
 
+def test_a_broken_installation_of_cupy_says_why(monkeypatch):
+    def broken():
+        raise ImportError("libcudart.so.12: cannot open shared object file")
+
+    gpu = types.ModuleType("counterrank.training.gpu")
+    gpu.executor = broken
+    monkeypatch.setitem(sys.modules, "counterrank.training.gpu", gpu)
+    with pytest.raises(MissingExtraError, match=r"^device='cuda' needs a working cupy \(libcudart.so.12: cannot open"):
+        cr.fit_many(DATA, [GOOD], device="cuda")
+
+
+def test_a_loss_that_the_device_cannot_compute_is_an_error_of_its_member(monkeypatch):
+    class Picky(CpuExecutor):
+        def check(self, loss):
+            if loss.kernel is losses.LOSSES["arp-hinge"].spec(None, 2).kernel:
+                raise cr.CounterrankError("loss: not on this device")
+
+    monkeypatch.setattr("counterrank.training.population._executor", lambda device: Picky(1))
+    members = [(Ranker("lambdaloss-dcg", max_epochs=1), WEIGHTS), (Ranker("arp-hinge", max_epochs=1), WEIGHTS)]
+    with pytest.raises(cr.CounterrankError, match=r"^member 1: loss: not on this device"):
+        cr.fit_many(DATA, members, device="cuda")
+    found = cr.fit_many(DATA, members, device="cuda", on_error="return")
+    assert isinstance(found[0], Ranker)
+    assert "not on this device" in str(found[1])
+
+
 class Number:
     """A request that asks for a number."""
 

@@ -14,7 +14,7 @@ import typer
 from counterrank.cli.command import EXPERIMENT, OUTPUT, TRAINING
 from counterrank.cli.evidence import parse_count, parse_pair
 from counterrank.cli.options import Json, option, positive_or
-from counterrank.cli.output import check_not_input, print_json, say
+from counterrank.cli.output import check_not_input, print_json, say, show_warnings
 from counterrank.cli.report import check_report, print_claims, write_all
 from counterrank.common.checks import check_choice
 from counterrank.common.errors import CounterrankError
@@ -178,9 +178,9 @@ def reproduce(
     notes = {"preset": preset, "quick": quick, "command": shlex.join(["counterrank", *sys.argv[1:]])}
     check_not_input(out, (data, preset))
     check_report(out)
-    run = run_cells(
-        data, out, chosen, jobs=jobs, engine=_engine(engine, master, jobs), notes=notes, until_decided=until_decided
-    )
+    cluster = _engine(engine, master, jobs)
+    with show_warnings():
+        run = run_cells(data, out, chosen, jobs=jobs, engine=cluster, notes=notes, until_decided=until_decided)
     cells = _finish(run, json, quick, report)
     if cells.failed:
         first = cells.failures[0]

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from counterrank.common.errors import CounterrankError, DataError, installed_version
+from counterrank.common.errors import CounterrankError, DataError, installed_version, warn_caller
 from counterrank.common.files import PathLike, atomic_file, scratch_folder
 from counterrank.common.parallel import thread_count
 from counterrank.data import Fold, RankingData
@@ -113,6 +113,7 @@ def reproduce(
                 shared = running.enter_context(_shared(folder / _SHARED, folds))
                 slots = running.enter_context(opened(shared, folder / _LOG))
             if waiting:
+                _warn_of_older(run)
                 _run_cells(run, waiting, slots, results)
                 run = read_run(folder)
             if run.missing() or (until_decided and is_decided(summarize(run))):
@@ -120,6 +121,18 @@ def reproduce(
         if not slots:
             shutil.rmtree(folder / _SHARED, ignore_errors=True)  # a kill may have come after the last result
     return run
+
+
+def _warn_of_older(run: Run) -> None:
+    """Warn where new results are added to those of a version whose rankers see queries in another order."""
+    rows = [row for cell in all_cells(run.points) if (row := run.row(cell)) is not None and "metrics" in row]
+    older = sum("stages" not in row for row in rows)
+    if older:
+        warn_caller(
+            f"{run.folder}: {older:,} of {len(rows):,} results are by an older version, which orders the queries of an "
+            "epoch differently and draws other Plackett-Luce pages; differences to new results are not paired within a "
+            "run. Choose a new folder to compare like with like"
+        )
 
 
 def _run_cells(run: Run, waiting: Sequence[Cell], slots: Sequence[Slot], results: ResultWriter) -> None:

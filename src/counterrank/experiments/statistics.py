@@ -1,7 +1,7 @@
 """Statistics of runs that share their test queries: means with confidence intervals, relative differences, ratios.
 
 Each run evaluates its rankers on the same test queries, so runs alone do not show how much a mean depends on them. The
-queries are therefore dealt into groups, and a value is known for each run and each group: a two-way layout with crossed
+queries are therefore split into groups, and a value is known for each run and each group: a two-way layout with crossed
 random effects,
 
     x_rg = mu + run_r + query_g + e_rg,       r = 1..R runs, g = 1..G groups
@@ -224,7 +224,7 @@ def relative(difference: FloatArray, reference: FloatArray) -> FloatArray:
     both = np.isfinite(difference) & np.isfinite(reference)
     level = abs(float(reference[both].mean())) if both.any() else 0.0
     if level == 0.0:
-        return np.full(len(difference), np.nan)
+        return np.full(difference.shape, np.nan)
     sign = math.copysign(1.0, float(reference[both].mean()))
     quotient = float(difference[both].mean()) / level
     shares = quotient + (difference - quotient * sign * reference) / level

@@ -331,7 +331,7 @@ class Summary:
         stages: seconds of all cells by stage: simulation, training, evaluation.
         figures: with all values.
         claims: with their verdicts.
-        confidence: of each claim's verdict, which is that of the run divided by its looks.
+        confidence: of each claim's verdict, 1 - 0.05 / the number of looks.
         looks: the numbers of runs at which claims were to be looked at, of `--until-decided`.
     """
 

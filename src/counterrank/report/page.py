@@ -175,7 +175,6 @@ def report_page(summary: Summary, styles: dict[str, Style], specs: dict[str, Spe
         settings=setting_rows(summary.settings, summary.figures),
         progress=_progress(summary),
         command=_command(summary),
-        more_runs=_more_runs(summary),
     )
 
 
@@ -246,12 +245,6 @@ def _progress(summary: Summary) -> str:
     progress += f", {cells.failed:,} failed" if cells.failed else ""
     progress += f", {cells.untrained:,} had nothing to learn from" if cells.untrained else ""
     return progress + (f"; {duration(seconds)} of work in all, counted over all processes." if rows else ".")
-
-
-def _more_runs(summary: Summary) -> int:
-    """Ten, or twice as many as there are."""
-    runs = summary.settings.get("runs")
-    return max(10, 2 * (runs if isinstance(runs, int) else summary.runs))
 
 
 def _command(summary: Summary) -> str:

@@ -119,7 +119,7 @@ def variance_sentence(claims: Iterable[ClaimResult]) -> str:
     >>> variance_sentence([])
     ''
     """
-    checks = [check for claim in claims for check in claim.checks]
+    checks = [check for claim in claims for check in claim.checks if check.runs]
     alone = sum(check.query_groups is None for check in checks)
     if not checks:
         return ""

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.parallel import run_parallel
+from counterrank.losses.loss_kernels import LossSpec
 from counterrank.training.gradient_descent import LinearProblem
 from counterrank.training.problem import LinearMetric
 
@@ -82,6 +83,9 @@ Steps = Generator["Request | list[Steps[Any]]", Any, _Result]
 class Executor(Protocol):
     """What computes the requests of many trainings."""
 
+    def check(self, loss: LossSpec) -> None:
+        """An error for a loss that it cannot compute."""
+
     def run(self, requests: Sequence[Request]) -> list[Any]:
         """The results, in order; requests are independent of each other, of any kinds, and at least one."""
 
@@ -95,6 +99,9 @@ class CpuExecutor:
     """
 
     threads: int
+
+    def check(self, loss: LossSpec) -> None:
+        """The CPU computes all losses."""
 
     def run(self, requests: Sequence[Request]) -> list[Any]:
         """The results, in order."""

@@ -16,6 +16,7 @@ from counterrank.common.checks import check_choice, check_type
 from counterrank.common.errors import CounterrankError, MissingExtraError
 from counterrank.common.parallel import run_parallel, thread_count
 from counterrank.common.progress import progress
+from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.estimators.displayed_sets import Views
 from counterrank.training.executor import Executor, Steps, advance_together, compute
@@ -106,7 +107,10 @@ def fit_many(
     for i, member in enumerate(given):
         ranker = copy.copy(member.ranker)
         try:
-            tasks[i] = ranker, _task(ranker, data, member, weights_of)
+            task = _task(ranker, data, member, weights_of)
+            if executor is not None:
+                executor.check(task.loss.spec(task.k, longest_query(data.offsets)))
+            tasks[i] = ranker, task
         except CounterrankError as error:
             found[i] = _failure(error, i, on_error)
     repeated = Counter(id(task.evidence.weights) for _, task in tasks.values())
@@ -256,7 +260,8 @@ def _executor(device: str) -> Executor | None:
     except CounterrankError as error:
         failure = error
     except ImportError as error:
-        failure = MissingExtraError(f"device='cuda' needs {error.name}; pip install 'counterrank[cuda]'")
+        needed = error.name or f"a working cupy ({error})"
+        failure = MissingExtraError(f"device='cuda' needs {needed}; pip install 'counterrank[cuda]'")
     if device == "auto":
         return None
     raise failure

@@ -334,7 +334,10 @@ _ONE_BIT, _64 = np.uint64(1), np.int64(64)
 
 @exact_inner_kernel
 def load(logits: Array, temperature: float, length: int, drawer: Any) -> None:
-    """Prepare for pages of `length` documents of a query: its alias table if pages are short; trees wait for need."""
+    """Prepare for pages of `length` documents of a query: its alias table if pages are short.
+
+    The tree is built when it is needed.
+    """
     drawer.planted[0] = 0
     drawer.shift[0] = 0
     if _SHORT * length <= len(logits):
