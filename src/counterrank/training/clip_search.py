@@ -142,10 +142,12 @@ def _fit_by_one_rate(
     """A ranker for each of the weights, all with the learning rate that the first that can be trained finds."""
     found: list[Ranker | CounterrankError] = []
     learner = copy.copy(ranker)
-    for each in weights:
+    for i, each in enumerate(weights, 1):
         found += fit_each(data, [Member(learner, each)], validation, clicks, ranker.threads)
         if isinstance(found[-1], Ranker):
             learner.learning_rate = found[-1].learning_rate_
+            others = [Member(learner, other) for other in weights[i:]]
+            return found + fit_each(data, others, validation, clicks, ranker.threads)
     return found
 
 
