@@ -10,12 +10,15 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
+from counterrank.clicks.simulation import simulate
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.data import make_fold
 from counterrank.experiments import engines
@@ -23,6 +26,8 @@ from counterrank.experiments.engines import CellFailure
 from counterrank.experiments.reproduction import read_run, reproduce
 from counterrank.experiments.run_folder import RESULTS, ResultWriter, read_results
 from counterrank.experiments.settings import Settings
+from counterrank.training import fit_ranker
+from counterrank.training.executor import CpuExecutor, Device, Epoch
 
 DATA = "synthetic:yahoo:queries=60"
 SETTINGS = Settings(figures=(2,), clicks=(100, 1000), runs=2, max_epochs=8, clip="none")
@@ -354,3 +359,77 @@ def test_the_writer_is_let_go_after_a_run(tmp_path):
     made_up(tmp_path / "run")
     with ResultWriter(tmp_path / "run"):
         pass
+
+
+# On a device ---------------------------------------------------------------------------------------------------------
+
+
+class Recording(CpuExecutor):
+    """The CPU in the place of a GPU; keeps the sizes of all calls with epochs."""
+
+    sizes: ClassVar[list[int]] = []
+
+    def run(self, requests):
+        if isinstance(requests[0], Epoch):
+            self.sizes.append(len(requests))
+        return super().run(requests)
+
+
+@pytest.fixture
+def device(monkeypatch):
+    found = Device(Recording(1))
+    gpu = types.ModuleType("counterrank.training.gpu")
+    gpu.device = lambda: found
+    monkeypatch.setitem(sys.modules, "counterrank.training.gpu", gpu)
+    Recording.sizes.clear()
+    return found
+
+
+def test_cells_on_a_device_have_the_same_rows(reference, tmp_path, device):
+    """Rankers of many cells advance together; an interrupted run goes on there, and stages add up to the cell."""
+    folder = tmp_path / "run"
+    run = reproduce(DATA, folder, SETTINGS, device="cuda")
+    assert run.missing() == []
+    assert without_times(folder) == without_times(reference)
+    assert max(Recording.sizes) > 10  # more than the race of one cell
+    for row in run.rows.values():
+        assert set(row["stages"]) == {"simulation", "training", "evaluation"}
+        assert sum(row["stages"].values()) == pytest.approx(row["seconds"], abs=0.002)
+        assert min(row["stages"].values()) >= 0.0
+    again = reproduce(DATA, folder, replace(SETTINGS, runs=3), device="auto", jobs=3)
+    assert again.missing() == []
+    assert len(lines_of(folder)) == len(again.rows) == CELLS // 2 * 3
+
+
+def test_simulations_of_cells_on_a_device_are_made_once(tmp_path, device, monkeypatch):
+    made = Counter()
+
+    def counting(data, *args, **more):
+        made[more["seed"], more["clicks"], more["displays"]] += 1
+        return simulate(data, *args, **more)
+
+    monkeypatch.setattr("counterrank.experiments.cell_runner.simulate", counting)
+    assert reproduce(DATA, tmp_path / "run", SETTINGS, device="cuda").missing() == []
+    assert set(made.values()) == {1}
+
+
+def test_a_failure_on_a_device_is_of_its_cell(tmp_path, device, monkeypatch):
+    def failing(data, evidence, estimator, *args, **more):
+        if estimator == "rerank":
+            raise ZeroDivisionError("as it happens")
+        return fit_ranker(data, evidence, estimator, *args, **more)
+
+    monkeypatch.setattr("counterrank.experiments.cell_runner.fit_ranker", failing)
+    run = reproduce(DATA, tmp_path / "run", SETTINGS, device="cuda", jobs=4)
+    failed = {cell.estimator for cell in run.missing()}
+    assert failed == {"rerank"}
+    assert "as it happens" in (tmp_path / "run" / "workers.log").read_text()
+
+
+def test_a_device_that_is_missing_is_said_before_anything_is_done(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "counterrank.training.gpu", None)
+    with pytest.raises(CounterrankError, match=r"device='cuda' needs .*counterrank\[cuda\]"):
+        reproduce(DATA, tmp_path / "run", SETTINGS, device="cuda")
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(CounterrankError, match="device='cuda': goes with"):
+        reproduce(DATA, tmp_path / "run", SETTINGS, device="cuda", engine=lambda folders, log: None)

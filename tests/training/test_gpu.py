@@ -21,7 +21,7 @@ from counterrank.losses.loss_kernels import LossSpec
 from counterrank.losses.monotonic import GIVEN
 from counterrank.models.model import Scaler
 from counterrank.training import gpu, population
-from counterrank.training.executor import Epoch, GradientNorms, Metric
+from counterrank.training.executor import Device, Epoch, GradientNorms, Metric
 from counterrank.training.gradient_descent import LinearProblem
 from counterrank.training.problem import LinearMetric, Sets, TrainingWeights
 from tests.support.cuda_on_cpu import KERNELS, CpuBackend, name_of, needs_compiler
@@ -315,7 +315,7 @@ def test_what_is_missing_is_said(monkeypatch):
     assert not gpu.is_available()
     monkeypatch.setattr(gpu, "require", lambda *names: None)
     with pytest.raises(CounterrankError, match="no GPU found"):
-        gpu.executor()
+        gpu.device()
     monkeypatch.undo()
     monkeypatch.setattr("counterrank.common.errors.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"counterrank\[cuda\]"):
@@ -336,7 +336,7 @@ def test_a_population_is_trained_as_on_the_cpu(monkeypatch):
         for seed in range(2)
     ]
     on_cpu = cr.fit_many(data, members, (other, held_out))
-    monkeypatch.setattr(population, "_executor", lambda device: executor())
+    monkeypatch.setattr(population, "open_device", lambda name: Device(executor()))
     found = cr.fit_many(data, members, (other, held_out), device="cuda")
     for member, ranker, expected in zip(members, found, on_cpu, strict=True):
         if member.ranker.learning_rate == "auto":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import time
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,9 +14,9 @@ import counterrank as cr
 from counterrank import losses
 from counterrank.common.errors import ConstantFeaturesError, MissingExtraError, NothingToLearnError
 from counterrank.data import RankingData
-from counterrank.estimators import Views
+from counterrank.estimators import Evidence, Views
 from counterrank.training import Ranker
-from counterrank.training.executor import CpuExecutor, Epoch, GradientNorms, Metric, advance_together, compute
+from counterrank.training.executor import CpuExecutor, Device, Epoch, GradientNorms, Metric, compute
 from tests.support.ragged import ragged_data, ragged_weights
 
 DATA, OTHER = ragged_data(0), ragged_data(2)
@@ -97,7 +99,7 @@ def test_members_that_advance_together_are_as_if_trained_alone(validation, monke
             return super().run(requests)
 
     gpu = types.ModuleType("counterrank.training.gpu")
-    gpu.executor = lambda: Recording(2)
+    gpu.device = lambda: Device(Recording(2))
     monkeypatch.setitem(sys.modules, "counterrank.training.gpu", gpu)
     members = mixed(validation is not None)
     for device in ("cuda", "auto"):
@@ -141,7 +143,7 @@ def test_members_with_the_same_weights_and_seed_share_arrays():
     members = [cr.Member(Ranker(loss, max_epochs=2, learning_rate=0.1), WEIGHTS) for loss in ("arp-hinge", "dcg-hinge")]
     members.append(cr.Member(Ranker("arp-hinge", max_epochs=2, learning_rate=0.1, seed=1), NEGATIVE))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(population, "_executor", lambda device: Looking(1))
+        patch.setattr(population, "open_device", lambda name: Device(Looking(1)))
         cr.fit_many(DATA, members, device="cuda")
     for first, second, third in seen:
         assert first.order is second.order
@@ -173,7 +175,7 @@ FAILING = [
     ((Ranker("arp-hinge"), [1.0]), r"weights: 1 entries"),
     ((Ranker("nonsense"), WEIGHTS), r"loss='nonsense': expected one of"),
     ((Ranker("arp-hinge", patience=0), WEIGHTS), r"patience=0: expected"),
-    ((Ranker("arp-hinge", params={"hidden": 3}), WEIGHTS), r"params: hidden; a linear model has none"),
+    ((Ranker("arp-hinge", params={"hidden": 3}), WEIGHTS), r"params: hidden; a linear model has only device"),
     ((Ranker(metric="ndcg"), WEIGHTS), r"metric"),
     ((Ranker(model="lambdamart"), WEIGHTS), r"model='lambdamart': a population has linear rankers only"),
     ((Ranker(), WEIGHTS, OTHER_WEIGHTS), r"validation_weights: given without validation"),
@@ -242,7 +244,7 @@ def test_without_a_gpu_cuda_says_what_is_missing_and_auto_takes_the_cpu(monkeypa
         raise cr.CounterrankError("device='cuda': no GPU found")
 
     gpu = types.ModuleType("counterrank.training.gpu")
-    gpu.executor = no_gpu
+    gpu.device = no_gpu
     monkeypatch.setitem(sys.modules, "counterrank.training.gpu", gpu)
     with pytest.raises(cr.CounterrankError, match="no GPU found"):
         cr.fit_many(DATA, [GOOD], device="cuda")
@@ -254,7 +256,7 @@ def test_a_broken_installation_of_cupy_says_why(monkeypatch):
         raise ImportError("libcudart.so.12: cannot open shared object file")
 
     gpu = types.ModuleType("counterrank.training.gpu")
-    gpu.executor = broken
+    gpu.device = broken
     monkeypatch.setitem(sys.modules, "counterrank.training.gpu", gpu)
     with pytest.raises(MissingExtraError, match=r"^device='cuda' needs a working cupy \(libcudart.so.12: cannot open"):
         cr.fit_many(DATA, [GOOD], device="cuda")
@@ -266,7 +268,7 @@ def test_a_loss_that_the_device_cannot_compute_is_an_error_of_its_member(monkeyp
             if loss.kernel is losses.LOSSES["arp-hinge"].spec(None, 2).kernel:
                 raise cr.CounterrankError("loss: not on this device")
 
-    monkeypatch.setattr("counterrank.training.population._executor", lambda device: Picky(1))
+    monkeypatch.setattr("counterrank.training.population.open_device", lambda name: Device(Picky(1)))
     members = [(Ranker("lambdaloss-dcg", max_epochs=1), WEIGHTS), (Ranker("arp-hinge", max_epochs=1), WEIGHTS)]
     with pytest.raises(cr.CounterrankError, match=r"^member 1: loss: not on this device"):
         cr.fit_many(DATA, members, device="cuda")
@@ -304,8 +306,9 @@ def test_trainings_made_of_trainings(threads):
     shapes = [(0, 1), (1, 3), (3, 3), (2, 0)]
     expected = [leaves(*shape) for shape in shapes]
     assert [compute(tree(*shape), threads) for shape in shapes] == expected
-    assert advance_together([tree(*shape) for shape in shapes], CpuExecutor(threads)) == expected
-    assert advance_together([], CpuExecutor(threads)) == []
+    device = Device(CpuExecutor(threads))
+    assert device.run([tree(*shape) for shape in shapes]) == expected
+    assert device.run([]) == []
 
 
 def test_an_error_in_a_request_ends_all():
@@ -314,4 +317,106 @@ def test_an_error_in_a_request_ends_all():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        advance_together([tree(2, 3), failing()], CpuExecutor(1))
+        Device(CpuExecutor(1)).run([tree(2, 3), failing()])
+
+
+class Waiting(CpuExecutor):
+    """Waits in its first call until another thread has begun trainings; keeps the sizes of all calls."""
+
+    def run(self, requests):
+        while not (self.sizes or self.device._new):
+            time.sleep(0.001)
+        self.sizes.append(len(requests))
+        return super().run(requests)
+
+
+def shared_device():
+    executor = Waiting(1)
+    device = Device(executor)
+    object.__setattr__(executor, "sizes", [])
+    object.__setattr__(executor, "device", device)
+    return device, executor
+
+
+def test_trainings_of_several_threads_advance_together():
+    device, executor = shared_device()
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda depth: device.run([tree(depth, 3)]), (2, 3)))
+    assert found == [[leaves(2, 3)], [leaves(3, 3)]]
+    assert sum(executor.sizes) == leaves(2, 3) + leaves(3, 3)
+    assert len(executor.sizes) <= 2  # all leaves of both but, perhaps, those of the first to come
+
+
+def test_the_clock_of_a_thread_has_its_share_of_the_device():
+    class Slow(CpuExecutor):
+        def run(self, requests):
+            time.sleep(0.05)
+            return super().run(requests)
+
+    device = Device(Slow(1))
+    begin = device.clock()
+    device.run([tree(2, 3)])
+    assert 0.05 < device.clock() - begin < 0.06
+
+
+def test_an_error_of_one_thread_leaves_the_trainings_of_others():
+    device, _ = shared_device()
+
+    def failing():
+        yield Number(1)
+        raise ZeroDivisionError
+
+    with ThreadPoolExecutor(2) as pool:
+        bad, good = pool.submit(device.run, [failing(), tree(2, 2)]), pool.submit(device.run, [tree(3, 3)])
+        assert good.result() == [leaves(3, 3)]
+        with pytest.raises(ZeroDivisionError):
+            bad.result()
+    assert device.run([tree(1, 2)]) == [leaves(1, 2)]
+
+
+def test_an_error_of_the_executor_ends_what_it_computed():
+    class Broken(CpuExecutor):
+        def run(self, requests):
+            raise MemoryError
+
+    device = Device(Broken(1))
+    for _ in range(2):
+        with pytest.raises(MemoryError):
+            device.run([tree(1, 2)])
+
+
+def test_rankers_name_their_device(monkeypatch):
+    """All ways of training use it, and the result is that of the CPU."""
+    calls = []
+
+    class Counting(CpuExecutor):
+        def run(self, requests):
+            calls.append(len(requests))
+            return super().run(requests)
+
+    gpu = types.ModuleType("counterrank.training.gpu")
+    device = Device(Counting(1))
+    gpu.device = lambda: device
+    monkeypatch.setitem(sys.modules, "counterrank.training.gpu", gpu)
+    data = cr.make_ranking_data("mslr", n_queries=12, seed=0)
+    clicks = cr.simulation.simulate(data, data.features[:, 0], cr.policies.ReplaceLast(3), [1, 0.5, 0.3], sessions=900)
+    evidence = Evidence(clicks)
+    validation = (data, evidence)
+    for train in (
+        lambda ranker: ranker.fit(data, data.labels),
+        lambda ranker: cr.fit_many(data, [(ranker, data.labels)])[0],
+        lambda ranker: cr.fit_ranker(data, evidence, ranker=ranker, validation=validation).ranker,
+        lambda ranker: cr.fit_ranker(data, evidence, ranker=ranker, validation=validation, clip="auto").ranker,
+        lambda ranker: cr.fit_from_clicks(data, clicks, ranker=ranker, folds=2).ranker,
+    ):
+        on_cpu = train(Ranker(max_epochs=2))
+        assert not calls
+        found = train(Ranker(max_epochs=2, params={"device": "cuda"}))
+        assert max(calls) >= 10  # a race of learning rates
+        calls.clear()
+        assert found.predict(data).tolist() == on_cpu.predict(data).tolist()
+    mixed_devices = [(Ranker(params={"device": name}), data.labels) for name in ("cpu", "auto")]
+    with pytest.raises(cr.CounterrankError, match=r"^members: rankers name the devices auto, cpu; expected one"):
+        cr.fit_many(data, mixed_devices)
+    with pytest.raises(cr.CounterrankError, match="device"):
+        Ranker(params={"device": "tpu"}).fit(data, data.labels)

@@ -121,7 +121,22 @@ def reproduce(
     test_queries: Annotated[
         int | None, _setting("The most test queries; synthetic data that names no size gets as many; all.", "N")
     ] = None,
-    jobs: Annotated[int | None, option("Cells to run at once; one for each core if not given.", "N", OUTPUT)] = None,
+    jobs: Annotated[
+        int | None,
+        option(
+            "Cells to run at once; one for each core if not given, on a GPU 1,024, or 256 with a grid of clips.",
+            "N",
+            OUTPUT,
+        ),
+    ] = None,
+    device: Annotated[
+        str,
+        option(
+            "cpu; cuda, which trains many rankers at once on a GPU (requires the extra of that name); or auto.",
+            "NAME",
+            OUTPUT,
+        ),
+    ] = "cpu",
     engine: Annotated[str, option("local, or spark (requires the extra of that name).", "NAME", OUTPUT)] = "local",
     master: Annotated[str | None, option("Spark master, such as spark://host:7077.", "URL", OUTPUT)] = None,
     report: Annotated[
@@ -180,7 +195,9 @@ def reproduce(
     check_report(out)
     cluster = _engine(engine, master, jobs)
     with show_warnings():
-        run = run_cells(data, out, chosen, jobs=jobs, engine=cluster, notes=notes, until_decided=until_decided)
+        run = run_cells(
+            data, out, chosen, jobs=jobs, engine=cluster, device=device, notes=notes, until_decided=until_decided
+        )
     cells = _finish(run, json, quick, report)
     if cells.failed:
         first = cells.failures[0]

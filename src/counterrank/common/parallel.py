@@ -8,11 +8,12 @@ the result does not depend on how the ranges were cut.
 from __future__ import annotations
 
 import os
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from itertools import pairwise
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,36 @@ def _pool_of(size: int) -> ThreadPoolExecutor:
     if _pool is None or _pool_size < size:
         _pool, _pool_size = ThreadPoolExecutor(size, thread_name_prefix="counterrank"), size
     return _pool
+
+
+def cached_once(function: Callable[..., Any], maxsize: int) -> Callable[..., Any]:
+    """`functools.lru_cache` that computes a value once, also where several threads ask for it at the same time.
+
+    >>> double = cached_once(lambda x: print("computed") or 2 * x, maxsize=1)
+    >>> double(2), double(2)
+    computed
+    (4, 4)
+    """
+    known: OrderedDict[tuple[Any, ...], Future[Any]] = OrderedDict()
+    lock = Lock()
+
+    def cached(*args: Any) -> Any:
+        with lock:
+            is_new = args not in known
+            found = known.setdefault(args, Future())
+            known.move_to_end(args)
+            if len(known) > maxsize:
+                known.popitem(last=False)  # whoever waits for it has it
+        if is_new:
+            try:
+                found.set_result(function(*args))
+            except BaseException as error:
+                with lock:
+                    known.pop(args, None)
+                found.set_exception(error)
+        return found.result()
+
+    return cached
 
 
 def split_queries(offsets: NDArray[np.int64], parts: int) -> list[tuple[int, int]]:

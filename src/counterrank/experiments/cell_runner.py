@@ -16,8 +16,10 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Mapping
-from functools import lru_cache, partial
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from threading import BoundedSemaphore
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,7 @@ from counterrank.clicks.simulation import simulate
 from counterrank.clicks.users import ClickModel
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CoverageWarning, DataError, NothingToLearnError
+from counterrank.common.parallel import cached_once, thread_count
 from counterrank.data import Fold, RankingData
 from counterrank.data.ids import uniform_keys
 from counterrank.data.labels import relevant_documents
@@ -42,36 +45,49 @@ from counterrank.experiments.run_folder import shared_fold
 from counterrank.experiments.settings import EstimatorOption, clips_by_rule, parse_estimator
 from counterrank.losses import named_loss
 from counterrank.training import Ranker, fit_ranker
+from counterrank.training.executor import open_device
 
 _FOLDS = 5  # of "auto"
 _GROUPS = 64  # of test queries: few enough to store, enough for the variance between them
 
 
 class CellRunner:
-    """Runs cells. What it caches from one to the next saves time and changes no result."""
+    """Runs cells, one at a time, or many at once in threads of their own.
 
-    def __init__(self, folds: Mapping[int, Fold], threads: int | None = 1) -> None:
-        self._folds, self._threads = folds, threads
-        self._production = lru_cache(maxsize=16)(self._train_production)
-        self._logged = lru_cache(maxsize=4)(self._log)
-        self._pages = lru_cache(maxsize=64)(self._page_quality)
-        self._seen = lru_cache(maxsize=8)(self._propensities)
-        self._groups = lru_cache(maxsize=64)(self._test_groups)
-        self._simulating = 0.0  # seconds, of the present cell
+    What it caches from one to the next saves time and changes no result.
+
+    Arguments:
+        folds: by number.
+        threads: of each cell.
+        device: on which rankers are trained; those of cells that run at once advance together.
+    """
+
+    def __init__(self, folds: Mapping[int, Fold], threads: int | None = 1, device: str = "cpu") -> None:
+        self._folds, self._threads, self._device = folds, threads, device
+        found = open_device(device)
+        # of a process: with cells in several threads the engine ignores these warnings
+        self._quiet = ignore_coverage if found is None else nullcontext
+        self._clock = time.perf_counter if found is None else found.clock
+        self._production = cached_once(self._train_production, maxsize=16)
+        self._logged = cached_once(self._log, maxsize=4 if found is None else 64)
+        self._pages = cached_once(self._page_quality, maxsize=64)
+        self._seen = cached_once(self._propensities, maxsize=8)
+        self._groups = cached_once(self._test_groups, maxsize=64)
+        self._cores = BoundedSemaphore(thread_count())  # cells that run at once take turns at simulating
 
     def run(self, cell: Cell) -> Row:
         """Train the ranker of this cell and evaluate it by the labels of the test part."""
-        begin, self._simulating = time.perf_counter(), 0.0
-        fold = self._folds[cell.fold]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CoverageWarning)  # the bias of violated conditions is what is shown
-            ranker, about = self._learn(cell, fold)
-        learned = time.perf_counter()
+        begin, fold = self._clock(), self._folds[cell.fold]
+        log = self._simulate(cell)
+        simulated = self._clock()
+        with self._quiet():
+            ranker, about = self._learn(cell, fold, log)
+        learned = self._clock()
         metrics, groups = self._evaluate(cell, fold.test, ranker)
-        end = time.perf_counter()
+        end = self._clock()
         stages: Stages = {
-            "simulation": round(self._simulating, 3),
-            "training": round(learned - begin - self._simulating, 3),
+            "simulation": round(simulated - begin, 3),
+            "training": round(learned - simulated, 3),
             "evaluation": round(end - learned, 3),
         }
         return {"metrics": metrics, **about, "seconds": round(end - begin, 3), "stages": stages, "groups": groups}
@@ -90,26 +106,36 @@ class CellRunner:
     def _test_groups(self, fold: int, relevance_threshold: float) -> NDArray[np.int64]:
         return query_groups(self._folds[fold].test, relevance_threshold)
 
-    def _learn(self, cell: Cell, fold: Fold) -> tuple[Ranker | None, Row]:
+    def _simulate(self, cell: Cell) -> tuple[ClickCounts, ClickCounts, Row] | None:
+        """The clicks of both parts, and what the row says of them; None for a cell that learns from labels."""
         if cell.estimator == "production":
-            return self._production(cell.logger), {}
-        if fold.validation is None:
+            return None
+        if self._folds[cell.fold].validation is None:
             raise DataError("fold: has no validation part; expected one to stop early on")
         if requires(cell.estimator, "labels"):
-            labels = {"relevance_threshold": cell.relevance_threshold}
-            held_out = (fold.validation, None)
-            ranker = self._ranker(cell)
-            report = fit_ranker(fold.train, None, cell.estimator, ranker, validation=held_out, hyperparameters=labels)
-            return report.ranker, _outcome(report.ranker)
-        begin = time.perf_counter()
-        clicks, other = self._logged(cell.traffic("train")), self._logged(cell.traffic("validation"))
+            return None
+        clicks, other = (self._logged(cell.traffic(part)) for part in ("train", "validation"))
         about: Row = {
             "clicks": clicks.n_clicks,
             "sessions": clicks.n_sessions,
             "validation_clicks": other.n_clicks,
             "pages": self._pages(cell.logger, cell.policy, cell.page, cell.cutoff),
         }
-        self._simulating = time.perf_counter() - begin
+        return clicks, other, about
+
+    def _learn(
+        self, cell: Cell, fold: Fold, log: tuple[ClickCounts, ClickCounts, Row] | None
+    ) -> tuple[Ranker | None, Row]:
+        if cell.estimator == "production":
+            return self._production(cell.logger), {}
+        assert fold.validation is not None
+        if log is None:
+            labels = {"relevance_threshold": cell.relevance_threshold}
+            held_out = (fold.validation, None)
+            ranker = self._ranker(cell)
+            report = fit_ranker(fold.train, None, cell.estimator, ranker, validation=held_out, hyperparameters=labels)
+            return report.ranker, _outcome(report.ranker)
+        clicks, other, about = log
         try:
             return self._from_clicks(cell, (fold.train, clicks), (fold.validation, other), about)
         except NothingToLearnError as error:  # a handful of clicks may show no difference between documents
@@ -161,6 +187,7 @@ class CellRunner:
             patience=cell.patience,
             tolerance=cell.tolerance,
             metric=cell.metric,
+            params=None if self._device == "cpu" else {"device": self._device},
             threads=self._threads,
             seed=cell.seed_for("order"),
         )
@@ -173,19 +200,21 @@ class CellRunner:
     def _log(self, traffic: Traffic) -> ClickCounts:
         """Clicks on the pages that the policy makes of the production ranker's order."""
         data: RankingData = getattr(self._folds[traffic.logger.fold], traffic.part)
-        return simulate(
-            data,
-            self._production(traffic.logger).predict(data),
-            parse_policy(traffic.policy),
-            inverse_rank(eta=traffic.eta),
-            clicks=traffic.clicks or None,
-            sessions=traffic.sessions or None,
-            seed=traffic.seed,
-            relevance_threshold=traffic.logger.relevance_threshold,
-            click_model=ClickModel(relevant=traffic.noise[1], other=traffic.noise[0]),
-            displays=traffic.displays,
-            threads=self._threads,
-        )
+        production = self._production(traffic.logger)
+        with self._cores:
+            return simulate(
+                data,
+                production.predict(data),
+                parse_policy(traffic.policy),
+                inverse_rank(eta=traffic.eta),
+                clicks=traffic.clicks or None,
+                sessions=traffic.sessions or None,
+                seed=traffic.seed,
+                relevance_threshold=traffic.logger.relevance_threshold,
+                click_model=ClickModel(relevant=traffic.noise[1], other=traffic.noise[0]),
+                displays=traffic.displays,
+                threads=self._threads,
+            )
 
     def _propensities(self, logger: Logger, policy: str, eta: float, part: str, fold: int) -> FloatArray:
         """P(examined | query, policy) of each document of a part."""
@@ -203,6 +232,18 @@ class CellRunner:
             return page_dcg(pages, scores, train, cutoff, logger.relevance_threshold, self._threads)
 
         return {"shown": dcg(parse_policy(policy)), "unrandomised": dcg(Deterministic(page))}
+
+
+@contextmanager
+def ignore_coverage() -> Iterator[None]:
+    """Ignore warnings of violated conditions, since the bias that comes of them is what experiments show.
+
+    >>> with ignore_coverage():
+    ...     warnings.warn("not shown", CoverageWarning)
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoverageWarning)
+        yield
 
 
 def page_dcg(

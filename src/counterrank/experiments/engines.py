@@ -8,16 +8,21 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from counterrank.common.errors import CounterrankError
-from counterrank.common.progress import status
+from counterrank.common.progress import status, watched
 from counterrank.estimators import ESTIMATORS
 from counterrank.experiments.cells import Cell, CellJson, Row
+from counterrank.experiments.run_folder import shared_fold
+
+if TYPE_CHECKING:
+    from counterrank.experiments.cell_runner import CellRunner
 
 
 class Slot(Protocol):
@@ -161,6 +166,39 @@ class _Worker:
         if process is not None:
             process.kill()
             process.wait()
+
+
+@contextmanager
+def device_engine(folders: Sequence[Path], log: Path, device: str, slots: int) -> Iterator[list[Slot]]:
+    """So many cells at once in threads of this process; their rankers advance together on a device.
+
+    Arguments:
+        folders: the shared data of each fold.
+        log: a file that gets the traces of errors.
+        device: as of `fit_many`.
+        slots: how many cells at once: each holds its weights in memory.
+    """
+    from counterrank.experiments.cell_runner import CellRunner, ignore_coverage
+
+    runner = CellRunner({number: shared_fold(folder) for number, folder in enumerate(folders)}, device=device)
+    with ignore_coverage(), watched(lambda done, total: None):
+        yield [_Thread(runner, log)] * slots
+
+
+class _Thread:
+    """Runs a cell in the thread that hands it over."""
+
+    def __init__(self, runner: CellRunner, log: Path) -> None:
+        self._runner, self._log = runner, log
+
+    def run(self, cell: Cell) -> Row:
+        """The row; an error is a failure of this cell alone."""
+        try:
+            return self._runner.run(cell)
+        except Exception as error:
+            with self._log.open("a") as log:
+                traceback.print_exc(file=log)
+            raise CellFailure(f"{type(error).__name__}: {error}") from None
 
 
 def _estimator_modules() -> list[str]:

@@ -24,7 +24,16 @@ from counterrank.data.sources import PARTS, open_data
 from counterrank.evaluation import higher_is_better
 from counterrank.experiments.cells import Cell, GridPoint, Row, all_cells
 from counterrank.experiments.claims import check_claims
-from counterrank.experiments.engines import CellFailure, Engine, Slot, Tally, local_engine, run_all, shown
+from counterrank.experiments.engines import (
+    CellFailure,
+    Engine,
+    Slot,
+    Tally,
+    device_engine,
+    local_engine,
+    run_all,
+    shown,
+)
 from counterrank.experiments.figure_registry import FIGURES
 from counterrank.experiments.run_folder import (
     FORMAT,
@@ -53,11 +62,14 @@ from counterrank.experiments.summary import (
     from_json,
     to_json,
 )
+from counterrank.training.executor import open_device
 
 __all__ = ["Run", "Settings", "choose_settings", "count_cells", "read_run", "reproduce", "summarize"]
 
 _SHARED, _LOG = "data", "workers.log"
 _SIZE = re.compile("[:,](queries|test)=")
+
+_DEVICE_SLOTS = 1024  # cells at once on a GPU: their weights are in memory
 
 LOOKS = (10, 20, 40, 80)
 """The numbers of runs at which `until_decided` looks at the claims."""
@@ -70,6 +82,7 @@ def reproduce(
     *,
     jobs: int | None = None,
     engine: Engine | None = None,
+    device: str = "cpu",
     notes: dict[str, Any] | None = None,
     until_decided: bool = False,
 ) -> Run:
@@ -79,8 +92,11 @@ def reproduce(
         sources: fold folders or `synthetic:...`, see `counterrank.data.open_data`; each run is made on all of them.
         out: the run folder.
         settings: all choices; the paper's if None.
-        jobs: how many worker processes; one for each core if None.
+        jobs: how many cells at once. None for one on each core, each in a process of its own; with a GPU for 1,024, or
+            256 where clips are chosen from a grid.
         engine: another engine than worker processes, such as `spark_engine`.
+        device: "cuda" trains the rankers of many cells together on a GPU (extra `cuda`), see `fit_many`; "auto" does so
+            where there is one.
         notes: what else to write down, such as the preset and the command.
         until_decided: whether to look at the claims after 10, 20, 40 and 80 runs (`LOOKS`, in place of
             `settings.runs`), each time at a quarter of the error, and to stop as soon as all that can be checked are
@@ -97,7 +113,7 @@ def reproduce(
     names = [sources] if isinstance(sources, str) else list(sources)
     if not names:
         raise CounterrankError("data: none given; expected at least one fold")
-    opened = engine or partial(local_engine, jobs=thread_count(jobs, "jobs"))
+    opened = _engine(engine, device, jobs, chosen)
     _check_folder(folder)
     folds = [_open(name, chosen) for name in names]  # where this fails, nothing is left in the folder
     with ResultWriter(folder) as results, ExitStack() as running:
@@ -121,6 +137,18 @@ def reproduce(
         if not slots:
             shutil.rmtree(folder / _SHARED, ignore_errors=True)  # a kill may have come after the last result
     return run
+
+
+def _engine(engine: Engine | None, device: str, jobs: int | None, settings: Settings) -> Engine:
+    """What runs the cells."""
+    if engine is not None:
+        if device != "cpu":
+            raise CounterrankError(f"device={device!r}: goes with worker processes of this machine; expected no engine")
+        return engine
+    if open_device(device) is None:
+        return partial(local_engine, jobs=thread_count(jobs, "jobs"))
+    slots = _DEVICE_SLOTS if settings.clip != "grid" else _DEVICE_SLOTS // 4
+    return partial(device_engine, device="cuda", slots=slots if jobs is None else thread_count(jobs, "jobs"))
 
 
 def _warn_of_older(run: Run) -> None:

@@ -3,18 +3,22 @@
 Training of a linear model is a generator. It yields requests (an epoch, a metric), is sent their results and returns
 what was learned. It may also yield a list of such generators, which are independent of each other and may advance side
 by side. So one training can run on threads of the CPU (`compute`), and many can advance together on a device that
-computes the requests of all of them in one call (`advance_together`).
+computes the requests of all of them in one call (`Device`).
 """
 
 from __future__ import annotations
 
+import importlib
+import threading
+import time
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from counterrank.common.checks import FloatArray, IntArray
+from counterrank.common.checks import FloatArray, IntArray, check_choice
+from counterrank.common.errors import CounterrankError, MissingExtraError
 from counterrank.common.parallel import run_parallel
 from counterrank.losses.loss_kernels import LossSpec
 from counterrank.training.gradient_descent import LinearProblem
@@ -75,6 +79,8 @@ class GradientNorms:
 
 Request = Epoch | Metric | GradientNorms
 
+DEVICES = ("cpu", "cuda", "auto")
+
 _Result = TypeVar("_Result")
 # A training: yields requests, or lists of trainings, and is sent results, or lists of them.
 Steps = Generator["Request | list[Steps[Any]]", Any, _Result]
@@ -134,56 +140,172 @@ def compute(steps: Steps[_Result], threads: int, inner: int | None = None) -> _R
 
 
 @dataclass(eq=False)
+class _Call:
+    """Trainings that were begun by one call of `Device.run`.
+
+    Attributes:
+        results: of its trainings.
+        waiting: how many of them have not ended.
+        error: what ended all of them.
+        seconds: its share of the time of the device.
+    """
+
+    results: list[Any]
+    waiting: int
+    error: BaseException | None = None
+    seconds: float = 0.0
+
+    @property
+    def is_done(self) -> bool:
+        return self.waiting == 0 or self.error is not None
+
+
+@dataclass(eq=False)
 class _Node:
     """A training that has begun, alone or as a part of another.
 
     Attributes:
         steps: the training.
-        parent: what it is a part of; None for a whole training.
-        place: of its result among those of the parent, or of all.
+        call: what began it.
+        parent: what it is a part of; the call, for a whole training.
+        place: of its result among those of the parent.
         results: of its own parts.
         waiting: how many of its parts have not ended.
     """
 
     steps: Steps[Any]
-    parent: _Node | None
+    call: _Call
+    parent: _Node | _Call
     place: int
     results: list[Any] = field(default_factory=list)
     waiting: int = 0
 
 
-def advance_together(trainings: Sequence[Steps[_Result]], executor: Executor) -> list[_Result]:
-    """Run all trainings to their ends; each call of the executor gets the next requests of many of them.
+class Device:
+    """Runs trainings on an executor. Those of several threads advance together: each call gets requests of all.
 
     Epochs wait until no training needs anything else, so that those of all trainings that go on are in one call.
+    Whichever thread comes first does the work for all, until its own trainings have ended; then another takes over.
     """
-    found: list[Any] = [None] * len(trainings)
-    epochs: list[tuple[_Node, Request]] = []
-    ready: deque[tuple[_Node, Any]] = deque((_Node(each, None, i), None) for i, each in enumerate(trainings))
-    while ready:
-        others: list[tuple[_Node, Request]] = []
-        while ready:
-            node, result = ready.popleft()
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._change = threading.Condition()
+        self._is_busy = False
+        self._new: list[_Node] = []
+        self._ready: deque[tuple[_Node, Any]] = deque()
+        self._epochs: list[tuple[_Node, Request]] = []
+        self._own = threading.local()
+
+    def check(self, loss: LossSpec) -> None:
+        """An error for a loss that the executor cannot compute."""
+        self._executor.check(loss)
+
+    def clock(self) -> float:
+        """A clock of this thread, in seconds: its own CPU time, and in `run` its share of the executor's time.
+
+        The time of a call of the executor is divided among its requests, whichever thread makes the call.
+        """
+        return time.thread_time() + float(getattr(self._own, "correction", 0.0))
+
+    def run(self, trainings: Sequence[Steps[_Result]]) -> list[_Result]:
+        """Run all trainings to their ends; the error of one ends those of this call."""
+        call, begin = _Call([None] * len(trainings), len(trainings)), self.clock()
+        with self._change:
+            self._new += [_Node(each, call, call, i) for i, each in enumerate(trainings)]
+            while self._is_busy and not call.is_done:
+                self._change.wait()
+            is_mine = not call.is_done
+            self._is_busy |= is_mine
+        if is_mine:
             try:
-                wanted = node.steps.send(result)
-            except StopIteration as end:
-                parent = node.parent
-                (found if parent is None else parent.results)[node.place] = end.value
-                if parent is not None:
-                    parent.waiting -= 1
-                    if parent.waiting == 0:
-                        ready.append((parent, parent.results))
-                continue
-            if not isinstance(wanted, list):
-                (epochs if isinstance(wanted, Epoch) else others).append((node, wanted))
-                continue
-            node.results, node.waiting = [None] * len(wanted), len(wanted)
-            ready.extend((_Node(part, node, i), None) for i, part in enumerate(wanted))
-            if not wanted:
-                ready.append((node, []))
-        if not others:
-            others, epochs = epochs, []
-        if others:
-            results = executor.run([request for _, request in others])
-            ready.extend((node, result) for (node, _), result in zip(others, results, strict=True))
-    return found
+                while not call.is_done:
+                    self._advance()
+            finally:
+                with self._change:
+                    self._is_busy = False
+                    self._change.notify_all()
+        self._own.correction = getattr(self._own, "correction", 0.0) + begin + call.seconds - self.clock()
+        if call.error is not None:
+            raise call.error
+        return call.results
+
+    def _advance(self) -> None:
+        """Have all trainings say what they need next, and compute it: epochs, if nothing else is needed."""
+        with self._change:
+            self._ready.extend((node, None) for node in self._new)
+            self._new.clear()
+        wanted: list[tuple[_Node, Request]] = []
+        is_any_done = False
+        while self._ready:
+            node, result = self._ready.popleft()
+            if node.call.error is None:
+                self._send(node, result, wanted)
+                is_any_done |= node.call.is_done
+        if is_any_done:
+            with self._change:
+                self._change.notify_all()
+        if not wanted:
+            wanted, self._epochs = self._epochs, []
+        wanted = [(node, request) for node, request in wanted if node.call.error is None]
+        if wanted:
+            self._compute(wanted)
+
+    def _send(self, node: _Node, result: Any, wanted: list[tuple[_Node, Request]]) -> None:
+        """Send a result to a training and take note of what it needs next."""
+        try:
+            needs = node.steps.send(result)
+        except StopIteration as end:
+            parent = node.parent
+            parent.results[node.place] = end.value
+            parent.waiting -= 1
+            if parent.waiting == 0 and isinstance(parent, _Node):
+                self._ready.append((parent, parent.results))
+            return
+        except BaseException as error:
+            node.call.error = error
+            return
+        if not isinstance(needs, list):
+            (self._epochs if isinstance(needs, Epoch) else wanted).append((node, needs))
+            return
+        node.results, node.waiting = [None] * len(needs), len(needs)
+        self._ready.extend((_Node(part, node.call, node, i), None) for i, part in enumerate(needs))
+        if not needs:
+            self._ready.append((node, []))
+
+    def _compute(self, wanted: list[tuple[_Node, Request]]) -> None:
+        begin = time.perf_counter()
+        try:
+            results = self._executor.run([request for _, request in wanted])
+        except BaseException as error:
+            with self._change:
+                for node, _ in wanted:
+                    node.call.error = error
+                self._change.notify_all()
+            return
+        seconds = (time.perf_counter() - begin) / len(wanted)
+        for (node, _), result in zip(wanted, results, strict=True):
+            node.call.seconds += seconds
+            self._ready.append((node, result))
+
+
+def open_device(name: str) -> Device | None:
+    """The device of this name, the same for all threads; None for the CPU, and for "auto" where there is no GPU.
+
+    >>> open_device("cpu") is None
+    True
+    """
+    if check_choice(name, DEVICES, "device") == "cpu":
+        return None
+    failure: CounterrankError
+    try:
+        found: Device = importlib.import_module("counterrank.training.gpu").device()
+        return found
+    except CounterrankError as error:
+        failure = error
+    except ImportError as error:
+        needed = error.name or f"a working cupy ({error})"
+        failure = MissingExtraError(f"device='cuda' needs {needed}; pip install 'counterrank[cuda]'")
+    if name == "auto":
+        return None
+    raise failure

@@ -28,7 +28,7 @@ from counterrank.losses.lambdaloss import pairwise_query
 from counterrank.losses.loss_kernels import LossSpec
 from counterrank.losses.monotonic import ARP, DCG, monotonic_query
 from counterrank.models.model import Scales
-from counterrank.training.executor import Epoch, GradientNorms, Metric, Request
+from counterrank.training.executor import Device, Epoch, GradientNorms, Metric, Request
 from counterrank.training.gradient_descent import LinearProblem, SetArrays
 
 _Made = TypeVar("_Made")
@@ -185,6 +185,12 @@ def is_available() -> bool:
         return False
 
 
+def device() -> Device:
+    """The current GPU, on which the trainings of all threads advance together."""
+    executor()
+    return _device()
+
+
 def executor() -> GpuExecutor:
     """The executor of the current GPU; an error that says what is missing where there is none."""
     require("cupy", "cuda", "device='cuda'")
@@ -196,6 +202,11 @@ def executor() -> GpuExecutor:
 @cache
 def _executor() -> GpuExecutor:
     return GpuExecutor(CupyBackend())
+
+
+@cache
+def _device() -> Device:
+    return Device(_executor())
 
 
 def pitch_of(n_features: int) -> int:

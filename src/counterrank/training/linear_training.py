@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from threading import Lock
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -279,7 +279,8 @@ def _beyond(runs: dict[int, Run], lowest: int, highest: int) -> int | None:
     return highest + 1 if best == highest and highest < _FARTHEST else None
 
 
-class Scaling(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Scaling:
     """How the features of the training data and of the validation data are scaled, for one `normalize`.
 
     Attributes:
@@ -287,12 +288,33 @@ class Scaling(NamedTuple):
         scales: of the training data.
         on_validation: of the validation data; None without any.
         deviations: of each scaled feature within queries of the training data.
+        parts: the data itself.
     """
 
     scaler: Scaler
     scales: Scales
     on_validation: Scales | None
     deviations: FloatArray
+    parts: tuple[RankingData, RankingData | None]
+
+    @classmethod
+    def of(cls, data: RankingData, validation: RankingData | None, normalize: str, threads: int) -> Scaling:
+        """The scaling of these data. As long as it is in use, everyone gets the same one, from any thread."""
+        key = (id(data), id(validation), normalize)  # ids are not used again, since the scaling keeps the data
+        with _scaling_lock:
+            found = _scalings.get(key)
+            if found is None:
+                scaler = Scaler.learn(normalize, data, threads)
+                scales = scaler.scales(data, threads)
+                other = None if validation is None else scaler.scales(validation, threads)
+                deviations = deviations_within(data, scales, threads)
+                found = _scalings[key] = cls(scaler, scales, other, deviations, (data, validation))
+        return found
+
+
+# those in use, so that trainings of several threads on one data set can share what a device has of it
+_scalings: WeakValueDictionary[tuple[int, int, str], Scaling] = WeakValueDictionary()
+_scaling_lock = Lock()
 
 
 class LinearData:
@@ -319,11 +341,7 @@ class LinearData:
     def scaling(self, normalize: str) -> Scaling:
         """How features are scaled."""
         if normalize not in self._scaling:
-            scaler = Scaler.learn(normalize, self.data, self.threads)
-            scales = scaler.scales(self.data, self.threads)
-            other = None if self.validation is None else scaler.scales(self.validation, self.threads)
-            deviations = deviations_within(self.data, scales, self.threads)
-            self._scaling[normalize] = Scaling(scaler, scales, other, deviations)
+            self._scaling[normalize] = Scaling.of(self.data, self.validation, normalize, self.threads)
         return self._scaling[normalize]
 
     def problem(self, evidence: TrainingWeights, loss: LossSpec, normalize: str) -> LinearProblem:

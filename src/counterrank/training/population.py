@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,13 +12,13 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.common.checks import check_choice, check_type
-from counterrank.common.errors import CounterrankError, MissingExtraError
+from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import run_parallel, thread_count
 from counterrank.common.progress import progress
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.estimators.displayed_sets import Views
-from counterrank.training.executor import Executor, Steps, advance_together, compute
+from counterrank.training.executor import Device, Steps, compute, open_device
 from counterrank.training.linear_training import LinearData, OnEpoch, fit_linear, training_epochs
 from counterrank.training.problem import (
     KINDS,
@@ -33,10 +32,9 @@ from counterrank.training.problem import (
     check_weights,
     kind_of,
 )
-from counterrank.training.ranker import Ranker, TrainingInputs
+from counterrank.training.ranker import Ranker, TrainingInputs, device_of
 from counterrank.training.storage import check_clicks
 
-DEVICES = ("cpu", "cuda", "auto")
 ON_ERROR = ("raise", "return")
 
 
@@ -60,7 +58,7 @@ def fit_many(
     validation: RankingData | tuple[RankingData, ArrayLike | Views] | None = None,
     *,
     clicks: ClickCounts | Sequence[ClickCounts] | None = None,
-    device: str = "cpu",
+    device: str | None = None,
     threads: int | None = None,
     on_error: str = "raise",
 ) -> list[Ranker]:
@@ -77,7 +75,8 @@ def fit_many(
         clicks: those that the weights come from, as for `Ranker.fit`.
         device: "cpu" trains members in parallel, each on one thread. "cuda" advances all members together on a GPU
             (extra `cuda`); results then differ from those of the CPU by rounding, and `seconds` in `history_` are
-            those of all members together. "auto" takes a GPU if there is one.
+            those of all members together. Populations of several threads advance together too. "auto" takes a GPU if
+            there is one. None for that of the rankers, `params={"device": ...}`, which must then be the same.
         threads: None for all cores; `threads` of the rankers counts for `predict` only.
         on_error: "raise": a member that cannot be trained (wrong settings or weights, nothing to learn, a learning rate
             that diverges) ends the training of all, with an error that names the member by its number from 0. All that
@@ -94,10 +93,10 @@ def fit_many(
     [[0, 3, 1, 2], [0, 3, 1, 2]]
     """
     check_choice(on_error, ON_ERROR, "on_error")
-    executor = _executor(check_choice(device, DEVICES, "device"))
     count = thread_count(threads)
     check_type(data, RankingData, "data")
     given = _check_members(members)
+    found_device = open_device(_common_device(given) if device is None else device)
     other, common = _check_validation(validation, data)
     parts = (data,) if other is None else (data, other)
     inputs = TrainingInputs.check(KINDS["linear"], parts, check_clicks(clicks, parts), count)
@@ -108,8 +107,8 @@ def fit_many(
         ranker = copy.copy(member.ranker)
         try:
             task = _task(ranker, data, member, weights_of)
-            if executor is not None:
-                executor.check(task.loss.spec(task.k, longest_query(data.offsets)))
+            if found_device is not None:
+                found_device.check(task.loss.spec(task.k, longest_query(data.offsets)))
             tasks[i] = ranker, task
         except CounterrankError as error:
             found[i] = _failure(error, i, on_error)
@@ -121,7 +120,7 @@ def fit_many(
     names = [task.loss.name for _, task in tasks.values()]
     with progress(f"training {names[0] if len(names) == 1 else f'{len(names):,} rankers'}", total) as advance:
         trainings = [_train(i, task, shared, advance, on_error) for i, (_, task) in tasks.items()]
-        results = _run(trainings, executor, count)
+        results = _run(trainings, found_device, count)
     for (i, (ranker, task)), learned in zip(tasks.items(), results, strict=True):
         found[i] = learned if isinstance(learned, CounterrankError) else ranker._store(task, learned, inputs)
     return found
@@ -147,10 +146,10 @@ def fit_each(
     return found
 
 
-def _run(trainings: list[Steps[Any]], executor: Executor | None, threads: int) -> list[Any]:
-    """The results of all trainings, on a device or (without an executor) in parallel on the CPU."""
-    if executor is not None:
-        return advance_together(trainings, executor)
+def _run(trainings: list[Steps[Any]], device: Device | None, threads: int) -> list[Any]:
+    """The results of all trainings, on a device or (without one) in parallel on the CPU."""
+    if device is not None:
+        return device.run(trainings)
     if len(trainings) == 1:
         return [compute(trainings[0], threads)]
     # a race of learning rates takes further threads only while no member waits for them
@@ -238,6 +237,16 @@ def _check_members(members: Any) -> list[Member]:
     return found
 
 
+def _common_device(members: Sequence[Member]) -> str:
+    """The device that all rankers name."""
+    named: set[str] = {device_of(member.ranker) for member in members} or {"cpu"}
+    if len(named) > 1:
+        raise CounterrankError(
+            f"members: rankers name the devices {', '.join(sorted(named))}; expected one, or device="
+        )
+    return named.pop()
+
+
 def _check_validation(validation: Any, data: RankingData) -> tuple[RankingData | None, ArrayLike | Views | None]:
     """The validation data with the features of the training data, and the weights that members share."""
     if validation is None:
@@ -247,21 +256,3 @@ def _check_validation(validation: Any, data: RankingData) -> tuple[RankingData |
         check_pair(validation, "ranking data, or a pair (data, weights)")
         validation, weights = validation
     return aligned_with(data, check_type(validation, RankingData, "validation")), weights
-
-
-def _executor(device: str) -> Executor | None:
-    """What computes on the device; None for the CPU, and for "auto" where there is no GPU that can be used."""
-    if device == "cpu":
-        return None
-    failure: CounterrankError
-    try:
-        found: Executor = importlib.import_module("counterrank.training.gpu").executor()
-        return found
-    except CounterrankError as error:
-        failure = error
-    except ImportError as error:
-        needed = error.name or f"a working cupy ({error})"
-        failure = MissingExtraError(f"device='cuda' needs {needed}; pip install 'counterrank[cuda]'")
-    if device == "auto":
-        return None
-    raise failure

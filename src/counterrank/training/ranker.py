@@ -36,7 +36,7 @@ from counterrank.evaluation import higher_is_better, rank_values
 from counterrank.losses import NamedLoss, named_loss
 from counterrank.models.model import NORMALIZE, Model
 from counterrank.models.neural import scores_within_queries
-from counterrank.training.executor import compute
+from counterrank.training.executor import DEVICES, compute, open_device
 from counterrank.training.linear_training import LinearData, fit_linear, training_epochs
 from counterrank.training.problem import (
     FittedModel,
@@ -83,7 +83,7 @@ class Ranker(Shown):
             for that of the loss.
         params: hyperparameters of the model, by name. Trees: any of LightGBM's, such as `num_leaves`. Networks:
             `hidden` (sizes of the layers, (64,)), `dropout` (0.1), `weight_decay` (0.01), `device` ("cpu"); a module of
-            your own has the last two.
+            your own has the last two. Linear: `device` ("cpu"), "cuda" or "auto", see `fit_many`.
         threads: None for all cores; the result does not depend on it. A network is trained on one core, a module of
             your own on as many as torch is set to.
         seed: a whole number or a numpy Generator; fixes all randomness.
@@ -449,8 +449,10 @@ class Ranker(Shown):
             raise CounterrankError(f"learning_rate={brief(rate)}: expected 'auto' or a number above 0")
         if self.params is not None and not isinstance(self.params, Mapping):
             raise CounterrankError(f"params: {type(self.params).__name__}; expected a dict of names and values")
-        if self.params and kind.name == "linear":
-            raise CounterrankError(f"params: {', '.join(map(str, self.params))}; a linear model has none, leave it out")
+        if kind.name == "linear":
+            if unknown := [str(name) for name in self.params or () if name != "device"]:
+                raise CounterrankError(f"params: {', '.join(unknown)}; a linear model has only device, leave it out")
+            check_choice(device_of(self), DEVICES, "device")
         normalize = kind.normalize if self.normalize is None else self.normalize
         return Settings(
             learning_rate=None if rate == "auto" else float(rate),
@@ -511,8 +513,12 @@ def _learn(task: Task, model: Any) -> FittedModel:
     if kind == "linear":
         settings = task.settings
         shared = LinearData(task.data, None if task.validation is None else task.validation[0], settings.threads)
+        device = open_device(settings.params.get("device", "cpu"))
+        if device is not None:
+            device.check(task.loss.spec(task.k, longest_query(task.data.offsets)))
         with progress(f"training {task.loss.name}", training_epochs(task)) as advance:
-            return compute(fit_linear(task, shared, advance), settings.threads)
+            training = fit_linear(task, shared, advance)
+            return compute(training, settings.threads) if device is None else device.run([training])[0]
     if kind == "lambdamart":
         from counterrank.training.boosting import fit_trees
 
@@ -520,6 +526,15 @@ def _learn(task: Task, model: Any) -> FittedModel:
     from counterrank.training.network_training import fit_network
 
     return fit_network(task, None if kind == "mlp" else model)
+
+
+def device_of(ranker: Ranker) -> Any:
+    """What `params` names as the device of training.
+
+    >>> device_of(Ranker()), device_of(Ranker(params={"device": "cuda"}))
+    ('cpu', 'cuda')
+    """
+    return (ranker.params or {}).get("device", "cpu")
 
 
 def shares(amounts: FloatArray) -> FloatArray:
