@@ -10,7 +10,7 @@ A request's result does not depend on the others. GPUs need compute capability 8
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,6 +30,7 @@ from counterrank.losses.monotonic import ARP, DCG, monotonic_query
 from counterrank.models.model import Scales
 from counterrank.training.executor import Device, Epoch, GradientNorms, Metric, Request
 from counterrank.training.gradient_descent import LinearProblem, SetArrays
+from counterrank.training.problem import LinearMetric
 
 _Made = TypeVar("_Made")
 
@@ -40,6 +41,7 @@ _WARPS = THREADS // 32
 _GROUPS = (8, 16, 32)
 _OLDEST = 80  # the compute capability, times ten
 _NO_LIMIT = 2**30
+_MOST_BYTES = 2**28  # of results by query at a time
 
 # The structures of sgd.cu.
 _POINTERS = (
@@ -312,17 +314,17 @@ def loss_numbers(spec: LossSpec) -> LossNumbers:
 
 
 class _Uploads:
-    """What was made on the device of arrays of the host; freed with these arrays."""
+    """What was made on the device of arrays of the host, or of objects that hold such arrays; freed with these."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[int, str], Any] = {}
 
-    def of(self, array: Array, what: str, make: Callable[[], _Made]) -> _Made:
-        """What `make` returns; the same for the same array."""
-        key = (id(array), what)
+    def of(self, source: Any, what: str, make: Callable[[], _Made]) -> _Made:
+        """What `make` returns; the same for the same source."""
+        key = (id(source), what)
         if key not in self._kept:
             self._kept[key] = make()
-            weakref.finalize(array, self._kept.pop, key, None).atexit = False
+            weakref.finalize(source, self._kept.pop, key, None).atexit = False
         found: _Made = self._kept[key]
         return found
 
@@ -355,13 +357,20 @@ class _Queries(NamedTuple):
 class _Place(NamedTuple):
     """A ranker's place in a block: the fields of its `MEMBER`, coefficients, and how many entries a query's sets have.
 
-    `keep` holds memory that the fields point to.
+    What the fields point to is kept by the request.
     """
 
     fields: dict[str, Any]
     coefficients: FloatArray
     n_entries: int
-    keep: tuple[Buffer, ...] = ()
+
+
+class _Learner(NamedTuple):
+    """The fields of `MEMBER` that follow from the problem, its loss, and how many entries a query's sets have."""
+
+    fields: dict[str, Any]
+    loss: LossNumbers
+    n_entries: int
 
 
 class _Job(NamedTuple):
@@ -415,7 +424,7 @@ class GpuExecutor:
         known: dict[tuple[int, bytes], Array] = {}
         for members in by_order.values():
             # neighbours with the same kind of work wait least for each other
-            members.sort(key=lambda i: loss_numbers(requests[i].problem.loss))
+            members.sort(key=lambda i: self._learner(requests[i].problem).loss)
             for first in range(0, len(members), plan.group):
                 chosen = members[first : first + plan.group]
                 places += chosen
@@ -424,7 +433,7 @@ class GpuExecutor:
                 if key not in known:
                     known[key] = queries.steps(order[used[order]])
                 steps = known[key]
-                jobs.append(_Job(steps, [self._training_place(requests[i]) for i in chosen]))
+                jobs.append(_Job(steps, [self._epoch_place(requests[i]) for i in chosen]))
         coefficients, losses = self._launch(queries, plan, jobs, is_metric=False)
         found = [0.0] * len(requests)
         for i, row, loss in zip(places, coefficients, losses, strict=True):
@@ -435,31 +444,34 @@ class GpuExecutor:
     def _metrics(self, requests: list[Metric]) -> list[FloatArray]:
         """Each query's part of each metric."""
         queries = self._metric_queries(requests[0])
-        n_queries = len(queries.offsets) - 1
-        outs = [self._backend.empty(8 * n_queries) for _ in requests]
-        places = [self._metric_place(request, out) for request, out in zip(requests, outs, strict=True)]
-        self._divided(queries, places, is_metric=True)
-        found = []
-        for request, out in zip(requests, outs, strict=True):
-            sign = 1.0 if higher_is_better(request.metric.name) else -1.0
-            parts = self._backend.get(out, np.float64, (n_queries,))
-            found.append(parts * (sign / np.abs(request.metric.evidence.weights).sum()))
-        return found
+        places = [_Place(self._judge(request.metric), request.coefficients, 0) for request in requests]
+        factors = np.array([_factor(request.metric) for request in requests])
+        return list(self._by_query(queries, places, "out", is_metric=True, factors=factors))
 
     def _norms(self, requests: list[GradientNorms]) -> list[FloatArray]:
         """The norm of each query's gradient."""
         queries = self._problem_queries(requests[0].problem)
+        places = [self._place(request.problem, 0.0, 1, request.coefficients) for request in requests]
+        norms = self._by_query(queries, places, "norms", is_metric=False, factors=np.ones(len(places)))
+        return [row[request.problem.queries] for row, request in zip(norms, requests, strict=True)]
+
+    def _by_query(
+        self, queries: _Queries, places: list[_Place], name: str, is_metric: bool, factors: FloatArray
+    ) -> Iterator[FloatArray]:
+        """What the kernels write for each query under this field of the member, times a factor, ranker by ranker."""
         n_queries = len(queries.offsets) - 1
-        outs = [self._backend.empty(8 * n_queries) for _ in requests]
-        places = []
-        for request, out in zip(requests, outs, strict=True):
-            place = self._problem_place(request.problem, 0.0, 1, request.coefficients)
-            places.append(place._replace(fields=place.fields | {"norms": out.pointer}, keep=(out,)))
-        self._divided(queries, places, is_metric=False)
-        return [
-            self._backend.get(out, np.float64, (n_queries,))[request.problem.queries]
-            for request, out in zip(requests, outs, strict=True)
-        ]
+        size = max(1, _MOST_BYTES // (8 * n_queries))
+        for first in range(0, len(places), size):
+            chosen = places[first : first + size]
+            out = self._backend.empty(8 * n_queries * len(chosen))
+            found = [
+                place._replace(fields=place.fields | {name: out.pointer + 8 * n_queries * i})
+                for i, place in enumerate(chosen)
+            ]
+            self._divided(queries, found, is_metric)
+            values = self._backend.get(out, np.float64, (len(chosen), n_queries))
+            values *= factors[first : first + size, None]
+            yield from values
 
     def _divided(self, queries: _Queries, places: list[_Place], is_metric: bool) -> None:
         """Launch work in which queries are independent of each other: each part of them is a block of its own."""
@@ -486,10 +498,9 @@ class GpuExecutor:
         begins = dict(zip(distinct, np.cumsum([0] + [len(steps) for steps in distinct.values()]), strict=False))
         blocks["first"] = [begins[id(job.steps)] for job in jobs]
         blocks["n_steps"] = [len(job.steps) for job in jobs]
-        for slot, place in zip(slots, places, strict=True):
-            for name, value in place.fields.items():
-                members[name][slot] = value
-            coefficients[slot, : queries.n_features] = place.coefficients
+        for name in {name for place in places for name in place.fields}:
+            members[name][slots] = [place.fields.get(name, 0) for place in places]
+        coefficients[slots, : queries.n_features] = [place.coefficients for place in places]
         n_entries = max(place.n_entries for place in places)
         # queries one at a time need no sums
         n_sums = n_slots if not is_metric and (members["norms"].any() or (members["batch"] > 1).any()) else 0
@@ -519,17 +530,23 @@ class GpuExecutor:
         learned = backend.get(buffers[3], np.float64, coefficients.shape)
         return learned[slots], backend.get(out, np.float64, (n_slots,))[slots]
 
-    def _training_place(self, request: Epoch) -> _Place:
-        return self._problem_place(request.problem, request.step, request.batch, request.coefficients)
+    def _epoch_place(self, request: Epoch) -> _Place:
+        return self._place(request.problem, request.step, request.batch, request.coefficients)
 
-    def _problem_place(self, problem: LinearProblem, step: float, batch: int, coefficients: FloatArray) -> _Place:
-        """A ranker that learns."""
+    def _place(self, problem: LinearProblem, step: float, batch: int, coefficients: FloatArray) -> _Place:
+        """The place of a ranker that learns."""
+        learner = self._learner(problem)
+        return _Place(learner.fields | {"step": step, "batch": batch}, coefficients, learner.n_entries)
+
+    def _learner(self, problem: LinearProblem) -> _Learner:
+        """What places of rankers with this problem have in common."""
+        return self._uploads.of(problem, "learner", partial(self._make_learner, problem))
+
+    def _make_learner(self, problem: LinearProblem) -> _Learner:
         data, loss = problem.kernel_data, loss_numbers(problem.loss)
         table = problem.loss.parameters.table
         fields: dict[str, Any] = {
             **loss._asdict(),
-            "step": step,
-            "batch": batch,
             "n_used": len(problem.queries),
             "weights": self._put(data.weights, "weights", lambda: data.weights.astype(np.float32)),
             "table": self._put(table, "table", lambda: _split(table)),
@@ -541,11 +558,13 @@ class GpuExecutor:
             make = partial(self._make_sets, data.sets, data.offsets)
             sets, n_entries = self._uploads.of(data.sets.places, "sets", make)
             fields |= {name: buffer.pointer for name, buffer in sets.items()}
-        return _Place(fields, coefficients, n_entries)
+        return _Learner(fields, loss, n_entries)
 
-    def _metric_place(self, request: Metric, out: Buffer) -> _Place:
-        """A ranker that is evaluated."""
-        metric = request.metric
+    def _judge(self, metric: LinearMetric) -> dict[str, Any]:
+        """The fields of rankers that this metric evaluates."""
+        return self._uploads.of(metric, "judge", partial(self._make_judge, metric))
+
+    def _make_judge(self, metric: LinearMetric) -> dict[str, Any]:
         weights, sets = metric.evidence
         longest = longest_query(metric.data.offsets)
         key = (metric.name, longest)
@@ -554,16 +573,12 @@ class GpuExecutor:
         fields: dict[str, Any] = {
             "weights": self._put(weights, "metric", lambda: weights),
             "table": self._prefix[key].pointer,
-            "out": out.pointer,
         }
         if sets is not None:
-
-            def make() -> dict[str, Buffer]:
-                return self._put_sets(sets.by_query(metric.data))
-
+            make = partial(self._put_sets, sets.by_query(metric.data))
             found = self._uploads.of(sets.docs, "metric sets", make)
             fields |= {name: buffer.pointer for name, buffer in found.items()}
-        return _Place(fields, request.coefficients, 0, (out,))
+        return fields
 
     def _put_sets(self, sets: Sequence[IntArray]) -> dict[str, Buffer]:
         """The sets of all queries, as `SetArrays`."""
@@ -620,6 +635,11 @@ class GpuExecutor:
             offsets,
             n_features,
         )
+
+
+def _factor(metric: LinearMetric) -> float:
+    """From what the kernel computes to the metric, larger is better."""
+    return (1.0 if higher_is_better(metric.name) else -1.0) / metric.total
 
 
 def _used_by(problems: list[LinearProblem]) -> Array:

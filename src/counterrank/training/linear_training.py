@@ -49,6 +49,7 @@ class EarlyStopping:
 
     def __post_init__(self) -> None:
         self._improved = (0, -np.inf)  # the last epoch that counts as improvement, and its metric
+        self._best = -np.inf
 
     def see(self, epoch: int, parts: FloatArray | None) -> bool:
         """Take note of an epoch; whether its model is the one to keep so far."""
@@ -56,12 +57,12 @@ class EarlyStopping:
             self.best_epoch = epoch
             return True
         value = float(parts.sum())
-        is_best = self.parts is None or value > self.parts.sum()
-        if is_best:
-            self.best_epoch, self.parts = epoch, parts
+        is_best = self.parts is None or value > self._best
+        if is_best:  # a copy, since parts may be a row of a larger array
+            self.best_epoch, self.parts, self._best = epoch, parts.copy(), value
         if value > self._improved[1] + self.tolerance:
             self._improved = epoch, value
-        return bool(is_best)
+        return is_best
 
     def is_overdue(self, epoch: int) -> bool:
         """Whether validation data has seen nothing better for too long."""

@@ -258,6 +258,11 @@ class LinearMetric:
     scales: Scales
 
     @cached_property
+    def total(self) -> float:
+        """The sum of the absolute weights."""
+        return float(np.abs(self.evidence.weights).sum())
+
+    @cached_property
     def of_scores(self) -> QueryMetric:
         """The metric as a function of scores."""
         return query_metric(self.name, self.data, self.evidence)
