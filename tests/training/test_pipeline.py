@@ -89,9 +89,13 @@ def test_several_rankers_of_several_kinds():
 
 
 def test_the_first_error_of_several_rankers_is_raised():
-    rankers = [untrained(), untrained(learning_rate=1e300), cr.Ranker("nonsense")]
-    with pytest.raises(CounterrankError, match=r"^learning_rate=1e\+300: training diverged"):
+    rankers = [untrained(), untrained(learning_rate=1e300)]
+    with pytest.raises(CounterrankError, match=r"^ranker 1: learning_rate=1e\+300: training diverged"):
         fit_rankers(FOLD.train, Evidence(TRAIN), "policy-aware", rankers)
+    with pytest.raises(CounterrankError, match=r"^ranker 2: .*nonsense"):  # before any is trained
+        fit_rankers(FOLD.train, Evidence(TRAIN), "policy-aware", [*rankers, cr.Ranker("nonsense")])
+    with pytest.raises(CounterrankError, match=r"^learning_rate=1e\+300: training diverged"):
+        fit_rankers(FOLD.train, Evidence(TRAIN), "policy-aware", rankers[1:])
 
 
 def test_clips_are_tried_as_fit_best_clip_tries_them():

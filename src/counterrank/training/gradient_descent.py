@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterrank.common.checks import BoolArray, FloatArray, IntArray
+from counterrank.common.checks import BoolArray, FloatArray, IntArray, read_only
 from counterrank.common.flags import await_flag, flags_for, publish, side_by_side
 from counterrank.common.jit import Array, exact_allocating_kernel, inner_kernel, kernel
 from counterrank.common.ranking import longest_query
@@ -289,7 +289,9 @@ class LinearProblem:
         """An epoch of one query a step: the sum of losses, and the norm of each gradient met."""
         norms = np.empty(len(order))
         loss = self.loss
-        value = sgd_epoch(order, self.kernel_data, loss.argument(), loss.parameters, step, coefficients, norms)
+        value = sgd_epoch(
+            read_only(order), self.kernel_data, loss.argument(), loss.parameters, step, coefficients, norms
+        )
         return float(value), norms
 
     def _batches(self, order: IntArray, step: float, batch: int, coefficients: FloatArray, threads: int) -> float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -239,20 +240,8 @@ def fit_ranker(
     >>> report.about, report.ranker.provenance_["estimator"]["propensities"]
     ({'clip': 10.0}, 'logged')
     """
-    (report,) = fit_rankers(
-        data,
-        evidence,
-        estimator,
-        [ranker],
-        validation=validation,
-        clip=clip,
-        hyperparameters=hyperparameters,
-        folds=folds,
-        model=model,
-        shared_learning_rate=shared_learning_rate,
-        seed=seed,
-    )
-    return report
+    how = (validation, clip, hyperparameters, folds, model, shared_learning_rate, seed)
+    return _fit(data, evidence, estimator, [ranker], *how)[0]
 
 
 def fit_rankers(
@@ -260,18 +249,16 @@ def fit_rankers(
     evidence: Evidence | None,
     estimator: str | Estimator,
     rankers: Sequence[Ranker | None],
-    *,
-    validation: tuple[RankingData, Evidence | None] | None = None,
-    clip: float | str | Sequence[float | None] | None = None,
-    hyperparameters: Mapping[str, Any] | None = None,
-    folds: int | None = None,
-    model: Any = None,
-    shared_learning_rate: bool = False,
-    seed: int | np.random.Generator = 0,
+    **how: Any,
 ) -> list[FitReport]:
     """Train several rankers with one estimator, such as one for each loss; each as `fit_ranker` does.
 
     Weights are computed once. Linear rankers are trained together, see `fit_many`, on the threads of the first.
+
+    Arguments:
+        data, evidence, estimator: as for `fit_ranker`.
+        rankers: untrained ones.
+        how: further arguments of `fit_ranker`, by name.
 
     >>> from counterrank import make_ranking_data, policies, simulation
     >>> data = make_ranking_data("mslr", n_queries=40, seed=0)
@@ -281,6 +268,15 @@ def fit_rankers(
     >>> [report.ranker.loss_ for report in fit_rankers(data, Evidence(clicks), "policy-aware", rankers)]
     ['arp-hinge', 'dcg-hinge']
     """
+    return _fit(data, evidence, estimator, rankers, **how)
+
+
+def _fit(
+    data: RankingData, evidence: Evidence | None, estimator: str | Estimator, rankers: Sequence[Ranker | None],
+    validation: Any = None, clip: Any = None, hyperparameters: Mapping[str, Any] | None = None,
+    folds: int | None = None, model: Any = None, shared_learning_rate: bool = False, seed: Any = 0,
+) -> list[FitReport]:  # fmt: skip
+    """The reports on all rankers."""
     chosen = named_estimator(estimator)
     chosen.check_hyperparameters({"clip": clip})
     given = checked_hyperparameters(chosen, hyperparameters or {})
@@ -297,6 +293,10 @@ def fit_rankers(
         how = (validation, clip, given, folds, model or "ridge", seed)
         return [_fit_assisted(data, evidence, chosen, ranker, *how) for ranker in rankers]
     learners = [_learner(ranker, evidence, seed) for ranker in rankers]
+    for i, learner in enumerate(learners):
+        with _numbered(i, len(learners)):
+            learner._named_loss()
+            learner._settings()
     others: Any = None if validation is None else (validation[0], chosen.weigh(*validation, **given))
     clicks = [part.clicks for part in (evidence, validation and validation[1]) if part is not None]
     weigh = partial(chosen.weigh, data, evidence, **given)
@@ -320,13 +320,24 @@ def _fit_all(
     learners: Sequence[Ranker], data: RankingData, weights: ArrayLike | Views, validation: Any, clicks: Any
 ) -> list[Ranker]:
     """All rankers fitted to the same weights; the first error is raised."""
-    fitted = []
     threads = learners[0].threads if learners else None
-    for result in fit_each(data, [Member(each, weights) for each in learners], validation, clicks, threads):
+    found = fit_each(data, [Member(each, weights) for each in learners], validation, clicks, threads)
+    for i, result in enumerate(found):
         if isinstance(result, CounterrankError):
-            raise result
-        fitted.append(result)
-    return fitted
+            with _numbered(i, len(found)):
+                raise result
+    return [ranker for ranker in found if isinstance(ranker, Ranker)]
+
+
+@contextmanager
+def _numbered(i: int, n: int) -> Iterator[None]:
+    """Errors of one of several rankers name it by its number from 0."""
+    try:
+        yield
+    except CounterrankError as error:
+        if n == 1:
+            raise
+        raise type(error)(f"ranker {i}: {error}") from None
 
 
 def _report(best: BestClip, chosen: Estimator, evidence: Evidence | None, given: dict[str, Any]) -> FitReport:
