@@ -227,9 +227,8 @@ def _finish(run: Run, json: bool, quick: bool, report: bool) -> CellCounts:
     where = f"The report is at {page}." if report else f"For the report: {command}"
     say(f"{cells.done} of {cells.wanted} cells done. {where}")
     if report and quick:
-        say(
-            "A quick run learns from few queries. --until-decided adds runs; or run without --quick, in another folder."
-        )
+        more = "Run" if run.about.get("looks") else "--until-decided adds runs; or run"
+        say(f"A quick run learns from few queries. {more} without --quick, in another folder.")
     return cells
 
 

@@ -27,7 +27,7 @@ from counterrank.training.problem import LinearMetric
 
 @dataclass(frozen=True, eq=False)
 class Epoch:
-    """One pass over the queries; the result is the sum of losses met, a float.
+    """One pass over the queries; the result is the sum of the losses, each before its step, a float.
 
     Attributes:
         problem: the loss.

@@ -154,9 +154,9 @@ def sgd_epoch(
     coefficients: Array,
     norms: Array,
 ) -> float:
-    """w <- w - step * gradient, once for each of `queries` in their order; returns the sum of the losses met.
+    """w <- w - step * gradient, once for each of `queries` in their order.
 
-    `norms` gets the norm of each query's gradient.
+    Returns the sum of the losses, each before its step. `norms` gets the norm of each query's gradient.
     """
     scratch = _scratch(problem.longest, len(coefficients))
     gradient = np.empty(len(coefficients))
@@ -276,7 +276,7 @@ class LinearProblem:
         return found
 
     def epoch(self, order: IntArray, step: float, batch: int, coefficients: FloatArray, threads: int) -> float:
-        """Pass once over the queries in the given order, changing `coefficients`; the sum of losses met."""
+        """Pass once over the queries in the given order, changing `coefficients`; the sum of the losses."""
         if batch == 1:
             return self._single(order, step, coefficients)[0]
         return self._batches(order, step, batch, coefficients, threads)
@@ -286,7 +286,7 @@ class LinearProblem:
         return self._single(self.queries, 0.0, coefficients.copy())[1]
 
     def _single(self, order: IntArray, step: float, coefficients: FloatArray) -> tuple[float, FloatArray]:
-        """An epoch of one query a step: the sum of losses, and the norm of each gradient met."""
+        """An epoch of one query a step: the sum of losses, and the norm of each gradient."""
         norms = np.empty(len(order))
         loss = self.loss
         value = sgd_epoch(

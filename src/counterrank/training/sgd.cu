@@ -1,6 +1,6 @@
 // Stochastic gradient descent and validation metrics of many linear rankers at once; `gpu.py` launches it.
 //
-// One thread block trains GROUP rankers that meet the queries in the same order. For each query it computes
+// One thread block trains GROUP rankers that see the queries in the same order. For each query it computes
 //
 //     s = X' w      for all of its rankers, in double precision (tensor cores),       X' = X * inverse + shift
 //     g = dL / ds   one warp per ranker: rank, loss and slopes,
