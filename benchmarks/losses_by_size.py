@@ -25,6 +25,8 @@ Variants are ways to regularise or average, with labels:
     epochs       mean of the coefficients of the last 10 epochs, at each epoch
     orders       mean of the coefficients of 5 rankers, each scaled to norm 1, with other orders of the queries
     folds        the same, each from other four fifths of the training queries
+    samples      the same, each from other training and validation queries, as many (synthetic data only): no remedy,
+                 but it shows how much of the error is variance between samples of queries
 
 Every result is one line of the file; those that are in it are not repeated.
 """
@@ -69,7 +71,8 @@ SHRINK = (0.99, 0.9, 0.5)
 AVERAGED = 5  # rankers, and parts of the queries in a cross-validation
 COMPARED = ("lambdaloss-truncated", "lambdaloss-dcg-at-k", "lambdaloss-dcg", "dcg-hinge", "dcg-logistic", "arp-hinge")
 VARIED = ("lambdaloss-truncated", "lambdaloss-dcg-at-k")
-VARIANTS = ("validation", "slow", "batch", "shrink", "epochs", "orders", "folds")
+VARIANTS = ("validation", "slow", "batch", "shrink", "epochs", "orders", "folds", "samples")
+SYNTHETIC_ONLY = ("validation", "samples")
 PLAIN = ""
 EVIDENCE = ("labels", "clicks", "rerank")
 # where they are below the folder of data sets, and the smallest relevant label
@@ -121,6 +124,12 @@ def pool(folder: Path, name: str) -> RankingData:
 def made(shape: str, n_queries: int, seed: int) -> RankingData:
     """Synthetic queries, kept for the next jobs."""
     return make_ranking_data(shape, n_queries, seed, threads=1)
+
+
+def labelled(name: str, n_queries: int, seed: int) -> tuple[RankingData, Any]:
+    """Synthetic queries, and weights from their labels."""
+    data = made(SYNTHETIC[name][0], n_queries, seed)
+    return data, full_information(data, SYNTHETIC[name][1])
 
 
 def splits(folder: Path, name: str, queries: int, run: int) -> Iterator[Split]:
@@ -184,6 +193,17 @@ def trained(ranker: Ranker) -> Trained:
     return Trained(ranker.model_, about)
 
 
+def effective_share(shared: LinearData, evidence: Any, ranker: Ranker) -> float:
+    """The effective number of training queries, as a share of those that have relevant documents.
+
+    (sum over queries of g_q)^2 / sum of g_q^2,   g_q the norm of the gradient of a query's loss at the end
+    """
+    spec = named_loss(ranker.loss_).spec(ranker.k, longest_query(shared.data.offsets))
+    problem = shared.problem(evidence, spec, "query")
+    norms = problem.gradient_norms(ranker.model_.coefficients)
+    return float(norms.sum() ** 2 / (norms @ norms) / len(problem.queries))
+
+
 def mean_model(models: Iterable[LinearModel]) -> LinearModel:
     """The mean of coefficients, each scaled to norm 1 since the scale changes no ranking."""
     found = list(models)
@@ -242,16 +262,16 @@ def descend(kind: type[Run], split: Split, weights: tuple[Any, Any], base: Ranke
     return Trained(LinearModel(best.kept, scaling.scaler), about)
 
 
-def vary(name: str, split: Split, weights: tuple[Any, Any], base: Ranker, wide: Any, run: int) -> Trained:
-    """A ranker like `base`, regularised or averaged; `wide` are more validation queries and their weights."""
-    loss, rate = base.loss_, base.learning_rate_
+def vary(name: str, split: Split, weights: tuple[Any, Any], base: Ranker, job: Job) -> Trained:
+    """A ranker like `base`, regularised or averaged."""
+    loss, rate, run = base.loss_, base.learning_rate_, job.run
     train, held_out = split.train, (split.validation, weights[1])
 
     def fit(ranker: Ranker, data: RankingData = train, own: Any = weights[0], validation: Any = held_out) -> Ranker:
         return ranker.fit(data, own, validation=validation)
 
     if name == "validation":
-        return trained(fit(untrained(loss, run), validation=wide))
+        return trained(fit(untrained(loss, run), validation=labelled(job.data, N_VALIDATION, 2 * run + 2)))
     if name == "slow":
         return trained(fit(untrained(loss, run, learning_rate=rate / 10, max_epochs=300, patience=60)))
     if name == "batch":
@@ -264,6 +284,16 @@ def vary(name: str, split: Split, weights: tuple[Any, Any], base: Ranker, wide: 
         others = [untrained(loss, 1000 * (i + 1) + run, learning_rate=rate) for i in range(AVERAGED)]
         many = fit_many(train, [Member(ranker, weights[0]) for ranker in others], held_out, threads=1)
         return Trained(mean_model(ranker.model_ for ranker in many), {"learning_rate": rate})
+    if name == "samples":
+        models = []
+        for i in range(AVERAGED):
+            seed = 2 * (run + 1000 * (i + 1))
+            (some, own), other = (
+                labelled(job.data, job.queries, seed + 1),
+                labelled(job.data, job.queries // 3, seed + 2),
+            )
+            models.append(fit(untrained(loss, run, learning_rate=rate), some, own, other).model_)
+        return Trained(mean_model(models), {"learning_rate": rate})
     parts, models = np.random.default_rng([run, 9]).integers(AVERAGED, size=train.n_queries), []
     rows = np.repeat(parts, train.lengths)
     for i in range(AVERAGED):
@@ -281,12 +311,14 @@ def run_split(split: Split, job: Job, wanted: set[tuple[str, str]], threshold: f
     members = [Member(untrained(loss, job.run), weights[0]) for loss in losses]
     rankers = dict(zip(losses, fit_many(split.train, members, (split.validation, weights[1]), threads=1), strict=True))
     found = {(loss, PLAIN): trained(ranker) for loss, ranker in rankers.items()}
+    if job.evidence == "labels":
+        shared, evidence = LinearData(split.train, None, 1), check_weights(weights[0], split.train)
+        for loss, ranker in rankers.items():
+            found[loss, PLAIN].about["effective"] = effective_share(shared, evidence, ranker)
     found["production", PLAIN] = Trained(split.production.model_, {})
     for loss, variant in sorted(wanted):
         if variant != PLAIN:
-            wide = made(SYNTHETIC[job.data][0], N_VALIDATION, 2 * job.run + 2) if job.data in SYNTHETIC else None
-            more = None if wide is None else (wide, full_information(wide, threshold))
-            found[loss, variant] = vary(variant, split, (weights[0], weights[1]), rankers[loss], more, job.run)
+            found[loss, variant] = vary(variant, split, (weights[0], weights[1]), rankers[loss], job)
     return {key: value for key, value in found.items() if key in wanted}
 
 
@@ -336,7 +368,9 @@ def wanted_of(job: Job, losses: Sequence[str], variants: Sequence[str]) -> set[t
         return {("lambdaloss-truncated", PLAIN), ("production", PLAIN)}
     found = {(loss, PLAIN) for loss in losses} | {("production", PLAIN)}
     if job.evidence == "labels":
-        found |= {(loss, one) for loss in VARIED for one in variants if job.data in SYNTHETIC or one != "validation"}
+        found |= {
+            (loss, one) for loss in VARIED for one in variants if job.data in SYNTHETIC or one not in SYNTHETIC_ONLY
+        }
     return found
 
 

@@ -55,7 +55,9 @@ def test_runs_all_losses_and_variants_and_resumes(small, tmp_path, capsys):
     production = {(kind, run, "production", PLAIN) for kind in ("labels", "clicks", "rerank") for run in (0, 1)}
     assert sorted(found) == sorted(plain | varied | rerank | production)
     for row in rows:
-        assert 0 < row["test dcg@5"] < 3 and 0 < row["train dcg@5"] < 3
+        assert 0 < row["test dcg@5"] < 3
+        assert 0 < row["train dcg@5"] < 3
+        assert 0 < row.get("effective", 1.0) <= 1
         assert np.mean(row["groups"]) == pytest.approx(row["test dcg@5"], abs=1e-5)
     before = out.read_bytes()
     losses_by_size.main([*arguments, "--show"])
@@ -84,7 +86,8 @@ def test_a_run_on_real_data_tests_each_query_once(small, tmp_path, monkeypatch):
         assert len(set.union(*ids)) == 50
         places += part.places.tolist()
         seen += part.test.query_ids.tolist()
-    assert sorted(places) == list(range(50)) and seen == places
+    assert sorted(places) == list(range(50))
+    assert seen == places
     (row, _) = run_job(tmp_path, Job("ohsumed", 20, "labels", 0), {("arp-hinge", PLAIN), ("production", PLAIN)})
     assert len(row["groups"]) == 50
 
@@ -134,5 +137,6 @@ def test_compares_runs_that_both_have():
     one, other = [row(0, 1.1), row(1, 1.1), row(5, 9.0)], [row(1, 1.0), row(0, 1.0)]
     for metric in ("test dcg@5", "train dcg@5"):
         found = compare(one, other, metric)
-        assert found.runs == 2 and found.value == pytest.approx(0.1)
+        assert found.runs == 2
+        assert found.value == pytest.approx(0.1)
     assert percent(compare(one, [])) == ""
