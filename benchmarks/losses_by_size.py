@@ -58,6 +58,7 @@ from counterrank.estimators.registry import named_estimator
 from counterrank.evaluation import evaluate_queries
 from counterrank.experiments.demo import train_production
 from counterrank.losses import LOSSES, named_loss
+from counterrank.losses.loss_kernels import run_loss
 from counterrank.models import LinearModel
 from counterrank.training.executor import Metric, Steps, compute
 from counterrank.training.linear_training import LinearData, Run, Schedule
@@ -193,15 +194,15 @@ def trained(ranker: Ranker) -> Trained:
     return Trained(ranker.model_, about)
 
 
-def effective_share(shared: LinearData, evidence: Any, ranker: Ranker) -> float:
-    """The effective number of training queries, as a share of those that have relevant documents.
+def effective_share(ranker: Ranker, data: RankingData, weights: Any) -> float:
+    """The effective number of relevant documents that the loss learns from at the end, as a share of all of them.
 
-    (sum over queries of g_q)^2 / sum of g_q^2,   g_q the norm of the gradient of a query's loss at the end
+    (sum of |g_d|)^2 / sum of g_d^2,   g_d the derivative of the loss for the score of a relevant document d
     """
-    spec = named_loss(ranker.loss_).spec(ranker.k, longest_query(shared.data.offsets))
-    problem = shared.problem(evidence, spec, "query")
-    norms = problem.gradient_norms(ranker.model_.coefficients)
-    return float(norms.sum() ** 2 / (norms @ norms) / len(problem.queries))
+    spec = named_loss(ranker.loss_).spec(ranker.k, longest_query(data.offsets))
+    _, gradient = run_loss(spec, ranker.predict(data), weights, data.offsets, 1)
+    sizes = np.abs(gradient[weights > 0.0])
+    return float(sizes.sum() ** 2 / (sizes @ sizes) / len(sizes))
 
 
 def mean_model(models: Iterable[LinearModel]) -> LinearModel:
@@ -312,9 +313,8 @@ def run_split(split: Split, job: Job, wanted: set[tuple[str, str]], threshold: f
     rankers = dict(zip(losses, fit_many(split.train, members, (split.validation, weights[1]), threads=1), strict=True))
     found = {(loss, PLAIN): trained(ranker) for loss, ranker in rankers.items()}
     if job.evidence == "labels":
-        shared, evidence = LinearData(split.train, None, 1), check_weights(weights[0], split.train)
         for loss, ranker in rankers.items():
-            found[loss, PLAIN].about["effective"] = effective_share(shared, evidence, ranker)
+            found[loss, PLAIN].about["effective documents"] = effective_share(ranker, split.train, weights[0])
     found["production", PLAIN] = Trained(split.production.model_, {})
     for loss, variant in sorted(wanted):
         if variant != PLAIN:

@@ -16,6 +16,7 @@ from benchmarks.losses_by_size import (
     ShrunkRun,
     by_group,
     descend,
+    effective_share,
     mean_model,
     run_job,
     splits,
@@ -25,6 +26,7 @@ from benchmarks.losses_by_size_tables import compare, percent
 
 from counterrank import make_ranking_data
 from counterrank.estimators import full_information
+from counterrank.losses import lambdaloss_truncated
 from counterrank.models import LinearModel
 
 
@@ -57,7 +59,7 @@ def test_runs_all_losses_and_variants_and_resumes(small, tmp_path, capsys):
     for row in rows:
         assert 0 < row["test dcg@5"] < 3
         assert 0 < row["train dcg@5"] < 3
-        assert 0 < row.get("effective", 1.0) <= 1
+        assert 0 < row.get("effective documents", 1.0) <= 1
         assert np.mean(row["groups"]) == pytest.approx(row["test dcg@5"], abs=1e-5)
     before = out.read_bytes()
     losses_by_size.main([*arguments, "--show"])
@@ -117,6 +119,16 @@ def test_mean_of_epochs(split):
     ]
     mean = np.mean([ranker.model_.coefficients for ranker in last], axis=0)
     assert model.coefficients == pytest.approx(mean)
+
+
+def test_effective_share_of_relevant_documents(split):
+    """It follows from the gradient of the loss for the scores."""
+    weights = full_information(split.train, 3)
+    ranker = untrained("lambdaloss-truncated", 0).fit(split.train, weights)
+    _, gradient = lambdaloss_truncated(ranker.predict(split.train), weights, split.train.offsets, 5)
+    relevant = [abs(g) for g, w in zip(gradient, weights, strict=True) if w > 0]
+    expected = sum(relevant) ** 2 / sum(g * g for g in relevant) / len(relevant)
+    assert effective_share(ranker, split.train, weights) == pytest.approx(expected)
 
 
 def test_mean_model_does_not_depend_on_scale(split):
