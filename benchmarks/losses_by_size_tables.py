@@ -23,7 +23,7 @@ def show(rows: Rows) -> None:
     _by_loss(rows, "test DCG@5 relative to lambdaloss-truncated, 95 % confidence interval", _test_difference)
     _by_loss(rows, "training DCG@5 relative to lambdaloss-truncated, 95 % confidence interval", _train_difference)
     _by_loss(rows, "best epoch, means over runs", _epochs)
-    effective = [row for row in rows if "effective documents" in row]
+    effective = [row for row in rows if "relevant documents" in row]
     _by_loss(effective, "effective share of the relevant documents in the gradient of the final model", _effective)
     _variants(rows)
     _production(rows)
@@ -74,7 +74,8 @@ def _epochs(rows: Rows, _: Rows) -> str:
 
 
 def _effective(rows: Rows, _: Rows) -> str:
-    return f"{np.mean([row['effective documents'] for row in rows]):.0%}"
+    share = np.mean([row["effective documents"] for row in rows])
+    return f"{share:.0%} of {np.mean([row['relevant documents'] for row in rows]):,.0f}"
 
 
 def _by_loss(rows: Rows, title: str, cell: Callable[[Rows, Rows], str]) -> None:
