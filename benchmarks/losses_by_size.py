@@ -27,6 +27,7 @@ Variants are ways to regularise or average, with labels:
     folds        the same, each from other four fifths of the training queries
     samples      the same, each from other training and validation queries, as many (synthetic data only): no remedy,
                  but it shows how much of the error is variance between samples of queries
+    top-10, top-20, top-50    the truncated loss with this k, still stopped by DCG@5: it then counts more documents
 
 Every result is one line of the file; those that are in it are not repeated.
 """
@@ -72,7 +73,19 @@ SHRINK = (0.99, 0.9, 0.5)
 AVERAGED = 5  # rankers, and parts of the queries in a cross-validation
 COMPARED = ("lambdaloss-truncated", "lambdaloss-dcg-at-k", "lambdaloss-dcg", "dcg-hinge", "dcg-logistic", "arp-hinge")
 VARIED = ("lambdaloss-truncated", "lambdaloss-dcg-at-k")
-VARIANTS = ("validation", "slow", "batch", "shrink", "epochs", "orders", "folds", "samples")
+VARIANTS = (
+    "validation",
+    "slow",
+    "batch",
+    "shrink",
+    "epochs",
+    "orders",
+    "folds",
+    "samples",
+    "top-10",
+    "top-20",
+    "top-50",
+)
 SYNTHETIC_ONLY = ("validation", "samples")
 PLAIN = ""
 EVIDENCE = ("labels", "clicks", "rerank")
@@ -181,8 +194,8 @@ def weigh(part: RankingData, split: Split, kind: str, clicks: int, threshold: fl
 
 def untrained(loss: str, run: int, **options: Any) -> Ranker:
     """A ranker as all are trained here."""
-    settings = {"max_epochs": 50, "patience": 10, "metric": f"dcg@{K}", "threads": 1, "seed": run} | options
-    return Ranker(loss, K if LOSSES[loss].takes_k else None, **settings)
+    settings = {"max_epochs": 50, "patience": 10, "metric": f"dcg@{K}", "threads": 1, "seed": run}
+    return Ranker(loss, **{**settings, "k": K if LOSSES[loss].takes_k else None, **options})
 
 
 class Trained(NamedTuple):
@@ -211,6 +224,12 @@ def effective_share(ranker: Ranker, data: RankingData, weights: Any) -> float:
     _, gradient = run_loss(spec, ranker.predict(data), weights, data.offsets, 1)
     sizes = np.abs(gradient[weights > 0.0])
     return float(sizes.sum() ** 2 / (sizes @ sizes) / len(sizes))
+
+
+def documents(ranker: Ranker, data: RankingData, weights: Any) -> dict[str, float]:
+    """The number of relevant documents, and the effective share of them."""
+    share = effective_share(ranker, data, weights)
+    return {"effective documents": share, "relevant documents": int(np.count_nonzero(weights))}
 
 
 def mean_model(models: Iterable[LinearModel]) -> LinearModel:
@@ -281,6 +300,9 @@ def vary(name: str, split: Split, weights: tuple[Any, Any], base: Ranker, job: J
 
     if name == "validation":
         return trained(fit(untrained(loss, run), validation=labelled(job.data, N_VALIDATION, 2 * run + 2)))
+    if name.startswith("top-"):
+        ranker = fit(untrained(loss, run, k=int(name.removeprefix("top-"))))
+        return Trained(ranker.model_, {**trained(ranker).about, **documents(ranker, train, weights[0])})
     if name == "slow":
         return trained(fit(untrained(loss, run, learning_rate=rate / 10, max_epochs=300, patience=60)))
     if name == "batch":
@@ -322,8 +344,7 @@ def run_split(split: Split, job: Job, wanted: set[tuple[str, str]], threshold: f
     found = {(loss, PLAIN): trained(ranker) for loss, ranker in rankers.items()}
     if job.evidence == "labels":
         for loss, ranker in rankers.items():
-            found[loss, PLAIN].about["effective documents"] = effective_share(ranker, split.train, weights[0])
-            found[loss, PLAIN].about["relevant documents"] = int(np.count_nonzero(weights[0]))
+            found[loss, PLAIN].about.update(documents(ranker, split.train, weights[0]))
     found["production", PLAIN] = Trained(split.production.model_, {})
     for loss, variant in sorted(wanted):
         if variant != PLAIN:
@@ -371,15 +392,20 @@ def by_group(values: Any) -> list[float]:
     return [round(float(value), 6) for value in mean + n_groups * sums / counts.sum()]
 
 
+def applies(loss: str, variant: str, data: str) -> bool:
+    """Whether a variant can be tried: some need synthetic data, other cutoffs are for the truncated loss."""
+    if variant.startswith("top-"):
+        return loss == "lambdaloss-truncated"
+    return data in SYNTHETIC or variant not in SYNTHETIC_ONLY
+
+
 def wanted_of(job: Job, losses: Sequence[str], variants: Sequence[str]) -> set[tuple[str, str]]:
     """Losses and variants of a job."""
     if job.evidence == "rerank":
         return {("lambdaloss-truncated", PLAIN), ("production", PLAIN)}
     found = {(loss, PLAIN) for loss in losses} | {("production", PLAIN)}
     if job.evidence == "labels":
-        found |= {
-            (loss, one) for loss in VARIED for one in variants if job.data in SYNTHETIC or one not in SYNTHETIC_ONLY
-        }
+        found |= {(loss, one) for loss in VARIED for one in variants if applies(loss, one, job.data)}
     return found
 
 
