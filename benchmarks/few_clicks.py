@@ -79,7 +79,8 @@ def summarise(runs: list[dict[str, float]], sessions: int) -> list[dict[str, Any
     ]
 
 
-def _whole(fold: Fold) -> RankingData:
+def all_queries(fold: Fold) -> RankingData:
+    """The queries of all parts of a fold."""
     parts = [part for part in (fold.train, fold.validation, fold.test) if part is not None]
     lengths = np.concatenate([part.lengths for part in parts])
     return RankingData(
@@ -97,7 +98,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=32, help="splits (default 32)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     options = parser.parse_args()
-    whole, rows = _whole(read_fold(options.data)), []
+    whole, rows = all_queries(read_fold(options.data)), []
     for sessions in map(int, options.sessions.split(",")):
         runs = [one_run(whole, options.relevance_threshold, sessions, seed) for seed in range(options.runs)]
         rows += summarise(runs, sessions)
