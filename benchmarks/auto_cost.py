@@ -5,14 +5,15 @@
 runs `auto` and one training on each of the folds, numbers of sessions and seeds, and appends a line to the file for
 each run; runs that are in the file are not repeated. One training is a linear ranker with policy-aware weights of the
 training part, the search for its learning rate included, stopped by those of the validation part. Both take one thread
-and are measured in CPU time and in epochs, which do not depend on the load of the machine.
+and are measured in epochs, and in CPU time of the same process.
 
     PYTHONPATH=OLD/src python -m benchmarks.auto_cost ... --out before.jsonl
     python -m benchmarks.auto_cost --compare before.jsonl after.jsonl
 
 The first measures another version of the package, the second compares the two, paired by run: a run of both must have
-seen the same clicks. Otherwise as in `reproduce few-clicks`: a production ranker from 3 queries, pages of 5 under
-replace-last, 15 % as many sessions on validation queries, and shares of the gap in test DCG@5.
+seen the same clicks. Measure a change on other seeds (`--first-seed`) than those it was chosen on. Otherwise as in
+`reproduce few-clicks`: a production ranker from 3 queries, pages of 5 under replace-last, 15 % as many sessions on
+validation queries, and shares of the gap in test DCG@5.
 """
 
 from __future__ import annotations
@@ -248,7 +249,7 @@ def _measure(options: argparse.Namespace) -> None:
     done = {_key(run) for run in _read(out)}
     folds = {number: read_fold(Path(options.data) / f"Fold{number}") for number in options.folds.split(",")}
     measured(lambda: train_auto(simulate_logs(next(iter(folds.values())), options.relevance_threshold, 500, 0), 0))
-    for seed in range(options.runs):
+    for seed in range(options.first_seed, options.first_seed + options.runs):
         for sessions in _SESSIONS:
             for number, fold in folds.items():
                 about = {"data": name, "fold": number, "sessions": sessions, "seed": seed}
@@ -282,6 +283,7 @@ def main() -> None:
     parser.add_argument("--folds", default="1", help="comma-separated numbers")
     parser.add_argument("--relevance-threshold", type=float, default=3.0)
     parser.add_argument("--runs", type=int, default=8, help="seeds for each fold and number of sessions (default 8)")
+    parser.add_argument("--first-seed", type=int, default=0, help="of those seeds (default 0)")
     parser.add_argument("--out", help="a file of JSON lines, appended to")
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("BEFORE", "AFTER"), help="two such files")
     options = parser.parse_args()

@@ -122,6 +122,23 @@ def test_the_learning_rate_is_searched_once(log, monkeypatch):
     assert {fold for fold, _ in others} == {0, 1, 2}
 
 
+def test_candidates_have_their_own_order_of_queries(log):
+    """The same candidate twice gives other linear rankers; each has one seed for all folds, drawn from the ranker's."""
+    data, clicks, rho = log
+    pool = join([examine(data, Evidence(clicks, rho, EXAM))])
+    wanted, model = [Candidate(AWARE), Candidate(AWARE)], check_model("ridge")
+    one, other = cross_fit(quick(seed=3), pool, wanted, model, 3, seed=5).trials
+    assert [len({each.seed for each in trial.rankers}) for trial in (one, other)] == [1, 1]
+    assert one.seed != other.seed
+    for a, b in zip(one.rankers, other.rankers, strict=True):
+        assert not np.array_equal(a.model_.coefficients, b.model_.coefficients)
+    again = cross_fit(quick(seed=3), pool, wanted, model, 3, seed=5).trials
+    assert [trial.seed for trial in again] == [one.seed, other.seed]
+    assert cross_fit(quick(seed=4), pool, wanted, model, 3, seed=5).trials[0].seed != one.seed
+    found = fit_from_clicks(data, clicks, rho, exam=EXAM, ranker=quick(seed=3), folds=3, seed=5)
+    assert found.ranker.seed == 3
+
+
 @pytest.mark.parametrize("metric", ["dcg@5", "arp"])
 def test_candidates_clearly_behind_are_dropped(log, metric):
     """By Student's t over the queries seen so far; never the default, nor those that are close."""
@@ -131,7 +148,7 @@ def test_candidates_clearly_behind_are_dropped(log, metric):
     seen = np.arange(30) % 3 == 0
     late = np.where(np.repeat(seen, data.lengths), good, bad)  # what is not seen yet has no part
     ranker = quick(metric=metric).fit(data, weights)
-    trials = [Trial(Candidate(AWARE), scores, [ranker]) for scores in (bad, good, close, bad, late)]
+    trials = [Trial(Candidate(AWARE), scores, rankers=[ranker]) for scores in (bad, good, close, bad, late)]
     trials[3].failure = CounterrankError("diverged")
     cross_validation._drop_behind([trials[1], trials[0], *trials[2:]], 0, data, weights, seen, 1)
     assert [trial.dropped is not None for trial in trials] == [True, False, False, False, False]
@@ -143,7 +160,7 @@ def test_candidates_clearly_behind_are_dropped(log, metric):
     assert found.error == pytest.approx(np.sqrt(10) * gaps.std(ddof=1))
     assert stats.t.sf(found.behind / found.error, 9) < 0.005
     assert (found.value, found.kept, found.dropped_after) == (None, False, 1)
-    usual = [Trial(Candidate(AWARE), scores, [ranker]) for scores in (bad, good)]
+    usual = [Trial(Candidate(AWARE), scores, rankers=[ranker]) for scores in (bad, good)]
     cross_validation._drop_behind(usual, 0, data, weights, seen, 1)
     assert all(trial.is_open for trial in usual)
     one = np.arange(30) == 0

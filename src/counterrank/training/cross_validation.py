@@ -151,13 +151,14 @@ _DROP_CONFIDENCE = 0.999
 
 @dataclass
 class Trial:
-    """The rankers of one candidate, one for each fold, and their scores of the held-out documents.
+    """The rankers of one candidate, one for each fold, their seed, and their scores of the held-out documents.
 
     Or its failure; or its result on the first folds, if it was dropped after them.
     """
 
     candidate: Candidate
     scores: FloatArray
+    seed: int | np.random.Generator = 0
     rankers: list[Ranker] = field(default_factory=list)
     failure: CounterrankError | None = None
     dropped: CandidateResult | None = None
@@ -189,17 +190,21 @@ def cross_fit(
     which are doubly robust with a correction that fades where a document was hardly ever examined.
 
     The first linear ranker, the default on the first fold, searches for the learning rate, in multiples of its natural
-    one. The others take about the same multiple of theirs, see `_RATE_POWERS`, and stop sooner, see `_PATIENCE`.
+    one. The others take about the same multiple of theirs, see `_RATE_POWERS`, and stop sooner, see `_PATIENCE`. Linear
+    rankers of each candidate have their own order of queries, so that its noise averages out over candidates too.
     """
     check_varying(pool.data, thread_count(ranker.threads))  # so that at least one fold gives a ranker
     generator = make_generator(seed)
     numbers = _assign_folds(pool.data, folds, generator)
     n = int(numbers.max()) + 1
-    trials = [Trial(candidate, np.zeros(pool.data.n_docs)) for candidate in wanted]
+    is_linear = kind_of(ranker.model).name == "linear"
+    seeds = [ranker.seed] * len(wanted)
+    if is_linear:
+        seeds = make_generator(ranker.seed).integers(2**63, size=len(wanted)).tolist()
+    trials = [Trial(one, np.zeros(pool.data.n_docs), own) for one, own in zip(wanted, seeds, strict=True)]
     in_turn = [trials[default], *trials[:default], *trials[default + 1 :]]
     weights = np.zeros(pool.data.n_docs)
     multiple: float | None = None
-    is_linear = kind_of(ranker.model).name == "linear"
     with progress("learning over folds", n * len(wanted)) as advance, watched(lambda done, total: None):
         for fold in range(n):
             rest, held = pool.part(np.flatnonzero(numbers != fold)), pool.part(np.flatnonzero(numbers == fold))
@@ -249,7 +254,11 @@ def _train_fold(
     Where features vary only in queries of this fold, there is no ranker for it, and its documents tie. Returns the
     learning rate of the first linear ranker, as a multiple of its natural one.
     """
-    members = [Member(learner, own) for own in weights]
+    members = []
+    for trial, own in zip(trials, weights, strict=True):
+        one = copy.copy(learner)
+        one.seed = trial.seed
+        members.append(Member(one, own))
     try:
         fitted = fit_each(data, members, held_out, threads=learner.threads)
     except ConstantFeaturesError:
