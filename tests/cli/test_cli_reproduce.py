@@ -45,7 +45,7 @@ class Reached(Exception):
 def arguments_of(monkeypatch):
     """A function from options to what `reproduce` would have been called with."""
 
-    def stop(data, out, settings, *, jobs, engine, notes, until_decided):
+    def stop(data, out, settings, *, jobs, engine, device, notes, until_decided):
         raise Reached(data, out, settings, jobs, engine, {**notes, "until_decided": until_decided})
 
     monkeypatch.setattr(reproduction, "reproduce", stop)

@@ -27,7 +27,7 @@ class Reached(Exception):
 
 @pytest.fixture
 def settings_of(monkeypatch):
-    def stop(data, out, settings, *, jobs, engine, notes, until_decided):
+    def stop(data, out, settings, *, jobs, engine, device, notes, until_decided):
         raise Reached(settings)
 
     monkeypatch.setattr(reproduction, "reproduce", stop)

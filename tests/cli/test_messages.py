@@ -56,7 +56,7 @@ BAD = {
     f"{TRAIN} --loss arp-hinge --k 5": "arp-hinge has no cutoff",
     f"{TRAIN} --loss listnet": "--loss listnet: expected one of arp-hinge",
     f"{TRAIN} --model forest": "--model forest: expected one of 'linear', 'mlp', 'lambdamart'",
-    f"{TRAIN} --param hidden=3": "--param: hidden; a linear model has only device",
+    f"{TRAIN} --param hidden=3": "--param: hidden; expected only device for a linear model",
     f"{TRAIN} --metric ndcg@5": "--metric ndcg@5: needs to know all relevant documents",
     f"{TRAIN} --learning-rate 0": "--learning-rate 0: expected auto or a number above 0",
     f"{TRAIN} --max-epochs 0": "--max-epochs 0: expected a whole number of at least 1",

@@ -431,5 +431,19 @@ def test_a_device_that_is_missing_is_said_before_anything_is_done(tmp_path, monk
     with pytest.raises(CounterrankError, match=r"device='cuda' needs .*counterrank\[cuda\]"):
         reproduce(DATA, tmp_path / "run", SETTINGS, device="cuda")
     assert not (tmp_path / "run").exists()
-    with pytest.raises(CounterrankError, match="device='cuda': goes with"):
+    with pytest.raises(CounterrankError, match="device='cuda': not supported with an engine"):
         reproduce(DATA, tmp_path / "run", SETTINGS, device="cuda", engine=lambda folders, log: None)
+
+
+def test_a_run_that_is_ended_ends_its_cells(tmp_path, device, monkeypatch):
+    """An interrupt of the main thread: cells that are being trained end, and no other is begun."""
+
+    def interrupt(self, row):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ResultWriter, "add", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(DATA, tmp_path / "run", replace(SETTINGS, max_epochs=2000), device="cuda", jobs=4)
+    calls = len(Recording.sizes)
+    time.sleep(0.2)
+    assert len(Recording.sizes) == calls

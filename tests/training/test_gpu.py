@@ -242,7 +242,8 @@ def test_the_benchmark_of_the_documentation_fits_in_shared_memory():
 
 @pytest.mark.parametrize("limits", [ROOMY, SMALL, TINY])
 @pytest.mark.parametrize("style", ["plain", "whole"])
-def test_metrics_and_norms_are_those_of_the_cpu(limits, style):
+def test_metrics_and_norms_are_those_of_the_cpu(limits, style, monkeypatch):
+    """However many of them are computed at a time."""
     rng = np.random.default_rng(0)
     data = documents(rng, style, n_queries=9)
     scales = Scaler.learn("none" if style == "whole" else "query", data).scales(data)
@@ -257,6 +258,9 @@ def test_metrics_and_norms_are_those_of_the_cpu(limits, style):
         requests.append(GradientNorms(problem, rng.normal(size=data.n_features)))
     order = rng.permutation(len(requests))
     found = executor(limits).run([requests[i] for i in order])
+    monkeypatch.setattr(gpu, "_MOST_BYTES", 8 * data.n_queries * 5)
+    for result, again in zip(found, executor(limits).run([requests[i] for i in order]), strict=True):
+        assert result.tolist() == again.tolist()
     for i, result in zip(order, found, strict=True):
         expected = requests[i].compute(1)
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-12 + 1e-6 * np.abs(expected).max())

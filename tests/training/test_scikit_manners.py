@@ -170,7 +170,7 @@ def test_a_model_of_another_kind_is_refused():
         cr.Ranker(model={}).fit(DATA, WEIGHTS)
     with pytest.raises(cr.CounterrankError, match=r"^model='forest': expected one of 'linear', 'mlp', 'lambdamart'"):
         cr.Ranker(model="forest").fit(DATA, WEIGHTS)
-    with pytest.raises(cr.CounterrankError, match=r"^params: depth; a linear model has only device"):
+    with pytest.raises(cr.CounterrankError, match=r"^params: depth; expected only device for a linear model"):
         cr.Ranker(params={"depth": 3}).fit(DATA, WEIGHTS)
     with pytest.raises(cr.CounterrankError, match=r"^params: list; expected a dict"):
         cr.Ranker(params=[3]).fit(DATA, WEIGHTS)

@@ -124,7 +124,7 @@ def reproduce(
     jobs: Annotated[
         int | None,
         option(
-            "Cells to run at once; one for each core if not given, on a GPU 1,024, or 256 with a grid of clips.",
+            "Cells to run at once; one for each core if not given, on a GPU 512, or 64 with a grid of clips.",
             "N",
             OUTPUT,
         ),

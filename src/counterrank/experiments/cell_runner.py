@@ -65,7 +65,7 @@ class CellRunner:
     def __init__(self, folds: Mapping[int, Fold], threads: int | None = 1, device: str = "cpu") -> None:
         self._folds, self._threads, self._device = folds, threads, device
         found = open_device(device)
-        # of a process: with cells in several threads the engine ignores these warnings
+        # filters of warnings belong to the process: with cells in several threads the engine sets them
         self._quiet = ignore_coverage if found is None else nullcontext
         self._clock = time.perf_counter if found is None else found.clock
         self._production = cached_once(self._train_production, maxsize=16)
@@ -236,7 +236,7 @@ class CellRunner:
 
 @contextmanager
 def ignore_coverage() -> Iterator[None]:
-    """Ignore warnings of violated conditions, since the bias that comes of them is what experiments show.
+    """Ignore warnings of violated conditions, since the bias that results from them is what experiments show.
 
     >>> with ignore_coverage():
     ...     warnings.warn("not shown", CoverageWarning)

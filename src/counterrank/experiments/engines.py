@@ -63,7 +63,7 @@ def run_all(
                 done.put((cell, error))
                 return
 
-    threads = [threading.Thread(target=work, args=(slot,), daemon=True) for slot in slots]
+    threads = [threading.Thread(target=work, args=(slot,), daemon=True) for slot in slots[: max(1, len(cells))]]
     for thread in threads:
         waiting.put(None)
         thread.start()
@@ -77,6 +77,7 @@ def run_all(
 
 
 _TRIES = 2
+_LAST_EPOCHS_S = 30.0  # the longest wait for cells of a run that was interrupted
 
 
 @contextmanager
@@ -181,24 +182,50 @@ def device_engine(folders: Sequence[Path], log: Path, device: str, slots: int) -
     from counterrank.experiments.cell_runner import CellRunner, ignore_coverage
 
     runner = CellRunner({number: shared_fold(folder) for number, folder in enumerate(folders)}, device=device)
-    with ignore_coverage(), watched(lambda done, total: None):
-        yield [_Thread(runner, log)] * slots
+    threads = _Threads(runner, log)
+    with ignore_coverage(), watched(threads.check):
+        try:
+            yield [threads] * slots
+        finally:
+            threads.stop()
 
 
-class _Thread:
-    """Runs a cell in the thread that hands it over."""
+class _Threads:
+    """Runs cells, each in the thread that hands it over."""
 
     def __init__(self, runner: CellRunner, log: Path) -> None:
         self._runner, self._log = runner, log
+        self._change = threading.Condition()
+        self._running, self._is_ended = 0, False
 
     def run(self, cell: Cell) -> Row:
         """The row; an error is a failure of this cell alone."""
+        with self._change:
+            self.check()
+            self._running += 1
         try:
             return self._runner.run(cell)
+        except CellFailure:
+            raise
         except Exception as error:
             with self._log.open("a") as log:
                 traceback.print_exc(file=log)
             raise CellFailure(f"{type(error).__name__}: {error}") from None
+        finally:
+            with self._change:
+                self._running -= 1
+                self._change.notify_all()
+
+    def check(self, done: float = 0.0, total: float | None = None) -> None:
+        """Called after each epoch: trainings end with the run."""
+        if self._is_ended:
+            raise CellFailure("the run was ended")
+
+    def stop(self) -> None:
+        """End all cells, and wait for those that are being trained."""
+        with self._change:
+            self._is_ended = True
+            self._change.wait_for(lambda: self._running == 0, timeout=_LAST_EPOCHS_S)
 
 
 def _estimator_modules() -> list[str]:

@@ -69,7 +69,7 @@ __all__ = ["Run", "Settings", "choose_settings", "count_cells", "read_run", "rep
 _SHARED, _LOG = "data", "workers.log"
 _SIZE = re.compile("[:,](queries|test)=")
 
-_DEVICE_SLOTS = 1024  # cells at once on a GPU: their weights are in memory
+_DEVICE_SLOTS = 512  # cells at once on a GPU: their weights are in memory
 
 LOOKS = (10, 20, 40, 80)
 """The numbers of runs at which `until_decided` looks at the claims."""
@@ -92,8 +92,8 @@ def reproduce(
         sources: fold folders or `synthetic:...`, see `counterrank.data.open_data`; each run is made on all of them.
         out: the run folder.
         settings: all choices; the paper's if None.
-        jobs: how many cells at once. None for one on each core, each in a process of its own; with a GPU for 1,024, or
-            256 where clips are chosen from a grid.
+        jobs: how many cells at once. None for one on each core, each in a process of its own; with a GPU for 512, or
+            64 where clips are chosen from a grid.
         engine: another engine than worker processes, such as `spark_engine`.
         device: "cuda" trains the rankers of many cells together on a GPU (extra `cuda`), see `fit_many`; "auto" does so
             where there is one.
@@ -120,7 +120,7 @@ def reproduce(
         _check_earlier(folder, folds, chosen)
         data = _describe(names, folds, chosen.relevance_threshold)
         looks = LOOKS if until_decided else (chosen.runs,)
-        about = {**(notes or {}), "looks": list(LOOKS) if until_decided else [], "data": data}
+        about = {**(notes or {}), "device": device, "looks": list(LOOKS) if until_decided else [], "data": data}
         slots: Sequence[Slot] = ()
         for runs in looks:
             run = _begin(folder, replace(chosen, runs=runs), about)
@@ -143,11 +143,11 @@ def _engine(engine: Engine | None, device: str, jobs: int | None, settings: Sett
     """What runs the cells."""
     if engine is not None:
         if device != "cpu":
-            raise CounterrankError(f"device={device!r}: goes with worker processes of this machine; expected no engine")
+            raise CounterrankError(f"device={device!r}: not supported with an engine; expected device='cpu'")
         return engine
     if open_device(device) is None:
         return partial(local_engine, jobs=thread_count(jobs, "jobs"))
-    slots = _DEVICE_SLOTS if settings.clip != "grid" else _DEVICE_SLOTS // 4
+    slots = _DEVICE_SLOTS if settings.clip != "grid" else _DEVICE_SLOTS // 8
     return partial(device_engine, device="cuda", slots=slots if jobs is None else thread_count(jobs, "jobs"))
 
 
@@ -165,7 +165,7 @@ def _warn_of_older(run: Run) -> None:
 
 def _run_cells(run: Run, waiting: Sequence[Cell], slots: Sequence[Slot], results: ResultWriter) -> None:
     """Run these cells and write each result as it comes in."""
-    tally = Tally(waiting, len(slots))
+    tally = Tally(waiting, min(len(slots), len(waiting)))
     with shown(tally):
         for cell, result in run_all(waiting, slots, tally.start):
             row: Row = {"error": str(result)} if isinstance(result, CellFailure) else result

@@ -8,9 +8,11 @@ computes the requests of all of them in one call (`Device`).
 
 from __future__ import annotations
 
+import copy
 import importlib
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
@@ -192,6 +194,7 @@ class Device:
         self._executor = executor
         self._change = threading.Condition()
         self._is_busy = False
+        self._calls: list[_Call] = []
         self._new: list[_Node] = []
         self._ready: deque[tuple[_Node, Any]] = deque()
         self._epochs: list[tuple[_Node, Request]] = []
@@ -211,24 +214,45 @@ class Device:
     def run(self, trainings: Sequence[Steps[_Result]]) -> list[_Result]:
         """Run all trainings to their ends; the error of one ends those of this call."""
         call, begin = _Call([None] * len(trainings), len(trainings)), self.clock()
-        with self._change:
-            self._new += [_Node(each, call, call, i) for i, each in enumerate(trainings)]
-            while self._is_busy and not call.is_done:
-                self._change.wait()
-            is_mine = not call.is_done
-            self._is_busy |= is_mine
-        if is_mine:
-            try:
-                while not call.is_done:
-                    self._advance()
-            finally:
-                with self._change:
+        is_mine = False
+        try:
+            with self._change:
+                self._calls.append(call)
+                self._new += [_Node(each, call, call, i) for i, each in enumerate(trainings)]
+                while self._is_busy and not call.is_done:
+                    self._change.wait()
+                is_mine = not call.is_done
+                self._is_busy |= is_mine
+            while not call.is_done:
+                self._advance()
+        except BaseException as error:  # such as an interrupt; what others have begun may be lost with it
+            with self._change:
+                call.error = error
+                if is_mine:
+                    self._fail_all(error)
+        finally:
+            with self._change:
+                self._calls.remove(call)
+                if is_mine:
                     self._is_busy = False
                     self._change.notify_all()
         self._own.correction = getattr(self._own, "correction", 0.0) + begin + call.seconds - self.clock()
-        if call.error is not None:
-            raise call.error
-        return call.results
+        try:
+            if call.error is not None:
+                traceback.clear_frames(call.error.__traceback__)  # which hold what the trainings have in memory
+                raise call.error
+            return call.results
+        finally:
+            del call, trainings  # the traceback keeps this frame
+
+    def _fail_all(self, error: BaseException) -> None:
+        """End the trainings of all calls, since some may have lost a request."""
+        for call in self._calls:
+            if not call.is_done:
+                call.error = CounterrankError(f"device: training was ended by an error in another thread: {error!r}")
+        self._new.clear()
+        self._ready.clear()
+        self._epochs.clear()
 
     def _advance(self) -> None:
         """Have all trainings say what they need next, and compute it: epochs, if nothing else is needed."""
@@ -245,9 +269,10 @@ class Device:
         if is_any_done:
             with self._change:
                 self._change.notify_all()
+        self._epochs = [(node, request) for node, request in self._epochs if node.call.error is None]
+        wanted = [(node, request) for node, request in wanted if node.call.error is None]
         if not wanted:
             wanted, self._epochs = self._epochs, []
-        wanted = [(node, request) for node, request in wanted if node.call.error is None]
         if wanted:
             self._compute(wanted)
 
@@ -262,7 +287,7 @@ class Device:
             if parent.waiting == 0 and isinstance(parent, _Node):
                 self._ready.append((parent, parent.results))
             return
-        except BaseException as error:
+        except Exception as error:
             node.call.error = error
             return
         if not isinstance(needs, list):
@@ -277,16 +302,24 @@ class Device:
         begin = time.perf_counter()
         try:
             results = self._executor.run([request for _, request in wanted])
-        except BaseException as error:
+        except Exception as error:
             with self._change:
-                for node, _ in wanted:
-                    node.call.error = error
+                for call in {id(node.call): node.call for node, _ in wanted}.values():
+                    call.error = _copied(error)  # threads that raise the same one would add to its traceback
                 self._change.notify_all()
             return
         seconds = (time.perf_counter() - begin) / len(wanted)
         for (node, _), result in zip(wanted, results, strict=True):
             node.call.seconds += seconds
             self._ready.append((node, result))
+
+
+def _copied(error: Exception) -> Exception:
+    try:
+        found = copy.copy(error)
+    except Exception:  # with a constructor of its own
+        return error
+    return found.with_traceback(error.__traceback__)
 
 
 def open_device(name: str) -> Device | None:

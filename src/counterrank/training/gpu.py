@@ -1,7 +1,7 @@
 """Many trainings at once on a GPU: what computes the requests of a population there.
 
 `sgd.cu` has the kernels and says how they work. This module compiles them when they are needed (cupy, NVRTC), keeps
-data and weights on the device as long as their arrays are in use here, groups requests into blocks of rankers that meet
+data and weights on the device as long as their arrays are in use here, groups requests into blocks of rankers that see
 the queries in the same order, and launches one kernel for all of them.
 
 A request's result does not depend on the others. GPUs need compute capability 8.0 or higher.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -22,6 +22,7 @@ import numpy as np
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError, require
 from counterrank.common.jit import Array
+from counterrank.common.parallel import cached_once
 from counterrank.common.ranking import longest_query
 from counterrank.evaluation import higher_is_better, prefix_sums, rank_values
 from counterrank.losses.lambdaloss import pairwise_query
@@ -119,7 +120,8 @@ class CupyBackend:
 
         self._cupy: Any = cupy
         self._functions: dict[Kernel, Any] = {}
-        device = cupy.cuda.Device()
+        self._device: Any = cupy.cuda.Device()  # the current one of a thread may be another
+        device = self._device
         if int(device.compute_capability) < _OLDEST:
             found = int(device.compute_capability) / 10
             raise CounterrankError(
@@ -138,27 +140,30 @@ class CupyBackend:
 
     def _allocated(self, allocate: Callable[[], Any]) -> Buffer:
         try:
-            return _CupyBuffer(allocate())
+            with self._device:
+                return _CupyBuffer(allocate())
         except self._cupy.cuda.memory.OutOfMemoryError as error:
             raise CounterrankError(
-                f"device='cuda': not enough memory on the GPU ({error}); expected fewer members at a time"
+                f"device='cuda': not enough memory on the GPU ({error}); expected fewer members, or --jobs, at a time"
             ) from None
 
     def get(self, buffer: Buffer, dtype: Any, shape: tuple[int, ...]) -> Array:
         """Waits for kernels to end."""
         assert isinstance(buffer, _CupyBuffer)
-        found: Array = buffer.array.get().view(dtype).reshape(shape)
+        with self._device:
+            found: Array = buffer.array.get().view(dtype).reshape(shape)
         return found
 
     def launch(self, kernel: Kernel, blocks: int, shared_bytes: int, launch: Buffer) -> None:
         """Compiles the kernel when it is first used; cupy keeps the result on disk."""
         assert isinstance(launch, _CupyBuffer)
-        if kernel not in self._functions:
-            module = self._cupy.RawModule(code=SOURCE.read_text(encoding="utf-8"), options=compiler_options(kernel))
-            function = module.get_function("run")
-            function.max_dynamic_shared_size_bytes = self.limits.shared_bytes
-            self._functions[kernel] = function
-        self._functions[kernel]((blocks,), (THREADS,), (launch.array,), shared_mem=shared_bytes)
+        with self._device:
+            if kernel not in self._functions:
+                module = self._cupy.RawModule(code=SOURCE.read_text(encoding="utf-8"), options=compiler_options(kernel))
+                function = module.get_function("run")
+                function.max_dynamic_shared_size_bytes = self.limits.shared_bytes
+                self._functions[kernel] = function
+            self._functions[kernel]((blocks,), (THREADS,), (launch.array,), shared_mem=shared_bytes)
 
 
 def compiler_options(kernel: Kernel) -> tuple[str, ...]:
@@ -189,8 +194,8 @@ def is_available() -> bool:
 
 def device() -> Device:
     """The current GPU, on which the trainings of all threads advance together."""
-    executor()
-    return _device()
+    found: Device = _device(executor())
+    return found
 
 
 def executor() -> GpuExecutor:
@@ -198,17 +203,8 @@ def executor() -> GpuExecutor:
     require("cupy", "cuda", "device='cuda'")
     if not is_available():
         raise CounterrankError("device='cuda': no GPU found; expected an NVIDIA GPU and its driver, or device='cpu'")
-    return _executor()
-
-
-@cache
-def _executor() -> GpuExecutor:
-    return GpuExecutor(CupyBackend())
-
-
-@cache
-def _device() -> Device:
-    return Device(_executor())
+    found: GpuExecutor = _executor()
+    return found
 
 
 def pitch_of(n_features: int) -> int:
@@ -357,7 +353,7 @@ class _Queries(NamedTuple):
 class _Place(NamedTuple):
     """A ranker's place in a block: the fields of its `MEMBER`, coefficients, and how many entries a query's sets have.
 
-    What the fields point to is kept by the request.
+    What the fields point to is kept by the problem or the metric of the request.
     """
 
     fields: dict[str, Any]
@@ -365,7 +361,7 @@ class _Place(NamedTuple):
     n_entries: int
 
 
-class _Learner(NamedTuple):
+class _ProblemFields(NamedTuple):
     """The fields of `MEMBER` that follow from the problem, its loss, and how many entries a query's sets have."""
 
     fields: dict[str, Any]
@@ -424,7 +420,7 @@ class GpuExecutor:
         known: dict[tuple[int, bytes], Array] = {}
         for members in by_order.values():
             # neighbours with the same kind of work wait least for each other
-            members.sort(key=lambda i: self._learner(requests[i].problem).loss)
+            members.sort(key=lambda i: self._problem_fields(requests[i].problem).loss)
             for first in range(0, len(members), plan.group):
                 chosen = members[first : first + plan.group]
                 places += chosen
@@ -444,7 +440,7 @@ class GpuExecutor:
     def _metrics(self, requests: list[Metric]) -> list[FloatArray]:
         """Each query's part of each metric."""
         queries = self._metric_queries(requests[0])
-        places = [_Place(self._judge(request.metric), request.coefficients, 0) for request in requests]
+        places = [_Place(self._metric_fields(request.metric), request.coefficients, 0) for request in requests]
         factors = np.array([_factor(request.metric) for request in requests])
         return list(self._by_query(queries, places, "out", is_metric=True, factors=factors))
 
@@ -535,14 +531,14 @@ class GpuExecutor:
 
     def _place(self, problem: LinearProblem, step: float, batch: int, coefficients: FloatArray) -> _Place:
         """The place of a ranker that learns."""
-        learner = self._learner(problem)
+        learner = self._problem_fields(problem)
         return _Place(learner.fields | {"step": step, "batch": batch}, coefficients, learner.n_entries)
 
-    def _learner(self, problem: LinearProblem) -> _Learner:
+    def _problem_fields(self, problem: LinearProblem) -> _ProblemFields:
         """What places of rankers with this problem have in common."""
-        return self._uploads.of(problem, "learner", partial(self._make_learner, problem))
+        return self._uploads.of(problem, "problem", partial(self._make_problem_fields, problem))
 
-    def _make_learner(self, problem: LinearProblem) -> _Learner:
+    def _make_problem_fields(self, problem: LinearProblem) -> _ProblemFields:
         data, loss = problem.kernel_data, loss_numbers(problem.loss)
         table = problem.loss.parameters.table
         fields: dict[str, Any] = {
@@ -558,13 +554,13 @@ class GpuExecutor:
             make = partial(self._make_sets, data.sets, data.offsets)
             sets, n_entries = self._uploads.of(data.sets.places, "sets", make)
             fields |= {name: buffer.pointer for name, buffer in sets.items()}
-        return _Learner(fields, loss, n_entries)
+        return _ProblemFields(fields, loss, n_entries)
 
-    def _judge(self, metric: LinearMetric) -> dict[str, Any]:
+    def _metric_fields(self, metric: LinearMetric) -> dict[str, Any]:
         """The fields of rankers that this metric evaluates."""
-        return self._uploads.of(metric, "judge", partial(self._make_judge, metric))
+        return self._uploads.of(metric, "metric fields", partial(self._make_metric_fields, metric))
 
-    def _make_judge(self, metric: LinearMetric) -> dict[str, Any]:
+    def _make_metric_fields(self, metric: LinearMetric) -> dict[str, Any]:
         weights, sets = metric.evidence
         longest = longest_query(metric.data.offsets)
         key = (metric.name, longest)
@@ -575,8 +571,7 @@ class GpuExecutor:
             "table": self._prefix[key].pointer,
         }
         if sets is not None:
-            make = partial(self._put_sets, sets.by_query(metric.data))
-            found = self._uploads.of(sets.docs, "metric sets", make)
+            found = self._uploads.of(sets.docs, "metric sets", lambda: self._put_sets(sets.by_query(metric.data)))
             fields |= {name: buffer.pointer for name, buffer in found.items()}
         return fields
 
@@ -665,3 +660,8 @@ def _kind(request: Request) -> tuple[Any, ...]:
         return Metric, id(request.metric.data.features), id(request.metric.scales.inverse)
     data = request.problem.kernel_data
     return type(request), id(data.features), id(data.scales.inverse)
+
+
+# one for all threads, whichever asks first
+_executor = cached_once(lambda: GpuExecutor(CupyBackend()), maxsize=1)
+_device = cached_once(Device, maxsize=1)

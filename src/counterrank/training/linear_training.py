@@ -5,6 +5,7 @@ All of it is made of generators that yield requests to be computed elsewhere, se
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
@@ -100,7 +101,7 @@ class Schedule:
     def order(self, n_queries: int, epoch: int) -> IntArray:
         """The order of all queries of the data in an epoch, a permutation, read-only.
 
-        It depends on the seed and the epoch, and not on which queries have evidence: rankers with other weights meet
+        It depends on the seed and the epoch, and not on which queries have evidence: rankers with other weights see
         the queries that they share in the same order. As long as it is in use, everyone gets the same array.
 
         >>> schedule = Schedule(max_epochs=1, patience=1, batch=1, entropy=0)
@@ -316,6 +317,15 @@ class Scaling:
 # those in use, so that trainings of several threads on one data set can share what a device has of it
 _scalings: WeakValueDictionary[tuple[int, int, str], Scaling] = WeakValueDictionary()
 _scaling_lock = Lock()
+
+
+def _renew_lock() -> None:
+    global _scaling_lock
+    _scaling_lock = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class LinearData:

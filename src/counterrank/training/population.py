@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -18,7 +18,7 @@ from counterrank.common.progress import progress
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.estimators.displayed_sets import Views
-from counterrank.training.executor import Device, Steps, compute, open_device
+from counterrank.training.executor import DEVICES, Device, Steps, compute, open_device
 from counterrank.training.linear_training import LinearData, OnEpoch, fit_linear, training_epochs
 from counterrank.training.problem import (
     KINDS,
@@ -239,10 +239,11 @@ def _check_members(members: Any) -> list[Member]:
 
 def _common_device(members: Sequence[Member]) -> str:
     """The device that all rankers name."""
-    named: set[str] = {device_of(member.ranker) for member in members} or {"cpu"}
+    given = [device_of(member.ranker) for member in members if isinstance(member.ranker.params or {}, Mapping)]
+    named: set[str] = {name for name in given if name in DEVICES} or {"cpu"}  # others are errors of their members
     if len(named) > 1:
         raise CounterrankError(
-            f"members: rankers name the devices {', '.join(sorted(named))}; expected one, or device="
+            f"members: rankers name the devices {', '.join(sorted(named))}; expected the same for all, or device="
         )
     return named.pop()
 

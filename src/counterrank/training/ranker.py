@@ -451,7 +451,7 @@ class Ranker(Shown):
             raise CounterrankError(f"params: {type(self.params).__name__}; expected a dict of names and values")
         if kind.name == "linear":
             if unknown := [str(name) for name in self.params or () if name != "device"]:
-                raise CounterrankError(f"params: {', '.join(unknown)}; a linear model has only device, leave it out")
+                raise CounterrankError(f"params: {', '.join(unknown)}; expected only device for a linear model")
             check_choice(device_of(self), DEVICES, "device")
         normalize = kind.normalize if self.normalize is None else self.normalize
         return Settings(
