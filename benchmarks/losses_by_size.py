@@ -14,7 +14,8 @@ crossed with test queries, and confidence intervals include both (`experiments.s
 
 Evidence: "labels"; "clicks", 10^4 per training query under replace-last with policy-aware weights, without a clip; and
 "rerank", as many clicks on deterministic pages, for the comparison of synthetic with real data. Production rankers
-learn from 3 queries of real data, and from 20 of synthetic data (the same for all sizes; 3 with few training queries).
+learn from 3 queries of real data. Of synthetic data they learn from 20 of the first 500 training queries, the same for
+all sizes from 500 on, and from 3 with fewer training queries.
 
 Variants are ways to regularise or average, with labels:
 
@@ -67,6 +68,7 @@ from counterrank.training.problem import LinearMetric, check_weights
 
 K = 5
 GROUPS = 50  # of test queries
+MANY = 500  # training queries of synthetic data, from which on production rankers are the same for all sizes
 N_TEST, N_VALIDATION = 5_000, 6_300
 CLICKS = 10_000  # per training query
 SHRINK = (0.99, 0.9, 0.5)
@@ -155,8 +157,8 @@ def splits(folder: Path, name: str, queries: int, run: int) -> Iterator[Split]:
     if name in SYNTHETIC:
         shape, threshold = SYNTHETIC[name]
         train, validation = made(shape, queries, 2 * run + 1), made(shape, N_VALIDATION, 2 * run + 2)
-        few = train.subset(range(min(500, queries)))
-        production, _ = train_production(few, 20 / few.n_queries, threshold, run, 1)
+        few = train.subset(range(min(MANY, queries)))
+        production, _ = train_production(few, (20 if queries >= MANY else 3) / few.n_queries, threshold, run, 1)
         yield Split(
             train,
             first_queries(validation, max(5, queries // 3)),

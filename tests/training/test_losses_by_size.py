@@ -26,6 +26,7 @@ from benchmarks.losses_by_size_tables import compare, percent
 
 from counterrank import make_ranking_data
 from counterrank.estimators import full_information
+from counterrank.experiments.demo import train_production
 from counterrank.losses import lambdaloss_truncated
 from counterrank.models import LinearModel
 
@@ -84,9 +85,24 @@ def test_samples_of_synthetic_data(small, tmp_path):
     for small_one, large in pairwise(sizes):
         assert (large.train.subset(range(500)).features == small_one.train.features).all()
         assert small_one.test is large.test
+        assert (large.production.model_.coefficients == small_one.production.model_.coefficients).all()
     other = next(splits(tmp_path, "synthetic:mslr", 500, 2))
     assert other.test is sizes[0].test
     assert other.train.features[0].tolist() != sizes[0].train.features[0].tolist()
+
+
+@pytest.mark.parametrize(("queries", "learned_from"), [(50, 3), (499, 3), (500, 20), (520, 20)])
+def test_production_rankers_of_synthetic_data(small, tmp_path, monkeypatch, queries, learned_from):
+    sizes = []
+
+    def spy(*arguments):
+        ranker, size = train_production(*arguments)
+        sizes.append(size)
+        return ranker, size
+
+    monkeypatch.setattr(losses_by_size, "train_production", spy)
+    next(splits(tmp_path, "synthetic:mslr", queries, 1))
+    assert sizes == [learned_from]
 
 
 def test_a_run_on_real_data_tests_each_query_once(small, tmp_path, monkeypatch):

@@ -69,8 +69,8 @@ ModelKind = Annotated[
 Params = Annotated[
     list[str] | None,
     option(
-        "A hyperparameter of the model, such as num_leaves=15 for lambdamart or hidden=[64,32] for mlp; repeat "
-        "for several.",
+        "A hyperparameter of the model, such as num_leaves=15 for lambdamart, hidden=[64,32] for mlp or device=cuda "
+        "for linear; repeat for several.",
         "NAME=VALUE",
         TRAINING,
         name="--param",
