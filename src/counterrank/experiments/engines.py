@@ -63,7 +63,7 @@ def run_all(
                 done.put((cell, error))
                 return
 
-    threads = [threading.Thread(target=work, args=(slot,), daemon=True) for slot in slots[: max(1, len(cells))]]
+    threads = [threading.Thread(target=work, args=(slot,), daemon=True) for slot in slots[: len(cells)]]
     for thread in threads:
         waiting.put(None)
         thread.start()

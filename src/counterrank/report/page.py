@@ -244,7 +244,7 @@ def _progress(summary: Summary) -> str:
     progress = f"{summary_text.trained(cells):,} of {counted(cells.wanted, 'ranker')} trained"
     progress += f", {cells.failed:,} failed" if cells.failed else ""
     progress += f", {cells.untrained:,} had nothing to learn from" if cells.untrained else ""
-    return progress + (f"; {duration(seconds)} of work in all, counted over all processes." if rows else ".")
+    return progress + (f"; {duration(seconds)} of work in all, added up over rankers." if rows else ".")
 
 
 def _command(summary: Summary) -> str:

@@ -429,7 +429,8 @@ class GpuExecutor:
                 if key not in known:
                     known[key] = queries.steps(order[used[order]])
                 steps = known[key]
-                jobs.append(_Job(steps, [self._epoch_place(requests[i]) for i in chosen]))
+                taken = [requests[i] for i in chosen]
+                jobs.append(_Job(steps, [self._place(r.problem, r.step, r.batch, r.coefficients) for r in taken]))
         coefficients, losses = self._launch(queries, plan, jobs, is_metric=False)
         found = [0.0] * len(requests)
         for i, row, loss in zip(places, coefficients, losses, strict=True):
@@ -526,13 +527,10 @@ class GpuExecutor:
         learned = backend.get(buffers[3], np.float64, coefficients.shape)
         return learned[slots], backend.get(out, np.float64, (n_slots,))[slots]
 
-    def _epoch_place(self, request: Epoch) -> _Place:
-        return self._place(request.problem, request.step, request.batch, request.coefficients)
-
     def _place(self, problem: LinearProblem, step: float, batch: int, coefficients: FloatArray) -> _Place:
         """The place of a ranker that learns."""
-        learner = self._problem_fields(problem)
-        return _Place(learner.fields | {"step": step, "batch": batch}, coefficients, learner.n_entries)
+        common = self._problem_fields(problem)
+        return _Place(common.fields | {"step": step, "batch": batch}, coefficients, common.n_entries)
 
     def _problem_fields(self, problem: LinearProblem) -> _ProblemFields:
         """What places of rankers with this problem have in common."""

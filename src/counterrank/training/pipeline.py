@@ -240,8 +240,19 @@ def fit_ranker(
     >>> report.about, report.ranker.provenance_["estimator"]["propensities"]
     ({'clip': 10.0}, 'logged')
     """
-    how = (validation, clip, hyperparameters, folds, model, shared_learning_rate, seed)
-    return _fit(data, evidence, estimator, [ranker], *how)[0]
+    return fit_rankers(
+        data,
+        evidence,
+        estimator,
+        [ranker],
+        validation=validation,
+        clip=clip,
+        hyperparameters=hyperparameters,
+        folds=folds,
+        model=model,
+        shared_learning_rate=shared_learning_rate,
+        seed=seed,
+    )[0]
 
 
 def fit_rankers(
@@ -249,16 +260,23 @@ def fit_rankers(
     evidence: Evidence | None,
     estimator: str | Estimator,
     rankers: Sequence[Ranker | None],
-    **how: Any,
+    *,
+    validation: tuple[RankingData, Evidence | None] | None = None,
+    clip: float | str | Sequence[float | None] | None = None,
+    hyperparameters: Mapping[str, Any] | None = None,
+    folds: int | None = None,
+    model: Any = None,
+    shared_learning_rate: bool = False,
+    seed: int | np.random.Generator = 0,
 ) -> list[FitReport]:
     """Train several rankers with one estimator, such as one for each loss; each as `fit_ranker` does.
 
     Weights are computed once. Linear rankers are trained together, see `fit_many`, on the threads of the first.
 
     Arguments:
-        data, evidence, estimator: as for `fit_ranker`.
         rankers: untrained ones.
-        how: further arguments of `fit_ranker`, by name.
+        data, evidence, estimator, validation, clip, hyperparameters, folds, model, shared_learning_rate, seed: as for
+            `fit_ranker`.
 
     >>> from counterrank import make_ranking_data, policies, simulation
     >>> data = make_ranking_data("mslr", n_queries=40, seed=0)
@@ -268,15 +286,6 @@ def fit_rankers(
     >>> [report.ranker.loss_ for report in fit_rankers(data, Evidence(clicks), "policy-aware", rankers)]
     ['arp-hinge', 'dcg-hinge']
     """
-    return _fit(data, evidence, estimator, rankers, **how)
-
-
-def _fit(
-    data: RankingData, evidence: Evidence | None, estimator: str | Estimator, rankers: Sequence[Ranker | None],
-    validation: Any = None, clip: Any = None, hyperparameters: Mapping[str, Any] | None = None,
-    folds: int | None = None, model: Any = None, shared_learning_rate: bool = False, seed: Any = 0,
-) -> list[FitReport]:  # fmt: skip
-    """The reports on all rankers."""
     chosen = named_estimator(estimator)
     chosen.check_hyperparameters({"clip": clip})
     given = checked_hyperparameters(chosen, hyperparameters or {})
