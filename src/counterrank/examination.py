@@ -1,4 +1,4 @@
-"""Examination curves, P(examined | rank): given, or estimated from a click log.
+"""User models: examination curves, P(examined | rank), and trust bias; given, or estimated from a click log.
 
 >>> from counterrank import examination
 >>> examination.inverse_rank(k=3, eta=1.0).curve(4).round(3).tolist()
@@ -7,8 +7,10 @@
 
 from counterrank.clicks.examination import Examination, InverseRank, check_examination, from_description, inverse_rank
 from counterrank.clicks.position_bias import EstimatedExamination, connected_ranks, estimate, load, load_estimate
+from counterrank.clicks.user_models import Affine
 
 __all__ = [
+    "Affine",
     "EstimatedExamination",
     "Examination",
     "InverseRank",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from counterrank.clicks.logs.log_reader import FoldClicks
     from counterrank.clicks.policies.propensity import EstimatedPropensity
     from counterrank.clicks.position_bias import EstimatedExamination
+    from counterrank.clicks.user_models import Affine
 
 _RANKS = 20  # ranks in a table or chart; what is further down says little
 _ENDLESS = 10  # ranks shown of a curve without an end
@@ -232,6 +233,33 @@ def curve_chart(exam: Examination) -> Any:
     values = exam.curve(exam.k or _ENDLESS).tolist()
     rows = [{"rank": i + 1, "value": value} for i, value in enumerate(values)]
     return curve_plot(rows, "P(examined | rank)", "" if exam.k else "the first ranks of a curve without an end")
+
+
+def affine_summary(users: Affine) -> Summary:
+    """alpha and beta by rank."""
+    more = {} if users.relevance is None else {"relevance": users.relevance}
+    return Summary(ranks=users.k, alpha=users.alpha.tolist(), beta=users.beta.tolist(), **more)
+
+
+def affine_card(users: Affine) -> Html:
+    """alpha and beta, a row for each rank."""
+    pairs = list(zip(users.alpha.tolist(), users.beta.tolist(), strict=True))[:_RANKS]
+    rows = [[f"{i + 1}", f"{a:.4g}", f"{b:.4g}", bar_svg(a + b)] for i, (a, b) in enumerate(pairs)]
+    if users.k > len(rows):
+        rows.append(["…", "", "", ""])
+    columns = ["rank", "alpha", "beta", "P(click | relevance 1)"]
+    sentence = f"P(click) = alpha relevance + beta, {users.k} ranks"
+    return card(table(columns, rows, "rrrl"), title=type(users).__name__, sentence=sentence)
+
+
+def affine_chart(users: Affine) -> Any:
+    """P(click) of documents of relevance 0 and 1 over the rank."""
+    rows = [
+        {"rank": i + 1, "value": float(value), "relevance": name}
+        for name, values in (("relevance 1", users.alpha + users.beta), ("relevance 0", users.beta))
+        for i, value in enumerate(values)
+    ]
+    return curve_plot(rows, "P(click | relevance, rank)", series="relevance")
 
 
 def _level(found: EstimatedExamination) -> str:

@@ -15,12 +15,17 @@ from counterrank.common.notebook import Shown, Summary
 
 
 class EstimatedCurve(ABC):
-    """What was estimated from a log and holds an examination curve; it is accepted wherever a curve is."""
+    """A user model that holds an examination curve, such as one estimated from a log; accepted wherever a curve is."""
 
     @property
     @abstractmethod
     def examination(self) -> Examination:
         """The curve for training and evaluation."""
+
+    @property
+    def base(self) -> Examination | None:
+        """P(click) of documents without any relevance by rank; None where it is 0."""
+        return None
 
 
 class Examination(Shown):
@@ -139,6 +144,10 @@ def check_examination(exam: Any) -> Examination:
     if isinstance(exam, Examination):
         return exam
     if isinstance(exam, EstimatedCurve):
+        if exam.base is not None:
+            raise CounterrankError(
+                "exam: a user model with trust bias (beta above 0), which this does not correct for; expected a curve"
+            )
         return exam.examination
     if isinstance(exam, list | tuple | np.ndarray):
         return Examination(exam)

@@ -20,6 +20,7 @@ from counterrank.clicks import position_bias_kernels as kernels
 from counterrank.clicks.click_cards import estimated_card, estimated_chart, estimated_summary
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import EstimatedCurve, Examination
+from counterrank.clicks.user_models import Affine, is_users_file, load_users
 from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence, check_cutoff
 from counterrank.common.deprecation import renamed_argument
 from counterrank.common.errors import CounterrankError, DataError, ExaminationWarning
@@ -119,8 +120,8 @@ class EstimatedExamination(EstimatedCurve, Shown):
         return estimated_card(self)
 
 
-def load(path: PathLike) -> Examination:
-    """Load the curve that `EstimatedExamination.save` wrote; values are capped at 1.
+def load(path: PathLike) -> Examination | Affine:
+    """Load the user model that `save` of an estimate or of a model wrote; values of a curve are capped at 1.
 
     >>> load("no/such/curve.json")
     Traceback (most recent call last):
@@ -131,6 +132,8 @@ def load(path: PathLike) -> Examination:
     expected = "expected a file written by EstimatedExamination.save"
     if not file.is_file():
         raise DataError(f"{path}: is a folder; {expected}")
+    if is_users_file(file):
+        return load_users(file)
     made_by = "EstimatedExamination.save"
     content = read_stamp(file.parent, file.name, _FORMAT, _VERSION, made_by, DataError, what="a file")
     values = content.get("values")
@@ -152,6 +155,8 @@ def load_estimate(path: PathLike) -> EstimatedExamination:
     counterrank.common.errors.MissingFileError: no/such/curve.json: no such examination curve (file or folder not found)
     """
     curve = load(path)
+    if isinstance(curve, Affine):
+        raise DataError(f"{path}: an affine user model; expected a file written by EstimatedExamination.save")
     content = json.loads(existing(path, "examination curve").read_text(encoding="utf-8"))
     try:
         found = {each.name: content[each.name] for each in fields(EstimatedExamination)}

@@ -1,0 +1,183 @@
+"""User models: how likely a user clicks a document of some relevance at some rank.
+
+An `Examination` is the position-based model, P(click) = theta_rank * P(click | examined). `Affine` adds trust bias.
+All of them are saved as JSON, and accepted wherever an examination curve is.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.clicks.click_cards import affine_card, affine_chart, affine_summary
+from counterrank.clicks.examination import EstimatedCurve, Examination, check_examination
+from counterrank.common.checks import FloatArray, check_vector
+from counterrank.common.errors import CounterrankError, DataError
+from counterrank.common.files import PathLike, atomic_file, read_stamp
+from counterrank.common.notebook import Shown, Summary
+
+FORMAT, VERSION = "counterrank-users", 1
+_DIGITS = 12  # of canonical values, so that equivalent inputs give the same numbers and not only close ones
+
+
+class Affine(EstimatedCurve, Shown):
+    """Users with trust bias: P(click | relevance r, rank j) = alpha_j r + beta_j, and 0 beyond the last rank.
+
+    Clicks identify (alpha, beta) only up to r -> (r - b) / a, the same for all documents, but bounds, clips and
+    models of relevance depend on it. So both are mapped to one canonical gauge: r = 0 and r = 1 are the smallest and
+    largest r for which alpha_j r + beta_j is a probability at every rank,
+
+        low = max_j -beta_j / alpha_j,   high = min_j (1 - beta_j) / alpha_j       over ranks with alpha_j > 0
+        alpha_j -> alpha_j (high - low),   beta_j -> beta_j + alpha_j low,   r -> (r - low) / (high - low).
+
+    A position-based model has beta = 0, and its largest alpha is 1.
+
+    Arguments:
+        alpha: at least 0, one for each rank; above 0 at one of them.
+        beta: one for each rank, also below 0; some r must give probabilities at every rank.
+        relevance: a typical r of irrelevant and of relevant documents, in the gauge of alpha and beta; for simulations.
+
+    >>> users = Affine([0.28, 0.1617], [0.41, 0.1764])
+    >>> users == Affine([0.56, 0.3234], [0.41 - 0.28, 0.1764 - 0.1617])  # r' = (r + 1) / 2
+    True
+    >>> users.beta.round(3).tolist(), float(users.alpha[0] + users.beta[0])
+    ([0.105, 0.0], 1.0)
+    >>> Affine([0.5, 0.25], [0.0, 0.0]).alpha.tolist()
+    [1.0, 0.5]
+    """
+
+    def __init__(self, alpha: ArrayLike, beta: ArrayLike, relevance: tuple[float, float] | None = None) -> None:
+        gain, base = check_vector(alpha, None, "alpha", "ranks"), check_vector(beta, None, "beta", "ranks")
+        if len(gain) != len(base) or not len(gain):
+            raise CounterrankError(
+                f"alpha, beta: {len(gain)} and {len(base)} values; expected one of each for every rank, at least one"
+            )
+        if (gain < 0.0).any():
+            rank = int(np.argmax(gain < 0.0)) + 1
+            raise CounterrankError(
+                f"alpha: {gain[rank - 1]:g} at rank {rank}; expected at least 0, more clicks with more relevance"
+            )
+        rising = gain > 0.0
+        if not rising.any():
+            raise CounterrankError("alpha: 0 at every rank, so clicks carry no information; expected one above 0")
+        low = float((-base[rising] / gain[rising]).max())
+        high = float(((1.0 - base[rising]) / gain[rising]).min())
+        flat = ~rising & ((base < 0.0) | (base > 1.0))
+        if not high > low or flat.any():
+            raise CounterrankError(
+                "alpha, beta: no relevance r gives a probability alpha r + beta at every rank; expected one that does"
+            )
+        self.alpha: FloatArray = np.clip(np.round(gain * (high - low), _DIGITS), 0.0, 1.0)
+        self.beta: FloatArray = np.clip(np.round(base + gain * low, _DIGITS), 0.0, 1.0 - self.alpha)
+        self.relevance = None if relevance is None else _canonical(relevance, low, high)
+        for array in (self.alpha, self.beta):
+            array.flags.writeable = False
+
+    @property
+    def k(self) -> int:
+        """The last rank."""
+        return len(self.alpha)
+
+    @property
+    def is_position_based(self) -> bool:
+        """Whether beta is 0 at every rank, so that an examination curve says as much."""
+        return not self.beta.any()
+
+    @property
+    def examination(self) -> Examination:
+        """alpha by rank: the examination curve where the model is position-based."""
+        return Examination(self.alpha)
+
+    @property
+    def base(self) -> Examination | None:
+        """beta by rank; None where it is 0 at every rank."""
+        return None if self.is_position_based else Examination(self.beta)
+
+    def describe(self) -> dict[str, Any]:
+        """Plain numbers for JSON; `load` makes an equal model of them."""
+        found: dict[str, Any] = {"model": "affine", "alpha": self.alpha.tolist(), "beta": self.beta.tolist()}
+        return found if self.relevance is None else {**found, "relevance": list(self.relevance)}
+
+    def save(self, path: PathLike) -> None:
+        """Write a JSON file, which `examination.load` and `--users FILE` read."""
+        content = {"format": FORMAT, "version": VERSION, **self.describe()}
+        with atomic_file(path) as temporary:
+            temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Affine) and self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return hash((self.alpha.tobytes(), self.beta.tobytes(), self.relevance))
+
+    def __repr__(self) -> str:
+        return f"Affine({self.alpha.tolist()}, {self.beta.tolist()})"
+
+    def summary(self) -> Summary:
+        """alpha and beta by rank, as a dict that prints as a table."""
+        return affine_summary(self)
+
+    def plot(self) -> Any:
+        """P(click) of documents of relevance 0 and 1 over the rank, an altair chart."""
+        return affine_chart(self)
+
+    def _repr_html_(self) -> str:
+        return affine_card(self)
+
+
+def _canonical(relevance: Any, low: float, high: float) -> tuple[float, float]:
+    given = check_vector(relevance, 2, "relevance", "levels: irrelevant and relevant")
+    found = np.round((given - low) / (high - low), _DIGITS)
+    if not 0.0 <= found[0] < found[1] <= 1.0:
+        raise CounterrankError(
+            f"relevance={list(given)}: expected that of irrelevant documents below that of relevant ones, both with "
+            "probabilities alpha r + beta at every rank"
+        )
+    return float(found[0]), float(found[1])
+
+
+UserModel = Examination | Affine
+"""A position-based or an affine model."""
+
+
+def check_users(exam: Any) -> UserModel:
+    """A user model: as it is, or an examination curve from a list or the result of `examination.estimate`.
+
+    >>> check_users([1, 0.5])
+    Examination([1.0, 0.5])
+    """
+    return exam if isinstance(exam, Affine) else check_examination(exam)
+
+
+def lines_of(exam: Any) -> tuple[Examination, Examination | None]:
+    """alpha and beta by rank of any user model; of an examination curve the curve itself and None.
+
+    >>> lines_of([1, 0.5])
+    (Examination([1.0, 0.5]), None)
+    """
+    users = check_users(exam)
+    return (users.examination, users.base) if isinstance(users, Affine) else (users, None)
+
+
+def is_users_file(file: Path) -> bool:
+    """Whether a file was written by `save` of a user model of this module."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and content.get("format") == FORMAT
+
+
+def load_users(file: Path) -> Affine:
+    """The model that `Affine.save` wrote."""
+    content = read_stamp(file.parent, file.name, FORMAT, VERSION, "Affine.save", DataError, what="a file")
+    if content.get("model") != "affine":
+        raise DataError(f"{file}: model {content.get('model')!r}; expected 'affine'")
+    try:
+        return Affine(content["alpha"], content["beta"], content.get("relevance"))
+    except (KeyError, CounterrankError) as fault:
+        raise DataError(f"{file}: {fault}; expected a file written by Affine.save") from None
