@@ -154,3 +154,25 @@ def check_examination(exam: Any) -> Examination:
     raise CounterrankError(
         f"exam: {type(exam).__name__}; expected an examination curve, such as examination.inverse_rank(k=5)"
     )
+
+
+def lines_of(exam: Any) -> tuple[Examination, Examination | None]:
+    """alpha and beta of any user model, P(click | relevance r, rank j) = alpha_j r + beta_j; None for a beta of 0.
+
+    Of an examination curve, the curve itself and None.
+
+    >>> lines_of([1, 0.5])
+    (Examination([1.0, 0.5]), None)
+    """
+    if isinstance(exam, EstimatedCurve):
+        return exam.examination, exam.base
+    return check_examination(exam), None
+
+
+def is_user_model(exam: Any) -> bool:
+    """Whether it is a user model, fitted or named, and no plain curve: propensities in a log are then out of date.
+
+    >>> is_user_model([1, 0.5])
+    False
+    """
+    return isinstance(exam, EstimatedCurve)

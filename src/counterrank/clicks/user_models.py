@@ -74,6 +74,7 @@ class Affine(EstimatedCurve, Shown):
         self.alpha: FloatArray = np.clip(np.round(gain * (high - low), _DIGITS), 0.0, 1.0)
         self.beta: FloatArray = np.clip(np.round(base + gain * low, _DIGITS), 0.0, 1.0 - self.alpha)
         self.relevance = None if relevance is None else _canonical(relevance, low, high)
+        self.scale = high - low  # of the given alpha: propensities computed with it are multiplied by this
         for array in (self.alpha, self.beta):
             array.flags.writeable = False
 
@@ -140,27 +141,31 @@ def _canonical(relevance: Any, low: float, high: float) -> tuple[float, float]:
     return float(found[0]), float(found[1])
 
 
-UserModel = Examination | Affine
-"""A position-based or an affine model."""
+def users_of(exam: Any, beta: Any) -> Any:
+    """The user model of arguments `exam` and `beta`: with beta, exam is alpha by rank; both 0 past their ends.
 
-
-def check_users(exam: Any) -> UserModel:
-    """A user model: as it is, or an examination curve from a list or the result of `examination.estimate`.
-
-    >>> check_users([1, 0.5])
-    Examination([1.0, 0.5])
+    >>> users_of([0.5, 0.25], [0.0]).alpha.tolist()
+    [1.0, 0.5]
     """
-    return exam if isinstance(exam, Affine) else check_examination(exam)
+    if beta is None:
+        return exam
+    if isinstance(exam, Affine):
+        raise CounterrankError("beta: given together with a user model, which has its own; expected None")
+    if exam is None:
+        raise CounterrankError("exam: None with beta given; expected alpha by rank")
+    curves = [_values(values, name) for values, name in ((exam, "alpha"), (beta, "beta"))]
+    n = max(map(len, curves))
+    alpha, base = (np.append(curve, np.zeros(n - len(curve))) for curve in curves)
+    return Affine(alpha, base)
 
 
-def lines_of(exam: Any) -> tuple[Examination, Examination | None]:
-    """alpha and beta by rank of any user model; of an examination curve the curve itself and None.
-
-    >>> lines_of([1, 0.5])
-    (Examination([1.0, 0.5]), None)
-    """
-    users = check_users(exam)
-    return (users.examination, users.base) if isinstance(users, Affine) else (users, None)
+def _values(values: Any, name: str) -> FloatArray:
+    if isinstance(values, Examination | EstimatedCurve):
+        curve = check_examination(values)
+        if curve.k is None:
+            raise CounterrankError(f"{name}: a curve without an end; expected one value for each rank")
+        return curve.curve(curve.k)
+    return check_vector(values, None, name, "ranks")
 
 
 def is_users_file(file: Path) -> bool:

@@ -8,12 +8,12 @@ import numpy as np
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.displays import Displays, add_places, gather, number_pages, offsets_of, sort_places
-from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.examination import Examination, lines_of
 from counterrank.common.checks import FloatArray, IntArray, as_array, check_vector, read_only
 from counterrank.common.errors import CounterrankError
 from counterrank.common.jit import Array, exact_kernel
 from counterrank.data.ids import query_of
-from counterrank.estimators.propensities import capped_inverse, check_clip, examined
+from counterrank.estimators.propensities import capped_inverse, check_clip, examined, inverse_propensity, refuse_unseen
 from counterrank.estimators.weights import warn_unless_always_seen
 
 TWICE, TWO_QUERIES, ORDER, RANGE = 1, 2, 3, 4
@@ -131,7 +131,8 @@ def rerank(clicks: ClickCounts, exam: Examination, *, clip: float | None = None)
 
     Arguments:
         clicks: what was shown and clicked, with its pages: `simulate(..., displays=True)`.
-        exam: how likely each rank is examined. A click at a rank that is never examined is an error.
+        exam: how likely each rank is examined. A click at a rank that is never examined is an error. Of a user model
+            with trust bias, beta is taken off each impression; sets without a click then count too.
         clip: a cap on what each click counts, applied before summing; None for no cap.
 
     Returns:
@@ -146,14 +147,19 @@ def rerank(clicks: ClickCounts, exam: Examination, *, clip: float | None = None)
     >>> views.docs.tolist(), views.offsets.tolist(), views.weights.tolist()
     ([0, 1], [0, 2], [5.0, 2.0])
     """
-    counts, curve, cap = check_counts(clicks), check_examination(exam), check_clip(clip)
+    counts, (curve, base), cap = check_counts(clicks), lines_of(exam), check_clip(clip)
     pages = counts.displays
     if pages is None:
         raise CounterrankError("clicks: no displayed pages kept; expected clicks of simulate(..., displays=True)")
     ranks = pages.ranks()
-    inverse = capped_inverse(examined(curve, ranks), cap, counts, pages.clicks, pages.docs, ranks, "exam")
+    theta = examined(curve, ranks)
     warn_unless_always_seen(counts, curve, "rerank")
-    return _as_sets(counts.offsets, *_clicked_pages(pages, pages.clicks * inverse))
+    if base is None:
+        inverse = capped_inverse(theta, cap, counts, pages.clicks, pages.docs, ranks, "exam")
+        return _as_sets(counts.offsets, *_clicked_pages(pages, pages.clicks * inverse))
+    refuse_unseen(curve, base, counts)
+    net = pages.clicks - np.repeat(pages.sessions, np.diff(pages.offsets)) * examined(base, ranks)
+    return _as_sets(counts.offsets, pages.offsets, pages.docs.copy(), net * inverse_propensity(theta, cap))
 
 
 def _clicked_pages(pages: Displays, weights: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:

@@ -6,23 +6,30 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.examination import Examination, is_user_model, lines_of
 from counterrank.clicks.policies import (
     FittedPlackettLuce,
     fit_plackett_luce,
     propensity_from_log,
     several_policies,
 )
-from counterrank.clicks.policies.from_log import check_all_candidates, refuse_contradictions
+from counterrank.clicks.policies.from_log import LogPropensity, check_all_candidates, refuse_contradictions
+from counterrank.clicks.user_models import users_of
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
 from counterrank.data.scores import document_scores, refuse_column
 from counterrank.estimators.policy_check import check_policy
-from counterrank.estimators.propensities import Propensities, displayed_propensities, propensities_of
+from counterrank.estimators.propensities import (
+    Propensities,
+    check_propensities,
+    displayed_propensities,
+    propensities_of,
+)
 from counterrank.estimators.relevance import Examinations, examinations
 
 
@@ -36,8 +43,11 @@ class Evidence:
         clicks: what was shown and clicked; with displayed pages for "rerank".
         rho: the propensity of each document, where you have computed it, also as `policies.propensity_from_log` gives
             it.
-        exam: how likely each rank is examined; None for the curve that simulated clicks remember.
-        alpha, beta: under trust bias, P(click | relevance r, rank j) = alpha_j r + beta_j, instead of exam.
+        exam: how likely each rank is examined, or a user model, such as `examination.estimate` gives; None for the curve
+            that simulated clicks remember. A user model takes the place of the curve in propensities of the log, which
+            are ignored with a warning: give policy and scores, or else how often the log shows each document is taken.
+        alpha, beta: under trust bias, P(click | relevance r, rank j) = alpha_j r + beta_j, instead of exam; they become
+            `exam`, in the canonical gauge, and rho with them.
         policy: the logging policy, instead of rho; {name: (policy, scores)} where the log holds several.
         scores: what the policy ranked by, one number per document; for `fit_ranker`, also a ranker or a frame with ids.
         threads: None for all cores.
@@ -62,7 +72,17 @@ class Evidence:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        check_counts(self.clicks)
+        counts = check_counts(self.clicks)
+        if self.alpha is None and self.beta is None:
+            return
+        if self.alpha is not None and self.exam is not None:
+            raise CounterrankError("exam: given together with alpha; expected one of them")
+        users = users_of(self.exam if self.alpha is None else self.alpha, [0.0] if self.beta is None else self.beta)
+        rho = self.rho
+        if rho is not None and not isinstance(rho, Propensities | LogPropensity):
+            rho = np.minimum(check_propensities(rho, counts) * users.scale, 1.0)
+        for name, value in (("exam", users), ("alpha", None), ("beta", None), ("rho", rho)):
+            object.__setattr__(self, name, value)
 
     def for_data(self, data: RankingData) -> Evidence:
         """The same with scores of policies in the order of the data, by `data.document_scores`; itself if they are.
@@ -90,21 +110,26 @@ class Evidence:
     def has(self, need: str) -> bool:
         """Whether something that an estimator requires is known: see `estimators.NEEDS`."""
         if need == "examination":
-            return self.alpha is not None or self.exam is not None or self.clicks.examination is not None
+            return self.exam is not None or self.clicks.examination is not None
         if need == "propensities":
-            return any(each is not None for each in (self.rho, self.policy, self.clicks.propensities))
+            logged = self.clicks.propensities is not None
+            return self.rho is not None or self.policy is not None or logged or is_user_model(self.exam)
         if need == "exposure":
             return self.has("propensities") or self.has("examination")
         if need == "trust":
-            return self.alpha is not None and self.beta is not None
+            return is_user_model(self.exam)
         return need != "displays" or self.clicks.displays is not None
 
     @property
     def curve(self) -> Examination:
-        """P(examined | rank): as given, else as stored with simulated clicks; alpha under trust bias."""
-        given = self.exam if self.alpha is None else self.alpha
-        if given is not None:
-            return check_examination(given)
+        """P(examined | rank): as given, else as stored with simulated clicks; alpha of a user model."""
+        return lines_of(self.users)[0]
+
+    @property
+    def users(self) -> Any:
+        """The user model or curve: as given, else as stored with simulated clicks."""
+        if self.exam is not None:
+            return self.exam
         if self.clicks.examination is None:
             raise CounterrankError(
                 "exam: None, and the clicks do not remember how they were made; expected the examination curve, such "
@@ -125,7 +150,9 @@ class Evidence:
 curve that reaches rank 2
         """
         clicked = self.clicks.by_rank(self.clicks.clicks) > 0
-        unseen = clicked & (self.curve.curve(len(clicked)) <= 0.0)
+        alpha, beta = lines_of(self.users)
+        chances = alpha.curve(len(clicked)) + (0.0 if beta is None else beta.curve(len(clicked)))
+        unseen = clicked & (chances <= 0.0)
         if unseen.any():
             raise CounterrankError(
                 f"exam: 0 at rank {int(unseen.argmax()) + 1}, but there are clicks at that rank; expected a curve that "
@@ -196,7 +223,7 @@ policy with these scores; expected the policy and the scores that made the pages
         >>> Evidence(clicks).with_remembered_curve().exam is None
         True
         """
-        return self if self.exam is not None or self.alpha is not None else replace(self, exam=self.clicks.examination)
+        return self if self.exam is not None else replace(self, exam=self.clicks.examination)
 
     def with_display_frequencies(self, smoothing: float | str = 0.0) -> Evidence:
         """The same for an unknown policy: propensities are display frequencies, see `display_frequencies`.
@@ -235,7 +262,7 @@ policy with these scores; expected the policy and the scores that made the pages
         Impressions count where the curve was given; else the propensities alone.
         """
         rho = None if self.rho is None and self.policy is None else self.propensities
-        return examinations(self.clicks, rho, self.exam if self.alpha is None else self.alpha, self.beta)
+        return examinations(self.clicks, rho, self.exam)
 
 
 def display_frequencies(

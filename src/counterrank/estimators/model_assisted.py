@@ -49,8 +49,9 @@ def doubly_robust(
             the log shows it, which needs `exam` (simulated clicks remember theirs).
         relevance: R, one number per document, such as `fit_relevance` gives.
         tau: the least propensity to divide by, from 0 to 1.
-        exam: how likely each rank is examined. Under trust bias alpha by rank, rho then being its expectation.
-        beta: under trust bias, the chance of a click on an irrelevant document by rank.
+        exam: how likely each rank is examined. Under trust bias a user model, see `examination.Affine`, rho then being
+            the expectation of its alpha; R is the relevance of its gauge.
+        beta: by rank, if exam is alpha by rank and no user model.
 
     Returns:
         float64 weights, one per document of the data; negative where the model predicts more clicks than there were.

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.examination import Examination, is_user_model, lines_of
 from counterrank.clicks.policies.from_log import SAME, LoggedTable, LogPropensity
 from counterrank.common.checks import FloatArray, IntArray, check_vector, is_real
-from counterrank.common.errors import CounterrankError, CoverageWarning, brief, warn_caller
+from counterrank.common.errors import CounterrankError, CoverageWarning, ExaminationWarning, brief, warn_caller
 from counterrank.data.ids import query_of
 
 SMALLEST = 1e-200  # a click with a smaller propensity did not happen; sums of 1 / propensity could overflow
@@ -61,6 +61,8 @@ def propensities_of(
     """What to divide clicks by: `rho` as it was given, else what the log has, see `logged_propensities`."""
     if isinstance(rho, LogPropensity):
         return displayed_propensities(rho, clicks)
+    if is_user_model(exam):
+        clicks = without_stale_propensities(clicks, rho is not None)
     if isinstance(rho, Propensities) and len(rho.by_cell) == len(clicks.docs):
         if rho.source != "mean" or not all_shown:
             return rho
@@ -121,14 +123,16 @@ def logged_propensities(
     [0.9, 0.1]
     """
     counts = check_counts(clicks)
-    curve = counts.examination if exam is None else check_examination(exam)
+    if is_user_model(exam):
+        counts = without_stale_propensities(counts)
+    curve, base = (counts.examination, None) if exam is None else lines_of(exam)
     if counts.propensities is None:
         if curve is None:
             raise CounterrankError(
                 "rho: None, and the clicks hold no logged propensities; pass rho=policy.propensity(scores, offsets, "
                 "exam), or exam=, the examination curve, to take how often each document was shown"
             )
-        realised = _realised(counts, curve)
+        realised = _realised(counts, curve, base)
         everywhere = np.ones(counts.n_docs, np.bool_)
         uncovered = _warn_of_unshown(counts, everywhere, "the log holds no propensities", "pass rho")
         return Propensities(_hidden(counts, realised), realised[counts.docs], "realised", uncovered)
@@ -157,9 +161,28 @@ def logged_propensities(
     return replace(_combined(counts, table, mixed, realised, "realised"), uncovered=uncovered)
 
 
-def _realised(clicks: ClickCounts, curve: Examination) -> FloatArray:
+def without_stale_propensities(clicks: ClickCounts, quietly: bool = False) -> ClickCounts:
+    """The same clicks without the propensities of the log, which hold another user model; with a note.
+
+    >>> one = np.array([1])
+    >>> counts = ClickCounts("", np.array([0, 1]), one, np.array([0]), one, one, one, propensities=np.array([0.5]))
+    >>> without_stale_propensities(counts, quietly=True).propensities is None
+    True
+    """
+    if clicks.propensities is None:
+        return clicks
+    if not quietly:
+        warn_caller(
+            "propensities: those in the log were computed with another user model than the one given, and are ignored; "
+            "give policy and scores, or else how often the log shows each document is taken",
+            ExaminationWarning,
+        )
+    return replace(clicks, propensities=None)
+
+
+def _realised(clicks: ClickCounts, curve: Examination, base: Examination | None = None) -> FloatArray:
     """How often each document was examined in a session of its query, by the curve; nan of those never shown."""
-    refuse_unseen(curve, None, clicks)
+    refuse_unseen(curve, base, clicks)
     rates = np.minimum(examined_times(curve, clicks) / np.maximum(sessions_of_documents(clicks), 1.0), 1.0)
     return np.where(clicks.by_document(clicks.impressions) > 0.0, rates, np.nan)
 

@@ -18,7 +18,7 @@ from counterrank.common.errors import CounterrankError, brief
 from counterrank.estimators.displayed_sets import Views, rerank
 from counterrank.estimators.evidence import Evidence
 from counterrank.estimators.model_assisted import check_strength, check_tau, doubly_robust_weights, shrunken_weights
-from counterrank.estimators.propensities import check_clip, inverse_propensity
+from counterrank.estimators.propensities import SMALLEST, check_clip, inverse_propensity
 from counterrank.estimators.weights import affine, clip_grid, full_information, naive, policy_aware, policy_oblivious
 
 # (data, evidence, **hyperparameters) -> document weights, or displayed sets
@@ -50,7 +50,11 @@ NEEDS = {
         "--examination, or logged propensities, or --policy and --logger too",
     ),
     "examination": Need("the examination curve", "exam", "--examination"),
-    "trust": Need("the click model under trust bias", "alpha and beta", "--alpha and --beta"),
+    "trust": Need(
+        "a user model with trust bias",
+        "exam=examination.Affine(alpha, beta), or alpha and beta",
+        "--users, or --alpha and --beta",
+    ),
     "displays": Need("displayed pages", "clicks with displays=True", "--log, or --clicks counted with --displays"),
 }
 """The inputs that estimators may require, by name: description, argument of the library, option of the command."""
@@ -227,7 +231,17 @@ _CLIP = {
 def _affine(data: Any, evidence: Any, clip: float | None = None) -> FloatArray:
     evidence.check_policy()
     known = evidence.policy, evidence.scores
-    return affine(evidence.clicks, evidence.alpha, evidence.beta, *known, clip=clip, threads=evidence.threads)
+    return affine(evidence.clicks, evidence.exam, None, *known, clip=clip, threads=evidence.threads)
+
+
+def _policy_aware(data: Any, evidence: Any, clip: float | None = None) -> FloatArray:
+    return policy_aware(evidence.clicks, evidence.propensities, clip=clip, exam=evidence.exam)
+
+
+def _policy_aware_seen(seen: Any, relevance: Any, likely: float, clip: float | None = None) -> FloatArray:
+    """`policy_aware` of what was examined and clicked."""
+    unseen = np.where(seen.rho < SMALLEST, seen.sessions * seen.unseen, 0.0)
+    return np.asarray(seen.clicks * inverse_propensity(seen.rho, clip) + unseen)
 
 
 ESTIMATORS: dict[str, Estimator] = {}
@@ -276,8 +290,8 @@ for _estimator in (
         "rho(d) > 0 for every relevant document (eq:awarecond)",
         ("clicks", "propensities"),
         _CLIP,
-        weigh=lambda data, evidence, clip=None: policy_aware(evidence.clicks, evidence.propensities, clip=clip),
-        assisted=lambda seen, relevance, likely, clip=None: seen.clicks * inverse_propensity(seen.rho, clip),
+        weigh=_policy_aware,
+        assisted=_policy_aware_seen,
         can_clip=True,
         log_condition="examinable",
     ),
@@ -298,7 +312,7 @@ for _estimator in (
         "every relevant document is on every page at an examined rank (eq:agnosticcond)",
         ("clicks", "examination"),
         _CLIP,
-        weigh=lambda data, evidence, clip=None: policy_oblivious(evidence.clicks, evidence.curve, clip=clip),
+        weigh=lambda data, evidence, clip=None: policy_oblivious(evidence.clicks, evidence.users, clip=clip),
         can_clip=True,
         log_condition="every-page",
     ),
@@ -309,7 +323,7 @@ for _estimator in (
         "unbiased for the order within the pages that were shown",
         ("clicks", "examination", "displays"),
         _CLIP,
-        weigh=lambda data, evidence, clip=None: rerank(evidence.clicks, evidence.curve, clip=clip),
+        weigh=lambda data, evidence, clip=None: rerank(evidence.clicks, evidence.users, clip=clip),
         can_clip=True,
         log_condition="within-page",
     ),

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import Examination
+from counterrank.clicks.examination import Examination, is_user_model, lines_of
+from counterrank.clicks.user_models import users_of
 from counterrank.common.checks import FloatArray, check_vector, is_real, make_generator
 from counterrank.common.errors import CounterrankError, brief
 from counterrank.data import RankingData
@@ -23,6 +24,7 @@ from counterrank.estimators.propensities import (
     refuse_unseen,
     sessions_of_documents,
     warn_if_apart,
+    without_stale_propensities,
 )
 from counterrank.estimators.relevance_models import (
     Fitted,
@@ -32,7 +34,7 @@ from counterrank.estimators.relevance_models import (
     cross_fit,
     takes_missing,
 )
-from counterrank.estimators.weights import check_curve, check_line
+from counterrank.estimators.weights import mean_relevance
 
 
 class Examinations(NamedTuple):
@@ -43,6 +45,7 @@ class Examinations(NamedTuple):
     rho: FloatArray  # its propensity, P(examined) in a session
     times: FloatArray  # its expected examinations: n * rho, or by what the log shows
     trials: FloatArray  # how often it might have been examined: n, or the times it was shown
+    unseen: FloatArray  # its relevance where rho is 0: under trust bias the mean of what was shown, else 0
 
 
 def examinations(
@@ -60,8 +63,9 @@ def examinations(
 
     rho is the propensity of each document; None for those logged with the clicks (see `logged_propensities`), or else
     for how often the log shows it, times / sessions, which needs exam. exam is how likely each rank is examined; None
-    for the curve that simulated clicks remember where rho is None, else for none. Under trust bias exam is alpha by
-    rank, which has to be given, and beta the chance of a click on an irrelevant document by rank.
+    for the curve that simulated clicks remember where rho is None, else for none. Under trust bias exam is a user
+    model, see `examination.Affine`, with whose alpha rho was computed; or exam is alpha and beta is given by rank, which
+    are mapped to the canonical gauge, and rho with them.
 
     A click on a document with propensity 0 is an error, and so is one at a rank that is never examined. A rho that was
     computed with another curve than exam is warned about.
@@ -74,10 +78,15 @@ def examinations(
     [1.0, 0.2]
     """
     counts = check_counts(clicks)
+    users = users_of(exam, beta)
     if isinstance(rho, Propensities):
         rho = rho.by_document if rho.source in ("given", "estimated") else None
-    is_logged = rho is None and beta is None and counts.propensities is not None
-    curve, base = _check_curves(counts, rho, exam, beta, is_logged)
+    if is_user_model(users):
+        counts = without_stale_propensities(counts, quietly=rho is not None)
+    if rho is not None and beta is not None:
+        rho = np.minimum(check_propensities(rho, counts) * users.scale, 1.0)
+    is_logged = rho is None and counts.propensities is not None
+    curve, base = _lines(counts, rho, users, is_logged)
     if curve is not None:
         refuse_unseen(curve, base, counts)
     sessions = sessions_of_documents(counts)
@@ -97,7 +106,10 @@ def examinations(
     trials = sessions if times is None else counts.by_document(counts.impressions)
     if times is None:
         times = sessions * given
-    return Examinations(sessions, total if by_trust is None else total - by_trust, given, times, trials)
+    if by_trust is None or curve is None:
+        return Examinations(sessions, total, given, times, trials, np.zeros(len(total)))
+    unseen = np.full(len(total), mean_relevance(counts, curve, base))
+    return Examinations(sessions, total - by_trust, given, times, trials, unseen)
 
 
 def check_relevance(relevance: Any, n_docs: int) -> FloatArray:
@@ -105,22 +117,16 @@ def check_relevance(relevance: Any, n_docs: int) -> FloatArray:
     return check_vector(relevance, n_docs, "relevance")
 
 
-def _check_curves(
-    clicks: ClickCounts, rho: Any, exam: Any, beta: Any, is_logged: bool
-) -> tuple[Examination | None, Examination | None]:
+def _lines(clicks: ClickCounts, rho: Any, users: Any, is_logged: bool) -> tuple[Examination | None, Examination | None]:
     """The curves of examination and of trust; None for what was not given or is 0 everywhere."""
-    if exam is None and rho is None:
-        if beta is not None:
-            raise CounterrankError("exam: None with beta given; expected alpha by rank, or rho, its expectation")
-        exam = clicks.examination
-        if exam is None and not is_logged:
+    if users is None and rho is None:
+        users = clicks.examination
+        if users is None and not is_logged:
             raise CounterrankError(
                 "rho: None, and so is exam; expected rho=policy.propensity(scores, offsets, exam), or exam, with which "
                 "the log gives how often each document was examined"
             )
-    if exam is None:
-        return None, None if beta is None else check_curve(beta, "beta")
-    return check_line(exam, [0.0] if beta is None else beta, "exam")
+    return (None, None) if users is None else lines_of(users)
 
 
 SATURATION = 10.0  # examinations of a document that count in full, see docs/concepts/few-clicks.md
@@ -208,8 +214,8 @@ def fit_relevance(
             or a regressor with fit(X, y, sample_weight=) and predict(X), as scikit-learn has them, of which each fold
             learns a copy.
         exam: how likely each rank is examined, so that E(d) is what the log shows and not n rho(d). Under trust bias
-            alpha by rank, rho then being its expectation.
-        beta: under trust bias, the chance of a click on an irrelevant document by rank.
+            a user model, see `examination.Affine`, rho then being the expectation of its alpha.
+        beta: by rank, if exam is alpha by rank and no user model.
         saturation: s, above 0; `math.inf` for plain exposure weights.
         folds: how many, at least 2; or the number of the fold of each query, those without sessions included.
         seed: of the folds, and of models that are trained with randomness.

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import EstimatedCurve, Examination, check_examination
+from counterrank.clicks.examination import Examination, is_user_model, lines_of
 from counterrank.clicks.policies.from_log import check_all_candidates, mean_over_policies, refuse_contradictions
 from counterrank.clicks.policies.propensity import exact_propensity
 from counterrank.clicks.policies.standard import as_policy
+from counterrank.clicks.user_models import Affine, users_of
 from counterrank.common.checks import (
     FloatArray,
     IntArray,
@@ -34,10 +35,13 @@ from counterrank.estimators.propensities import (
     check_clip,
     examined,
     examined_times,
+    inverse_propensity,
     logged_range,
     propensities_of,
     refuse_impossible,
+    refuse_unseen,
     sessions_of_documents,
+    without_stale_propensities,
 )
 
 BoolArray = NDArray[np.bool_]
@@ -67,7 +71,8 @@ def policy_aware(
             for those logged with the clicks, combined where they are of several policies, see `logged_propensities`.
         clip: a cap on what each click counts, applied before summing; None for no cap.
         exam: how likely each rank is examined, where rho is None and the log is of several policies; None for the curve
-            that simulated clicks remember.
+            that simulated clicks remember. A user model with trust bias, see `examination.Affine`, whose alpha rho was
+            computed with: the clicks that its beta explains are taken off, as in `affine`.
 
     Returns:
         float64 weights, one per document of the data: a plain sum, not divided by sessions. A click on a document
@@ -82,14 +87,24 @@ def policy_aware(
     array([2.5, 4. ])
     """
     counts, cap = check_counts(clicks), check_clip(clip)
+    if is_user_model(exam):
+        counts = without_stale_propensities(counts, quietly=rho is not None)
     found = propensities_of(counts, rho, exam)
     name = "propensities"
     if found.source == "given":
         name = "rho"
         warn_if_contradicted(counts, found.by_document, "policy_aware")
-    inverse = capped_inverse(found.by_cell, cap, counts, counts.clicks, counts.docs, counts.ranks, name)
-    warn_unless_sometimes_seen(counts, found.chances(), "policy_aware")
-    return counts.by_document(counts.clicks * inverse)
+    gain, base = (None, None) if exam is None else lines_of(exam)
+    if gain is None or base is None:
+        inverse = capped_inverse(found.by_cell, cap, counts, counts.clicks, counts.docs, counts.ranks, name)
+        warn_unless_sometimes_seen(counts, found.chances(), "policy_aware")
+        return counts.by_document(counts.clicks * inverse)
+    known = np.nan_to_num(found.by_document)
+    net = counts.by_document(counts.clicks - counts.impressions * examined(base, counts.ranks))
+    refuse_impossible(known + examined_times(base, counts), counts.by_document(counts.clicks), counts, name)
+    warn_unless_sometimes_seen(counts, known, "policy_aware")
+    unseen = np.where(known < SMALLEST, sessions_of_documents(counts) * mean_relevance(counts, gain, base), 0.0)
+    return np.asarray(net * inverse_propensity(known, cap) + unseen)
 
 
 def policy_oblivious(clicks: ClickCounts, exam: Examination, *, clip: float | None = None) -> FloatArray:
@@ -102,7 +117,8 @@ def policy_oblivious(clicks: ClickCounts, exam: Examination, *, clip: float | No
 
     Arguments:
         clicks: what was shown and clicked.
-        exam: how likely each rank is examined. A click at a rank that is never examined is an error.
+        exam: how likely each rank is examined. A click at a rank that is never examined is an error. Of a user model
+            with trust bias, beta is taken off each impression: omega(d) sums (click - beta) min(1 / alpha, clip).
         clip: a cap on what each click counts, applied before summing; None for no cap.
 
     Returns:
@@ -116,11 +132,17 @@ def policy_oblivious(clicks: ClickCounts, exam: Examination, *, clip: float | No
     >>> policy_oblivious(clicks, Examination([1.0, 0.25]), clip=2.5)
     array([2.5, 3. ])
     """
-    counts, curve, cap = check_counts(clicks), check_examination(exam), check_clip(clip)
+    counts, (curve, base), cap = check_counts(clicks), lines_of(exam), check_clip(clip)
     theta = examined(curve, counts.ranks)
-    inverse = capped_inverse(theta, cap, counts, counts.clicks, counts.docs, counts.ranks, "exam")
+    net: FloatArray | IntArray = counts.clicks
+    if base is None:
+        inverse = capped_inverse(theta, cap, counts, counts.clicks, counts.docs, counts.ranks, "exam")
+    else:
+        refuse_unseen(curve, base, counts)
+        inverse = inverse_propensity(theta, cap)
+        net = counts.clicks - counts.impressions * examined(base, counts.ranks)
     warn_unless_always_seen(counts, curve, "policy_oblivious")
-    return counts.by_document(counts.clicks * inverse)
+    return counts.by_document(net * inverse)
 
 
 def naive(clicks: ClickCounts, *, clip: float | None = None) -> FloatArray:
@@ -150,8 +172,8 @@ def naive(clicks: ClickCounts, *, clip: float | None = None) -> FloatArray:
 
 def affine(
     clicks: ClickCounts,
-    alpha: ArrayLike | Examination,
-    beta: ArrayLike | Examination,
+    alpha: ArrayLike | Examination | Affine,
+    beta: ArrayLike | Examination | None = None,
     policy: Any = None,
     scores: ArrayLike | None = None,
     *,
@@ -163,33 +185,37 @@ def affine(
         P(click | relevance r, rank j) = alpha_j r + beta_j
         omega(d) = (clicks(d) - sessions(q) E[beta]) * min(1 / E[alpha], clip),
 
-    expectations over the rank of d under the policy, 0 where d is not shown. The expected weight per session is r, for
-    every document with E[alpha] > 0; policy-aware weights are its special case beta = 0, alpha = theta. Documents with
-    fewer clicks than trust alone brings have negative weights, which cancel those that are too large by chance. A clip
-    scales both terms, so irrelevant documents keep an expected weight of 0.
+    expectations over the rank of d under the policy, 0 where d is not shown. Alpha and beta are those of the canonical
+    gauge, see `examination.Affine`. The expected weight per session is r of that gauge, for every document with
+    E[alpha] > 0; policy-aware weights are its special case beta = 0, alpha = theta. Documents with fewer clicks than
+    trust alone brings have negative weights, which cancel those that are too large by chance. A clip scales both terms.
 
     Arguments:
         clicks: what was shown and clicked.
-        alpha, beta: by rank from 1, a list or an `Examination`; 0 past their ends. `ClickModel.affine` gives those of
-            simulated clicks.
+        alpha, beta: a user model, such as `examination.estimate(clicks, model="affine")` or `examination.Affine`, and
+            None; or both by rank from 1, a list or an `Examination`, 0 past their ends. `ClickModel.affine` gives those
+            of simulated clicks.
         policy: the logging policy, with `scores`; or {name: (policy, scores)} for a log of several policies, see
-            `policies.several_policies`; or None to take how often the log shows each document at each rank, which is
-            unbiased for documents that were shown and gives the others weight 0, see docs/how-to/unknown-policy.md.
+            `policies.several_policies`; or None to take how often the log shows each document at each rank, see
+            docs/how-to/unknown-policy.md.
         scores: what the policy ranked by, one per document of the data.
         clip: a cap on 1 / E[alpha] of each document; None for no cap.
         threads: None for all cores.
 
     Returns:
-        float64 weights, one per document of the data; 0 with a `CoverageWarning` where E[alpha] is 0. A click on a
-        document that by alpha, beta and policy cannot have one is an error.
+        float64 weights, one per document of the data. Documents with E[alpha] = 0 get the mean relevance of all that
+        was shown, with a `CoverageWarning`. A click on a document that by alpha, beta and policy cannot have one is an
+        error.
 
     >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [10, 10], [9, 2]])
     >>> clicks = ClickCounts("", np.array([0, 2]), np.array([10]), docs, ranks, shown, clicked)
-    >>> affine(clicks, alpha=[0.5, 0.25], beta=[0.4, 0.25]).tolist()  # (9 - 10 * 0.4) / 0.5, (2 - 10 * 0.25) / 0.25
-    [10.0, -2.0]
+    >>> affine(clicks, alpha=[1.0, 0.5], beta=[0.0, 0.05]).tolist()  # 9 / 1, (2 - 10 * 0.05) / 0.5
+    [9.0, 3.0]
+    >>> affine(clicks, alpha=[0.5, 0.25], beta=[0.4, 0.25]).tolist()  # the same model with r' = 2 r - 0.8
+    [9.0, 3.0]
     """
     counts, cap = check_counts(clicks), check_clip(clip)
-    gain, base = check_line(alpha, beta)
+    gain, base = lines_of(users_of(alpha, beta))
     mean_gain, mean_base = _expected(counts, [gain, base], policy, scores, threads)
     total = counts.by_document(counts.clicks)
     refuse_impossible(np.maximum(mean_gain, mean_base), total, counts, "alpha, beta")
@@ -197,7 +223,21 @@ def affine(
     inverse = np.zeros(counts.n_docs)
     np.divide(1.0, mean_gain, out=inverse, where=known)
     warn_unless_sometimes_seen(counts, np.where(known, mean_gain, 0.0), "affine")
-    return np.asarray((total - sessions_of_documents(counts) * mean_base) * np.minimum(inverse, cap, out=inverse))
+    weights = (total - sessions_of_documents(counts) * mean_base) * np.minimum(inverse, cap, out=inverse)
+    return np.where(known, weights, sessions_of_documents(counts) * mean_relevance(counts, gain, base))
+
+
+def mean_relevance(clicks: ClickCounts, gain: Examination, base: Examination | None) -> float:
+    """The mean relevance of what was shown: (clicks - clicks by trust) / examinations, from 0 to 1.
+
+    >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [10, 10], [9, 2]])
+    >>> clicks = ClickCounts("", np.array([0, 2]), np.array([10]), docs, ranks, shown, clicked)
+    >>> mean_relevance(clicks, Examination([1.0, 0.5]), Examination([0.0, 0.1]))  # (11 - 1) / 15
+    0.6666666666666666
+    """
+    times = float(examined_times(gain, clicks).sum())
+    by_trust = 0.0 if base is None else float(examined_times(base, clicks).sum())
+    return float(np.clip((clicks.n_clicks - by_trust) / times, 0.0, 1.0)) if times > 0.0 else 0.0
 
 
 def _expected(
@@ -234,38 +274,6 @@ def _single(
         raise CounterrankError("scores: None; expected what the policy ranked by, one number per document")
     given = check_vector(scores, clicks.n_docs, "scores")
     return [exact_propensity(as_policy(policy), given, clicks.offsets, curve, threads) for curve in curves]
-
-
-def check_line(alpha: Any, beta: Any, name: str = "alpha") -> tuple[Examination, Examination | None]:
-    """Both as curves, None for a beta of 0 at every rank; P(click | relevant) = alpha + beta is at most 1.
-
-    `name` is what an error calls the first.
-    """
-    curves = (check_curve(alpha, name), check_curve(beta, "beta"))
-    if curves[0] is None:
-        raise CounterrankError(f"{name}: 0 at every rank, so clicks carry no information; expected one above 0")
-    depth = max(curve.k or 1 for curve in curves if curve is not None)
-    both = np.sum([curve.curve(depth) for curve in curves if curve is not None], axis=0)
-    if (both > 1.0 + 1e-9).any():
-        rank = int(np.argmax(both > 1.0 + 1e-9)) + 1
-        raise CounterrankError(
-            f"{name}, beta: {both[rank - 1]:g} together at rank {rank}; expected at most 1, P(click | relevant)"
-        )
-    return curves[0], curves[1]
-
-
-def check_curve(values: Any, name: str) -> Examination | None:
-    """Probabilities by rank as a curve, None where all are 0."""
-    if isinstance(values, Examination | EstimatedCurve):
-        return check_examination(values)
-    given = check_vector(values, None, name, "ranks")
-    if not len(given):
-        raise CounterrankError(f"{name}: no values; expected one for each rank, at least one")
-    outside = (given < 0.0) | (given > 1.0)
-    if outside.any():
-        rank = int(np.argmax(outside)) + 1
-        raise CounterrankError(f"{name}: {given[rank - 1]:g} at rank {rank}; expected numbers from 0 to 1")
-    return Examination(given) if given.any() else None
 
 
 def full_information(
@@ -370,7 +378,7 @@ def clip_grid(
     if exam is not None:
         if rho is not None:
             raise CounterrankError("exam: given together with rho; expected one of them")
-        name, propensities = "exam", examined(check_examination(exam), counts.ranks)
+        name, propensities = "exam", examined(lines_of(exam)[0], counts.ranks)
     else:
         name = "propensities" if rho is None else "rho"
         propensities = propensities_of(counts, rho).by_cell

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.examination import Examination, lines_of
 from counterrank.clicks.position_bias import EstimatedExamination, connected_ranks
 from counterrank.clicks.position_bias import estimate as estimate_examination
+from counterrank.clicks.user_models import users_of
 from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence, check_whole
 from counterrank.common.errors import CounterrankError, ExaminationWarning
 from counterrank.common.files import PathLike
@@ -26,7 +27,6 @@ from counterrank.data.scores import file_format, write_run
 from counterrank.estimators.model_assisted import check_strength, strength_and_likelihood
 from counterrank.estimators.propensities import examined_times, refuse_unseen
 from counterrank.estimators.relevance import Examinations
-from counterrank.estimators.weights import check_line
 from counterrank.evaluation.evaluation_cards import rates_card, rates_plot
 
 PRIORS = ("query", "overall")
@@ -252,10 +252,10 @@ def click_rates(
 
     Arguments:
         clicks: of any log, counted with or without ranking data; all its policies count together.
-        exam: P(examined | rank), as a curve, a list, or a result of `examination.estimate`. None for that of the
-            simulation, or else for the one estimated from these clicks, which is an error where documents do not
-            connect all ranks.
-        alpha, beta: instead of `exam`, by rank, under trust bias.
+        exam: P(examined | rank), as a curve, a list, or a result of `examination.estimate`; or a user model with trust
+            bias. None for that of the simulation, or else for the one estimated from these clicks, which is an error
+            where documents do not connect all ranks.
+        alpha, beta: instead of `exam`, by rank, under trust bias; mapped to the canonical gauge of `examination.Affine`.
         prior: "query" to shrink towards the rate of the query, "overall" towards that of all documents.
         strength: m, in examinations; None for the most likely one.
         confidence: the confidence level of each interval.
@@ -334,11 +334,9 @@ def _curves(clicks: ClickCounts, exam: Any, alpha: Any, beta: Any) -> _Curves:
     if alpha is not None and exam is not None:
         raise CounterrankError("exam: given together with alpha and beta; expected either")
     if alpha is not None:
-        return _Curves(*check_line(alpha, beta), "given")
-    if isinstance(exam, EstimatedExamination):
-        return _Curves(exam.examination, None, "given", exam)
+        return _Curves(*lines_of(users_of(alpha, beta)), "given")
     if exam is not None:
-        return _Curves(check_examination(exam), None, "given")
+        return _Curves(*lines_of(exam), "given", exam if isinstance(exam, EstimatedExamination) else None)
     if clicks.examination is not None:
         return _Curves(clicks.examination, None, "simulation")
     if int(clicks.ranks[clicks.impressions > 0].max()) == 1:
@@ -431,7 +429,7 @@ def _fit_prior(seen: _Counted, queries: IntArray, prior: str, strength: float | 
         used = used[place % -(-len(used) // _MOST_FITTED) == 0]  # whole queries
     part, own = _Counted(*(column[used] for column in seen)), queries[used]
     zero = np.zeros(len(used))
-    trials = Examinations(zero, part.net, zero, part.times, part.shown)
+    trials = Examinations(zero, part.net, zero, part.times, part.shown, zero)
     found = _Prior(_FIRST_STRENGTH if strength is None else strength, inf)
     for _ in range(_ROUNDS):
         tried = []

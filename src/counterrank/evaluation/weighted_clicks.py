@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import Examination
+from counterrank.clicks.examination import Examination, is_user_model, lines_of
 from counterrank.common.checks import FloatArray, IntArray, check_choice, check_vector
 from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.parallel import for_queries
@@ -28,12 +28,14 @@ from counterrank.estimators.propensities import (
     examined,
     examined_times,
     propensities_of,
+    refuse_impossible,
     refuse_unseen,
     sessions_of_documents,
     warn_if_apart,
+    without_stale_propensities,
 )
 from counterrank.estimators.relevance import check_relevance, fit_relevance
-from counterrank.estimators.weights import check_curve, warn_if_contradicted, warn_unless_sometimes_seen
+from counterrank.estimators.weights import warn_if_contradicted, warn_unless_sometimes_seen
 from counterrank.evaluation import click_kernels as _click_kernels
 from counterrank.evaluation.click_kernels import Cells, Pages
 from counterrank.evaluation.metrics import prefix_sums, rank_values
@@ -50,27 +52,37 @@ class Method(NamedTuple):
 
 
 class ClickPredictor(NamedTuple):
-    """Predicts clicks: P(click | document, rank) = P(examined | rank) * R(document)."""
+    """Predicts clicks: P(click | document, rank) = alpha_rank R(document) + beta_rank."""
 
-    relevance: FloatArray  # R, P(click | examined) of each document
+    relevance: FloatArray | None  # R, P(click | examined) of each document; None for "ips": by beta alone
     exam: Examination
+    base: Examination | None  # beta; None where it is 0
 
     def probabilities(self, docs: IntArray, ranks: IntArray) -> FloatArray:
         """P(click) of documents shown at these ranks, from 1."""
-        return np.asarray(examined(self.exam, ranks) * self.relevance[docs])
+        predicted = np.zeros(len(docs)) if self.base is None else examined(self.base, ranks)
+        return predicted if self.relevance is None else predicted + examined(self.exam, ranks) * self.relevance[docs]
 
 
 def _click_predictor(
     method: Method, data: RankingData, clicks: ClickCounts, rho: FloatArray | None
 ) -> ClickPredictor | None:
-    """The model that the method needs, fitted (cross-fitted over queries) where none was given; None for "ips"."""
+    """The model that the method needs, fitted (cross-fitted over queries) where none was given.
+
+    None for "ips", unless users have trust bias: the clicks that it explains are then predicted.
+    """
     if method.name == "ips":
         if method.relevance is not None:
             raise CounterrankError("relevance: given, but method='ips' does not use it; expected method='dr'")
-        return None
-    exam = _check_exam(method.exam, clicks)
+        exam, base = (None, None) if method.exam is None else lines_of(method.exam)
+        if exam is None or base is None:
+            return None
+        refuse_unseen(exam, base, clicks)
+        return ClickPredictor(None, exam, base)
+    exam, base = _check_exam(method.exam, clicks)
     if method.relevance is None:
-        return ClickPredictor(fit_relevance(data, clicks, rho, exam=exam).values, exam)
+        users = exam if base is None else method.exam
+        return ClickPredictor(fit_relevance(data, clicks, rho, exam=users).values, exam, base)
     if rho is not None:
         warn_if_apart(float(examined_times(exam, clicks).sum()), float((sessions_of_documents(clicks) * rho).sum()))
     relevance = check_relevance(method.relevance, clicks.n_docs)
@@ -82,11 +94,11 @@ def _click_predictor(
             f"relevance: {relevance[doc]:g} for document {doc - clicks.offsets[query]} of query {query}; expected "
             "P(click | examined), from 0 to 1"
         )
-    return ClickPredictor(relevance, exam)
+    return ClickPredictor(relevance, exam, base)
 
 
-def _check_exam(exam: Any, clicks: ClickCounts) -> Examination:
-    """The curve that was given or remembered, if it explains the clicks."""
+def _check_exam(exam: Any, clicks: ClickCounts) -> tuple[Examination, Examination | None]:
+    """The user model that was given or remembered, if it explains the clicks."""
     if exam is None:
         exam = clicks.examination
     if exam is None:
@@ -94,11 +106,9 @@ def _check_exam(exam: Any, clicks: ClickCounts) -> Examination:
             "exam: None, and the clicks do not hold the curve they were made with; method='dr' requires P(examined | "
             "rank), exam=[1, 0.5, ...] or an Examination: with n * rho instead it would be method='ips' again"
         )
-    curve = check_curve(exam, "exam")
-    if curve is None:
-        raise CounterrankError("exam: 0 at every rank, so nothing is ever seen; expected one above 0")
-    refuse_unseen(curve, None, clicks)
-    return curve
+    curve, base = lines_of(exam)
+    refuse_unseen(curve, base, clicks)
+    return curve, base
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,20 +170,28 @@ def weight_clicks(
     if not counts.sessions.any():
         raise CounterrankError("clicks: no sessions; expected at least one result page that was shown")
     check_choice(method.name, METHODS, "method")
+    if is_user_model(method.exam):
+        counts = without_stale_propensities(counts, quietly=rho is not None)
     found = propensities_of(counts, rho, method.exam, all_shown=method.name == "dr")
     given = found.by_document if found.source == "given" else None
     name = "propensities" if given is None else "rho"
-    inverse = capped_inverse(found.by_cell, np.inf, counts, counts.clicks, counts.docs, counts.ranks, name)
     model = _click_predictor(method, data, counts, given)
+    if model is None or model.base is None:
+        inverse = capped_inverse(found.by_cell, np.inf, counts, counts.clicks, counts.docs, counts.ranks, name)
+    else:
+        chances = np.nan_to_num(found.by_document) + examined_times(model.base, counts)
+        refuse_impossible(chances, counts.by_document(counts.clicks), counts, name)
+        inverse = np.zeros(len(counts.docs))
     corrected = _check_noise(noise, given, model)
     if given is not None:
         warn_if_contradicted(counts, given, "rho")
     chances = found.chances()
-    if model is None:
+    is_predicted = model is not None and model.relevance is not None
+    if not is_predicted:
         warn_unless_sometimes_seen(counts, chances, name)
-    else:
+    if model is not None:
         np.divide(1.0, found.by_cell, out=inverse, where=found.by_cell >= SMALLEST)
-        if found.source == "realised":  # no click can correct the model of what was never shown
+        if is_predicted and found.source == "realised":  # no click can correct the model of what was never shown
             chances = np.nan_to_num(found.by_document)
     cells = _cells(counts, inverse, model)
     effective, largest = concentration(cells.clicks, cells.inverse)
@@ -189,7 +207,7 @@ def weight_clicks(
         effective_sample_size=effective,
         largest_share=largest,
         threads=threads,
-        uncovered=found.uncovered if model is None else np.empty(0, np.int64),
+        uncovered=np.empty(0, np.int64) if is_predicted else found.uncovered,
         source=found.source,
     )
 

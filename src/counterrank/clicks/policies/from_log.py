@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.examination import Examination, lines_of
 from counterrank.clicks.policies.propensity import EstimatedPropensity, exact_propensity
 from counterrank.clicks.policies.standard import as_policy
 from counterrank.common.checks import FloatArray, IntArray, check_number, check_vector
@@ -61,7 +61,7 @@ def several_policies(
     >>> rho.round(3).tolist()  # 0.7 + 0.3 / 3, 0.3 / 3, 0.3 / 3
     [0.8, 0.1, 0.1]
     """
-    return mean_over_policies(check_counts(clicks), policies, [check_examination(exam)], threads)[0]
+    return mean_over_policies(check_counts(clicks), policies, [lines_of(exam)[0]], threads)[0]
 
 
 def mean_over_policies(
@@ -362,7 +362,7 @@ def propensity_from_log(
         raise CounterrankError(
             "smoothing: given together with confidence; expected one of them, bounds are of frequencies"
         )
-    theta = check_examination(exam).curve(len(added))
+    theta = lines_of(exam)[0].curve(len(added))
     shown = counts.by_document(counts.impressions) > 0.0
     lengths = np.diff(counts.offsets)
     # p is linear in the impressions, and so are both sums over ranks: of theta p, and of what the variance needs

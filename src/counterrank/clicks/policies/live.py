@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.examination import Examination, lines_of
 from counterrank.clicks.policies import page_kernels as kernels
 from counterrank.clicks.policies.page_kernels import (
     INSERT,
@@ -180,7 +180,7 @@ class Page:
 
 def display(policy: Any, scores: ArrayLike, exam: Any, seed: int | np.random.Generator) -> Page:
     """See `Policy.display`."""
-    curve = check_examination(exam)
+    curve = lines_of(exam)[0]
     given = check_vector(scores, None, "scores")
     if not len(given):
         raise CounterrankError("scores: none; expected at least one candidate")

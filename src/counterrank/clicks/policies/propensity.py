@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.click_cards import propensity_card, propensity_summary, propensity_text
-from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.examination import Examination, lines_of
 from counterrank.clicks.policies import page_kernels as kernels
 from counterrank.clicks.policies.pages import (
     Component,
@@ -319,7 +319,7 @@ def exact_propensity(
     policy: Any, scores: ArrayLike, offsets: ArrayLike, exam: Any, threads: int | None = None
 ) -> FloatArray:
     """P(examined | query, policy) of each document: the shares of its components times theirs, eq:expexam."""
-    curve = check_examination(exam)
+    curve = lines_of(exam)[0]
     source = PageSource.make(policy, scores, offsets, threads)
     theta = curve.curve(longest_query(source.offsets))
     rho = np.zeros(len(source.arrays.scores))
@@ -410,7 +410,7 @@ def sampled_propensity(
     check_whole(samples, "samples", 2)
     given = check_vector(scores, None, "scores")
     bounds = check_offsets(offsets, len(given))
-    theta = check_examination(exam).curve(longest_query(bounds))
+    theta = lines_of(exam)[0].curve(longest_query(bounds))
     total, squares = np.zeros(len(given)), np.zeros(len(given))
     key = seed_key(seed)
     for i in range(samples):
@@ -487,7 +487,7 @@ class Coverage:
 
 def policy_coverage(policy: Any, scores: ArrayLike, offsets: ArrayLike, exam: Any) -> Coverage:
     """See `counterrank.policies.coverage`."""
-    curve = check_examination(exam)
+    curve = lines_of(exam)[0]
     bounds = check_offsets(offsets)
     # with every rank that can be examined examined for sure, P(examined) is P(shown at such a rank)
     examined = curve.curve(longest_query(bounds)) > 0.0
