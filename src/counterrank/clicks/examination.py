@@ -14,8 +14,11 @@ from counterrank.common.errors import CounterrankError
 from counterrank.common.notebook import Shown, Summary
 
 
-class EstimatedCurve(ABC):
-    """A user model that holds an examination curve, such as one estimated from a log; accepted wherever a curve is."""
+class UserModel(ABC):
+    """How users click by rank, fitted to a log or given; accepted wherever an examination curve is.
+
+    `Examination` itself is the plain curve; models with more to them derive from this class.
+    """
 
     @property
     @abstractmethod
@@ -143,7 +146,7 @@ def check_examination(exam: Any) -> Examination:
     """
     if isinstance(exam, Examination):
         return exam
-    if isinstance(exam, EstimatedCurve):
+    if isinstance(exam, UserModel):
         if exam.base is not None:
             raise CounterrankError(
                 "exam: a user model with trust bias (beta above 0), which this does not correct for; expected a curve"
@@ -164,7 +167,7 @@ def lines_of(exam: Any) -> tuple[Examination, Examination | None]:
     >>> lines_of([1, 0.5])
     (Examination([1.0, 0.5]), None)
     """
-    if isinstance(exam, EstimatedCurve):
+    if isinstance(exam, UserModel):
         return exam.examination, exam.base
     return check_examination(exam), None
 
@@ -175,4 +178,4 @@ def is_user_model(exam: Any) -> bool:
     >>> is_user_model([1, 0.5])
     False
     """
-    return isinstance(exam, EstimatedCurve)
+    return isinstance(exam, UserModel)

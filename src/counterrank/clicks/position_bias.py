@@ -19,7 +19,7 @@ import numpy as np
 from counterrank.clicks import position_bias_kernels as kernels
 from counterrank.clicks.click_cards import estimated_card, estimated_chart, estimated_summary
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import EstimatedCurve, Examination
+from counterrank.clicks.examination import Examination, UserModel
 from counterrank.clicks.user_models import Affine, is_users_file, load_users
 from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence, check_cutoff
 from counterrank.common.deprecation import renamed_argument
@@ -50,7 +50,7 @@ Step = Callable[[FloatArray], tuple[FloatArray, float]]
 
 
 @dataclass(frozen=True, eq=False)
-class EstimatedExamination(EstimatedCurve, Shown):
+class EstimatedExamination(UserModel, Shown):
     """P(examined | rank) relative to rank 1, estimated from a log; accepted wherever an examination curve is.
 
     Attributes:

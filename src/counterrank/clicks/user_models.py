@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.click_cards import affine_card, affine_chart, affine_summary
-from counterrank.clicks.examination import EstimatedCurve, Examination, check_examination
+from counterrank.clicks.examination import Examination, UserModel, check_examination
 from counterrank.common.checks import FloatArray, check_vector
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.files import PathLike, atomic_file, read_stamp
@@ -24,7 +24,7 @@ FORMAT, VERSION = "counterrank-users", 1
 _DIGITS = 12  # of canonical values, so that equivalent inputs give the same numbers and not only close ones
 
 
-class Affine(EstimatedCurve, Shown):
+class Affine(UserModel, Shown):
     """Users with trust bias: P(click | relevance r, rank j) = alpha_j r + beta_j, and 0 beyond the last rank.
 
     Clicks identify (alpha, beta) only up to r -> (r - b) / a, the same for all documents, but bounds, clips and
@@ -160,7 +160,7 @@ def users_of(exam: Any, beta: Any) -> Any:
 
 
 def _values(values: Any, name: str) -> FloatArray:
-    if isinstance(values, Examination | EstimatedCurve):
+    if isinstance(values, Examination | UserModel):
         curve = check_examination(values)
         if curve.k is None:
             raise CounterrankError(f"{name}: a curve without an end; expected one value for each rank")

@@ -43,9 +43,9 @@ class Evidence:
         clicks: what was shown and clicked; with displayed pages for "rerank".
         rho: the propensity of each document, where you have computed it, also as `policies.propensity_from_log` gives
             it.
-        exam: how likely each rank is examined, or a user model, such as `examination.estimate` gives; None for the curve
-            that simulated clicks remember. A user model takes the place of the curve in propensities of the log, which
-            are ignored with a warning: give policy and scores, or else how often the log shows each document is taken.
+        exam: how likely each rank is examined, or a user model, such as `examination.estimate` gives; None for the
+            curve that simulated clicks remember. Logged propensities contain an older curve, so with a user model they
+            are ignored, with a warning: give policy and scores, or else how often the log shows each document is taken.
         alpha, beta: under trust bias, P(click | relevance r, rank j) = alpha_j r + beta_j, instead of exam; they become
             `exam`, in the canonical gauge, and rho with them.
         policy: the logging policy, instead of rho; {name: (policy, scores)} where the log holds several.

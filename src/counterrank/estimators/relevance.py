@@ -64,8 +64,8 @@ def examinations(
     rho is the propensity of each document; None for those logged with the clicks (see `logged_propensities`), or else
     for how often the log shows it, times / sessions, which needs exam. exam is how likely each rank is examined; None
     for the curve that simulated clicks remember where rho is None, else for none. Under trust bias exam is a user
-    model, see `examination.Affine`, with whose alpha rho was computed; or exam is alpha and beta is given by rank, which
-    are mapped to the canonical gauge, and rho with them.
+    model, see `examination.Affine`, with whose alpha rho was computed; or exam is alpha and beta is given by rank,
+    which are mapped to the canonical gauge, and rho with them.
 
     A click on a document with propensity 0 is an error, and so is one at a rank that is never examined. A rho that was
     computed with another curve than exam is warned about.

@@ -255,7 +255,8 @@ def click_rates(
         exam: P(examined | rank), as a curve, a list, or a result of `examination.estimate`; or a user model with trust
             bias. None for that of the simulation, or else for the one estimated from these clicks, which is an error
             where documents do not connect all ranks.
-        alpha, beta: instead of `exam`, by rank, under trust bias; mapped to the canonical gauge of `examination.Affine`.
+        alpha, beta: instead of `exam`, by rank, under trust bias; mapped to the canonical gauge, see
+            `examination.Affine`.
         prior: "query" to shrink towards the rate of the query, "overall" towards that of all documents.
         strength: m, in examinations; None for the most likely one.
         confidence: the confidence level of each interval.
