@@ -49,7 +49,6 @@ from counterrank.experiments.demo import train_production
 from counterrank.training import fit_from_clicks
 
 _PAGE = 5
-_QUERIES = 300  # of synthetic data
 
 POLICIES = {
     "replace-last": ReplaceLast(_PAGE),
@@ -176,10 +175,10 @@ def key_of(line: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(line[name] for name in ("data", "fold", "policy", "users", "sessions", "seed"))
 
 
-def read_part(data: str, fold: str) -> Fold:
+def read_part(data: str, fold: str, queries: int) -> Fold:
     """One fold of a folder, or synthetic data."""
     if data.startswith("synthetic:"):
-        return make_fold(data.partition(":")[2], _QUERIES, seed=int(fold))
+        return make_fold(data.partition(":")[2], queries, seed=int(fold))
     return read_fold(Path(data) / f"Fold{fold}")
 
 
@@ -242,6 +241,7 @@ def main() -> None:
     )
     parser.add_argument("--data", help="a folder with the folders Fold1, Fold2, ...; or synthetic:mslr")
     parser.add_argument("--folds", default="1", help="comma-separated numbers; seeds of synthetic data")
+    parser.add_argument("--queries", type=int, default=600, help="of synthetic data, 60 %% to train on (default 600)")
     parser.add_argument("--relevance-threshold", type=float, default=3.0)
     parser.add_argument("--policies", default="replace-last", help=f"comma-separated, of {', '.join(POLICIES)}")
     parser.add_argument("--users", default="realistic", help=f"comma-separated, of {', '.join(USERS)}")
@@ -267,7 +267,7 @@ def main() -> None:
     done: dict[tuple[Any, ...], set[str]] = {}
     for line in read_lines(out):
         done.setdefault(key_of(line), set()).add(line["told"])
-    folds = {number: read_part(options.data, number) for number in options.folds.split(",")}
+    folds = {number: read_part(options.data, number, options.queries) for number in options.folds.split(",")}
     grid = [options.policies.split(","), options.users.split(","), map(int, options.sessions.split(","))]
     cells = list(product(*grid))
     for seed in range(options.first_seed, options.first_seed + options.runs):
