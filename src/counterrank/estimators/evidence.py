@@ -46,6 +46,8 @@ class Evidence:
         exam: how likely each rank is examined, or a user model, such as `examination.estimate` gives; None for the
             curve that simulated clicks remember. Logged propensities contain an older curve, so with a user model they
             are ignored, with a warning: give policy and scores, or else how often the log shows each document is taken.
+            "auto" to have `fit_ranker` fit users to these clicks, see `estimators.learn_users`, which it also does
+            where exam is None and nothing else says how users click; "features" if features have to link ranks.
         alpha, beta: under trust bias, P(click | relevance r, rank j) = alpha_j r + beta_j, instead of exam; they become
             `exam`, in the canonical gauge, and rho with them.
         policy: the logging policy, instead of rho; {name: (policy, scores)} where the log holds several.
@@ -64,7 +66,7 @@ class Evidence:
 
     clicks: ClickCounts
     rho: ArrayLike | Propensities | None = None
-    exam: ArrayLike | Examination | None = None
+    exam: ArrayLike | Examination | str | None = None
     alpha: ArrayLike | Examination | None = None
     beta: ArrayLike | Examination | None = None
     policy: Any = None
@@ -83,6 +85,14 @@ class Evidence:
             rho = np.minimum(check_propensities(rho, counts) * users.scale, 1.0)
         for name, value in (("exam", users), ("alpha", None), ("beta", None), ("rho", rho)):
             object.__setattr__(self, name, value)
+
+    @property
+    def fits_users(self) -> bool:
+        """Whether users are to be fitted to these clicks: it was asked for, or nothing says how they click."""
+        if isinstance(self.exam, str):
+            return True
+        known = (self.exam, self.rho, self.clicks.examination, self.clicks.propensities)
+        return all(each is None for each in known)
 
     def for_data(self, data: RankingData) -> Evidence:
         """The same with scores of policies in the order of the data, by `data.document_scores`; itself if they are.
