@@ -14,13 +14,14 @@ from counterrank.common.checks import FloatArray, IntArray
 FEWEST_SESSIONS = 3  # of a query; with fewer, a place in the logging order cannot be told from its pages
 _HEAD = 0.5  # share of the query's sessions from which a document belongs to the head
 _SHARES = (0.05, 0.2)  # of the query's sessions, between groups of the tail
-_FEWEST = 50  # documents of a group; smaller ones join the one before
+_FEWEST, _MOST_GROUPS = 10, 40  # documents of a group, and groups
+_SPLIT_FROM = 200  # documents of a group that is halved
 _DIFFERENT, _RELEVANT = 4.0, 0.02  # standard errors, and the share of the variance of ranks between documents
 _SPLITS = 3  # halvings of a group
 
 
 def display_groups(table: RankTable, sessions: FloatArray) -> IntArray:
-    """The group of each document, from 0; -1 for those left out: of queries with too few sessions.
+    """The group of each document, from 0; -1 for those left out: of queries with too few sessions, and groups of few.
 
     Documents on at least half of the query's pages are the head. Their groups are places in the order of exposure,
     sum_k n_k (2 K - k + 1) / (2 K), within the query, apart by whether they were seen at one rank only. The others are
@@ -43,7 +44,7 @@ def display_groups(table: RankTable, sessions: FloatArray) -> IntArray:
     single = np.diff(table.starts) == 1
     head = share >= _HEAD
     tail = len(_SHARES) - np.searchsorted(_SHARES, share, side="right")
-    keys = np.where(head, 2 * np.minimum(place, 2 * n_ranks) + single, 4 * n_ranks + 2 + tail)
+    keys = np.where(head, 2 * np.minimum(place, n_ranks) + single, 2 * n_ranks + 2 + tail)
     keys[sessions < FEWEST_SESSIONS] = -1
     return _numbered(_split(table, keys, shown, depth / np.maximum(shown, 1.0)))
 
@@ -52,10 +53,12 @@ def _split(table: RankTable, keys: IntArray, shown: FloatArray, mean_rank: Float
     """Halve groups at the median of the mean rank while documents of a group are displayed differently."""
     squares = table.by_document(table.impressions * table.ranks.astype(np.float64) ** 2) - shown * mean_rank**2
     for _ in range(_SPLITS):
+        if len(np.unique(keys)) > _MOST_GROUPS // 2:
+            break
         split = np.zeros(len(keys), np.bool_)
         for key in np.unique(keys[keys >= 0]):
             own = np.flatnonzero((keys == key) & (shown > 1.0))
-            if len(own) >= 2 * _FEWEST and _differ(shown[own], mean_rank[own], squares[own]):
+            if len(own) >= _SPLIT_FROM and _differ(shown[own], mean_rank[own], squares[own]):
                 inside = keys == key
                 split |= inside & (mean_rank > np.median(mean_rank[own]))
         if not split.any():
@@ -79,15 +82,9 @@ def _differ(shown: FloatArray, mean_rank: FloatArray, squares: FloatArray) -> bo
 
 
 def _numbered(keys: IntArray) -> IntArray:
-    """Keys as numbers from 0 in their order; groups of few documents join the one before (the first: the next)."""
+    """Keys as numbers from 0 in their order; -1 for groups of few documents, which say little."""
     found, place, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    number, current, size = np.empty(len(found), np.int64), 0, 0
-    for i, (key, count) in enumerate(zip(found, counts, strict=True)):
-        if key < 0:
-            number[i] = -1
-            continue
-        if size >= _FEWEST and count >= _FEWEST:
-            current, size = current + 1, 0
-        number[i] = current
-        size += count
-    return number[place.ravel()]
+    kept = (found >= 0) & (counts >= _FEWEST)
+    numbers = np.where(kept, np.cumsum(kept) - 1, -1)
+    result: IntArray = numbers[place.ravel()]
+    return result

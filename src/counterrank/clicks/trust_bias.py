@@ -170,6 +170,7 @@ register_users(_MODEL, _read)
 
 
 N_GRID = 40  # values of relevance
+N_TILTS = 2  # degree of the polynomial by which log priors of groups differ
 _SMOOTH = 0.01  # on squared differences of neighbouring log prior probabilities: keeps those without clicks finite
 _EDGE = 1e-4  # probabilities of the model keep so far from 0 and 1
 _FEW_ROWS = 40_000  # to start from, where there are more
@@ -191,25 +192,32 @@ class Lines:
 
     Attributes:
         lines: intercept and slope of each rank, (K, 2): P(click | t, k) = lines[k, 0] + lines[k, 1] t.
-        priors: log of the prior probabilities of each group up to a constant, (G, M).
+        base: log of the probabilities of t that all groups share, up to constants, (M,).
+        tilts: coefficients of each group's polynomial, which is added to the base, (G, J).
         grid: the values of t, (M,).
         reference: the rank whose line is (0, 1).
     """
 
     lines: FloatArray
-    priors: FloatArray
+    base: FloatArray
+    tilts: FloatArray
     grid: FloatArray
     reference: int
 
     @property
     def size(self) -> int:
         """The number of parameters."""
-        return self.lines.size + self.priors.size
+        return self.lines.size + self.base.size + self.tilts.size
 
     def moved(self, step: FloatArray) -> Lines:
         """The parameters after a step."""
-        lines = self.lines + step[: self.lines.size].reshape(self.lines.shape)
-        return replace(self, lines=lines, priors=self.priors + step[self.lines.size :].reshape(self.priors.shape))
+        of_lines, of_base, of_tilts = np.split(step, np.cumsum((self.lines.size, self.base.size)))
+        return replace(
+            self,
+            lines=self.lines + of_lines.reshape(self.lines.shape),
+            base=self.base + of_base,
+            tilts=self.tilts + of_tilts.reshape(self.tilts.shape),
+        )
 
     def free(self) -> IntArray:
         """Which parameters are estimated: all but the line of the reference rank."""
@@ -217,7 +225,20 @@ class Lines:
 
     def log_prior(self) -> FloatArray:
         """log P(t_m | group), (G, M)."""
-        found: FloatArray = self.priors - np.logaddexp.reduce(self.priors, axis=1)[:, None]
+        values = self.base + self.tilts @ _polynomials(len(self.grid)).T
+        found: FloatArray = values - np.logaddexp.reduce(values, axis=1)[:, None]
+        return found
+
+    def design(self) -> FloatArray:
+        """d (lines, log prior of each group up to constants) / d parameters."""
+        n_groups, n_grid, polynomials = len(self.tilts), len(self.grid), _polynomials(len(self.grid))
+        found = np.zeros((self.lines.size + n_groups * n_grid, self.size))
+        found[: self.lines.size, : self.lines.size] = np.eye(self.lines.size)
+        first = self.lines.size + n_grid
+        for group in range(n_groups):
+            here = self.lines.size + group * n_grid + np.arange(n_grid)
+            found[here, self.lines.size + np.arange(n_grid)] = 1.0
+            found[np.ix_(here, first + group * N_TILTS + np.arange(N_TILTS))] = polynomials
         return found
 
     def point(self) -> kernels.Point:
@@ -238,15 +259,29 @@ class Curvature:
     whole: FloatArray
 
 
-def _penalty(at: Lines) -> float:
-    return 0.5 * _SMOOTH * float((np.diff(at.priors, axis=1) ** 2).sum() + (at.priors.mean(axis=1) ** 2).sum())
-
-
 @lru_cache(maxsize=8)
-def _penalty_matrix(n_grid: int) -> FloatArray:
-    differences = np.diff(np.eye(n_grid), axis=0)
-    found: FloatArray = _SMOOTH * (differences.T @ differences + np.full((n_grid, n_grid), 1.0 / n_grid**2))
+def _polynomials(n_grid: int) -> FloatArray:
+    """Orthonormal polynomials of degree 1 to J on the grid, (M, J)."""
+    powers = np.linspace(-1.0, 1.0, n_grid)[:, None] ** np.arange(N_TILTS + 1)
+    found: FloatArray = np.linalg.qr(powers)[0][:, 1:] * np.sqrt(n_grid)
     return found
+
+
+def _penalty(at: Lines) -> FloatArray:
+    """The matrix Q of the penalty x' Q x / 2 on base and tilts, which is too small to matter where clicks speak."""
+    n_grid = len(at.grid)
+    differences = np.diff(np.eye(n_grid), axis=0)
+    found = np.zeros((at.size - at.lines.size,) * 2)
+    found[:n_grid, :n_grid] = _SMOOTH * (differences.T @ differences + np.full((n_grid, n_grid), 1.0 / n_grid**2))
+    found[n_grid:, n_grid:] = _SMOOTH * np.eye(at.tilts.size)
+    return found
+
+
+def _penalised(at: Lines) -> tuple[float, FloatArray]:
+    """The penalty and its gradient, for base and tilts."""
+    values = np.concatenate((at.base, at.tilts.ravel()))
+    slope: FloatArray = _penalty(at) @ values
+    return 0.5 * float(values @ slope), slope
 
 
 def _cuts(n: int) -> list[tuple[int, int]]:
@@ -257,29 +292,35 @@ def _cuts(n: int) -> list[tuple[int, int]]:
 def _value(rows: kernels.Rows, at: Lines) -> float:
     point = at.point()
     jobs = [partial(kernels.log_likelihood, rows, point, *cut) for cut in _cuts(len(rows.groups))]
-    return float(sum(run_parallel(jobs, thread_count()))) - _penalty(at)
+    return float(sum(run_parallel(jobs, thread_count()))) - _penalised(at)[0]
 
 
 def curvature(rows: kernels.Rows, at: Lines) -> Curvature:
-    """The marginal log-likelihood of rows with its first and second derivatives."""
-    point, n = at.point(), at.size
-    score, information, whole = np.zeros((_JOBS, n)), np.zeros((_JOBS, n, n)), np.zeros((_JOBS, n))
+    """The penalised marginal log-likelihood of rows with its first and second derivatives."""
+    point, n_lines, (n_groups, n_grid) = at.point(), at.lines.size, (len(at.tilts), len(at.grid))
+    n = n_lines + n_groups * n_grid
+    score, information, whole = np.zeros((_JOBS, n)), np.zeros((_JOBS, n, n)), np.zeros((_JOBS, n_lines))
     jobs = [
         partial(kernels.derivatives, rows, point, *cut, score[i], information[i], whole[i])
         for i, cut in enumerate(_cuts(len(rows.groups)))
     ]
     values = run_parallel(jobs, thread_count())
-    slope, bend, diagonal = score.sum(axis=0), information.sum(axis=0), whole.sum(axis=0)
+    slope, bend, known = score.sum(axis=0), information.sum(axis=0), np.zeros((n, n))
     bend += np.tril(bend, -1).T
-    n_groups, n_grid = at.priors.shape
-    penalty = _penalty_matrix(n_grid)
+    known[np.arange(n_lines), np.arange(n_lines)] = whole.sum(axis=0)
     for group, amount in enumerate(np.bincount(rows.groups, rows.weights, n_groups)):
-        here = slice(at.lines.size + group * n_grid, at.lines.size + (group + 1) * n_grid)
+        here = slice(n_lines + group * n_grid, n_lines + (group + 1) * n_grid)
         prior = np.exp(point.log_prior[group])
-        bend[here, here] += amount * (np.diag(prior) - np.outer(prior, prior)) + penalty
-        diagonal[here] = amount * prior * (1.0 - prior) + np.diag(penalty)
-        slope[here] -= amount * prior + penalty @ at.priors[group]
-    return Curvature(float(sum(values)) - _penalty(at), slope, bend, diagonal)
+        known[here, here] = amount * (np.diag(prior) - np.outer(prior, prior))
+        slope[here] -= amount * prior
+    bend[n_lines:, n_lines:] += known[n_lines:, n_lines:]
+    design, penalty, (lost, pull) = at.design(), _penalty(at), _penalised(at)
+    score_of, found = design.T @ slope, design.T @ bend @ design
+    diagonal = np.einsum("ia,ij,ja->a", design, known, design, optimize=True)
+    score_of[n_lines:] -= pull
+    found[n_lines:, n_lines:] += penalty
+    diagonal[n_lines:] += np.diag(penalty)
+    return Curvature(float(sum(values)) - lost, score_of, found, diagonal)
 
 
 def maximise(rows: kernels.Rows, at: Lines) -> tuple[Lines, Curvature, int]:
@@ -334,7 +375,9 @@ def patterns_of(rows: kernels.Rows) -> kernels.Rows:
 def _on_grid(at: Lines, low: float, high: float, n_grid: int) -> Lines:
     """The same priors, nearly, on another grid."""
     grid = np.linspace(low, high, n_grid)
-    return replace(at, grid=grid, priors=np.stack([np.interp(grid, at.grid, own) for own in at.priors]))
+    values = np.interp(grid, at.grid, at.base)
+    tilts = np.stack([np.interp(grid, at.grid, own) for own in at.tilts @ _polynomials(len(at.grid)).T])
+    return replace(at, grid=grid, base=values, tilts=tilts @ _polynomials(n_grid) / n_grid)
 
 
 def _support(at: Lines) -> tuple[float, float]:
@@ -361,7 +404,8 @@ def fit_lines(table: RankTable, groups: IntArray, theta: FloatArray) -> tuple[Li
     reference = int(np.argmax(theta))
     lines = np.stack([np.zeros(len(theta)), theta / theta[reference]], axis=1)
     n_groups = int(groups.max()) + 1
-    at = Lines(lines, np.zeros((n_groups, N_GRID)), np.linspace(_EDGE, 1.0 - _EDGE, N_GRID), reference)
+    flat = np.zeros(N_GRID), np.zeros((n_groups, N_TILTS))
+    at = Lines(lines, *flat, np.linspace(_EDGE, 1.0 - _EDGE, N_GRID), reference)
     every, first = np.flatnonzero(groups >= 0), _first_rows(table, groups)
     rows = patterns_of(documents_rows(table, groups, first))
     at, here, steps = maximise(rows, at)
@@ -407,7 +451,7 @@ def fit_documents(table: RankTable, groups: IntArray, theta: FloatArray) -> Docu
     free = at.free()
     n_free = 2 * len(theta) - 2
     inverse = np.linalg.pinv(here.information[np.ix_(free, free)], hermitian=True)
-    influence = inverse[:n_free]
+    influence = inverse[:n_free] @ at.design().T[free]
     kept = np.flatnonzero(groups >= 0)
     rows = documents_rows(table, groups, kept)
     query = np.repeat(np.arange(table.n_queries), np.diff(table.query_starts))[kept]
@@ -415,10 +459,11 @@ def fit_documents(table: RankTable, groups: IntArray, theta: FloatArray) -> Docu
     shown = np.add.reduceat(table.by_document(table.impressions)[kept], starts[:-1])
     effective = float(shown.sum() ** 2 / (shown**2).sum())
     cuts = [(first, min(first + _BLOCK, len(shown))) for first in range(0, len(shown), _BLOCK)]
-    jobs = [partial(_squares, rows, starts, at.point(), cut, influence, free) for cut in cuts]
-    squares = sum(run_parallel(jobs, thread_count()), np.zeros((n_free, n_free)))
-    squares *= effective / max(effective - 1.0, 1.0)
-    return DocumentsFit(at, squares, inverse[:n_free, :n_free], effective, steps)
+    jobs = [partial(_squares, rows, starts, at.point(), cut, influence) for cut in cuts]
+    squares = np.asarray(sum(run_parallel(jobs, thread_count())), np.float64)
+    of_queries: FloatArray = squares * (effective / max(effective - 1.0, 1.0))
+    of_clicks = np.asarray(inverse[:n_free, :n_free], np.float64)
+    return DocumentsFit(at, of_queries, of_clicks, effective, steps)
 
 
 def _squares(
@@ -427,12 +472,11 @@ def _squares(
     point: kernels.Point,
     cut: tuple[int, int],
     influence: FloatArray,
-    free: IntArray,
 ) -> FloatArray:
     """Outer products of what each query adds to the lines."""
     scores = np.zeros((cut[1] - cut[0], 2 * len(point.log_p) + point.log_prior.size))
     kernels.query_scores(rows, starts, point, *cut, scores)
-    moved = scores[:, free] @ influence.T
+    moved = scores @ influence.T
     found: FloatArray = moved.T @ moved
     return found
 
@@ -466,9 +510,9 @@ def check_identified(table: RankTable, groups: IntArray, fit: DocumentsFit) -> N
         else f"alpha at rank {worst} has a standard error of {error.max():.0%} of its size"
     )
     raise CounterrankError(
-        f"clicks: {found_text}, so this log cannot separate trust bias from relevance: documents of different relevance "
-        "must be seen at each rank and another; expected more sessions, a smaller k, or pages under uniform-insert or "
-        "plackett-luce, which move documents of all kinds between ranks"
+        f"clicks: {found_text}, so this log cannot separate trust bias from relevance: documents of different "
+        "relevance must be seen at each rank and another; expected more sessions, a smaller k, or pages under "
+        "uniform-insert or plackett-luce, which move documents of all kinds between ranks"
     )
 
 

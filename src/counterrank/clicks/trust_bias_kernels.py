@@ -1,13 +1,13 @@
 """Kernels of trust bias: the marginal likelihood of affine clicks and its derivatives; see `trust_bias`.
 
-Parameters are numbered: intercept and slope of rank k at 2 k and 2 k + 1, then for each group the logarithms of its prior
-probabilities, up to a constant.
+Parameters are numbered: intercept and slope of rank k at 2 k and 2 k + 1, then for each group the logarithms of its
+prior probabilities, up to a constant.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,7 +75,8 @@ def _posterior(rows: Rows, point: Point, row: int, out: Array) -> float:
         total += out[m]
     for m in range(len(out)):
         out[m] /= total
-    return most + math.log(total)
+    value: float = most + math.log(total)
+    return value
 
 
 @inner_kernel
@@ -171,7 +172,7 @@ def derivatives(
 
 @kernel
 def query_scores(rows: Rows, query_starts: Array, point: Point, begin: int, end: int, out: Array) -> None:
-    """The score of each query from `begin` to `end` as rows of `out`: the sum over its rows of E[s_m] - E_prior[s_m]."""
+    """The score of each query from `begin` to `end` as a row of `out`: sum over its rows of E[s_m] - E_prior[s_m]."""
     n_ranks, n_grid = point.log_p.shape
     posterior, scores, bends = np.empty(n_grid), np.empty(n_ranks), np.empty(n_ranks)
     for query in range(begin, end):
@@ -241,10 +242,9 @@ def pattern_keys(starts: Array, ranks: Array, impressions: Array, clicks: Array,
 
 
 @exact_kernel
-def _mixed(key: int) -> int:
+def _mixed(key: Any) -> Any:
     """The finaliser of splitmix64."""
     mixed = np.uint64(key) + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    result: int = mixed ^ (mixed >> np.uint64(31))
-    return result
+    return mixed ^ (mixed >> np.uint64(31))
