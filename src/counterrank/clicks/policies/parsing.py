@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.clicks.examination import Examination, InverseRank, check_examination
+from counterrank.clicks.examination import Examination, InverseRank, UserModel
 from counterrank.clicks.policies.standard import (
     Deterministic,
     EpsilonGreedy,
@@ -148,7 +148,7 @@ def _mixture(terms: list[tuple[str, str]], text: str) -> Any:
     return Mixture(policies, shares)
 
 
-def parse_examination(text: str) -> Examination:
+def parse_examination(text: str) -> Examination | UserModel:
     """An examination curve from its name and settings, from its values, or from a file with an estimated one.
 
     >>> parse_examination("inverse-rank:eta=1"), parse_examination("1,0.5,0.25")
@@ -162,7 +162,7 @@ def parse_examination(text: str) -> Examination:
         return Examination([value for value in values if value is not None])
     if text.partition(":")[0].strip() != "inverse-rank":
         if looks_like_file(text):
-            return check_examination(load(text))
+            return load(text)
         raise CounterrankError(
             f"examination {text!r}: unknown; expected inverse-rank:eta=1, also with k=5, values such as 1,0.5,0.3, or "
             "a file with an estimated curve"

@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.examination import Examination, lines_of
 from counterrank.clicks.policies.from_log import check_all_candidates
 from counterrank.clicks.policies.propensity import propensity_of
 from counterrank.clicks.policies.standard import as_policy
@@ -140,7 +140,7 @@ class _Inputs:
             check_all_candidates(counts)
         if policy is not None and scores is None:
             raise CounterrankError("scores: None; expected what the policy ranked by, one number for each document")
-        curve = counts.examination if exam is None else check_examination(exam)
+        curve = counts.examination if exam is None else lines_of(exam)[0]
         chosen = None if policy is None else as_policy(policy)
         names = counts.active_policies
         if chosen is not None and rho is None and len(names) > 1:
