@@ -88,7 +88,7 @@ def test_unbiased_under_trust_bias_where_policy_aware_is_not(policy):
     aware = estimators.policy_aware(log) / spread(log.sessions)
     rho = np.array(reference.expected_at_rank(policy, SCORES, OFFSETS.tolist(), THETA))
     error = np.sqrt(chance * (1.0 - chance) / spread(log.sessions)) / rho
-    irrelevant = np.flatnonzero(RELEVANT == RELEVANT.min())
+    irrelevant = np.flatnonzero(RELEVANT.min() == RELEVANT)
     low, high = irrelevant[np.argmin(aware[irrelevant])], irrelevant[np.argmax(aware[irrelevant])]
     assert (aware[high] - aware[low]) / np.hypot(error[low], error[high]) > FAR
 

@@ -145,9 +145,7 @@ def test_documents_without_exposure_get_the_mean():
         np.testing.assert_allclose(own[hidden], 0.4 * sessions[hidden], err_msg=name)
     # a metric that only hidden documents have is the mean, not 0
     value = evaluation.estimate(np.where(hidden, 1.0, 0.0), DATA, log, exam=USERS, metrics=["precision@1"])
-    below = evaluation.estimate(np.where(hidden, 0.0, 1.0), DATA, log, exam=USERS, metrics=["precision@1"])
     assert value["precision@1"].ips == pytest.approx(mean, rel=0.2)
-    assert below["precision@1"].ips > value["precision@1"].ips
 
 
 def test_logged_propensities_are_out_of_date_with_one_note():
@@ -156,7 +154,9 @@ def test_logged_propensities_are_out_of_date_with_one_note():
         fit_ranker(DATA, Evidence(LOG, exam=USERS), "policy-aware", QUICK)
     notes = [str(each.message) for each in caught if issubclass(each.category, ExaminationWarning)]
     assert len(notes) == 1
-    assert "were computed with another user model than the one given, and are ignored; give policy and scores" in notes[0]
+    assert (
+        "were computed with another user model than the one given, and are ignored; give policy and scores" in notes[0]
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error", ExaminationWarning)
         with_policy = Evidence(LOG, exam=USERS, policy=POLICY, scores=SCORES)

@@ -8,7 +8,7 @@ from tests.reference.policies import pages_of
 
 
 def canonical(alpha, beta) -> tuple[list[float], list[float], float, float]:
-    """alpha and beta where r = 0 and r = 1 are the ends of what gives probabilities, and these ends in the old gauge."""
+    """alpha and beta where r = 0 and r = 1 are the ends of what gives probabilities; these ends in the old gauge."""
     low = max(-b / a for a, b in zip(alpha, beta, strict=True) if a > 0.0)
     high = min((1.0 - b) / a for a, b in zip(alpha, beta, strict=True) if a > 0.0)
     return [a * (high - low) for a in alpha], [b + a * low for a, b in zip(alpha, beta, strict=True)], low, high
@@ -40,7 +40,9 @@ def mean_over_policies(policies, sessions, offsets, curve) -> list[float]:
 def affine(lengths, sessions, mean_alpha, mean_beta, shown, clip=None) -> list[float]:
     """`sessions` as in naive_estimators: (query, page, ranks clicked); `shown` are alpha and beta by `frequencies`."""
     weights, first = [], 0
-    n = [sum(query == session[0] for session in sessions) for query, length in enumerate(lengths) for _ in range(length)]
+    n = [
+        sum(query == session[0] for session in sessions) for query, length in enumerate(lengths) for _ in range(length)
+    ]
     examined, by_trust = (sum(a * b for a, b in zip(n, means, strict=True)) for means in shown)
     total = sum(len(clicked) for _, _, clicked in sessions)
     mean = min(max((total - by_trust) / examined, 0.0), 1.0) if examined > 0.0 else 0.0

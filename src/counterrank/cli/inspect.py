@@ -191,7 +191,11 @@ def _load(
     parts = load_parts(data, part, threads, opening)
     counts = load_counts(source, part, parts)
     has_curve = examination is not None or counts.examination is not None
-    known = {"exam": source.curve(counts) if has_curve else None, "drift": source.drift.get(part), "whole_log": is_log}
+    known = {
+        "exam": source.users_of(counts) if has_curve else None,
+        "drift": source.drift.get(part),
+        "whole_log": is_log,
+    }
     if policies and parts:
         known |= _policy(source, counts, part, parts)
     elif loggers and parts:

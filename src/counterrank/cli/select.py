@@ -25,7 +25,7 @@ from counterrank.cli.train import needs_users, read_hyperparameters, with_curve
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
-    from counterrank import Ranker, RankingData
+    from counterrank import ClickCounts, Ranker, RankingData
     from counterrank.data.sources import DataOptions
     from counterrank.estimators import Estimator, Evidence
     from counterrank.training import FitReport
@@ -78,8 +78,14 @@ def select(
     opened = opening.open(data, threads)
     held_out, parts = choose_part(opened, part, data), parts_of(opened, part)
     counts = source.load(part, parts, "displays" in chosen.needs)
-    fitted_to = [(counts, held_out)]
-    if losses is not None and needs_users(chosen) and "train" in parts and part != "train" and source.fits_users(counts):
+    fitted_to: list[tuple[ClickCounts | None, RankingData]] = [(counts, held_out)]
+    if (
+        losses is not None
+        and needs_users(chosen)
+        and "train" in parts
+        and part != "train"
+        and source.fits_users(counts)
+    ):
         fitted_to.append((source.find("train", parts), parts["train"]))
     source.fit_users(*fitted_to)
     evidence = source.about(counts, part, parts)
@@ -145,7 +151,8 @@ def _check_estimator(name: str, has_users: bool) -> Estimator:
     chosen = named_estimator(name)
     if "trust" in chosen.needs and not has_users:
         raise CounterrankError(
-            f"--estimator {name}: requires --alpha and --beta, which train has; expected --users, or its rankers as RANKERS"
+            f"--estimator {name}: requires --alpha and --beta, which train has; expected --users, or its rankers as "
+            "RANKERS"
         )
     return chosen
 

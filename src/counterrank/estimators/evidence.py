@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import Examination, is_user_model, lines_of
+from counterrank.clicks.examination import Examination, UserModel, is_user_model, lines_of
 from counterrank.clicks.policies import (
     FittedPlackettLuce,
     fit_plackett_luce,
@@ -26,8 +25,8 @@ from counterrank.data.scores import document_scores, refuse_column
 from counterrank.estimators.policy_check import check_policy
 from counterrank.estimators.propensities import (
     Propensities,
-    check_propensities,
     displayed_propensities,
+    in_canonical_gauge,
     propensities_of,
 )
 from counterrank.estimators.relevance import Examinations, examinations
@@ -66,7 +65,7 @@ class Evidence:
 
     clicks: ClickCounts
     rho: ArrayLike | Propensities | None = None
-    exam: ArrayLike | Examination | str | None = None
+    exam: ArrayLike | Examination | UserModel | str | None = None
     alpha: ArrayLike | Examination | None = None
     beta: ArrayLike | Examination | None = None
     policy: Any = None
@@ -82,7 +81,7 @@ class Evidence:
         users = users_of(self.exam if self.alpha is None else self.alpha, [0.0] if self.beta is None else self.beta)
         rho = self.rho
         if rho is not None and not isinstance(rho, Propensities | LogPropensity):
-            rho = np.minimum(check_propensities(rho, counts) * users.scale, 1.0)
+            rho = in_canonical_gauge(rho, users.scale, counts)
         for name, value in (("exam", users), ("alpha", None), ("beta", None), ("rho", rho)):
             object.__setattr__(self, name, value)
 
@@ -272,7 +271,8 @@ policy with these scores; expected the policy and the scores that made the pages
         Impressions count where the curve was given; else the propensities alone.
         """
         rho = None if self.rho is None and self.policy is None else self.propensities
-        return examinations(self.clicks, rho, self.exam)
+        users: Any = self.exam
+        return examinations(self.clicks, rho, users)
 
 
 def display_frequencies(

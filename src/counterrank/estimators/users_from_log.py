@@ -154,7 +154,7 @@ def refit(found: FoundUsers, clicks: ClickCounts, data: RankingData | None = Non
         warnings.simplefilter("ignore", ExaminationWarning)
         affine = _affine(clicks, k=found.k, **link) if found.weight > 0.0 else None
         curve = estimate(clicks, k=found.k) if found.weight < 1.0 else None
-    users: UserModel = affine if curve is None else curve
+    users: Any = affine if curve is None else curve
     if affine is not None and curve is not None:
         users = between(np.asarray(curve.values), affine, found.weight)
     return replace(found, users=users, fits={})
@@ -174,7 +174,9 @@ def with_users_from_log(
     if method == FEATURES:
         found = learn_users(evidence.clicks, method=FEATURES, data=data)
     else:
-        found = learn_users([evidence.clicks, others.clicks] if others is not None and both else evidence.clicks, method=method)
+        found = learn_users(
+            [evidence.clicks, others.clicks] if others is not None and both else evidence.clicks, method=method
+        )
     if others is not None and both:
         others = replace(others, exam=found)
     return replace(evidence, exam=found), others
@@ -186,12 +188,15 @@ def _affine(counts: ClickCounts, **options: Any) -> Any:
 
 def _chosen(fits: dict[str, Any], refusals: dict[str, str], found: tuple[str, ...], method: str) -> FoundUsers:
     """The model to use of those that could be fitted."""
-    curve, affine = fits.get("position-based"), fits.get("affine")
+    curve: Any = fits.get("position-based")
+    affine: Any = fits.get("affine")
     test = None if affine is None else affine.test
     p_value = None if test is None else float(test.p_value)
     if affine is None:
         about = f"trust bias cannot be told from this log: {refusals['affine']}"
-        return FoundUsers(curve, "position-based", _said("position-based", curve, about), 0.0, None, fits, refusals, found)
+        return FoundUsers(
+            curve, "position-based", _said("position-based", curve, about), 0.0, None, fits, refusals, found
+        )
     weight = trust_weight(test)
     if curve is None or method == FEATURES or test is None:
         about = "documents with like features link ranks" if method == FEATURES else f"{refusals['position-based']}"
@@ -201,7 +206,9 @@ def _chosen(fits: dict[str, Any], refusals: dict[str, str], found: tuple[str, ..
         sentence = _said("position-based", curve, about)
         return FoundUsers(curve, "position-based", sentence, 0.0, p_value, fits, refusals, found)
     users = between(np.asarray(curve.values), affine, weight)
-    about = f"trust bias, p = {p_value:.2g} for clicks without; the fit counts {weight:.0%}, position bias alone the rest"
+    about = (
+        f"trust bias, p = {p_value:.2g} for clicks without; the fit counts {weight:.0%}, position bias alone the rest"
+    )
     return FoundUsers(users, "affine", _said("affine", users, about), weight, p_value, fits, refusals, found)
 
 
@@ -209,8 +216,8 @@ def trust_weight(test: Any) -> float:
     """How much the affine fit counts, by the test of the position-based model: 0 where it is not sure.
 
     >>> from types import SimpleNamespace as Test
-    >>> trust_weight(Test(statistic=40.0, freedom=4, p_value=1e-7)), trust_weight(Test(statistic=6, freedom=4, p_value=.2))
-    (0.9, 0.0)
+    >>> [trust_weight(Test(statistic=x, freedom=4, p_value=p)) for x, p in ((40.0, 1e-7), (6.0, 0.2))]
+    [0.9, 0.0]
     """
     if test is None or not test.p_value < _SURE:
         return 0.0
@@ -265,7 +272,9 @@ def stacked(parts: Sequence[ClickCounts]) -> ClickCounts:
     every = [check_counts(part) for part in parts]
     begins = np.concatenate(([0], np.cumsum([part.n_docs for part in every])))
     offsets = [part.offsets[1:] + begin for part, begin in zip(every, begins, strict=False)]
-    columns = {name: np.concatenate([getattr(part, name) for part in every]) for name in ("sessions", "ranks")}
-    columns |= {name: np.concatenate([getattr(part, name) for part in every]) for name in ("impressions", "clicks")}
     docs = np.concatenate([part.docs + begin for part, begin in zip(every, begins, strict=False)])
-    return ClickCounts("", np.concatenate([np.array([0]), *offsets]), docs=docs, **columns)
+    sessions, ranks, impressions, clicks = (
+        np.concatenate([getattr(part, name) for part in every])
+        for name in ("sessions", "ranks", "impressions", "clicks")
+    )
+    return ClickCounts("", np.concatenate([np.array([0]), *offsets]), sessions, docs, ranks, impressions, clicks)

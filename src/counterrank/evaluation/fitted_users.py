@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -20,7 +19,6 @@ from counterrank.estimators.users_from_log import AUTO, FEATURES, FoundUsers, le
 from counterrank.evaluation.weighted_clicks import Method, query_sums, weight_clicks
 
 GROUPS = 20  # of queries, each left out once
-
 
 
 def fit_where_unknown(
@@ -87,7 +85,12 @@ def added_variance(given: Given, values: FloatArray, relevance: FloatArray | Non
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 weighted = weight_clicks(
-                    given.data, rest, rho, given.noise, given.threads, given.method._replace(exam=exam, relevance=relevance)
+                    given.data,
+                    rest,
+                    rho,
+                    given.noise,
+                    given.threads,
+                    given.method._replace(exam=exam, relevance=relevance),
                 )
             sums = query_sums(weighted, values)
             below = np.array([sums.sessions.sum(), sums.omega.sum()])
@@ -131,5 +134,3 @@ def widened(interval: tuple[float, float] | None, value: float | None, variance:
     reach = float(student_quantile(confidence, GROUPS - 1)) ** 2 * variance
     low, high = interval
     return value - float(np.hypot(value - low, np.sqrt(reach))), value + float(np.hypot(high - value, np.sqrt(reach)))
-
-

@@ -533,7 +533,7 @@ def _fitted(evidence: Evidence | None) -> FoundUsers | None:
 
 
 def _about_users(evidence: Evidence) -> dict[str, Any]:
-    """The user model that weights were computed with, for the provenance; nothing where propensities alone are known."""
+    """The user model that weights were computed with, for the provenance; {} where propensities alone are known."""
     users = evidence.clicks.examination if evidence.exam is None else evidence.exam
     return {} if users is None else {"users": describe_users(users)}
 
