@@ -10,7 +10,7 @@ from counterrank.clicks.simulation import trust_bias
 from counterrank.common.errors import CounterrankError
 from tests.support.command import as_json, attempt, invoke
 
-FOLD = "synthetic:yahoo:queries=120,seed=1"
+FOLD = "synthetic:mslr:queries=80,seed=1"
 THETA = [1.0, 0.5, 0.3, 0.2]
 QUICK = ("--k", 4, "--max-epochs", 2, "--learning-rate", 1)
 MODEL = trust_bias(4, strength=1.0, relevant=0.95, other=0.05)
@@ -18,7 +18,7 @@ USERS = examination.Affine(*MODEL.affine(THETA, 4))
 
 
 def write(folder, policy, sessions=6000, **more):
-    fold, first = cr.make_fold("yahoo", 120, seed=1), 0
+    fold, first = cr.make_fold("mslr", 80, seed=1), 0
     for name, part in (("train", fold.train), ("validation", fold.validation), ("test", fold.test)):
         simulation.write_log(
             part, part.features[:, 0], policy, THETA, folder / f"{name}.parquet", sessions=sessions, seed=len(name),

@@ -163,7 +163,7 @@ class ClickSource:
     def _names_users(self) -> bool:
         return any(each is not None for each in (self.examination, self.users, self.found))
 
-    def fit_users(self, *parts: tuple[ClickCounts | None, RankingData]) -> None:
+    def fit_users(self, *parts: tuple[ClickCounts | None, RankingData | None]) -> None:
         """Fit users to the clicks of some parts together: if that was asked for, or if nothing says how they click.
 
         A note says what was found. Where it was not asked for and the log identifies nothing, what needs it says so.
