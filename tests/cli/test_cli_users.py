@@ -86,7 +86,7 @@ def test_a_user_model_in_a_file(fixed, saved, tmp_path, option):
     invoke("train", FOLD, "--log", fixed, *QUICK, *given, *auto, "--out", tmp_path / "ranker")
     found = as_json("estimate", tmp_path / "ranker", FOLD, "--log", fixed, *given, "--metrics", "dcg@4")
     assert found["estimates"]["dcg@4"]["propensities"] == "realised"
-    invoke("select", FOLD, tmp_path / "ranker", "--log", fixed, *given, "--metric", "dcg@4")
+    invoke("select", FOLD, tmp_path / "ranker", "--log", fixed, *given, "--metric", "dcg@4", "--part", "test")
 
 
 def test_logged_propensities_are_ignored_with_one_note(saved, tmp_path):
@@ -104,7 +104,7 @@ def test_logged_propensities_are_ignored_with_one_note(saved, tmp_path):
     [
         (("--users", "auto", "--examination", "1,0.5"), "--users, --examination: expected one of the two"),
         (("--users", "auto", "--alpha", "1,0.5", "--beta", "0,0"), "--users, --alpha: expected one of the two"),
-        (("--users", "nowhere.json"), "--users nowhere.json: no such examination curve"),
+        (("--users", "nowhere.json"), "--users: nowhere.json: no such examination curve"),
         (("--users", "auto", "--estimator", "naive"), "--users: naive does not correct for trust bias; expected --est"),
     ],
 )

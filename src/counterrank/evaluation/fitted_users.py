@@ -102,15 +102,15 @@ def added_variance(given: Given, values: FloatArray, relevance: FloatArray | Non
     return {"ips": extra[0], "self_normalized": extra[1]}
 
 
-def _rho_of(given: Given, rest: ClickCounts, exam: Any) -> ArrayLike | Propensities | None:
-    if given.rho is None or exam is given.method.exam:
-        return given.rho
+def _rho_of(given: Given, rest: ClickCounts, exam: Any) -> ArrayLike | None:
+    """The propensities with these users; None for how often the log shows each document."""
+    rho = given.rho
+    if rho is None or (isinstance(rho, Propensities) and rho.source == "realised"):
+        return None
+    old = np.nan_to_num(rho.by_document) if isinstance(rho, Propensities) else np.asarray(rho, np.float64)
     was, now = (examined_times(each.examination, rest) for each in (given.method.exam, exam))
     ratio = np.divide(now, was, out=np.ones(len(was)), where=was > 0.0)
-    if isinstance(given.rho, Propensities):
-        old = given.rho
-        return np.clip(np.nan_to_num(old.by_document) * ratio, 0.0, 1.0)
-    return np.clip(np.asarray(given.rho, np.float64) * ratio, 0.0, 1.0)
+    return np.clip(old * ratio, 0.0, 1.0)
 
 
 def without_queries(clicks: ClickCounts, out: Any) -> ClickCounts:
