@@ -20,7 +20,7 @@ from counterrank.clicks import position_bias_kernels as kernels
 from counterrank.clicks.click_cards import estimated_card, estimated_chart, estimated_summary
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, UserModel
-from counterrank.clicks.user_models import Affine, is_users_file, load_users
+from counterrank.clicks.user_models import is_users_file, load_users
 from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence, check_cutoff
 from counterrank.common.deprecation import renamed_argument
 from counterrank.common.errors import CounterrankError, DataError, ExaminationWarning
@@ -120,7 +120,7 @@ class EstimatedExamination(UserModel, Shown):
         return estimated_card(self)
 
 
-def load(path: PathLike) -> Examination | Affine:
+def load(path: PathLike) -> Examination | UserModel:
     """Load the user model that `save` of an estimate or of a model wrote; values of a curve are capped at 1.
 
     >>> load("no/such/curve.json")
@@ -155,8 +155,10 @@ def load_estimate(path: PathLike) -> EstimatedExamination:
     counterrank.common.errors.MissingFileError: no/such/curve.json: no such examination curve (file or folder not found)
     """
     curve = load(path)
-    if isinstance(curve, Affine):
-        raise DataError(f"{path}: an affine user model; expected a file written by EstimatedExamination.save")
+    if isinstance(curve, UserModel):
+        raise DataError(
+            f"{path}: a user model, {type(curve).__name__}; expected a file written by EstimatedExamination.save"
+        )
     content = json.loads(existing(path, "examination curve").read_text(encoding="utf-8"))
     try:
         found = {each.name: content[each.name] for each in fields(EstimatedExamination)}
