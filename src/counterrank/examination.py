@@ -7,10 +7,11 @@
 
 from counterrank.clicks.examination import Examination, InverseRank, check_examination, from_description, inverse_rank
 from counterrank.clicks.position_bias import EstimatedExamination, connected_ranks, estimate, load, load_estimate
-from counterrank.clicks.user_models import Affine
+from counterrank.clicks.user_models import Affine, ByContext
 
 __all__ = [
     "Affine",
+    "ByContext",
     "EstimatedExamination",
     "Examination",
     "InverseRank",

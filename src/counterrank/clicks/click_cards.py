@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from counterrank.clicks.logs.log_reader import FoldClicks
     from counterrank.clicks.policies.propensity import EstimatedPropensity
     from counterrank.clicks.position_bias import EstimatedExamination
-    from counterrank.clicks.user_models import Affine
+    from counterrank.clicks.user_models import Affine, ByContext
 
 _RANKS = 20  # ranks in a table or chart; what is further down says little
 _ENDLESS = 10  # ranks shown of a curve without an end
@@ -268,6 +268,38 @@ def affine_chart(users: Affine) -> Any:
         for i, value in enumerate(values)
     ]
     return curve_plot(rows, "P(click | relevance, rank)", series="relevance")
+
+
+def by_context_summary(users: ByContext) -> Summary:
+    """alpha by context and rank; beta too where it is not 0."""
+    found = {name: values.tolist() for name, values in users.alpha.items()}
+    if users.is_position_based:
+        return Summary(ranks=users.k, alpha=found)
+    return Summary(ranks=users.k, alpha=found, beta={name: values.tolist() for name, values in users.beta.items()})
+
+
+def by_context_card(users: ByContext) -> Html:
+    """alpha side by side, a row for each rank."""
+    shown = list(users.alpha.items())[:_RANKS]
+    rows = [
+        [f"{i + 1}", *(f"{values[i]:.4g}" if i < len(values) else "" for _, values in shown)]
+        for i in range(min(users.k, _RANKS))
+    ]
+    what = "P(examined | rank)" if users.is_position_based else "alpha"
+    sentence = f"{what} in {len(users.alpha):,} contexts, relative to the largest"
+    return card(table(["rank", *(name for name, _ in shown)], rows, "r" * (len(shown) + 1)),
+                title=type(users).__name__, sentence=sentence)  # fmt: skip
+
+
+def by_context_chart(users: ByContext) -> Any:
+    """alpha over the rank, a line for each context."""
+    rows = [
+        {"rank": i + 1, "value": float(value), "context": name}
+        for name, values in list(users.alpha.items())[:_RANKS]
+        for i, value in enumerate(values)
+    ]
+    what = "P(examined | rank)" if users.is_position_based else "alpha by rank"
+    return curve_plot(rows, f"{what}, relative to the largest", series="context")
 
 
 def _level(found: EstimatedExamination) -> str:

@@ -421,7 +421,8 @@ class ClickCounts(Shown):
     def to_arrow(self) -> Any:
         """An Arrow table with one row per cell: `query_id`, `doc_id`, `rank`, `impressions` and `clicks`.
 
-        Logs that have them also give `propensity`, `policy` (its name) and `context`. Documents that were never shown have no row.
+        Logs that have them also give `propensity`, `policy` (its name) and `context`. Documents that were
+        never shown have no row.
         `table.to_pandas()` and `polars.from_arrow(table)` make frames of it.
 
         >>> import pandas as pd

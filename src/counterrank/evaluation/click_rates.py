@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, lines_of
+from counterrank.clicks.exposure import examined_times
 from counterrank.clicks.position_bias import EstimatedExamination, connected_ranks
 from counterrank.clicks.position_bias import estimate as estimate_examination
 from counterrank.clicks.user_models import users_of
@@ -25,7 +26,7 @@ from counterrank.common.notebook import Shown, Summary, text_of
 from counterrank.common.numerics import clopper_pearson
 from counterrank.data.scores import file_format, write_run
 from counterrank.estimators.model_assisted import check_strength, strength_and_likelihood
-from counterrank.estimators.propensities import examined_times, refuse_unseen
+from counterrank.estimators.propensities import refuse_unseen
 from counterrank.estimators.relevance import Examinations
 from counterrank.evaluation.evaluation_cards import rates_card, rates_plot
 

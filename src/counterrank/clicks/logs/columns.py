@@ -346,7 +346,9 @@ def plan_columns(name: str, found: Mapping[str, tuple[str, str]], options: LogOp
     # events are made into these columns here, so none of theirs is left over
     unused = () if events else tuple(each for each in found if each not in names.values())
     suggested = suggested_columns([column for column in OPTIONAL if column not in source], unused)
-    return Columns(source, kinds, rank_base, impressions, names=names, unused=unused, suggested=suggested, contexts=contexts)
+    return Columns(
+        source, kinds, rank_base, impressions, names=names, unused=unused, suggested=suggested, contexts=contexts
+    )
 
 
 def _missing(name: str, column: str, wanted: str, found: Mapping[str, object]) -> str:
