@@ -181,7 +181,8 @@ def estimate(
     population: str | None = None,
     confidence: float = 0.95,
     target: str | None = None,
-) -> EstimatedExamination:
+    by_context: bool | None = None,
+) -> Any:
     """Estimate the examination curve relative to rank 1 from a log, with a confidence interval for each rank.
 
         P(click | document d, rank k) = theta_k gamma_d         estimated: theta_k / theta_1
@@ -200,6 +201,11 @@ def estimate(
             None for the first where the log holds 10 effective queries or more. Each holds for one rank at a time.
         confidence: the confidence level of each interval.
         target: deprecated name of `population`.
+        by_context: fit one curve for each context of a log that was read with `context=`, all of them together, with
+            "all-pairs": an `EstimatedByContext`. The curves are relative to rank 1 of the context with most sessions,
+            contexts with few sessions are shrunk towards what all have in common, and it is an error where no
+            documents that were shown in several contexts link them. None for whether the clicks have contexts; False
+            for one curve, an `EstimatedExamination`.
 
     An error where documents do not connect all ranks with rank 1, see `connected_ranks`. What else speaks against the
     curve is an `ExaminationWarning`, and in `warnings` of the result.
@@ -219,6 +225,8 @@ def estimate(
     if population is not None:
         check_choice(population, POPULATIONS, "population")
     level = check_confidence(confidence)
+    if clicks.contexts if by_context is None else by_context:
+        return _by_context(clicks, method, k, population, level)
     if method == "regression-em":
         if data is None:
             raise CounterrankError("data: missing; method 'regression-em' expected the ranking data for its features")
@@ -258,6 +266,20 @@ def estimate(
         n_clicks=int(used.clicks.sum()),
         warnings=found,
     )
+
+
+def _by_context(clicks: ClickCounts, method: str, k: int | None, population: str | None, level: float) -> Any:
+    from counterrank.clicks.contexts import estimate_by_context  # which needs this module
+
+    if not clicks.contexts:
+        raise CounterrankError(
+            "by_context: the clicks hold no contexts; expected those of a log read with context=, such as ['device']"
+        )
+    if method != "all-pairs":
+        raise CounterrankError(
+            f"method: {method!r} fits one curve for all contexts; expected 'all-pairs', or by_context=False"
+        )
+    return estimate_by_context(clicks, k, population, level)
 
 
 def connected_ranks(clicks: ClickCounts) -> list[list[int]]:
@@ -461,6 +483,13 @@ class Fit:
 
     def intervals(self, target: str, confidence: float) -> FloatArray:
         """theta * exp(+- t * standard error of log theta), (n_ranks, 2); t is Student's over queries."""
+        covariance, freedom = self.covariance(target)
+        spread = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        reach = student_quantile(confidence, freedom) * np.append(0.0, spread)
+        return np.stack([self.theta * np.exp(-reach), self.theta * np.exp(reach)], axis=1)
+
+    def covariance(self, target: str) -> tuple[FloatArray, int]:
+        """The covariance of log theta from rank 2 on, and its degrees of freedom."""
         effective = self.effective_queries
         if target == "queries" and effective < 2.0:
             raise CounterrankError(
@@ -472,9 +501,7 @@ class Fit:
             filling, freedom = self.over_queries * effective / (effective - 1.0), int(effective) - 1
         else:
             filling, freedom = self.over_clicks, _NORMAL
-        spread = np.sqrt(np.maximum(np.diag(bread @ filling[1:, 1:] @ bread), 0.0))
-        reach = student_quantile(confidence, freedom) * np.append(0.0, spread)
-        return np.stack([self.theta * np.exp(-reach), self.theta * np.exp(reach)], axis=1)
+        return np.asarray(bread @ filling[1:, 1:] @ bread), freedom
 
     def _inverse_information(self) -> FloatArray:
         try:
