@@ -18,10 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterrank.clicks import position_bias_kernels as kernels
-from counterrank.clicks.click_cards import estimated_contexts_card, estimated_contexts_chart, estimated_contexts_summary
+from counterrank.clicks.context_cards import (
+    estimated_contexts_card,
+    estimated_contexts_chart,
+    estimated_contexts_summary,
+)
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import CurvesByContext, Examination
-from counterrank.clicks.position_bias import MANY_QUERIES, WIDE, Fit, RankTable, _last_rank, all_pairs
+from counterrank.clicks.position_bias import MANY_QUERIES, WIDE, Fit, all_pairs
+from counterrank.clicks.rank_table import RankTable, last_rank
 from counterrank.clicks.user_models import FORMAT, VERSION, ByContext
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError, ExaminationWarning, quoted
@@ -72,7 +77,8 @@ class EstimatedByContext(ByContext):
     def __init__(
         self, contexts: Sequence[str], values: FloatArray, intervals: FloatArray, unshrunk: FloatArray,
         common: FloatArray, sessions: Sequence[int], spread: tuple[float, float],
-        tests: tuple[ContextTest, ContextTest], target: str, confidence: float, sizes: tuple[int, int, int, int], notes: tuple[str, ...] = (),
+        tests: tuple[ContextTest, ContextTest], target: str, confidence: float, sizes: tuple[int, int, int, int],
+        notes: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         super().__init__(dict(zip(contexts, values, strict=True)), other=common)
         self.values, self.intervals, self.unshrunk, self.common = values, intervals, unshrunk, common
@@ -120,7 +126,7 @@ def estimate_by_context(
     mu, s and t are those under which y is most likely (restricted likelihood; empirical Bayes, Morris 1983), and the
     result is the expectation of log theta given y. A context with hardly any clicks gets mu, one with many its own y.
     """
-    n_ranks = _last_rank(clicks, k)
+    n_ranks = last_rank(clicks, k)
     names = [name for name, sessions in clicks.context_sessions.items() if sessions]
     items = _Items.of(clicks, names, n_ranks)
     table, kept = items.compared()
@@ -237,10 +243,9 @@ def _table(
 ) -> RankTable:
     rows, starts = np.unique(owner, return_index=True)
     _, query_starts = np.unique(query_of(rows, offsets), return_index=True)
-    ends = [
-        np.append(first, last).astype(np.int64) for first, last in ((starts, len(owner)), (query_starts, len(rows)))
-    ]
-    return RankTable(n_items, ends[0], items.astype(np.int64), shown, clicked, rows, ends[1])
+    bounds = (starts, len(owner)), (query_starts, len(rows))
+    of_docs, of_queries = (np.append(first, last).astype(np.int64) for first, last in bounds)
+    return RankTable(n_items, of_docs, items.astype(np.int64), shown, clicked, rows, of_queries)
 
 
 def _with_items(table: RankTable, items: IntArray, n_items: int) -> RankTable:

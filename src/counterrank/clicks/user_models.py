@@ -14,14 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.clicks.click_cards import (
-    affine_card,
-    affine_chart,
-    affine_summary,
-    by_context_card,
-    by_context_chart,
-    by_context_summary,
-)
+from counterrank.clicks.click_cards import affine_card, affine_chart, affine_summary
+from counterrank.clicks.context_cards import by_context_card, by_context_chart, by_context_summary
 from counterrank.clicks.examination import CurvesByContext, Examination, UserModel, check_examination
 from counterrank.common.checks import FloatArray, check_vector
 from counterrank.common.errors import CounterrankError, DataError, brief
@@ -221,8 +215,10 @@ class ByContext(UserModel, Shown):
 
     def describe(self) -> dict[str, Any]:
         """Plain numbers for JSON; `load` makes an equal model of them."""
-        own = {name: {"alpha": self.alpha[name].tolist(), "beta": self.beta[name].tolist()} for name in self.alpha}
-        found: dict[str, Any] = {"model": "by-context", "contexts": own}
+        found: dict[str, Any] = {"model": "by-context"}
+        found["alpha"] = {name: values.tolist() for name, values in self.alpha.items()}
+        if not self.is_position_based:
+            found["beta"] = {name: values.tolist() for name, values in self.beta.items()}
         return found if self.other is None else {**found, "other": self.other.tolist()}
 
     def save(self, path: PathLike) -> None:
@@ -327,9 +323,7 @@ def _read_affine(content: dict[str, Any]) -> Affine:
 
 
 def _read_by_context(content: dict[str, Any]) -> ByContext:
-    own = content["contexts"]
-    alpha, beta = ({name: each[which] for name, each in own.items()} for which in ("alpha", "beta"))
-    return ByContext(alpha, beta, content.get("other"))
+    return ByContext(content["alpha"], content.get("beta"), content.get("other"))
 
 
 _READERS: dict[str, Reader] = {"affine": _read_affine, "by-context": _read_by_context}
