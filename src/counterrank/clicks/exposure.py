@@ -39,3 +39,20 @@ def _examined_at(exam: Examination, clicks: ClickCounts, ranks: IntArray, polici
 def examined_times(exam: Examination, clicks: ClickCounts) -> FloatArray:
     """How often each document was examined, by what was shown: the sum of P(examined | rank) over impressions."""
     return clicks.by_document(clicks.impressions * examined(exam, clicks))
+
+
+def mean_curve(exam: Examination, clicks: ClickCounts) -> Examination:
+    """The mean over the sessions of the log of a curve by context; any other curve itself.
+
+    >>> one = np.array([1])
+    >>> clicks = ClickCounts("", np.array([0, 1]), 4 * one, 0 * one, one, 4 * one, one, policies=0 * one,
+    ...                      policy_names=("", ""), policy_sessions=np.array([[3], [1]]), contexts=("pc", "phone"))
+    >>> mean_curve(CurvesByContext({"pc": Examination([1.0]), "phone": Examination([0.6])}), clicks)
+    Examination([0.9])
+    """
+    if not isinstance(exam, CurvesByContext):
+        return exam
+    sessions = clicks.context_sessions
+    table = exam.table(list(sessions), exam.k or int(clicks.ranks.max(initial=1)))
+    shares = np.array(list(sessions.values()), np.float64) / max(clicks.n_sessions, 1)
+    return Examination(np.round(shares @ table, 15))

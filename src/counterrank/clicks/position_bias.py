@@ -100,6 +100,11 @@ class EstimatedExamination(UserModel, Shown):
         """The curve for training and evaluation: the values, capped at 1."""
         return Examination(np.clip(self.values, 0.0, 1.0))
 
+    def ends(self) -> tuple[Examination | None, Examination | None]:
+        """The curves of the lower and of the upper ends of the intervals; None for 0 at every rank."""
+        low, high = np.clip(self.intervals, 0.0, 1.0).T
+        return Examination(low) if low.any() else None, Examination(high) if high.any() else None
+
     def save(self, path: PathLike) -> None:
         """Write a JSON file, which `examination.load` and `--examination FILE` read."""
         content: dict[str, Any] = {"format": _FORMAT, "version": _VERSION}
