@@ -16,7 +16,6 @@ from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
     from counterrank import ClickCounts, Ranker, RankingData
-    from counterrank.clicks.examination import Examination
     from counterrank.clicks.logs.columns import LogOptions
     from counterrank.clicks.logs.faults import LogReport
     from counterrank.clicks.stored_clicks import StoredClicks
@@ -154,8 +153,8 @@ class ClickSource:
         known = Evidence(counts, exam=exam, alpha=alpha, beta=beta, threads=self.threads)
         return _with_policy(self, known, part, data)
 
-    def curve(self, counts: ClickCounts) -> Examination:
-        """The examination curve: of `--examination`, else that of simulated clicks."""
+    def curve(self, counts: ClickCounts) -> Any:
+        """The examination curve, or user model: of `--examination`, else that of simulated clicks."""
         from counterrank.estimators import Evidence
 
         if self.examination is not None:
@@ -313,8 +312,8 @@ def read_policy(text: str) -> Any:
         return parse_policy(text)
 
 
-def read_examination(text: str) -> Examination:
-    """An examination curve as `--examination` names it."""
+def read_examination(text: str) -> Any:
+    """An examination curve as `--examination` names it; of a file with curves by context, the user model."""
     from counterrank.clicks.policies.parsing import parse_examination
 
     with _named("examination", text):

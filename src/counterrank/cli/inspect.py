@@ -118,6 +118,14 @@ def _write_curve(counts: ClickCounts, path: Path) -> None:
     with show_warnings():
         found = examination.estimate(counts)
     found.save(path)
+    if counts.contexts:
+        named = ", ".join(f"{name} ({sessions:,} sessions)" for name, sessions in list(found.sessions.items())[:5])
+        say(
+            f"Wrote {path}: the examination curves by context, {named}{', ...' if len(found.sessions) > 5 else ''}, from "
+            f"{found.n_clicks:,} clicks on {found.n_documents:,} documents. Use them with --examination "
+            f"{quote(str(path))} for clicks that were read with the same --context."
+        )
+        return
     ends = zip(found.values[1:], found.intervals[1:], strict=True)
     values = ", ".join(["1", *(f"{value:.3g} ({low:.3g} to {high:.3g})" for value, (low, high) in ends)])
     say(
