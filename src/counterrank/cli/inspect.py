@@ -121,8 +121,8 @@ def _write_curve(counts: ClickCounts, path: Path) -> None:
     if counts.contexts:
         named = ", ".join(f"{name} ({sessions:,} sessions)" for name, sessions in list(found.sessions.items())[:5])
         say(
-            f"Wrote {path}: the examination curves by context, {named}{', ...' if len(found.sessions) > 5 else ''}, from "
-            f"{found.n_clicks:,} clicks on {found.n_documents:,} documents. Use them with --examination "
+            f"Wrote {path}: the examination curves by context, {named}{', ...' if len(found.sessions) > 5 else ''}, "
+            f"from {found.n_clicks:,} clicks on {found.n_documents:,} documents. Use them with --examination "
             f"{quote(str(path))} for clicks that were read with the same --context."
         )
         return

@@ -338,6 +338,8 @@ class Diagnosis:
             found = self.local.execute(f"select count(*), min(session_id) from wrong where {rule}").fetchone()
             if found[0]:
                 example = f"such as session {quoted(found[1])}"
+                if kind == TWO_POLICIES and self.columns.contexts:
+                    example += ", a page of which one context is expected"
                 self._add(kind, "pages", found[0], self._placed(example, session_id=found[1]))
 
     def _ids(self) -> None:
