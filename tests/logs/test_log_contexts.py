@@ -95,7 +95,9 @@ def test_pages_without_a_context():
     with pytest.warns(UserWarning, match="dropped"):
         assert read_log(log, DATA, context="device", on_error="skip").n_sessions == 119
     two = LOG.assign(device=np.where((LOG.session_id == 3) & (LOG["rank"] == 2), "tv", LOG.device))
-    with pytest.raises(DataError, match="several policies .such as session 3, a page of which one context is expected"):
+    with pytest.raises(
+        DataError, match=r"several policies \(such as session 3, a page of which one context is expected"
+    ):
         read_log(two, DATA, context="device")
 
 

@@ -142,7 +142,7 @@ def estimate_by_context(
     intervals = np.stack((low, high), axis=2)
     notes = _warnings(names, unshrunk.reshape(values.shape), values, intervals, fit, population)
     for text in notes:
-        warnings.warn(f"examination.estimate: {text}", ExaminationWarning, stacklevel=3)
+        warnings.warn(f"examination.estimate: {text}", ExaminationWarning, stacklevel=4)
     sessions = [clicks.context_sessions[name] for name in names]
     sizes = clicks.n_sessions, table.n_queries, table.n_docs, int(table.clicks.sum())
     tests = _test(known, known.common), _test(known, np.hstack((known.common, known.levels)))
