@@ -315,7 +315,7 @@ def test_contexts_link_ranks():
 
 
 def test_bad_arguments():
-    with pytest.raises(CounterrankError, match="expected 'all-pairs', or by_context=False"):
+    with pytest.raises(CounterrankError, match="method 'em': one for all contexts"):
         examination.estimate(LOG, method="em")
     plain = simulate(DATA, SCORES, policies.UniformInsert(k=3), [1.0, 0.5], sessions=100)
     with pytest.raises(CounterrankError, match="hold no contexts"):

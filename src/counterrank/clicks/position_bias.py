@@ -197,13 +197,23 @@ def estimate(
     population: str | None = None,
     confidence: float = 0.95,
     target: str | None = None,
-<<<<<<< HEAD
-    by_context: bool | None = None,
-) -> Any:
-    """Estimate the examination curve relative to rank 1 from a log, with a confidence interval for each rank.
-=======
+    by_context: Literal[False],
 ) -> EstimatedExamination: ...
->>>>>>> main
+
+
+@overload
+def estimate(
+    clicks: ClickCounts,
+    *,
+    model: Literal["position-based"] = "position-based",
+    method: str | None = None,
+    k: int | None = None,
+    data: RankingData | None = None,
+    population: str | None = None,
+    confidence: float = 0.95,
+    target: str | None = None,
+    by_context: bool | None = None,
+) -> Any: ...  # an EstimatedByContext where the clicks hold contexts, which types cannot know
 
 
 @overload
@@ -217,6 +227,7 @@ def estimate(
     population: str | None = None,
     confidence: float = 0.95,
     target: str | None = None,
+    by_context: Literal[False] | None = None,
 ) -> EstimatedAffine: ...
 
 
@@ -230,7 +241,8 @@ def estimate(
     population: str | None = None,
     confidence: float = 0.95,
     target: str | None = None,
-) -> EstimatedExamination | EstimatedAffine:
+    by_context: bool | None = None,
+) -> Any:
     """Estimate how users click by rank from a log, with confidence intervals: the examination curve, or trust bias.
 
         P(click | document d, rank k) = theta_k gamma_d         estimated: theta_k / theta_1     model="position-based"
@@ -256,7 +268,7 @@ def estimate(
             "all-pairs": an `EstimatedByContext`. The curves are relative to rank 1 of the context with most sessions,
             contexts with few sessions are shrunk towards what all have in common, and it is an error where no
             documents that were shown in several contexts link them. None for whether the clicks have contexts; False
-            for one curve, an `EstimatedExamination`.
+            for one curve, an `EstimatedExamination`. "affine" fits one model for all contexts.
 
     An error where documents do not connect all ranks with rank 1, see `connected_ranks`. What else speaks against the
     curve is an `ExaminationWarning`, and in `warnings` of the result.
@@ -279,8 +291,8 @@ def estimate(
     if population is not None:
         check_choice(population, POPULATIONS, "population")
     level = check_confidence(confidence)
-    if clicks.contexts if by_context is None else by_context:
-        return _by_context(clicks, method, k, population, level)
+    if (bool(clicks.contexts) and model != "affine") if by_context is None else by_context:
+        return _by_context(clicks, model, method, k, population, level)
     if method == "regression-em":
         if data is None:
             raise CounterrankError("data: missing; method 'regression-em' expected the ranking data for its features")
@@ -324,7 +336,9 @@ def estimate(
     )
 
 
-def _by_context(clicks: ClickCounts, method: str, k: int | None, population: str | None, level: float) -> Any:
+def _by_context(
+    clicks: ClickCounts, model: str, method: str, k: int | None, population: str | None, level: float
+) -> UserModel:
     from counterrank.clicks.contexts import estimate_by_context  # which needs this module
 
     if not clicks.contexts:
@@ -333,7 +347,8 @@ def _by_context(clicks: ClickCounts, method: str, k: int | None, population: str
         )
     if method != "all-pairs":
         raise CounterrankError(
-            f"method: {method!r} fits one curve for all contexts; expected 'all-pairs', or by_context=False"
+            f"model {model!r}, method {method!r}: one for all contexts; expected method 'all-pairs' of the "
+            "position-based model, or by_context=False"
         )
     return estimate_by_context(clicks, k, population, level)
 
