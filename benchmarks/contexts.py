@@ -1,6 +1,6 @@
 """Examination curves by context: the test, the intervals and shrinkage; and what one curve for all contexts costs.
 
-    python -m benchmarks.contexts [--runs 400] [--only fit|estimates]
+    python -m benchmarks.contexts [--runs 200] [--only fit|estimates]
 
 `fit`: false alarms and power of the test at 5 %, coverage of the 95 % intervals, and the error of log theta with and
 without shrinkage. 60 queries of 10 documents under uniform-insert of 5, contexts with other query mixes.
@@ -114,7 +114,7 @@ def _discounts(data: Any, scores: np.ndarray) -> np.ndarray:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=400)
+    parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--only", choices=["fit", "estimates"])
     given = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -124,7 +124,7 @@ def main() -> None:
         for name in WORLDS:
             print(fit(name, given.runs), flush=True)
     if given.only != "fit":
-        estimates(max(given.runs // 10, 2))
+        estimates(max(given.runs // 12, 2))
 
 
 if __name__ == "__main__":
