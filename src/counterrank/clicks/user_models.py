@@ -150,8 +150,8 @@ class ByContext(UserModel, Shown):
     several columns with a comma between them, "mobile, de".
 
     >>> users = ByContext({"desktop": [1.0, 0.6], "mobile": [0.8, 0.2]})
-    >>> users["mobile"]
-    Affine([0.8, 0.2], [0.0, 0.0])
+    >>> users.alpha["mobile"].tolist(), users["mobile"]  # of all contexts together, and of one alone
+    ([0.8, 0.2], Affine([1.0, 0.25], [0.0, 0.0]))
     >>> users == ByContext({"desktop": [0.5, 0.3], "mobile": [0.4, 0.1]})
     True
     """
