@@ -31,8 +31,8 @@ def write_plan_report(content: Mapping[str, Any], path: PathLike) -> Path:
 
     `content` has a title, `advice` (sentences), the metric, and `plans`: for each policy its name, price, displayed,
     covered, reached and biased, and under `expected` for each number of sessions clicks, effective_sample_size,
-    ips_width, doubtful and seen; where a precision is wanted, needed_for_width and needed_for_effective. `facts` are
-    pairs of texts.
+    ips_width, doubtful and seen; where a precision is wanted, needed_for_width and needed_for_effective; and where
+    it is known sessions_to_fit (by user model) and trust_bias_pull. `facts` are pairs of texts.
 
     >>> import tempfile
     >>> at = {"sessions": 1000, "clicks": 500.0, "effective_sample_size": 50.0, "ips_width": 0.1, "doubtful": False}

@@ -1,0 +1,200 @@
+"""What a planned log will tell about users: how well their model can be fitted, and how far trust bias misleads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterrank.clicks.policies.propensity import rank_probabilities
+from counterrank.clicks.policies.standard import ExplicitQueries
+from counterrank.clicks.simulated_users import preset
+from counterrank.clicks.user_information import user_information
+from counterrank.clicks.users import MOST, ClickModel
+from counterrank.common.checks import FloatArray, IntArray
+from counterrank.data.ids import place_in_query, query_of_rows
+
+if TYPE_CHECKING:
+    from counterrank.evaluation.logging_plan import LoggingPlan
+
+FIT_ERROR = 0.05  # worst relative standard error of alpha_j / alpha_1 for which sessions are planned
+REALISTIC = "yandex"
+_MOST_QUERIES = 400  # enough for a mean over queries; a policy is asked for each rank
+ROBUST = 0.1  # of what relevance adds: a smaller `pull` cost less than 3 points of the gap where it was measured
+_MOST_RANKS = 20  # to fit; those of pages without an end are too many
+
+
+@dataclass(frozen=True)
+class PlannedUsers:
+    """Expectations about user models under a policy.
+
+    Attributes:
+        fit_errors: by model, the largest relative standard error of alpha_j / alpha_1 (of theta_j / theta_1 where users
+            are position-based) of any rank after one session; it falls with the square root of the sessions. inf where
+            the log cannot identify the model. Without labels no affine model: it needs different relevance.
+        pull: under trust bias, how much more policy-aware weights favour an irrelevant document from the logger's top
+            than one from below, as a share of what relevance adds. 0 is robust; None where all documents are shown.
+    """
+
+    fit_errors: Mapping[str, float] = field(default_factory=dict)
+    pull: float | None = None
+
+    @property
+    def identified(self) -> bool:
+        """Whether the log tells how users click, by every model there is a number for."""
+        return bool(self.fit_errors) and all(map(math.isfinite, self.fit_errors.values()))
+
+    def sessions_to_fit(self, model: str, error: float = FIT_ERROR) -> int | None:
+        """The sessions after which the worst rank has this relative error; None where more than 10**14 are needed.
+
+        >>> PlannedUsers({"position-based": 5.0, "affine": math.inf}).sessions_to_fit("position-based", error=0.05)
+        10000
+        """
+        sessions = (self.fit_errors[model] / error) ** 2 * (1.0 - 1e-12)
+        return max(1, math.ceil(sessions)) if sessions <= MOST else None
+
+
+def planned_users(
+    policy: Any,
+    logger: FloatArray,
+    offsets: IntArray,
+    theta: FloatArray,
+    model: ClickModel | None,
+    attractiveness: FloatArray,
+    frequencies: FloatArray,
+    width: int,
+    threads: int | None = None,
+) -> PlannedUsers:
+    """Expectations of the log of a policy, from a sample of its queries where there are many.
+
+    Arguments:
+        policy: the logging policy.
+        logger: the scores it ranks by.
+        offsets: of the queries.
+        theta: P(examined | rank).
+        model: P(click | examined) by rank at attractiveness 0 and 1; None if it is the same for every document.
+        attractiveness: of each document; where `model` is None its P(click | examined).
+        frequencies: of each query in a session.
+        width: the number of results on a page.
+        threads: how many to use.
+    """
+    n = len(offsets) - 1
+    docs, weights = np.arange(len(logger)), frequencies[query_of_rows(offsets)]
+    if n > _MOST_QUERIES and not isinstance(policy, ExplicitQueries):
+        chosen = np.linspace(0, n - 1, _MOST_QUERIES).astype(np.int64)
+        lengths = np.diff(offsets)[chosen]
+        docs = np.concatenate([np.arange(offsets[q], offsets[q + 1]) for q in chosen])
+        weights = np.repeat(frequencies[chosen] / frequencies[chosen].sum(), lengths)
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+    scores, r = logger[docs], attractiveness[docs]
+    k = max(1, min(width, int(np.diff(offsets).max()), _MOST_RANKS, int(np.flatnonzero(theta)[-1]) + 1))
+    pages = rank_probabilities(policy, scores, offsets, k, threads)
+    shown, curve = pages * weights[:, None], theta[:k]
+    errors = {}
+    if model is None:
+        errors["position-based"] = float(user_information(shown, r, curve, None, "position-based").ratio_errors().max())
+    else:
+        other, relevant = model.by_rank(k)
+        alpha, beta = curve * (relevant - other), curve * other
+        # a position-based fit sees the mean over ranks of what documents are clicked once examined
+        clicked = pages * (alpha * r[:, None] + beta)
+        examined = pages @ curve
+        level = np.divide(clicked.sum(axis=1), examined, out=np.full(len(r), 0.5), where=examined > 0.0)
+        errors["position-based"] = float(
+            user_information(shown, level, curve, None, "position-based").ratio_errors().max()
+        )
+        errors["affine"] = float(user_information(shown, r, alpha, beta).ratio_errors().max())
+    biased = model is not None and np.ptp(model.by_rank(k)[0]) > 0.0
+    return PlannedUsers(errors, _pull(pages, weights, curve, model if biased else None, scores, offsets))
+
+
+def _pull(
+    pages: FloatArray,
+    weights: FloatArray,
+    theta: FloatArray,
+    model: ClickModel | None,
+    scores: FloatArray,
+    offsets: IntArray,
+) -> float | None:
+    """The mean over the logger's top k of E[click] / rho of irrelevant documents, minus that over others that can be
+    examined, divided by how much more relevant documents have."""
+    k = len(theta)
+    other, relevant = (preset(REALISTIC, k)[1] if model is None else model).by_rank(k)
+    rho = pages @ theta
+    seen = rho > 0.0
+    order = np.lexsort((np.arange(len(scores)), -scores, query_of_rows(offsets)))
+    place = np.empty(len(scores), np.int64)
+    place[order] = place_in_query(offsets)
+    top = seen & (place < k)
+    below = seen & ~top
+    if not top.any() or not below.any():
+        return None
+    low, high = (np.divide(pages @ (theta * level), rho, where=seen, out=np.zeros(len(rho))) for level in (other, relevant))
+    gain = float(np.average((high - low)[seen], weights=weights[seen]))
+    gap = float(np.average(low[top], weights=weights[top]) - np.average(low[below], weights=weights[below]))
+    return gap / gain if gain > 0.0 else None
+
+
+def equal_price_mixture(plans: Sequence[LoggingPlan]) -> str | None:
+    """Uniform insertion in a share of the sessions, else the top k, at the price of replace-last with the same k.
+
+        share = price(replace-last) / price(uniform-insert)
+
+    None where the plans do not have both, or uniform-insert is not the dearer one.
+    """
+    prices = {plan.policy: plan.price for plan in plans}
+    for name, price in prices.items():
+        kind, _, setting = name.partition(":")
+        dear = prices.get(f"uniform-insert:{setting}")
+        if kind == "replace-last" and price is not None and dear is not None and 0.0 < price < dear:
+            share = math.floor(100.0 * price / dear) / 100.0
+            if 0.0 < share < 1.0:
+                return f"{share:g}*uniform-insert:{setting} + {1.0 - share:.2g}*deterministic:{setting}"
+    return None
+
+
+def advise_users(plans: Sequence[LoggingPlan], covering: Sequence[LoggingPlan]) -> list[str]:
+    """Which policy tells how users click, in how many sessions, and which withstands trust bias, in sentences."""
+    able = [plan for plan in covering if plan.users.identified]
+    unable = [plan for plan in covering if plan.users.fit_errors and not plan.users.identified]
+    sentences = []
+    if able:
+        quick = min(able, key=lambda plan: max(plan.users.fit_errors.values()))
+        fits = [
+            f"{sessions:,} for {'an' if model == 'affine' else 'a'} {model} model"
+            for model in quick.users.fit_errors
+            if (sessions := quick.users.sessions_to_fit(model)) is not None
+        ]
+        if fits:
+            sentences.append(
+                f"To fit how users click, with a standard error of {FIT_ERROR:.0%} at the worst rank, {quick.policy} "
+                f"needs {'the fewest sessions, ' if len(able) > 1 else ''}{' and '.join(fits)}."
+            )
+    if unable:
+        names = ", ".join(plan.policy for plan in unable)
+        sentences.append(f"Logs of {names} cannot tell how users click: too few documents are shown at several ranks.")
+    for plan in unable:
+        same = [each for each in able if each.price is not None and plan.price is not None and _is_better(each, plan)]
+        if same:
+            best = max(same, key=lambda each: each.effective_sample_size)
+            sentences.append(_instead(best, plan))
+            break
+    return sentences
+
+
+def _is_better(plan: LoggingPlan, other: LoggingPlan) -> bool:
+    """Whether it costs users no more, and trust bias misleads it less."""
+    if plan.price is None or other.price is None or plan.users.pull is None or other.users.pull is None:
+        return False
+    return plan.price <= other.price + 1e-9 and abs(plan.users.pull) < abs(other.users.pull)
+
+
+def _instead(best: LoggingPlan, plan: LoggingPlan) -> str:
+    return (
+        f"Log with {best.policy} rather than {plan.policy}: it costs users {best.price:.1%} of {best.metric.upper()} "
+        f"instead of {plan.price:.1%}, its log tells how users click, and where users trust high ranks an irrelevant "
+        f"document from the top gains {best.users.pull:+.0%} of what relevance adds instead of {plan.users.pull:+.0%}."
+    )
