@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -336,7 +336,9 @@ def read_users(text: str, parts: Iterable[RankingData], others: tuple[str, ...] 
     levels = explicit_options("relevant", "other")
     clash = explicit_options("examination", *others) + (levels if text in PRESETS else [])
     if clash:
-        raise CounterrankError(f"{clash[0]}: given together with --users {text}, which says it; expected one of the two")
+        raise CounterrankError(
+            f"{clash[0]}: given together with --users {text}, which says it; expected one of the two"
+        )
     with _named("users", text):
         if text in PRESETS:
             return users(text, max(longest_query(part.offsets) for part in parts))

@@ -235,7 +235,10 @@ def _print(content: dict[str, Any], amounts: list[int], width: float | None, eff
         [
             (
                 row["policy"],
-                *("never" if row["sessions_to_fit"][model] is None else row["sessions_to_fit"][model] for model in models),
+                *(
+                    "never" if row["sessions_to_fit"][model] is None else row["sessions_to_fit"][model]
+                    for model in models
+                ),
                 None if row["trust_bias_pull"] is None else f"{row['trust_bias_pull']:+.1%}",
             )
             for row in content["plans"]

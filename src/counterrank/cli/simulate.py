@@ -146,7 +146,11 @@ def simulate(
     if json:
         print_json({"out": str(out), **about, "seconds": time.perf_counter() - begin})
         return
-    print_table(f"{out}: {policy}, {examination if model else f'{users} users'}", tuple(rows[0]), [tuple(row.values()) for row in rows])
+    print_table(
+        f"{out}: {policy}, {examination if model else f'{users} users'}",
+        tuple(rows[0]),
+        [tuple(row.values()) for row in rows],
+    )
     again = options_again(*DATA_OPTIONS)
     if as_log and not propensities:
         say_next("inspect", out, "--data", data, *again)

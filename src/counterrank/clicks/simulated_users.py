@@ -74,7 +74,9 @@ def preset(name: str, k: int) -> tuple[Examination, ClickModel]:
 def users(name: PathLike, k: int | None = None, *, relevance: tuple[float, float] | None = None) -> Any:
     """Users by the name of a preset, or from the file of a user model; `simulate` takes them in place of `exam`.
 
-        P(click | d, rank j) = alpha_j r_d + beta_j,   r_d = relevance[1] for relevant documents, relevance[0] for others
+        P(click | d, rank j) = alpha_j r_d + beta_j
+
+    with r_d = relevance[1] for relevant documents and relevance[0] for others.
 
     Presets: "paper", theta_j = 1 / j, relevant documents clicked with 1.0 and others with 0.1 once examined; "baidu",
     a steeper curve and more clicks on irrelevant documents; "yandex", trust bias too: irrelevant documents are clicked

@@ -61,12 +61,15 @@ class UserInformation:
         gradient[:k] = np.diag(1.0 / self.alpha)
         gradient[0] -= 1.0 / self.alpha[0]
         sees = values > _RANK
-        parts = vectors[:, sees].T @ (gradient / np.sqrt(self.known)[:, None])
+        parts = vectors[:, sees].T @ (gradient / self._scale()[:, None])
         found: FloatArray = np.sqrt((parts**2 / values[sees, None]).sum(axis=0))
         return found
 
+    def _scale(self) -> FloatArray:
+        return np.sqrt(np.where(self.known > 0.0, self.known, 1.0))
+
     def _decomposed(self) -> tuple[FloatArray, FloatArray]:
-        scale = np.sqrt(np.where(self.known > 0.0, self.known, 1.0))
+        scale = self._scale()
         values, vectors = np.linalg.eigh(self.matrix / np.outer(scale, scale))
         return values, vectors
 
@@ -77,10 +80,12 @@ def user_information(
     """The expected information of impressions of documents at ranks.
 
         I = sum_d (A_d - b_d b_d' / c_d),   A_d = sum_j w_dj v_dj v_dj',   b_d = sum_j w_dj alpha_j v_dj,
-        c_d = sum_j w_dj alpha_j^2,   w_dj = shown_dj / (P_dj (1 - P_dj)),   v_dj = (r_d e_j, e_j)
+            c_d = sum_j w_dj alpha_j^2,   w_dj = f(n_d) shown_dj / (P_dj (1 - P_dj)),   v_dj = (r_d e_j, e_j)
 
-    e_j is the unit vector of rank j; a position-based model has v_dj = r_d e_j. A document that is shown at one rank
-    only adds nothing, and so do all documents of an affine model where their relevance is equal.
+    e_j is the unit vector of rank j; a position-based model has v_dj = r_d e_j. n_d is the sum of shown_dj over ranks,
+    and f(n) = 1 - (1 - exp(-n)) / n the share of it that remains if one impression of each document that is shown at
+    all (a Poisson number of times) is spent on its relevance. A document that is shown at one rank only adds nothing,
+    and so do all documents of an affine model where their relevance is equal.
 
     Arguments:
         shown: expected impressions of each document (row) at each rank (column).
@@ -104,7 +109,10 @@ def user_information(
     for begin in range(0, len(shown), _BLOCK):
         r = relevance[begin : begin + _BLOCK, None]
         p = np.clip(alpha * r + base, _NEAR, 1.0 - _NEAR)
-        weight = shown[begin : begin + _BLOCK] / (p * (1.0 - p))
+        part = shown[begin : begin + _BLOCK]
+        total = part.sum(axis=1, keepdims=True)
+        left = 1.0 + np.divide(np.expm1(-total), total, out=np.full_like(total, -1.0), where=total > 0.0)
+        weight = left * part / (p * (1.0 - p))
         mixed = weight * alpha  # b_d of beta; that of alpha has the factor r
         scale = (mixed * alpha).sum(axis=1, keepdims=True)
         scaled = mixed / np.sqrt(np.where(scale > 0.0, scale, 1.0))

@@ -105,7 +105,7 @@ _DIGITS = 9  # that remain of a user model, whose canonical gauge has 12
 def simulated(users: UserModel) -> tuple[Examination, ClickModel]:
     """The examination curve and the click model of a user model with levels of relevance, as `simulation.users` gives.
 
-        theta_j = P_j(relevant) / max_i P_i(relevant),   relevant = max_i P_i(relevant),   other_j = P_j(other) / theta_j
+        relevant = max_i P_i(relevant),   theta_j = P_j(relevant) / relevant,   other_j = P_j(other) / theta_j
 
     with P_j(r) = alpha_j r + beta_j. The two are not told apart by clicks: this is the curve with which relevant
     documents are clicked alike at every rank once examined.
@@ -244,7 +244,8 @@ class SessionSimulator:
         check_labels(data)
         given = document_scores(scores, data)
         chosen = as_policy(policy)
-        if click_model is None and getattr(exam, "relevance", None) is not None:
+        levels = getattr(exam, "relevance", None)
+        if click_model is None and isinstance(exam, UserModel) and (levels is not None or exam.base is not None):
             curve, model = simulated(exam)
         else:
             curve = check_examination(exam)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 FIT_ERROR = 0.05  # worst relative standard error of alpha_j / alpha_1 for which sessions are planned
 REALISTIC = "yandex"
+FIT_SIZES = (10**3, 10**4, 10**5, 10**6, 10**7, 10**8)
 _MOST_QUERIES = 400  # enough for a mean over queries; a policy is asked for each rank
-ROBUST = 0.1  # of what relevance adds: a smaller `pull` cost less than 3 points of the gap where it was measured
 _MOST_RANKS = 20  # to fit; those of pages without an end are too many
 
 
@@ -33,28 +33,39 @@ class PlannedUsers:
 
     Attributes:
         fit_errors: by model, the largest relative standard error of alpha_j / alpha_1 (of theta_j / theta_1 where users
-            are position-based) of any rank after one session; it falls with the square root of the sessions. inf where
-            the log cannot identify the model. Without labels no affine model: it needs different relevance.
+            are position-based) of any rank after each number of sessions in `FIT_SIZES`; inf where the log cannot
+            identify the model. Without labels there is no affine model, which needs documents of different relevance.
         pull: under trust bias, how much more policy-aware weights favour an irrelevant document from the logger's top
             than one from below, as a share of what relevance adds. 0 is robust; None where all documents are shown.
     """
 
-    fit_errors: Mapping[str, float] = field(default_factory=dict)
+    fit_errors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     pull: float | None = None
 
     @property
     def identified(self) -> bool:
-        """Whether the log tells how users click, by every model there is a number for."""
-        return bool(self.fit_errors) and all(map(math.isfinite, self.fit_errors.values()))
+        """Whether the log tells how users click, by every model there are errors for."""
+        return bool(self.fit_errors) and all(math.isfinite(errors[-1]) for errors in self.fit_errors.values())
 
     def sessions_to_fit(self, model: str, error: float = FIT_ERROR) -> int | None:
         """The sessions after which the worst rank has this relative error; None where more than 10**14 are needed.
 
-        >>> PlannedUsers({"position-based": 5.0, "affine": math.inf}).sessions_to_fit("position-based", error=0.05)
+        Between the sizes by interpolation of logarithms; beyond the last, errors fall with the root of the sessions.
+
+        >>> errors = tuple(5.0 / size**0.5 for size in FIT_SIZES)
+        >>> PlannedUsers({"position-based": errors}).sessions_to_fit("position-based", error=0.05)
         10000
         """
-        sessions = (self.fit_errors[model] / error) ** 2 * (1.0 - 1e-12)
-        return max(1, math.ceil(sessions)) if sessions <= MOST else None
+        errors, sizes = np.log(self.fit_errors[model]), np.log(FIT_SIZES)
+        if not np.isfinite(errors[-1]):
+            return None
+        wanted = math.log(error)
+        if wanted <= errors[-1]:
+            found = sizes[-1] + 2.0 * (errors[-1] - wanted)
+        else:  # errors fall, so both are reversed
+            found = float(np.interp(wanted, errors[::-1], sizes[::-1]))
+        sessions = math.exp(found) * (1.0 - 1e-12)
+        return max(1, math.ceil(round(sessions, 6))) if sessions <= MOST else None
 
 
 def planned_users(
@@ -93,22 +104,25 @@ def planned_users(
     k = max(1, min(width, int(np.diff(offsets).max()), _MOST_RANKS, int(np.flatnonzero(theta)[-1]) + 1))
     pages = rank_probabilities(policy, scores, offsets, k, threads)
     shown, curve = pages * weights[:, None], theta[:k]
-    errors = {}
     if model is None:
-        errors["position-based"] = float(user_information(shown, r, curve, None, "position-based").ratio_errors().max())
+        levels, errors = r, {}
     else:
         other, relevant = model.by_rank(k)
         alpha, beta = curve * (relevant - other), curve * other
-        # a position-based fit sees the mean over ranks of what documents are clicked once examined
-        clicked = pages * (alpha * r[:, None] + beta)
-        examined = pages @ curve
-        level = np.divide(clicked.sum(axis=1), examined, out=np.full(len(r), 0.5), where=examined > 0.0)
-        errors["position-based"] = float(
-            user_information(shown, level, curve, None, "position-based").ratio_errors().max()
-        )
-        errors["affine"] = float(user_information(shown, r, alpha, beta).ratio_errors().max())
+        errors = {"affine": _worst_errors(shown, r, alpha, beta, "affine")}
+        # a position-based fit sees each document clicked as it is on average over the ranks that show it
+        clicked, examined = (pages * (alpha * r[:, None] + beta)).sum(axis=1), pages @ curve
+        levels = np.divide(clicked, examined, out=np.full(len(r), 0.5), where=examined > 0.0)
+    errors = {"position-based": _worst_errors(shown, levels, curve, None, "position-based"), **errors}
     biased = model is not None and np.ptp(model.by_rank(k)[0]) > 0.0
     return PlannedUsers(errors, _pull(pages, weights, curve, model if biased else None, scores, offsets))
+
+
+def _worst_errors(
+    shown: FloatArray, relevance: FloatArray, alpha: FloatArray, beta: FloatArray | None, model: str
+) -> tuple[float, ...]:
+    found = (user_information(size * shown, relevance, alpha, beta, model).ratio_errors().max() for size in FIT_SIZES)
+    return tuple(map(float, found))
 
 
 def _pull(
@@ -132,7 +146,9 @@ def _pull(
     below = seen & ~top
     if not top.any() or not below.any():
         return None
-    low, high = (np.divide(pages @ (theta * level), rho, where=seen, out=np.zeros(len(rho))) for level in (other, relevant))
+    low, high = (
+        np.divide(pages @ (theta * level), rho, where=seen, out=np.zeros(len(rho))) for level in (other, relevant)
+    )
     gain = float(np.average((high - low)[seen], weights=weights[seen]))
     gap = float(np.average(low[top], weights=weights[top]) - np.average(low[below], weights=weights[below]))
     return gap / gain if gain > 0.0 else None
@@ -160,29 +176,29 @@ def advise_users(plans: Sequence[LoggingPlan], covering: Sequence[LoggingPlan]) 
     """Which policy tells how users click, in how many sessions, and which withstands trust bias, in sentences."""
     able = [plan for plan in covering if plan.users.identified]
     unable = [plan for plan in covering if plan.users.fit_errors and not plan.users.identified]
-    sentences = []
+    pairs = [(each, plan) for plan in unable for each in able if _is_better(each, plan)]
+    best, other = max(pairs, key=lambda pair: pair[0].effective_sample_size, default=(None, None))
+    sentences = [] if best is None or other is None else [_instead(best, other)]
     if able:
-        quick = min(able, key=lambda plan: max(plan.users.fit_errors.values()))
-        fits = [
-            f"{sessions:,} for {'an' if model == 'affine' else 'a'} {model} model"
-            for model in quick.users.fit_errors
-            if (sessions := quick.users.sessions_to_fit(model)) is not None
-        ]
+        chosen = best or min(able, key=lambda plan: max(errors[-1] for errors in plan.users.fit_errors.values()))
+        needs = ((model, chosen.users.sessions_to_fit(model)) for model in chosen.users.fit_errors)
+        fits = " and ".join(f"{n:,} for {_WITH_ARTICLE[model]} model" for model, n in needs if n is not None)
         if fits:
             sentences.append(
-                f"To fit how users click, with a standard error of {FIT_ERROR:.0%} at the worst rank, {quick.policy} "
-                f"needs {'the fewest sessions, ' if len(able) > 1 else ''}{' and '.join(fits)}."
+                f"To fit how users click, with a relative standard error of {_percent(FIT_ERROR)} at the worst rank, "
+                f"takes, in sessions of {chosen.policy}, {fits}."
             )
     if unable:
         names = ", ".join(plan.policy for plan in unable)
         sentences.append(f"Logs of {names} cannot tell how users click: too few documents are shown at several ranks.")
-    for plan in unable:
-        same = [each for each in able if each.price is not None and plan.price is not None and _is_better(each, plan)]
-        if same:
-            best = max(same, key=lambda each: each.effective_sample_size)
-            sentences.append(_instead(best, plan))
-            break
     return sentences
+
+
+_WITH_ARTICLE = {"position-based": "a position-based", "affine": "an affine"}
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100.0 * share:.2g} %"
 
 
 def _is_better(plan: LoggingPlan, other: LoggingPlan) -> bool:
@@ -194,7 +210,8 @@ def _is_better(plan: LoggingPlan, other: LoggingPlan) -> bool:
 
 def _instead(best: LoggingPlan, plan: LoggingPlan) -> str:
     return (
-        f"Log with {best.policy} rather than {plan.policy}: it costs users {best.price:.1%} of {best.metric.upper()} "
-        f"instead of {plan.price:.1%}, its log tells how users click, and where users trust high ranks an irrelevant "
-        f"document from the top gains {best.users.pull:+.0%} of what relevance adds instead of {plan.users.pull:+.0%}."
+        f"Log with {best.policy} rather than {plan.policy}: it costs users {_percent(best.price)} of "
+        f"{best.metric.upper()} instead of {_percent(plan.price)}, its log tells how users click, and trust bias "
+        f"misleads less: where users trust high ranks, an irrelevant document from the top gains "
+        f"{_percent(best.users.pull)} of what relevance adds instead of {_percent(plan.users.pull)}."
     )

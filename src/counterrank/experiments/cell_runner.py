@@ -219,9 +219,7 @@ class CellRunner:
                 threads=self._threads,
             )
 
-    def _users(
-        self, fold: int, users: str, eta: float, noise: tuple[float, float]
-    ) -> tuple[Examination, ClickModel]:
+    def _users(self, fold: int, users: str, eta: float, noise: tuple[float, float]) -> tuple[Examination, ClickModel]:
         """How users examine and click; estimators are told the examination curve."""
         if users == PAPER:
             return inverse_rank(eta=eta), ClickModel(relevant=noise[1], other=noise[0])

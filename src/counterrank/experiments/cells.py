@@ -206,7 +206,9 @@ class Cell:
         if self.sessions:
             sessions = max(1, round(share * self.sessions))
             seed = self.seed_for("sessions", part, self.policy, sessions)
-            return Traffic(self.logger, part, self.policy, 0, self.eta, self.noise, seed, displays, sessions, self.users)
+            return Traffic(
+                self.logger, part, self.policy, 0, self.eta, self.noise, seed, displays, sessions, self.users
+            )
         clicks = self.clicks if part == "train" else max(1, round(self.validation_share * self.clicks))
         seed = self.seed_for("clicks", part, self.policy, clicks)
         return Traffic(self.logger, part, self.policy, clicks, self.eta, self.noise, seed, displays, 0, self.users)

@@ -133,8 +133,10 @@ class Settings:
         check_clip_rule(self.clip)
         for name in ("eta", "noise"):
             if self.users != PAPER and getattr(self, name) != type(self).__dataclass_fields__[name].default:
-                raise CounterrankError(f"users, {name}: these users have a curve and click probabilities of their own; "
-                                       f"expected one of the two")
+                raise CounterrankError(
+                    f"users, {name}: these users have a curve and click probabilities of their own; "
+                    f"expected one of the two"
+                )
 
     @property
     def experiment(self) -> str:
