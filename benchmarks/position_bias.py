@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from counterrank import RankingData, examination, policies, simulation
-from counterrank.clicks.position_bias import all_pairs, em, interventional_set, sparse_share
+from counterrank.clicks.position_bias import all_pairs, em, sparse_share
+from counterrank.clicks.rank_table import interventional_set
 from counterrank.common.errors import CounterrankError
 
 K = 10

@@ -7,13 +7,16 @@
 
 from counterrank.clicks.examination import Examination, InverseRank, check_examination, from_description, inverse_rank
 from counterrank.clicks.position_bias import EstimatedExamination, connected_ranks, estimate, load, load_estimate
+from counterrank.clicks.trust_bias import EstimatedAffine, TrustTest
 from counterrank.clicks.user_models import Affine
 
 __all__ = [
     "Affine",
+    "EstimatedAffine",
     "EstimatedExamination",
     "Examination",
     "InverseRank",
+    "TrustTest",
     "check_examination",
     "connected_ranks",
     "estimate",

@@ -11,7 +11,8 @@ from counterrank import RankingData, examination, policies, simulation
 from counterrank.clicks import read_log
 from counterrank.clicks.counts import SHOWN_ONLY
 from counterrank.clicks.policies.parsing import parse_examination
-from counterrank.clicks.position_bias import all_pairs, em, interventional_set, rank_table, regression_em
+from counterrank.clicks.position_bias import all_pairs, em, regression_em
+from counterrank.clicks.rank_table import interventional_set, rank_table
 from counterrank.common.errors import CounterrankError, DataError, ExaminationWarning, MissingFileError
 from tests.support.paths import SHARED
 

@@ -14,12 +14,10 @@ from counterrank.clicks.position_bias import (
     all_pairs,
     bradley_terry,
     check_clicked,
-    connected_groups,
     em,
-    interventional_set,
-    rank_table,
     regression_em,
 )
+from counterrank.clicks.rank_table import connected_groups, interventional_set, rank_table
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
 from tests.reference import position_bias as naive

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from counterrank.clicks.logs.log_reader import FoldClicks
     from counterrank.clicks.policies.propensity import EstimatedPropensity
     from counterrank.clicks.position_bias import EstimatedExamination
+    from counterrank.clicks.trust_bias import EstimatedAffine
     from counterrank.clicks.user_models import Affine
 
 _RANKS = 20  # ranks in a table or chart; what is further down says little
@@ -262,7 +263,64 @@ def affine_chart(users: Affine) -> Any:
     return curve_plot(rows, "P(click | relevance, rank)", series="relevance")
 
 
-def _level(found: EstimatedExamination) -> str:
+def estimated_affine_summary(found: EstimatedAffine) -> Summary:
+    """alpha, beta and their intervals by rank, and what they are from."""
+    ends = {"alpha": found.alpha_interval, "beta": found.beta_interval}
+    return Summary(
+        method=found.method,
+        alpha={f"rank {rank}": float(value) for rank, value in zip(found.ranks, found.alpha, strict=True)},
+        beta={f"rank {rank}": float(value) for rank, value in zip(found.ranks, found.beta, strict=True)},
+        intervals={
+            f"{name}, rank {rank}": (float(a), float(b))
+            for name, pairs in ends.items()
+            for rank, (a, b) in zip(found.ranks, pairs, strict=True)
+        },
+        confidence=found.confidence,
+        population=found.target,
+        p_value_of_position_based=None if found.test is None else found.test.p_value,
+        sessions=found.n_sessions,
+        clicks=found.n_clicks,
+        documents=found.n_documents,
+        queries=found.n_queries,
+        warnings=list(found.warnings),
+    )
+
+
+def estimated_affine_card(found: EstimatedAffine) -> Html:
+    """alpha and beta with the interval of each rank."""
+    rows = []
+    columns = (found.ranks, found.alpha, found.alpha_interval, found.beta, found.beta_interval)
+    for rank, *pairs in list(zip(*columns, strict=True))[:_RANKS]:
+        texts = [interval_texts(float(pairs[i]), (float(pairs[i + 1][0]), float(pairs[i + 1][1]))) for i in (0, 2)]
+        drawings = [
+            interval_svg(float(pairs[i]), (float(pairs[i + 1][0]), float(pairs[i + 1][1])), (0.0, 1.0)) for i in (0, 2)
+        ]
+        rows.append([f"{rank}", *texts[0], drawings[0], *texts[1], drawings[1]])
+    if len(found.ranks) > _RANKS:
+        rows.append(["…", *[""] * 6])
+    about = {
+        "method": found.method,
+        "from": f"{found.n_clicks:,} clicks on {found.n_documents:,} documents of {found.n_queries:,} queries, "
+        f"{found.n_sessions:,} sessions",
+        "intervals": f"{_level(found)}, for {POPULATIONS[found.target]}",
+    }
+    if found.test is not None:
+        about["position-based model"] = f"p = {found.test.p_value:.3g}"
+    return card(
+        notes(found.warnings),
+        facts(about),
+        heading("P(click) = alpha relevance + beta"),
+        table(["rank", "alpha", "interval", "", "beta", "interval", ""], rows, "rrrlrrl"),
+        title="EstimatedAffine",
+    )
+
+
+def estimated_affine_chart(found: EstimatedAffine) -> Any:
+    """P(click) of documents of relevance 0 and 1 over the rank."""
+    return affine_chart(found)
+
+
+def _level(found: EstimatedExamination | EstimatedAffine) -> str:
     return f"{level_text(found.confidence)}s, each for one rank"
 
 

@@ -20,8 +20,16 @@ from counterrank.clicks import position_bias_kernels as kernels
 from counterrank.clicks.click_cards import estimated_card, estimated_chart, estimated_summary
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, UserModel
-from counterrank.clicks.user_models import Affine, is_users_file, load_users
-from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence, check_cutoff
+from counterrank.clicks.rank_table import (
+    RankTable,
+    check_connected,
+    connected_groups,
+    interventional_set,
+    last_rank,
+    rank_table,
+)
+from counterrank.clicks.user_models import is_users_file, load_users
+from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence
 from counterrank.common.deprecation import renamed_argument
 from counterrank.common.errors import CounterrankError, DataError, ExaminationWarning
 from counterrank.common.files import PathLike, atomic_file, existing, read_stamp
@@ -29,7 +37,6 @@ from counterrank.common.notebook import Shown, Summary
 from counterrank.common.numerics import student_quantile
 from counterrank.data import RankingData
 from counterrank.data.features import refuse_missing
-from counterrank.data.ids import query_of
 
 METHODS = ("all-pairs", "em", "regression-em")
 POPULATIONS = ("queries", "these-queries")
@@ -120,7 +127,7 @@ class EstimatedExamination(UserModel, Shown):
         return estimated_card(self)
 
 
-def load(path: PathLike) -> Examination | Affine:
+def load(path: PathLike) -> Examination | UserModel:
     """Load the user model that `save` of an estimate or of a model wrote; values of a curve are capped at 1.
 
     >>> load("no/such/curve.json")
@@ -155,8 +162,10 @@ def load_estimate(path: PathLike) -> EstimatedExamination:
     counterrank.common.errors.MissingFileError: no/such/curve.json: no such examination curve (file or folder not found)
     """
     curve = load(path)
-    if isinstance(curve, Affine):
-        raise DataError(f"{path}: an affine user model; expected a file written by EstimatedExamination.save")
+    if isinstance(curve, UserModel):
+        raise DataError(
+            f"{path}: a user model, {type(curve).__name__}; expected a file written by EstimatedExamination.save"
+        )
     content = json.loads(existing(path, "examination curve").read_text(encoding="utf-8"))
     try:
         found = {each.name: content[each.name] for each in fields(EstimatedExamination)}
@@ -224,7 +233,7 @@ def estimate(
         refuse_missing(data, "method 'regression-em'", "another method")
     elif data is not None:
         raise CounterrankError(f"data: given, but method {method!r} uses no features; expected method 'regression-em'")
-    table = interventional_set(clicks, _last_rank(clicks, k))
+    table = interventional_set(clicks, last_rank(clicks, k))
     check_connected(table)
     check_clicked(kernels.pair_clicks(*table.cells(), table.n_ranks))
     used = table if data is None else rank_table(clicks, table.n_ranks)
@@ -279,123 +288,6 @@ def connected_ranks(clicks: ClickCounts) -> list[list[int]]:
     return [group for group in groups if group[0] in shown]  # a rank that was never shown is alone
 
 
-def _last_rank(clicks: ClickCounts, k: Any) -> int:
-    """The last rank to estimate: k, or the last of the log; an error where the log does not go so far."""
-    wanted = check_cutoff(k)
-    if not clicks.n_impressions:
-        raise CounterrankError("clicks: nothing was shown; expected a log with pages")
-    deepest = int(clicks.ranks[clicks.impressions > 0].max())
-    if wanted is not None and wanted > deepest:
-        raise CounterrankError(f"k={wanted}: the log shows ranks up to {deepest}; expected a rank it shows, or None")
-    last = wanted or deepest
-    if last < 2:
-        where = "k=1" if wanted == 1 else "clicks: the log shows rank 1 alone"
-        raise CounterrankError(f"{where}; expected two ranks or more, since they are compared with each other")
-    return last
-
-
-@dataclass(frozen=True, eq=False)
-class RankTable:
-    """Impressions and clicks of each document at each rank up to some rank, over all policies and propensities.
-
-    Attributes:
-        n_ranks: the last rank.
-        starts: the cells of document i are starts[i]:starts[i + 1].
-        ranks: the rank of each cell, from 0.
-        impressions: of each cell, as float64.
-        clicks: of each cell, as float64.
-        docs: the row of each document in the data.
-        query_starts: the documents of query q are query_starts[q]:query_starts[q + 1]; of queries that have some.
-    """
-
-    n_ranks: int
-    starts: IntArray
-    ranks: IntArray
-    impressions: FloatArray
-    clicks: FloatArray
-    docs: IntArray
-    query_starts: IntArray
-
-    @property
-    def n_docs(self) -> int:
-        """How many documents there are."""
-        return len(self.docs)
-
-    @property
-    def n_queries(self) -> int:
-        """How many queries have a document here."""
-        return len(self.query_starts) - 1
-
-    def cells(self) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
-        """What kernels take: starts, ranks, impressions, clicks."""
-        return self.starts, self.ranks, self.impressions, self.clicks
-
-    def by_document(self, values: FloatArray) -> FloatArray:
-        """Numbers of the cells added up for each document."""
-        sums: FloatArray = np.add.reduceat(values, self.starts[:-1]) if self.n_docs else np.zeros(0)
-        return sums
-
-
-def rank_table(clicks: ClickCounts, n_ranks: int) -> RankTable:
-    """All documents that were shown at ranks 1 to `n_ranks`."""
-    return _table(clicks, (clicks.ranks <= n_ranks) & (clicks.impressions > 0), n_ranks)
-
-
-def interventional_set(clicks: ClickCounts, n_ranks: int) -> RankTable:
-    """The documents that were shown at two ranks or more, and clicked at one of them or more (Agarwal et al., 2019).
-
-    A document shown at one rank has a relevance of its own that explains its clicks whatever the examination; one that
-    was never clicked is explained by relevance 0 at every rank. Neither says anything about a ratio.
-    """
-    shown = rank_table(clicks, n_ranks)
-    keep = np.zeros(clicks.n_docs, np.bool_)
-    keep[shown.docs[(np.diff(shown.starts) > 1) & (shown.by_document(shown.clicks) > 0.0)]] = True
-    return _table(clicks, (clicks.ranks <= n_ranks) & (clicks.impressions > 0) & keep[clicks.docs], n_ranks)
-
-
-def _table(clicks: ClickCounts, inside: np.ndarray, n_ranks: int) -> RankTable:
-    docs, ranks = clicks.docs[inside], clicks.ranks[inside] - 1
-    new = np.ones(len(docs), np.bool_)  # cells that differ in policy or propensity alone are one cell here
-    new[1:] = (docs[1:] != docs[:-1]) | (ranks[1:] != ranks[:-1])
-    first = np.flatnonzero(new)
-    impressions, clicked = (
-        np.add.reduceat(column[inside], first).astype(np.float64) if len(first) else np.zeros(0)
-        for column in (clicks.impressions, clicks.clicks)
-    )
-    rows, starts = np.unique(docs[first], return_index=True)
-    _, query_starts = np.unique(query_of(rows, clicks.offsets), return_index=True)
-    return RankTable(
-        n_ranks,
-        np.append(starts, len(first)).astype(np.int64),
-        ranks[first],
-        impressions,
-        clicked,
-        rows,
-        np.append(query_starts, len(rows)).astype(np.int64),
-    )
-
-
-def connected_groups(table: RankTable) -> list[list[int]]:
-    """Ranks from 1 that documents of the table join, directly or through other ranks; smallest first."""
-    labels = kernels.join_ranks(table.starts, table.ranks, table.n_ranks)
-    return [(np.flatnonzero(labels == label) + 1).tolist() for label in np.unique(labels)]
-
-
-def check_connected(table: RankTable) -> None:
-    """An error unless documents join all ranks with rank 1."""
-    groups = connected_groups(table)
-    if len(groups) == 1:
-        return
-    first = groups[0]
-    fewer = f", or k={first[-1]}" if first == list(range(1, len(first) + 1)) and len(first) > 1 else ""
-    raise CounterrankError(
-        f"clicks: no clicked document was shown at ranks of two of the groups {_format_groups(groups)}, so this log "
-        "cannot separate position bias from relevance; expected documents shown at several ranks: show some pages "
-        "under uniform-insert or plackett-luce, or swap two ranks on some pages (replace-last alone, or a fixed order, "
-        f"shows each document at one rank){fewer}"
-    )
-
-
 def check_clicked(pairs: FloatArray) -> None:
     """An error unless clicks lead from each rank to rank 1 and back: else the likeliest curve has a 0 or no bound.
 
@@ -412,19 +304,6 @@ def check_clicked(pairs: FloatArray) -> None:
             f"clicks: too few at rank{'s' if len(lost) > 1 else ''} {', '.join(map(str, lost))}, or at rank 1 on the "
             f"same documents, to compare the two (no chain of clicks leads there and back); expected {fewer}"
         )
-
-
-def _format_groups(groups: list[list[int]]) -> str:
-    """Groups of ranks in short.
-
-    >>> _format_groups([[1, 2, 3, 5], [4]])
-    '{1-3, 5}, {4}'
-    """
-    texts = []
-    for group in groups:
-        runs = np.split(group, np.flatnonzero(np.diff(group) > 1) + 1)
-        texts.append(", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs))
-    return ", ".join(f"{{{text}}}" for text in texts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ All of them are saved as JSON, and accepted wherever an examination curve is.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -177,12 +178,31 @@ def is_users_file(file: Path) -> bool:
     return isinstance(content, dict) and content.get("format") == FORMAT
 
 
-def load_users(file: Path) -> Affine:
-    """The model that `Affine.save` wrote."""
-    content = read_stamp(file.parent, file.name, FORMAT, VERSION, "Affine.save", DataError, what="a file")
-    if content.get("model") != "affine":
-        raise DataError(f"{file}: model {content.get('model')!r}; expected 'affine'")
+Reader = Callable[[dict[str, Any]], UserModel]
+
+
+def _read_affine(content: dict[str, Any]) -> Affine:
+    return Affine(content["alpha"], content["beta"], content.get("relevance"))
+
+
+_READERS: dict[str, Reader] = {"affine": _read_affine}
+
+
+def register_users(model: str, reader: Reader) -> None:
+    """Have `load_users` read files whose `model` is this one; `reader` takes the content of the file.
+
+    It raises KeyError, TypeError, ValueError or CounterrankError where the content is not what `save` writes.
+    """
+    _READERS[model] = reader
+
+
+def load_users(file: Path) -> UserModel:
+    """The model that `save` of a user model wrote."""
+    content = read_stamp(file.parent, file.name, FORMAT, VERSION, "save of a user model", DataError, what="a file")
+    reader = _READERS.get(str(content.get("model")))
+    if reader is None:
+        raise DataError(f"{file}: model {content.get('model')!r}; expected one of {', '.join(sorted(_READERS))}")
     try:
-        return Affine(content["alpha"], content["beta"], content.get("relevance"))
-    except (KeyError, CounterrankError) as fault:
-        raise DataError(f"{file}: {fault}; expected a file written by Affine.save") from None
+        return reader(content)
+    except (KeyError, TypeError, ValueError) as fault:
+        raise DataError(f"{file}: {fault}; expected a file written by save of a user model") from None
