@@ -168,9 +168,9 @@ def _what(summary: Summary) -> str:
     users = summary.settings.get("users", PAPER)
     known = "" if users == PAPER else f" (those of {users if users in PRESETS else 'a user model'})"
     return (
-        f"On {sources}{sizes}, users{known} were simulated who see only the top of a result page. Rankers were learned from "
-        f"their clicks with several estimators{_runs(summary)}, and evaluated by the relevance labels of test queries, "
-        "which learning from clicks never uses."
+        f"On {sources}{sizes}, users{known} were simulated who see only the top of a result page. Rankers were learned "
+        f"from their clicks with several estimators{_runs(summary)}, and evaluated by the relevance labels of test "
+        "queries, which learning from clicks never uses."
     )
 
 
