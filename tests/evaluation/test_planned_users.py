@@ -11,7 +11,7 @@ import counterrank as cr
 from counterrank import policies, simulation
 from counterrank.clicks.policies.propensity import exact_propensity
 from counterrank.clicks.users import ClickModel, simulated
-from counterrank.evaluation import advise_logging, plan_logging
+from counterrank.evaluation import advise_logging, plan_logging, planned_users
 from counterrank.evaluation.planned_users import FIT_SIZES, PlannedUsers, equal_price_mixture
 from tests.evaluation.test_planning import close
 
@@ -63,14 +63,20 @@ def test_the_pull_of_one_query_by_hand():
     assert found.users.pull == pytest.approx(((0.41 + 0.36) / 2 - 0.36) / gain)
 
 
-def test_more_queries_than_are_asked_change_little():
+def test_a_sample_of_many_queries_speaks_for_all(monkeypatch):
     data = cr.make_ranking_data("yahoo", n_queries=900, seed=0)
     scores, policy = data.features[:, 0], {"it": policies.UniformInsert(5)}
-    (found,) = plan_logging(data, scores, policy, simulation.users("yandex", 5))
-    half = data.subset(slice(0, 400))
-    (part,) = plan_logging(half, scores[: half.n_docs], policy, simulation.users("yandex", 5))
-    one, other = (each.users.fit_errors["affine"][-1] for each in (found, part))
-    assert one == pytest.approx(other, rel=0.2)
+    (part,) = plan_logging(data, scores, policy, simulation.users("yandex", 5))
+    monkeypatch.setattr(planned_users, "_MOST_QUERIES", 1000)
+    (whole,) = plan_logging(data, scores, policy, simulation.users("yandex", 5))
+    for model in ("position-based", "affine"):
+        np.testing.assert_allclose(part.users.fit_errors[model], whole.users.fit_errors[model], rtol=0.1)
+    assert part.users.pull == pytest.approx(whole.users.pull, abs=0.01)
+
+
+def test_pages_of_one_have_nothing_to_compare():
+    (found,) = plan_logging(DATA, SCORES, {"it": policies.UniformInsert(1)}, simulation.users("yandex", 5))
+    assert found.users.sessions_to_fit("affine") is found.users.sessions_to_fit("position-based") is None
 
 
 def test_without_labels_there_is_no_affine_model():

@@ -15,7 +15,7 @@ from counterrank.clicks.simulated_users import preset
 from counterrank.clicks.user_information import user_information
 from counterrank.clicks.users import MOST, ClickModel
 from counterrank.common.checks import FloatArray, IntArray
-from counterrank.data.ids import place_in_query, query_of_rows
+from counterrank.data.ids import place_in_query, query_of_rows, take_ranges
 
 if TYPE_CHECKING:
     from counterrank.evaluation.logging_plan import LoggingPlan
@@ -92,14 +92,13 @@ def planned_users(
         width: the number of results on a page.
         threads: how many to use.
     """
-    n = len(offsets) - 1
-    docs, weights = np.arange(len(logger)), frequencies[query_of_rows(offsets)]
-    if n > _MOST_QUERIES and not isinstance(policy, ExplicitQueries):
-        chosen = np.linspace(0, n - 1, _MOST_QUERIES).astype(np.int64)
-        lengths = np.diff(offsets)[chosen]
-        docs = np.concatenate([np.arange(offsets[q], offsets[q + 1]) for q in chosen])
-        weights = np.repeat(frequencies[chosen] / frequencies[chosen].sum(), lengths)
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
+    docs, weights, share = np.arange(len(logger)), frequencies[query_of_rows(offsets)], 1.0
+    asked = np.flatnonzero(frequencies)
+    if len(asked) > _MOST_QUERIES and not isinstance(policy, ExplicitQueries):
+        chosen = asked[np.linspace(0, len(asked) - 1, _MOST_QUERIES).astype(np.int64)]
+        share = float(frequencies[chosen].sum())
+        offsets, docs = take_ranges(offsets, chosen)
+        weights = weights[docs]
     scores, r = logger[docs], attractiveness[docs]
     k = max(1, min(width, int(np.diff(offsets).max()), _MOST_RANKS, int(np.flatnonzero(theta)[-1]) + 1))
     pages = rank_probabilities(policy, scores, offsets, k, threads)
@@ -109,20 +108,23 @@ def planned_users(
     else:
         other, relevant = model.by_rank(k)
         alpha, beta = curve * (relevant - other), curve * other
-        errors = {"affine": _worst_errors(shown, r, alpha, beta, "affine")}
+        errors = {"affine": _worst_errors(shown, r, alpha, beta, "affine", share)}
         # a position-based fit sees each document clicked as it is on average over the ranks that show it
         clicked, examined = (pages * (alpha * r[:, None] + beta)).sum(axis=1), pages @ curve
         levels = np.divide(clicked, examined, out=np.full(len(r), 0.5), where=examined > 0.0)
-    errors = {"position-based": _worst_errors(shown, levels, curve, None, "position-based"), **errors}
+    errors = {"position-based": _worst_errors(shown, levels, curve, None, "position-based", share), **errors}
     biased = model is not None and np.ptp(model.by_rank(k)[0]) > 0.0
     return PlannedUsers(errors, _pull(pages, weights, curve, model if biased else None, scores, offsets))
 
 
 def _worst_errors(
-    shown: FloatArray, relevance: FloatArray, alpha: FloatArray, beta: FloatArray | None, model: str
+    shown: FloatArray, relevance: FloatArray, alpha: FloatArray, beta: FloatArray | None, model: str, share: float
 ) -> tuple[float, ...]:
+    """By number of sessions, from documents that `share` of them show: the others tell as much."""
+    if len(alpha) == 1:  # nothing to compare
+        return (math.inf,) * len(FIT_SIZES)
     found = (user_information(size * shown, relevance, alpha, beta, model).ratio_errors().max() for size in FIT_SIZES)
-    return tuple(map(float, found))
+    return tuple(math.sqrt(share) * float(error) for error in found)
 
 
 def _pull(
