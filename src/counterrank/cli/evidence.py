@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from counterrank.cli.command import DATA_OPTIONS, name_flags, options_again
+from counterrank.cli.command import DATA_OPTIONS, explicit_options, given_options, name_flags, options_again
 from counterrank.cli.output import say, show_warnings
 from counterrank.common.errors import CounterrankError
 
@@ -318,6 +318,32 @@ def read_examination(text: str) -> Any:
 
     with _named("examination", text):
         return parse_examination(text)
+
+
+def read_users(text: str, parts: Iterable[RankingData], others: tuple[str, ...] = ()) -> Any:
+    """Users as `--users` names them; None for the paper's, which other options describe.
+
+    Arguments:
+        text: a preset or a file.
+        parts: the data, whose longest query decides how many ranks a preset has.
+        others: options besides `--examination`, `--relevant` and `--other` that describe users.
+    """
+    from counterrank.clicks.simulated_users import PAPER, PRESETS, users
+    from counterrank.common.ranking import longest_query
+
+    if text == PAPER:
+        return None
+    levels = explicit_options("relevant", "other")
+    clash = explicit_options("examination", *others) + (levels if text in PRESETS else [])
+    if clash:
+        raise CounterrankError(
+            f"{clash[0]}: given together with --users {text}, which says it; expected one of the two"
+        )
+    with _named("users", text):
+        if text in PRESETS:
+            return users(text, max(longest_query(part.offsets) for part in parts))
+        given = given_options("other", "relevant")
+        return users(text, relevance=(given["other"], given["relevant"]) if levels else None)
 
 
 @contextmanager

@@ -189,6 +189,16 @@ Method = Annotated[
 ]
 Relevant = Annotated[float, option("P(click | examined) of a relevant document.", "X", USERS)]
 Other = Annotated[float, option("P(click | examined) of any other document.", "X", USERS)]
+SimulatedUsers = Annotated[
+    str | None,
+    option(
+        "How users examine and click: paper (--examination, --relevant, --other), baidu or yandex (from measurements), "
+        "or a file that save of a user model or inspect --examination-out wrote. Of a file --other and --relevant are "
+        "the relevance of irrelevant and of relevant documents.",
+        "NAME|FILE",
+        USERS,
+    ),
+]
 Displays = Annotated[
     bool, option("Keep the distinct pages, for the estimator rerank.", panel=OUTPUT, name="--displays")
 ]

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.counts import ClickCounts, merge_counts
 from counterrank.clicks.policies.pages import knows_propensity
 from counterrank.clicks.policies.propensity import rank_probabilities
+from counterrank.clicks.simulated_users import users
 from counterrank.clicks.users import MOST, ClickModel, SessionSimulator, check_amount, trust_bias
 from counterrank.common.checks import IntArray
 from counterrank.common.errors import CounterrankError, brief
@@ -30,7 +31,7 @@ from counterrank.common.progress import progress
 from counterrank.common.random import derive_key, seed_key
 from counterrank.data import RankingData
 
-__all__ = ["ClickModel", "simulate", "trust_bias", "write_log"]
+__all__ = ["ClickModel", "simulate", "trust_bias", "users", "write_log"]
 
 
 def __dir__() -> list[str]:
@@ -79,12 +80,13 @@ def simulate(
         data: ranking data with labels.
         scores: what the logging policy ranks by, one per document.
         policy: see `counterrank.policies`; or `{query index: Explicit}`.
-        exam: how likely each rank is examined, see `counterrank.examination`.
+        exam: how likely each rank is examined, see `counterrank.examination`; or users, see `users`.
         clicks: stop with the session that holds this click; or
         sessions: how many pages to show.
         seed: one seed gives one result, whatever the number of threads.
         relevance_threshold: the smallest label of a relevant document.
-        click_model: see `ClickModel`; by default the paper's, 1.0 for relevant documents and 0.1 for others.
+        click_model: see `ClickModel`; by default that of `users`, else the paper's, 1.0 for relevant documents and 0.1
+            for others.
         query_frequencies: the frequency of each query, up to a factor; uniform if None.
         displays: also keep the clicks of each distinct page, which `estimators.rerank` needs.
         propensities: log P(examined | query, policy) with each shown document, if the policy can compute it.

@@ -399,7 +399,7 @@ def _randomise(found: Inspection) -> str:
     if table is None:
         if found.pages.looks_like == "one page per query":
             return (
-                "Show a page now and then that is a little random, such as replace-last or uniform-insert "
+                "Show a page now and then that is a little random, such as uniform-insert "
                 f"(counterrank plan computes how much{', as does this command with ' + lacks if lacks else ''})."
             )
         return ""
@@ -491,5 +491,8 @@ def _move(found: Inspection) -> str:
     depth = max(rank for group in found.connected for rank in group)
     return (
         f"To learn how likely ranks are examined, let documents move between ranks: uniform-insert:k={depth} or "
-        f"plackett-luce:k={depth}, in some of the sessions at least, connects all {depth} ranks."
+        f"plackett-luce:k={depth}, in some of the sessions at least, connects all {depth} ranks. Without that trust "
+        "bias, more clicks on irrelevant documents at high ranks, can be neither seen nor corrected by comparing "
+        f"ranks. 0.5*uniform-insert:k={depth} + 0.5*deterministic:k={depth} costs users about as much as "
+        f"replace-last:k={depth}; counterrank plan has the figures."
     )
