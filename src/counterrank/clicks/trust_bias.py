@@ -171,9 +171,10 @@ register_users(_MODEL, _read)
 
 N_GRID = 40  # values of relevance
 N_TILTS = 2  # degree of the polynomial by which log priors of groups differ
-_SMOOTH = 0.01  # on squared differences of neighbouring log prior probabilities: keeps those without clicks finite
+_SMOOTH = 0.1  # on squared differences of neighbouring log prior probabilities: keeps those without clicks finite
+_TILT = np.array((0.1, 10.0))  # on squared coefficients of groups, by degree
 _EDGE = 1e-4  # probabilities of the model keep so far from 0 and 1
-_FEW_ROWS = 40_000  # to start from, where there are more
+_FEW_ROWS = 15_000  # to start from, where there are more
 _MOST_STEPS = 100
 _CLOSE = 0.01  # of twice the log-likelihood that a Newton step still expects to gain: 0.1 standard errors
 _RANGE = 1e-3  # of the prior mass of a group may lie beyond each end of the grid
@@ -273,7 +274,7 @@ def _penalty(at: Lines) -> FloatArray:
     differences = np.diff(np.eye(n_grid), axis=0)
     found = np.zeros((at.size - at.lines.size,) * 2)
     found[:n_grid, :n_grid] = _SMOOTH * (differences.T @ differences + np.full((n_grid, n_grid), 1.0 / n_grid**2))
-    found[n_grid:, n_grid:] = _SMOOTH * np.eye(at.tilts.size)
+    found[n_grid:, n_grid:] = np.diag(np.tile(_TILT[: at.tilts.shape[1]], len(at.tilts)))
     return found
 
 
