@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import product
@@ -197,7 +198,11 @@ def compare(lines: list[dict[str, Any]], first: str, second: str, third: str | N
             data, _, policy, users, sessions, _ = key
             groups.setdefault((data, policy, users, sessions), []).append(key)
     rows = []
-    for group, keys in sorted(groups.items()):
+    for group, every in sorted(groups.items()):
+        seeds = Counter(key[1] for key in every)
+        keys = [key for key in every if seeds[key[1]] > 1]  # one run of a fold has no variance
+        if not keys:
+            continue
         pairs = [(told[first][key], told[second][key]) for key in keys]
         row: dict[str, Any] = dict(zip(("data", "policy", "users", "sessions"), group, strict=True))
         row |= {"runs": len(keys), "refused": sum("refused" in told[second][key] for key in keys)}

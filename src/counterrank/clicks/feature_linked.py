@@ -1,0 +1,382 @@
+"""Trust bias where no document moves between ranks: documents with like features link the ranks.
+
+Under replace-last and epsilon-greedy a document is seen at one rank only, so that clicks alone do not separate users
+from relevance. Features do under an assumption: given its features, the rank of a document says nothing more about its
+relevance. `fit_features` is a regression-EM with trust bias (Agarwal et al., WWW 2019), maximised by Newton's method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from counterrank.clicks.rank_table import RankTable
+from counterrank.common.checks import Float32Array, FloatArray
+from counterrank.common.errors import CounterrankError
+from counterrank.data import RankingData
+
+LEVELS = (2, 3, 5)  # of relevance; the likelihood chooses
+CAP = 1000  # impressions of a document at a rank that count; from there on levels that are not exact would decide
+_RIDGE = 1.0  # on coefficients of features in 0..1
+_SMOOTH = 0.2  # standard deviation of the change of log(P(click | 1) / P(click | 0)) from one rank to the next
+_LOOSE = 0.1  # on the logarithms of levels' frequencies: they stay finite
+_TOP, _BOTTOM = float(np.log(1.0 - 1e-6)), float(np.log(1e-6))  # of log P(click)
+_MOST_STEPS = 200
+_CLOSE = 1e-6  # log P(click) moves no more than that in a last step
+_TOGETHER = 1 << 15  # documents whose derivatives are kept at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Documents by rank with their features, a constant last."""
+
+    cells: RankTable
+    features: Float32Array
+
+    @property
+    def n_ranks(self) -> int:
+        """The last rank."""
+        return self.cells.n_ranks
+
+
+def make_table(cells: RankTable, data: RankingData, seed: int = 0) -> Table:
+    """The features of the documents shown, scaled to 0..1 within each query, and at most `CAP` impressions a cell.
+
+    Of a cell with more impressions so many are drawn at random. With thousands of them the click rate of a document is
+    known to a hundredth of the distance between two levels. Relevance does not come in exact levels, and the
+    likelihood would be all about how it is rounded to them.
+    """
+    features = data.normalized().features[cells.docs]
+    features = features[:, features.min(0, initial=np.inf) < features.max(0, initial=-np.inf)]
+    if not features.shape[1]:
+        raise CounterrankError(
+            "data: no feature differs between the documents shown; expected features that link the ranks"
+        )
+    impressions, clicks = cells.impressions.copy(), cells.clicks.copy()
+    many = impressions > CAP
+    taken, left = clicks[many].astype(np.int64), (impressions - clicks)[many].astype(np.int64)
+    clicks[many] = np.random.default_rng(seed).hypergeometric(taken, left, CAP)
+    impressions[many] = CAP
+    constant = np.ones((cells.n_docs, 1), np.float32)
+    return Table(replace(cells, impressions=impressions, clicks=clicks), np.concatenate((features, constant), axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where the parameters are in one vector: coefficients, log P(click | r = 1), log P(click | r = 0), frequencies.
+
+    Attributes:
+        n_features: with the constant, which is the last.
+        n_ranks: of which each has two parameters.
+        n_levels: of relevance, in equal steps from 0 to 1; all but the first and the last have a frequency.
+    """
+
+    n_features: int
+    n_ranks: int
+    n_levels: int
+
+    @property
+    def levels(self) -> FloatArray:
+        """The values of relevance."""
+        return np.linspace(0.0, 1.0, self.n_levels)
+
+    @property
+    def size(self) -> int:
+        """The number of parameters."""
+        return self.n_features + 2 * self.n_ranks + self.n_levels - 2
+
+    @property
+    def ranks(self) -> slice:
+        """Those of ranks."""
+        return slice(self.n_features, self.n_features + 2 * self.n_ranks)
+
+    def clicks(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """P(click) at each rank of relevance 1 and of relevance 0."""
+        both = np.exp(parameters[self.ranks])
+        return both[: self.n_ranks], both[self.n_ranks :]
+
+    def frequencies(self, parameters: FloatArray) -> FloatArray:
+        """By level, as a logarithm and next to what features say."""
+        inner = parameters[self.ranks.stop :]
+        return np.concatenate(([0.0], inner, [0.0]))
+
+    def penalty(self) -> FloatArray:
+        """The matrix Q of the penalty 1/2 z' Q z."""
+        found = np.zeros((self.size, self.size))
+        diagonal = np.zeros(self.size)
+        diagonal[: self.n_features - 1] = _RIDGE
+        diagonal[self.ranks.stop :] = _LOOSE
+        found[np.diag_indices(self.size)] = diagonal
+        first = self.n_features
+        for above, below in pairwise(range(first, first + self.n_ranks)):
+            change = np.zeros(self.size)
+            change[[above, below + self.n_ranks]] = -1.0
+            change[[below, above + self.n_ranks]] = 1.0
+            found += np.outer(change, change) / _SMOOTH**2
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """The penalised log-likelihood at some parameters, and its derivatives.
+
+    Attributes:
+        value: less the penalty.
+        score: first derivatives.
+        information: minus the second derivatives.
+        of_queries: the sum over queries of the outer products of their scores, without the penalty.
+        query_weights: the squared scores of each query for the parameters of ranks, scaled by the information.
+    """
+
+    value: float
+    score: FloatArray
+    information: FloatArray
+    of_queries: FloatArray
+    query_weights: FloatArray
+
+
+def log_likelihood(table: Table, layout: Layout, parameters: FloatArray) -> float:
+    """The marginal log-likelihood of the clicks, up to a constant of the clicks.
+
+        P(click | r, rank j) = t_j r + b_j (1 - r),       r in u_0 = 0, ..., u_m = 1
+        P(r = u_g | x) = exp(a_g + u_g w . x) / sum over levels h of exp(a_h + u_h w . x),     a_0 = a_m = 0
+
+        sum over documents d of log sum over g of P(u_g | x_d) prod over ranks j of Binomial(clicks_dj; P(click | u_g, j))
+    """
+    return sum(float(_posterior(table, layout, parameters, *cut)[0].sum()) for cut in _cuts(table))
+
+
+def _cuts(table: Table) -> Iterator[tuple[int, int]]:
+    """Ranges of queries with about so many documents."""
+    starts = table.cells.query_starts
+    first = 0
+    while first < len(starts) - 1:
+        last = max(first + 1, int(np.searchsorted(starts, starts[first] + _TOGETHER, "right")) - 1)
+        yield first, last
+        first = last
+
+
+def _posterior(
+    table: Table, layout: Layout, parameters: FloatArray, first: int, last: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Of the documents of some queries the log-likelihood, and prior and posterior of each level, (documents, levels)."""
+    cells, levels = table.cells, layout.levels
+    d, e = cells.query_starts[[first, last]]
+    begin, end = cells.starts[[d, e]]
+    top, bottom = layout.clicks(parameters)
+    rates = np.outer(top, levels) + np.outer(bottom, 1.0 - levels)
+    clicked, shown, ranks = cells.clicks[begin:end, None], cells.impressions[begin:end, None], cells.ranks[begin:end]
+    of_cells = clicked * np.log(rates)[ranks] + (shown - clicked) * np.log1p(-rates)[ranks]
+    of_clicks = np.add.reduceat(of_cells, cells.starts[d:e] - begin)
+    index = table.features[d:e].astype(np.float64) @ parameters[: layout.n_features]
+    prior = np.outer(index, levels) + layout.frequencies(parameters)
+    prior -= np.logaddexp.reduce(prior, axis=1)[:, None]
+    joint = prior + of_clicks
+    total = np.logaddexp.reduce(joint, axis=1)
+    return total, np.exp(prior), np.exp(joint - total[:, None])
+
+
+def derivatives(table: Table, layout: Layout, parameters: FloatArray, penalty: FloatArray) -> Point:
+    """The log-likelihood and its derivatives, by Louis (1982):
+
+        score        E[S | clicks]                                                   S, H: derivatives of the joint
+        information  -E[H | clicks] - Var[S | clicks]                                log-likelihood of clicks and levels
+    """
+    p, size = layout.n_features, layout.size
+    value, score, information = 0.0, np.zeros(size), np.zeros((size, size))
+    of_queries, blocks = np.zeros((size, size)), []
+    for first, last in _cuts(table):
+        total, prior, posterior = _posterior(table, layout, parameters, first, last)
+        joint, curved = _complete(table, layout, parameters, first, last, prior, posterior)
+        d, e = table.cells.query_starts[[first, last]]
+        x = table.features[d:e].astype(np.float64)
+        mean = np.einsum("dg,dgk->dk", posterior, joint)
+        both = np.einsum("dg,dg,dgk->dk", posterior, joint[:, :, 0], joint) - mean[:, :1] * mean
+        rest = joint[:, :, 1:]
+        weighted = posterior[:, :, None] * rest
+        inner = np.tensordot(weighted, rest, axes=((0, 1), (0, 1))) - mean[:, 1:].T @ mean[:, 1:]
+        # the prior's own curvature: minus the covariance of (u, indicators of inner levels) under the prior
+        values = np.zeros((layout.n_levels, joint.shape[2]))
+        values[:, 0] = layout.levels
+        values[1:-1, 1 + 2 * layout.n_ranks :] = np.eye(layout.n_levels - 2)
+        expected = prior @ values
+        both -= prior @ (values[:, :1] * values) - expected[:, :1] * expected
+        inner -= (values.T @ (prior.sum(0)[:, None] * values) - expected.T @ expected)[1:, 1:]
+        information[:p, :p] -= (x * both[:, :1]).T @ x
+        information[:p, p:] -= x.T @ both[:, 1:]
+        information[p:, p:] -= inner + curved
+        own = np.concatenate((x * mean[:, :1], mean[:, 1:]), axis=1)
+        by_query = np.add.reduceat(own, table.cells.query_starts[first:last] - d)
+        of_queries += by_query.T @ by_query
+        blocks.append((by_query[:, layout.ranks] ** 2).sum(1))
+        score += by_query.sum(0)
+        value += float(total.sum())
+    information[p:, :p] = information[:p, p:].T
+    value -= 0.5 * float(parameters @ penalty @ parameters)
+    return Point(value, score - penalty @ parameters, information + penalty, of_queries, np.concatenate(blocks))
+
+
+def _complete(
+    table: Table, layout: Layout, parameters: FloatArray, first: int, last: int, prior: FloatArray, posterior: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Derivatives of the log-likelihood of clicks and levels, for w . x and all parameters but w.
+
+    The first for each document and level, (documents, levels, parameters); of the second the posterior means, added up,
+    without those of the prior.
+    """
+    cells, levels, k = table.cells, layout.levels, layout.n_ranks
+    d, e = cells.query_starts[[first, last]]
+    begin, end = cells.starts[[d, e]]
+    top, bottom = layout.clicks(parameters)
+    doc = np.repeat(np.arange(e - d), np.diff(cells.starts[d : e + 1]))
+    ranks, clicked = cells.ranks[begin:end], cells.clicks[begin:end]
+    missed = cells.impressions[begin:end] - clicked
+    joint = np.zeros((e - d, layout.n_levels, 1 + layout.size - layout.n_features))
+    joint[:, :, 0] = levels - (prior @ levels)[:, None]
+    curved = np.zeros((2 * k, 2 * k))
+    i = np.arange(k)
+    for g, level in enumerate(levels):
+        rate = (top * level + bottom * (1.0 - level))[ranks]
+        slope = clicked / rate - missed / (1.0 - rate)
+        bend = clicked / rate**2 + missed / (1.0 - rate) ** 2
+        up, down = (top * level)[ranks], (bottom * (1.0 - level))[ranks]
+        joint[doc, g, 1 + ranks] = slope * up
+        joint[doc, g, 1 + k + ranks] = slope * down
+        weight = posterior[doc, g]
+        curved[i, i] += np.bincount(ranks, weight * (slope - bend * up) * up, k)
+        curved[k + i, k + i] += np.bincount(ranks, weight * (slope - bend * down) * down, k)
+        across = np.bincount(ranks, weight * bend * up * down, k)
+        curved[i, k + i] -= across
+        curved[k + i, i] -= across
+    if layout.n_levels > 2:
+        inner = slice(1 + 2 * k, None)
+        joint[:, :, inner] -= prior[:, None, 1:-1]
+        joint[:, 1:-1, inner] += np.eye(layout.n_levels - 2)
+    whole = np.zeros((joint.shape[2] - 1,) * 2)
+    whole[: 2 * k, : 2 * k] = curved
+    return joint, whole
+
+
+def start(table: Table, layout: Layout) -> FloatArray:
+    """Relevant documents are clicked twice as often as others, at every rank alike; features say nothing."""
+    cells = table.cells
+    shown, clicked = (np.bincount(cells.ranks, values, cells.n_ranks) for values in (cells.impressions, cells.clicks))
+    rate = clicked / shown
+    found = np.zeros(layout.size)
+    found[layout.n_features - 1] = -1.0
+    found[layout.ranks] = np.log(np.clip(np.append(1.4 * rate, 0.7 * rate), 1e-4, 0.9))
+    return found
+
+
+def maximise(table: Table, layout: Layout, parameters: FloatArray) -> tuple[FloatArray, Point, int]:
+    """The most likely parameters, their derivatives and the number of steps, by damped Newton steps (Levenberg).
+
+    P(click) is at most 1 - 1e-6; a parameter that would go beyond is held there.
+    """
+    penalty = layout.penalty()
+    at, damping, steps = derivatives(table, layout, parameters, penalty), 1e-3, 0
+    while steps < _MOST_STEPS:
+        steps += 1
+        free = ~_held(layout, parameters, at.score)
+        found = None
+        while found is None and damping < 1e12:
+            found = _step(table, layout, parameters, at, penalty, free, damping)
+            damping = damping * 4.0 if found is None else max(damping / 5.0, 1e-9)
+        if found is None:
+            break
+        moved = float(np.abs(found - parameters)[layout.ranks].max())
+        parameters, before = found, at.value
+        at = derivatives(table, layout, parameters, penalty)
+        if moved < _CLOSE and at.value - before < 1e-6:
+            break
+    return parameters, at, steps
+
+
+def _held(layout: Layout, parameters: FloatArray, score: FloatArray) -> np.ndarray:
+    """Parameters of ranks at an end of their range that the likelihood would push further."""
+    inside = np.zeros(layout.size, np.bool_)
+    inside[layout.ranks] = True
+    up = (parameters >= _TOP) & (score > 0.0)
+    down = (parameters <= _BOTTOM) & (score < 0.0)
+    held: np.ndarray = inside & (up | down)
+    return held
+
+
+def _step(
+    table: Table, layout: Layout, parameters: FloatArray, at: Point, penalty: FloatArray, free: np.ndarray,
+    damping: float,
+) -> FloatArray | None:  # fmt: skip
+    """A step that does not lower the likelihood; None where there is none with this damping."""
+    diagonal = np.maximum(np.abs(np.diag(at.information)), 1e-6)
+    damped = (at.information + damping * np.diag(diagonal))[np.ix_(free, free)]
+    try:
+        factor = np.linalg.cholesky(damped)
+    except np.linalg.LinAlgError:
+        return None
+    new = parameters.copy()
+    new[free] += np.linalg.solve(factor.T, np.linalg.solve(factor, at.score[free]))
+    ranks = layout.ranks
+    new[ranks] = np.clip(np.clip(new, parameters - 1.0, parameters + 1.0)[ranks], _BOTTOM, _TOP)
+    value = log_likelihood(table, layout, new) - 0.5 * float(new @ penalty @ new)
+    return new if value >= at.value - 1e-11 * abs(at.value) else None
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedFit:
+    """Users by rank, with their covariance over queries.
+
+    Attributes:
+        top: P(click) of relevance 1 by rank, alpha + beta.
+        bottom: P(click) of relevance 0 by rank, beta.
+        covariance: of log top and log bottom, by the sandwich of scores of queries (Huber 1967).
+        effective_queries: how many queries of equal weight hold as much information.
+        index: w . x of each document, which its expected relevance rises with.
+        n_levels: of relevance.
+        steps: of Newton's method.
+    """
+
+    top: FloatArray
+    bottom: FloatArray
+    covariance: FloatArray
+    effective_queries: float
+    index: FloatArray
+    n_levels: int
+    steps: int
+
+    @property
+    def alpha(self) -> FloatArray:
+        """alpha by rank."""
+        return self.top - self.bottom
+
+    @property
+    def beta(self) -> FloatArray:
+        """beta by rank."""
+        return self.bottom
+
+
+def fit_features(table: Table) -> LinkedFit:
+    """alpha and beta by rank from documents with like features; the number of levels by the BIC.
+
+    Assumes that the rank of a document says no more about its relevance than its features do. Levels are a prior over
+    relevance that needs no exact counts: see `CAP`.
+    """
+    found = []
+    for n in LEVELS:
+        layout = Layout(table.features.shape[1], table.n_ranks, n)
+        parameters, at, steps = maximise(table, layout, start(table, layout))
+        found.append((at.value - 0.5 * (n - 2) * float(np.log(table.cells.n_docs)), layout, parameters, at, steps))
+    _, layout, parameters, at, steps = max(found, key=lambda each: each[0])
+    top, bottom = layout.clicks(parameters)
+    free = np.flatnonzero(~_held(layout, parameters, at.score))
+    bread = np.zeros((layout.size, layout.size))
+    bread[np.ix_(free, free)] = np.linalg.pinv(at.information[np.ix_(free, free)], hermitian=True)
+    n_queries = table.cells.n_queries
+    filling = at.of_queries * n_queries / max(n_queries - 1, 1)
+    covariance = (bread @ filling @ bread)[layout.ranks, layout.ranks]
+    weights = at.query_weights
+    effective = float(weights.sum()) ** 2 / float((weights**2).sum()) if weights.any() else 0.0
+    index = table.features @ parameters[: layout.n_features]
+    return LinkedFit(top, bottom, covariance, effective, np.asarray(index, np.float64), layout.n_levels, steps)
