@@ -18,14 +18,15 @@ from counterrank.common.checks import Float32Array, FloatArray
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
 
-LEVELS = (2, 3, 5)  # of relevance; the likelihood chooses
+LEVELS = (2, 3)  # of relevance; the likelihood chooses
 CAP = 1000  # impressions of a document at a rank that count; from there on levels that are not exact would decide
-_RIDGE = 1.0  # on coefficients of features in 0..1
+_RIDGE = 0.1  # on coefficients of features in 0..1: far less than what says anything about them
 _SMOOTH = 0.2  # standard deviation of the change of log(P(click | 1) / P(click | 0)) from one rank to the next
 _LOOSE = 0.1  # on the logarithms of levels' frequencies: they stay finite
 _TOP, _BOTTOM = float(np.log(1.0 - 1e-6)), float(np.log(1e-6))  # of log P(click)
 _MOST_STEPS = 200
 _CLOSE = 1e-6  # log P(click) moves no more than that in a last step
+_GRADUALLY = (10.0, 100.0)  # impressions that count in the first fits, which later ones start from
 _TOGETHER = 1 << 15  # documents whose derivatives are kept at a time
 
 
@@ -271,6 +272,17 @@ def start(table: Table, layout: Layout) -> FloatArray:
     return found
 
 
+def tempered(table: Table, most: float) -> Table:
+    """The same click rates with at most so many impressions of each document at each rank.
+
+    The likelihood of many impressions has several maxima, one for each way to call the more and the less clicked
+    documents of a rank relevant. That of few hardly knows single documents and goes by the features.
+    """
+    cells = table.cells
+    share = np.minimum(1.0, most / cells.impressions)
+    return replace(table, cells=replace(cells, impressions=cells.impressions * share, clicks=cells.clicks * share))
+
+
 def maximise(table: Table, layout: Layout, parameters: FloatArray) -> tuple[FloatArray, Point, int]:
     """The most likely parameters, their derivatives and the number of steps, by damped Newton steps (Levenberg).
 
@@ -366,7 +378,10 @@ def fit_features(table: Table) -> LinkedFit:
     found = []
     for n in LEVELS:
         layout = Layout(table.features.shape[1], table.n_ranks, n)
-        parameters, at, steps = maximise(table, layout, start(table, layout))
+        parameters = start(table, layout)
+        for most in _GRADUALLY:
+            parameters, _, _ = maximise(tempered(table, most), layout, parameters)
+        parameters, at, steps = maximise(table, layout, parameters)
         found.append((at.value - 0.5 * (n - 2) * float(np.log(table.cells.n_docs)), layout, parameters, at, steps))
     _, layout, parameters, at, steps = max(found, key=lambda each: each[0])
     top, bottom = layout.clicks(parameters)
