@@ -27,6 +27,7 @@ _TOP, _BOTTOM = float(np.log(1.0 - 1e-6)), float(np.log(1e-6))  # of log P(click
 _MOST_STEPS = 200
 _CLOSE = 1e-6  # log P(click) moves no more than that in a last step
 _GRADUALLY = (10.0, 100.0)  # impressions that count in the first fits, which later ones start from
+_BINS = 20
 _TOGETHER = 1 << 15  # documents whose derivatives are kept at a time
 
 
@@ -336,6 +337,43 @@ def _step(
     return new if value >= at.value - 1e-11 * abs(at.value) else None
 
 
+def resolved(table: Table, layout: Layout, parameters: FloatArray) -> FloatArray:
+    """By rank, the share of the variance of relevance that clicks resolve, 1 - E[Var(r | clicks)] / E[Var(r)]."""
+    cells, levels = table.cells, layout.levels
+    doc = np.repeat(np.arange(cells.n_docs), np.diff(cells.starts))
+    variances = np.zeros((cells.n_docs, 2))
+    for first, last in _cuts(table):
+        _, prior, posterior = _posterior(table, layout, parameters, first, last)
+        d, e = cells.query_starts[[first, last]]
+        for i, shares in enumerate((prior, posterior)):
+            variances[d:e, i] = shares @ levels**2 - (shares @ levels) ** 2
+    before = np.bincount(cells.ranks, variances[doc, 0], layout.n_ranks)
+    after = np.bincount(cells.ranks, variances[doc, 1], layout.n_ranks)
+    return np.asarray(1.0 - after / before)
+
+
+def linked_overlap(index: FloatArray, cells: RankTable) -> float:
+    """How far the distributions of the index at different ranks overlap: the weakest of the links that join all ranks.
+
+        overlap of two ranks = sum over bins of min(share of one, share of the other)         20 bins by quantiles
+
+    of documents that were shown. The largest c such that overlaps of c and more lead from rank 1 to every rank.
+    """
+    values = index[np.repeat(np.arange(cells.n_docs), np.diff(cells.starts))]
+    edges = np.quantile(values, np.linspace(0.0, 1.0, _BINS + 1)[1:-1])
+    places = cells.ranks * _BINS + np.searchsorted(edges, values, "right")
+    counts = np.bincount(places, minlength=cells.n_ranks * _BINS).reshape(cells.n_ranks, _BINS)
+    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    overlaps = np.minimum(shares[:, None], shares[None]).sum(-1)
+    reached, weakest = np.zeros(cells.n_ranks, np.bool_), 1.0
+    reached[0] = True
+    while not reached.all():  # the strongest link out of those reached, as a spanning tree grows
+        best = np.where(reached, -1.0, overlaps[reached].max(0))
+        rank = int(np.argmax(best))
+        weakest, reached[rank] = min(weakest, float(best[rank])), True
+    return weakest
+
+
 @dataclass(frozen=True, eq=False)
 class LinkedFit:
     """Users by rank, with their covariance over queries.
@@ -345,7 +383,8 @@ class LinkedFit:
         bottom: P(click) of relevance 0 by rank, beta.
         covariance: of log top and log bottom, by the sandwich of scores of queries (Huber 1967).
         effective_queries: how many queries of equal weight hold as much information.
-        index: w . x of each document, which its expected relevance rises with.
+        overlap: of the distributions of w . x at different ranks, see `linked_overlap`.
+        resolved: by rank, the share of the variance of relevance that clicks resolve.
         n_levels: of relevance.
         steps: of Newton's method.
     """
@@ -354,7 +393,8 @@ class LinkedFit:
     bottom: FloatArray
     covariance: FloatArray
     effective_queries: float
-    index: FloatArray
+    overlap: float
+    resolved: FloatArray
     n_levels: int
     steps: int
 
@@ -393,5 +433,7 @@ def fit_features(table: Table) -> LinkedFit:
     covariance = (bread @ filling @ bread)[layout.ranks, layout.ranks]
     weights = at.query_weights
     effective = float(weights.sum()) ** 2 / float((weights**2).sum()) if weights.any() else 0.0
-    index = table.features @ parameters[: layout.n_features]
-    return LinkedFit(top, bottom, covariance, effective, np.asarray(index, np.float64), layout.n_levels, steps)
+    index = np.asarray(table.features @ parameters[: layout.n_features], np.float64)
+    overlap = linked_overlap(index, table.cells)
+    shares = resolved(table, layout, parameters)
+    return LinkedFit(top, bottom, covariance, effective, overlap, shares, layout.n_levels, steps)
