@@ -1,25 +1,35 @@
 """Trust bias where no document moves between ranks: documents with like features link the ranks.
 
-Under replace-last and epsilon-greedy a document is seen at one rank only, so that clicks alone do not separate users
-from relevance. Features do under an assumption: given its features, the rank of a document says nothing more about its
-relevance. `fit_features` is a regression-EM with trust bias (Agarwal et al., WWW 2019), maximised by Newton's method.
+Under replace-last a document is seen at one rank only, so that clicks alone do not separate users from relevance.
+Features do under an assumption: given its features, the rank of a document says nothing more about its relevance, and
+relevance has the same levels at every rank. `fit_features` maximises the likelihood of regression-EM with trust bias
+(Agarwal et al., WWW 2019) by Newton's method; `estimate_linked` is the method "features" of `examination.estimate`.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
+from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.rank_table import RankTable
+from counterrank.clicks.trust_bias import EstimatedAffine, Lines, canonical_intervals, ratio_intervals, trust_test
 from counterrank.common.checks import Float32Array, FloatArray
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, ExaminationWarning
+from counterrank.common.numerics import student_quantile
 from counterrank.data import RankingData
 
 LEVELS = (2, 3)  # of relevance; the likelihood chooses
 CAP = 1000  # impressions of a document at a rank that count; from there on levels that are not exact would decide
+LEAST_OVERLAP = 0.2  # of the predicted relevance at different ranks, see docs/concepts/trust-bias.md
+ENOUGH_RESOLVED = 0.1  # share of the variance of relevance that clicks resolve at every rank: levels are then seen
+_WIDE = 0.25  # half width of an interval, relative to the value
+_FEW_QUERIES = 10.0
+_NORMAL = 10_000  # degrees of freedom from which Student's t is as good as normal
 _RIDGE = 0.1  # on coefficients of features in 0..1: far less than what says anything about them
 _SMOOTH = 0.2  # standard deviation of the change of log(P(click | 1) / P(click | 0)) from one rank to the next
 _LOOSE = 0.1  # on the logarithms of levels' frequencies: they stay finite
@@ -143,10 +153,10 @@ class Point:
 def log_likelihood(table: Table, layout: Layout, parameters: FloatArray) -> float:
     """The marginal log-likelihood of the clicks, up to a constant of the clicks.
 
-        P(click | r, rank j) = t_j r + b_j (1 - r),       r in u_0 = 0, ..., u_m = 1
-        P(r = u_g | x) = exp(a_g + u_g w . x) / sum over levels h of exp(a_h + u_h w . x),     a_0 = a_m = 0
+    P(click | r, rank j) = t_j r + b_j (1 - r),       r in u_0 = 0, ..., u_m = 1
+    P(r = u_g | x) = exp(a_g + u_g w . x) / sum over levels h of exp(a_h + u_h w . x),     a_0 = a_m = 0
 
-        sum over documents d of log sum over g of P(u_g | x_d) prod over ranks j of Binomial(clicks_dj; P(click | u_g, j))
+    sum over documents d of log sum over g of P(u_g | x_d) prod over ranks j of Binomial(clicks_dj; P(click | u_g, j))
     """
     return sum(float(_posterior(table, layout, parameters, *cut)[0].sum()) for cut in _cuts(table))
 
@@ -164,7 +174,7 @@ def _cuts(table: Table) -> Iterator[tuple[int, int]]:
 def _posterior(
     table: Table, layout: Layout, parameters: FloatArray, first: int, last: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Of the documents of some queries the log-likelihood, and prior and posterior of each level, (documents, levels)."""
+    """For each document of some queries the log-likelihood, and the prior and the posterior of each level."""
     cells, levels = table.cells, layout.levels
     d, e = cells.query_starts[[first, last]]
     begin, end = cells.starts[[d, e]]
@@ -184,8 +194,8 @@ def _posterior(
 def derivatives(table: Table, layout: Layout, parameters: FloatArray, penalty: FloatArray) -> Point:
     """The log-likelihood and its derivatives, by Louis (1982):
 
-        score        E[S | clicks]                                                   S, H: derivatives of the joint
-        information  -E[H | clicks] - Var[S | clicks]                                log-likelihood of clicks and levels
+    score        E[S | clicks]                                                   S, H: derivatives of the joint
+    information  -E[H | clicks] - Var[S | clicks]                                log-likelihood of clicks and levels
     """
     p, size = layout.n_features, layout.size
     value, score, information = 0.0, np.zeros(size), np.zeros((size, size))
@@ -222,8 +232,14 @@ def derivatives(table: Table, layout: Layout, parameters: FloatArray, penalty: F
 
 
 def _complete(
-    table: Table, layout: Layout, parameters: FloatArray, first: int, last: int, prior: FloatArray, posterior: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+    table: Table,
+    layout: Layout,
+    parameters: FloatArray,
+    first: int,
+    last: int,
+    prior: FloatArray,
+    posterior: FloatArray,
+) -> tuple[FloatArray, FloatArray]:  # fmt: skip
     """Derivatives of the log-likelihood of clicks and levels, for w . x and all parameters but w.
 
     The first for each document and level, (documents, levels, parameters); of the second the posterior means, added up,
@@ -437,3 +453,145 @@ def fit_features(table: Table) -> LinkedFit:
     overlap = linked_overlap(index, table.cells)
     shares = resolved(table, layout, parameters)
     return LinkedFit(top, bottom, covariance, effective, overlap, shares, layout.n_levels, steps)
+
+
+def lines_of_fit(fit: LinkedFit) -> tuple[Lines, FloatArray]:
+    """P(click) at each rank as a line of P(click) at rank 1, as `trust_bias` has it, and the lines' covariance.
+
+        P(click | r, rank j) = (beta_j - s_j beta_1) + s_j P(click | r, rank 1),     s_j = alpha_j / alpha_1
+
+    Neither depends on what relevance 0 and 1 are. The covariance is that of the intercepts and slopes of the ranks from
+    2 on, in turn, by the delta method.
+    """
+    n = len(fit.top)
+    slope = fit.alpha / fit.alpha[0]
+    by_top, by_bottom = np.zeros((n - 1, 2, n)), np.zeros((n - 1, 2, n))  # of (intercept, slope) for top and bottom
+    for i, j in enumerate(range(1, n)):
+        by_top[i, 1, j], by_bottom[i, 1, j] = 1.0 / fit.alpha[0], -1.0 / fit.alpha[0]
+        by_top[i, 1, 0], by_bottom[i, 1, 0] = -slope[j] / fit.alpha[0], slope[j] / fit.alpha[0]
+        by_top[i, 0], by_bottom[i, 0] = (-fit.beta[0] * values for values in (by_top[i, 1], by_bottom[i, 1]))
+        by_bottom[i, 0, j] += 1.0
+        by_bottom[i, 0, 0] -= slope[j]
+    jacobian = np.concatenate((by_top * fit.top, by_bottom * fit.bottom), axis=2).reshape(2 * (n - 1), 2 * n)
+    lines = np.stack((fit.beta - slope * fit.beta[0], slope), axis=1)
+    empty = np.zeros(0)
+    return Lines(lines, empty, np.zeros((0, 0)), empty, 0), jacobian @ fit.covariance @ jacobian.T
+
+
+def check_linked(table: Table, fit: LinkedFit) -> None:
+    """An error where features cannot link the ranks.
+
+    Where the index of the documents at one rank hardly overlaps with that at others, the regression extrapolates, and
+    nothing in the log tells how wrong it is; unless clicks show the levels of single documents.
+    """
+    never = np.flatnonzero(np.bincount(table.cells.ranks, table.cells.clicks, table.n_ranks) == 0.0)
+    if len(never):
+        raise CounterrankError(f"clicks: none at rank {never[0] + 1}; expected some at every rank, or fewer ranks (k=)")
+    if fit.overlap < LEAST_OVERLAP and fit.resolved.min() < ENOUGH_RESOLVED:
+        raise CounterrankError(
+            f"data: documents at different ranks hardly have like features (their predicted relevance overlaps by "
+            f"{fit.overlap:.0%}; expected {LEAST_OVERLAP:.0%}), and few impressions each, so features do not link the "
+            "ranks; expected a policy that moves documents between ranks, such as uniform-insert, or more sessions"
+        )
+    flat = np.flatnonzero(fit.alpha <= 0.0)
+    if len(flat):
+        raise CounterrankError(
+            f"clicks: at rank {flat[0] + 1} documents whose features predict more relevance are not clicked more; "
+            "expected more sessions, or features that say more about relevance"
+        )
+
+
+def estimate_linked(
+    clicks: ClickCounts,
+    cells: RankTable,
+    data: RankingData,
+    population: str | None,
+    confidence: float,
+    reference: EstimatedAffine | None = None,
+) -> EstimatedAffine:
+    """`examination.estimate(clicks, model="affine", method="features", data=data)` of checked arguments.
+
+    `reference` is the fit by documents seen at several ranks, where the log has them; the two are compared.
+    """
+    if population == "these-queries":
+        raise CounterrankError(
+            "population='these-queries': method 'features' has intervals over queries only, since relevance given "
+            "features is a matter of which documents there are; expected 'queries'"
+        )
+    empty = np.flatnonzero(np.bincount(cells.ranks, cells.impressions, cells.n_ranks) == 0.0)
+    if len(empty):
+        raise CounterrankError(f"clicks: rank {empty[0] + 1} was never shown; expected all ranks up to k, see k=")
+    if cells.n_queries < 2:
+        raise CounterrankError(f"clicks: of {cells.n_queries} query; expected two queries or more for intervals")
+    table = make_table(cells, data)
+    fit = fit_features(table)
+    check_linked(table, fit)
+    at, covariance = lines_of_fit(fit)
+    reach = student_quantile(confidence, max(int(fit.effective_queries) - 1, 1))
+    alpha_interval, beta_interval = canonical_intervals(at, covariance, reach)
+    found = EstimatedAffine(
+        fit.alpha,
+        fit.beta,
+        alpha_interval=alpha_interval,
+        beta_interval=beta_interval,
+        ratio_interval=ratio_intervals(at, covariance, reach),
+        method="features",
+        target="queries",
+        confidence=confidence,
+        n_sessions=clicks.n_sessions,
+        n_queries=cells.n_queries,
+        n_documents=cells.n_docs,
+        n_clicks=int(cells.clicks.sum()),
+        warnings=_warnings(fit, ratio_intervals(at, covariance, 1.96), reference),
+        test=trust_test(at, covariance, fit.effective_queries),
+    )
+    for text in found.warnings:
+        warnings.warn(f"examination.estimate: {text}", ExaminationWarning, stacklevel=3)
+    return found
+
+
+def disagreement(slopes: FloatArray, intervals: FloatArray, reference: EstimatedAffine) -> str:
+    """Whether alpha_j / alpha_1 differ from those of documents seen at several ranks, at 95 % (Bonferroni), in words.
+
+        z_j = (log s_j - log s'_j) / sqrt(se_j^2 + se'_j^2)
+
+    `intervals` are those of the slopes, +- 1.96 standard errors of the logarithm.
+    """
+    if reference.ratio_interval is None:
+        return ""
+    reach = student_quantile(reference.confidence, _NORMAL)
+    own = np.log(intervals[1:, 1] / intervals[1:, 0]) / (2.0 * 1.96)
+    other = np.log(reference.ratio_interval[1:, 1] / np.maximum(reference.ratio_interval[1:, 0], 1e-12)) / (2.0 * reach)
+    apart = np.abs(np.log(slopes[1:] / reference.ratios[1:])) / np.hypot(own, other)
+    worst = int(np.argmax(apart))
+    if apart[worst] <= student_quantile(1.0 - 0.05 / len(apart), _NORMAL):
+        return ""
+    return (
+        f"alpha at rank {worst + 2} relative to rank 1 is {slopes[worst + 1]:.3g}, where documents seen at several ranks "
+        f"say {reference.ratios[worst + 1]:.3g}: the rank says more about relevance than the features do; trust method "
+        "'documents'"
+    )
+
+
+def _warnings(fit: LinkedFit, ratio: FloatArray, reference: EstimatedAffine | None) -> tuple[str, ...]:
+    """What speaks against trusting the fit, a sentence each."""
+    found = []
+    if reference is not None and (text := disagreement(fit.alpha / fit.alpha[0], ratio, reference)):
+        found.append(text)
+    half = (ratio[:, 1] - ratio[:, 0]) * fit.alpha[0] / (2.0 * fit.alpha)
+    if half.max() > _WIDE:
+        worst = int(np.argmax(half))
+        found.append(
+            f"too few clicks or queries for a narrow interval: alpha at rank {worst + 1} relative to rank 1 is from "
+            f"{ratio[worst, 0]:.3g} to {ratio[worst, 1]:.3g}; log more sessions or estimate fewer ranks (k=)"
+        )
+    if fit.overlap < LEAST_OVERLAP:
+        found.append(
+            f"documents at different ranks hardly have like features (overlap {fit.overlap:.0%}), so the fit relies on "
+            "relevance having the same levels at every rank"
+        )
+    if fit.effective_queries < _FEW_QUERIES:
+        found.append(f"the log holds {fit.effective_queries:.1f} effective queries, too few for intervals over queries")
+    if fit.steps >= _MOST_STEPS:
+        found.append(f"the likelihood still rose after {fit.steps} steps, so the values are not the likeliest ones")
+    return tuple(found)
