@@ -567,7 +567,7 @@ def disagreement(slopes: FloatArray, intervals: FloatArray, reference: Estimated
     if apart[worst] <= student_quantile(1.0 - 0.05 / len(apart), _NORMAL):
         return ""
     return (
-        f"alpha at rank {worst + 2} relative to rank 1 is {slopes[worst + 1]:.3g}, where documents seen at several ranks "
+        f"alpha at rank {worst + 2} relative to rank 1 is {slopes[worst + 1]:.3g}; documents seen at several ranks "
         f"say {reference.ratios[worst + 1]:.3g}: the rank says more about relevance than the features do; trust method "
         "'documents'"
     )
