@@ -8,10 +8,12 @@ for each; those that are in the file are not run again. All told of a run see th
 
     curve       told the examination curve of the users, and no trust bias
     truth       told alpha and beta
+    documents   alpha and beta from documents that were seen at several ranks
+    features    alpha and beta from documents with like features at different ranks
 
 Where a fit refuses the log, `auto` is told the curve, and the line says why. Comparisons are paired by run:
 
-    python -m benchmarks.real_users --compare real_users.jsonl --first curve --second truth
+    python -m benchmarks.real_users --compare real_users.jsonl --first curve --second features --third truth
 
 With `--third` it also shows how far the second is beyond the middle between the first and the third. Otherwise as in
 `auto_cost`: a production ranker from 3 queries, pages of 5, 15 % as many sessions on validation queries, and shares of
@@ -39,6 +41,7 @@ from counterrank import Fold, Ranker, make_fold, read_fold
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination, lines_of
 from counterrank.clicks.policies import Deterministic, EpsilonGreedy, Mixture, ReplaceLast, UniformInsert
+from counterrank.clicks.position_bias import estimate
 from counterrank.clicks.simulation import simulate
 from counterrank.clicks.user_models import Affine
 from counterrank.clicks.users import ClickModel
@@ -109,6 +112,8 @@ def simulate_log(
 TOLD: dict[str, Callable[[Users, Log], Any]] = {
     "curve": lambda users, log: Examination(users.curve),
     "truth": lambda users, log: users.truth,
+    "documents": lambda users, log: estimate(log.clicks, model="affine"),
+    "features": lambda users, log: estimate(log.clicks, model="affine", method="features", data=log.data),
 }
 
 
