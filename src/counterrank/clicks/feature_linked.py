@@ -36,7 +36,7 @@ _LOOSE = 0.1  # on the logarithms of levels' frequencies: they stay finite
 _TOP, _BOTTOM = float(np.log(1.0 - 1e-6)), float(np.log(1e-6))  # of log P(click)
 _MOST_STEPS = 200
 _CLOSE = 1e-6  # log P(click) moves no more than that in a last step
-_GRADUALLY = (10.0, 100.0)  # impressions that count in the first fits, which later ones start from
+_GRADUALLY = ((10.0, 100.0), (100.0,), ())  # impressions that count in first fits, which later ones start from
 _BINS = 20
 _TOGETHER = 1 << 15  # documents whose derivatives are kept at a time
 
@@ -300,6 +300,26 @@ def tempered(table: Table, most: float) -> Table:
     return replace(table, cells=replace(cells, impressions=cells.impressions * share, clicks=cells.clicks * share))
 
 
+def _climb(table: Table, layout: Layout, gradually: tuple[float, ...]) -> tuple[FloatArray, Point, int]:
+    """`maximise` with first so many impressions. Where relevance lowers clicks at a rank, its two rates are swapped."""
+    parameters = start(table, layout)
+    for most in gradually:
+        parameters, _, _ = maximise(tempered(table, most), layout, parameters)
+        parameters = _rising(layout, parameters)
+    parameters, at, steps = maximise(table, layout, parameters)
+    rising = _rising(layout, parameters)
+    return (parameters, at, steps) if rising is parameters else maximise(table, layout, rising)
+
+
+def _rising(layout: Layout, parameters: FloatArray) -> FloatArray:
+    top, bottom = parameters[layout.ranks].reshape(2, -1)
+    if (top >= bottom).all():
+        return parameters
+    new = parameters.copy()
+    new[layout.ranks] = np.append(np.maximum(top, bottom), np.minimum(top, bottom))
+    return new
+
+
 def maximise(table: Table, layout: Layout, parameters: FloatArray) -> tuple[FloatArray, Point, int]:
     """The most likely parameters, their derivatives and the number of steps, by damped Newton steps (Levenberg).
 
@@ -434,10 +454,9 @@ def fit_features(table: Table) -> LinkedFit:
     found = []
     for n in LEVELS:
         layout = Layout(table.features.shape[1], table.n_ranks, n)
-        parameters = start(table, layout)
-        for most in _GRADUALLY:
-            parameters, _, _ = maximise(tempered(table, most), layout, parameters)
-        parameters, at, steps = maximise(table, layout, parameters)
+        parameters, at, steps = max(
+            (_climb(table, layout, most) for most in _GRADUALLY), key=lambda each: each[1].value
+        )
         found.append((at.value - 0.5 * (n - 2) * float(np.log(table.cells.n_docs)), layout, parameters, at, steps))
     _, layout, parameters, at, steps = max(found, key=lambda each: each[0])
     top, bottom = layout.clicks(parameters)
