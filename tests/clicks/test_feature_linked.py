@@ -82,6 +82,7 @@ def test_parts_of_the_table_add_up(monkeypatch):
         assert getattr(parts, name) == pytest.approx(getattr(whole, name))
 
 
+@settings(max_examples=50)
 @given(st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=9), min_size=2, max_size=4))
 def test_overlap(values):
     ranks = np.repeat(np.arange(len(values)), [len(each) for each in values])

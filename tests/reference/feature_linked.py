@@ -25,7 +25,7 @@ def log_likelihood(documents, features, coefficients, top, bottom, frequencies):
 def overlap(values):
     """The weakest link that joins all ranks, by trying all limits; `values` has the indices of each rank."""
     every = np.concatenate(values)
-    edges = [np.quantile(every, i / 20) for i in range(1, 20)]
+    edges = np.quantile(every, np.linspace(0.0, 1.0, 21)[1:-1])
     shares = [[sum(bin_of(v, edges) == b for v in of_rank) / len(of_rank) for b in range(20)] for of_rank in values]
     n = len(values)
     found = {
