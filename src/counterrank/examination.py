@@ -5,6 +5,7 @@
 [1.0, 0.5, 0.333, 0.0]
 """
 
+from counterrank.clicks.browsing import Browsing, Dependent
 from counterrank.clicks.examination import Examination, InverseRank, check_examination, from_description, inverse_rank
 from counterrank.clicks.position_bias import EstimatedExamination, connected_ranks, estimate, load, load_estimate
 from counterrank.clicks.trust_bias import EstimatedAffine, TrustTest
@@ -12,6 +13,8 @@ from counterrank.clicks.user_models import Affine
 
 __all__ = [
     "Affine",
+    "Browsing",
+    "Dependent",
     "EstimatedAffine",
     "EstimatedExamination",
     "Examination",

@@ -14,6 +14,7 @@ from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.data.ids import place_in_query, query_of
 
 DEEPEST_RANK = 1_000_000  # no page is longer; what lies beyond is a fault and not a rank
+DEEPEST_PATTERN = 62  # ranks of a page whose clicks are kept as bits of a number
 _PRIME, _BASIS = np.uint64(0x100000001B3), np.uint64(0xCBF29CE484222325)
 _SHIFT = np.uint64(29)
 
@@ -153,6 +154,23 @@ class Displays:
     def ranks(self) -> IntArray:
         """The rank of each entry of `docs`, from 1."""
         return place_in_query(self.offsets) + 1
+
+
+def with_patterns(pages: Displays) -> Displays:
+    """Pages whose places are clicked in all sessions or in none, with the pattern of their clicks.
+
+    >>> pages = Displays(np.array([0, 2, 4]), np.array([1, 0, 1, 0]), np.array([3, 4]), np.array([0, 3, 0, 0]))
+    >>> with_patterns(pages).patterns.tolist()
+    [2, 0]
+    """
+    ranks, clicked = pages.ranks(), pages.clicks > 0
+    if ranks.max(initial=1) > DEEPEST_PATTERN:
+        raise CounterrankError(
+            f"displays, last_clicks: a page of {ranks.max()} documents; expected at most {DEEPEST_PATTERN} where the "
+            "clicks of each page are kept"
+        )
+    bits = np.where(clicked, np.left_shift(np.int64(1), ranks - 1), 0)
+    return replace(pages, patterns=np.add.reduceat(bits, pages.offsets[:-1]) if pages.n_pages else bits)
 
 
 def merge_pages(data_offsets: IntArray, pages: Displays) -> Displays:

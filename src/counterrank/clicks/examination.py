@@ -65,6 +65,11 @@ class Examination(Shown):
         values[: len(self._values)] = self._values[:n]
         return values
 
+    def of_cells(self, clicks: Any) -> FloatArray:
+        """P(examined) in each cell of click counts: by its rank, unless the model says more."""
+        ranks = clicks.ranks
+        return np.asarray(self.curve(int(ranks.max(initial=1)))[ranks - 1])
+
     def describe(self) -> dict[str, Any]:
         """Plain numbers for JSON; `from_description` makes an equal curve of them."""
         return {"values": self._values.tolist()}

@@ -10,8 +10,6 @@ import numpy as np
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
 
-DEEPEST_PATTERN = 62  # ranks of a page whose pattern of clicks is kept, as bits of a number
-
 
 @dataclass(frozen=True, eq=False)
 class LastClicks:

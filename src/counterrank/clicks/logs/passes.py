@@ -21,13 +21,12 @@ from typing import Any
 import numpy as np
 
 from counterrank.clicks.counts import ClickCounts
-from counterrank.clicks.displays import Displays, merge_pages, offsets_of
-from counterrank.clicks.last_clicks import DEEPEST_PATTERN, LastClicks, added_up
+from counterrank.clicks.displays import Displays, merge_pages, offsets_of, with_patterns
+from counterrank.clicks.last_clicks import LastClicks, added_up
 from counterrank.clicks.logs.columns import MINUTE, TEXT, Columns
 from counterrank.clicks.logs.engine import Engine
 from counterrank.clicks.logs.matching import Candidates
 from counterrank.common.checks import IntArray
-from counterrank.common.errors import DataError
 
 DEEPEST = 62  # ranks in the mask; pages that are longer are all looked at closely
 _WORD = 62  # bits of a word in the masks of documents
@@ -187,18 +186,6 @@ def distinct_pages(
     if patterns:
         pages = with_patterns(pages)
     return replace(counts, displays=merge_pages(counts.offsets, pages))
-
-
-def with_patterns(pages: Displays) -> Displays:
-    """Pages whose places are clicked in all sessions or in none, with the pattern of their clicks."""
-    ranks, clicked = pages.ranks(), pages.clicks > 0
-    if ranks.max(initial=1) > DEEPEST_PATTERN:
-        raise DataError(
-            f"displays, last_clicks: a page of {ranks.max()} documents; expected at most {DEEPEST_PATTERN} where the "
-            "clicks of each page are kept"
-        )
-    bits = np.where(clicked, np.left_shift(np.int64(1), ranks - 1), 0)
-    return replace(pages, patterns=np.add.reduceat(bits, pages.offsets[:-1]) if pages.n_pages else bits)
 
 
 def by_last_click(columns: Columns) -> str:
