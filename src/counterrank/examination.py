@@ -6,6 +6,7 @@
 """
 
 from counterrank.clicks.browsing import Browsing, Dependent
+from counterrank.clicks.browsing_fit import EstimatedBrowsing, EstimatedDependent
 from counterrank.clicks.examination import Examination, InverseRank, check_examination, from_description, inverse_rank
 from counterrank.clicks.position_bias import EstimatedExamination, connected_ranks, estimate, load, load_estimate
 from counterrank.clicks.trust_bias import EstimatedAffine, TrustTest
@@ -16,6 +17,8 @@ __all__ = [
     "Browsing",
     "Dependent",
     "EstimatedAffine",
+    "EstimatedBrowsing",
+    "EstimatedDependent",
     "EstimatedExamination",
     "Examination",
     "InverseRank",

@@ -2,8 +2,9 @@
 
     P(click at rank j | clicks above) = P(examined | rank j, clicks above) r_d
 
-with r_d the attractiveness of the document. An `Examination` is the case in which clicks above do not matter. Both models are accepted wherever an examination curve
-is, with clicks that were counted with `last_clicks=True`: what was examined then follows from the clicks of each page.
+with r_d the attractiveness of the document. An `Examination` is the case in which clicks above do not matter. Both
+models are accepted wherever an examination curve is, with clicks that were counted with `last_clicks=True`: what was
+examined then follows from the clicks of each page.
 """
 
 from __future__ import annotations
@@ -226,6 +227,11 @@ class Dependent(SequentialUsers):
     def k(self) -> int:
         """The last rank."""
         return len(self.continuation) + 1
+
+    @property
+    def shown(self) -> Examination:
+        """1 up to the last rank: with `importance_weights`, clicks are as if everything shown there were examined."""
+        return Examination(np.ones(self.k))
 
     def chances(self, n: int) -> FloatArray:
         """1 up to the last rank, whatever was clicked above: users who did not leave examine everything."""

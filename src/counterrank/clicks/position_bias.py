@@ -39,6 +39,7 @@ from counterrank.data import RankingData
 from counterrank.data.features import refuse_missing
 
 METHODS = ("all-pairs", "em", "regression-em")
+MODELS = ("position-based", "browsing", "dependent")
 POPULATIONS = ("queries", "these-queries")
 MANY_QUERIES = 10.0  # effective queries from which intervals over queries hold, see docs/concepts/position-bias.md
 MOST_STEPS = 15_000  # of EM
@@ -182,13 +183,14 @@ def load_estimate(path: PathLike) -> EstimatedExamination:
 def estimate(
     clicks: ClickCounts,
     *,
+    model: str = "position-based",
     method: str = "all-pairs",
     k: int | None = None,
     data: RankingData | None = None,
     population: str | None = None,
     confidence: float = 0.95,
     target: str | None = None,
-) -> EstimatedExamination:
+) -> Any:
     """Estimate the examination curve relative to rank 1 from a log, with a confidence interval for each rank.
 
         P(click | document d, rank k) = theta_k gamma_d         estimated: theta_k / theta_1
@@ -199,6 +201,9 @@ def estimate(
 
     Arguments:
         clicks: of any log, counted with or without ranking data; all its policies count together.
+        model: "position-based"; or for users whose clicks depend on each other, of a log that was counted with
+            `last_clicks=True`, "browsing" (P(examined | rank, rank of the last click above), an `EstimatedBrowsing`) or
+            "dependent" (P(goes on | click at rank), an `EstimatedDependent`; "em" needs `displays=True` too).
         method: "all-pairs" (Agarwal et al., 2019), "em" with a free relevance for each document, or "regression-em"
             with a logistic regression on the features of `data` (Wang et al., 2018).
         k: the last rank to estimate; None for the last one of the log.
@@ -226,6 +231,13 @@ def estimate(
     if population is not None:
         check_choice(population, POPULATIONS, "population")
     level = check_confidence(confidence)
+    if check_choice(model, MODELS, "model") != "position-based":
+        from counterrank.clicks import browsing_fit  # which needs this module
+
+        if data is not None:
+            raise CounterrankError(f"data: given, but model {model!r} uses no features; expected None")
+        fit_users = browsing_fit.estimate_browsing if model == "browsing" else browsing_fit.estimate_dependent
+        return fit_users(clicks, method, k, population, level)
     if method == "regression-em":
         if data is None:
             raise CounterrankError("data: missing; method 'regression-em' expected the ranking data for its features")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.clicks.browsing import Browsing
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, is_user_model, lines_of
 from counterrank.clicks.policies.from_log import SAME, LoggedTable, LogPropensity
@@ -59,6 +60,11 @@ def propensities_of(
     clicks: ClickCounts, rho: ArrayLike | Propensities | None, exam: Any = None, *, all_shown: bool = False
 ) -> Propensities:
     """What to divide clicks by: `rho` as it was given, else what the log has, see `logged_propensities`."""
+    if isinstance(exam, Browsing) and rho is not None and not isinstance(rho, Propensities):
+        raise CounterrankError(
+            "rho: given together with a user browsing model, of whose users a policy does not say what they examine; "
+            "expected None, to take what the log shows was examined"
+        )
     if isinstance(rho, LogPropensity):
         return displayed_propensities(rho, clicks)
     if is_user_model(exam):
@@ -361,13 +367,16 @@ def examined(exam: Examination, ranks: IntArray) -> FloatArray:
 
 
 def examined_times(exam: Examination, clicks: ClickCounts) -> FloatArray:
-    """How often each document was examined, by what was shown: the sum of P(examined | rank) over impressions."""
-    return clicks.by_document(clicks.impressions * examined(exam, clicks.ranks))
+    """How often each document was examined, by what was shown: the sum of P(examined) over impressions.
+
+    Of users whose clicks depend on each other, given what was clicked on the page, see `examination.Browsing`.
+    """
+    return clicks.by_document(clicks.impressions * exam.of_cells(clicks))
 
 
 def refuse_unseen(exam: Examination, beta: Examination | None, clicks: ClickCounts) -> None:
     """An error where there are clicks at ranks that by the curve are never examined, and beta does not explain them."""
-    chances = examined(exam, clicks.ranks) + (0.0 if beta is None else examined(beta, clicks.ranks))
+    chances = exam.of_cells(clicks) + (0.0 if beta is None else examined(beta, clicks.ranks))
     unseen = (clicks.clicks > 0) & (chances <= 0.0)
     if unseen.any():
         rank, last = int(clicks.ranks[unseen].min()), int(clicks.ranks[clicks.clicks > 0].max())

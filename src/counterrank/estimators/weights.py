@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.clicks.browsing import Dependent
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, is_user_model, lines_of
 from counterrank.clicks.policies.from_log import check_all_candidates, mean_over_policies, refuse_contradictions
@@ -72,7 +73,10 @@ def policy_aware(
         clip: a cap on what each click counts, applied before summing; None for no cap.
         exam: how likely each rank is examined, where rho is None and the log is of several policies; None for the curve
             that simulated clicks remember. A user model with trust bias, see `examination.Affine`, whose alpha rho was
-            computed with: the clicks that its beta explains are taken off, as in `affine`.
+            computed with: the clicks that its beta explains are taken off, as in `affine`. With `examination.Browsing`,
+            rho is None: what the log shows was examined. With `examination.Dependent`, rho is that or P(shown up to
+            rank k), and clicks then have the importance weights of `Dependent.importance_weights` too, which is
+            unbiased.
 
     Returns:
         float64 weights, one per document of the data: a plain sum, not divided by sessions. A click on a document
@@ -98,6 +102,8 @@ def policy_aware(
     if gain is None or base is None:
         inverse = capped_inverse(found.by_cell, cap, counts, counts.clicks, counts.docs, counts.ranks, name)
         warn_unless_sometimes_seen(counts, found.chances(), "policy_aware")
+        if isinstance(exam, Dependent) and found.source == "given":
+            inverse = inverse * exam.importance_weights(counts)
         return counts.by_document(counts.clicks * inverse)
     known = np.nan_to_num(found.by_document)
     net = counts.by_document(counts.clicks - counts.impressions * examined(base, counts.ranks))
@@ -133,7 +139,7 @@ def policy_oblivious(clicks: ClickCounts, exam: Examination, *, clip: float | No
     array([2.5, 3. ])
     """
     counts, (curve, base), cap = check_counts(clicks), lines_of(exam), check_clip(clip)
-    theta = examined(curve, counts.ranks)
+    theta = curve.of_cells(counts)
     net: FloatArray | IntArray = counts.clicks
     if base is None:
         inverse = capped_inverse(theta, cap, counts, counts.clicks, counts.docs, counts.ranks, "exam")
@@ -378,7 +384,7 @@ def clip_grid(
     if exam is not None:
         if rho is not None:
             raise CounterrankError("exam: given together with rho; expected one of them")
-        name, propensities = "exam", examined(lines_of(exam)[0], counts.ranks)
+        name, propensities = "exam", lines_of(exam)[0].of_cells(counts)
     else:
         name = "propensities" if rho is None else "rho"
         propensities = propensities_of(counts, rho).by_cell
