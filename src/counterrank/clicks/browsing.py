@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +19,6 @@ from numpy.typing import ArrayLike
 from counterrank.clicks import browsing_kernels as kernels
 from counterrank.clicks.click_cards import browsing_card, browsing_chart, browsing_summary
 from counterrank.clicks.counts import ClickCounts
-from counterrank.clicks.displays import Displays
 from counterrank.clicks.examination import Examination, UserModel
 from counterrank.clicks.last_clicks import LastClicks, mean_by_cell
 from counterrank.clicks.user_models import FORMAT, VERSION, register_users
@@ -150,7 +148,7 @@ class Browsing(SequentialUsers):
     [1.0, 0.66, 0.474]
     """
 
-    def __init__(self, gamma: Sequence[ArrayLike], attractiveness: float = TYPICAL) -> None:
+    def __init__(self, gamma: Any, attractiveness: float = TYPICAL) -> None:
         if isinstance(gamma, np.ndarray):
             gamma = [row[: rank + 1] for rank, row in enumerate(gamma)]
         if not isinstance(gamma, list | tuple) or not gamma:
@@ -255,7 +253,7 @@ class Dependent(SequentialUsers):
         """
         pages = patterns_of(clicks)
         n = int(np.diff(pages.offsets).max(initial=1))
-        arrays = (pages.offsets, pages.docs, pages.sessions, pages.patterns, self.onward(n), self.k)
+        arrays = (*pages, self.onward(n), self.k)
         attraction = np.full(clicks.n_docs, self.attractiveness)
         clicked = clicks.by_document(clicks.clicks)
         keys, place, width = cell_keys(clicks)
@@ -283,8 +281,7 @@ class Dependent(SequentialUsers):
         pages = patterns_of(clicks)
         keys, place, width = cell_keys(clicks)
         onward = self.onward(int(np.diff(pages.offsets).max(initial=1)))
-        arrays = (pages.offsets, pages.docs, pages.sessions, pages.patterns, onward)
-        sums, counts = kernels.weigh_clicks(*arrays, keys, width)
+        sums, counts = kernels.weigh_clicks(*pages, onward, keys, width)
         if not np.isfinite(sums).all():
             raise CounterrankError(
                 "exam: clicks below a click after which nobody goes on (lambda of 0), which this model cannot explain; "
@@ -321,14 +318,33 @@ def last_clicks_of(clicks: ClickCounts) -> LastClicks:
     return clicks.last_clicks
 
 
-def patterns_of(clicks: ClickCounts) -> Displays:
+def sequential(exam: Any) -> SequentialUsers | None:
+    """The user model, if its clicks depend on each other.
+
+    >>> sequential([1.0, 0.5]) is None
+    True
+    """
+    return exam if isinstance(exam, SequentialUsers) else None
+
+
+class Patterns(NamedTuple):
+    """Pages, each once for every way in which it was clicked: what kernels take, see `Displays`."""
+
+    offsets: IntArray
+    docs: IntArray
+    sessions: IntArray
+    patterns: IntArray
+
+
+def patterns_of(clicks: ClickCounts) -> Patterns:
     """The pages with the patterns of their clicks, or an error that says where to get them."""
     if clicks.displays is None or clicks.displays.patterns is None:
         raise CounterrankError(
             "clicks: counted without the clicks of each page, which the dependent click model needs; count the log "
             "with displays=True and last_clicks=True"
         )
-    return clicks.displays
+    pages = clicks.displays
+    return Patterns(pages.offsets, pages.docs, pages.sessions, clicks.displays.patterns)
 
 
 register_users("browsing", lambda content: Browsing(content["gamma"], content["attractiveness"]))

@@ -17,9 +17,8 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks import browsing_kernels
 from counterrank.clicks import position_bias_kernels as kernels
-from counterrank.clicks.browsing import Browsing, Dependent, last_clicks_of, patterns_of
+from counterrank.clicks.browsing import Browsing, Dependent, Patterns, last_clicks_of, patterns_of
 from counterrank.clicks.counts import ClickCounts
-from counterrank.clicks.displays import Displays
 from counterrank.clicks.last_clicks import LastClicks, added_up
 from counterrank.clicks.position_bias import MANY_QUERIES, Fit, accelerate, all_pairs, em
 from counterrank.clicks.rank_table import RankTable, check_connected, interventional_set, last_rank
@@ -310,7 +309,7 @@ def _dependent_by_em(clicks: ClickCounts, n: int, population: str | None, confid
 
 
 def _fit_pages(
-    pages: Displays, sessions: IntArray, clicked: FloatArray, n: int, onward: FloatArray, attraction: FloatArray
+    pages: Patterns, sessions: IntArray, clicked: FloatArray, n: int, onward: FloatArray, attraction: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """EM for the dependent click model, accelerated.
 

@@ -128,8 +128,8 @@ def _read_displays(folder: Path) -> Displays:
 
 def _read_last_clicks(folder: Path) -> LastClicks:
     rows = _read(folder / "last_clicks.parquet")
-    columns = [rows[name] for name in ("doc", "rank", "above", "impressions", "clicks")]
-    return LastClicks(*columns, rows.get("policy"))
+    keys = rows["doc"], rows["rank"], rows["above"]
+    return LastClicks(*keys, rows["impressions"], rows["clicks"], rows.get("policy"))
 
 
 def check_loaded(clicks: ClickCounts, path: PathLike) -> None:

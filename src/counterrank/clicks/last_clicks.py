@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -80,8 +81,9 @@ def take_rows(rows: LastClicks, chosen: np.ndarray | slice) -> LastClicks:
     >>> take_rows(LastClicks(*np.array([[7, 8], [2, 2], [1, 1], [3, 4], [0, 2]])), np.array([1])).docs.tolist()
     [8]
     """
-    columns = [getattr(rows, each.name) for each in fields(rows)]
-    return LastClicks(*(None if column is None else column[chosen].copy() for column in columns))
+    columns: dict[str, Any] = {each.name: getattr(rows, each.name) for each in fields(rows)}
+    taken: dict[str, Any] = {name: None if own is None else own[chosen].copy() for name, own in columns.items()}
+    return LastClicks(**taken)
 
 
 def join_rows(parts: Sequence[LastClicks]) -> LastClicks:
@@ -91,10 +93,11 @@ def join_rows(parts: Sequence[LastClicks]) -> LastClicks:
     >>> join_rows([one, one]).impressions.tolist()
     [6]
     """
-    columns = [[getattr(part, each.name) for part in parts] for each in fields(parts[0])]
-    return added_up(
-        LastClicks(*(None if any(own is None for own in column) else np.concatenate(column) for column in columns))
-    )
+    columns: dict[str, Any] = {}
+    for each in fields(parts[0]):
+        own = [getattr(part, each.name) for part in parts]
+        columns[each.name] = None if any(column is None for column in own) else np.concatenate(own)
+    return added_up(LastClicks(**columns))
 
 
 def rows_of_policies(rows: LastClicks | None, number: IntArray) -> LastClicks | None:

@@ -65,7 +65,7 @@ class _Pages(NamedTuple):
 
 
 @exact_inner_kernel
-def browse(user: Any, begin: int, length: int, stride: int, sessions: int, scratch: _Scratch) -> int:
+def browse(user: Any, begin: int, length: int, stride: int, sessions: int, scratch: _Scratch) -> Any:
     """Click `scratch.page` in so many sessions, and count it; returns the pattern, which is that of one session.
 
     P(click at rank j | still there, last click at i) = gamma_ji (other + (relevant - other) attractiveness); who clicks
@@ -73,7 +73,7 @@ def browse(user: Any, begin: int, length: int, stride: int, sessions: int, scrat
     """
     there, gone = scratch.there, scratch.gone
     there[0], gone[0] = sessions, 0
-    pattern = 0
+    pattern: Any = 0
     for rank in range(length):
         place = scratch.page[rank]
         low = user.other[rank]

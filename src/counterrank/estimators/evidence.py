@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.clicks.browsing import Browsing, Dependent, SequentialUsers
+from counterrank.clicks.browsing import Browsing, Dependent, sequential
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, is_user_model, lines_of
 from counterrank.clicks.policies import (
@@ -193,7 +193,7 @@ policy with these scores; expected the policy and the scores that made the pages
         """
         if self.rho is not None and self.policy is not None:
             raise CounterrankError("rho: given together with policy; expected one of them")
-        if isinstance(self.exam, Browsing):
+        if isinstance(sequential(self.exam), Browsing):
             self.check_policy()
             return propensities_of(self.clicks, self.rho, self.exam)
         return propensities_of(self.clicks, self.rho if self.policy is None else self._of_policy(), self.exam)
@@ -201,12 +201,15 @@ policy with these scores; expected the policy and the scores that made the pages
     @property
     def propensity_source(self) -> str:
         """Where the propensities come from: "policy", or `Propensities.source`."""
-        return self.propensities.source if self.policy is None or isinstance(self.exam, Browsing) else "policy"
+        return (
+            self.propensities.source if self.policy is None or isinstance(sequential(self.exam), Browsing) else "policy"
+        )
 
     def _of_policy(self) -> FloatArray:
         counts, curve = self.clicks, self.curve
-        if isinstance(self.exam, Dependent):
-            curve = self.exam.shown
+        users = sequential(self.exam)
+        if isinstance(users, Dependent):
+            curve = users.shown
         rho: FloatArray
         check_all_candidates(counts)
         refuse_contradictions(counts)
@@ -271,7 +274,7 @@ policy with these scores; expected the policy and the scores that made the pages
 
         Impressions count where the curve was given; else the propensities alone.
         """
-        is_realised = isinstance(self.exam, SequentialUsers)
+        is_realised = sequential(self.exam) is not None
         rho = None if is_realised or (self.rho is None and self.policy is None) else self.propensities
         return examinations(self.clicks, rho, self.exam)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.clicks.browsing import SequentialUsers
+from counterrank.clicks.browsing import sequential
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, is_user_model, lines_of
 from counterrank.clicks.user_models import users_of
@@ -82,7 +82,7 @@ def examinations(
     users = users_of(exam, beta)
     if isinstance(rho, Propensities):
         rho = rho.by_document if rho.source in ("given", "estimated") else None
-    if isinstance(users, SequentialUsers) and rho is not None:
+    if sequential(users) is not None and rho is not None:
         raise CounterrankError(
             "rho: given together with users whose clicks depend on each other; expected None, to take what the log "
             "shows was examined"

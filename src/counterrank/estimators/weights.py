@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.clicks.browsing import Dependent
+from counterrank.clicks.browsing import Dependent, sequential
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, is_user_model, lines_of
 from counterrank.clicks.policies.from_log import check_all_candidates, mean_over_policies, refuse_contradictions
@@ -102,8 +102,9 @@ def policy_aware(
     if gain is None or base is None:
         inverse = capped_inverse(found.by_cell, cap, counts, counts.clicks, counts.docs, counts.ranks, name)
         warn_unless_sometimes_seen(counts, found.chances(), "policy_aware")
-        if isinstance(exam, Dependent) and found.source == "given":
-            inverse = inverse * exam.importance_weights(counts)
+        users = sequential(exam)
+        if isinstance(users, Dependent) and found.source == "given":
+            inverse = inverse * users.importance_weights(counts)
         return counts.by_document(counts.clicks * inverse)
     known = np.nan_to_num(found.by_document)
     net = counts.by_document(counts.clicks - counts.impressions * examined(base, counts.ranks))
