@@ -4,9 +4,7 @@
     python -m benchmarks.wrong_users --table wrong_users.jsonl               # the lines as a Markdown table
 
 Each run makes synthetic data, a production ranker, and a log of uniform-insert pages of 5 by each kind of users, fits
-each model to it, and takes what it says was examined for the propensity. Fits are `examination.estimate` of the log;
-of affine users, whose fit is not part of this comparison, alpha and beta are the click rates by rank of relevant and
-irrelevant documents, which a log does not show.
+each model to it, and takes what it says was examined for the propensity. All are `examination.estimate` of the log.
 
     correlation   of weights with relevance over the documents that were shown, weighted by impressions
     top           mean weight of irrelevant documents in the production top 5 over that of irrelevant ones below, less
@@ -31,7 +29,6 @@ from counterrank.clicks.examination import Examination
 from counterrank.clicks.policies import UniformInsert
 from counterrank.clicks.position_bias import estimate
 from counterrank.clicks.simulation import simulate
-from counterrank.clicks.user_models import Affine
 from counterrank.clicks.users import ClickModel
 from counterrank.data import RankingData
 from counterrank.estimators import full_information, policy_aware
@@ -53,16 +50,9 @@ USERS: dict[str, tuple[Any, ClickModel]] = {
 ASSUMED = ("position-based", "affine", "browsing", "dependent")
 
 
-def assumed_model(name: str, clicks: ClickCounts, data: RankingData) -> Any:
+def assumed_model(name: str, clicks: ClickCounts) -> Any:
     """The model of this name that fits the log."""
-    if name != "affine":
-        return estimate(clicks, model=name)
-    relevant = np.asarray(data.labels) >= THRESHOLD
-    rates = []
-    for chosen in (relevant, ~relevant):
-        own = chosen[clicks.docs]
-        rates.append(clicks.by_rank(clicks.clicks * own) / clicks.by_rank(clicks.impressions * own))
-    return Affine(rates[0] - rates[1], rates[1])
+    return estimate(clicks, model=name)  # type: ignore[call-overload]
 
 
 def bias(weights: Any, clicks: ClickCounts, scores: Any, data: RankingData) -> tuple[float, float]:
@@ -120,7 +110,7 @@ def one_run(seed: int, queries: int, sessions: int) -> list[dict[str, Any]]:
         for name in ASSUMED:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found = assumed_model(name, logs[0], fold.train)
+                found = assumed_model(name, logs[0])
                 weights = [policy_aware(log, exam=found) for log in logs]
             correlation, top = bias(weights[0], logs[0], production.predict(fold.train), fold.train)
             gap = (learned(*weights) - low) / (high - low)
