@@ -7,8 +7,8 @@ Each run makes synthetic data, a production ranker, and a log of uniform-insert 
 each model to it, and takes what it says was examined for the propensity. All are `examination.estimate` of the log.
 
     correlation   of weights with relevance over the documents that were shown, weighted by impressions
-    top           mean weight of irrelevant documents in the production top 5 over that of irrelevant ones below, less
-                  the gauge: 1 without bias, above 1 where position is taken for relevance
+    bias          of the production top 5: weight = a + b relevant + c top 5 by least squares, c / b; 0 without bias,
+                  above 0 where position is taken for relevance
     gap           test DCG@5 of a linear ranker from the weights: 0 is the production ranker, 1 one from labels
 """
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -56,30 +57,18 @@ def assumed_model(name: str, clicks: ClickCounts) -> Any:
 
 
 def bias(weights: Any, clicks: ClickCounts, scores: Any, data: RankingData) -> tuple[float, float]:
-    """The correlation with relevance, and the mean weight of irrelevant documents at the top over that of others.
-
-    Weights are those per session; levels are relative to relevant documents, so that the gauge of r does not matter:
-    1 + (top - others) / mean relevant weight.
-    """
+    """The correlation of weights with relevance, and how much more the production top 5 weighs at equal relevance."""
     relevant = np.asarray(data.labels) >= THRESHOLD
     shown = clicks.by_document(clicks.impressions)
     rates = weights / np.repeat(clicks.sessions, np.diff(clicks.offsets))
+    ranks = [np.argsort(np.argsort(-scores[a:b], kind="stable")) for a, b in pairwise(data.offsets)]
     seen = shown > 0
-    w, x, y = shown[seen], rates[seen], relevant[seen].astype(float)
-    x, y = x - np.average(x, weights=w), y - np.average(y, weights=w)
-    correlation = (w * x * y).sum() / np.sqrt((w * x * x).sum() * (w * y * y).sum())
-    rank = np.concatenate(
-        [
-            np.argsort(np.argsort(-scores[a:b], kind="stable"))
-            for a, b in zip(data.offsets[:-1], data.offsets[1:], strict=True)
-        ]
-    )
-    irrelevant = seen & ~relevant
-    top, others = (
-        np.average(rates[irrelevant & where], weights=shown[irrelevant & where])
-        for where in (rank < PAGE, rank >= PAGE)
-    )
-    return float(correlation), 1.0 + float((top - others) / np.average(rates[seen & relevant], weights=None))
+    roots = np.sqrt(shown[seen])
+    columns = np.stack([np.ones(len(roots)), relevant[seen], np.concatenate(ranks)[seen] < PAGE], axis=1)
+    fitted = np.linalg.lstsq(columns * roots[:, None], rates[seen] * roots, rcond=None)[0]
+    x, y = (values - np.average(values, weights=shown[seen]) for values in (rates[seen], columns[:, 1]))
+    spread = np.average(x * x, weights=shown[seen]) * np.average(y * y, weights=shown[seen])
+    return float(np.average(x * y, weights=shown[seen]) / np.sqrt(spread)), float(fitted[2] / fitted[1])
 
 
 def one_run(seed: int, queries: int, sessions: int) -> list[dict[str, Any]]:
@@ -115,23 +104,26 @@ def one_run(seed: int, queries: int, sessions: int) -> list[dict[str, Any]]:
             correlation, top = bias(weights[0], logs[0], production.predict(fold.train), fold.train)
             gap = (learned(*weights) - low) / (high - low)
             about = {"seed": seed, "queries": queries, "sessions": sessions, "users": users, "assumed": name}
-            lines.append(about | {"correlation": correlation, "top": top, "gap": gap})
+            lines.append(about | {"correlation": correlation, "bias": top, "gap": gap})
     return lines
 
 
 def table(lines: list[dict[str, Any]]) -> str:
     """Means over runs, with the half width of a 95 % interval of the gap."""
-    rows = ["| users | estimator assumes | correlation | top | share of the gap |", "|---|---|---|---|---|"]
+    rows = [
+        "| users | estimator assumes | correlation | bias of the top 5 | share of the gap |",
+        "|---|---|---|---|---|",
+    ]
     for users in USERS:
         for name in ASSUMED:
             own = [line for line in lines if line["users"] == users and line["assumed"] == name]
             if own:
-                mean = {key: np.mean([line[key] for line in own]) for key in ("correlation", "top", "gap")}
+                mean = {key: np.mean([line[key] for line in own]) for key in ("correlation", "bias", "gap")}
                 gaps = [line["gap"] for line in own]
                 reach = 2.2 * np.std(gaps, ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else np.nan
                 mark = "**" if users == name else ""
                 rows.append(
-                    f"| {users} | {mark}{name}{mark} | {mean['correlation']:.3f} | {mean['top']:.2f} | "
+                    f"| {users} | {mark}{name}{mark} | {mean['correlation']:.3f} | {mean['bias']:+.3f} | "
                     f"{mean['gap']:.2f} ± {reach:.2f} |"
                 )
     return "\n".join(rows)
@@ -141,8 +133,8 @@ def main() -> None:
     """Run, or show a table of what was run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=8)
-    parser.add_argument("--queries", type=int, default=600)
-    parser.add_argument("--sessions", type=int, default=200_000)
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--sessions", type=int, default=2_000_000)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--table", type=Path)
     options = parser.parse_args()
