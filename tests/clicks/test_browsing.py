@@ -136,10 +136,10 @@ def test_without_dependence_they_are_position_based():
     constant = examination.Browsing([np.full(j, theta[j - 1]) for j in (1, 2, 3)])
     assert constant.examination.curve(3) == pytest.approx(theta)
     clicks = simulated(examination.Examination(theta), policies.UniformInsert(3), 5000, displays=True, last_clicks=True)
-    assert constant.examination.of_cells(clicks) == pytest.approx(theta[clicks.ranks - 1])
+    assert constant.realised(clicks) == pytest.approx(theta[clicks.ranks - 1])
     sure = examination.Dependent([1.0, 1.0])
     assert sure.examination.curve(4).tolist() == [1.0, 1.0, 1.0, 0.0]
-    assert sure.examination.of_cells(clicks).tolist() == [1.0] * len(clicks.docs)
+    assert sure.realised(clicks).tolist() == [1.0] * len(clicks.docs)
     assert sure.importance_weights(clicks).tolist() == [1.0] * len(clicks.docs)
 
 
@@ -331,7 +331,7 @@ def test_affine_users_are_simulated():
     expected = users.alpha[clicks.ranks - 1] * r + users.beta[clicks.ranks - 1]
     errors = np.sqrt(clicks.impressions * expected * (1 - expected))
     assert (np.abs(clicks.clicks - clicks.impressions * expected) < 5 * errors).all()  # once in 10^5 seeds
-    with pytest.raises(CounterrankError, match="click_model"):
+    with pytest.raises(CounterrankError, match="trust bias"):
         simulation.simulate(small_data(), np.zeros(8), policies.UniformInsert(2), users, sessions=10, click_model=NOISE)
 
 
@@ -358,7 +358,7 @@ def test_realised_examinations_are_those_of_the_reference(users):
         if isinstance(users, examination.Browsing):  # by the clicks above alone
             seen = [users.gamma[rank - 1][last_click(pattern, rank)] for rank in range(1, len(docs) + 1)]
         np.add.at(expected, list(docs), n * np.array(seen))
-    found = clicks.by_document(clicks.impressions * users.examination.of_cells(clicks))
+    found = clicks.by_document(clicks.impressions * users.realised(clicks))
     assert found == pytest.approx(expected, rel=1e-9 if isinstance(users, examination.Browsing) else 0.01)
 
 
@@ -424,7 +424,7 @@ def test_users_are_taken_by_all_ways_to_give_them():
         warnings.simplefilter("ignore")
         evidence = estimators.Evidence(clicks, exam=BROWSING)
         times = evidence.examinations.times
-        assert times == pytest.approx(clicks.by_document(clicks.impressions * BROWSING.examination.of_cells(clicks)))
+        assert times == pytest.approx(clicks.by_document(clicks.impressions * BROWSING.realised(clicks)))
         assert evidence.propensity_source == "realised"
         with_policy = estimators.Evidence(clicks, exam=BROWSING, policy=policies.UniformInsert(3), scores=scores)
         assert with_policy.propensity_source == "realised"

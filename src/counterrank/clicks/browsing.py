@@ -33,7 +33,7 @@ TYPICAL = 0.3  # attractiveness of a document, where nothing else is known
 class SequentialExamination(Examination):
     """The examination curve of users whose clicks depend on each other, on average over typical pages.
 
-    Where clicks were counted with what it takes, `of_cells` and `examined_times` say what was examined in fact.
+    Where clicks were counted with what it takes, estimators take what was examined in fact, see `realised`.
 
     Attributes:
         users: the model.
@@ -42,10 +42,6 @@ class SequentialExamination(Examination):
     def __init__(self, users: SequentialUsers) -> None:
         super().__init__(users.average_curve())
         self.users = users
-
-    def of_cells(self, clicks: Any) -> FloatArray:
-        """P(examined) in each cell of click counts, given the clicks of the pages it comes from."""
-        return self.users.realised(clicks)
 
 
 class SequentialUsers(UserModel, Shown):

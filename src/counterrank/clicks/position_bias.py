@@ -110,6 +110,11 @@ class EstimatedExamination(UserModel, Shown):
         """The curve for training and evaluation: the values, capped at 1."""
         return Examination(np.clip(self.values, 0.0, 1.0))
 
+    def ends(self) -> tuple[Examination | None, Examination | None]:
+        """The curves of the lower and of the upper ends of the intervals; None for 0 at every rank."""
+        low, high = np.clip(self.intervals, 0.0, 1.0).T
+        return Examination(low) if low.any() else None, Examination(high) if high.any() else None
+
     def save(self, path: PathLike) -> None:
         """Write a JSON file, which `examination.load` and `--examination FILE` read."""
         content: dict[str, Any] = {"format": _FORMAT, "version": _VERSION}
@@ -200,7 +205,23 @@ def estimate(
     population: str | None = None,
     confidence: float = 0.95,
     target: str | None = None,
+    by_context: Literal[False],
 ) -> EstimatedExamination: ...
+
+
+@overload
+def estimate(
+    clicks: ClickCounts,
+    *,
+    model: Literal["position-based"] = "position-based",
+    method: str | None = None,
+    k: int | None = None,
+    data: RankingData | None = None,
+    population: str | None = None,
+    confidence: float = 0.95,
+    target: str | None = None,
+    by_context: bool | None = None,
+) -> Any: ...  # an EstimatedByContext where the clicks hold contexts, which types cannot know
 
 
 @overload
@@ -214,6 +235,7 @@ def estimate(
     population: str | None = None,
     confidence: float = 0.95,
     target: str | None = None,
+    by_context: Literal[False] | None = None,
 ) -> EstimatedAffine: ...
 
 
@@ -255,7 +277,8 @@ def estimate(
     population: str | None = None,
     confidence: float = 0.95,
     target: str | None = None,
-) -> EstimatedExamination | EstimatedAffine | EstimatedBrowsing | EstimatedDependent:
+    by_context: bool | None = None,
+) -> Any:
     """Estimate how users click by rank from a log, with confidence intervals: the examination curve, or trust bias.
 
         P(click | document d, rank k) = theta_k gamma_d         estimated: theta_k / theta_1     model="position-based"
@@ -279,6 +302,11 @@ def estimate(
             None for the first where the log holds 10 effective queries or more. Each holds for one rank at a time.
         confidence: the confidence level of each interval.
         target: deprecated name of `population`.
+        by_context: fit one curve for each context of a log that was read with `context=`, all of them together, with
+            "all-pairs": an `EstimatedByContext`. The curves are relative to rank 1 of the context with most sessions,
+            contexts with few sessions are shrunk towards what all have in common, and it is an error where no
+            documents that were shown in several contexts link them. None for whether the clicks have contexts; False
+            for one curve, an `EstimatedExamination`. "affine" fits one model for all contexts.
 
     An error where documents do not connect all ranks with rank 1, see `connected_ranks`. What else speaks against the
     curve is an `ExaminationWarning`, and in `warnings` of the result.
@@ -301,6 +329,8 @@ def estimate(
     if population is not None:
         check_choice(population, POPULATIONS, "population")
     level = check_confidence(confidence)
+    if (bool(clicks.contexts) and model != "affine") if by_context is None else by_context:
+        return _by_context(clicks, model, method, k, population, level)
     if method == "regression-em":
         if data is None:
             raise CounterrankError("data: missing; method 'regression-em' expected the ranking data for its features")
@@ -347,6 +377,23 @@ def estimate(
         n_clicks=int(used.clicks.sum()),
         warnings=found,
     )
+
+
+def _by_context(
+    clicks: ClickCounts, model: str, method: str, k: int | None, population: str | None, level: float
+) -> UserModel:
+    from counterrank.clicks.contexts import estimate_by_context  # which needs this module
+
+    if not clicks.contexts:
+        raise CounterrankError(
+            "by_context: the clicks hold no contexts; expected those of a log read with context=, such as ['device']"
+        )
+    if method != "all-pairs":
+        raise CounterrankError(
+            f"model {model!r}, method {method!r}: one for all contexts; expected method 'all-pairs' of the "
+            "position-based model, or by_context=False"
+        )
+    return estimate_by_context(clicks, k, population, level)
 
 
 def connected_ranks(clicks: ClickCounts) -> list[list[int]]:
@@ -420,6 +467,13 @@ class Fit:
 
     def intervals(self, target: str, confidence: float) -> FloatArray:
         """theta * exp(+- t * standard error of log theta), (n_ranks, 2); t is Student's over queries."""
+        covariance, freedom = self.covariance(target)
+        spread = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        reach = student_quantile(confidence, freedom) * np.append(0.0, spread)
+        return np.stack([self.theta * np.exp(-reach), self.theta * np.exp(reach)], axis=1)
+
+    def covariance(self, target: str) -> tuple[FloatArray, int]:
+        """The covariance of log theta from rank 2 on, and its degrees of freedom."""
         effective = self.effective_queries
         if target == "queries" and effective < 2.0:
             raise CounterrankError(
@@ -431,9 +485,7 @@ class Fit:
             filling, freedom = self.over_queries * effective / (effective - 1.0), int(effective) - 1
         else:
             filling, freedom = self.over_clicks, _NORMAL
-        spread = np.sqrt(np.maximum(np.diag(bread @ filling[1:, 1:] @ bread), 0.0))
-        reach = student_quantile(confidence, freedom) * np.append(0.0, spread)
-        return np.stack([self.theta * np.exp(-reach), self.theta * np.exp(reach)], axis=1)
+        return np.asarray(bread @ filling[1:, 1:] @ bread), freedom
 
     def _inverse_information(self) -> FloatArray:
         try:

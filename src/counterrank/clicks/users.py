@@ -14,13 +14,12 @@ from counterrank.clicks import simulation_of_browsing as browsing_kernels
 from counterrank.clicks.browsing import SequentialUsers
 from counterrank.clicks.counts import ClickCounts, merge_counts
 from counterrank.clicks.displays import DEEPEST_PATTERN, Displays, join_pages, merge_pages, offsets_of, with_patterns
-from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.examination import Examination, UserModel, check_examination
 from counterrank.clicks.last_clicks import LastClicks, added_up, last_clicks_above
 from counterrank.clicks.policies.page_kernels import PLACKETT_LUCE
 from counterrank.clicks.policies.pages import PageSource, knows_propensity
 from counterrank.clicks.policies.propensity import plackett_luce_of, propensity_of
 from counterrank.clicks.policies.standard import as_policy
-from counterrank.clicks.user_models import Affine
 from counterrank.common.checks import (
     FloatArray,
     IntArray,
@@ -101,6 +100,41 @@ class ClickModel:
         gains = exponential_gains(data)
         scaled: FloatArray = gains / gains.max()
         return scaled
+
+
+_DIGITS = 9  # that remain of a user model, whose canonical gauge has 12
+
+
+def simulated(users: UserModel) -> tuple[Examination, ClickModel]:
+    """The examination curve and the click model of a user model with levels of relevance, as `simulation.users` gives.
+
+        relevant = max_i P_i(relevant),   theta_j = P_j(relevant) / relevant,   other_j = P_j(other) / theta_j
+
+    with P_j(r) = alpha_j r + beta_j. The two are not told apart by clicks: this is the curve with which relevant
+    documents are clicked alike at every rank once examined.
+
+    >>> from counterrank.clicks.user_models import Affine
+    >>> curve, model = simulated(Affine([0.28, 0.1617], [0.41, 0.1764], relevance=(0.0, 1.0)))
+    >>> curve.curve(2).round(6).tolist(), round(model.relevant, 6), [round(p, 6) for p in model.other]
+    ([1.0, 0.49], 0.69, [0.41, 0.36])
+    """
+    levels = getattr(users, "relevance", None)
+    if levels is None:
+        raise CounterrankError(
+            f"exam: {type(users).__name__} without the relevance of irrelevant and relevant documents; expected users "
+            "as simulation.users gives them, or a curve and click_model"
+        )
+    alpha, base = users.examination, users.base
+    k = alpha.k or 1
+    slopes, lifts = alpha.curve(k), np.zeros(k) if base is None else base.curve(k)
+    other, relevant = (slopes * level + lifts for level in levels)
+    top = round(float(relevant.max()), _DIGITS)
+    theta = np.minimum(np.round(relevant / top, _DIGITS), 1.0)
+    seen = theta > 0.0
+    # a rank where nothing is clicked takes the number of rank 1, which it never uses
+    ratio = np.minimum(np.round(np.divide(other, theta, out=np.full(k, other[0]), where=seen), _DIGITS), top)
+    flat = float(np.ptp(ratio[seen])) <= 2.0 * 10.0**-_DIGITS
+    return Examination(theta), ClickModel(top, float(ratio[0]) if flat else ratio.tolist())
 
 
 def trust_bias(k: int = 10, strength: float = 1.0, relevant: float = 1.0, other: float = 0.1) -> ClickModel:
@@ -420,12 +454,14 @@ class SessionSimulator:
             doc_ids=self.data.doc_ids,
         )
 
-    def finished(self, counts: ClickCounts, propensities: bool, policy_name: str | None) -> ClickCounts:
-        """The counts with what else is logged: propensities and the name of the policy."""
+    def finished(
+        self, counts: ClickCounts, propensities: bool, policy_name: str | None, context: str | None = None
+    ) -> ClickCounts:
+        """The counts with what else is logged: propensities, the name of the policy and the context."""
         if propensities and self.exam is not None and knows_propensity(self.policy):
             rho = self.propensity()
             counts = replace(counts, propensities=rho[counts.docs], unexaminable=np.flatnonzero(rho == 0.0))
-        if policy_name is not None:
+        if policy_name is not None or context is not None:
             pages = counts.displays
             if pages is not None:
                 pages = replace(pages, policies=np.zeros(pages.n_pages, np.int64))
@@ -433,7 +469,8 @@ class SessionSimulator:
                 counts,
                 displays=pages,
                 policies=np.zeros(len(counts.docs), np.int64),
-                policy_names=(policy_name,),
+                policy_names=(policy_name or "",),
+                contexts=() if context is None else (context,),
                 policy_sessions=counts.sessions[None],
             )
         return counts
@@ -451,35 +488,24 @@ def _behaviour(
 
     `n` is the number of ranks; `width` that of a page whose clicks depend on each other or are counted by last click.
     """
-    model = check_type(ClickModel() if click_model is None else click_model, ClickModel, "click_model")
+    levels = getattr(exam, "relevance", None)
+    curve: Examination | None = None
+    if click_model is None and isinstance(exam, UserModel) and (levels is not None or exam.base is not None):
+        curve, model = simulated(exam)
+    else:
+        model = check_type(ClickModel() if click_model is None else click_model, ClickModel, "click_model")
     attractiveness = model.attractiveness(data, threshold)
     other, relevant = model.by_rank(n)
-    gamma, onward, curve = np.zeros((0, 0)), np.ones(n), None
+    gamma, onward = np.zeros((0, 0)), np.ones(n)
     if isinstance(exam, SequentialUsers):
         gamma, onward = exam.chances(width), exam.onward(n)
         theta = np.append(gamma.max(axis=1), np.zeros(n - width))
         return None, kernels.UserModel(theta, attractiveness, other, relevant, gamma, onward)
-    if isinstance(exam, Affine) and exam.base is not None:
-        if click_model is not None and not _is_plain(model):
-            raise CounterrankError(
-                "click_model: given together with users that have trust bias, which say themselves how likely a click "
-                "is; expected None, or ClickModel(gain=...)"
-            )
-        low, high = exam.relevance or (0.0, 1.0)
-        curve, base = exam.examination, exam.base
-        gain, bias, theta = curve.curve(n), base.curve(n), (np.arange(n) < exam.k).astype(np.float64)
-        other, relevant = gain * low + bias, gain * high + bias
-    else:
-        curve = check_examination(exam)
-        theta = curve.curve(n)
+    curve = check_examination(exam) if curve is None else curve
+    theta = curve.curve(n)
     if width:
         gamma = np.tril(np.repeat(theta[:width, None], width, axis=1))
     return curve, kernels.UserModel(theta, attractiveness, other, relevant, gamma, onward)
-
-
-def _is_plain(model: ClickModel) -> bool:
-    """Whether it says no more than the gain."""
-    return model == ClickModel(gain=model.gain)
 
 
 def check_amount(value: Any, name: str) -> int:

@@ -23,7 +23,7 @@ import numpy as np
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.displays import Displays, merge_pages, offsets_of, with_patterns
 from counterrank.clicks.last_clicks import LastClicks, added_up
-from counterrank.clicks.logs.columns import MINUTE, TEXT, Columns
+from counterrank.clicks.logs.columns import MINUTE, SEPARATOR, TEXT, Columns
 from counterrank.clicks.logs.engine import Engine
 from counterrank.clicks.logs.matching import Candidates
 from counterrank.common.checks import IntArray
@@ -176,16 +176,23 @@ def distinct_pages(
     number = np.asarray(found["number"], np.int64)
     begins = np.flatnonzero(np.diff(number, prepend=-1))
     named = np.asarray(found["policy"])[begins].astype(np.str_)
+    entries = _entries(counts)
     pages = Displays(
         offsets_of(np.diff(np.append(begins, len(number)))),
         np.ascontiguousarray(found["row"], np.int64),
         np.ascontiguousarray(found["sessions"], np.int64)[begins],
         np.ascontiguousarray(found["clicks"], np.int64),
-        None if counts.policies is None else np.searchsorted(np.array(counts.policy_names), named),
+        None if counts.policies is None else np.searchsorted(np.array(entries), named),
     )
     if patterns:
         pages = with_patterns(pages)
     return replace(counts, displays=merge_pages(counts.offsets, pages))
+
+
+def _entries(counts: ClickCounts) -> list[str]:
+    """What the log calls each number of a policy: its name, and behind it its context."""
+    contexts = [f"{SEPARATOR}{context}" for context in counts.contexts] or [""] * len(counts.policy_names)
+    return [f"{name}{context}" for name, context in zip(counts.policy_names, contexts, strict=True)]
 
 
 def by_last_click(columns: Columns) -> str:
@@ -215,7 +222,7 @@ def last_clicks(engine: Engine, columns: Columns, counts: ClickCounts, matched: 
     rows = LastClicks(*(np.ascontiguousarray(found[name], np.int64) for name in names))
     if counts.policies is not None:
         shown = np.asarray(found["policy"]).astype(np.str_)
-        rows = replace(rows, policies=np.searchsorted(np.array(counts.policy_names), shown))
+        rows = replace(rows, policies=np.searchsorted(np.array(_entries(counts)), shown))
     return replace(counts, last_clicks=added_up(rows))
 
 
