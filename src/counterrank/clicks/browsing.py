@@ -141,7 +141,7 @@ class Browsing(SequentialUsers):
     >>> users.chances(3).tolist()
     [[1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.4, 0.5, 0.7]]
     >>> users.examination.curve(3).round(3).tolist()
-    [1.0, 0.66, 0.474]
+    [1.0, 0.66, 0.482]
     """
 
     def __init__(self, gamma: Any, attractiveness: float = TYPICAL) -> None:
