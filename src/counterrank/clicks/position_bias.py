@@ -290,7 +290,7 @@ def estimate(
     """
     check_counts(clicks)
     methods = MODELS[check_choice(model, tuple(MODELS), "model")]
-    method = methods[0] if method is None else check_choice(method, methods, f"method of model {model!r}")
+    method = methods[0] if method is None else check_choice(method, methods, "method")
     population = renamed_argument(population, target, "population", "target")
     if population is not None:
         check_choice(population, POPULATIONS, "population")
