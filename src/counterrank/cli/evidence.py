@@ -16,7 +16,6 @@ from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
     from counterrank import ClickCounts, Ranker, RankingData
-    from counterrank.clicks.examination import Examination
     from counterrank.clicks.logs.columns import LogOptions
     from counterrank.clicks.logs.faults import LogReport
     from counterrank.clicks.stored_clicks import StoredClicks
@@ -154,8 +153,8 @@ class ClickSource:
         known = Evidence(counts, exam=exam, alpha=alpha, beta=beta, threads=self.threads)
         return _with_policy(self, known, part, data)
 
-    def curve(self, counts: ClickCounts) -> Examination:
-        """The examination curve: of `--examination`, else that of simulated clicks."""
+    def curve(self, counts: ClickCounts) -> Any:
+        """The examination curve, or user model: of `--examination`, else that of simulated clicks."""
         from counterrank.estimators import Evidence
 
         if self.examination is not None:
@@ -195,6 +194,7 @@ class ClickSource:
         options = self.reading
         if options is not None:
             named += [("--only-policy", name) for name in options.only_policies]
+            named += [("--context", name) for name in options.context if self.log is not None]
             named += [("--rank-base", str(options.rank_base))] if options.rank_base != 1 else []
             named += [("--format", options.format)] if options.format != "auto" else []
             named += [("--on-error", options.on_error)] if options.on_error != "fail" else []
@@ -242,7 +242,7 @@ def announced_propensities(evidence: Evidence) -> Propensities:
     with show_warnings():
         found = evidence.propensities
     if found.source in _COMBINED and evidence.rho is None:
-        names = ", ".join(evidence.clicks.policy_names) or "without names"
+        names = ", ".join(evidence.clicks.distinct_policies) or "without names"
         is_logged = evidence.clicks.propensities is not None
         why = f"several policies in this log ({names})" if is_logged else "no propensities in this log"
         say(f"Note: {why}: {_COMBINED[found.source]}.")
@@ -312,8 +312,8 @@ def read_policy(text: str) -> Any:
         return parse_policy(text)
 
 
-def read_examination(text: str) -> Examination:
-    """An examination curve as `--examination` names it."""
+def read_examination(text: str) -> Any:
+    """An examination curve as `--examination` names it; of a file with curves by context, the user model."""
     from counterrank.clicks.policies.parsing import parse_examination
 
     with _named("examination", text):
@@ -378,7 +378,7 @@ def _with_policy(source: ClickSource, known: Evidence, part: str, data: Mapping[
     check_all_candidates(known.clicks)
     refuse_contradictions(known.clicks)
     policy, scores = _known(source, part, data)
-    names = known.clicks.policy_names
+    names = known.clicks.distinct_policies
     if scores is not None and len(names) > 1:
         raise CounterrankError(
             f"--policy: one for a log of several ({', '.join(names)}); expected each by its name, such as "

@@ -425,6 +425,15 @@ def _of_logs(
             "Use the sessions of this policy only, by its name in the column policy; repeat for several.", "NAME", LOG
         ),
     ] = None,
+    context: Annotated[
+        list[str] | None,
+        option(
+            "A column of the log with the context of each page, such as device, in which users may examine ranks "
+            "differently; repeat for several.",
+            "COLUMN",
+            LOG,
+        ),
+    ] = None,
     on_error: Annotated[
         str, option("What to do about invalid rows: fail, or skip to drop the pages they are on.", "NAME", LOG)
     ] = "fail",
@@ -464,6 +473,7 @@ def _of_logs(
         click_actions=tuple(click_actions.split(",")),
         impressions=impressions,
         only_policies=tuple(only_policy or ()),
+        context=tuple(context or ()),
         on_error=on_error,
         strict=strict,
         skip_page_checks=skip_page_checks,

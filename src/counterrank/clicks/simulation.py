@@ -65,6 +65,7 @@ def simulate(
     displays: bool = False,
     propensities: bool = True,
     policy_name: str | None = None,
+    context: str | None = None,
     threads: int | None = None,
 ) -> ClickCounts:
     """Simulate sessions under a logging policy and count impressions and clicks.
@@ -90,6 +91,8 @@ def simulate(
         displays: also keep the clicks of each distinct page, which `estimators.rerank` needs.
         propensities: log P(examined | query, policy) with each shown document, if the policy can compute it.
         policy_name: a name to log with the sessions, for logs of several policies put together.
+        context: the context to log with the sessions, such as "mobile", for logs of several contexts put together by
+            `ClickCounts.concat`: simulate each with users of its own.
         threads: None for all cores.
 
     >>> from counterrank.clicks import policies
@@ -102,8 +105,9 @@ def simulate(
     if (clicks is None) == (sessions is None):
         raise CounterrankError("clicks, sessions: expected one of the two")
     wanted = check_amount(sessions, "sessions") if clicks is None else check_amount(clicks, "clicks")
-    if policy_name is not None and not isinstance(policy_name, str):
-        raise CounterrankError(f"policy_name={brief(policy_name)}: expected a string")
+    for argument, name in (("policy_name", policy_name), ("context", context)):
+        if name is not None and not isinstance(name, str):
+            raise CounterrankError(f"{argument}={brief(name)}: expected a string")
     simulator = SessionSimulator.make(
         data, scores, policy, exam, relevance_threshold, click_model, query_frequencies, threads
     )
@@ -114,7 +118,7 @@ def simulate(
             counts = _all_of(simulator, wanted, key, displays, advance)
         else:
             counts = _until(simulator, wanted, key, displays, advance)
-    return simulator.finished(counts, propensities, policy_name)
+    return simulator.finished(counts, propensities, policy_name, context)
 
 
 def _all_of(simulator: SessionSimulator, sessions: int, key: np.uint64, displays: bool, advance: Any) -> ClickCounts:

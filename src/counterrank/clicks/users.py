@@ -403,12 +403,14 @@ class SessionSimulator:
             doc_ids=self.data.doc_ids,
         )
 
-    def finished(self, counts: ClickCounts, propensities: bool, policy_name: str | None) -> ClickCounts:
-        """The counts with what else is logged: propensities and the name of the policy."""
+    def finished(
+        self, counts: ClickCounts, propensities: bool, policy_name: str | None, context: str | None = None
+    ) -> ClickCounts:
+        """The counts with what else is logged: propensities, the name of the policy and the context."""
         if propensities and knows_propensity(self.policy):
             rho = self.propensity()
             counts = replace(counts, propensities=rho[counts.docs], unexaminable=np.flatnonzero(rho == 0.0))
-        if policy_name is not None:
+        if policy_name is not None or context is not None:
             pages = counts.displays
             if pages is not None:
                 pages = replace(pages, policies=np.zeros(pages.n_pages, np.int64))
@@ -416,7 +418,8 @@ class SessionSimulator:
                 counts,
                 displays=pages,
                 policies=np.zeros(len(counts.docs), np.int64),
-                policy_names=(policy_name,),
+                policy_names=(policy_name or "",),
+                contexts=() if context is None else (context,),
                 policy_sessions=counts.sessions[None],
             )
         return counts
