@@ -307,8 +307,8 @@ def estimate(
         raise CounterrankError(f"data: given, but method {method!r} uses no features; expected method {expected!r}")
     if data is not None and method == "features":
         last = last_rank(clicks, k)
-        reference = _by_documents(clicks, last, level)
-        return estimate_linked(clicks, rank_table(clicks, last), data, population, level, reference)
+        by_documents = _by_documents(clicks, last, level)
+        return estimate_linked(clicks, rank_table(clicks, last), data, population, level, by_documents)
     table = interventional_set(clicks, last_rank(clicks, k))
     check_connected(table)
     check_clicked(kernels.pair_clicks(*table.cells(), table.n_ranks))
