@@ -351,8 +351,8 @@ def estimate(
         return fit_users(clicks, method, k, population, level)
     if data is not None and method == "features":
         last = last_rank(clicks, k)
-        moved = _by_documents(clicks, last, level)
-        return estimate_linked(clicks, rank_table(clicks, last), data, population, level, moved)
+        by_documents = _by_documents(clicks, last, level)
+        return estimate_linked(clicks, rank_table(clicks, last), data, population, level, by_documents)
     table = interventional_set(clicks, last_rank(clicks, k))
     check_connected(table)
     check_clicked(kernels.pair_clicks(*table.cells(), table.n_ranks))
