@@ -20,6 +20,7 @@ from counterrank.clicks import position_bias_kernels as kernels
 from counterrank.clicks.click_cards import estimated_card, estimated_chart, estimated_summary
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, UserModel
+from counterrank.clicks.feature_linked import estimate_linked
 from counterrank.clicks.rank_table import (
     RankTable,
     check_connected,
@@ -45,10 +46,11 @@ if TYPE_CHECKING:
 METHODS = ("all-pairs", "em", "regression-em")
 MODELS = {
     "position-based": METHODS,
-    "affine": ("documents",),
+    "affine": ("documents", "features"),
     "browsing": ("all-pairs", "em"),
     "dependent": ("all-pairs", "em"),
 }
+_WITH_FEATURES = ("regression-em", "features")
 POPULATIONS = ("queries", "these-queries")
 MANY_QUERIES = 10.0  # effective queries from which intervals over queries hold, see docs/concepts/position-bias.md
 MOST_STEPS = 15_000  # of EM
@@ -294,10 +296,12 @@ def estimate(
             P(examined | rank, rank of the last click above), and "dependent", P(the user goes on | click at rank).
         method: None for the first of the model. Position-based: "all-pairs" (Agarwal et al., 2019), "em" with a free
             relevance for each document, or "regression-em" with a logistic regression on the features of `data` (Wang
-            et al., 2018). Affine: "documents". Browsing and dependent: "all-pairs" or "em"; "em" of the dependent click
-            model needs `displays=True` too.
+            et al., 2018). Affine: "documents", or "features" where documents do not move between ranks: documents with
+            like features link the ranks, under the assumption that, given its features, the rank of a document says no
+            more about its relevance (`feature_linked`). Browsing and dependent: "all-pairs" or "em"; "em" of the
+            dependent click model needs `displays=True` too.
         k: the last rank to estimate; None for the last one of the log.
-        data: what the clicks were counted against, for "regression-em".
+        data: what the clicks were counted against, for "regression-em" and "features".
         population: the target population of the intervals: "queries" like these, or new clicks on "these-queries";
             None for the first where the log holds 10 effective queries or more. Each holds for one rank at a time.
         confidence: the confidence level of each interval.
@@ -329,20 +333,28 @@ def estimate(
     if population is not None:
         check_choice(population, POPULATIONS, "population")
     level = check_confidence(confidence)
-    if (bool(clicks.contexts) and model != "affine") if by_context is None else by_context:
-        return _by_context(clicks, model, method, k, population, level)
-    if method == "regression-em":
-        if data is None:
-            raise CounterrankError("data: missing; method 'regression-em' expected the ranking data for its features")
-        clicks.check_data(data)
-        refuse_missing(data, "method 'regression-em'", "another method")
-    elif data is not None:
-        raise CounterrankError(f"data: given, but method {method!r} uses no features; expected method 'regression-em'")
     if model in ("browsing", "dependent"):
         from counterrank.clicks import browsing_fit  # which needs this module
 
+        if data is not None or by_context:
+            name = "by_context" if data is None else "data"
+            raise CounterrankError(f"{name}: given, which model {model!r} does not use; expected None")
         fit_users = browsing_fit.estimate_browsing if model == "browsing" else browsing_fit.estimate_dependent
         return fit_users(clicks, method, k, population, level)
+    if (bool(clicks.contexts) and model != "affine") if by_context is None else by_context:
+        return _by_context(clicks, model, method, k, population, level)
+    if method in _WITH_FEATURES:
+        if data is None:
+            raise CounterrankError(f"data: missing; method {method!r} expected the ranking data for its features")
+        clicks.check_data(data)
+        refuse_missing(data, f"method {method!r}", "another method")
+    elif data is not None:
+        expected = next(name for name in methods if name in _WITH_FEATURES)
+        raise CounterrankError(f"data: given, but method {method!r} uses no features; expected method {expected!r}")
+    if data is not None and method == "features":
+        last = last_rank(clicks, k)
+        reference = _by_documents(clicks, last, level)
+        return estimate_linked(clicks, rank_table(clicks, last), data, population, level, reference)
     table = interventional_set(clicks, last_rank(clicks, k))
     check_connected(table)
     check_clicked(kernels.pair_clicks(*table.cells(), table.n_ranks))
@@ -377,6 +389,19 @@ def estimate(
         n_clicks=int(used.clicks.sum()),
         warnings=found,
     )
+
+
+def _by_documents(clicks: ClickCounts, last: int, confidence: float) -> EstimatedAffine | None:
+    """Affine users from documents seen at several ranks; None where the log does not identify them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExaminationWarning)
+        try:
+            table = interventional_set(clicks, last)
+            check_connected(table)
+            check_clicked(kernels.pair_clicks(*table.cells(), table.n_ranks))
+            return estimate_affine(clicks, rank_table(clicks, last), all_pairs(table).theta, None, confidence)
+        except CounterrankError:
+            return None
 
 
 def _by_context(
