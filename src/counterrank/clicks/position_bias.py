@@ -328,7 +328,7 @@ def estimate(
     """
     check_counts(clicks)
     methods = MODELS[check_choice(model, tuple(MODELS), "model")]
-    method = methods[0] if method is None else check_choice(method, methods, f"method of model {model!r}")
+    method = methods[0] if method is None else check_choice(method, methods, "method")
     population = renamed_argument(population, target, "population", "target")
     if population is not None:
         check_choice(population, POPULATIONS, "population")
@@ -349,12 +349,13 @@ def estimate(
         clicks.check_data(data)
         refuse_missing(data, f"method {method!r}", "another method")
     elif data is not None:
-        expected = next(name for name in methods if name in _WITH_FEATURES)
-        raise CounterrankError(f"data: given, but method {method!r} uses no features; expected method {expected!r}")
+        expected = next((name for name in methods if name in _WITH_FEATURES), None)
+        instead = "None" if expected is None else f"method {expected!r}"
+        raise CounterrankError(f"data: given, but method {method!r} uses no features; expected {instead}")
     if data is not None and method == "features":
         last = last_rank(clicks, k)
-        reference = _by_documents(clicks, last, level)
-        return estimate_linked(clicks, rank_table(clicks, last), data, population, level, reference)
+        moved = _by_documents(clicks, last, level)
+        return estimate_linked(clicks, rank_table(clicks, last), data, population, level, moved)
     table = interventional_set(clicks, last_rank(clicks, k))
     check_connected(table)
     check_clicked(kernels.pair_clicks(*table.cells(), table.n_ranks))
