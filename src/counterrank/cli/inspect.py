@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 _MARKS = {"good": "yes", "warning": "with care", "bad": "no"}
 _RANKS = 30  # rows of the table; --json has all
+_CONTEXTS = 6  # columns of the table
 
 
 @reads_logs
@@ -117,6 +118,14 @@ def _write_curve(counts: ClickCounts, path: Path) -> None:
     with show_warnings():
         found = examination.estimate(counts)
     found.save(path)
+    if counts.contexts:
+        named = ", ".join(f"{name} ({sessions:,} sessions)" for name, sessions in list(found.sessions.items())[:5])
+        say(
+            f"Wrote {path}: the examination curves by context, {named}{', ...' if len(found.sessions) > 5 else ''}, "
+            f"from {found.n_clicks:,} clicks on {found.n_documents:,} documents. Use them with --examination "
+            f"{quote(str(path))} for clicks that were read with the same --context."
+        )
+        return
     ends = zip(found.values[1:], found.intervals[1:], strict=True)
     values = ", ".join(["1", *(f"{value:.3g} ({low:.3g} to {high:.3g})" for value, (low, high) in ends)])
     say(
@@ -245,7 +254,7 @@ def _policy(source: ClickSource, counts: ClickCounts, part: str, parts: dict[str
         return {"rho": rho, "policy_words": ", ".join(source.policies)}
     if not source.loggers:
         raise CounterrankError("--policy: ranks by scores; expected --logger too")
-    if len(counts.policy_names) > 1:
+    if len(counts.distinct_policies) > 1:
         source.propensities(counts, part, parts)  # the error names them
     return {
         "policy": parse_policy(source.policies[0]),
@@ -279,6 +288,8 @@ def print_inspection(found: dict[str, Any]) -> None:
         print_table(title, tuple(rows[0]), [tuple(row.values()) for row in rows])
     if found["estimated_curve"]:
         _print_curve(found["estimated_curve"])
+    if found["contexts"] and found["contexts"]["ranks"]:
+        _print_contexts(found["contexts"])
     for title, key in (("Importance weights (1 / propensity)", "weights"), ("Coverage of the candidates", "coverage")):
         if found[key]:
             print_table(title, ("", "value"), _words(found[key]))
@@ -300,6 +311,26 @@ def _print_curve(curve: dict[str, Any]) -> None:
     rows = curve["ranks"][:_RANKS]
     print_table(title, tuple(rows[0]), [tuple(row.values()) for row in rows])
     for text in curve["warnings"]:
+        print(f"Note: {text.replace(' (k=)', '')}.")
+
+
+def _print_contexts(table: dict[str, Any]) -> None:
+    """The curves of the contexts side by side, a row for each rank."""
+    from counterrank.evaluation.inspection.click_tables import contexts_sentence
+
+    names = table["contexts"][:_CONTEXTS]
+    cells = {(row["context"], row["rank"]): row for row in table["ranks"]}
+    sessions = {row["context"]: row["sessions"] for row in table["ranks"]}
+    rows: list[tuple[Any, ...]] = [("sessions", *(f"{sessions[name]:,}" for name in names))]
+    for rank in sorted({row["rank"] for row in table["ranks"]})[:_RANKS]:
+        own = [cells[name, rank] for name in names]
+        rows.append(
+            (str(rank), *(f"{each['P(examined)']:.3f} ({each['low']:.3f} to {each['high']:.3f})" for each in own))
+        )
+    title = f"Examination curves by context, relative to rank 1 of {names[0]} ({table['confidence']:.0%} intervals)"
+    print_table(title, ("rank", *names), rows)
+    print(contexts_sentence(table))
+    for text in table["warnings"]:
         print(f"Note: {text.replace(' (k=)', '')}.")
 
 

@@ -8,15 +8,22 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from counterrank.clicks.browsing import Browsing, Dependent, sequential
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import Examination, UserModel, is_user_model, lines_of
+from counterrank.clicks.examination import CurvesByContext, Examination, UserModel, is_user_model, lines_of
 from counterrank.clicks.policies import (
     FittedPlackettLuce,
     fit_plackett_luce,
     propensity_from_log,
     several_policies,
 )
-from counterrank.clicks.policies.from_log import LogPropensity, check_all_candidates, refuse_contradictions
+from counterrank.clicks.policies.from_log import (
+    LogPropensity,
+    check_all_candidates,
+    mean_over_contexts,
+    refuse_contradictions,
+)
+from counterrank.clicks.policies.standard import as_policy
 from counterrank.clicks.user_models import users_of
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
@@ -28,6 +35,7 @@ from counterrank.estimators.propensities import (
     displayed_propensities,
     in_canonical_gauge,
     propensities_of,
+    refuse_unseen,
 )
 from counterrank.estimators.relevance import Examinations, examinations
 
@@ -131,7 +139,7 @@ class Evidence:
 
     @property
     def curve(self) -> Examination:
-        """P(examined | rank): as given, else as stored with simulated clicks; alpha of a user model."""
+        """P(examined | rank): as given, else as stored with simulated clicks; alpha of a user model, by context too."""
         return lines_of(self.users)[0]
 
     @property
@@ -160,6 +168,9 @@ curve that reaches rank 2
         """
         clicked = self.clicks.by_rank(self.clicks.clicks) > 0
         alpha, beta = lines_of(self.users)
+        if isinstance(alpha, CurvesByContext):
+            refuse_unseen(alpha, beta, self.clicks)
+            return
         chances = alpha.curve(len(clicked)) + (0.0 if beta is None else beta.curve(len(clicked)))
         unseen = clicked & (chances <= 0.0)
         if unseen.any():
@@ -194,18 +205,30 @@ policy with these scores; expected the policy and the scores that made the pages
 
     @cached_property
     def propensities(self) -> Propensities:
-        """P(examined | query, policy): from rho, else from the policy (eq:expexam), else as logged with the clicks."""
+        """P(examined | query, policy): from rho, else from the policy (eq:expexam), else as logged with the clicks.
+
+        Under the user browsing model it depends on what is clicked above, so it is what the log shows was examined;
+        under the dependent click model with a policy, P(shown).
+        """
         if self.rho is not None and self.policy is not None:
             raise CounterrankError("rho: given together with policy; expected one of them")
+        if isinstance(sequential(self.exam), Browsing):
+            self.check_policy()
+            return propensities_of(self.clicks, self.rho, self.exam)
         return propensities_of(self.clicks, self.rho if self.policy is None else self._of_policy(), self.exam)
 
     @property
     def propensity_source(self) -> str:
         """Where the propensities come from: "policy", or `Propensities.source`."""
-        return self.propensities.source if self.policy is None else "policy"
+        return (
+            self.propensities.source if self.policy is None or isinstance(sequential(self.exam), Browsing) else "policy"
+        )
 
     def _of_policy(self) -> FloatArray:
         counts, curve = self.clicks, self.curve
+        users = sequential(self.exam)
+        if isinstance(users, Dependent):
+            curve = users.shown
         rho: FloatArray
         check_all_candidates(counts)
         refuse_contradictions(counts)
@@ -213,15 +236,23 @@ policy with these scores; expected the policy and the scores that made the pages
             rho = several_policies(counts, self.policy, curve, threads=self.threads)
             self.check_policy()
             return rho
-        if len(counts.policy_names) > 1:
+        if len(counts.distinct_policies) > 1:
             raise CounterrankError(
-                f"policy: one for a log of several ({', '.join(counts.policy_names)}); expected all of them, "
+                f"policy: one for a log of several ({', '.join(counts.distinct_policies)}); expected all of them, "
                 "{name: (policy, scores)}, or the sessions of one only (only_policies=)"
             )
         if self.scores is None:
             raise CounterrankError("scores: None; expected what the policy ranked by, one number per document")
-        rho = self.policy.propensity(self.scores, counts.offsets, curve, threads=self.threads)
+        rho = self._under(self.policy, self.scores)
         self.check_policy()
+        return rho
+
+    def _under(self, policy: Any, scores: Any) -> FloatArray:
+        """P(examined) of each document under one policy, the mean over contexts where the curve differs in them."""
+        counts, curve = self.clicks, self.curve
+        if isinstance(curve, CurvesByContext):
+            return mean_over_contexts(counts, as_policy(policy), scores, curve, self.threads)
+        rho: FloatArray = policy.propensity(scores, counts.offsets, curve, threads=self.threads)
         return rho
 
     def with_remembered_curve(self) -> Evidence:
@@ -261,8 +292,7 @@ policy with these scores; expected the policy and the scores that made the pages
         ('given', 1000)
         """
         found = fit_plackett_luce(data, self.clicks, k, threads=self.threads)
-        rho = found.policy.propensity(found.scores, data.offsets, self.curve, threads=self.threads)
-        return replace(self, rho=rho), found
+        return replace(self, rho=self._under(found.policy, found.scores)), found
 
     @cached_property
     def examinations(self) -> Examinations:
@@ -270,7 +300,8 @@ policy with these scores; expected the policy and the scores that made the pages
 
         Impressions count where the curve was given; else the propensities alone.
         """
-        rho = None if self.rho is None and self.policy is None else self.propensities
+        is_realised = sequential(self.exam) is not None
+        rho = None if is_realised or (self.rho is None and self.policy is None) else self.propensities
         users: Any = self.exam
         return examinations(self.clicks, rho, users)
 

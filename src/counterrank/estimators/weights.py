@@ -9,10 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.clicks.browsing import Dependent, sequential
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, is_user_model, lines_of
-from counterrank.clicks.policies.from_log import check_all_candidates, mean_over_policies, refuse_contradictions
-from counterrank.clicks.policies.propensity import exact_propensity
+from counterrank.clicks.exposure import examined, examined_times
+from counterrank.clicks.policies.from_log import (
+    check_all_candidates,
+    mean_over_contexts,
+    mean_over_policies,
+    refuse_contradictions,
+)
 from counterrank.clicks.policies.standard import as_policy
 from counterrank.clicks.user_models import Affine, users_of
 from counterrank.common.checks import (
@@ -33,8 +39,6 @@ from counterrank.estimators.propensities import (
     Propensities,
     capped_inverse,
     check_clip,
-    examined,
-    examined_times,
     inverse_propensity,
     logged_range,
     propensities_of,
@@ -72,7 +76,10 @@ def policy_aware(
         clip: a cap on what each click counts, applied before summing; None for no cap.
         exam: how likely each rank is examined, where rho is None and the log is of several policies; None for the curve
             that simulated clicks remember. A user model with trust bias, see `examination.Affine`, whose alpha rho was
-            computed with: the clicks that its beta explains are taken off, as in `affine`.
+            computed with: the clicks that its beta explains are taken off, as in `affine`. With `examination.Browsing`,
+            rho is None: what the log shows was examined. With `examination.Dependent`, rho is that or P(shown up to
+            rank k), and clicks then have the importance weights of `Dependent.importance_weights` too, which is
+            unbiased.
 
     Returns:
         float64 weights, one per document of the data: a plain sum, not divided by sessions. A click on a document
@@ -98,9 +105,12 @@ def policy_aware(
     if gain is None or base is None:
         inverse = capped_inverse(found.by_cell, cap, counts, counts.clicks, counts.docs, counts.ranks, name)
         warn_unless_sometimes_seen(counts, found.chances(), "policy_aware")
+        users = sequential(exam)
+        if isinstance(users, Dependent) and found.source == "given":
+            inverse = inverse * users.importance_weights(counts)
         return counts.by_document(counts.clicks * inverse)
     known = np.nan_to_num(found.by_document)
-    net = counts.by_document(counts.clicks - counts.impressions * examined(base, counts.ranks))
+    net = counts.by_document(counts.clicks - counts.impressions * examined(base, counts))
     refuse_impossible(known + examined_times(base, counts), counts.by_document(counts.clicks), counts, name)
     warn_unless_sometimes_seen(counts, known, "policy_aware")
     unseen = np.where(known < SMALLEST, sessions_of_documents(counts) * mean_relevance(counts, gain, base), 0.0)
@@ -133,7 +143,7 @@ def policy_oblivious(clicks: ClickCounts, exam: Examination, *, clip: float | No
     array([2.5, 3. ])
     """
     counts, (curve, base), cap = check_counts(clicks), lines_of(exam), check_clip(clip)
-    theta = examined(curve, counts.ranks)
+    theta = examined(curve, counts)
     net: FloatArray | IntArray = counts.clicks
     unseen = np.zeros(counts.n_docs)
     if base is None:
@@ -141,7 +151,7 @@ def policy_oblivious(clicks: ClickCounts, exam: Examination, *, clip: float | No
     else:
         refuse_unseen(curve, base, counts)
         inverse = inverse_propensity(theta, cap)
-        net = counts.clicks - counts.impressions * examined(base, counts.ranks)
+        net = counts.clicks - counts.impressions * examined(base, counts)
         mean = sessions_of_documents(counts) * mean_relevance(counts, curve, base)
         unseen = np.where(examined_times(curve, counts) < SMALLEST, mean, 0.0)
     warn_unless_always_seen(counts, curve, "policy_oblivious")
@@ -267,16 +277,16 @@ def _single(
     clicks: ClickCounts, curves: list[Examination], policy: Any, scores: Any, threads: int | None
 ) -> list[FloatArray]:
     check_all_candidates(clicks)
-    if len(clicks.policy_names) > 1:
+    if len(clicks.distinct_policies) > 1:
         raise CounterrankError(
-            f"policy: one for a log of {len(clicks.policy_names)}, {', '.join(map(repr, clicks.policy_names))}; "
-            "expected {name: (policy, scores)}"
+            f"policy: one for a log of {len(clicks.distinct_policies)}, "
+            f"{', '.join(map(repr, clicks.distinct_policies))}; expected {{name: (policy, scores)}}"
         )
     refuse_contradictions(clicks)
     if scores is None:
         raise CounterrankError("scores: None; expected what the policy ranked by, one number per document")
     given = check_vector(scores, clicks.n_docs, "scores")
-    return [exact_propensity(as_policy(policy), given, clicks.offsets, curve, threads) for curve in curves]
+    return [mean_over_contexts(clicks, as_policy(policy), given, curve, threads) for curve in curves]
 
 
 def full_information(
@@ -381,7 +391,7 @@ def clip_grid(
     if exam is not None:
         if rho is not None:
             raise CounterrankError("exam: given together with rho; expected one of them")
-        name, propensities = "exam", examined(lines_of(exam)[0], counts.ranks)
+        name, propensities = "exam", examined(lines_of(exam)[0], counts)
     else:
         name = "propensities" if rho is None else "rho"
         propensities = propensities_of(counts, rho).by_cell
@@ -401,7 +411,7 @@ def warn_unless_always_seen(clicks: ClickCounts, exam: Examination | None, name:
     """
     shown = clicks.impressions
     if exam is not None:
-        shown = np.where(examined(exam, clicks.ranks) > 0.0, shown, 0)
+        shown = np.where(examined(exam, clicks) > 0.0, shown, 0)
     missing = clicks.by_document(shown) < sessions_of_documents(clicks)
     _warn(
         clicks,

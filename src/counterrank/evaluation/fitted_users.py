@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.exposure import examined_times
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
 from counterrank.common.numerics import student_quantile
 from counterrank.data import RankingData
-from counterrank.estimators.propensities import Propensities, examined_times
+from counterrank.estimators.propensities import Propensities
 from counterrank.estimators.users_from_log import AUTO, FEATURES, FoundUsers, learn_users, refit
 from counterrank.evaluation.weighted_clicks import Method, query_sums, weight_clicks
 

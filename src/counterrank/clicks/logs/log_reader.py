@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from counterrank.clicks.click_cards import fold_clicks_card, fold_clicks_summary
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.logs import passes
-from counterrank.clicks.logs.columns import FLOAT, NEEDED, Columns, LogOptions, plan_columns
+from counterrank.clicks.logs.columns import FLOAT, NEEDED, Columns, LogOptions, plan_columns, split_entry
 from counterrank.clicks.logs.engine import Engine, Unreadable, disable_statistics, duckdb_engine
 from counterrank.clicks.logs.events import plain_log
 from counterrank.clicks.logs.faults import (
@@ -29,7 +29,7 @@ from counterrank.clicks.logs.faults import (
 )
 from counterrank.clicks.logs.formats import LogFiles, find_log, frame_log
 from counterrank.clicks.logs.matching import Candidates, shown_only, with_origins
-from counterrank.clicks.logs.passes import distinct_pages, drift_of_parts
+from counterrank.clicks.logs.passes import distinct_pages, drift_of_parts, last_clicks
 from counterrank.clicks.logs.spark_engine import spark_engine
 from counterrank.common.checks import FloatArray, IntArray, check_type
 from counterrank.common.errors import CounterrankError, DataError, LogWarning, brief, printable, quoted
@@ -63,9 +63,18 @@ class Reading:
 class Reader:
     """One log on one engine; reads it whole."""
 
-    def __init__(self, engine: Engine, name: str, columns: Columns, options: LogOptions, displays: bool) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        name: str,
+        columns: Columns,
+        options: LogOptions,
+        displays: bool,
+        last_clicks: bool = False,
+    ) -> None:
         self.engine, self.local, self.name, self.columns = engine, engine.local, name, columns
         self.skip, self.displays = options.on_error == "skip", displays
+        self.last_clicks = last_clicks
         self.checks_pages = not (options.skip_page_checks or columns.impressions)
         # a page that is kept without some of its documents would have wrong ranks
         self.tolerated = () if options.strict else (UNKNOWN_QUERY,) if displays else (UNKNOWN_QUERY, UNKNOWN_DOCUMENT)
@@ -134,9 +143,10 @@ class Reader:
         """An error where one of the policies that were chosen has no rows."""
         if not self.columns.only_policies:
             return
-        found = self.local.execute("select distinct policy from cells").fetchall()
+        entries = self.local.execute("select distinct policy from cells where policy is not null").fetchall()
+        found = {split_entry(entry)[0] for (entry,) in entries}
         for name in self.columns.only_policies:
-            if (name,) not in found:
+            if name not in found:
                 everything = f"select distinct {self.columns.read('policy')} as policy from raw"
                 there = ", ".join(map(repr, _policies(self.engine, everything))) or "none"
                 raise DataError(f"{self.name}: no rows of policy {printable(name)!r}; the log has {there}")
@@ -152,7 +162,9 @@ class Reader:
     def _counts(self, known: Candidates | None) -> list[ClickCounts]:
         counts = shown_only(self.local, self.columns) if known is None else known.counts(self.columns)
         if self.displays:
-            counts = distinct_pages(self.engine, self.columns, counts, known is not None)
+            counts = distinct_pages(self.engine, self.columns, counts, known is not None, self.last_clicks)
+        if self.last_clicks:
+            counts = last_clicks(self.engine, self.columns, counts, known is not None)
         return [counts] if known is None else known.split(counts)
 
     def _count_pages(self) -> None:
@@ -247,7 +259,7 @@ def _in_a_file(log: LogFiles, folder: Path) -> LogFiles:
 
 def _restricted(engine: Engine, columns: Columns, policies: Sequence[str], log: str) -> Columns:
     """The columns of the rows of some policies."""
-    if not columns.has("policy"):
+    if "policy" not in columns.source:
         names = ", ".join(map(printable, policies))
         raise DataError(
             f"{log}: no column 'policy' to choose {names} by; expected it, or its name by columns={{'policy': NAME}}"
@@ -267,6 +279,7 @@ def read_parts(
     parts: Sequence[RankingData],
     *,
     displays: bool = False,
+    last_clicks: bool = False,
     drift: bool = False,
     options: LogOptions | None = None,
 ) -> Reading:
@@ -287,11 +300,12 @@ def read_parts(
     chosen = options or LogOptions()
     for part in parts:
         check_type(part, RankingData, "data")
-    if displays and chosen.impressions:
-        raise CounterrankError("displays: there are no pages where each row is one; expected it without impressions")
+    if (displays or last_clicks) and chosen.impressions:
+        name = "displays" if displays else "last_clicks"
+        raise CounterrankError(f"{name}: there are no pages where each row is one; expected it without impressions")
     with opened(path, chosen) as (engine, log, columns):
         columns = replace(columns, timed=drift and columns.has("timestamp"))
-        return Reader(engine, log.name, columns, chosen, displays).read(parts)
+        return Reader(engine, log.name, columns, chosen, displays, last_clicks).read(parts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -326,16 +340,28 @@ class FoldClicks(Shown):
 
 @overload
 def read_log(
-    path: PathLike | Any, data: RankingData | None = None, *, displays: bool = False, **options: Any
+    path: PathLike | Any,
+    data: RankingData | None = None,
+    *,
+    displays: bool = False,
+    last_clicks: bool = False,
+    **options: Any,
 ) -> ClickCounts: ...
 
 
 @overload
-def read_log(path: PathLike | Any, data: Fold, *, displays: bool = False, **options: Any) -> FoldClicks: ...
+def read_log(
+    path: PathLike | Any, data: Fold, *, displays: bool = False, last_clicks: bool = False, **options: Any
+) -> FoldClicks: ...
 
 
 def read_log(
-    path: PathLike | Any, data: RankingData | Fold | None = None, *, displays: bool = False, **options: Any
+    path: PathLike | Any,
+    data: RankingData | Fold | None = None,
+    *,
+    displays: bool = False,
+    last_clicks: bool = False,
+    **options: Any,
 ) -> ClickCounts | FoldClicks:
     """Count the impressions and clicks of a log.
 
@@ -356,8 +382,10 @@ def read_log(
             has the clicks of each part as `train`, `validation` and `test`, and the `report` on all rows.
         displays: also keep the distinct pages, which `estimators.rerank` needs. A page with a document that is not a
             candidate is then a fault.
-        options: those of `LogOptions`: columns, rank_base, format, click_actions, impressions, only_policies, on_error,
-            strict, skip_page_checks, memory, threads, engine and master.
+        last_clicks: also count by the rank of the last click above, which `examination.Browsing` needs; with `displays`
+            also keep in which ways each page was clicked, which `examination.Dependent` needs.
+        options: those of `LogOptions`: columns, rank_base, format, click_actions, impressions, only_policies, context,
+            on_error, strict, skip_page_checks, memory, threads, engine and master.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
@@ -370,7 +398,9 @@ def read_log(
         raise CounterrankError(f"data: {type(data).__name__}; expected RankingData, a Fold, or None")
     named = {name: getattr(data, name) for name in PARTS} if isinstance(data, Fold) else {"train": data}
     parts = {name: part for name, part in named.items() if part is not None}
-    found = read_parts(path, list(parts.values()), displays=displays, options=LogOptions(**options))
+    found = read_parts(
+        path, list(parts.values()), displays=displays, last_clicks=last_clicks, options=LogOptions(**options)
+    )
     columns = found.report.column_message() if found.report.suggested_columns else None
     for message in (found.report.date_message(), columns):
         if message is not None:
@@ -412,7 +442,7 @@ def read_display_probabilities(path: PathLike, options: LogOptions | None = None
     >>> found.impressions.tolist(), found.clicks.tolist(), found.display_probabilities.tolist()
     ([2], [1], [0.25])
     """
-    with opened(path, options or LogOptions()) as (engine, log, columns):
+    with opened(path, replace(options or LogOptions(), context=())) as (engine, log, columns):
         _check_column(columns, "display_probability", log.name)
         engine.view("log", columns.normalised(f"{columns.read('display_probability')} as shown"))
         _check_one_policy(engine, columns, log.name)
@@ -445,7 +475,7 @@ def read_logging_scores(
 
     Each candidate must have been shown, always with one score: a log has no scores of the others.
     """
-    with opened(path, options or LogOptions()) as (engine, log, columns):
+    with opened(path, replace(options or LogOptions(), context=())) as (engine, log, columns):
         _check_column(columns, "logging_score", log.name)
         engine.view("log", columns.normalised(f"{columns.read('logging_score')} as score"))
         scores = "select query_id, doc_id, min(score) as low, max(score) as high from log group by query_id, doc_id"

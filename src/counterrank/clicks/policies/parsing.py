@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.clicks.examination import Examination, InverseRank, UserModel
+from counterrank.clicks.examination import Examination, InverseRank
 from counterrank.clicks.policies.standard import (
     Deterministic,
     EpsilonGreedy,
@@ -148,8 +148,10 @@ def _mixture(terms: list[tuple[str, str]], text: str) -> Any:
     return Mixture(policies, shares)
 
 
-def parse_examination(text: str) -> Examination | UserModel:
+def parse_examination(text: str) -> Any:
     """An examination curve from its name and settings, from its values, or from a file with an estimated one.
+
+    Of a file with curves by context the user model, see `ByContext`.
 
     >>> parse_examination("inverse-rank:eta=1"), parse_examination("1,0.5,0.25")
     (inverse_rank(k=None, eta=1), Examination([1.0, 0.5, 0.25]))
