@@ -121,7 +121,6 @@ def test_under_trust_bias():
     found = [estimators.fit_relevance(DATA, log, **each).values for each in options]
     np.testing.assert_array_equal(found[0], found[1])
     errors = [np.mean((each - relevant) ** 2) / relevant.var() for each in found[1:]]
-    print(errors)
     assert errors[0] < 0.3 < errors[1]
 
 
