@@ -369,7 +369,7 @@ def read_policy(text: str) -> Any:
 def read_user_model(text: str) -> UserModel:
     """A user model as `--users` names it: a file of one, or of an estimated examination curve."""
     from counterrank.clicks.examination import UserModel
-    from counterrank.clicks.position_bias import load, load_estimate
+    from counterrank.clicks.user_estimation import load, load_estimate
 
     with _named("users", text):
         found = load(text)

@@ -15,7 +15,7 @@ import numpy as np
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, UserModel, lines_of
-from counterrank.clicks.position_bias import estimate
+from counterrank.clicks.user_estimation import estimate
 from counterrank.clicks.user_models import Affine
 from counterrank.common.checks import FloatArray, check_choice
 from counterrank.common.errors import CounterrankError, ExaminationWarning
