@@ -11,6 +11,7 @@ from counterrank.clicks.logs.log_reader import (
     read_log,
     read_parts,
 )
+from counterrank.clicks.logs.page_reader import read_pages
 
 __all__ = [
     "FORMATS",
@@ -25,6 +26,7 @@ __all__ = [
     "Reading",
     "read_display_probabilities",
     "read_log",
+    "read_pages",
     "read_parts",
     "register_format",
 ]

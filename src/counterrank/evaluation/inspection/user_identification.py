@@ -1,0 +1,49 @@
+"""Which user models a log identifies: by its impressions and clicks at ranks, and after which clicks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterrank.clicks import position_bias_kernels as rank_kernels
+from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
+from counterrank.clicks.position_bias import check_clicked
+from counterrank.clicks.rank_table import check_connected, interventional_set, last_rank
+from counterrank.common.errors import CounterrankError
+from counterrank.evaluation.inspection.user_fits import Places, kinds_of_last_click
+
+
+def counts_of(places: Places) -> ClickCounts:
+    """Click counts of these impressions."""
+    pages, own, n = places.pages, places.kept, places.n_ranks
+    query = pages.queries[pages.pages()]
+    n_docs = int(pages.docs.max(initial=-1)) + 1
+    owner = np.zeros(n_docs, np.int64)
+    owner[pages.docs] = query
+    keys, where = np.unique(pages.docs[own] * n + places.ranks[own], return_inverse=True)
+    # documents are numbered by query: `PageSample.of` gives them in the order of the log's rows
+    offsets = np.searchsorted(owner, np.arange(int(owner.max(initial=-1)) + 2))
+    return ClickCounts(
+        SHOWN_ONLY,
+        offsets,
+        np.bincount(pages.queries, minlength=len(offsets) - 1),
+        keys // n,
+        keys % n + 1,
+        np.bincount(where.ravel(), minlength=len(keys)),
+        np.bincount(where.ravel(), pages.clicked[own], len(keys)).astype(np.int64),
+    )
+
+
+def refusals(places: Places) -> dict[str, str]:
+    """For each user model that these pages do not identify, why not."""
+    counts = counts_of(places)
+    found = {}
+    try:
+        table = interventional_set(counts, last_rank(counts, places.n_ranks))
+        check_connected(table)
+        check_clicked(rank_kernels.pair_clicks(*table.cells(), table.n_ranks))
+    except CounterrankError as error:
+        found = dict.fromkeys(("position-based", "affine", "browsing"), str(error))
+    return found
+
+
+__all__ = ["counts_of", "kinds_of_last_click", "refusals"]
