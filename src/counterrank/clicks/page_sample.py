@@ -15,7 +15,7 @@ from counterrank.common.checks import IntArray
 from counterrank.common.random import GOLDEN, HashArray
 from counterrank.data.ids import place_in_query
 
-MOST_ROWS = 2_000_000  # of a sample
+MOST_ROWS = 1_000_000  # of a sample
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class PageSample:
             offsets=moved,
             docs=numbers[places.ravel()],
             clicked=np.asarray(clicked)[rows].astype(np.bool_),
-            held_out=_mixed(keys.astype(np.uint64))[order] >> np.uint64(63) > 0,
+            held_out=mixed_words(keys.astype(np.uint64))[order] >> np.uint64(63) > 0,
             log_pages=len(keys) if log_pages is None else log_pages,
             log_queries=len(names) if log_queries is None else log_queries,
         )
@@ -141,9 +141,13 @@ class PageSample:
         )
 
 
+def mixed_words(words: HashArray) -> HashArray:
+    """All bits of each word spread over all bits of the result, as `common.random.mixed` does.
 
-def _mixed(words: HashArray) -> HashArray:
-    """All bits of each word spread over all bits of the result, as `common.random.mixed` does."""
+    >>> words = np.array([1, 2], np.uint64)
+    >>> bool(mixed_words(words)[0] == mixed_words(words[:1])[0])
+    True
+    """
     z = words + GOLDEN  # sums and products wrap around
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

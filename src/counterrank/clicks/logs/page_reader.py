@@ -37,7 +37,8 @@ def read_pages(path: PathLike | Any, clicks: ClickCounts, *, rows: int = MOST_RO
     >>> import pathlib, tempfile
     >>> from counterrank.clicks.logs import read_log
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
-    >>> _ = file.write_text("session_id,query_id,doc_id,rank,clicked\\n1,q,a,1,1\\n1,q,b,2,0\\n2,q,b,1,0\\n2,q,a,2,1\\n")
+    >>> rows = "1,q,a,1,1\\n1,q,b,2,0\\n2,q,b,1,0\\n2,q,a,2,1\\n"
+    >>> _ = file.write_text("session_id,query_id,doc_id,rank,clicked\\n" + rows)
     >>> pages = read_pages(file, read_log(file))
     >>> pages.docs.tolist(), pages.clicked.tolist()
     ([0, 1, 1, 0], [True, False, False, True])
@@ -131,8 +132,8 @@ def _rows(engine: Engine, columns: Columns) -> dict[str, Any]:
     local = engine.local
     doc_type = {name: kind for name, kind, *_ in local.execute("describe known").fetchall()}["doc_id"]
     found: dict[str, Any] = local.execute(
-        "select page_rows.query as query, coalesce(number, cast(cast('0x' || substr(name, 2, 15) as ubigint) as bigint)) "
-        "as session, known.row as doc, rank, clicked from page_rows left join known on page_rows.query = known.query "
+        "select page_rows.query as query, "
+        "coalesce(number, cast(cast('0x' || substr(name, 2, 15) as ubigint) as bigint)) as session, known.row as doc, rank, clicked from page_rows left join known on page_rows.query = known.query "
         f"and cast(page_rows.doc_id as {doc_type}) = known.doc_id order by query, session, rank"
     ).fetchnumpy()
     return found

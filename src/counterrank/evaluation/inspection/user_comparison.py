@@ -15,7 +15,6 @@ import numpy as np
 
 from counterrank.clicks.page_sample import PageSample
 from counterrank.common.checks import FloatArray, IntArray, check_confidence
-from counterrank.common.errors import CounterrankError
 from counterrank.common.notebook import Table
 from counterrank.common.numerics import student_quantile
 from counterrank.evaluation.inspection.click_tables import wilson
@@ -24,6 +23,7 @@ from counterrank.evaluation.inspection.user_fits import (
     Lines,
     Places,
     cells_of,
+    document_cells,
     fit_chains,
     fit_lines,
     groups_of,
@@ -100,8 +100,8 @@ class UserComparison(Table):
     """User models compared on held-out pages; the result of `compare_users`.
 
     Attributes:
-        recommended: the simplest identified model whose log-likelihood is not significantly below that of the best one;
-            None where no model is identified, or there are too few clicks.
+        recommended: the simplest model whose log-likelihood is not significantly below that of the best one; None where
+            the log does not identify it, or there are too few clicks.
         sentences: what was found and what to do, in words.
         models: one row each, baselines first; empty where there are too few clicks.
         last_clicks: click rates given the last click above, observed and predicted.
@@ -138,8 +138,8 @@ class UserComparison(Table):
 def compare_users(pages: PageSample, *, confidence: float = 0.95) -> UserComparison:
     """Fit all user models to one part of the pages, and compare their predictions on the other.
 
-    A model is recommended if it is the simplest of those that the log identifies and that predict not significantly
-    worse than the best of them (paired differences of the log-likelihood).
+    A model is recommended if it is the simplest of those that predict not significantly worse than the best one (paired
+    differences of the log-likelihood), and if the log identifies it.
 
     Arguments:
         pages: of a log, see `read_pages`.
@@ -151,19 +151,16 @@ def compare_users(pages: PageSample, *, confidence: float = 0.95) -> UserCompari
     """
     level = check_confidence(confidence)
     parts = pages.part(False), pages.part(True)
-    sizes = {
+    sizes: dict[str, Any] = {
         "fitted_pages": parts[0].n_pages, "held_out_pages": parts[1].n_pages, "queries": pages.n_queries,
         "log_pages": pages.log_pages, "log_queries": pages.log_queries, "confidence": level,
     }  # fmt: skip
-    n_clicks = int(pages.clicked.sum())
-    if min(int(part.clicked.sum()) for part in parts) < FEWEST_CLICKS:
-        text = f"{some(n_clicks, 'click').replace(' clicks', '').replace(' click', '')} on {some(pages.n_pages, 'page')}"
-        return UserComparison(
-            None,
-            (f"Too few clicks to compare user models: {text}; expected at least {FEWEST_CLICKS} in each half of the "
-             "pages.",),
-            **sizes,
-        )  # fmt: skip
+    if any(part.clicked.sum() < FEWEST_CLICKS or part.n_pages < 2 for part in parts):
+        text = (
+            f"Too few clicks to compare user models: {int(pages.clicked.sum()):,} on {some(pages.n_pages, 'page')}; "
+            f"expected at least {FEWEST_CLICKS} in each half of the pages."
+        )
+        return UserComparison(None, (text,), **sizes)
     depth = int(np.diff(pages.offsets).max())
     if depth < 2:
         return UserComparison(None, ("Each page holds one document: user models do not differ.",), **sizes)
@@ -178,19 +175,16 @@ def _predictions(fitting: Places, held: Places, groups: IntArray) -> dict[str, F
     n, own = fitting.n_ranks, held.kept
     docs, ranks = held.pages.docs[own], np.arange(n)
     by_last, _ = kinds_of_last_click(n)
-    one = np.zeros(1, np.int64)
+    by_document = fit_lines(document_cells(fitting.pages, groups), np.zeros(1, np.int64), fixed=True)
 
     def lines(kinds: Callable[[Places], IntArray], of: IntArray, **options: Any) -> FloatArray:
         cells = cells_of(fitting, kinds(fitting), len(of), groups)
         found: Lines = fit_lines(cells, of, **options)
         return found.predict(kinds(held)[own], docs)
 
-    def nowhere(places: Places) -> IntArray:
-        return np.zeros(len(places.ranks), np.int64)
-
     return {
         BASELINES[0]: _rates_by_rank(fitting)[held.ranks[own]],
-        BASELINES[1]: lines(nowhere, one, fixed=True),
+        BASELINES[1]: by_document.predict(np.zeros(len(docs), np.int64), docs),
         "position-based": lines(Places.by_rank, ranks),
         "dependent": fit_chains(fitting, groups).predict(held.pages)[own],
         "affine": lines(Places.by_rank, ranks, affine=True),
@@ -231,7 +225,7 @@ class Clusters(NamedTuple):
     def mean(self, values: FloatArray) -> Interval:
         """The mean of values, with an interval over clusters.
 
-            V = Q / (Q - 1) sum over clusters of (sum of values - mean n)^2 / (sum of n)^2
+        V = Q / (Q - 1) sum over clusters of (sum of values - mean n)^2 / (sum of n)^2
         """
         shown = np.bincount(self.of, minlength=self.n).astype(np.float64)
         own = shown > 0.0
@@ -355,18 +349,26 @@ def recommend(
         clusters: what intervals are over.
     """
     known = {row.name: row for row in rows}
-    usable = [name for name in USER_MODELS if known[name].identified]
-    refused = tuple(
-        f"The {_WORDS[name]} is not identified by this log: {_reason(known[name].reason)}"
-        for name in USER_MODELS
-        if not known[name].identified
-    )
-    if not usable:
-        return None, (_without_model(known), *refused)
-    best = max(usable, key=lambda name: known[name].log_likelihood)
-    behind = {name: clusters.mean(gains[best] - gains[name]) for name in usable if name != best}
-    chosen = next((name for name in usable if name == best or behind[name].low <= 0.0))
-    return chosen, (*_found(known, usable, best, chosen, behind, gains, clusters), _ADVICE[chosen], *refused)
+    best = max(USER_MODELS, key=lambda name: known[name].log_likelihood)
+    behind = {name: clusters.mean(gains[best] - gains[name]) for name in USER_MODELS if name != best}
+    chosen = next(name for name in USER_MODELS if name == best or behind[name].low <= 0.0)
+    plain = [name for name in BASELINES if clusters.mean(gains[chosen] - gains[name]).low <= 0.0]
+    found = (_found(known, best, chosen, behind), _doubts(plain))
+    if not known[chosen].identified:
+        return None, tuple(filter(None, (*found, _UNKNOWN, *_refused(known))))
+    return chosen, tuple(filter(None, (*found, _ADVICE[chosen], *_refused(known))))
+
+
+def _refused(known: dict[str, ModelRow]) -> list[str]:
+    """A sentence for each reason why models are not identified."""
+    reasons: dict[str, list[str]] = {}
+    for name in USER_MODELS:
+        if not known[name].identified:
+            reasons.setdefault(known[name].reason or "not computed", []).append(name)
+    return [
+        f"Not identified by this log: {', '.join(names)}, because: {reason.removeprefix('clicks: ').rstrip('.')}."
+        for reason, names in reasons.items()
+    ]
 
 
 _WORDS = {
@@ -387,8 +389,8 @@ _ADVICE = {
         "train with --examination FILE."
     ),
     "affine": (
-        "What to do: train with --users auto, or save the fitted model (inspect --users-out FILE) and use --users FILE. "
-        "An examination curve alone leaves trust bias in the weights."
+        "What to do: train with --users auto, or save the fitted model (inspect --users-out FILE) and use --users "
+        "FILE. An examination curve alone leaves trust bias in the weights."
     ),
     "browsing": (
         "What to do: save the fitted model (inspect --users-out FILE) and use --users FILE. An examination curve alone "
@@ -401,51 +403,49 @@ _ADVICE = {
 }
 
 
-def _reason(reason: str | None) -> str:
-    text = reason or "not computed"
-    return f"{text.removeprefix('clicks: ').rstrip('.')}."
+_UNKNOWN = (
+    "What to do: predictions at the same ranks need no examination curve, but weights do, and this log does not "
+    "identify it. Take a curve from elsewhere (--examination), or let documents move between ranks in some of the sessions."
+)
 
 
-def _found(
-    known: dict[str, ModelRow],
-    usable: Sequence[str],
-    best: str,
-    chosen: str,
-    behind: dict[str, Interval],
-    gains: dict[str, FloatArray],
-    clusters: Clusters,
-) -> tuple[str, ...]:
+def _found(known: dict[str, ModelRow], best: str, chosen: str, behind: dict[str, Interval]) -> str:
     """What was found, in the order of importance."""
-    head = f"This log supports the {_WORDS[chosen]}: {_MEANS[chosen]}."
-    sentences = [head]
+    sentences = [f"This log supports the {_WORDS[chosen]}: {_MEANS[chosen]}."]
+    if not known[chosen].identified:
+        sentences = [f"The {_WORDS[chosen]} fits how users click in this log: {_MEANS[chosen]}."]
     if chosen == best:
-        sentences.append(f"It predicts held-out clicks best of the {len(usable)} models that the log identifies.")
+        sentences.append(f"It predicts held-out clicks best of the {len(USER_MODELS)} models.")
     else:
         sentences.append(
             f"The {_WORDS[best]} predicts held-out clicks best, but not significantly better "
-            f"({_difference(behind[chosen])} per impression), and it has {known[best].values} values in place of "
+            f"({_difference(behind[chosen])} per impression), with {known[best].values} values for users in place of "
             f"{known[chosen].values}."
         )
-    if chosen != "position-based" and "position-based" in usable:
-        gain = known[chosen]
+    if chosen != "position-based":
+        row = known[chosen]
         over = known["position-based"].log_likelihood - known[BASELINES[0]].log_likelihood
-        share = f", {percent(gain.difference / over)} of what relevance adds to click rates by rank" if over > 0 else ""
-        found = Interval(gain.difference, gain.difference_low, gain.difference_high)
+        share = f", {percent(row.difference / over)} of what relevance adds to click rates by rank" if over > 0 else ""
+        found = Interval(row.difference, row.difference_low, row.difference_high)
         sentences.append(f"It is better than the position-based model by {_difference(found)} per impression{share}.")
     worse = [
         f"{_WORDS[name]} ({_difference(Interval(-each.value, -each.high, -each.low))})"
         for name, each in behind.items()
-        if each.low > 0.0
+        if each.low > 0.0 and name != chosen
     ]
     if worse:
-        sentences.append(f"Significantly worse: {', '.join(worse)}.")
-    plain = [name for name in BASELINES if clusters.mean(gains[chosen] - gains[name]).low <= 0.0]
-    if plain:
-        sentences.append(
-            f"But the {' and the '.join(plain)} predict{'s' if len(plain) == 1 else ''} held-out clicks as well: there "
-            "is too little in this log to compare user models by, so take the recommendation with care."
-        )
-    return tuple(sentences)
+        sentences.append(f"Significantly worse than the best: {', '.join(worse)}.")
+    return " ".join(sentences)
+
+
+def _doubts(plain: Sequence[str]) -> str:
+    """Where predictions without users, or without relevance, are as good."""
+    if not plain:
+        return ""
+    return (
+        f"But the {' and the '.join(plain)} predict{'s' if len(plain) == 1 else ''} held-out clicks as well: there is "
+        "too little in this log to compare user models by."
+    )
 
 
 def _difference(found: Interval) -> str:
@@ -457,24 +457,10 @@ def _difference(found: Interval) -> str:
     return f"{found.value:.3g} ({found.low:.2g} to {found.high:.2g})"
 
 
-def _without_model(known: dict[str, ModelRow]) -> str:
-    """What can still be said where no model is identified."""
-    row = known["browsing"]
-    found = Interval(row.difference, row.difference_low, row.difference_high)
-    if row.difference_low > 0.0:
-        rest = f"clicks depend on clicks above: knowing the last click adds {_difference(found)} per impression"
-    else:
-        rest = "whether there was a click above does not predict the next one better than relevance and rank do"
-    return (
-        "No user model can be learned from this log. Predictions at the same ranks need none, and they show that "
-        f"{rest}. Take a curve from elsewhere (--examination), or let documents move between ranks."
-    )
-
-
 def sample_words(found: UserComparison) -> str:
     """What was compared on what, in a sentence.
 
-    >>> sample_words(UserComparison(None, (), fitted_pages=10, held_out_pages=11, queries=2, log_pages=21, log_queries=2))
+    >>> sample_words(UserComparison(None, (), fitted_pages=10, held_out_pages=11, queries=2, log_pages=21))
     'Fitted to 10 pages of 2 queries, compared on 11 others. Intervals at 95 % are over queries.'
     """
     pages = found.fitted_pages + found.held_out_pages
@@ -486,15 +472,3 @@ def sample_words(found: UserComparison) -> str:
         text += f" (a sample of the {about(found.log_pages)} pages of {some(found.log_queries, 'query', 'queries')})"
     over = "queries" if found.interval_over == "queries" else "sessions, as there are few queries"
     return f"{text}. Intervals at {found.confidence:.0%} are over {over}.".replace("%", " %")
-
-
-__all__ = [
-    "BASELINES",
-    "USER_MODELS",
-    "CounterrankError",
-    "LastClickRow",
-    "ModelRow",
-    "UserComparison",
-    "compare_users",
-    "sample_words",
-]

@@ -4,8 +4,8 @@ predictions differ by how users click and by nothing else.
     P(click | document d, kind of place j) = low_j + (high_j - low_j) t_d
 
 Kinds of places are ranks (position-based: low = 0; affine clicks), or ranks and ranks of the last click above (browsing
-model, low = 0). t_d is drawn from a prior on a grid, one for each group of documents that were shown at like ranks; line
-and priors maximise the likelihood with t summed out. A prediction takes the posterior mean of t. The dependent click
+model, low = 0). t_d is drawn from a prior on a grid, one for each group of documents shown at like ranks; lines and
+priors maximise the likelihood with t summed out. A prediction takes the posterior mean of t. The dependent click
 model has t itself as P(click | examined), and the same kind of prior.
 """
 
@@ -16,16 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.clicks.page_sample import PageSample
+from counterrank.clicks.page_sample import PageSample, mixed_words
 from counterrank.common.checks import FloatArray, IntArray
+from counterrank.data.ids import take_ranges
 from counterrank.evaluation.inspection import user_kernels as kernels
 
 _FLOOR = 1e-9  # of click probabilities
-_GRID, _FINE, _LARGE = 40, 400, 3e6  # grid points of a fit: few for many cells, many for few
-_STEPS, _INNER = 300, 4
-_CLOSE = 2e-7  # of the log-likelihood per impression: a step that gains less is the last
+_GRID, _FINE = 40, 400  # grid points
+_LARGE, _LARGEST = 1e6, 2e7  # cells times points of a fit, documents times points of a prediction
+_STEPS, _INNER = 60, 4
+_CLOSE = 1e-6  # of the log-likelihood per impression: a step that gains less is the last
 _PSEUDO = 1.0  # impressions by which kinds of places with few of them follow their rank
 _MOST_GROUPS = 12
+_FACTORS = tuple(np.uint64(each) for each in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,17 +111,51 @@ def groups_of(places: Places) -> IntArray:
     return found
 
 
-def cells_of(places: Places, kinds: IntArray, n_kinds: int, groups: IntArray, weights: Any = None) -> kernels.Cells:
-    """Impressions (or parts of them, `weights`) and clicks by document and kind of place."""
+def cells_of(places: Places, kinds: IntArray, n_kinds: int, groups: IntArray) -> kernels.Cells:
+    """Impressions and clicks by document and kind of place."""
     own = places.kept
     keys = places.pages.docs[own] * n_kinds + kinds[own]
     found, where = np.unique(keys, return_inverse=True)
-    shown = np.bincount(where.ravel(), None if weights is None else weights[own], len(found))
+    shown = np.bincount(where.ravel(), minlength=len(found))
     clicked = np.bincount(where.ravel(), places.pages.clicked[own], len(found))
     starts = np.searchsorted(found // n_kinds, np.arange(len(groups) + 1))
+    ones = np.ones(len(groups))
     return kernels.Cells(
-        starts, np.ascontiguousarray(found % n_kinds), shown.astype(np.float64), clicked.astype(np.float64), groups
+        starts,
+        np.ascontiguousarray(found % n_kinds),
+        shown.astype(np.float64),
+        clicked.astype(np.float64),
+        groups,
+        ones,
     )
+
+
+def document_cells(pages: PageSample, groups: IntArray, weights: FloatArray | None = None) -> kernels.Cells:
+    """One kind of place: impressions, or what part of them is examined, and clicks of each document."""
+    n = len(groups)
+    shown = np.bincount(pages.docs, weights, n).astype(np.float64)
+    clicked = np.bincount(pages.docs, pages.clicked, n)
+    return kernels.Cells(
+        np.arange(n + 1), np.zeros(n, np.int64), np.maximum(shown, clicked), clicked, groups, np.ones(n)
+    )
+
+
+def distinct(cells: kernels.Cells) -> tuple[kernels.Cells, IntArray]:
+    """Documents with equal groups and cells as one, and the number of each document among them.
+
+    Most documents of a large log were shown a few times, in a few ways. They are told apart by a 64-bit hash.
+    """
+    words = cells.kinds.astype(np.uint64) * _FACTORS[0] ^ cells.impressions.view(np.uint64) * _FACTORS[1]
+    words ^= cells.clicks.view(np.uint64) * _FACTORS[2]
+    sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(mixed_words(words))))
+    keys = mixed_words(sums[cells.starts[1:]] - sums[cells.starts[:-1]] + cells.groups.astype(np.uint64) * _FACTORS[0])
+    _, chosen, where, weights = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    offsets, rows = take_ranges(cells.starts, chosen)
+    once = kernels.Cells(
+        offsets, cells.kinds[rows], cells.impressions[rows], cells.clicks[rows], cells.groups[chosen],
+        weights.astype(np.float64),
+    )  # fmt: skip
+    return once, np.asarray(where.ravel(), np.int64)
 
 
 def fit_lines(
@@ -128,6 +165,7 @@ def fit_lines(
     fixed: bool = False,
     prior: FloatArray | None = None,
     most: int = _STEPS,
+    fine: bool = True,
 ) -> Lines:
     """The likeliest lines and priors, by EM.
 
@@ -143,8 +181,10 @@ def fit_lines(
         fixed: whether all lines are the identity, P(click | t) = t.
         prior: to begin with; a uniform one if None.
         most: how many steps to take at most.
+        fine: whether posterior means are taken on a finer grid.
     """
     n_kinds, n_groups = len(ranks), int(cells.groups.max(initial=0)) + 1
+    cells, number = distinct(cells)
     if prior is None:
         size = int(np.clip(_LARGE / max(len(cells.kinds), 1), _GRID, _FINE))
         prior = np.full((n_groups, size), 1.0 / size)
@@ -163,12 +203,20 @@ def fit_lines(
         jumped = state.beyond(first, second, affine, fixed)
         landed, reached = _step(cells, ranks, jumped, grid, affine, fixed)
         state, before = (landed, after) if reached >= after else (second, after)
-    fine = _grid(_FINE)
-    spread = np.array([_refined(own, grid, fine) for own in state.prior])
-    means = np.empty(len(cells.groups))
-    log_p, log_q = _tables(state.low, state.high, fine)
-    kernels.posterior_means(cells, log_p, log_q, np.log(spread), fine, means)
+    means = _means(cells, state, grid, fine)[number]
     return Lines(state.low, state.high, means, before / total, steps, state.prior)
+
+
+def _means(cells: kernels.Cells, state: _State, grid: FloatArray, fine: bool) -> FloatArray:
+    """The posterior mean of relevance; on a finer grid than that of the fit, for documents shown often."""
+    prior = state.prior
+    if fine:
+        grid, coarse = _grid(int(np.clip(_LARGEST / len(cells.groups), 2 * _GRID, _FINE))), grid
+        prior = np.array([_refined(own, coarse, grid) for own in prior])
+    found = np.empty(len(cells.groups))
+    log_p, log_q = _tables(state.low, state.high, grid)
+    kernels.posterior_means(cells, log_p, log_q, np.log(prior), grid, found)
+    return found
 
 
 def _grid(size: int) -> FloatArray:
@@ -181,7 +229,8 @@ def _refined(prior: FloatArray, grid: FloatArray, fine: FloatArray) -> FloatArra
     """A prior on a finer grid."""
     angles = [np.arcsin(np.sqrt(points)) for points in (fine, grid)]
     found: FloatArray = np.interp(angles[0], angles[1], prior)
-    return found / found.sum()
+    found /= found.sum()
+    return found
 
 
 def _tables(low: FloatArray, high: FloatArray, grid: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -245,7 +294,13 @@ def _step(
 
 
 def _lines(
-    shown: FloatArray, clicked: FloatArray, low: FloatArray, high: FloatArray, t: FloatArray, ranks: IntArray, affine: bool
+    shown: FloatArray,
+    clicked: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    t: FloatArray,
+    ranks: IntArray,
+    affine: bool,
 ) -> tuple[FloatArray, FloatArray]:
     """One step of the M-step, see `fit_lines`."""
     p = np.clip(low[:, None] + (high - low)[:, None] * t, _FLOOR, 1.0 - _FLOOR)
@@ -272,17 +327,16 @@ class Chains:
 
     going_on: FloatArray
     relevance: FloatArray
-    steps: int
 
     def predict(self, pages: PageSample) -> FloatArray:
         """P(click | clicks above) of every impression."""
         found = np.empty(len(pages.docs))
-        kernels.predict_chains(*_arrays(pages), self.relevance, self.going_on, found)
+        kernels.predict_chains(_chained(pages), self.relevance, self.going_on, found)
         return found
 
 
-def _arrays(pages: PageSample) -> tuple[Any, ...]:
-    return np.array(pages.offsets), np.array(pages.docs), np.array(pages.clicked)
+def _chained(pages: PageSample) -> kernels.Pages:
+    return kernels.Pages(np.array(pages.offsets), np.array(pages.docs), np.array(pages.clicked))
 
 
 def fit_chains(places: Places, groups: IntArray) -> Chains:
@@ -292,23 +346,22 @@ def fit_chains(places: Places, groups: IntArray) -> Chains:
     is the share of users who clicked at rank j above the last rank of their page and went on.
     """
     pages = places.pages
-    arrays = _arrays(pages)
+    arrays = _chained(pages)
     depth = int(np.diff(pages.offsets).max(initial=1))
     going_on, seen = np.full(depth, 0.5), np.ones(len(pages.docs))
-    everywhere = np.zeros(len(pages.docs), np.int64)
     lines = None
-    everything = Places(pages, places.ranks, places.last, np.ones(len(pages.docs), np.bool_), depth)
-    steps = 0
-    for steps in range(1, _STEPS + 1):
-        cells = cells_of(everything, everywhere, 1, groups, seen)
+    for _ in range(_STEPS):
+        cells = document_cells(pages, groups, seen)
         prior, most = (None, _STEPS) if lines is None else (lines.prior, 1)
-        lines = fit_lines(cells, np.zeros(1, np.int64), fixed=True, prior=prior, most=most)
+        lines = fit_lines(cells, np.zeros(1, np.int64), fixed=True, prior=prior, most=most, fine=False)
         stayed = np.zeros((depth, 2))
-        kernels.chains(*arrays, lines.relevance, going_on, seen, stayed)
+        kernels.chains(arrays, lines.relevance, going_on, seen, stayed)
         pooled = (stayed[:, 0].sum() + 0.5) / (stayed[:, 1].sum() + 1.0)
         new = (stayed[:, 0] + _PSEUDO * pooled) / (stayed[:, 1] + _PSEUDO)
         moved = float(np.abs(new - going_on).max())
         going_on = new
         if moved < 3e-4:
             break
-    return Chains(going_on, np.zeros(len(groups)) if lines is None else lines.relevance, steps)
+    cells, prior = document_cells(pages, groups, seen), None if lines is None else lines.prior
+    lines = fit_lines(cells, np.zeros(1, np.int64), fixed=True, prior=prior, most=1)
+    return Chains(going_on, lines.relevance)

@@ -9,7 +9,7 @@ from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
 from counterrank.clicks.position_bias import check_clicked
 from counterrank.clicks.rank_table import check_connected, interventional_set, last_rank
 from counterrank.common.errors import CounterrankError
-from counterrank.evaluation.inspection.user_fits import Places, kinds_of_last_click
+from counterrank.evaluation.inspection.user_fits import Places
 
 
 def counts_of(places: Places) -> ClickCounts:
@@ -44,6 +44,3 @@ def refusals(places: Places) -> dict[str, str]:
     except CounterrankError as error:
         found = dict.fromkeys(("position-based", "affine", "browsing"), str(error))
     return found
-
-
-__all__ = ["counts_of", "kinds_of_last_click", "refusals"]

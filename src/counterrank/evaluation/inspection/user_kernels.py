@@ -15,7 +15,7 @@ from counterrank.common.jit import Array, inner_kernel, kernel
 
 
 class Cells(NamedTuple):
-    """Impressions and clicks of documents by kind of place.
+    """Impressions and clicks by kind of place of documents, or of what several documents have in common.
 
     Attributes:
         starts: the cells of document d are starts[d]:starts[d + 1].
@@ -23,6 +23,7 @@ class Cells(NamedTuple):
         impressions: of each cell.
         clicks: of each cell.
         groups: of each document.
+        weights: how many documents a row stands for.
     """
 
     starts: Array
@@ -30,6 +31,15 @@ class Cells(NamedTuple):
     impressions: Array
     clicks: Array
     groups: Array
+    weights: Array
+
+
+class Pages(NamedTuple):
+    """Pages: where each begins, the documents by rank, and whether each was clicked."""
+
+    offsets: Array
+    docs: Array
+    clicked: Array
 
 
 @inner_kernel
@@ -56,7 +66,8 @@ def _posterior(cells: Cells, log_p: Array, log_q: Array, log_prior: Array, doc: 
         total += out[m]
     for m in range(len(out)):
         out[m] /= total
-    return most + math.log(total)
+    result: float = most + math.log(total)
+    return result
 
 
 @kernel
@@ -70,8 +81,9 @@ def expected_counts(
     posterior = np.empty(log_p.shape[1])
     total = 0.0
     for doc in range(len(cells.groups)):
-        total += _posterior(cells, log_p, log_q, log_prior, doc, posterior)
+        total += cells.weights[doc] * _posterior(cells, log_p, log_q, log_prior, doc, posterior)
         for m in range(len(posterior)):
+            posterior[m] *= cells.weights[doc]
             members[cells.groups[doc], m] += posterior[m]
         for i in range(cells.starts[doc], cells.starts[doc + 1]):
             j, n, c = cells.kinds[i], cells.impressions[i], cells.clicks[i]
@@ -94,9 +106,7 @@ def posterior_means(cells: Cells, log_p: Array, log_q: Array, log_prior: Array, 
 
 
 @kernel
-def chains(
-    offsets: Array, docs: Array, clicked: Array, relevance: Array, going_on: Array, seen: Array, stayed: Array
-) -> None:
+def chains(pages: Pages, relevance: Array, going_on: Array, seen: Array, stayed: Array) -> None:
     """P(examined | all clicks on the page) of each place under dependent clicks, and who goes on after a click.
 
     A user examines rank by rank; after a click at rank j the user goes on with probability lambda_j = going_on[j], else
@@ -107,40 +117,38 @@ def chains(
     0 or 1 for all of it. `stayed` (ranks, 2) gets the expected numbers of users who went on and of clicks, by rank of
     the click, the last rank of a page left out.
     """
-    for page in range(len(offsets) - 1):
-        begin, end = offsets[page], offsets[page + 1]
+    for page in range(len(pages.offsets) - 1):
+        begin, end = pages.offsets[page], pages.offsets[page + 1]
         last = begin - 1
         for i in range(begin, end):
-            if clicked[i]:
+            if pages.clicked[i]:
                 last = i
         posterior = 1.0
         if last >= begin:
             missed = 1.0
             for i in range(last + 1, end):
-                missed *= 1.0 - relevance[docs[i]]
+                missed *= 1.0 - relevance[pages.docs[i]]
             rate = going_on[last - begin]
             posterior = rate * missed / max(1.0 - rate + rate * missed, 1e-300)
         for i in range(begin, end):
             seen[i] = 1.0 if i <= last else posterior
-            if clicked[i] and i + 1 < end:
+            if pages.clicked[i] and i + 1 < end:
                 stayed[i - begin, 0] += posterior if i == last else 1.0
                 stayed[i - begin, 1] += 1.0
 
 
 @kernel
-def predict_chains(
-    offsets: Array, docs: Array, clicked: Array, relevance: Array, going_on: Array, out: Array
-) -> None:
+def predict_chains(pages: Pages, relevance: Array, going_on: Array, out: Array) -> None:
     """P(click | clicks above) of each place under dependent clicks: relevance times P(examined | clicks above).
 
-        e_1 = 1,     e_{k+1} = lambda_k after a click,     e_k (1 - t) / (1 - e_k t) after none
+    e_1 = 1,     e_{k+1} = lambda_k after a click,     e_k (1 - t) / (1 - e_k t) after none
     """
-    for page in range(len(offsets) - 1):
+    for page in range(len(pages.offsets) - 1):
         seen = 1.0
-        for i in range(offsets[page], offsets[page + 1]):
-            p = seen * relevance[docs[i]]
+        for i in range(pages.offsets[page], pages.offsets[page + 1]):
+            p = seen * relevance[pages.docs[i]]
             out[i] = p
-            if clicked[i]:
-                seen = going_on[i - offsets[page]]
+            if pages.clicked[i]:
+                seen = going_on[i - pages.offsets[page]]
             else:
                 seen = (seen - p) / max(1.0 - p, 1e-300)
