@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from counterrank.clicks.logs.columns import LogOptions
     from counterrank.clicks.logs.faults import LogReport
     from counterrank.data.sources import DataOptions
+    from counterrank.evaluation.inspection import UserComparison
 
 _MARKS = {"good": "yes", "warning": "with care", "bad": "no"}
 _RANKS = 30  # rows of the table; --json has all
@@ -66,6 +67,12 @@ def inspect(
             OUTPUT,
         ),
     ] = None,
+    users_out: Annotated[
+        Path | None,
+        option(
+            "Also estimate the user model that the log supports and write it to a file, for --users.", "PATH", OUTPUT
+        ),
+    ] = None,
     force: Force = False,
     threads: Threads = None,
     json: Json = False,
@@ -83,9 +90,10 @@ def inspect(
 
     inputs = (clicks, data, logger, examination)
     check_out(out, force, inputs, _check_page)
-    check_out(examination_out, force, inputs, _check_curve_file)
-    if out is not None and examination_out is not None and out.resolve() == examination_out.resolve():
-        raise CounterrankError(f"{out}: is both --out and --examination-out; expected two names")
+    written = {"--out": out, "--examination-out": examination_out, "--users-out": users_out}
+    for path in (examination_out, users_out):
+        check_out(path, force, inputs, _check_curve_file)
+    _check_apart(written)
     loaded = _load(clicks, part, data, policy or [], logger or [], examination, threads, reading, opening)
     found = inspect_clicks(loaded.counts, **loaded.known, effective_sample_size=effective_sample_size)
     read = None if loaded.report is None else loaded.report.summary()
@@ -108,6 +116,18 @@ def inspect(
         say("With --data, --policy and --logger: which candidates the policy can never show, and where they ranked.")
     if examination_out is not None:  # last, since it may be refused
         _write_curve(loaded.counts, examination_out)
+    if users_out is not None:
+        write_users(loaded.counts, found.users, users_out)
+
+
+def _check_apart(written: dict[str, Path | None]) -> None:
+    """An error where two files have one name."""
+    names: dict[Path, str] = {}
+    for option_name, path in written.items():
+        if path is not None:
+            other = names.setdefault(path.resolve(), option_name)
+            if other != option_name:
+                raise CounterrankError(f"{path}: is both {other} and {option_name}; expected two names")
 
 
 def _write_curve(counts: ClickCounts, path: Path) -> None:
@@ -175,6 +195,8 @@ def _load(
     opening: DataOptions,
 ) -> _Loaded:
     """Everything the options name."""
+    from counterrank.clicks.logs.page_reader import sample_pages
+    from counterrank.clicks.page_sample import MOST_ROWS
     from counterrank.clicks.stored_clicks import holds_counts
     from counterrank.data.sources import check_part
 
@@ -191,11 +213,17 @@ def _load(
     parts = load_parts(data, part, threads, opening)
     counts = load_counts(source, part, parts)
     has_curve = examination is not None or counts.examination is not None
-    known = {"exam": source.curve(counts) if has_curve else None, "drift": source.drift.get(part), "whole_log": is_log}
+    known: dict[str, Any] = {
+        "exam": source.curve(counts) if has_curve else None,
+        "drift": source.drift.get(part),
+        "whole_log": is_log,
+    }
     if policies and parts:
         known |= _policy(source, counts, part, parts)
     elif loggers and parts:
         known["scores"] = scores_of(source, single(loggers), part, parts)
+    if is_log and not reading.impressions and counts.n_clicks:
+        known["pages"] = sample_pages(source.file_of(part) or str(source.log), counts, MOST_ROWS, reading)
     is_part = data is not None or (is_log and source.file_of(part) is not None)
     return _Loaded(counts, data, known, source.reports[0] if is_log else None, is_part)
 
@@ -275,6 +303,8 @@ def print_inspection(found: dict[str, Any]) -> None:
         print_table(title, tuple(rows[0]), [tuple(row.values()) for row in rows])
     if found["estimated_curve"]:
         _print_curve(found["estimated_curve"])
+    if found["users"]:
+        _print_users(found["users"])
     for title, key in (("Importance weights (1 / propensity)", "weights"), ("Coverage of the candidates", "coverage")):
         if found[key]:
             print_table(title, ("", "value"), _words(found[key]))
@@ -297,6 +327,27 @@ def _print_curve(curve: dict[str, Any]) -> None:
     print_table(title, tuple(rows[0]), [tuple(row.values()) for row in rows])
     for text in curve["warnings"]:
         print(f"Note: {text.replace(' (k=)', '')}.")
+
+
+def _print_users(users: dict[str, Any]) -> None:
+    """Which user model the log supports."""
+    if users["models"]:
+        names = ("model", "log-likelihood", "perplexity", "less position-based", "95 % interval", "identified")
+        rows = [
+            (
+                f"{row['name']} (recommended)" if row["name"] == users["recommended"] else row["name"],
+                row["log_likelihood"],
+                row["perplexity"],
+                f"{row['difference']:+.5f}",
+                f"{row['difference_low']:+.5f} to {row['difference_high']:+.5f}",
+                "yes" if row["identified"] else "no",
+            )
+            for row in users["models"]
+        ]
+        print_table("Which user model does this log support? (per held-out impression)", names, rows)
+        print(users["about"])
+    for text in users["sentences"]:
+        print(text)
 
 
 def _print_drift(drift: dict[str, Any]) -> None:
@@ -358,3 +409,19 @@ def _print_remedies(table: dict[str, Any]) -> None:
                 rows.append((row["policy"], size, round(row["clicks"]), sessions, moves))
     names = ("policy", "effective sample size", "clicks", f"sessions for {table['target']:,}", "position bias")
     print_table(f"What other policies would bring in {table['sessions']:,} sessions", names, rows)
+
+
+def write_users(counts: ClickCounts, found: UserComparison | None, path: Path) -> None:
+    """The recommended user model, estimated from the whole log; an error where none is recommended."""
+    from counterrank import examination
+
+    if found is None:
+        raise CounterrankError(
+            "--users-out: user models are compared on pages one by one, which click counts do not hold; expected a log"
+        )
+    if found.recommended is None:
+        raise CounterrankError(f"--users-out: no user model is recommended. {' '.join(found.sentences)}")
+    with show_warnings():
+        users = examination.estimate(counts, model=found.recommended)
+    users.save(path)
+    say(f"Wrote {path}: the {found.recommended} model of this log. Use it with --users {quote(str(path))}.")

@@ -133,7 +133,8 @@ def _rows(engine: Engine, columns: Columns) -> dict[str, Any]:
     doc_type = {name: kind for name, kind, *_ in local.execute("describe known").fetchall()}["doc_id"]
     found: dict[str, Any] = local.execute(
         "select page_rows.query as query, "
-        "coalesce(number, cast(cast('0x' || substr(name, 2, 15) as ubigint) as bigint)) as session, known.row as doc, rank, clicked from page_rows left join known on page_rows.query = known.query "
+        "coalesce(number, cast(cast('0x' || substr(name, 2, 15) as ubigint) as bigint)) as session, "
+        "known.row as doc, rank, clicked from page_rows left join known on page_rows.query = known.query "
         f"and cast(page_rows.doc_id as {doc_type}) = known.doc_id order by query, session, rank"
     ).fetchnumpy()
     return found

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from counterrank.evaluation.inspection.coverage import Coverage, LoggedCheck, RankGroup, Remedies
     from counterrank.evaluation.inspection.drift import Drift
+    from counterrank.evaluation.inspection.user_comparison import UserComparison
 
 
 LEVELS = ("good", "warning", "bad")
@@ -70,6 +71,7 @@ class Inspection(Shown, Table):
         drift: over time; None without times.
         estimated_curve: the examination curve that the log gives, with intervals; None where ranks are not connected.
         remedies: what other policies would bring; None without scores, propensities and examination.
+        users: user models compared on held-out pages; None without pages one by one.
         verdict: one finding for each estimator, and those about the log.
         advice: what to change in logging, most useful first.
     """
@@ -88,6 +90,7 @@ class Inspection(Shown, Table):
     drift: Drift | None = None
     estimated_curve: CurveTable | None = None
     remedies: Remedies | None = None
+    users: UserComparison | None = None
     verdict: tuple[Finding, ...] = ()
     advice: tuple[str, ...] = ()
 

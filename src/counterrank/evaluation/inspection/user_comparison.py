@@ -101,7 +101,7 @@ class UserComparison(Table):
 
     Attributes:
         recommended: the simplest model whose log-likelihood is not significantly below that of the best one; None where
-            the log does not identify it, or there are too few clicks.
+            the log does not identify it, or where no model is better than click rates by rank.
         sentences: what was found and what to do, in words.
         models: one row each, baselines first; empty where there are too few clicks.
         last_clicks: click rates given the last click above, observed and predicted.
@@ -129,6 +129,15 @@ class UserComparison(Table):
     interval_over: str = "queries"
     confidence: float = 0.95
     unseen: float = 0.0
+
+    @property
+    def about(self) -> str:
+        """What was compared on what, in a sentence."""
+        return sample_words(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """Lists, dicts, numbers and words; with `about`."""
+        return super().to_json() | {"about": self.about}
 
     def row(self, name: str) -> ModelRow:
         """The row of one model."""
@@ -352,8 +361,10 @@ def recommend(
     best = max(USER_MODELS, key=lambda name: known[name].log_likelihood)
     behind = {name: clusters.mean(gains[best] - gains[name]) for name in USER_MODELS if name != best}
     chosen = next(name for name in USER_MODELS if name == best or behind[name].low <= 0.0)
-    plain = [name for name in BASELINES if clusters.mean(gains[chosen] - gains[name]).low <= 0.0]
-    found = (_found(known, best, chosen, behind), _doubts(plain))
+    plain = {name: clusters.mean(gains[chosen] - gains[name]).low <= 0.0 for name in BASELINES}
+    if plain[BASELINES[0]]:  # nothing about relevance, so nothing about users
+        return None, (_NOTHING, *_refused(known))
+    found = (_found(known, best, chosen, behind), _FLAT if plain[BASELINES[1]] else "")
     if not known[chosen].identified:
         return None, tuple(filter(None, (*found, _UNKNOWN, *_refused(known))))
     return chosen, tuple(filter(None, (*found, _ADVICE[chosen], *_refused(known))))
@@ -403,9 +414,15 @@ _ADVICE = {
 }
 
 
+_NOTHING = (
+    "Click rates by rank predict held-out clicks as well as any user model: there are too few clicks in this log, or "
+    "too small differences between documents, to compare user models."
+)
+_FLAT = "But click rates by document predict held-out clicks as well: ranks hardly matter in this log."
 _UNKNOWN = (
     "What to do: predictions at the same ranks need no examination curve, but weights do, and this log does not "
-    "identify it. Take a curve from elsewhere (--examination), or let documents move between ranks in some of the sessions."
+    "identify it. Take a curve from elsewhere (--examination), or let documents move between ranks in some of the "
+    "sessions."
 )
 
 
@@ -436,16 +453,6 @@ def _found(known: dict[str, ModelRow], best: str, chosen: str, behind: dict[str,
     if worse:
         sentences.append(f"Significantly worse than the best: {', '.join(worse)}.")
     return " ".join(sentences)
-
-
-def _doubts(plain: Sequence[str]) -> str:
-    """Where predictions without users, or without relevance, are as good."""
-    if not plain:
-        return ""
-    return (
-        f"But the {' and the '.join(plain)} predict{'s' if len(plain) == 1 else ''} held-out clicks as well: there is "
-        "too little in this log to compare user models by."
-    )
 
 
 def _difference(found: Interval) -> str:
