@@ -218,3 +218,30 @@ def test_bad_input(place, tmp_path, arguments, message):
         attempt("inspect", place / "replace-last", *filled, "--out", tmp_path / "page.html")
     assert message in str(error.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_user_model_that_a_log_supports(place, tmp_path):
+    """These users are the paper's: position-based. Click counts hold no pages one by one."""
+    log = next((place / "log").glob("*.parquet"))
+    users = as_json("inspect", log)["users"]
+    assert users["recommended"] == "position-based"
+    assert {row["name"] for row in users["models"]} >= {"position-based", "affine", "browsing", "dependent"}
+    assert users["fitted_pages"] + users["held_out_pages"] == 20_000
+    shown = invoke("inspect", log, "--out", tmp_path / "page.html").output
+    assert "Which user model does this log support?" in shown
+    assert "This log supports the position-based model" in " ".join(shown.split())
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Which user model does this log support?" in page
+    assert 'id="last-clicks"' in page
+    assert as_json("inspect", place / "uniform-insert")["users"] is None
+    failed = attempt("inspect", place / "uniform-insert", "--users-out", tmp_path / "users.json")
+    assert "expected a log" in failed.stderr
+
+
+def test_the_recommended_user_model_is_saved(place, tmp_path):
+    log = next((place / "log").glob("*.parquet"))
+    invoke("inspect", log, "--users-out", tmp_path / "users.json")
+    assert examination.load(tmp_path / "users.json").curve(3)[0] == 1.0
+    same = tmp_path / "same.json"
+    failed = attempt("inspect", log, "--users-out", same, "--examination-out", same)
+    assert "is both --examination-out and --users-out" in failed.stderr
