@@ -240,13 +240,14 @@ def run() -> list[dict[str, Any]]:
     return rows
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The runs in a file of JSON lines; none where there is no file."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def _measure(options: argparse.Namespace) -> None:
     out, name = Path(options.out), Path(options.data).name
-    done = {_key(run) for run in _read(out)}
+    done = {_key(run) for run in read_lines(out)}
     folds = {number: read_fold(Path(options.data) / f"Fold{number}") for number in options.folds.split(",")}
     measured(lambda: train_auto(simulate_logs(next(iter(folds.values())), options.relevance_threshold, 500, 0), 0))
     for seed in range(options.first_seed, options.first_seed + options.runs):
@@ -288,7 +289,7 @@ def main() -> None:
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("BEFORE", "AFTER"), help="two such files")
     options = parser.parse_args()
     if options.compare:
-        _show(compare(*map(_read, options.compare)))
+        _show(compare(*map(read_lines, options.compare)))
     elif options.data and options.out:
         _measure(options)
     else:

@@ -12,7 +12,7 @@ import json
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from counterrank.clicks.rank_table import (
     last_rank,
     rank_table,
 )
+from counterrank.clicks.trust_bias import EstimatedAffine, estimate_affine
 from counterrank.clicks.user_models import is_users_file, load_users
 from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence
 from counterrank.common.deprecation import renamed_argument
@@ -39,6 +40,7 @@ from counterrank.data import RankingData
 from counterrank.data.features import refuse_missing
 
 METHODS = ("all-pairs", "em", "regression-em")
+MODELS = {"position-based": METHODS, "affine": ("documents",)}
 POPULATIONS = ("queries", "these-queries")
 MANY_QUERIES = 10.0  # effective queries from which intervals over queries hold, see docs/concepts/position-bias.md
 MOST_STEPS = 15_000  # of EM
@@ -179,19 +181,49 @@ def load_estimate(path: PathLike) -> EstimatedExamination:
     return EstimatedExamination(**found)
 
 
+@overload
 def estimate(
     clicks: ClickCounts,
     *,
-    method: str = "all-pairs",
+    model: Literal["position-based"] = "position-based",
+    method: str | None = None,
     k: int | None = None,
     data: RankingData | None = None,
     population: str | None = None,
     confidence: float = 0.95,
     target: str | None = None,
-) -> EstimatedExamination:
-    """Estimate the examination curve relative to rank 1 from a log, with a confidence interval for each rank.
+) -> EstimatedExamination: ...
 
-        P(click | document d, rank k) = theta_k gamma_d         estimated: theta_k / theta_1
+
+@overload
+def estimate(
+    clicks: ClickCounts,
+    *,
+    model: Literal["affine"],
+    method: str | None = None,
+    k: int | None = None,
+    data: RankingData | None = None,
+    population: str | None = None,
+    confidence: float = 0.95,
+    target: str | None = None,
+) -> EstimatedAffine: ...
+
+
+def estimate(
+    clicks: ClickCounts,
+    *,
+    model: str = "position-based",
+    method: str | None = None,
+    k: int | None = None,
+    data: RankingData | None = None,
+    population: str | None = None,
+    confidence: float = 0.95,
+    target: str | None = None,
+) -> EstimatedExamination | EstimatedAffine:
+    """Estimate how users click by rank from a log, with confidence intervals: the examination curve, or trust bias.
+
+        P(click | document d, rank k) = theta_k gamma_d         estimated: theta_k / theta_1     model="position-based"
+        P(click | document d, rank k) = alpha_k r_d + beta_k    estimated: alpha_k and beta_k    model="affine"
 
     Documents shown at several ranks separate position from relevance. Under the position-based model above, with ranks
     that do not depend on what the single session finds relevant, "all-pairs" is consistent with any number of
@@ -199,8 +231,10 @@ def estimate(
 
     Arguments:
         clicks: of any log, counted with or without ranking data; all its policies count together.
-        method: "all-pairs" (Agarwal et al., 2019), "em" with a free relevance for each document, or "regression-em"
-            with a logistic regression on the features of `data` (Wang et al., 2018).
+        model: "position-based", or "affine" for trust bias.
+        method: None for the first of the model. Position-based: "all-pairs" (Agarwal et al., 2019), "em" with a free
+            relevance for each document, or "regression-em" with a logistic regression on the features of `data` (Wang
+            et al., 2018). Affine: "documents".
         k: the last rank to estimate; None for the last one of the log.
         data: what the clicks were counted against, for "regression-em".
         population: the target population of the intervals: "queries" like these, or new clicks on "these-queries";
@@ -219,9 +253,12 @@ def estimate(
     >>> log = simulation.simulate(data, scores, policy, exam, sessions=200_000, seed=0)
     >>> estimate(log).values.round(2).tolist()
     [1.0, 0.5, 0.33]
+    >>> estimate(log, model="affine").beta.round(1).tolist()
+    [0.0, 0.0, 0.0]
     """
     check_counts(clicks)
-    check_choice(method, METHODS, "method")
+    methods = MODELS[check_choice(model, tuple(MODELS), "model")]
+    method = methods[0] if method is None else check_choice(method, methods, f"method of model {model!r}")
     population = renamed_argument(population, target, "population", "target")
     if population is not None:
         check_choice(population, POPULATIONS, "population")
@@ -236,6 +273,8 @@ def estimate(
     table = interventional_set(clicks, last_rank(clicks, k))
     check_connected(table)
     check_clicked(kernels.pair_clicks(*table.cells(), table.n_ranks))
+    if model == "affine":
+        return estimate_affine(clicks, rank_table(clicks, table.n_ranks), all_pairs(table).theta, population, level)
     used = table if data is None else rank_table(clicks, table.n_ranks)
     reference = all_pairs(table)
     if method == "all-pairs":
