@@ -10,7 +10,7 @@ import pytest
 import counterrank as cr
 from counterrank import examination
 from counterrank.data.sources import open_data
-from tests.support.command import as_json, attempt, invoke
+from tests.support.command import as_json, attempt, invoke, run
 
 DATA = "synthetic:yahoo:queries=60,seed=1"
 
@@ -234,7 +234,8 @@ def test_the_user_model_that_a_log_supports(place, tmp_path):
     assert "Which user model does this log support?" in page
     assert 'id="last-clicks"' in page
     assert as_json("inspect", place / "uniform-insert")["users"] is None
-    failed = attempt("inspect", place / "uniform-insert", "--users-out", tmp_path / "users.json")
+    failed = run("inspect", place / "uniform-insert", "--users-out", tmp_path / "users.json")
+    assert failed.returncode == 2
     assert "expected a log" in failed.stderr
 
 
@@ -243,5 +244,6 @@ def test_the_recommended_user_model_is_saved(place, tmp_path):
     invoke("inspect", log, "--users-out", tmp_path / "users.json")
     assert examination.load(tmp_path / "users.json").curve(3)[0] == 1.0
     same = tmp_path / "same.json"
-    failed = attempt("inspect", log, "--users-out", same, "--examination-out", same)
+    failed = run("inspect", log, "--users-out", same, "--examination-out", same)
+    assert failed.returncode == 2
     assert "is both --examination-out and --users-out" in failed.stderr

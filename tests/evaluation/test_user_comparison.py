@@ -87,24 +87,24 @@ def test_posteriors_are_those_of_the_slow_version(data):
     tables = np.log(p), np.log1p(-p), np.log(prior)
     user_kernels.posterior_means(table, *tables, grid, means)
     assert means == pytest.approx([np.dot(weights, grid) for weights, _ in wanted])
-    shown, clicked, members = np.zeros((n_kinds, 3)), np.zeros((n_kinds, 3)), np.zeros((n_groups, 3))
-    value = user_kernels.expected_counts(table, *tables, shown, clicked, members)
+    expected = user_kernels.Expected(np.zeros((n_kinds, 3)), np.zeros((n_kinds, 3)), np.zeros((n_groups, 3)))
+    again = np.empty(len(cells))
+    value = user_kernels.expected_counts(table, *tables, grid, expected, again)
+    assert again == pytest.approx(means)
     assert value == pytest.approx(sum(math.log(total) for _, total in wanted))
     slow = np.zeros((2, n_kinds, 3))
     for each, (weights, _) in zip(cells, wanted, strict=True):
         for kind, n, c in each:
             slow[:, kind] += np.outer([n, c], weights)
-    assert shown == pytest.approx(slow[0])
-    assert clicked == pytest.approx(slow[1])
+    assert expected.shown == pytest.approx(slow[0])
+    assert expected.clicked == pytest.approx(slow[1])
     # equal documents, taken together, say the same
     once, number = distinct(table)
     assert len(once.groups) <= len(cells)
-    again = [np.zeros_like(each) for each in (shown, clicked, members)]
-    assert user_kernels.expected_counts(once, *tables, *again) == pytest.approx(value)
-    assert again[0] == pytest.approx(shown)
-    assert again[2] == pytest.approx(members)
-    few = np.empty(len(once.groups))
-    user_kernels.posterior_means(once, *tables, grid, few)
+    same, few = user_kernels.Expected(*map(np.zeros_like, expected)), np.empty(len(once.groups))
+    assert user_kernels.expected_counts(once, *tables, grid, same, few) == pytest.approx(value)
+    for mine, other in zip(same, expected, strict=True):
+        assert mine == pytest.approx(other)
     assert few[number] == pytest.approx(means)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.clicks.logs import read_log, read_pages
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, LogWarning
 from tests.support.spark_cluster import needs_spark
 
 
@@ -69,7 +69,8 @@ def test_a_sample_has_whole_queries_and_does_not_depend_on_the_order_of_rows(tmp
 def test_pages_of_a_part_of_the_data(tmp_path):
     log = write(tmp_path / "log.parquet", make_rows())
     data = cr.RankingData(np.zeros((50, 1)), np.arange(0, 51, 5), query_ids=range(10), doc_ids=list(range(5)) * 10)
-    counts = read_log(log, data)
+    with pytest.warns(LogWarning):
+        counts = read_log(log, data)
     pages = read_pages(log, counts)
     assert pages.n_pages == counts.n_sessions < 3000
     assert pages.clicked.sum() == counts.n_clicks
@@ -82,7 +83,7 @@ def test_pages_with_faults_or_unknown_documents_are_left_out(tmp_path):
     unknown = [(4, 1, 1, 1, True), (4, 1, 9, 2, False)]
     log = write(tmp_path / "log.parquet", good + gap + unclear + unknown)
     data = cr.RankingData(np.zeros((2, 1)), [0, 2], query_ids=[1], doc_ids=[1, 2])
-    with pytest.warns(cr.errors.LogWarning):
+    with pytest.warns(LogWarning):
         counts = read_log(log, data, on_error="skip")
     pages = read_pages(log, counts, on_error="skip")
     assert pages.docs.tolist() == [0, 1]

@@ -26,6 +26,7 @@ _GRID, _FINE = 40, 400  # grid points
 _LARGE, _LARGEST = 1e6, 2e7  # cells times points of a fit, documents times points of a prediction
 _STEPS, _INNER = 60, 4
 _CLOSE = 1e-6  # of the log-likelihood per impression: a step that gains less is the last
+_STILL = 1e-3  # of lambda: a step that moves it less is the last
 _PSEUDO = 1.0  # impressions by which kinds of places with few of them follow their rank
 _MOST_GROUPS = 12
 _FACTORS = tuple(np.uint64(each) for each in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
@@ -163,9 +164,6 @@ def fit_lines(
     ranks: IntArray,
     affine: bool = False,
     fixed: bool = False,
-    prior: FloatArray | None = None,
-    most: int = _STEPS,
-    fine: bool = True,
 ) -> Lines:
     """The likeliest lines and priors, by EM.
 
@@ -179,22 +177,17 @@ def fit_lines(
         ranks: the rank of each kind of place; kinds with few impressions follow the others of their rank.
         affine: whether low may be above 0.
         fixed: whether all lines are the identity, P(click | t) = t.
-        prior: to begin with; a uniform one if None.
-        most: how many steps to take at most.
-        fine: whether posterior means are taken on a finer grid.
     """
     n_kinds, n_groups = len(ranks), int(cells.groups.max(initial=0)) + 1
     cells, number = distinct(cells)
-    if prior is None:
-        size = int(np.clip(_LARGE / max(len(cells.kinds), 1), _GRID, _FINE))
-        prior = np.full((n_groups, size), 1.0 / size)
-    grid = _grid(prior.shape[1])
+    size = int(np.clip(_LARGE / max(len(cells.kinds), 1), _GRID, _FINE))
+    grid, prior = _grid(size), np.full((n_groups, size), 1.0 / size)
     high = np.ones(n_kinds) if fixed else np.full(n_kinds, 0.9)
     low = np.full(n_kinds, 0.02 if affine else 0.0)
     total = max(float(cells.impressions.sum()), 1.0)
     before, steps = -np.inf, 0
     state = _State(low, high, prior)
-    for steps in range(1, most + 1):
+    for steps in range(1, _STEPS + 1):
         first, value = _step(cells, ranks, state, grid, affine, fixed)
         if value - before < _CLOSE * total and steps > 3:
             break
@@ -203,19 +196,17 @@ def fit_lines(
         jumped = state.beyond(first, second, affine, fixed)
         landed, reached = _step(cells, ranks, jumped, grid, affine, fixed)
         state, before = (landed, after) if reached >= after else (second, after)
-    means = _means(cells, state, grid, fine)[number]
+    means = _means(cells, state, grid)[number]
     return Lines(state.low, state.high, means, before / total, steps, state.prior)
 
 
-def _means(cells: kernels.Cells, state: _State, grid: FloatArray, fine: bool) -> FloatArray:
-    """The posterior mean of relevance; on a finer grid than that of the fit, for documents shown often."""
-    prior = state.prior
-    if fine:
-        grid, coarse = _grid(int(np.clip(_LARGEST / len(cells.groups), 2 * _GRID, _FINE))), grid
-        prior = np.array([_refined(own, coarse, grid) for own in prior])
+def _means(cells: kernels.Cells, state: _State, grid: FloatArray) -> FloatArray:
+    """The posterior mean of relevance, on a finer grid than that of the fit for documents that were shown often."""
+    fine = _grid(int(np.clip(_LARGEST / len(cells.groups), 2 * _GRID, _FINE)))
+    prior = np.array([_refined(own, grid, fine) for own in state.prior])
     found = np.empty(len(cells.groups))
-    log_p, log_q = _tables(state.low, state.high, grid)
-    kernels.posterior_means(cells, log_p, log_q, np.log(prior), grid, found)
+    log_p, log_q = _tables(state.low, state.high, fine)
+    kernels.posterior_means(cells, log_p, log_q, np.log(prior), fine, found)
     return found
 
 
@@ -281,16 +272,27 @@ def _step(
     cells: kernels.Cells, ranks: IntArray, state: _State, grid: FloatArray, affine: bool, fixed: bool
 ) -> tuple[_State, float]:
     """The next state, and the marginal log-likelihood of the present one."""
-    log_p, log_q = _tables(state.low, state.high, grid)
-    shown, clicked, members = np.zeros_like(log_p), np.zeros_like(log_p), np.zeros_like(state.prior)
-    value = kernels.expected_counts(cells, log_p, log_q, np.log(state.prior), shown, clicked, members)
-    # one more document, spread over the grid, keeps all of it possible
-    prior = (members + 1.0 / len(grid)) / (members.sum(axis=1, keepdims=True) + 1.0)
+    expected, value, _ = _expected(cells, state, grid)
     low, high = state.low, state.high
     if not fixed:
         for _ in range(_INNER):
-            low, high = _lines(shown, clicked, low, high, grid, ranks, affine)
-    return _State(low, high, prior), value
+            low, high = _lines(expected.shown, expected.clicked, low, high, grid, ranks, affine)
+    return _State(low, high, _likeliest_prior(expected.members)), value
+
+
+def _expected(cells: kernels.Cells, state: _State, grid: FloatArray) -> tuple[kernels.Expected, float, FloatArray]:
+    """The E-step, the marginal log-likelihood, and the posterior mean of relevance of each document."""
+    log_p, log_q = _tables(state.low, state.high, grid)
+    expected = kernels.Expected(np.zeros_like(log_p), np.zeros_like(log_p), np.zeros_like(state.prior))
+    means = np.empty(len(cells.groups))
+    value = kernels.expected_counts(cells, log_p, log_q, np.log(state.prior), grid, expected, means)
+    return expected, value, means
+
+
+def _likeliest_prior(members: FloatArray) -> FloatArray:
+    """Shares of documents; one more, spread over the grid, keeps all of it possible."""
+    found: FloatArray = (members + 1.0 / members.shape[1]) / (members.sum(axis=1, keepdims=True) + 1.0)
+    return found
 
 
 def _lines(
@@ -349,19 +351,18 @@ def fit_chains(places: Places, groups: IntArray) -> Chains:
     arrays = _chained(pages)
     depth = int(np.diff(pages.offsets).max(initial=1))
     going_on, seen = np.full(depth, 0.5), np.ones(len(pages.docs))
-    lines = None
+    one = np.zeros(1, np.int64)
+    start = fit_lines(document_cells(pages, groups), one, fixed=True)
+    state, grid = _State(start.low, start.high, start.prior), _grid(start.prior.shape[1])
     for _ in range(_STEPS):
-        cells = document_cells(pages, groups, seen)
-        prior, most = (None, _STEPS) if lines is None else (lines.prior, 1)
-        lines = fit_lines(cells, np.zeros(1, np.int64), fixed=True, prior=prior, most=most, fine=False)
+        expected, _, means = _expected(document_cells(pages, groups, seen), state, grid)
+        state = _State(state.low, state.high, _likeliest_prior(expected.members))
         stayed = np.zeros((depth, 2))
-        kernels.chains(arrays, lines.relevance, going_on, seen, stayed)
+        kernels.chains(arrays, means, going_on, seen, stayed)
         pooled = (stayed[:, 0].sum() + 0.5) / (stayed[:, 1].sum() + 1.0)
         new = (stayed[:, 0] + _PSEUDO * pooled) / (stayed[:, 1] + _PSEUDO)
         moved = float(np.abs(new - going_on).max())
         going_on = new
-        if moved < 3e-4:
+        if moved < _STILL:
             break
-    cells, prior = document_cells(pages, groups, seen), None if lines is None else lines.prior
-    lines = fit_lines(cells, np.zeros(1, np.int64), fixed=True, prior=prior, most=1)
-    return Chains(going_on, lines.relevance)
+    return Chains(going_on, _means(document_cells(pages, groups, seen), state, grid))

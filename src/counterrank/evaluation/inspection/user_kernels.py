@@ -70,26 +70,41 @@ def _posterior(cells: Cells, log_p: Array, log_q: Array, log_prior: Array, doc: 
     return result
 
 
+class Expected(NamedTuple):
+    """What the E-step adds up.
+
+    Attributes:
+        shown: expected impressions by kind of place and grid point.
+        clicked: expected clicks, the same.
+        members: documents by group and grid point.
+    """
+
+    shown: Array
+    clicked: Array
+    members: Array
+
+
 @kernel
 def expected_counts(
-    cells: Cells, log_p: Array, log_q: Array, log_prior: Array, shown: Array, clicked: Array, members: Array
+    cells: Cells, log_p: Array, log_q: Array, log_prior: Array, grid: Array, expected: Expected, means: Array
 ) -> float:
-    """The E-step: expected impressions and clicks by kind and grid point, and documents by group and grid point.
-
-    They are added to `shown`, `clicked` (kinds, M) and `members` (groups, M); returns the marginal log-likelihood.
-    """
-    posterior = np.empty(log_p.shape[1])
+    """The E-step: adds to `expected`, puts E[t | clicks] in `means`; returns the marginal log-likelihood."""
+    posterior = np.empty(len(grid))
     total = 0.0
     for doc in range(len(cells.groups)):
-        total += cells.weights[doc] * _posterior(cells, log_p, log_q, log_prior, doc, posterior)
-        for m in range(len(posterior)):
-            posterior[m] *= cells.weights[doc]
-            members[cells.groups[doc], m] += posterior[m]
+        weight, group = cells.weights[doc], cells.groups[doc]
+        total += weight * _posterior(cells, log_p, log_q, log_prior, doc, posterior)
+        mean = 0.0
+        for m in range(len(grid)):
+            mean += posterior[m] * grid[m]
+            posterior[m] *= weight
+            expected.members[group, m] += posterior[m]
+        means[doc] = mean
         for i in range(cells.starts[doc], cells.starts[doc + 1]):
             j, n, c = cells.kinds[i], cells.impressions[i], cells.clicks[i]
-            for m in range(len(posterior)):
-                shown[j, m] += n * posterior[m]
-                clicked[j, m] += c * posterior[m]
+            for m in range(len(grid)):
+                expected.shown[j, m] += n * posterior[m]
+                expected.clicked[j, m] += c * posterior[m]
     return total
 
 
