@@ -29,7 +29,7 @@ from counterrank.evaluation.inspection.user_fits import (
     groups_of,
     kinds_of_last_click,
 )
-from counterrank.evaluation.inspection.user_identification import refusals
+from counterrank.evaluation.inspection.user_identification import Identification, identify
 
 USER_MODELS = ("position-based", "dependent", "affine", "browsing")
 """Simplest first: by the number of values that describe users."""
@@ -113,6 +113,8 @@ class UserComparison(Table):
         log_queries: its queries.
         interval_over: "queries" or "sessions": what intervals are over.
         confidence: the confidence level of each interval.
+        trust_p_value: of a test of the position-based model against affine clicks, on all pages of the sample; None
+            where affine clicks are not identified.
         unseen: share of the held-out impressions of documents without any in the fitting part.
     """
 
@@ -128,6 +130,7 @@ class UserComparison(Table):
     log_queries: int = 0
     interval_over: str = "queries"
     confidence: float = 0.95
+    trust_p_value: float | None = None
     unseen: float = 0.0
 
     @property
@@ -176,7 +179,7 @@ def compare_users(pages: PageSample, *, confidence: float = 0.95) -> UserCompari
     n_ranks = min(depth, _DEEPEST)
     fitting, held = (Places.of(part, n_ranks) for part in parts)
     predictions = _predictions(fitting, held, groups_of(Places.of(pages, n_ranks)))
-    return _compared(fitting, held, predictions, refusals(fitting), level, sizes)
+    return _compared(fitting, held, predictions, identify(Places.of(pages, n_ranks)), level, sizes)
 
 
 def _predictions(fitting: Places, held: Places, groups: IntArray) -> dict[str, FloatArray]:
@@ -266,7 +269,7 @@ def _compared(
     fitting: Places,
     held: Places,
     predictions: dict[str, FloatArray],
-    refused: dict[str, str],
+    known: Identification,
     confidence: float,
     sizes: dict[str, Any],
 ) -> UserComparison:
@@ -282,8 +285,8 @@ def _compared(
             ModelRow(
                 name=name,
                 values=_numbers(name, held.n_ranks),
-                identified=name not in refused,
-                reason=refused.get(name),
+                identified=name not in known.refused,
+                reason=known.refused.get(name),
                 log_likelihood=own.value,
                 low=own.low,
                 high=own.high,
@@ -295,7 +298,7 @@ def _compared(
             )
         )
     seen = np.bincount(fitting.pages.docs, minlength=int(held.pages.docs.max()) + 1) > 0
-    chosen, sentences = recommend(rows, gains, clusters)
+    chosen, sentences = recommend(rows, gains, clusters, known.trust_p_value)
     return UserComparison(
         chosen,
         sentences,
@@ -304,6 +307,7 @@ def _compared(
         **sizes,
         impressions=len(clicked),
         interval_over=clusters.over,
+        trust_p_value=known.trust_p_value,
         unseen=float(1.0 - seen[held.pages.docs[held.kept]].mean()),
     )
 
@@ -348,7 +352,7 @@ def _given_last_click(
 
 
 def recommend(
-    rows: Sequence[ModelRow], gains: dict[str, FloatArray], clusters: Clusters
+    rows: Sequence[ModelRow], gains: dict[str, FloatArray], clusters: Clusters, trust_p_value: float | None
 ) -> tuple[str | None, tuple[str, ...]]:
     """The recommended model, and what was found in words.
 
@@ -356,15 +360,26 @@ def recommend(
         rows: of the models and baselines.
         gains: the log-likelihood of each held-out impression by model.
         clusters: what intervals are over.
+        trust_p_value: of the test of the position-based model against affine clicks. It is that of a likelihood, and
+            finds trust bias in a tenth of the pages that predictions take; so it decides between these two models where
+            the affine one does not predict worse.
     """
     known = {row.name: row for row in rows}
     best = max(USER_MODELS, key=lambda name: known[name].log_likelihood)
     behind = {name: clusters.mean(gains[best] - gains[name]) for name in USER_MODELS if name != best}
     chosen = next(name for name in USER_MODELS if name == best or behind[name].low <= 0.0)
+    rejected = trust_p_value is not None and trust_p_value < 1.0 - clusters.confidence
+    tested = chosen == "position-based" and rejected and known["affine"].difference > 0.0
+    chosen = "affine" if tested else chosen
     plain = {name: clusters.mean(gains[chosen] - gains[name]).low <= 0.0 for name in BASELINES}
     if plain[BASELINES[0]]:  # nothing about relevance, so nothing about users
         return None, (_NOTHING, *_refused(known))
-    found = (_found(known, best, chosen, behind), _FLAT if plain[BASELINES[1]] else "")
+    if tested:
+        behind.pop("affine", None)
+    found = (
+        _found(known, best, chosen, behind, trust_p_value if tested else None),
+        _FLAT if plain[BASELINES[1]] else "",
+    )
     if not known[chosen].identified:
         return None, tuple(filter(None, (*found, _UNKNOWN, *_refused(known))))
     return chosen, tuple(filter(None, (*found, _ADVICE[chosen], *_refused(known))))
@@ -426,12 +441,19 @@ _UNKNOWN = (
 )
 
 
-def _found(known: dict[str, ModelRow], best: str, chosen: str, behind: dict[str, Interval]) -> str:
+def _found(
+    known: dict[str, ModelRow], best: str, chosen: str, behind: dict[str, Interval], p_value: float | None
+) -> str:
     """What was found, in the order of importance."""
     sentences = [f"This log supports the {_WORDS[chosen]}: {_MEANS[chosen]}."]
     if not known[chosen].identified:
         sentences = [f"The {_WORDS[chosen]} fits how users click in this log: {_MEANS[chosen]}."]
-    if chosen == best:
+    if p_value is not None:
+        sentences.append(
+            f"A test on all pages rejects the position-based model (p = {p_value:.2g}), and the affine model predicts "
+            "held-out clicks better, though not significantly."
+        )
+    elif chosen == best:
         sentences.append(f"It predicts held-out clicks best of the {len(USER_MODELS)} models.")
     else:
         sentences.append(
@@ -439,7 +461,7 @@ def _found(known: dict[str, ModelRow], best: str, chosen: str, behind: dict[str,
             f"({_difference(behind[chosen])} per impression), with {known[best].values} values for users in place of "
             f"{known[chosen].values}."
         )
-    if chosen != "position-based":
+    if chosen != "position-based" and p_value is None:
         row = known[chosen]
         over = known["position-based"].log_likelihood - known[BASELINES[0]].log_likelihood
         share = f", {percent(row.difference / over)} of what relevance adds to click rates by rank" if over > 0 else ""
