@@ -11,6 +11,7 @@ import counterrank as cr
 from counterrank import examination
 from counterrank.data.sources import open_data
 from tests.support.command import as_json, attempt, invoke, run
+from tests.support.simulated_pages import sample, users
 
 DATA = "synthetic:yahoo:queries=60,seed=1"
 
@@ -223,10 +224,10 @@ def test_bad_input(place, tmp_path, arguments, message):
 def test_the_user_model_that_a_log_supports(place, tmp_path):
     """These users are the paper's: position-based. Click counts hold no pages one by one."""
     log = next((place / "log").glob("*.parquet"))
-    users = as_json("inspect", log)["users"]
-    assert users["recommended"] == "position-based"
-    assert {row["name"] for row in users["models"]} >= {"position-based", "affine", "browsing", "dependent"}
-    assert users["fitted_pages"] + users["held_out_pages"] == 20_000
+    found = as_json("inspect", log)["users"]
+    assert found["recommended"] == "position-based"
+    assert {row["name"] for row in found["models"]} >= {"position-based", "affine", "browsing", "dependent"}
+    assert found["fitted_pages"] + found["held_out_pages"] == 20_000
     shown = invoke("inspect", log, "--out", tmp_path / "page.html").output
     assert "Which user model does this log support?" in shown
     assert "This log supports the position-based model" in " ".join(shown.split())
@@ -247,3 +248,14 @@ def test_the_recommended_user_model_is_saved(place, tmp_path):
     failed = run("inspect", log, "--users-out", same, "--examination-out", same)
     assert failed.returncode == 2
     assert "is both --examination-out and --users-out" in failed.stderr
+
+
+def test_browsing_users_are_saved_from_their_log(tmp_path):
+    pages = sample("browsing", n_pages=3000, n_queries=30, k=3, seed=0)
+    columns = {"session_id": pages.pages(), "query_id": pages.queries[pages.pages()], "doc_id": pages.docs}
+    pq.write_table(pa.table({**columns, "rank": pages.ranks(), "clicked": pages.clicked}), tmp_path / "log.parquet")
+    shown = invoke("inspect", tmp_path / "log.parquet", "--users-out", tmp_path / "users.json").output
+    assert "This log supports the user browsing model" in " ".join(shown.split())
+    found = examination.load(tmp_path / "users.json")
+    wanted = users("browsing", 3)["gamma"]
+    assert found.chances(3)[1:, :2] / found.chances(3)[0, 0] == pytest.approx(wanted[1:, :2], rel=0.2)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json as json_format
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -117,7 +120,7 @@ def inspect(
     if examination_out is not None:  # last, since it may be refused
         _write_curve(loaded.counts, examination_out)
     if users_out is not None:
-        write_users(loaded.counts, found.users, users_out)
+        _write_users(loaded, found.users, users_out)
 
 
 def _check_apart(written: dict[str, Path | None]) -> None:
@@ -128,6 +131,24 @@ def _check_apart(written: dict[str, Path | None]) -> None:
             other = names.setdefault(path.resolve(), option_name)
             if other != option_name:
                 raise CounterrankError(f"{path}: is both {other} and {option_name}; expected two names")
+
+
+def _write_users(loaded: _Loaded, found: UserComparison | None, path: Path) -> None:
+    """The recommended user model, estimated from the whole log; an error where none is recommended."""
+    from counterrank import examination
+
+    if found is None or loaded.recount is None:
+        raise CounterrankError(
+            "--users-out: user models are compared on pages one by one, which click counts do not hold; expected a log"
+        )
+    name = found.recommended
+    if name is None:
+        raise CounterrankError(f"--users-out: no user model is recommended. {' '.join(found.sentences)}")
+    counts = loaded.recount() if name in ("browsing", "dependent") else loaded.counts
+    with show_warnings():
+        users: Any = examination.estimate(counts, model=name)  # type: ignore[call-overload]
+    users.save(path)
+    say(f"Wrote {path}: the {name} model of this log. Use it with --users {quote(str(path))}.")
 
 
 def _write_curve(counts: ClickCounts, path: Path) -> None:
@@ -174,6 +195,7 @@ class _Loaded:
         known: what else is known about the clicks, as arguments of `inspect_clicks`.
         report: how many rows of a log were used, dropped and unknown.
         is_part: whether they are those of one part of the data, rather than all of a log.
+        recount: counts the log again, also by the rank of the last click above; None of click counts.
     """
 
     counts: ClickCounts
@@ -181,6 +203,7 @@ class _Loaded:
     known: dict[str, Any]
     report: LogReport | None
     is_part: bool
+    recount: Callable[[], ClickCounts] | None
 
 
 def _load(
@@ -225,7 +248,20 @@ def _load(
     if is_log and not reading.impressions and counts.n_clicks:
         known["pages"] = sample_pages(source.file_of(part) or str(source.log), counts, MOST_ROWS, reading)
     is_part = data is not None or (is_log and source.file_of(part) is not None)
-    return _Loaded(counts, data, known, source.reports[0] if is_log else None, is_part)
+    recount = partial(_with_last_clicks, source, part, parts) if is_log else None
+    return _Loaded(counts, data, known, source.reports[0] if is_log else None, is_part, recount)
+
+
+def _with_last_clicks(source: ClickSource, part: str, parts: dict[str, RankingData]) -> ClickCounts:
+    """The clicks of a part of a log, counted also by the rank of the last click above."""
+    from counterrank.clicks.logs import read_parts
+
+    own = source.file_of(part)
+    wanted = {part: parts[part]} if parts and own is not None else parts
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they were shown when it was read first
+        found = read_parts(own or str(source.log), list(wanted.values()), last_clicks=True, options=source.reading)
+    return dict(zip(wanted or (part,), found.counts, strict=True))[part]
 
 
 def load_parts(data: str | None, part: str, threads: int | None, opening: DataOptions) -> dict[str, RankingData]:
@@ -409,19 +445,3 @@ def _print_remedies(table: dict[str, Any]) -> None:
                 rows.append((row["policy"], size, round(row["clicks"]), sessions, moves))
     names = ("policy", "effective sample size", "clicks", f"sessions for {table['target']:,}", "position bias")
     print_table(f"What other policies would bring in {table['sessions']:,} sessions", names, rows)
-
-
-def write_users(counts: ClickCounts, found: UserComparison | None, path: Path) -> None:
-    """The recommended user model, estimated from the whole log; an error where none is recommended."""
-    from counterrank import examination
-
-    if found is None:
-        raise CounterrankError(
-            "--users-out: user models are compared on pages one by one, which click counts do not hold; expected a log"
-        )
-    if found.recommended is None:
-        raise CounterrankError(f"--users-out: no user model is recommended. {' '.join(found.sentences)}")
-    with show_warnings():
-        users = examination.estimate(counts, model=found.recommended)
-    users.save(path)
-    say(f"Wrote {path}: the {found.recommended} model of this log. Use it with --users {quote(str(path))}.")

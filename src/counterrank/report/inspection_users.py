@@ -150,7 +150,8 @@ def _summed(cells: list[Json], best: str) -> list[Datum]:
         shown = sum(cell["impressions"] for cell in own)
 
         def mean(values: list[float], own: list[Json] = own, shown: int = shown) -> float:
-            return sum(v * cell["impressions"] for v, cell in zip(values, own, strict=True)) / shown
+            total: float = sum(v * cell["impressions"] for v, cell in zip(values, own, strict=True))
+            return total / shown
 
         rate = mean([cell["click rate"] for cell in own])
         by_best, by_curve = (mean([cell["predicted"][name] for cell in own]) for name in (best, "position-based"))

@@ -360,9 +360,8 @@ def recommend(
         rows: of the models and baselines.
         gains: the log-likelihood of each held-out impression by model.
         clusters: what intervals are over.
-        trust_p_value: of the test of the position-based model against affine clicks. It is that of a likelihood, and
-            finds trust bias in a tenth of the pages that predictions take; so it decides between these two models where
-            the affine one does not predict worse.
+        trust_p_value: of the test of the position-based model against affine clicks. It needs fewer pages than a
+            comparison of predictions, so it decides between these two models where the affine one predicts no worse.
     """
     known = {row.name: row for row in rows}
     best = max(USER_MODELS, key=lambda name: known[name].log_likelihood)
