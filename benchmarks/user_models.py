@@ -14,11 +14,13 @@ import json
 import resource
 import sys
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from time import process_time
 
-from counterrank.evaluation.inspection import USER_MODELS, compare_users, inspect_clicks
 from tests.support.simulated_pages import sample
+
+from counterrank.evaluation.inspection import USER_MODELS, compare_users, inspect_clicks
 
 PAGES = (2000, 10_000, 50_000)
 
@@ -62,7 +64,7 @@ def cost(folder: Path, rows: int, moving: bool) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     compare_users(pages)
     marks.append(process_time())
-    seconds = [round(later - earlier, 1) for earlier, later in zip(marks[:-1], marks[1:], strict=True)]
+    seconds = [round(later - earlier, 1) for earlier, later in pairwise(marks)]
     names = ("read", "inspect", "sample", "compare")
     print(json.dumps(dict(zip(names, seconds, strict=True)) | {
         "gigabytes before": round(before, 2),

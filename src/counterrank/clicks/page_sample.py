@@ -15,7 +15,7 @@ from counterrank.common.checks import IntArray
 from counterrank.common.random import GOLDEN, HashArray
 from counterrank.data.ids import place_in_query
 
-MOST_ROWS = 1_000_000  # of a sample
+MOST_ROWS = 500_000  # of a sample
 
 
 @dataclass(frozen=True, eq=False)
