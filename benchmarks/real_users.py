@@ -8,10 +8,12 @@ for each; those that are in the file are not run again. All told of a run see th
 
     curve       told the examination curve of the users, and no trust bias
     truth       told alpha and beta
+    documents   alpha and beta from documents that were seen at several ranks
+    features    alpha and beta from documents with like features at different ranks
 
 Where a fit refuses the log, `auto` is told the curve, and the line says why. Comparisons are paired by run:
 
-    python -m benchmarks.real_users --compare real_users.jsonl --first curve --second truth
+    python -m benchmarks.real_users --compare real_users.jsonl --first curve --second features --third truth
 
 With `--third` it also shows how far the second is beyond the middle between the first and the third. Otherwise as in
 `auto_cost`: a production ranker from 3 queries, pages of 5, 15 % as many sessions on validation queries, and shares of
@@ -23,6 +25,7 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import product
@@ -38,6 +41,7 @@ from counterrank import Fold, Ranker, make_fold, read_fold
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination, lines_of
 from counterrank.clicks.policies import Deterministic, EpsilonGreedy, Mixture, ReplaceLast, UniformInsert
+from counterrank.clicks.position_bias import estimate
 from counterrank.clicks.simulation import simulate
 from counterrank.clicks.user_models import Affine
 from counterrank.clicks.users import ClickModel
@@ -108,6 +112,8 @@ def simulate_log(
 TOLD: dict[str, Callable[[Users, Log], Any]] = {
     "curve": lambda users, log: Examination(users.curve),
     "truth": lambda users, log: users.truth,
+    "documents": lambda users, log: estimate(log.clicks, model="affine"),
+    "features": lambda users, log: estimate(log.clicks, model="affine", method="features", data=log.data),
 }
 
 
@@ -197,7 +203,11 @@ def compare(lines: list[dict[str, Any]], first: str, second: str, third: str | N
             data, _, policy, users, sessions, _ = key
             groups.setdefault((data, policy, users, sessions), []).append(key)
     rows = []
-    for group, keys in sorted(groups.items()):
+    for group, every in sorted(groups.items()):
+        seeds = Counter(key[1] for key in every)
+        keys = [key for key in every if seeds[key[1]] > 1]  # one run of a fold has no variance
+        if not keys:
+            continue
         pairs = [(told[first][key], told[second][key]) for key in keys]
         row: dict[str, Any] = dict(zip(("data", "policy", "users", "sessions"), group, strict=True))
         row |= {"runs": len(keys), "refused": sum("refused" in told[second][key] for key in keys)}

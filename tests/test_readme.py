@@ -181,6 +181,15 @@ def test_every_command_of_the_pages_by_need_runs(page, tmp_path, monkeypatch):
         assert "deprecated" not in result.stderr, line
 
 
+def test_users_are_fitted_and_simulated_as_the_page_of_users_shows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = commands("docs/concepts/users.md")
+    assert [shlex.split(line)[1] for line in lines] == ["train", "simulate", "inspect", "simulate", "plan"]
+    for line in lines:
+        result = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
+        assert result.exit_code == 0, (line, result.output)
+
+
 def test_the_page_of_data_formats_runs_from_top_to_bottom(tmp_path, monkeypatch):
     """Its commands read what its examples in Python write."""
     monkeypatch.chdir(tmp_path)

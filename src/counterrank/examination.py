@@ -5,14 +5,18 @@
 [1.0, 0.5, 0.333, 0.0]
 """
 
+from counterrank.clicks.contexts import ContextTest, EstimatedByContext
 from counterrank.clicks.examination import Examination, InverseRank, check_examination, from_description, inverse_rank
 from counterrank.clicks.position_bias import EstimatedExamination, connected_ranks, estimate, load, load_estimate
 from counterrank.clicks.trust_bias import EstimatedAffine, TrustTest
-from counterrank.clicks.user_models import Affine
+from counterrank.clicks.user_models import Affine, ByContext
 
 __all__ = [
     "Affine",
+    "ByContext",
+    "ContextTest",
     "EstimatedAffine",
+    "EstimatedByContext",
     "EstimatedExamination",
     "Examination",
     "InverseRank",

@@ -80,6 +80,7 @@ OPTIONS = [
     (("--production-seed", "each"), "production_seed", None),
     (("--eta", 0), "eta", 0.0),
     (("--noise", "0,0.9"), "noise", (0.0, 0.9)),
+    (("--users", "baidu"), "users", "baidu"),
     (("--validation-share", 0.3), "validation_share", 0.3),
     (("--max-epochs", 9), "max_epochs", 9),
     (("--patience", 4), "patience", 4),

@@ -297,7 +297,7 @@ GOOD = {
         ({"confidence": 1.0}, "confidence=1.0: expected a number between"),
         ({"relevance_threshold": 5}, "relevance_threshold=5: no document is relevant"),
         ({"click_model": 3}, "click_model: int; expected simulation.ClickModel"),
-        ({"click_model": simulation.trust_bias()}, "click_model: depends on the rank"),
+        ({"exam": simulation.users("yandex"), "click_model": simulation.ClickModel()}, "trust bias"),
         ({"click_model": simulation.ClickModel(0.0, 0.0)}, "click_model: nothing is ever clicked"),
         ({"click_rate": 0.0}, "click_rate=0.0: expected a number above 0, up to 1"),
         ({"click_rate": True}, "click_rate=True: expected a number above 0, up to 1"),

@@ -298,6 +298,15 @@ def given_options(*names: str) -> dict[str, Any]:
     return {} if ctx is None else {name: ctx.params[name] for name in names if ctx.params.get(name) is not None}
 
 
+def explicit_options(*names: str) -> list[str]:
+    """Which of these options of the command that runs were written on the command line, as flags."""
+    ctx = _RUNNING.get()
+    if ctx is None:
+        return []
+    flags = {each.name: each.opts[0] for each in ctx.command.params}
+    return [flags[name] for name in names if ctx.get_parameter_source(name).name == "COMMANDLINE"]
+
+
 def options_again(*names: str, **instead: str) -> list[str]:
     """These options as they were given, as words of the command to go on with; none where none was.
 

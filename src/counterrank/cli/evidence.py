@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from counterrank.cli.command import DATA_OPTIONS, name_flags, options_again
+from counterrank.cli.command import DATA_OPTIONS, explicit_options, given_options, name_flags, options_again
 from counterrank.cli.output import say, show_warnings
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
     from counterrank import ClickCounts, Ranker, RankingData
-    from counterrank.clicks.examination import Examination
     from counterrank.clicks.logs.columns import LogOptions
     from counterrank.clicks.logs.faults import LogReport
     from counterrank.clicks.stored_clicks import StoredClicks
@@ -154,8 +153,8 @@ class ClickSource:
         known = Evidence(counts, exam=exam, alpha=alpha, beta=beta, threads=self.threads)
         return _with_policy(self, known, part, data)
 
-    def curve(self, counts: ClickCounts) -> Examination:
-        """The examination curve: of `--examination`, else that of simulated clicks."""
+    def curve(self, counts: ClickCounts) -> Any:
+        """The examination curve, or user model: of `--examination`, else that of simulated clicks."""
         from counterrank.estimators import Evidence
 
         if self.examination is not None:
@@ -195,6 +194,7 @@ class ClickSource:
         options = self.reading
         if options is not None:
             named += [("--only-policy", name) for name in options.only_policies]
+            named += [("--context", name) for name in options.context if self.log is not None]
             named += [("--rank-base", str(options.rank_base))] if options.rank_base != 1 else []
             named += [("--format", options.format)] if options.format != "auto" else []
             named += [("--on-error", options.on_error)] if options.on_error != "fail" else []
@@ -242,7 +242,7 @@ def announced_propensities(evidence: Evidence) -> Propensities:
     with show_warnings():
         found = evidence.propensities
     if found.source in _COMBINED and evidence.rho is None:
-        names = ", ".join(evidence.clicks.policy_names) or "without names"
+        names = ", ".join(evidence.clicks.distinct_policies) or "without names"
         is_logged = evidence.clicks.propensities is not None
         why = f"several policies in this log ({names})" if is_logged else "no propensities in this log"
         say(f"Note: {why}: {_COMBINED[found.source]}.")
@@ -312,12 +312,38 @@ def read_policy(text: str) -> Any:
         return parse_policy(text)
 
 
-def read_examination(text: str) -> Examination:
-    """An examination curve as `--examination` names it."""
+def read_examination(text: str) -> Any:
+    """An examination curve as `--examination` names it; of a file with curves by context, the user model."""
     from counterrank.clicks.policies.parsing import parse_examination
 
     with _named("examination", text):
         return parse_examination(text)
+
+
+def read_users(text: str, parts: Iterable[RankingData], others: tuple[str, ...] = ()) -> Any:
+    """Users as `--users` names them; None for the paper's, which other options describe.
+
+    Arguments:
+        text: a preset or a file.
+        parts: the data, whose longest query decides how many ranks a preset has.
+        others: options besides `--examination`, `--relevant` and `--other` that describe users.
+    """
+    from counterrank.clicks.simulated_users import PAPER, PRESETS, users
+    from counterrank.common.ranking import longest_query
+
+    if text == PAPER:
+        return None
+    levels = explicit_options("relevant", "other")
+    clash = explicit_options("examination", *others) + (levels if text in PRESETS else [])
+    if clash:
+        raise CounterrankError(
+            f"{clash[0]}: given together with --users {text}, which says it; expected one of the two"
+        )
+    with _named("users", text):
+        if text in PRESETS:
+            return users(text, max(longest_query(part.offsets) for part in parts))
+        given = given_options("other", "relevant")
+        return users(text, relevance=(given["other"], given["relevant"]) if levels else None)
 
 
 @contextmanager
@@ -352,7 +378,7 @@ def _with_policy(source: ClickSource, known: Evidence, part: str, data: Mapping[
     check_all_candidates(known.clicks)
     refuse_contradictions(known.clicks)
     policy, scores = _known(source, part, data)
-    names = known.clicks.policy_names
+    names = known.clicks.distinct_policies
     if scores is not None and len(names) > 1:
         raise CounterrankError(
             f"--policy: one for a log of several ({', '.join(names)}); expected each by its name, such as "

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 _MARKS = {"good": "yes", "warning": "with care", "bad": "no"}
 _RANKS = 30  # rows of the table; --json has all
+_CONTEXTS = 6  # columns of the table
 
 
 @reads_logs
@@ -146,7 +147,8 @@ def _write_users(loaded: _Loaded, found: UserComparison | None, path: Path) -> N
         raise CounterrankError(f"--users-out: no user model is recommended. {' '.join(found.sentences)}")
     counts = loaded.recount() if name in ("browsing", "dependent") else loaded.counts
     with show_warnings():
-        users: Any = examination.estimate(counts, model=name)  # type: ignore[call-overload]
+        options: dict[str, Any] = {"model": name}
+        users: Any = examination.estimate(counts, **options)
     users.save(path)
     say(f"Wrote {path}: the {name} model of this log. Use it with --users {quote(str(path))}.")
 
@@ -158,6 +160,14 @@ def _write_curve(counts: ClickCounts, path: Path) -> None:
     with show_warnings():
         found = examination.estimate(counts)
     found.save(path)
+    if counts.contexts:
+        named = ", ".join(f"{name} ({sessions:,} sessions)" for name, sessions in list(found.sessions.items())[:5])
+        say(
+            f"Wrote {path}: the examination curves by context, {named}{', ...' if len(found.sessions) > 5 else ''}, "
+            f"from {found.n_clicks:,} clicks on {found.n_documents:,} documents. Use them with --examination "
+            f"{quote(str(path))} for clicks that were read with the same --context."
+        )
+        return
     ends = zip(found.values[1:], found.intervals[1:], strict=True)
     values = ", ".join(["1", *(f"{value:.3g} ({low:.3g} to {high:.3g})" for value, (low, high) in ends)])
     say(
@@ -260,7 +270,8 @@ def _with_last_clicks(source: ClickSource, part: str, parts: dict[str, RankingDa
     wanted = {part: parts[part]} if parts and own is not None else parts
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they were shown when it was read first
-        found = read_parts(own or str(source.log), list(wanted.values()), last_clicks=True, options=source.reading)
+        more: dict[str, Any] = {"last_clicks": True}
+        found = read_parts(own or str(source.log), list(wanted.values()), options=source.reading, **more)
     return dict(zip(wanted or (part,), found.counts, strict=True))[part]
 
 
@@ -305,7 +316,7 @@ def _policy(source: ClickSource, counts: ClickCounts, part: str, parts: dict[str
         return {"rho": rho, "policy_words": ", ".join(source.policies)}
     if not source.loggers:
         raise CounterrankError("--policy: ranks by scores; expected --logger too")
-    if len(counts.policy_names) > 1:
+    if len(counts.distinct_policies) > 1:
         source.propensities(counts, part, parts)  # the error names them
     return {
         "policy": parse_policy(source.policies[0]),
@@ -341,6 +352,8 @@ def print_inspection(found: dict[str, Any]) -> None:
         _print_curve(found["estimated_curve"])
     if found["users"]:
         _print_users(found["users"])
+    if found["contexts"] and found["contexts"]["ranks"]:
+        _print_contexts(found["contexts"])
     for title, key in (("Importance weights (1 / propensity)", "weights"), ("Coverage of the candidates", "coverage")):
         if found[key]:
             print_table(title, ("", "value"), _words(found[key]))
@@ -384,6 +397,26 @@ def _print_users(users: dict[str, Any]) -> None:
         print(users["about"])
     for text in users["sentences"]:
         print(text)
+
+
+def _print_contexts(table: dict[str, Any]) -> None:
+    """The curves of the contexts side by side, a row for each rank."""
+    from counterrank.evaluation.inspection.click_tables import contexts_sentence
+
+    names = table["contexts"][:_CONTEXTS]
+    cells = {(row["context"], row["rank"]): row for row in table["ranks"]}
+    sessions = {row["context"]: row["sessions"] for row in table["ranks"]}
+    rows: list[tuple[Any, ...]] = [("sessions", *(f"{sessions[name]:,}" for name in names))]
+    for rank in sorted({row["rank"] for row in table["ranks"]})[:_RANKS]:
+        own = [cells[name, rank] for name in names]
+        rows.append(
+            (str(rank), *(f"{each['P(examined)']:.3f} ({each['low']:.3f} to {each['high']:.3f})" for each in own))
+        )
+    title = f"Examination curves by context, relative to rank 1 of {names[0]} ({table['confidence']:.0%} intervals)"
+    print_table(title, ("rank", *names), rows)
+    print(contexts_sentence(table))
+    for text in table["warnings"]:
+        print(f"Note: {text.replace(' (k=)', '')}.")
 
 
 def _print_drift(drift: dict[str, Any]) -> None:

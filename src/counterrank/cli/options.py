@@ -189,6 +189,16 @@ Method = Annotated[
 ]
 Relevant = Annotated[float, option("P(click | examined) of a relevant document.", "X", USERS)]
 Other = Annotated[float, option("P(click | examined) of any other document.", "X", USERS)]
+SimulatedUsers = Annotated[
+    str | None,
+    option(
+        "How users examine and click: paper (--examination, --relevant, --other), baidu or yandex (from measurements), "
+        "or a file that save of a user model or inspect --examination-out wrote. Of a file --other and --relevant are "
+        "the relevance of irrelevant and of relevant documents.",
+        "NAME|FILE",
+        USERS,
+    ),
+]
 Displays = Annotated[
     bool, option("Keep the distinct pages, for the estimator rerank.", panel=OUTPUT, name="--displays")
 ]
@@ -415,6 +425,15 @@ def _of_logs(
             "Use the sessions of this policy only, by its name in the column policy; repeat for several.", "NAME", LOG
         ),
     ] = None,
+    context: Annotated[
+        list[str] | None,
+        option(
+            "A column of the log with the context of each page, such as device, in which users may examine ranks "
+            "differently; repeat for several.",
+            "COLUMN",
+            LOG,
+        ),
+    ] = None,
     on_error: Annotated[
         str, option("What to do about invalid rows: fail, or skip to drop the pages they are on.", "NAME", LOG)
     ] = "fail",
@@ -454,6 +473,7 @@ def _of_logs(
         click_actions=tuple(click_actions.split(",")),
         impressions=impressions,
         only_policies=tuple(only_policy or ()),
+        context=tuple(context or ()),
         on_error=on_error,
         strict=strict,
         skip_page_checks=skip_page_checks,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from counterrank.cli import options as shared
 from counterrank.cli.command import CLICKS, EVALUATION, OUTPUT, USERS
-from counterrank.cli.evidence import load_scores, parse_count, read_examination
+from counterrank.cli.evidence import load_scores, parse_count, read_examination, read_users
 from counterrank.cli.options import option, reads_data
 from counterrank.cli.output import check_out, print_json, print_table, say, show_warnings
 from counterrank.common.checks import check_number, check_whole
@@ -24,7 +25,8 @@ _POPULATIONS = {"these-queries": "these queries alone", "queries": "queries like
 def plan(
     data: shared.Data,
     logger: shared.RankedBy,
-    examination: shared.KnownExamination,
+    examination: shared.Examination = None,
+    users: shared.SimulatedUsers = None,
     policy: Annotated[
         list[str] | None,
         option(
@@ -78,9 +80,11 @@ def plan(
     from counterrank.clicks.users import ClickModel
     from counterrank.data.sources import choose_part
     from counterrank.evaluation import advise_logging, plan_logging
+    from counterrank.evaluation.planned_users import equal_price_mixture
 
     amounts = sorted({parse_count(word.strip(), "--n-sessions") for word in n_sessions.split(",")})
-    exam = read_examination(examination)
+    if examination is None and users is None:
+        raise CounterrankError("--examination: required, or --users; expected such as inverse-rank:eta=1, or yandex")
     if page is not None:
         check_whole(page, "page")
     elif not policy:
@@ -90,28 +94,38 @@ def plan(
             check_number(wanted, name, above=0)
     if out is not None and out.suffix.lower() not in (".html", ".png", ".svg"):
         raise CounterrankError(f"{out}: unknown kind of file; expected one that ends in .html, .png or .svg")
-    check_out(out, force, (data, logger, ranker, examination))
+    check_out(out, force, (data, logger, ranker, examination, users))
     chosen = choose_part(opening.open(data, threads), part, data)
     if chosen.labels is None and click_rate is None:
         raise CounterrankError(f"{data}: has no labels; expected --click-rate, P(click | examined), such as 0.1")
+    exam = None if users is None else read_users(users, [chosen], ("click_rate",))
+    clicks = None if click_rate is not None or exam is not None else ClickModel(relevant, other)
+    if exam is None:
+        examination = examination or "inverse-rank:eta=1"  # the paper's
+        exam = read_examination(examination)
     scores = load_scores(logger, chosen, threads)
+    planned = partial(
+        plan_logging,
+        chosen,
+        scores,
+        exam=exam,
+        sessions=amounts,
+        scores=None if ranker is None else load_scores(ranker, chosen, threads),
+        metric=metric,
+        population=population,
+        confidence=confidence,
+        relevance_threshold=relevance_threshold,
+        click_model=clicks,
+        click_rate=click_rate,
+        seed=seed,
+        threads=threads,
+    )
     with show_warnings():
-        plans = plan_logging(
-            chosen,
-            scores,
-            parse_policies(policy or POLICIES, page, score_spread(scores, chosen.offsets)),
-            exam,
-            amounts,
-            scores=None if ranker is None else load_scores(ranker, chosen, threads),
-            metric=metric,
-            population=population,
-            confidence=confidence,
-            relevance_threshold=relevance_threshold,
-            click_model=None if click_rate is not None else ClickModel(relevant, other),
-            click_rate=click_rate,
-            seed=seed,
-            threads=threads,
-        )
+        plans = planned(policies=parse_policies(policy or POLICIES, page, score_spread(scores, chosen.offsets)))
+        # what all families of policies leave out: uniform insertion at the price of replace-last
+        mixture = None if policy else equal_price_mixture(plans)
+        if mixture is not None:
+            plans += planned(policies=parse_policies([mixture]))
     advice = advise_logging(plans, width, effective_sample_size)
     if ranker is None:
         advice.append("The intervals are those of the logger, whose documents are shown most; --ranker names another.")
@@ -124,8 +138,8 @@ def plan(
         "candidates": chosen.n_docs,
         "logger": str(logger),
         "ranker to evaluate": str(ranker or logger),
-        "examination": examination,
-        "clicks": clicked if click_rate is None else f"{click_rate:g} of examined documents",
+        "examination": examination or f"that of {users}",
+        "clicks": _clicks(clicked, click_rate, None if clicks or click_rate else users),
         "intervals": f"{confidence:.4g}, for {_POPULATIONS[population]}",
     }
     rows = [_row(found, width, effective_sample_size) for found in plans]
@@ -140,6 +154,13 @@ def plan(
     _print(content, amounts, width, effective_sample_size)
     if out is not None:
         say(f"Written to {out}.")
+
+
+def _clicks(by_label: str, click_rate: float | None, users: str | None) -> str:
+    """How documents are clicked, in words."""
+    if users is not None:
+        return f"those of {users}"
+    return by_label if click_rate is None else f"{click_rate:g} of examined documents"
 
 
 def _row(found: LoggingPlan, width: float | None, effective: float | None) -> dict[str, Any]:
@@ -162,6 +183,8 @@ def _row(found: LoggingPlan, width: float | None, effective: float | None) -> di
         "ips": found.ips.value,
         "self_normalized": found.self_normalized.value,
         "sampled_pages": found.sampled_pages,
+        "sessions_to_fit": {model: found.users.sessions_to_fit(model) for model in found.users.fit_errors},
+        "trust_bias_pull": found.users.pull,
         **needed,
         "expected": expected,
     }
@@ -200,6 +223,23 @@ def _print(content: dict[str, Any], amounts: list[int], width: float | None, eff
                 _share(row["covered"]),
                 _share(row["reached"]),
                 *("never" if row[key] is None else row[key] for key in wanted),
+            )
+            for row in content["plans"]
+        ],
+    )
+    models = list(content["plans"][0]["sessions_to_fit"])
+    print_table(
+        "Users: sessions to fit a model to a standard error of 5 % at the worst rank; pull = what an irrelevant "
+        "document from the top gains where users trust high ranks, as a share of what relevance adds",
+        ("policy", *models, "pull"),
+        [
+            (
+                row["policy"],
+                *(
+                    "never" if row["sessions_to_fit"][model] is None else row["sessions_to_fit"][model]
+                    for model in models
+                ),
+                None if row["trust_bias_pull"] is None else f"{row['trust_bias_pull']:+.1%}",
             )
             for row in content["plans"]
         ],

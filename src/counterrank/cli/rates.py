@@ -125,10 +125,21 @@ def _print(found: ClickRates, rows: list[dict[str, Any]]) -> None:
     print_table(title, names, shown, left=("document",))
 
 
+def _curve_words(curve: Any) -> str:
+    """The first ten values of a curve."""
+    if curve is None:
+        return "0"
+    values = curve.curve(min(curve.k or 10, 10))
+    return ", ".join(f"{value:.3g}" for value in values) + (", ..." if (curve.k or 11) > 10 else "")
+
+
 def _about(found: ClickRates) -> str:
     """The curve, the prior, and what was clipped, in a sentence each."""
-    values = found.examination.curve(min(found.examination.k or 10, 10))
-    shown = ", ".join(f"{value:.3g}" for value in values) + (", ..." if (found.examination.k or 11) > 10 else "")
+    from counterrank.clicks.examination import CurvesByContext
+
+    curves = found.examination
+    named = list(curves.curves.items())[:5] if isinstance(curves, CurvesByContext) else [("", curves)]
+    shown = "; ".join(f"{name}{': ' if name else ''}{_curve_words(curve)}" for name, curve in named)
     text = f"Examination curve ({found.about_curve}): {shown}."
     if found.estimated is not None:
         text += " Intervals include its error."

@@ -103,6 +103,14 @@ def reproduce(
     noise: Annotated[
         str | None, _setting("P(click | examined) of irrelevant and relevant documents; 0.1,1.", "X,X")
     ] = None,
+    users: Annotated[
+        str | None,
+        _setting(
+            "How users examine and click: paper (--eta, --noise), baidu or yandex (from measurements), or the file of "
+            "a user model; paper.",
+            "NAME|FILE",
+        ),
+    ] = None,
     validation_share: Annotated[float | None, _setting("Validation clicks per training click; 0.15.", "X")] = None,
     max_epochs: Annotated[int | None, _setting("The most epochs; 1000.", "N", TRAINING)] = None,
     patience: Annotated[
@@ -177,6 +185,7 @@ def reproduce(
         "production_norm": production_norm,
         "eta": eta,
         "noise": parse_pair(noise, "--noise"),
+        "users": users,
         "validation_share": validation_share,
         "max_epochs": max_epochs,
         "patience": patience,
@@ -191,7 +200,7 @@ def reproduce(
         raise CounterrankError("--until-decided: chooses the number of runs; expected no --runs")
     chosen = _settings(experiment, preset, quick, given, production_seed)
     notes = {"preset": preset, "quick": quick, "command": shlex.join(["counterrank", *sys.argv[1:]])}
-    check_not_input(out, (data, preset))
+    check_not_input(out, (data, preset, users))
     check_report(out)
     cluster = _engine(engine, master, jobs)
     with show_warnings():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from counterrank.cli import options as shared
 from counterrank.cli.command import CLICKS, DATA_OPTIONS, OUTPUT, USERS, given_options, options_again
-from counterrank.cli.evidence import load_scores, parse_count, parts_of, read_examination, read_policy
+from counterrank.cli.evidence import load_scores, parse_count, parts_of, read_examination, read_policy, read_users
 from counterrank.cli.options import option, reads_data
 from counterrank.cli.output import check_out, folder_with, free_name, print_json, print_table, say_next
 from counterrank.common.checks import check_number, check_whole
@@ -60,6 +60,7 @@ def simulate(
     trust_bias: Annotated[
         float, option("Trust bias from 0 to 1: irrelevant documents get more clicks at high ranks.", "X", USERS)
     ] = 0.0,
+    users: shared.SimulatedUsers = None,
     displays: shared.Displays = False,
     as_log: Annotated[
         bool,
@@ -93,7 +94,7 @@ def simulate(
     from counterrank.clicks.users import ClickModel
     from counterrank.clicks.users import trust_bias as trusting_users
 
-    check_out(out, force, (data, logger, examination), folder_with(MARKER, PARTS))
+    check_out(out, force, (data, logger, examination, users), folder_with(MARKER, PARTS))
     wanted = _amount(n_clicks, n_sessions, as_log)
     check_number(held_out, "held_out", above=0, at_most=10, also=", such as 0.15")
     check_number(trust_bias, "trust_bias", at_least=0, at_most=1)
@@ -101,18 +102,24 @@ def simulate(
         raise CounterrankError("--displays, --as-log: a log holds every page anyway; expected one of the two")
     if trust_bias and click_gain != "binary":
         raise CounterrankError("--trust-bias: requires --click-gain binary")
-    model = ClickModel(relevant, other, click_gain)
+    model: ClickModel | None = ClickModel(relevant, other, click_gain)
     if trust_bias:
         model = trusting_users(k=100, strength=trust_bias, relevant=relevant, other=other)
     if first_session < 0 or (first_session and not as_log):
         raise CounterrankError(f"--first-session {first_session}: expected a number of at least 0, with --as-log")
+    opened = parts_of(opening.open(data, threads))
+    exam = None if users is None else read_users(users, opened.values(), ("click_gain", "trust_bias"))
+    if exam is None:
+        exam = read_examination(examination)
+    else:
+        model = None
     settings: dict[str, Any] = {"relevance_threshold": relevance_threshold, "click_model": model, "threads": threads}
     settings |= {"policy_name": policy_name}
-    shown = (read_policy(policy), read_examination(examination))
+    shown = (read_policy(policy), exam)
     begin = time.perf_counter()
     rows: list[dict[str, Any]] = []
     with atomic_folder(out, MARKER, PARTS) as folder:
-        for number, (part, chosen) in enumerate(parts_of(opening.open(data, threads)).items()):
+        for number, (part, chosen) in enumerate(opened.items()):
             amount = {name: n if part == "train" else max(1, round(held_out * n)) for name, n in wanted.items()}
             scores = load_scores(logger, chosen, threads)
             more = {**settings, **amount, "seed": _seed(seed, number)}
@@ -126,9 +133,12 @@ def simulate(
             "logger": str(logger),
             "policy": policy,
             "policy_name": policy_name,
-            "examination": examination,
+            "examination": examination if model else None,
             "relevance_threshold": relevance_threshold,
-            "click_model": {"relevant": relevant, "other": other, "gain": click_gain, "trust": trust_bias},
+            "click_model": {"relevant": relevant, "other": other, "gain": click_gain, "trust": trust_bias}
+            if model
+            else None,
+            **({} if users is None else {"users": users}),
             "seed": seed,
             "parts": rows,
         }
@@ -136,7 +146,11 @@ def simulate(
     if json:
         print_json({"out": str(out), **about, "seconds": time.perf_counter() - begin})
         return
-    print_table(f"{out}: {policy}, {examination}", tuple(rows[0]), [tuple(row.values()) for row in rows])
+    print_table(
+        f"{out}: {policy}, {examination if model else f'{users} users'}",
+        tuple(rows[0]),
+        [tuple(row.values()) for row in rows],
+    )
     again = options_again(*DATA_OPTIONS)
     if as_log and not propensities:
         say_next("inspect", out, "--data", data, *again)

@@ -56,9 +56,10 @@ def rank_rows(clicks: ClickCounts) -> list[dict[str, Any]]:
 def counts_summary(clicks: ClickCounts) -> Summary:
     """The facts of click counts."""
     policies = None
-    if clicks.policy_sessions is not None:
-        amounts = clicks.policy_sessions.sum(axis=1)
-        policies = {name: int(n) for name, n in zip(clicks.policy_names, amounts, strict=True)}
+    if clicks.policy_sessions is not None and clicks.distinct_policies:
+        policies = dict.fromkeys(clicks.distinct_policies, 0)
+        for name, own in zip(clicks.policy_names, clicks.policy_sessions, strict=True):
+            policies[name] += int(own.sum())
     return Summary(
         sessions=clicks.n_sessions,
         impressions=clicks.n_impressions,
@@ -73,6 +74,7 @@ def counts_summary(clicks: ClickCounts) -> Summary:
         propensities_logged=clicks.propensities is not None,
         distinct_pages=None if clicks.displays is None else clicks.displays.n_pages,
         sessions_by_policy=policies,
+        **({"sessions_by_context": clicks.context_sessions} if clicks.contexts else {}),
         impressions_of_unknown_documents=clicks.unknown_impressions,
         paths=list(clicks.origin.paths) if clicks.origin is not None else None,
     )
@@ -111,11 +113,17 @@ def counts_card(clicks: ClickCounts) -> Html:
     by_policy = None
     if found["sessions_by_policy"]:
         by_policy = table(["policy", "sessions"], list(found["sessions_by_policy"].items())[:_RANKS], "lr")
+    by_context = table(["context", "sessions"], list(clicks.context_sessions.items())[:_RANKS], "lr")
     unknown = found["impressions_of_unknown_documents"]
     left_out = [f"{unknown:,} impressions of documents that the data does not have are left out"] if unknown else []
     return card(
         notes(left_out),
-        row(facts(about), table(["rank", "impressions", "clicks", "click rate", ""], cells, "rrrrl"), by_policy),
+        row(
+            facts(about),
+            table(["rank", "impressions", "clicks", "click rate", ""], cells, "rrrrl"),
+            by_policy,
+            by_context if clicks.contexts else None,
+        ),
         title="ClickCounts",
         sentence=f"{found['clicks']:,} clicks in {found['sessions']:,} sessions of "
         f"{found['queries_with_sessions']:,} queries",
@@ -164,7 +172,7 @@ def counts_plot(clicks: ClickCounts) -> Any:
     """Click rate by rank; with the curve that simulated clicks were made with, scaled to the first rank."""
     rows = rank_rows(clicks)
     curve, subtitle = clicks.examination, f"{clicks.n_clicks:,} clicks in {clicks.n_sessions:,} sessions"
-    if curve is not None and rows:
+    if curve is not None and rows and not clicks.contexts:
         theta = curve.curve(rows[-1]["rank"])
         first = theta[rows[0]["rank"] - 1]
         if first > 0.0:

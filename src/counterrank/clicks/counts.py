@@ -21,7 +21,7 @@ from counterrank.clicks.displays import (
     pages_of_policies,
     pages_of_queries,
 )
-from counterrank.clicks.examination import Examination
+from counterrank.clicks.examination import CurvesByContext, Examination
 from counterrank.clicks.origin import (
     FEW_SHARED,
     FEWEST_SESSIONS,
@@ -61,8 +61,10 @@ class ClickCounts(Shown):
         clicks: how often it was clicked there.
         propensities: P(examined | query, policy) as logged, one per cell; None if the log has none.
         policies: the number of the policy of each cell in `policy_names`; None if the log names none.
-        policy_names: their names.
+        policy_names: their names. Of a log that was read with `context=`, each policy in each context has a number,
+            so that names come several times; they are "" where the log names no policies.
         policy_sessions: sessions by policy and query, (n_policies, n_queries); None if the log names none.
+        contexts: the context, such as the device, of each of `policy_names`; empty for a log without contexts.
         displays: the distinct pages with their sessions and clicks; None if they were not kept.
         examination: the curve the clicks were made with, where that is known (they were simulated).
         unexaminable: the documents that no page of the policy lets anyone examine, in order, where that is known.
@@ -92,6 +94,7 @@ class ClickCounts(Shown):
     origin: Origin | None = None
     unknown_impressions: int = 0
     unknown_by_query: IntArray | None = None
+    contexts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -134,7 +137,22 @@ class ClickCounts(Shown):
         """The names of the policies that have sessions here; a log of several parts names more."""
         if self.policy_sessions is None:
             return ()
-        return tuple(name for i, name in enumerate(self.policy_names) if self.policy_sessions[i].any())
+        active = [name for i, name in enumerate(self.policy_names) if self.policy_sessions[i].any()]
+        return _distinct(active, bool(self.contexts))
+
+    @property
+    def distinct_policies(self) -> tuple[str, ...]:
+        """The names of the policies, each once, whatever their contexts; none where the log names none."""
+        return _distinct(self.policy_names, bool(self.contexts))
+
+    @property
+    def context_sessions(self) -> dict[str, int]:
+        """The sessions of each context, most first; empty for a log without contexts."""
+        found = dict.fromkeys(self.contexts, 0)
+        if self.contexts and self.policy_sessions is not None:
+            for context, own in zip(self.contexts, self.policy_sessions, strict=True):
+                found[context] += int(own.sum())
+        return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
     def queries(self) -> IntArray:
         """The query of each cell."""
@@ -316,7 +334,7 @@ class ClickCounts(Shown):
     def only_policies(self, names: Sequence[str]) -> ClickCounts:
         """The sessions of some policies, by their names in the log."""
         wanted = check_policy_names(names)
-        if self.policies is None or self.policy_sessions is None:
+        if self.policies is None or self.policy_sessions is None or not self.distinct_policies:
             raise CounterrankError(
                 f"only_policies={list(wanted)}: these clicks name no policies; expected a log with the column policy"
             )
@@ -324,7 +342,7 @@ class ClickCounts(Shown):
             if name not in self.policy_names:
                 raise CounterrankError(
                     f"only_policies: {name!r} is not in the log; expected some of "
-                    f"{', '.join(map(repr, self.policy_names))}"
+                    f"{', '.join(map(repr, self.distinct_policies))}"
                 )
         kept = [i for i, name in enumerate(self.policy_names) if name in wanted]
         number = np.full(len(self.policy_names), -1)
@@ -332,6 +350,7 @@ class ClickCounts(Shown):
         own = number[self.policies] >= 0
         sessions = self.policy_sessions[kept]
         chosen = tuple(self.policy_names[i] for i in kept)
+        contexts = tuple(self.contexts[i] for i in kept) if self.contexts else ()
         everything = len(kept) == len(self.policy_names)
         return replace(
             self,
@@ -339,6 +358,7 @@ class ClickCounts(Shown):
             **{**self.cells_at(own), "policies": number[self.policies[own]]},
             policy_names=chosen,
             policy_sessions=sessions,
+            contexts=contexts,
             displays=self.displays if everything else pages_of_policies(self.displays, number),
             unexaminable=self.unexaminable if everything else None,  # of all policies together
             origin=self.known_origin().of_policies(chosen),
@@ -401,7 +421,8 @@ class ClickCounts(Shown):
     def to_arrow(self) -> Any:
         """An Arrow table with one row per cell: `query_id`, `doc_id`, `rank`, `impressions` and `clicks`.
 
-        Logs that have them also give `propensity` and `policy` (its name). Documents that were never shown have no row.
+        Logs that have them also give `propensity`, `policy` (its name) and `context`. Documents that were
+        never shown have no row.
         `table.to_pandas()` and `polars.from_arrow(table)` make frames of it.
 
         >>> import pandas as pd
@@ -416,8 +437,10 @@ class ClickCounts(Shown):
         columns |= {"rank": self.ranks, "impressions": self.impressions, "clicks": self.clicks}
         if self.propensities is not None:
             columns["propensity"] = self.propensities
-        if self.policies is not None:
+        if self.policies is not None and self.distinct_policies:
             columns["policy"] = np.array(self.policy_names)[self.policies]
+        if self.contexts:
+            columns["context"] = np.array(self.contexts)[self.policies]
         return pa.table(columns)
 
     def save(self, path: PathLike) -> None:
@@ -497,10 +520,13 @@ def merge_counts(parts: Sequence[ClickCounts]) -> ClickCounts:
         for name in ("propensities", "displays"):
             if (getattr(part, name) is None) != (getattr(first, name) is None):
                 raise CounterrankError(f"clicks {i}: {name} kept in some parts and not in others; expected all or none")
+        if bool(part.contexts) != bool(first.contexts):
+            raise CounterrankError(f"clicks {i}: contexts read in some parts and not in others; expected all or none")
     names = tuple(dict.fromkeys(name for part in given for name in _names(part)))
     small_first = sorted(given, key=lambda part: len(part.docs))
     cells = reduce(lambda a, b: _read_only(merge_cells(a, b)), [_sorted_cells(part, names) for part in small_first])
-    named = names != ("",)
+    named = names != (("", ""),)
+    with_contexts = bool(first.contexts)
     return ClickCounts(
         identity=first.identity,
         offsets=first.offsets,
@@ -511,13 +537,14 @@ def merge_counts(parts: Sequence[ClickCounts]) -> ClickCounts:
         clicks=cells[5],
         propensities=None if first.propensities is None else cells[3],
         policies=cells[2] if named else None,
-        policy_names=names if named else (),
+        policy_names=tuple(name for name, _ in names) if named else (),
         policy_sessions=_policy_sessions(given, names) if named else None,
+        contexts=tuple(context for _, context in names) if with_contexts else (),
         displays=_merge_displays(given, names),
         unexaminable=_common_unexaminable(given),
         unknown_impressions=sum(part.unknown_impressions for part in given),
         unknown_by_query=_merge_unknown(given),
-        examination=first.examination if all(part.examination == first.examination for part in given) else None,
+        examination=_common_examination(given),
         query_ids=first.query_ids,
         doc_ids=first.doc_ids,
     )
@@ -546,6 +573,7 @@ def _without_idle_policies(clicks: ClickCounts) -> ClickCounts:
         clicks,
         policies=number[clicks.policies],
         policy_names=tuple(name for name, own in zip(clicks.policy_names, active, strict=True) if own),
+        contexts=tuple(name for name, own in zip(clicks.contexts, active, strict=False) if own),
         policy_sessions=clicks.policy_sessions[active],
         displays=pages,
     )
@@ -558,11 +586,39 @@ def _read_only(cells: tuple[Any, ...]) -> tuple[Any, ...]:
     return cells
 
 
-def _names(part: ClickCounts) -> tuple[str, ...]:
-    return ("",) if part.policies is None else part.policy_names
+Name = tuple[str, str]  # of a policy, and the context
 
 
-def _sorted_cells(part: ClickCounts, names: tuple[str, ...]) -> tuple[Any, ...]:
+def _names(part: ClickCounts) -> tuple[Name, ...]:
+    """The name and the context of each number of a policy, "" where there is none."""
+    if part.policies is None:
+        return (("", ""),)
+    return tuple(zip(part.policy_names, part.contexts or [""] * len(part.policy_names), strict=True))
+
+
+def _distinct(names: Sequence[str], by_context: bool) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(names))
+    return () if by_context and found == ("",) else found
+
+
+def _common_examination(parts: Sequence[ClickCounts]) -> Examination | None:
+    """The curve that all parts were made with; of parts in different contexts, each with one curve, by context."""
+    first = parts[0].examination
+    if all(part.examination == first for part in parts):
+        return first
+    found: dict[str, Examination | None] = {}
+    for part in parts:
+        known, contexts = part.examination, dict.fromkeys(part.contexts)
+        if known is None or not contexts:
+            return None
+        for context in contexts:
+            own = known.of(context) if isinstance(known, CurvesByContext) else known
+            if found.setdefault(context, own) != own:
+                return None
+    return CurvesByContext(found)
+
+
+def _sorted_cells(part: ClickCounts, names: tuple[Name, ...]) -> tuple[Any, ...]:
     """The cells with policies numbered as in `names`, in order."""
     number = np.array([names.index(name) for name in _names(part)])
     policies = np.full(len(part.docs), number[0]) if part.policies is None else number[part.policies]
@@ -574,7 +630,7 @@ def _sorted_cells(part: ClickCounts, names: tuple[str, ...]) -> tuple[Any, ...]:
     return _read_only(cells)
 
 
-def _policy_sessions(parts: Sequence[ClickCounts], names: tuple[str, ...]) -> IntArray:
+def _policy_sessions(parts: Sequence[ClickCounts], names: tuple[Name, ...]) -> IntArray:
     total = np.zeros((len(names), parts[0].n_queries), np.int64)
     for part in parts:
         own = part.sessions[None] if part.policy_sessions is None else part.policy_sessions
@@ -595,7 +651,7 @@ def _common_unexaminable(parts: Sequence[ClickCounts]) -> IntArray | None:
     return reduce(np.intersect1d, known) if len(known) == len(parts) else None
 
 
-def _merge_displays(parts: Sequence[ClickCounts], names: tuple[str, ...]) -> Displays | None:
+def _merge_displays(parts: Sequence[ClickCounts], names: tuple[Name, ...]) -> Displays | None:
     """The pages of all parts; those of a part without names belong to its only policy, if others have names."""
     kept = []
     for part in parts:
@@ -604,5 +660,5 @@ def _merge_displays(parts: Sequence[ClickCounts], names: tuple[str, ...]) -> Dis
             old = part.displays.policies
             if old is None and len(number) == 1:
                 old = np.zeros(part.displays.n_pages, np.int64)
-            kept.append(replace(part.displays, policies=None if names == ("",) or old is None else number[old]))
+            kept.append(replace(part.displays, policies=None if names == (("", ""),) or old is None else number[old]))
     return merge_pages(parts[0].offsets, join_pages(kept)) if kept else None

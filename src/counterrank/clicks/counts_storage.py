@@ -37,6 +37,8 @@ def save_counts(clicks: ClickCounts, path: PathLike) -> None:
         "origin": clicks.known_origin().describe(),
         "unknown_impressions": clicks.unknown_impressions,
     }
+    if clicks.contexts:
+        content["contexts"] = list(clicks.contexts)
     has_ids = clicks.query_ids is not None and clicks.doc_ids is not None
     cells = {
         "doc": clicks.docs,
@@ -79,6 +81,9 @@ def load_fields(path: PathLike) -> dict[str, Any]:
         names = tuple(str(name) for name in content["policy_names"])
         described, origin = content["examination"], content.get("origin")  # version 0.1 wrote no origin
         doc_ids = _read(folder / "documents.parquet")["doc_id"] if "query_id" in queries else None
+        contexts = tuple(str(name) for name in content.get("contexts", ()))  # older folders have none
+        if contexts and len(contexts) != len(names):
+            raise ValueError(f"{len(contexts)} contexts of {len(names)} policies")
         policies = cells["policy"] if names else None
         return {
             "identity": str(content["identity"]),
@@ -91,6 +96,7 @@ def load_fields(path: PathLike) -> dict[str, Any]:
             "propensities": cells.get("propensity"),
             "policies": policies,
             "policy_names": names,
+            "contexts": contexts,
             "policy_sessions": np.stack([queries[f"sessions_{i}"] for i in range(len(names))]) if names else None,
             "displays": _read_displays(folder) if content["displays"] else None,
             "unexaminable": _read(folder / "unexaminable.parquet")["doc"] if content["unexaminable"] else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.click_cards import curve_card, curve_chart, curve_summary
 from counterrank.common.checks import FloatArray, check_cutoff, check_number, check_vector
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, quoted
 from counterrank.common.notebook import Shown, Summary
 
 
@@ -118,6 +119,68 @@ class InverseRank(Examination):
         return f"inverse_rank(k={self._k}, eta={self._eta:g})"
 
 
+class CurvesByContext(Examination):
+    """One curve for each context, such as each device; what estimators get of a user model by context.
+
+    `curve` is that of no page in particular, so it is an error: `of` has the curve of a context.
+
+    Arguments:
+        curves: by context; None is 0 at every rank.
+        other: the curve of contexts without one of their own; None where they are an error.
+
+    >>> found = CurvesByContext({"desktop": Examination([1.0, 0.5]), "mobile": Examination([0.8])})
+    >>> found.of("mobile")
+    Examination([0.8])
+    >>> found.table(["mobile", "desktop"], 2).tolist()
+    [[0.8, 0.0], [1.0, 0.5]]
+    """
+
+    def __init__(self, curves: Mapping[str, Examination | None], other: Examination | None = None) -> None:
+        self.curves, self.other = dict(curves), other
+        self._hash = hash(repr(self))
+
+    @property
+    def k(self) -> int | None:
+        """The last rank of the longest curve."""
+        return max(each.k or 1 for each in (*self.curves.values(), self.other) if each is not None)
+
+    def of(self, context: str) -> Examination | None:
+        """The curve of a context; None is 0 at every rank."""
+        if context in self.curves:
+            return self.curves[context]
+        if self.other is None:
+            raise CounterrankError(
+                f"exam: no curve for the context {quoted(context)}; expected one for each context of the log, it has "
+                f"{', '.join(map(quoted, self.curves))} (ByContext(..., other=) serves all others)"
+            )
+        return self.other
+
+    def table(self, contexts: Sequence[str], n: int) -> FloatArray:
+        """P(examined | rank) in each of the contexts for the ranks 1 to n, (n_contexts, n)."""
+        if not contexts:
+            raise CounterrankError(
+                "exam: a user model by context, and the clicks hold no contexts; expected clicks of a log read with "
+                f"context= (--context), with some of {', '.join(map(quoted, self.curves))}"
+            )
+        curves = [self.of(context) for context in contexts]
+        return np.stack([np.zeros(n) if each is None else each.curve(n) for each in curves])
+
+    def curve(self, n: int) -> FloatArray:
+        """An error: there is one curve for each context."""
+        raise CounterrankError(
+            f"exam: a curve for each context ({', '.join(map(quoted, self.curves))}), which this cannot use; expected "
+            "one examination curve, such as that of one context"
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Plain numbers for JSON; `from_description` makes an equal curve of them."""
+        curves = {name: None if each is None else each.describe() for name, each in self.curves.items()}
+        return {"contexts": curves, "other": None if self.other is None else self.other.describe()}
+
+    def __repr__(self) -> str:
+        return f"CurvesByContext({self.curves}, other={self.other})"
+
+
 def inverse_rank(k: int | None = None, eta: float = 1.0) -> Examination:
     """The paper's examination curve: P(examined | rank) = rank ** -eta up to rank k, 0 beyond; unbounded without k.
 
@@ -135,6 +198,9 @@ def from_description(description: dict[str, Any]) -> Examination:
     """
     if "values" in description:
         return Examination(description["values"])
+    if "contexts" in description:
+        found = {name: each and from_description(each) for name, each in description["contexts"].items()}
+        return CurvesByContext(found, description["other"] and from_description(description["other"]))
     return InverseRank(**description["inverse_rank"])
 
 

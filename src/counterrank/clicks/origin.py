@@ -257,11 +257,12 @@ def content_sources(clicks: ClickCounts) -> tuple[Source, ...]:
     """The sources of counts that come from one log, known by their content alone."""
     if clicks.policies is None or clicks.policy_sessions is None:
         return (Source("", clicks.n_sessions, _digest(clicks, clicks.sessions, slice(None))),)
-    return tuple(
-        Source(name, int(clicks.policy_sessions[i].sum()), _digest(clicks, clicks.policy_sessions[i], own))
-        for i, name in enumerate(clicks.policy_names)
-        for own in [np.flatnonzero(clicks.policies == i)]
-    )
+    found = []
+    for name in dict.fromkeys(clicks.policy_names):  # which come several times where the log has contexts
+        own = np.array([each == name for each in clicks.policy_names])
+        sessions, cells = clicks.policy_sessions[own].sum(axis=0), np.flatnonzero(own[clicks.policies])
+        found.append(Source(name, int(sessions.sum()), _digest(clicks, sessions, cells)))
+    return tuple(found)
 
 
 def _digest(clicks: ClickCounts, sessions: Any, cells: Any) -> str:

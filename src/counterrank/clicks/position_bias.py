@@ -20,6 +20,7 @@ from counterrank.clicks import position_bias_kernels as kernels
 from counterrank.clicks.click_cards import estimated_card, estimated_chart, estimated_summary
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, UserModel
+from counterrank.clicks.feature_linked import estimate_linked
 from counterrank.clicks.rank_table import (
     RankTable,
     check_connected,
@@ -40,7 +41,8 @@ from counterrank.data import RankingData
 from counterrank.data.features import refuse_missing
 
 METHODS = ("all-pairs", "em", "regression-em")
-MODELS = {"position-based": METHODS, "affine": ("documents",)}
+MODELS = {"position-based": METHODS, "affine": ("documents", "features")}
+_WITH_FEATURES = ("regression-em", "features")
 POPULATIONS = ("queries", "these-queries")
 MANY_QUERIES = 10.0  # effective queries from which intervals over queries hold, see docs/concepts/position-bias.md
 MOST_STEPS = 15_000  # of EM
@@ -101,6 +103,11 @@ class EstimatedExamination(UserModel, Shown):
     def examination(self) -> Examination:
         """The curve for training and evaluation: the values, capped at 1."""
         return Examination(np.clip(self.values, 0.0, 1.0))
+
+    def ends(self) -> tuple[Examination | None, Examination | None]:
+        """The curves of the lower and of the upper ends of the intervals; None for 0 at every rank."""
+        low, high = np.clip(self.intervals, 0.0, 1.0).T
+        return Examination(low) if low.any() else None, Examination(high) if high.any() else None
 
     def save(self, path: PathLike) -> None:
         """Write a JSON file, which `examination.load` and `--examination FILE` read."""
@@ -192,7 +199,23 @@ def estimate(
     population: str | None = None,
     confidence: float = 0.95,
     target: str | None = None,
+    by_context: Literal[False],
 ) -> EstimatedExamination: ...
+
+
+@overload
+def estimate(
+    clicks: ClickCounts,
+    *,
+    model: Literal["position-based"] = "position-based",
+    method: str | None = None,
+    k: int | None = None,
+    data: RankingData | None = None,
+    population: str | None = None,
+    confidence: float = 0.95,
+    target: str | None = None,
+    by_context: bool | None = None,
+) -> Any: ...  # an EstimatedByContext where the clicks hold contexts, which types cannot know
 
 
 @overload
@@ -206,6 +229,7 @@ def estimate(
     population: str | None = None,
     confidence: float = 0.95,
     target: str | None = None,
+    by_context: Literal[False] | None = None,
 ) -> EstimatedAffine: ...
 
 
@@ -219,7 +243,8 @@ def estimate(
     population: str | None = None,
     confidence: float = 0.95,
     target: str | None = None,
-) -> EstimatedExamination | EstimatedAffine:
+    by_context: bool | None = None,
+) -> Any:
     """Estimate how users click by rank from a log, with confidence intervals: the examination curve, or trust bias.
 
         P(click | document d, rank k) = theta_k gamma_d         estimated: theta_k / theta_1     model="position-based"
@@ -234,13 +259,20 @@ def estimate(
         model: "position-based", or "affine" for trust bias.
         method: None for the first of the model. Position-based: "all-pairs" (Agarwal et al., 2019), "em" with a free
             relevance for each document, or "regression-em" with a logistic regression on the features of `data` (Wang
-            et al., 2018). Affine: "documents".
+            et al., 2018). Affine: "documents", or "features" where documents do not move between ranks: documents with
+            like features link the ranks, under the assumption that, given its features, the rank of a document says no
+            more about its relevance (`feature_linked`).
         k: the last rank to estimate; None for the last one of the log.
-        data: what the clicks were counted against, for "regression-em".
+        data: what the clicks were counted against, for "regression-em" and "features".
         population: the target population of the intervals: "queries" like these, or new clicks on "these-queries";
             None for the first where the log holds 10 effective queries or more. Each holds for one rank at a time.
         confidence: the confidence level of each interval.
         target: deprecated name of `population`.
+        by_context: fit one curve for each context of a log that was read with `context=`, all of them together, with
+            "all-pairs": an `EstimatedByContext`. The curves are relative to rank 1 of the context with most sessions,
+            contexts with few sessions are shrunk towards what all have in common, and it is an error where no
+            documents that were shown in several contexts link them. None for whether the clicks have contexts; False
+            for one curve, an `EstimatedExamination`. "affine" fits one model for all contexts.
 
     An error where documents do not connect all ranks with rank 1, see `connected_ranks`. What else speaks against the
     curve is an `ExaminationWarning`, and in `warnings` of the result.
@@ -263,13 +295,20 @@ def estimate(
     if population is not None:
         check_choice(population, POPULATIONS, "population")
     level = check_confidence(confidence)
-    if method == "regression-em":
+    if (bool(clicks.contexts) and model != "affine") if by_context is None else by_context:
+        return _by_context(clicks, model, method, k, population, level)
+    if method in _WITH_FEATURES:
         if data is None:
-            raise CounterrankError("data: missing; method 'regression-em' expected the ranking data for its features")
+            raise CounterrankError(f"data: missing; method {method!r} expected the ranking data for its features")
         clicks.check_data(data)
-        refuse_missing(data, "method 'regression-em'", "another method")
+        refuse_missing(data, f"method {method!r}", "another method")
     elif data is not None:
-        raise CounterrankError(f"data: given, but method {method!r} uses no features; expected method 'regression-em'")
+        expected = next(name for name in methods if name in _WITH_FEATURES)
+        raise CounterrankError(f"data: given, but method {method!r} uses no features; expected method {expected!r}")
+    if data is not None and method == "features":
+        last = last_rank(clicks, k)
+        reference = _by_documents(clicks, last, level)
+        return estimate_linked(clicks, rank_table(clicks, last), data, population, level, reference)
     table = interventional_set(clicks, last_rank(clicks, k))
     check_connected(table)
     check_clicked(kernels.pair_clicks(*table.cells(), table.n_ranks))
@@ -304,6 +343,36 @@ def estimate(
         n_clicks=int(used.clicks.sum()),
         warnings=found,
     )
+
+
+def _by_documents(clicks: ClickCounts, last: int, confidence: float) -> EstimatedAffine | None:
+    """Affine users from documents seen at several ranks; None where the log does not identify them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExaminationWarning)
+        try:
+            table = interventional_set(clicks, last)
+            check_connected(table)
+            check_clicked(kernels.pair_clicks(*table.cells(), table.n_ranks))
+            return estimate_affine(clicks, rank_table(clicks, last), all_pairs(table).theta, None, confidence)
+        except CounterrankError:
+            return None
+
+
+def _by_context(
+    clicks: ClickCounts, model: str, method: str, k: int | None, population: str | None, level: float
+) -> UserModel:
+    from counterrank.clicks.contexts import estimate_by_context  # which needs this module
+
+    if not clicks.contexts:
+        raise CounterrankError(
+            "by_context: the clicks hold no contexts; expected those of a log read with context=, such as ['device']"
+        )
+    if method != "all-pairs":
+        raise CounterrankError(
+            f"model {model!r}, method {method!r}: one for all contexts; expected method 'all-pairs' of the "
+            "position-based model, or by_context=False"
+        )
+    return estimate_by_context(clicks, k, population, level)
 
 
 def connected_ranks(clicks: ClickCounts) -> list[list[int]]:
@@ -377,6 +446,13 @@ class Fit:
 
     def intervals(self, target: str, confidence: float) -> FloatArray:
         """theta * exp(+- t * standard error of log theta), (n_ranks, 2); t is Student's over queries."""
+        covariance, freedom = self.covariance(target)
+        spread = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        reach = student_quantile(confidence, freedom) * np.append(0.0, spread)
+        return np.stack([self.theta * np.exp(-reach), self.theta * np.exp(reach)], axis=1)
+
+    def covariance(self, target: str) -> tuple[FloatArray, int]:
+        """The covariance of log theta from rank 2 on, and its degrees of freedom."""
         effective = self.effective_queries
         if target == "queries" and effective < 2.0:
             raise CounterrankError(
@@ -388,9 +464,7 @@ class Fit:
             filling, freedom = self.over_queries * effective / (effective - 1.0), int(effective) - 1
         else:
             filling, freedom = self.over_clicks, _NORMAL
-        spread = np.sqrt(np.maximum(np.diag(bread @ filling[1:, 1:] @ bread), 0.0))
-        reach = student_quantile(confidence, freedom) * np.append(0.0, spread)
-        return np.stack([self.theta * np.exp(-reach), self.theta * np.exp(reach)], axis=1)
+        return np.asarray(bread @ filling[1:, 1:] @ bread), freedom
 
     def _inverse_information(self) -> FloatArray:
         try:

@@ -67,8 +67,9 @@ def pair_scores(
                             of_clicks[a, b] += spread * out[a] * out[b]
                 query_weights[query] += c * out[ranks[i]]
         for a in range(n_ranks):
-            for b in range(n_ranks):
-                of_queries[a, b] += score[a] * score[b]
+            if score[a] != 0.0:
+                for b in range(n_ranks):
+                    of_queries[a, b] += score[a] * score[b]
     return of_queries, of_clicks, query_weights
 
 

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.counts import ClickCounts, merge_counts
 from counterrank.clicks.policies.pages import knows_propensity
 from counterrank.clicks.policies.propensity import rank_probabilities
+from counterrank.clicks.simulated_users import users
 from counterrank.clicks.users import MOST, ClickModel, SessionSimulator, check_amount, trust_bias
 from counterrank.common.checks import IntArray
 from counterrank.common.errors import CounterrankError, brief
@@ -30,7 +31,7 @@ from counterrank.common.progress import progress
 from counterrank.common.random import derive_key, seed_key
 from counterrank.data import RankingData
 
-__all__ = ["ClickModel", "simulate", "trust_bias", "write_log"]
+__all__ = ["ClickModel", "simulate", "trust_bias", "users", "write_log"]
 
 
 def __dir__() -> list[str]:
@@ -64,6 +65,7 @@ def simulate(
     displays: bool = False,
     propensities: bool = True,
     policy_name: str | None = None,
+    context: str | None = None,
     threads: int | None = None,
 ) -> ClickCounts:
     """Simulate sessions under a logging policy and count impressions and clicks.
@@ -78,16 +80,19 @@ def simulate(
         data: ranking data with labels.
         scores: what the logging policy ranks by, one per document.
         policy: see `counterrank.policies`; or `{query index: Explicit}`.
-        exam: how likely each rank is examined, see `counterrank.examination`.
+        exam: how likely each rank is examined, see `counterrank.examination`; or users, see `users`.
         clicks: stop with the session that holds this click; or
         sessions: how many pages to show.
         seed: one seed gives one result, whatever the number of threads.
         relevance_threshold: the smallest label of a relevant document.
-        click_model: see `ClickModel`; by default the paper's, 1.0 for relevant documents and 0.1 for others.
+        click_model: see `ClickModel`; by default that of `users`, else the paper's, 1.0 for relevant documents and 0.1
+            for others.
         query_frequencies: the frequency of each query, up to a factor; uniform if None.
         displays: also keep the clicks of each distinct page, which `estimators.rerank` needs.
         propensities: log P(examined | query, policy) with each shown document, if the policy can compute it.
         policy_name: a name to log with the sessions, for logs of several policies put together.
+        context: the context to log with the sessions, such as "mobile", for logs of several contexts put together by
+            `ClickCounts.concat`: simulate each with users of its own.
         threads: None for all cores.
 
     >>> from counterrank.clicks import policies
@@ -100,8 +105,9 @@ def simulate(
     if (clicks is None) == (sessions is None):
         raise CounterrankError("clicks, sessions: expected one of the two")
     wanted = check_amount(sessions, "sessions") if clicks is None else check_amount(clicks, "clicks")
-    if policy_name is not None and not isinstance(policy_name, str):
-        raise CounterrankError(f"policy_name={brief(policy_name)}: expected a string")
+    for argument, name in (("policy_name", policy_name), ("context", context)):
+        if name is not None and not isinstance(name, str):
+            raise CounterrankError(f"{argument}={brief(name)}: expected a string")
     simulator = SessionSimulator.make(
         data, scores, policy, exam, relevance_threshold, click_model, query_frequencies, threads
     )
@@ -112,7 +118,7 @@ def simulate(
             counts = _all_of(simulator, wanted, key, displays, advance)
         else:
             counts = _until(simulator, wanted, key, displays, advance)
-    return simulator.finished(counts, propensities, policy_name)
+    return simulator.finished(counts, propensities, policy_name, context)
 
 
 def _all_of(simulator: SessionSimulator, sessions: int, key: np.uint64, displays: bool, advance: Any) -> ClickCounts:

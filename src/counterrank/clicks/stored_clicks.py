@@ -116,6 +116,13 @@ class StoredClicks:
         """The click counts of one part in all folders together, checked against its data; None if there are none."""
         folders = [folder for path in self.folders if (folder := counts_folder(path, part)) is not None]
         loaded = self._of_policies([ClickCounts.load(folder) for folder in folders])
+        wanted = () if self.options is None else self.options.context
+        for folder, counts in zip(folders, loaded, strict=True):
+            if wanted and counts is not None and not counts.contexts:
+                raise CounterrankError(
+                    f"context={', '.join(wanted)}: {folder} was counted without contexts; expected a log, or counts "
+                    "that were read with them (counterrank aggregate --context, read_log(..., context=))"
+                )
         found = []
         for folder, counts in zip(folders, loaded, strict=True):
             if counts is not None:

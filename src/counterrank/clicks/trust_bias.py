@@ -171,9 +171,10 @@ register_users(_MODEL, _read)
 
 N_GRID = 40  # values of relevance
 N_TILTS = 2  # degree of the polynomial by which log priors of groups differ
-_SMOOTH = 0.01  # on squared differences of neighbouring log prior probabilities: keeps those without clicks finite
+_SMOOTH = 0.1  # on squared differences of neighbouring log prior probabilities: keeps those without clicks finite
+_TILT = np.array((0.1, 10.0))  # on squared coefficients of groups, by degree
 _EDGE = 1e-4  # probabilities of the model keep so far from 0 and 1
-_FEW_ROWS = 40_000  # to start from, where there are more
+_FEW_ROWS = 15_000  # to start from, where there are more
 _MOST_STEPS = 100
 _CLOSE = 0.01  # of twice the log-likelihood that a Newton step still expects to gain: 0.1 standard errors
 _RANGE = 1e-3  # of the prior mass of a group may lie beyond each end of the grid
@@ -273,7 +274,7 @@ def _penalty(at: Lines) -> FloatArray:
     differences = np.diff(np.eye(n_grid), axis=0)
     found = np.zeros((at.size - at.lines.size,) * 2)
     found[:n_grid, :n_grid] = _SMOOTH * (differences.T @ differences + np.full((n_grid, n_grid), 1.0 / n_grid**2))
-    found[n_grid:, n_grid:] = _SMOOTH * np.eye(at.tilts.size)
+    found[n_grid:, n_grid:] = np.diag(np.tile(_TILT[: at.tilts.shape[1]], len(at.tilts)))
     return found
 
 
@@ -443,9 +444,13 @@ def fit_documents(table: RankTable, groups: IntArray, theta: FloatArray) -> Docu
         maximise  sum over documents d of  log sum_m P(t_m | group of d) prod_k p_km^c_dk (1 - p_km)^(n_dk - c_dk)
         p_km = intercept_k + slope_k t_m
 
-    over lines and priors. Each prior is any distribution on a grid (Kiefer and Wolfowitz, 1956: with as many
-    documents as one likes and few impressions of each, the maximum is consistent, which it is not with a free
-    relevance for each document). The line of one rank is fixed, as the scale of relevance.
+        log P(t_m | group) = base_m + tilt_1 t_m + tilt_2 t_m^2 + constant
+
+    over lines, base and tilts. A likelihood with the relevance of documents integrated out is consistent with many
+    documents of few impressions each (Kiefer and Wolfowitz, 1956), which one with a free relevance for each is not. The
+    base is any distribution on a grid; groups differ from it as in a density ratio model (Anderson, 1979). Priors
+    without a common base follow the chance of the few relevant documents of a group: alpha_5 / alpha_1 was off by 11 %
+    with the paper's users and 300 queries, 3 % with one. The line of one rank is fixed, as the scale of relevance.
     """
     at, here, steps = fit_lines(table, groups, theta)
     free = at.free()
@@ -560,7 +565,7 @@ def canonical_intervals(at: Lines, covariance: FloatArray, reach: float) -> tupl
             values = _canonical(moves, at.reference, int(i), int(j))
             half = reach * spread(values)
             bottom, top = np.minimum(bottom, values[:, 0] - half), np.maximum(top, values[:, 0] + half)
-    ends = np.clip(np.stack((bottom, top), axis=1), 0.0, 1.0)
+    ends = np.round(np.clip(np.stack((bottom, top), axis=1), 0.0, 1.0), 12)
     return ends[:n_ranks], ends[n_ranks:]
 
 

@@ -7,7 +7,7 @@ All of them are saved as JSON, and accepted wherever an examination curve is.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.click_cards import affine_card, affine_chart, affine_summary
-from counterrank.clicks.examination import Examination, UserModel, check_examination
+from counterrank.clicks.context_cards import by_context_card, by_context_chart, by_context_summary
+from counterrank.clicks.examination import CurvesByContext, Examination, UserModel, check_examination
 from counterrank.common.checks import FloatArray, check_vector
-from counterrank.common.errors import CounterrankError, DataError
+from counterrank.common.errors import CounterrankError, DataError, brief
 from counterrank.common.files import PathLike, atomic_file, read_stamp
 from counterrank.common.notebook import Shown, Summary
 
@@ -131,6 +132,142 @@ class Affine(UserModel, Shown):
         return affine_card(self)
 
 
+class ByContext(UserModel, Shown):
+    """Users who behave differently in each context, such as on each device, and find the same documents relevant.
+
+        P(click | relevance r, rank j, context c) = alpha_cj r + beta_cj
+
+    Relevance is common to all contexts, and so is its scale: all alpha and beta together are mapped to the canonical
+    gauge of `Affine`. Without beta, the curves are P(examined | rank) up to one factor, by which the largest becomes 1:
+    that one is 0.5 everywhere where another is 1 says that half as many users examine what is shown.
+
+    Arguments:
+        alpha: for each context the values by rank, or an examination curve with an end.
+        beta: for each context the values by rank, also below 0; None for 0.
+        other: the curve of contexts that have none of their own, without beta only; None where they are an error.
+
+    The names of contexts are the values in the column of the log that `read_log(log, context=["device"])` read; of
+    several columns with a comma between them, "mobile, de".
+
+    >>> users = ByContext({"desktop": [1.0, 0.6], "mobile": [0.8, 0.2]})
+    >>> users.alpha["mobile"].tolist(), users["mobile"]  # of all contexts together, and of one alone
+    ([0.8, 0.2], Affine([1.0, 0.25], [0.0, 0.0]))
+    >>> users == ByContext({"desktop": [0.5, 0.3], "mobile": [0.4, 0.1]})
+    True
+    """
+
+    def __init__(
+        self, alpha: Mapping[str, Any], beta: Mapping[str, ArrayLike] | None = None, other: Any = None
+    ) -> None:
+        if not isinstance(alpha, Mapping) or not alpha or not all(isinstance(name, str) for name in alpha):
+            raise CounterrankError(f"alpha: {brief(alpha)}; expected values by rank for each context, at least one")
+        given = {} if beta is None else beta
+        if not isinstance(given, Mapping) or not set(given) <= set(alpha):
+            raise CounterrankError(f"beta: {brief(beta)}; expected values by rank for contexts that alpha has")
+        if beta is not None and other is not None:
+            raise CounterrankError("other: given together with beta; expected alpha and beta of each context by name")
+        curves = {name: _curve_of(values, f"alpha[{name!r}]") for name, values in alpha.items()}
+        bases = {
+            name: check_vector(given.get(name, np.zeros(len(curve))), len(curve), f"beta[{name!r}]", "ranks")
+            for name, curve in curves.items()
+        }
+        rest = np.zeros(0) if other is None else _curve_of(other, "other")
+        ends = np.cumsum([len(curve) for curve in curves.values()])
+        # the gauge of all contexts together is that of one page on which their ranks stand behind each other
+        whole = Affine(np.concatenate((*curves.values(), rest)), np.concatenate((*bases.values(), np.zeros(len(rest)))))
+        parts = [np.split(values, ends) for values in (whole.alpha, whole.beta)]
+        self.alpha: dict[str, FloatArray] = dict(zip(curves, parts[0], strict=False))
+        self.beta: dict[str, FloatArray] = dict(zip(curves, parts[1], strict=False))
+        self.other: FloatArray | None = None if other is None else parts[0][-1]
+        self.scale = whole.scale  # of the given alpha: propensities computed with it are multiplied by this
+
+    @property
+    def contexts(self) -> tuple[str, ...]:
+        """The names of the contexts."""
+        return tuple(self.alpha)
+
+    @property
+    def k(self) -> int:
+        """The last rank."""
+        return max(map(len, self.alpha.values()))
+
+    def __getitem__(self, context: str) -> Affine:
+        """The users of one context, alpha and beta in a gauge of their own: to be used for that context alone."""
+        if context not in self.alpha:
+            raise CounterrankError(f"context {brief(context)}: not one of {', '.join(map(repr, self.alpha))}")
+        return Affine(self.alpha[context], self.beta[context])
+
+    @property
+    def is_position_based(self) -> bool:
+        """Whether beta is 0 in every context, so that examination curves say as much."""
+        return not any(base.any() for base in self.beta.values())
+
+    @property
+    def examination(self) -> CurvesByContext:
+        """alpha by rank for each context."""
+        other = None if self.other is None or not self.other.any() else Examination(self.other)
+        return CurvesByContext(_curves(self.alpha), other)
+
+    @property
+    def base(self) -> CurvesByContext | None:
+        """beta by rank for each context; None where it is 0 everywhere."""
+        return None if self.is_position_based else CurvesByContext(_curves(self.beta))
+
+    def describe(self) -> dict[str, Any]:
+        """Plain numbers for JSON; `load` makes an equal model of them."""
+        found: dict[str, Any] = {"model": "by-context"}
+        found["alpha"] = {name: values.tolist() for name, values in self.alpha.items()}
+        if not self.is_position_based:
+            found["beta"] = {name: values.tolist() for name, values in self.beta.items()}
+        return found if self.other is None else {**found, "other": self.other.tolist()}
+
+    def save(self, path: PathLike) -> None:
+        """Write a JSON file, which `examination.load` and `--examination FILE` read."""
+        content = {"format": FORMAT, "version": VERSION, **self.describe()}
+        with atomic_file(path) as temporary:
+            temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByContext) and ByContext.describe(self) == ByContext.describe(other)
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(ByContext.describe(self), sort_keys=True))
+
+    def __repr__(self) -> str:
+        shown = {name: values.round(4).tolist() for name, values in self.alpha.items()}
+        return f"{type(self).__name__}({shown})"
+
+    def summary(self) -> Summary:
+        """alpha, and beta where it is not 0, by context and rank, as a dict that prints as a table."""
+        return by_context_summary(self)
+
+    def plot(self) -> Any:
+        """alpha over the rank, a line for each context, an altair chart."""
+        return by_context_chart(self)
+
+    def _repr_html_(self) -> str:
+        return by_context_card(self)
+
+
+def _curves(values: dict[str, FloatArray]) -> dict[str, Examination | None]:
+    return {name: Examination(own) if own.any() else None for name, own in values.items()}
+
+
+def _curve_of(values: Any, name: str) -> FloatArray:
+    """Values by rank of one context."""
+    if isinstance(values, Affine):
+        raise CounterrankError(
+            f"{name}: an affine user model, whose relevance has a scale of its own, and here all contexts share one; "
+            "expected alpha and beta by rank, in ByContext(alpha, beta)"
+        )
+    found = _values(values, name)
+    if not len(found):
+        raise CounterrankError(f"{name}: no values; expected one for each rank")
+    if (found < 0.0).any():
+        raise CounterrankError(f"{name}: {found.min():g} at rank {int(found.argmin()) + 1}; expected at least 0")
+    return found
+
+
 def _canonical(relevance: Any, low: float, high: float) -> tuple[float, float]:
     given = check_vector(relevance, 2, "relevance", "levels: irrelevant and relevant")
     found = np.round((given - low) / (high - low), _DIGITS)
@@ -150,7 +287,7 @@ def users_of(exam: Any, beta: Any) -> Any:
     """
     if beta is None:
         return exam
-    if isinstance(exam, Affine):
+    if isinstance(exam, Affine | ByContext):
         raise CounterrankError("beta: given together with a user model, which has its own; expected None")
     if exam is None:
         raise CounterrankError("exam: None with beta given; expected alpha by rank")
@@ -185,7 +322,11 @@ def _read_affine(content: dict[str, Any]) -> Affine:
     return Affine(content["alpha"], content["beta"], content.get("relevance"))
 
 
-_READERS: dict[str, Reader] = {"affine": _read_affine}
+def _read_by_context(content: dict[str, Any]) -> ByContext:
+    return ByContext(content["alpha"], content.get("beta"), content.get("other"))
+
+
+_READERS: dict[str, Reader] = {"affine": _read_affine, "by-context": _read_by_context}
 
 
 def register_users(model: str, reader: Reader) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from counterrank.clicks import simulation_kernels as kernels
 from counterrank.clicks.counts import ClickCounts, merge_counts
 from counterrank.clicks.displays import Displays, merge_pages, offsets_of
-from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.examination import Examination, UserModel, check_examination
 from counterrank.clicks.policies.page_kernels import PLACKETT_LUCE
 from counterrank.clicks.policies.pages import PageSource, knows_propensity
 from counterrank.clicks.policies.propensity import plackett_luce_of, propensity_of
@@ -97,6 +97,41 @@ class ClickModel:
         gains = exponential_gains(data)
         scaled: FloatArray = gains / gains.max()
         return scaled
+
+
+_DIGITS = 9  # that remain of a user model, whose canonical gauge has 12
+
+
+def simulated(users: UserModel) -> tuple[Examination, ClickModel]:
+    """The examination curve and the click model of a user model with levels of relevance, as `simulation.users` gives.
+
+        relevant = max_i P_i(relevant),   theta_j = P_j(relevant) / relevant,   other_j = P_j(other) / theta_j
+
+    with P_j(r) = alpha_j r + beta_j. The two are not told apart by clicks: this is the curve with which relevant
+    documents are clicked alike at every rank once examined.
+
+    >>> from counterrank.clicks.user_models import Affine
+    >>> curve, model = simulated(Affine([0.28, 0.1617], [0.41, 0.1764], relevance=(0.0, 1.0)))
+    >>> curve.curve(2).round(6).tolist(), round(model.relevant, 6), [round(p, 6) for p in model.other]
+    ([1.0, 0.49], 0.69, [0.41, 0.36])
+    """
+    levels = getattr(users, "relevance", None)
+    if levels is None:
+        raise CounterrankError(
+            f"exam: {type(users).__name__} without the relevance of irrelevant and relevant documents; expected users "
+            "as simulation.users gives them, or a curve and click_model"
+        )
+    alpha, base = users.examination, users.base
+    k = alpha.k or 1
+    slopes, lifts = alpha.curve(k), np.zeros(k) if base is None else base.curve(k)
+    other, relevant = (slopes * level + lifts for level in levels)
+    top = round(float(relevant.max()), _DIGITS)
+    theta = np.minimum(np.round(relevant / top, _DIGITS), 1.0)
+    seen = theta > 0.0
+    # a rank where nothing is clicked takes the number of rank 1, which it never uses
+    ratio = np.minimum(np.round(np.divide(other, theta, out=np.full(k, other[0]), where=seen), _DIGITS), top)
+    flat = float(np.ptp(ratio[seen])) <= 2.0 * 10.0**-_DIGITS
+    return Examination(theta), ClickModel(top, float(ratio[0]) if flat else ratio.tolist())
 
 
 def trust_bias(k: int = 10, strength: float = 1.0, relevant: float = 1.0, other: float = 0.1) -> ClickModel:
@@ -208,8 +243,13 @@ class SessionSimulator:
         """Check the arguments of `simulate`."""
         check_labels(data)
         given = document_scores(scores, data)
-        chosen, curve = as_policy(policy), check_examination(exam)
-        model = check_type(ClickModel() if click_model is None else click_model, ClickModel, "click_model")
+        chosen = as_policy(policy)
+        levels = getattr(exam, "relevance", None)
+        if click_model is None and isinstance(exam, UserModel) and (levels is not None or exam.base is not None):
+            curve, model = simulated(exam)
+        else:
+            curve = check_examination(exam)
+            model = check_type(ClickModel() if click_model is None else click_model, ClickModel, "click_model")
         n = longest_query(data.offsets)
         theta, (other, relevant) = curve.curve(n), model.by_rank(n)
         user_model = kernels.UserModel(theta, model.attractiveness(data, relevance_threshold), other, relevant)
@@ -363,12 +403,14 @@ class SessionSimulator:
             doc_ids=self.data.doc_ids,
         )
 
-    def finished(self, counts: ClickCounts, propensities: bool, policy_name: str | None) -> ClickCounts:
-        """The counts with what else is logged: propensities and the name of the policy."""
+    def finished(
+        self, counts: ClickCounts, propensities: bool, policy_name: str | None, context: str | None = None
+    ) -> ClickCounts:
+        """The counts with what else is logged: propensities, the name of the policy and the context."""
         if propensities and knows_propensity(self.policy):
             rho = self.propensity()
             counts = replace(counts, propensities=rho[counts.docs], unexaminable=np.flatnonzero(rho == 0.0))
-        if policy_name is not None:
+        if policy_name is not None or context is not None:
             pages = counts.displays
             if pages is not None:
                 pages = replace(pages, policies=np.zeros(pages.n_pages, np.int64))
@@ -376,7 +418,8 @@ class SessionSimulator:
                 counts,
                 displays=pages,
                 policies=np.zeros(len(counts.docs), np.int64),
-                policy_names=(policy_name,),
+                policy_names=(policy_name or "",),
+                contexts=() if context is None else (context,),
                 policy_sessions=counts.sessions[None],
             )
         return counts

@@ -9,11 +9,12 @@ import numpy as np
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.displays import Displays, add_places, gather, number_pages, offsets_of, sort_places
 from counterrank.clicks.examination import Examination, lines_of
+from counterrank.clicks.exposure import examined_on_pages
 from counterrank.common.checks import FloatArray, IntArray, as_array, check_vector, read_only
 from counterrank.common.errors import CounterrankError
 from counterrank.common.jit import Array, exact_kernel
 from counterrank.data.ids import query_of
-from counterrank.estimators.propensities import capped_inverse, check_clip, examined, inverse_propensity, refuse_unseen
+from counterrank.estimators.propensities import capped_inverse, check_clip, inverse_propensity, refuse_unseen
 from counterrank.estimators.weights import warn_unless_always_seen
 
 TWICE, TWO_QUERIES, ORDER, RANGE = 1, 2, 3, 4
@@ -152,13 +153,13 @@ def rerank(clicks: ClickCounts, exam: Examination, *, clip: float | None = None)
     if pages is None:
         raise CounterrankError("clicks: no displayed pages kept; expected clicks of simulate(..., displays=True)")
     ranks = pages.ranks()
-    theta = examined(curve, ranks)
+    theta = examined_on_pages(curve, counts)
     warn_unless_always_seen(counts, curve, "rerank")
     if base is None:
         inverse = capped_inverse(theta, cap, counts, pages.clicks, pages.docs, ranks, "exam")
         return _as_sets(counts.offsets, *_clicked_pages(pages, pages.clicks * inverse))
     refuse_unseen(curve, base, counts)
-    net = pages.clicks - np.repeat(pages.sessions, np.diff(pages.offsets)) * examined(base, ranks)
+    net = pages.clicks - np.repeat(pages.sessions, np.diff(pages.offsets)) * examined_on_pages(base, counts)
     return _as_sets(counts.offsets, pages.offsets, pages.docs.copy(), net * inverse_propensity(theta, cap))
 
 

@@ -10,14 +10,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import Examination, is_user_model, lines_of
+from counterrank.clicks.examination import CurvesByContext, Examination, is_user_model, lines_of
 from counterrank.clicks.policies import (
     FittedPlackettLuce,
     fit_plackett_luce,
     propensity_from_log,
     several_policies,
 )
-from counterrank.clicks.policies.from_log import LogPropensity, check_all_candidates, refuse_contradictions
+from counterrank.clicks.policies.from_log import (
+    LogPropensity,
+    check_all_candidates,
+    mean_over_contexts,
+    refuse_contradictions,
+)
+from counterrank.clicks.policies.standard import as_policy
 from counterrank.clicks.user_models import users_of
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
@@ -29,6 +35,7 @@ from counterrank.estimators.propensities import (
     check_propensities,
     displayed_propensities,
     propensities_of,
+    refuse_unseen,
 )
 from counterrank.estimators.relevance import Examinations, examinations
 
@@ -122,7 +129,7 @@ class Evidence:
 
     @property
     def curve(self) -> Examination:
-        """P(examined | rank): as given, else as stored with simulated clicks; alpha of a user model."""
+        """P(examined | rank): as given, else as stored with simulated clicks; alpha of a user model, by context too."""
         return lines_of(self.users)[0]
 
     @property
@@ -151,6 +158,9 @@ curve that reaches rank 2
         """
         clicked = self.clicks.by_rank(self.clicks.clicks) > 0
         alpha, beta = lines_of(self.users)
+        if isinstance(alpha, CurvesByContext):
+            refuse_unseen(alpha, beta, self.clicks)
+            return
         chances = alpha.curve(len(clicked)) + (0.0 if beta is None else beta.curve(len(clicked)))
         unseen = clicked & (chances <= 0.0)
         if unseen.any():
@@ -204,15 +214,23 @@ policy with these scores; expected the policy and the scores that made the pages
             rho = several_policies(counts, self.policy, curve, threads=self.threads)
             self.check_policy()
             return rho
-        if len(counts.policy_names) > 1:
+        if len(counts.distinct_policies) > 1:
             raise CounterrankError(
-                f"policy: one for a log of several ({', '.join(counts.policy_names)}); expected all of them, "
+                f"policy: one for a log of several ({', '.join(counts.distinct_policies)}); expected all of them, "
                 "{name: (policy, scores)}, or the sessions of one only (only_policies=)"
             )
         if self.scores is None:
             raise CounterrankError("scores: None; expected what the policy ranked by, one number per document")
-        rho = self.policy.propensity(self.scores, counts.offsets, curve, threads=self.threads)
+        rho = self._under(self.policy, self.scores)
         self.check_policy()
+        return rho
+
+    def _under(self, policy: Any, scores: Any) -> FloatArray:
+        """P(examined) of each document under one policy, the mean over contexts where the curve differs in them."""
+        counts, curve = self.clicks, self.curve
+        if isinstance(curve, CurvesByContext):
+            return mean_over_contexts(counts, as_policy(policy), scores, curve, self.threads)
+        rho: FloatArray = policy.propensity(scores, counts.offsets, curve, threads=self.threads)
         return rho
 
     def with_remembered_curve(self) -> Evidence:
@@ -252,8 +270,7 @@ policy with these scores; expected the policy and the scores that made the pages
         ('given', 1000)
         """
         found = fit_plackett_luce(data, self.clicks, k, threads=self.threads)
-        rho = found.policy.propensity(found.scores, data.offsets, self.curve, threads=self.threads)
-        return replace(self, rho=rho), found
+        return replace(self, rho=self._under(found.policy, found.scores)), found
 
     @cached_property
     def examinations(self) -> Examinations:

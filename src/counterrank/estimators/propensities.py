@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import Examination, is_user_model, lines_of
+from counterrank.clicks.examination import CurvesByContext, Examination, is_user_model, lines_of
+from counterrank.clicks.exposure import examined, examined_times
 from counterrank.clicks.policies.from_log import SAME, LoggedTable, LogPropensity
 from counterrank.common.checks import FloatArray, IntArray, check_vector, is_real
-from counterrank.common.errors import CounterrankError, CoverageWarning, ExaminationWarning, brief, warn_caller
+from counterrank.common.errors import CounterrankError, CoverageWarning, ExaminationWarning, brief, quoted, warn_caller
 from counterrank.data.ids import query_of
 
 SMALLEST = 1e-200  # a click with a smaller propensity did not happen; sums of 1 / propensity could overflow
@@ -249,8 +250,12 @@ def _never_varied(clicks: ClickCounts) -> IntArray:
 def _warn_of_excess(clicks: ClickCounts, table: LoggedTable, curve: Examination | None, queries: BoolArray) -> None:
     """Warn if propensities of one of these queries sum to more than a page holds, as those of one policy cannot."""
     deepest = int(clicks.ranks.max(initial=1))
-    theta = np.ones(deepest) if curve is None else curve.curve(deepest)
-    room = np.cumsum(theta)[np.minimum(np.diff(clicks.offsets), deepest) - 1]
+    lengths = np.minimum(np.diff(clicks.offsets), deepest) - 1
+    if isinstance(curve, CurvesByContext):
+        theta = curve.table(clicks.contexts, deepest).max(axis=0)
+    else:
+        theta = np.ones(deepest) if curve is None else curve.curve(deepest)
+    room = np.cumsum(theta)[lengths]
     held = np.add.reduceat(np.nan_to_num(table.high), clicks.offsets[:-1], axis=0)
     # a curve that was estimated is not quite that of the propensities
     most = room[:, None] * (1.0 + (SAME if curve is None else MOST_APART))
@@ -284,7 +289,7 @@ def _hidden(clicks: ClickCounts, by_document: FloatArray) -> FloatArray:
 
 def _warn_if_apart(clicks: ClickCounts, table: LoggedTable, curve: Examination) -> None:
     """Warn if the curve is not that of the propensities, by documents that had to be shown: others were by luck."""
-    seen = clicks.impressions * examined(curve, clicks.ranks)
+    seen = clicks.impressions * examined(curve, clicks)
     times = np.bincount(table.cells(clicks), seen, minlength=table.high.size)
     expected = np.nan_to_num(table.high) * table.sessions.T[table.query_of_docs]
     sure = expected >= _SURELY_SHOWN
@@ -309,11 +314,12 @@ def _warn_of_unshown(clicks: ClickCounts, chosen: BoolArray, why: str, remedy: s
 
 def _refusal(clicks: ClickCounts, table: LoggedTable, several: BoolArray, unknown: BoolArray) -> str:
     """Why the propensities in the log cannot be used, and what to do about it."""
-    names = [name for name, own in zip(clicks.policy_names, table.sessions, strict=False) if own[several].any()]
+    names = [name for name, own in zip(table.names, table.sessions, strict=True) if own[several].any()]
     contradicted = table.contradicted()
     shown = np.count_nonzero(~np.isnan(table.high), axis=0)
-    sound = [i for i in range(len(clicks.policy_names)) if not contradicted[:, i].any()]
-    best = clicks.policy_names[max(sound, key=lambda i: shown[i])] if sound else ""  # that with the widest coverage
+    sound = [i for i in range(len(table.names)) if table.names[i] and not contradicted[:, i].any()]
+    widest = max(sound, key=lambda i: shown[i]) if sound else 0
+    best = clicks.policy_names[int(np.flatnonzero(table.column_of == widest)[0])] if sound else ""
     if contradicted.any():
         why = f"{table.contradiction(clicks)}, so the log holds several policies"
         remedy = "give each policy a name of its own in the column policy and specify them all"
@@ -323,7 +329,7 @@ def _refusal(clicks: ClickCounts, table: LoggedTable, several: BoolArray, unknow
         why = f"the log holds several policies ({', '.join(map(repr, names))}), and {number} an unknown propensity "
         why += "under one that never showed them"
         remedy = "specify every policy"
-    only = f", or use the sessions of some policies only (--only-policy {best}, only_policies=)" if sound else ""
+    only = f", or use the sessions of some policies only (--only-policy {best}, only_policies=)" if best else ""
     return (
         f"propensities: {why}; dividing each click by its own would be biased: {remedy} (--policy NAME=..., "
         f"rho=policies.several_policies(...)), give the examination curve (--examination, exam=){only}"
@@ -355,25 +361,18 @@ def check_propensities(rho: ArrayLike, clicks: ClickCounts, name: str = "rho") -
     return given
 
 
-def examined(exam: Examination, ranks: IntArray) -> FloatArray:
-    """P(examined | rank) for each of many ranks."""
-    return np.asarray(exam.curve(int(ranks.max(initial=1)))[ranks - 1])
-
-
-def examined_times(exam: Examination, clicks: ClickCounts) -> FloatArray:
-    """How often each document was examined, by what was shown: the sum of P(examined | rank) over impressions."""
-    return clicks.by_document(clicks.impressions * examined(exam, clicks.ranks))
-
-
 def refuse_unseen(exam: Examination, beta: Examination | None, clicks: ClickCounts) -> None:
     """An error where there are clicks at ranks that by the curve are never examined, and beta does not explain them."""
-    chances = examined(exam, clicks.ranks) + (0.0 if beta is None else examined(beta, clicks.ranks))
+    chances = examined(exam, clicks) + (0.0 if beta is None else examined(beta, clicks))
     unseen = (clicks.clicks > 0) & (chances <= 0.0)
     if unseen.any():
-        rank, last = int(clicks.ranks[unseen].min()), int(clicks.ranks[clicks.clicks > 0].max())
+        rank, last, where = int(clicks.ranks[unseen].min()), int(clicks.ranks[clicks.clicks > 0].max()), ""
+        if isinstance(exam, CurvesByContext):
+            first = int(np.flatnonzero(unseen & (clicks.ranks == rank))[0])
+            where = f" of the context {quoted(clicks.contexts[clicks.policies[first]])}"  # type: ignore[index]
         raise CounterrankError(
-            f"exam: 0 at rank {rank}, where there are clicks; expected a curve above 0 wherever there are, up to rank "
-            f"{last}"
+            f"exam: 0 at rank {rank}{where}, where there are clicks; expected a curve above 0 wherever there are, "
+            f"up to rank {last}"
         )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, is_user_model, lines_of
+from counterrank.clicks.exposure import examined_times
 from counterrank.clicks.user_models import users_of
 from counterrank.common.checks import FloatArray, check_vector, is_real, make_generator
 from counterrank.common.errors import CounterrankError, brief
@@ -18,7 +19,6 @@ from counterrank.data.features import align_features, refuse_missing
 from counterrank.estimators.propensities import (
     Propensities,
     check_propensities,
-    examined_times,
     logged_propensities,
     refuse_impossible,
     refuse_unseen,

@@ -11,8 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, is_user_model, lines_of
-from counterrank.clicks.policies.from_log import check_all_candidates, mean_over_policies, refuse_contradictions
-from counterrank.clicks.policies.propensity import exact_propensity
+from counterrank.clicks.exposure import examined, examined_times
+from counterrank.clicks.policies.from_log import (
+    check_all_candidates,
+    mean_over_contexts,
+    mean_over_policies,
+    refuse_contradictions,
+)
 from counterrank.clicks.policies.standard import as_policy
 from counterrank.clicks.user_models import Affine, users_of
 from counterrank.common.checks import (
@@ -33,8 +38,6 @@ from counterrank.estimators.propensities import (
     Propensities,
     capped_inverse,
     check_clip,
-    examined,
-    examined_times,
     inverse_propensity,
     logged_range,
     propensities_of,
@@ -100,7 +103,7 @@ def policy_aware(
         warn_unless_sometimes_seen(counts, found.chances(), "policy_aware")
         return counts.by_document(counts.clicks * inverse)
     known = np.nan_to_num(found.by_document)
-    net = counts.by_document(counts.clicks - counts.impressions * examined(base, counts.ranks))
+    net = counts.by_document(counts.clicks - counts.impressions * examined(base, counts))
     refuse_impossible(known + examined_times(base, counts), counts.by_document(counts.clicks), counts, name)
     warn_unless_sometimes_seen(counts, known, "policy_aware")
     unseen = np.where(known < SMALLEST, sessions_of_documents(counts) * mean_relevance(counts, gain, base), 0.0)
@@ -133,14 +136,14 @@ def policy_oblivious(clicks: ClickCounts, exam: Examination, *, clip: float | No
     array([2.5, 3. ])
     """
     counts, (curve, base), cap = check_counts(clicks), lines_of(exam), check_clip(clip)
-    theta = examined(curve, counts.ranks)
+    theta = examined(curve, counts)
     net: FloatArray | IntArray = counts.clicks
     if base is None:
         inverse = capped_inverse(theta, cap, counts, counts.clicks, counts.docs, counts.ranks, "exam")
     else:
         refuse_unseen(curve, base, counts)
         inverse = inverse_propensity(theta, cap)
-        net = counts.clicks - counts.impressions * examined(base, counts.ranks)
+        net = counts.clicks - counts.impressions * examined(base, counts)
     warn_unless_always_seen(counts, curve, "policy_oblivious")
     return counts.by_document(net * inverse)
 
@@ -264,16 +267,16 @@ def _single(
     clicks: ClickCounts, curves: list[Examination], policy: Any, scores: Any, threads: int | None
 ) -> list[FloatArray]:
     check_all_candidates(clicks)
-    if len(clicks.policy_names) > 1:
+    if len(clicks.distinct_policies) > 1:
         raise CounterrankError(
-            f"policy: one for a log of {len(clicks.policy_names)}, {', '.join(map(repr, clicks.policy_names))}; "
-            "expected {name: (policy, scores)}"
+            f"policy: one for a log of {len(clicks.distinct_policies)}, "
+            f"{', '.join(map(repr, clicks.distinct_policies))}; expected {{name: (policy, scores)}}"
         )
     refuse_contradictions(clicks)
     if scores is None:
         raise CounterrankError("scores: None; expected what the policy ranked by, one number per document")
     given = check_vector(scores, clicks.n_docs, "scores")
-    return [exact_propensity(as_policy(policy), given, clicks.offsets, curve, threads) for curve in curves]
+    return [mean_over_contexts(clicks, as_policy(policy), given, curve, threads) for curve in curves]
 
 
 def full_information(
@@ -378,7 +381,7 @@ def clip_grid(
     if exam is not None:
         if rho is not None:
             raise CounterrankError("exam: given together with rho; expected one of them")
-        name, propensities = "exam", examined(lines_of(exam)[0], counts.ranks)
+        name, propensities = "exam", examined(lines_of(exam)[0], counts)
     else:
         name = "propensities" if rho is None else "rho"
         propensities = propensities_of(counts, rho).by_cell
@@ -398,7 +401,7 @@ def warn_unless_always_seen(clicks: ClickCounts, exam: Examination | None, name:
     """
     shown = clicks.impressions
     if exam is not None:
-        shown = np.where(examined(exam, clicks.ranks) > 0.0, shown, 0)
+        shown = np.where(examined(exam, clicks) > 0.0, shown, 0)
     missing = clicks.by_document(shown) < sessions_of_documents(clicks)
     _warn(
         clicks,

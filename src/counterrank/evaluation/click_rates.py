@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.clicks.contexts import EstimatedByContext
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import Examination, lines_of
+from counterrank.clicks.examination import CurvesByContext, Examination, lines_of
+from counterrank.clicks.exposure import examined_times
 from counterrank.clicks.position_bias import EstimatedExamination, connected_ranks
 from counterrank.clicks.position_bias import estimate as estimate_examination
 from counterrank.clicks.user_models import users_of
@@ -25,7 +27,7 @@ from counterrank.common.notebook import Shown, Summary, text_of
 from counterrank.common.numerics import clopper_pearson
 from counterrank.data.scores import file_format, write_run
 from counterrank.estimators.model_assisted import check_strength, strength_and_likelihood
-from counterrank.estimators.propensities import examined_times, refuse_unseen
+from counterrank.estimators.propensities import refuse_unseen
 from counterrank.estimators.relevance import Examinations
 from counterrank.evaluation.evaluation_cards import rates_card, rates_plot
 
@@ -96,7 +98,7 @@ class ClickRates(Shown):
     examination: Examination
     beta: Examination | None
     curve_source: str
-    estimated: EstimatedExamination | None
+    estimated: EstimatedExamination | EstimatedByContext | None
     n_unshown: int
 
     def __len__(self) -> int:
@@ -163,8 +165,8 @@ class ClickRates(Shown):
             prior_strength=self.strength,
             query_strength=None if self.query_strength == inf else self.query_strength,
             examination_source=self.curve_source,
-            examination=str(self.examination) if depth is None else self.examination.curve(depth).tolist(),
-            beta=None if self.beta is None else self.beta.curve(self.beta.k or 1).tolist(),
+            examination=_values(self.examination, depth),
+            beta=None if self.beta is None else _values(self.beta, self.beta.k),
         )
 
     def plot(self, queries: int = 5, documents: int = 3) -> Any:
@@ -321,11 +323,18 @@ def click_rates(
     )
 
 
+def _values(curve: Examination, depth: int | None) -> Any:
+    """The values of a curve by rank; of each context, where there are several."""
+    if isinstance(curve, CurvesByContext):
+        return {name: None if each is None else _values(each, depth) for name, each in curve.curves.items()}
+    return str(curve) if depth is None else curve.curve(depth).tolist()
+
+
 class _Curves(NamedTuple):
     gain: Examination
     base: Examination | None
     source: str
-    estimated: EstimatedExamination | None = None
+    estimated: EstimatedExamination | EstimatedByContext | None = None
 
 
 def _curves(clicks: ClickCounts, exam: Any, alpha: Any, beta: Any) -> _Curves:
@@ -337,13 +346,14 @@ def _curves(clicks: ClickCounts, exam: Any, alpha: Any, beta: Any) -> _Curves:
     if alpha is not None:
         return _Curves(*lines_of(users_of(alpha, beta)), "given")
     if exam is not None:
-        return _Curves(*lines_of(exam), "given", exam if isinstance(exam, EstimatedExamination) else None)
+        estimates = EstimatedExamination | EstimatedByContext
+        return _Curves(*lines_of(exam), "given", exam if isinstance(exam, estimates) else None)
     if clicks.examination is not None:
         return _Curves(clicks.examination, None, "simulation")
     if int(clicks.ranks[clicks.impressions > 0].max()) == 1:
         return _Curves(Examination([1.0]), None, "one rank")
     groups = connected_ranks(clicks)
-    if len(groups) > 1:
+    if len(groups) > 1 and not clicks.contexts:
         raise CounterrankError(
             f"exam: not given, and cannot be estimated from this log: ranks fall into {len(groups)} groups that no "
             "clicked document connects; expected a curve from elsewhere (inverse rank, values by rank, or estimated "
@@ -378,9 +388,8 @@ def _counted(clicks: ClickCounts, curves: _Curves, rows: IntArray) -> _Counted:
     times = examined_times(curves.gain, clicks)[rows]
     least = most = times
     if curves.estimated is not None:
-        ends = np.clip(curves.estimated.intervals, 0.0, 1.0)
         least, most = (
-            examined_times(Examination(end), clicks)[rows] if end.any() else np.zeros(len(rows)) for end in ends.T
+            np.zeros(len(rows)) if end is None else examined_times(end, clicks)[rows] for end in curves.estimated.ends()
         )
     base = np.zeros(len(rows)) if curves.base is None else examined_times(curves.base, clicks)[rows]
     shown, total = (clicks.by_document(column)[rows] for column in (clicks.impressions, clicks.clicks))

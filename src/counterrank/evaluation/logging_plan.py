@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any
 
@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.policies.pages import PageSource
-from counterrank.clicks.policies.propensity import exact_propensity
+from counterrank.clicks.policies.propensity import exact_propensity, rank_probabilities
 from counterrank.clicks.policies.standard import Deterministic, as_policy
-from counterrank.clicks.users import MOST, ClickModel, check_amount, check_frequencies
+from counterrank.clicks.users import MOST, ClickModel, check_amount, check_frequencies, simulated
 from counterrank.common.checks import FloatArray, check_number
 from counterrank.common.deprecation import renamed_argument
 from counterrank.common.errors import CounterrankError, brief
@@ -36,6 +36,7 @@ from counterrank.evaluation.confidence_intervals import (
 )
 from counterrank.evaluation.evaluation_cards import plan_text, plans_card, plans_plot, plans_summary
 from counterrank.evaluation.metrics import parse_metric, rank_values
+from counterrank.evaluation.planned_users import PlannedUsers, advise_users, planned_users
 from counterrank.evaluation.session_moments import session_moments
 from counterrank.evaluation.weighted_clicks import document_values
 
@@ -111,6 +112,7 @@ class LoggingPlan(Shown):
         price: the share of it that is lost against showing the top of the ranking; negative where pages get better.
         sampled_pages: pages sampled for each query for the covariance of its ranks; 0 where that is exact.
         expected: by number of sessions.
+        users: how well the log will tell how users click, and how far trust bias misleads.
     """
 
     policy: str
@@ -127,6 +129,7 @@ class LoggingPlan(Shown):
     price: float | None
     sampled_pages: int
     expected: tuple[ExpectedLog, ...]
+    users: PlannedUsers = field(default_factory=PlannedUsers)
 
     @property
     def population(self) -> str:
@@ -229,13 +232,14 @@ def plan_logging(
     and variances are exact, but for the covariance of the ranks of a page under Plackett-Luce (and under policies of
     your own), which is sampled; see `session_moments`. The effective sample size is a ratio of expectations, and the
     width that of a normal interval; neither holds for a log so small that a few heavy clicks decide, see
-    `ExpectedLog.equal_clicks`.
+    `ExpectedLog.equal_clicks`. Where users trust high ranks, a is E[click] / rho of each document under the policy;
+    variances then take it for the same at every rank, and estimates by inverse propensities are biased.
 
     Arguments:
         data: the queries and all their candidates.
         logger: the scores by which the policies rank: a ranker, a frame with ids, or one score per document.
         policies: by name.
-        exam: how likely each rank is examined.
+        exam: how likely each rank is examined; or users as `simulation.users` gives them, without a click model.
         sessions: numbers of them to plan for.
         scores: those of the ranker to be evaluated; the logger's if None.
         metric: "dcg", "dcg@k" or "precision@k": of the ranker to be evaluated, and of the displayed pages.
@@ -243,7 +247,7 @@ def plan_logging(
             "queries": queries like these; the variance between queries falls with their number alone.
         confidence: the confidence level.
         relevance_threshold: the smallest label that is relevant.
-        click_model: P(click | examined) by label, as in `simulate`; the paper's if None. The same at every rank.
+        click_model: P(click | examined) by label, as in `simulate`; the paper's if None.
         click_rate: P(click | examined) of every document, required where there are no labels.
         query_frequencies: the relative frequency of each query; all equal if None.
         seed: of sampled pages.
@@ -265,9 +269,11 @@ def plan_logging(
     population = renamed_argument(population, target, "population", "target", "these-queries")
     settings = IntervalSettings.check(population, confidence, 100, seed, threads)
     amounts = _check_amounts(sessions)
-    attraction = _attraction(data, click_model, click_rate, relevance_threshold)
+    if click_model is None and click_rate is None and getattr(exam, "relevance", None) is not None:
+        exam, click_model = simulated(exam)
+    clicks = _Clicks.check(data, click_model, click_rate, relevance_threshold)
     setting = _Setting(
-        data, logger, scores, exam, metric, attraction, relevance_threshold, query_frequencies, settings.threads
+        data, logger, scores, exam, metric, clicks, relevance_threshold, query_frequencies, settings.threads
     )
     if not isinstance(policies, Mapping) or not policies:
         raise CounterrankError("policies: expected policies by name, such as {'replace-last:k=5': ReplaceLast(5)}")
@@ -294,7 +300,7 @@ class _Setting:
         scores: ArrayLike | None,
         exam: Any,
         metric: str,
-        attraction: FloatArray,
+        clicks: _Clicks,
         relevance_threshold: float,
         query_frequencies: ArrayLike | None,
         threads: int | None,
@@ -303,10 +309,10 @@ class _Setting:
             raise CounterrankError(
                 f"metric={brief(metric)}: has no value per session; expected dcg, dcg@k or precision@k"
             )
-        self.data, self.metric, self.attraction = data, metric, attraction
+        self.data, self.metric, self.clicks = data, metric, clicks
         self.logger = document_scores(logger, data, "logger")
         evaluated = self.logger if scores is None else document_scores(scores, data)
-        self.exam = check_examination(exam)
+        self.exam, self.threads = check_examination(exam), threads
         longest = longest_query(data.offsets)
         self.theta = self.exam.curve(longest)
         self.ranks = Examination(rank_values(metric, longest))  # so that a propensity is the expected lambda
@@ -317,43 +323,64 @@ class _Setting:
         self.often = self.frequencies[self.query]
 
 
-def _attraction(
-    data: RankingData, click_model: ClickModel | None, click_rate: float | None, relevance_threshold: float
-) -> FloatArray:
-    """P(click | examined) of each document."""
-    if not isinstance(data, RankingData):
-        raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
-    if click_rate is not None:
-        if click_model is not None:
-            raise CounterrankError("click_rate, click_model: expected one of the two")
-        rate = check_number(click_rate, "click_rate", above=0, at_most=1)
-        return np.full(data.n_docs, rate)
-    if data.labels is None:
-        raise CounterrankError(
-            "data: has no labels to predict clicks from; expected click_rate, P(click | examined) of an average "
-            "document, such as 0.1"
-        )
-    model = ClickModel() if click_model is None else click_model
-    if not isinstance(model, ClickModel):
-        raise CounterrankError(f"click_model: {type(model).__name__}; expected simulation.ClickModel")
-    if np.ndim(model.relevant) or np.ndim(model.other):
-        raise CounterrankError(
-            "click_model: depends on the rank (trust bias), where inverse propensities are biased; "
-            "expected one number for each of relevant and other"
-        )
-    other, relevant = (float(column[0]) for column in model.by_rank(1))
-    attraction: FloatArray = other + (relevant - other) * model.attractiveness(data, relevance_threshold)
-    if not attraction.any():
-        raise CounterrankError("click_model: nothing is ever clicked; expected a probability above 0")
-    return attraction
+@dataclass(frozen=True, eq=False)
+class _Clicks:
+    """How documents are clicked once examined.
+
+    Attributes:
+        model: by rank at attractiveness 0 and 1; None where every document is clicked with the same probability.
+        attractiveness: of each document; without a model that probability.
+    """
+
+    model: ClickModel | None
+    attractiveness: FloatArray
+
+    @classmethod
+    def check(
+        cls, data: RankingData, click_model: ClickModel | None, click_rate: float | None, relevance_threshold: float
+    ) -> _Clicks:
+        if not isinstance(data, RankingData):
+            raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
+        if click_rate is not None:
+            if click_model is not None:
+                raise CounterrankError("click_rate, click_model: expected one of the two")
+            return cls(None, np.full(data.n_docs, check_number(click_rate, "click_rate", above=0, at_most=1)))
+        if data.labels is None:
+            raise CounterrankError(
+                "data: has no labels to predict clicks from; expected click_rate, P(click | examined) of an average "
+                "document, such as 0.1"
+            )
+        model = ClickModel() if click_model is None else click_model
+        if not isinstance(model, ClickModel):
+            raise CounterrankError(f"click_model: {type(model).__name__}; expected simulation.ClickModel")
+        found = cls(model, model.attractiveness(data, relevance_threshold))
+        if not np.max(model.relevant) and not np.max(model.other):
+            raise CounterrankError("click_model: nothing is ever clicked; expected a probability above 0")
+        return found
+
+    def attraction(self, setting: _Setting, policy: Any, rho: FloatArray, width: int) -> FloatArray:
+        """P(click | examined) of each document: under trust bias its mean over the ranks where a policy shows it."""
+        r = self.attractiveness
+        if self.model is None:
+            return r
+        if not np.ndim(self.model.relevant) and not np.ndim(self.model.other):
+            other, relevant = (float(column[0]) for column in self.model.by_rank(1))
+            return other + (relevant - other) * r
+        theta, (low, high) = setting.theta[:width], self.model.by_rank(width)
+        shown = rank_probabilities(policy, setting.logger, setting.data.offsets, width, setting.threads) * theta
+        # what is never shown takes the mean of all ranks
+        usual = np.average(low, weights=theta) + np.average(high - low, weights=theta) * r
+        return np.divide(shown @ low + (shown @ (high - low)) * r, rho, out=usual, where=rho > 0.0)
 
 
 def _plan(
     setting: _Setting, name: str, policy: Any, amounts: list[int], settings: IntervalSettings, seed: Any
 ) -> LoggingPlan:
-    data, often, attraction = setting.data, setting.often, setting.attraction
+    data, often = setting.data, setting.often
     source = PageSource.make(policy, setting.logger, data.offsets, settings.threads)
     rho = exact_propensity(policy, setting.logger, data.offsets, setting.exam, settings.threads)
+    width = source.width if source.is_built_in else longest_query(data.offsets)
+    attraction = setting.clicks.attraction(setting, policy, rho, width)
     seen = rho > 0.0
     inverse = np.divide(1.0, rho, out=np.zeros_like(rho), where=seen)
     clicked = often * attraction
@@ -391,6 +418,17 @@ def _plan(
         price=price,
         sampled_pages=moments.sampled_pages,
         expected=(),
+        users=planned_users(
+            policy,
+            setting.logger,
+            data.offsets,
+            setting.theta,
+            setting.clicks.model,
+            setting.clicks.attractiveness,
+            setting.frequencies,
+            width,
+            settings.threads,
+        ),
     )
     # a candidate is examined at least once with probability 1 - (1 - f rho)^N
     missed = np.log1p(-np.minimum(often * rho, 1.0 - 1e-16))
@@ -478,7 +516,7 @@ def advise_logging(
         ]
     if width is None and size is None:
         sentences += _with_most_sessions(chosen)
-    return sentences + _not_covering(plans)
+    return sentences + advise_users(plans, covering) + _not_covering(plans)
 
 
 def _metric(plan: LoggingPlan) -> str:

@@ -6,7 +6,7 @@ prediction, are weighted: the prediction is a control variate, and the estimate 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, is_user_model, lines_of
+from counterrank.clicks.exposure import examined, examined_on_pages, examined_times
 from counterrank.common.checks import FloatArray, IntArray, check_choice, check_vector
 from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.parallel import for_queries
@@ -25,8 +26,6 @@ from counterrank.estimators.propensities import (
     SMALLEST,
     Propensities,
     capped_inverse,
-    examined,
-    examined_times,
     propensities_of,
     refuse_impossible,
     refuse_unseen,
@@ -58,10 +57,18 @@ class ClickPredictor(NamedTuple):
     exam: Examination
     base: Examination | None  # beta; None where it is 0
 
-    def probabilities(self, docs: IntArray, ranks: IntArray) -> FloatArray:
-        """P(click) of documents shown at these ranks, from 1."""
-        predicted = np.zeros(len(docs)) if self.base is None else examined(self.base, ranks)
-        return predicted if self.relevance is None else predicted + examined(self.exam, ranks) * self.relevance[docs]
+    def of_cells(self, clicks: ClickCounts) -> FloatArray:
+        """P(click) of an impression in each cell."""
+        return self._probabilities(clicks, clicks.docs, examined)
+
+    def of_pages(self, clicks: ClickCounts) -> FloatArray:
+        """P(click) of each place of the displayed pages in a session."""
+        assert clicks.displays is not None
+        return self._probabilities(clicks, clicks.displays.docs, examined_on_pages)
+
+    def _probabilities(self, clicks: ClickCounts, docs: IntArray, seen: Callable[..., FloatArray]) -> FloatArray:
+        predicted = np.zeros(len(docs)) if self.base is None else seen(self.base, clicks)
+        return predicted if self.relevance is None else predicted + seen(self.exam, clicks) * self.relevance[docs]
 
 
 def _click_predictor(
@@ -218,7 +225,7 @@ def _cells(counts: ClickCounts, inverse: FloatArray, model: ClickPredictor | Non
     Of n impressions with c clicks, each predicted with probability p, the residuals are c times 1 - p and n - c times
     -p. Their mean squared, times n, has the unbiased estimate c (c - 1) / (n - 1) - 2 p c + n p^2.
     """
-    predicted = None if model is None else model.probabilities(counts.docs, counts.ranks)
+    predicted = None if model is None else model.of_cells(counts)
     kept = counts.clicks > 0 if predicted is None else (inverse > 0.0) & ((counts.clicks > 0) | (predicted > 0.0))
     chosen = np.flatnonzero(kept)
     docs, clicks, shown = counts.docs[chosen], counts.clicks[chosen], counts.impressions[chosen]
@@ -262,7 +269,7 @@ def _pages(counts: ClickCounts, cells: Cells, model: ClickPredictor | None) -> P
     inverse[cells.docs] = cells.inverse
     sums = pages.clicks.astype(np.float64)
     if model is not None:
-        sums -= np.repeat(pages.sessions, np.diff(pages.offsets)) * model.probabilities(pages.docs, pages.ranks())
+        sums -= np.repeat(pages.sessions, np.diff(pages.offsets)) * model.of_pages(counts)
     bounds = np.searchsorted(pages.docs[pages.offsets[:-1]], counts.offsets)
     return Pages(bounds, pages.offsets, pages.docs, pages.sessions, pages.clicks, sums, inverse)
 

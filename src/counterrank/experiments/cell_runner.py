@@ -29,11 +29,13 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination, inverse_rank
 from counterrank.clicks.policies import Deterministic
 from counterrank.clicks.policies.parsing import parse_policy
+from counterrank.clicks.simulated_users import PAPER, from_text
 from counterrank.clicks.simulation import simulate
 from counterrank.clicks.users import ClickModel
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CoverageWarning, DataError, NothingToLearnError
 from counterrank.common.parallel import cached_once, thread_count
+from counterrank.common.ranking import longest_query
 from counterrank.data import Fold, RankingData
 from counterrank.data.ids import uniform_keys
 from counterrank.data.labels import relevant_documents
@@ -150,11 +152,11 @@ class CellRunner:
     ) -> tuple[Ranker, Row]:
         """As in the paper; or with a model of relevance or over folds, propensities being known then."""
         option = parse_estimator(cell.estimator) if cell.sessions else EstimatorOption(cell.estimator, cell.estimator)
-        exam = inverse_rank(eta=cell.eta)
+        exam, _ = self._users(cell.fold, cell.users, cell.eta, cell.noise)
         fit = partial(fit_ranker, train[0], ranker=self._ranker(cell), hyperparameters=option.hyperparameters)
         if option.is_cross_fitted:
             rho, other_rho = (
-                self._seen(cell.logger, cell.policy, cell.eta, part, cell.fold) for part in ("train", "validation")
+                self._seen(cell.logger, cell.policy, exam, part, cell.fold) for part in ("train", "validation")
             )
             report = fit(
                 Evidence(train[1], rho, exam),
@@ -201,25 +203,33 @@ class CellRunner:
         """Clicks on the pages that the policy makes of the production ranker's order."""
         data: RankingData = getattr(self._folds[traffic.logger.fold], traffic.part)
         production = self._production(traffic.logger)
+        exam, click_model = self._users(traffic.logger.fold, traffic.users, traffic.eta, traffic.noise)
         with self._cores:
             return simulate(
                 data,
                 production.predict(data),
                 parse_policy(traffic.policy),
-                inverse_rank(eta=traffic.eta),
+                exam,
                 clicks=traffic.clicks or None,
                 sessions=traffic.sessions or None,
                 seed=traffic.seed,
                 relevance_threshold=traffic.logger.relevance_threshold,
-                click_model=ClickModel(relevant=traffic.noise[1], other=traffic.noise[0]),
+                click_model=click_model,
                 displays=traffic.displays,
                 threads=self._threads,
             )
 
-    def _propensities(self, logger: Logger, policy: str, eta: float, part: str, fold: int) -> FloatArray:
+    def _users(self, fold: int, users: str, eta: float, noise: tuple[float, float]) -> tuple[Examination, ClickModel]:
+        """How users examine and click; estimators are told the examination curve."""
+        if users == PAPER:
+            return inverse_rank(eta=eta), ClickModel(relevant=noise[1], other=noise[0])
+        parts = (self._folds[fold].train, self._folds[fold].validation)
+        return from_text(users, max(longest_query(part.offsets) for part in parts if part is not None))
+
+    def _propensities(self, logger: Logger, policy: str, exam: Examination, part: str, fold: int) -> FloatArray:
         """P(examined | query, policy) of each document of a part."""
         data: RankingData = getattr(self._folds[fold], part)
-        scores, exam = self._production(logger).predict(data), inverse_rank(eta=eta)
+        scores = self._production(logger).predict(data)
         rho: FloatArray = parse_policy(policy).propensity(scores, data.offsets, exam, threads=self._threads)
         return rho
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypedDict
 
+from counterrank.clicks.simulated_users import PAPER
 from counterrank.estimators.registry import ESTIMATORS
 from counterrank.experiments.figure_registry import FIGURES
 from counterrank.experiments.settings import FILE_NAMES, NEW_NAMES, Settings
@@ -21,7 +22,7 @@ ARP_LOSS, DCG_LOSS = "arp-hinge", "lambdaloss-truncated"
 
 # settings that all cells have
 _SHARED = (
-    *("max_epochs", "clips", "cutoff", "relevance_threshold", "eta", "noise", "validation_share", "seed"),
+    *("max_epochs", "clips", "cutoff", "relevance_threshold", "eta", "noise", "validation_share", "seed", "users"),
     *("production_share", "production_norm", "production_seed"),
 )
 
@@ -115,6 +116,7 @@ class Traffic(NamedTuple):
     seed: int
     displays: bool
     sessions: int = 0
+    users: str = PAPER
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class Cell:
         clicks: how many; 0 without clicks, and where sessions are counted.
         patience, tolerance, max_epochs, learning_rate, clip, clips: how to train.
         cutoff, relevance_threshold, production_share, production_norm, production_seed, eta, noise, validation_share,
-            seed: see `Settings`.
+            seed, users: see `Settings`.
         sessions: how many pages are shown, however many clicks come of it; 0 where clicks are counted.
     """
 
@@ -159,6 +161,7 @@ class Cell:
     validation_share: float
     seed: int
     sessions: int = 0
+    users: str = PAPER
 
     @classmethod
     def from_plain(cls, content: CellJson) -> Cell:
@@ -167,10 +170,12 @@ class Cell:
         return cls(**{**given, "noise": tuple(content["noise"])})
 
     def plain(self) -> CellJson:
-        """The cell as JSON has it; without sessions where there are none, so that keys of older cells stay."""
+        """The cell as JSON has it; without sessions or users where older cells had none, so that their keys stay."""
         fields = {**asdict(self), "noise": list(self.noise)}
         if not self.sessions:
             del fields["sessions"]
+        if self.users == PAPER:
+            del fields["users"]
         return {FILE_NAMES.get(name, name): value for name, value in fields.items()}
 
     def key(self, fingerprint: str) -> str:
@@ -201,10 +206,12 @@ class Cell:
         if self.sessions:
             sessions = max(1, round(share * self.sessions))
             seed = self.seed_for("sessions", part, self.policy, sessions)
-            return Traffic(self.logger, part, self.policy, 0, self.eta, self.noise, seed, displays, sessions)
+            return Traffic(
+                self.logger, part, self.policy, 0, self.eta, self.noise, seed, displays, sessions, self.users
+            )
         clicks = self.clicks if part == "train" else max(1, round(self.validation_share * self.clicks))
         seed = self.seed_for("clicks", part, self.policy, clicks)
-        return Traffic(self.logger, part, self.policy, clicks, self.eta, self.noise, seed, displays)
+        return Traffic(self.logger, part, self.policy, clicks, self.eta, self.noise, seed, displays, 0, self.users)
 
     def seed_for(self, *purpose: Any) -> int:
         """A seed of its own for each purpose in each run."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from counterrank.clicks.policies.parsing import parse_policy
+from counterrank.clicks.simulated_users import PAPER, PRESETS, users_text
 from counterrank.common.checks import check_choice
 from counterrank.common.deprecation import renamed_arguments
 from counterrank.common.errors import CounterrankError, brief
@@ -59,6 +60,8 @@ class Settings:
         production_seed: the seed of the production ranker; None for another one in each run.
         eta: P(examined at rank r) = r ** -eta.
         noise: P(click | examined) of irrelevant and of relevant documents.
+        users: "paper", with `eta` and `noise`; "baidu" or "yandex"; or the file of a user model, which is kept as JSON.
+            See `simulation.users`.
         validation_share: validation clicks, as a share of training clicks.
         max_epochs: the most passes over the queries.
         patience: None for the authors', which grows with the clicks (see `patience_for`), or a number of epochs.
@@ -104,6 +107,7 @@ class Settings:
     clips: int = 6
     queries: int | None = None
     test_queries: int | None = None
+    users: str = PAPER
 
     def __post_init__(self) -> None:
         if not _is_rising(self.figures, 1) or experiment_of(self.figures) is None:
@@ -127,6 +131,12 @@ class Settings:
         if len(set(self.estimators)) < len(self.estimators):  # 0.03 and 0.030 differ as texts only
             raise CounterrankError(f"estimators={_shown(self.estimators)}: expected different estimators")
         check_clip_rule(self.clip)
+        for name in ("eta", "noise"):
+            if self.users != PAPER and getattr(self, name) != type(self).__dataclass_fields__[name].default:
+                raise CounterrankError(
+                    f"users, {name}: these users have a curve and click probabilities of their own; "
+                    f"expected one of the two"
+                )
 
     @property
     def experiment(self) -> str:
@@ -196,6 +206,8 @@ def _canonical(name: str, value: Any) -> Any:
         return {loss: _canonical("learning_rate", rate) for loss, rate in value.items()}
     if name == "targets":
         return {int(size): float(share) for size, share in value.items()}
+    if name == "users":
+        return users_text(value)
     if name == "estimators":
         return tuple(parse_estimator(text).text for text in value)
     if isinstance(value, list | tuple):
@@ -305,6 +317,7 @@ _RULES: dict[str, Rule] = {
     "clips": _whole(1),
     "queries": _or_none(_whole(10)),
     "test_queries": _or_none(_whole(10)),
+    "users": (lambda v: isinstance(v, str) and v != "", f"{', '.join(PRESETS)}, or the file of a user model"),
 }
 
 

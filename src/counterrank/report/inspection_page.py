@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from counterrank.clicks.logs.faults import Fault
 from counterrank.common.files import PathLike
-from counterrank.common.plotting import BLUE, GREY, ORANGE, VERMILLION
+from counterrank.common.plotting import BLUE, GREY, ORANGE, VERMILLION, curve_plot
+from counterrank.evaluation.inspection.click_tables import contexts_sentence
 from counterrank.evaluation.inspection.drift import drift_sentences
 from counterrank.evaluation.inspection.result import percent as short_percent
 from counterrank.report.axes import log_ticks
@@ -25,6 +26,7 @@ Json = dict[str, Any]
 MARKS = {"good": ("✓", "supported"), "warning": ("!", "with care"), "bad": ("✗", "not supported")}
 HEIGHT = 280
 _RANKS = 30  # more would be a smear
+_CONTEXTS = 6  # those with most sessions
 _BROAD = 8.0  # from largest to smallest rate: a logarithm shows them all
 _LONGEST = 5.0  # how far below the smallest rate a logarithmic axis goes
 
@@ -64,6 +66,7 @@ def write_inspection_report(found: Json, path: PathLike) -> Path:
         read=_read(found.get("read")),
         drift=_drift(found["drift"]),
         curve=_curve(found["estimated_curve"]),
+        contexts=_contexts(found.get("contexts")),
         remedies=_remedies(found["remedies"]),
         users=users_section(found.get("users")),
     )
@@ -195,6 +198,38 @@ def _curve(curve: Json | None) -> Json:
     return {"words": words, "warnings": [_sentence(text) for text in curve["warnings"]], "rows": rows}
 
 
+def _contexts(table: Json | None) -> Json:
+    """The curves of the contexts side by side, and whether they differ."""
+    if table is None or not table["ranks"]:
+        return {}
+    names = table["contexts"][:_CONTEXTS]
+    cells = {(row["context"], row["rank"]): row for row in table["ranks"]}
+    over = "over queries" if table["target"] == "queries" else "of new clicks on these queries"
+    rows = []
+    for rank in sorted({row["rank"] for row in table["ranks"]}):
+        own = [cells[name, rank] for name in names]
+        rows.append((rank, [f"{row['P(examined)']:.3f} ({row['low']:.3f} to {row['high']:.3f})" for row in own]))
+    words = (
+        f"{contexts_sentence(table)} Relative to rank 1 of {names[0]}; {percent(table['confidence'], 0)} confidence "
+        f"intervals {over}. Contexts with few sessions are shrunk towards what all have in common."
+    )
+    return {"words": words, "names": names, "rows": rows, "warnings": [_sentence(text) for text in table["warnings"]]}
+
+
+def _contexts_chart(table: Json | None) -> Any:
+    """The curves of the contexts, a colour for each."""
+    if table is None or not table["ranks"]:
+        return None
+    names = table["contexts"][:_CONTEXTS]
+    rows = [
+        {"rank": row["rank"], "value": row["P(examined)"], "low": row["low"], "high": row["high"],
+         "context": row["context"]}
+        for row in table["ranks"] if row["context"] in names and row["rank"] <= _RANKS
+    ]  # fmt: skip
+    title = "Examination by context"
+    return curve_plot(rows, title, f"P(examined) relative to rank 1 of {names[0]}", series="context")
+
+
 def _sentence(text: str) -> str:
     """A remark of the library with a capital letter, without the argument that only calls in Python have."""
     return text[:1].upper() + text[1:].replace(" (k=)", "")
@@ -245,6 +280,7 @@ def inspection_specs(found: Json) -> dict[str, Spec]:
     made = {
         "rates": _rates(found["ranks"], found["overview"]),
         "curve": _curve_chart(found["estimated_curve"], found["ranks"]),
+        "contexts": _contexts_chart(found.get("contexts")),
         "propensities": _propensities((found["weights"] or {}).get("histogram") or []),
         "old-ranks": _old_ranks((found["coverage"] or {}).get("by_old_rank") or []),
         "sessions": _sessions(found["sessions"]["histogram"]),

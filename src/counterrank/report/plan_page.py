@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 _WIDEST = 1000.0  # times the narrowest interval that is drawn
 _HEIGHT = 340
 _TICKS = (-0.1, -0.01, 0.0, 0.001, 0.005, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
-_NEAR = (0.28, 0.05)  # of the panel: two names closer than that across and up would cover each other
+_LETTER, _GAP, _LINE = 0.012, 0.015, 0.05  # of the panel: width of a letter, from a point to its name, height of a name
+
+
+_SIDES: dict[str, dict[str, Any]] = {
+    "left": {"align": "right", "dx": -9, "dy": -6},
+    "right": {"align": "left", "dx": 9, "dy": -6},
+    "below": {"align": "center", "dy": 15},
+}
 
 
 def write_plan_report(content: Mapping[str, Any], path: PathLike) -> Path:
@@ -31,8 +38,8 @@ def write_plan_report(content: Mapping[str, Any], path: PathLike) -> Path:
 
     `content` has a title, `advice` (sentences), the metric, and `plans`: for each policy its name, price, displayed,
     covered, reached and biased, and under `expected` for each number of sessions clicks, effective_sample_size,
-    ips_width, doubtful and seen; where a precision is wanted, needed_for_width and needed_for_effective. `facts` are
-    pairs of texts.
+    ips_width, doubtful and seen; where a precision is wanted, needed_for_width and needed_for_effective; and where
+    it is known sessions_to_fit (by user model) and trust_bias_pull. `facts` are pairs of texts.
 
     >>> import tempfile
     >>> at = {"sessions": 1000, "clicks": 500.0, "effective_sample_size": 50.0, "ips_width": 0.1, "doubtful": False}
@@ -124,7 +131,7 @@ def price_panel(
     >>> rows = [{"policy": "replace-last:k=5", "price": 0.07, "width": 0.02, "hollow": False}]
     >>> chart = price_panel(rows, ("width", "Width"), ("Price", ""), {})
     >>> [layer.name for layer in chart.layer]
-    ['lines', 'points', 'left names', 'right names']
+    ['lines', 'points', 'left names', 'right names', 'below names']
     """
     import altair as alt
 
@@ -158,7 +165,7 @@ def price_panel(
     layers = [
         lines.encode(axis, y, color=look["color"], strokeDash=look["strokeDash"], order="place:Q"),
         dots.encode(axis, y, color=look["color"], fill=filled, shape=look["shape"], tooltip=tooltip),
-        *(_words(points, side).encode(axis, y, text="label:N") for side in ("left", "right")),
+        *(_words(points, side).encode(axis, y, text="label:N") for side in _SIDES),
     ]
     head = alt.TitleParams(title[0], subtitle=title[1] or " ")
     return alt.LayerChart(layer=layers, height=_HEIGHT, title=head, width=width or "container")
@@ -186,30 +193,47 @@ def _points(rows: list[Datum], key: str) -> list[Datum]:
 
 
 def _name(points: list[Datum]) -> None:
-    """Give points their labels, families first; a label that would cover another is left out, the tooltip has it."""
+    """Give points their labels, families first: right of them, left or below, wherever they cover nothing.
+
+    A label without such a place is left out; the tooltip has it.
+    """
     if not points:
         return
     logs = [math.log(point["x"]) for point in points]
     roots = [math.copysign(math.sqrt(abs(point["price"])), point["price"]) for point in points]
     across, up = (max(values) - min(values) or 1.0 for values in (logs, roots))
-    placed: list[tuple[float, float]] = []
+    places = [((x - min(logs)) / across, (y - min(roots)) / up) for x, y in zip(logs, roots, strict=True)]
+    families = [place for place, point in zip(places, points, strict=True) if point["is_last"]]
+    taken: list[tuple[float, float, float]] = []  # labels: from, to, height
     for i in sorted(range(len(points)), key=lambda i: not points[i]["is_last"]):
-        at = ((logs[i] - min(logs)) / across, (roots[i] - min(roots)) / up)
-        free = all(abs(at[0] - x) > _NEAR[0] or abs(at[1] - y) > _NEAR[1] for x, y in placed)
-        points[i] |= {"label": "", "side": "left" if at[0] > 0.7 else "right"}
-        if free:
-            points[i]["label"] = _label(points[i]["policy"], points[i]["is_last"])
-            placed.append(at)
+        x, y = places[i]
+        text = _label(points[i]["policy"], points[i]["is_last"])
+        points[i] |= {"label": "", "side": "right"}
+        wide = _LETTER * len(text)
+        boxes = {
+            "right": (x + _GAP, x + _GAP + wide, y),
+            "left": (x - _GAP - wide, x - _GAP, y),
+            "below": (x - wide / 2.0, x + wide / 2.0, y - _LINE),
+        }
+        others = [(at, at, height) for at, height in families if (at, height) != (x, y)]
+        for side in ("left", "right", "below") if x > 0.7 else ("right", "left", "below"):
+            begin, end, height = boxes[side]
+            inside = begin >= -0.05 and end <= 1.05 and height >= -0.05
+            if inside and not any(
+                begin < to and of < end and abs(height - at) < _LINE for of, to, at in taken + others
+            ):
+                points[i] |= {"label": text, "side": side}
+                taken.append(boxes[side])
+                break
 
 
 def _words(points: list[Datum], side: str) -> Any:
-    """Names on one side of their points, so that none leaves the panel."""
+    """Names on one side of their points."""
     import altair as alt
 
     chosen = [point for point in points if point["label"] and point["side"] == side]
-    place: dict[str, Any] = {"align": "right", "dx": -9} if side == "left" else {"align": "left", "dx": 9}
     words = alt.Chart({"values": chosen}, name=f"{side} names")
-    return words.mark_text(baseline="middle", dy=-6, fontSize=11, color=INK, **place)
+    return words.mark_text(baseline="middle", fontSize=11, color=INK, **_SIDES[side])
 
 
 def _label(policy: str, is_last: bool) -> str:

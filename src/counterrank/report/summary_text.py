@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from counterrank.clicks.simulated_users import PAPER, PRESETS
 from counterrank.estimators import ESTIMATORS, Estimator
 from counterrank.experiments.figures.few_clicks import NUMBER as FEW_CLICKS
 from counterrank.experiments.figures.page_size import ALL_BASELINES
@@ -164,10 +165,12 @@ def _what(summary: Summary) -> str:
     parts = [[fold.parts[part] for fold in summary.data if part in fold.parts] for part in ("train", "test")]
     train, test = (sum(part.queries or 0 for part in folds) for folds in parts)
     sizes = f" ({train:,} training and {test:,} test queries)" if train else ""
+    users = summary.settings.get("users", PAPER)
+    known = "" if users == PAPER else f" (those of {users if users in PRESETS else 'a user model'})"
     return (
-        f"On {sources}{sizes}, users were simulated who see only the top of a result page. Rankers were learned from "
-        f"their clicks with several estimators{_runs(summary)}, and evaluated by the relevance labels of test queries, "
-        "which learning from clicks never uses."
+        f"On {sources}{sizes}, users{known} were simulated who see only the top of a result page. Rankers were learned "
+        f"from their clicks with several estimators{_runs(summary)}, and evaluated by the relevance labels of test "
+        "queries, which learning from clicks never uses."
     )
 
 

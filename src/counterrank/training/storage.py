@@ -260,7 +260,7 @@ def share_seen(provenance: dict[str, Any], data: RankingData) -> float | None:
 
 def describe_clicks(clicks: Sequence[ClickCounts]) -> dict[str, Any]:
     """Which clicks: how many, of which policies, where they come from, and a sample of their sessions."""
-    policies = dict.fromkeys(name for counts in clicks for name in counts.policy_names)
+    policies = dict.fromkeys(name for counts in clicks for name in counts.distinct_policies)
     return {
         "sessions": sum(counts.n_sessions for counts in clicks),
         "clicks": sum(counts.n_clicks for counts in clicks),

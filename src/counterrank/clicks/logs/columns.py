@@ -34,6 +34,8 @@ _EXPECTED = {
     **dict.fromkeys(("propensity", "display_probability", "logging_score"), ((WHOLE, FLOAT, TEXT, EMPTY), "numbers")),
     "timestamp": ((TIME, WHOLE, FLOAT, TEXT, EMPTY), "times"),
 }
+_OF_CONTEXTS = (WHOLE, BOOL, TEXT, EMPTY)
+SEPARATOR = "\x1f"  # between the policy and the context of a page; ASCII's own for that purpose
 # what columns are also called in logs; names are compared in lower case, with _ between their words
 _ALSO_CALLED = {
     "session_id": "session page page_id request request_id impression_id serp_id view_id",
@@ -75,6 +77,9 @@ class LogOptions:
         click_actions: which events of OpenSearch UBI (their action_name) or metarank (their type) are clicks.
         impressions: each row is a page of its own, session_id is not needed, and query_id is one constant if missing.
         only_policies: use the sessions of these policies only, by their names in the column `policy`; all if empty.
+        context: columns that say in which context a page was shown, such as ["device"], by their names in the files.
+            Users may behave differently in each, see docs/how-to/contexts.md; a page has one context, of several
+            columns all values together, "mobile, de".
         on_error: "fail", or "skip" to drop the pages that have something wrong in them.
         strict: rows of queries that the data does not have, and of documents that are not candidates of their query,
             are faults too; else they are counted and left out.
@@ -99,6 +104,7 @@ class LogOptions:
     engine: str = "duckdb"
     master: Any = None
     fallback: Sequence[str] = ()
+    context: Sequence[str] = ()
     trust: InitVar[bool | None] = None
 
     def __post_init__(self, trust: bool | None) -> None:
@@ -112,6 +118,10 @@ class LogOptions:
             )
         if not isinstance(self.only_policies, list | tuple) or self.only_policies:
             check_policy_names(self.only_policies)
+        context = (self.context,) if isinstance(self.context, str) else self.context
+        if not isinstance(context, list | tuple) or not all(isinstance(name, str) and name for name in context):
+            raise CounterrankError(f"context={brief(context)}: expected names of columns, such as ['device']")
+        object.__setattr__(self, "context", tuple(dict.fromkeys(context)))
         check_choice(self.on_error, ("fail", "skip"), "on_error")
         check_choice(self.engine, ("duckdb", "spark"), "engine")
         if self.engine == "duckdb" and self.master is not None:
@@ -137,6 +147,8 @@ class Columns:
         names: for each column of the log that is there, the name it has in the files, as it is.
         unused: the names of columns of the files that are not used.
         suggested: for optional columns of a log that are not there, one of these that seems to be meant.
+        contexts: the columns of the context of a page, as they are called in `source`; their values become a part of
+            the policy's name, see `split_entry`, so that each policy in each context is counted as one.
     """
 
     source: dict[str, str]
@@ -149,10 +161,11 @@ class Columns:
     names: dict[str, str] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
     suggested: dict[str, str] = field(default_factory=dict)
+    contexts: tuple[str, ...] = ()
 
     def has(self, name: str) -> bool:
-        """Whether the log has this column."""
-        return name in self.source
+        """Whether the log has this column; a log with contexts has policies, though they may have no names."""
+        return name in self.source or (name == "policy" and bool(self.contexts))
 
     def has_whole_ids(self, name: str) -> bool:
         """Whether the ids of this column are whole numbers; the only query of a log without queries is one."""
@@ -161,7 +174,7 @@ class Columns:
     @property
     def needed(self) -> tuple[str, ...]:
         """What each row must have."""
-        return tuple(name for name in (*NEEDED, "propensity", "policy") if self.has(name))
+        return tuple(name for name in (*NEEDED, "propensity", "policy", *self.contexts) if name in self.source)
 
     def read(self, name: str) -> str:
         """The column as SQL: what it says in the log's own terms, null where it says nothing that makes sense."""
@@ -169,8 +182,8 @@ class Columns:
         if name in IDS and kind == FLOAT:  # as pandas holds whole numbers where some are missing
             small = f"abs({column}) < {_EXACT}"
             return f"case when {small} then case when {column} = floor({column}) then cast({column} as bigint) end end"
-        if name in (*IDS, "policy"):
-            return f"cast({column} as {'bigint' if kind == WHOLE and name != 'policy' else 'string'})"
+        if name in (*IDS, "policy", *self.contexts):
+            return f"cast({column} as {'bigint' if kind == WHOLE and name in IDS else 'string'})"
         if name == "rank":
             return self._rank(column, kind)
         if name == "clicked":
@@ -221,7 +234,9 @@ class Columns:
 
     def normalised(self, *more: str) -> str:
         """The log as a query over its files: the columns that are counted, and `more`."""
-        chosen = [f"{self.read(name)} as {name}" for name in self.needed]
+        chosen = [f"{self.read(name)} as {name}" for name in self.needed if name not in self._of_page]
+        if self.has("policy"):
+            chosen.append(f"{self._entry()} as policy")
         if not self.has("query_id"):
             chosen.append("cast(0 as bigint) as query_id")
         if not self.has("timestamp"):
@@ -232,6 +247,16 @@ class Columns:
         dated = f"select *, {self.seconds('moment', 'instant')} as seconds from ({rows}) as timed"
         minute = f"cast(floor(seconds / {MINUTE}) as bigint)"
         return f"select *, {minute} as minute from ({dated}) as dated" if self.timed else dated
+
+    @property
+    def _of_page(self) -> tuple[str, ...]:
+        return ("policy", *self.contexts)
+
+    def _entry(self) -> str:
+        """The policy of a page and its context as one text, as SQL; null where one of them is."""
+        policy = self.read("policy") if "policy" in self.source else "''"
+        context = " || ', ' || ".join(map(self.read, self.contexts))
+        return f"{policy} || chr({ord(SEPARATOR)}) || {context}" if self.contexts else policy
 
     def of_policies(self, names: Sequence[str], text: Callable[[str], str]) -> str:
         """The rows of some policies, as a query over the files; those that name none stay, as faults.
@@ -245,6 +270,16 @@ class Columns:
 def _number(column: str, kind: str) -> str:
     """Texts go through a function of the engine: each reads `1_000`, `1d` or `+-1` in its own way, and none should."""
     return f"number_in({column})" if kind == TEXT else f"try_cast({column} as double)"
+
+
+def split_entry(entry: str) -> tuple[str, str]:
+    """The name of the policy and the context, "" without one, of what `Columns.normalised` calls policy.
+
+    >>> split_entry("v2\\x1fmobile"), split_entry("v2")
+    (('v2', 'mobile'), ('v2', ''))
+    """
+    policy, _, context = entry.partition(SEPARATOR)
+    return policy, context
 
 
 _SCALES = (0, 3, 6, 9)  # seconds, milliseconds, microseconds, nanoseconds
@@ -295,6 +330,15 @@ def plan_columns(name: str, found: Mapping[str, tuple[str, str]], options: LogOp
         if kind not in allowed:
             raise DataError(f"{name}: column {wanted!r} has type {kind}; expected {expected}")
         source[column], kinds[column], names[column] = quoted, kind, wanted
+    contexts = tuple(f"context_{i}" for i in range(1, len(options.context) + 1))
+    for column, wanted in zip(contexts, options.context, strict=True):
+        if wanted not in found:
+            there = ", ".join(map(repr, found)) or "none"
+            raise DataError(f"{name}: no column {wanted!r} for the context; the log has {there}")
+        quoted, kind = found[wanted]
+        if kind not in _OF_CONTEXTS:
+            raise DataError(f"{name}: column {wanted!r} has type {kind}; expected whole numbers or texts as context")
+        source[column], kinds[column], names[column] = quoted, kind, wanted
     if impressions:
         source.pop("session_id", None)
     if events and "orphan" in found:
@@ -302,7 +346,9 @@ def plan_columns(name: str, found: Mapping[str, tuple[str, str]], options: LogOp
     # events are made into these columns here, so none of theirs is left over
     unused = () if events else tuple(each for each in found if each not in names.values())
     suggested = suggested_columns([column for column in OPTIONAL if column not in source], unused)
-    return Columns(source, kinds, rank_base, impressions, names=names, unused=unused, suggested=suggested)
+    return Columns(
+        source, kinds, rank_base, impressions, names=names, unused=unused, suggested=suggested, contexts=contexts
+    )
 
 
 def _missing(name: str, column: str, wanted: str, found: Mapping[str, object]) -> str:

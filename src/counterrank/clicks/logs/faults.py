@@ -205,7 +205,8 @@ class LogReport:
 
 def row_rules(columns: Columns) -> dict[str, str]:
     """For each fault of a row, when a row of the files has it."""
-    rules = {f"have no {name}": columns.is_missing(name) for name in columns.needed}
+    called = {name: columns.names[name] if name in columns.contexts else name for name in columns.needed}
+    rules = {f"have no {called[name]}": columns.is_missing(name) for name in columns.needed}
     fractions = [name for name in IDS if columns.has(name) and columns.kinds[name] == FLOAT]
     rules |= {f"have a {name} that is not whole": _not(columns, name, "is not null") for name in fractions}
     rules["have a rank below 1 or not whole"] = _not(columns, "rank", ">= 1")
@@ -337,6 +338,8 @@ class Diagnosis:
             found = self.local.execute(f"select count(*), min(session_id) from wrong where {rule}").fetchone()
             if found[0]:
                 example = f"such as session {quoted(found[1])}"
+                if kind == TWO_POLICIES and self.columns.contexts:
+                    example += ", a page of which one context is expected"
                 self._add(kind, "pages", found[0], self._placed(example, session_id=found[1]))
 
     def _ids(self) -> None:
@@ -530,7 +533,8 @@ class Diagnosis:
         place = self._place(dict(zip(names, texts.fetchone(), strict=True)))
         pairs = zip(names, values, strict=True)
         words = {name: str(value) if name in zoned else quoted(value) for name, value in pairs}
-        row = ", ".join(f"{name} {words[name]}" for name in names if not shown or name in shown)
+        called = {name: self.columns.names[name] for name in self.columns.contexts}
+        row = ", ".join(f"{called.get(name, name)} {words[name]}" for name in names if not shown or name in shown)
         if all(value is None for value in values):
             row = "nothing in it that can be read"
         return f"{place or 'the first'}: {row}"

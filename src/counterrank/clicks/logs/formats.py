@@ -327,7 +327,7 @@ def frame_log(frame: Any, options: LogOptions) -> LogFiles:
 
     if options.format != "auto":
         raise CounterrankError(f"format={brief(options.format)}: of files; expected 'auto' for a frame")
-    wanted = {options.columns.get(name, name) for name in (*NEEDED, *OPTIONAL)}
+    wanted = {options.columns.get(name, name) for name in (*NEEDED, *OPTIONAL)} | set(options.context)
     names, chosen = None, frame
     if hasattr(frame, "iloc") and hasattr(frame, "columns"):  # pandas converts other columns at some cost, or cannot
         names = [str(name) for name in frame.columns]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from counterrank.clicks.click_cards import fold_clicks_card, fold_clicks_summary
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.logs import passes
-from counterrank.clicks.logs.columns import FLOAT, NEEDED, Columns, LogOptions, plan_columns
+from counterrank.clicks.logs.columns import FLOAT, NEEDED, Columns, LogOptions, plan_columns, split_entry
 from counterrank.clicks.logs.engine import Engine, Unreadable, disable_statistics, duckdb_engine
 from counterrank.clicks.logs.events import plain_log
 from counterrank.clicks.logs.faults import (
@@ -134,9 +134,10 @@ class Reader:
         """An error where one of the policies that were chosen has no rows."""
         if not self.columns.only_policies:
             return
-        found = self.local.execute("select distinct policy from cells").fetchall()
+        entries = self.local.execute("select distinct policy from cells where policy is not null").fetchall()
+        found = {split_entry(entry)[0] for (entry,) in entries}
         for name in self.columns.only_policies:
-            if (name,) not in found:
+            if name not in found:
                 everything = f"select distinct {self.columns.read('policy')} as policy from raw"
                 there = ", ".join(map(repr, _policies(self.engine, everything))) or "none"
                 raise DataError(f"{self.name}: no rows of policy {printable(name)!r}; the log has {there}")
@@ -247,7 +248,7 @@ def _in_a_file(log: LogFiles, folder: Path) -> LogFiles:
 
 def _restricted(engine: Engine, columns: Columns, policies: Sequence[str], log: str) -> Columns:
     """The columns of the rows of some policies."""
-    if not columns.has("policy"):
+    if "policy" not in columns.source:
         names = ", ".join(map(printable, policies))
         raise DataError(
             f"{log}: no column 'policy' to choose {names} by; expected it, or its name by columns={{'policy': NAME}}"
@@ -356,8 +357,8 @@ def read_log(
             has the clicks of each part as `train`, `validation` and `test`, and the `report` on all rows.
         displays: also keep the distinct pages, which `estimators.rerank` needs. A page with a document that is not a
             candidate is then a fault.
-        options: those of `LogOptions`: columns, rank_base, format, click_actions, impressions, only_policies, on_error,
-            strict, skip_page_checks, memory, threads, engine and master.
+        options: those of `LogOptions`: columns, rank_base, format, click_actions, impressions, only_policies, context,
+            on_error, strict, skip_page_checks, memory, threads, engine and master.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
@@ -412,7 +413,7 @@ def read_display_probabilities(path: PathLike, options: LogOptions | None = None
     >>> found.impressions.tolist(), found.clicks.tolist(), found.display_probabilities.tolist()
     ([2], [1], [0.25])
     """
-    with opened(path, options or LogOptions()) as (engine, log, columns):
+    with opened(path, replace(options or LogOptions(), context=())) as (engine, log, columns):
         _check_column(columns, "display_probability", log.name)
         engine.view("log", columns.normalised(f"{columns.read('display_probability')} as shown"))
         _check_one_policy(engine, columns, log.name)
@@ -445,7 +446,7 @@ def read_logging_scores(
 
     Each candidate must have been shown, always with one score: a log has no scores of the others.
     """
-    with opened(path, options or LogOptions()) as (engine, log, columns):
+    with opened(path, replace(options or LogOptions(), context=())) as (engine, log, columns):
         _check_column(columns, "logging_score", log.name)
         engine.view("log", columns.normalised(f"{columns.read('logging_score')} as score"))
         scores = "select query_id, doc_id, min(score) as low, max(score) as high from log group by query_id, doc_id"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
 from counterrank.clicks.displays import Displays
-from counterrank.clicks.logs.columns import TEXT, Columns
+from counterrank.clicks.logs.columns import TEXT, Columns, split_entry
 from counterrank.clicks.logs.engine import Engine
 from counterrank.clicks.origin import SAMPLE_SIZE, Origin, SessionSample, content_sources
 from counterrank.common.checks import IntArray
@@ -199,8 +199,9 @@ def _counts(
         clicks=whole["clicks"],
         propensities=np.ascontiguousarray(cells["propensity"], np.float64) if columns.has("propensity") else None,
         policies=policies,
-        policy_names=tuple(names.tolist()) if named else (),
+        policy_names=tuple(split_entry(name)[0] for name in names.tolist()) if named else (),
         policy_sessions=sessions if named else None,
+        contexts=tuple(split_entry(name)[1] for name in names.tolist()) if columns.contexts else (),
     )
 
 
@@ -264,7 +265,7 @@ def _sampled(engine: Engine, columns: Columns, known: Candidates | None, limit: 
     return {
         "part": parts,
         "query": np.asarray(found["query"], np.int64) - first_query[parts],
-        "policy": np.asarray(found["policy"]).astype(np.str_),
+        "policy": np.array([split_entry(entry)[0] for entry in np.asarray(found["policy"])], np.str_),
         **{name: np.asarray(found[name], np.uint64) for name in ("id", "page")},
     }
 

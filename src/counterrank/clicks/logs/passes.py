@@ -22,7 +22,7 @@ import numpy as np
 
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.displays import Displays, merge_pages, offsets_of
-from counterrank.clicks.logs.columns import MINUTE, TEXT, Columns
+from counterrank.clicks.logs.columns import MINUTE, SEPARATOR, TEXT, Columns
 from counterrank.clicks.logs.engine import Engine
 from counterrank.clicks.logs.matching import Candidates
 from counterrank.common.checks import IntArray
@@ -170,12 +170,14 @@ def distinct_pages(engine: Engine, columns: Columns, counts: ClickCounts, matche
     number = np.asarray(found["number"], np.int64)
     begins = np.flatnonzero(np.diff(number, prepend=-1))
     named = np.asarray(found["policy"])[begins].astype(np.str_)
+    contexts = [f"{SEPARATOR}{context}" for context in counts.contexts] or [""] * len(counts.policy_names)
+    entries = [f"{name}{context}" for name, context in zip(counts.policy_names, contexts, strict=True)]
     pages = Displays(
         offsets_of(np.diff(np.append(begins, len(number)))),
         np.ascontiguousarray(found["row"], np.int64),
         np.ascontiguousarray(found["sessions"], np.int64)[begins],
         np.ascontiguousarray(found["clicks"], np.int64),
-        None if counts.policies is None else np.searchsorted(np.array(counts.policy_names), named),
+        None if counts.policies is None else np.searchsorted(np.array(entries), named),
     )
     return replace(counts, displays=merge_pages(counts.offsets, pages))
 

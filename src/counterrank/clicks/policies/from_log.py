@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import Examination, lines_of
+from counterrank.clicks.examination import CurvesByContext, Examination, lines_of
+from counterrank.clicks.exposure import examined
 from counterrank.clicks.policies.propensity import EstimatedPropensity, exact_propensity
 from counterrank.clicks.policies.standard import as_policy
 from counterrank.common.checks import FloatArray, IntArray, check_number, check_vector
@@ -44,7 +45,7 @@ def several_policies(
         clicks: of a log with the column `policy`, counted against ranking data.
         policies: for each name in `clicks.policy_names` the policy and the scores it ranked by, one per document of
             the data. All are needed: what a policy did not show is not in the log.
-        exam: how likely each rank is examined.
+        exam: how likely each rank is examined; by context, see `examination.ByContext`, the mean is over contexts too.
         threads: None for all cores.
 
     Returns:
@@ -69,21 +70,62 @@ def mean_over_policies(
 ) -> list[FloatArray]:
     """For each curve its expected value at the rank of each document, 0 where it is not shown."""
     given = check_policies(clicks, policies)
+    return [_mean_of(clicks, given, curve, threads) for curve in curves]
+
+
+def _mean_of(
+    clicks: ClickCounts, policies: Mapping[str, tuple[Any, ArrayLike]], curve: Examination, threads: int | None
+) -> FloatArray:
+    mean, n_sessions = np.zeros(clicks.n_docs), np.maximum(clicks.sessions, 1)
+    for name, own, sessions in _sessions_by_curve(clicks, curve):
+        if own is not None:
+            share = np.repeat(sessions / n_sessions, np.diff(clicks.offsets))
+            mean += share * exact_propensity(*policies[name], clicks.offsets, own, threads)
+    return np.minimum(mean, 1.0, out=mean)  # sums of shares may round above
+
+
+def _sessions_by_curve(clicks: ClickCounts, curve: Examination) -> list[tuple[str, Examination | None, IntArray]]:
+    """For each policy and each curve that its contexts have, the sessions of each query."""
+    if isinstance(curve, CurvesByContext):
+        curve.table(clicks.contexts, 1)  # an error where contexts are not known
     assert clicks.policy_sessions is not None
-    n_sessions = np.maximum(clicks.sessions, 1)
-    means = [np.zeros(clicks.n_docs) for _ in curves]
-    for number, name in enumerate(clicks.policy_names):
-        policy, scores = given[name]
-        share = np.repeat(clicks.policy_sessions[number] / n_sessions, np.diff(clicks.offsets))
-        for mean, curve in zip(means, curves, strict=True):
-            mean += share * exact_propensity(policy, scores, clicks.offsets, curve, threads)
-    return [np.minimum(mean, 1.0, out=mean) for mean in means]  # sums of shares may round above
+    found: dict[tuple[str, Examination | None], IntArray] = {}
+    for i, (name, sessions) in enumerate(zip(clicks.policy_names, clicks.policy_sessions, strict=True)):
+        key = name, curve.of(clicks.contexts[i]) if isinstance(curve, CurvesByContext) else curve
+        found[key] = found[key] + sessions if key in found else sessions
+    return [(name, own, sessions) for (name, own), sessions in found.items()]
+
+
+def mean_over_contexts(
+    clicks: ClickCounts, policy: Any, scores: ArrayLike, curve: Examination, threads: int | None
+) -> FloatArray:
+    """The expected value of a curve at the rank of each document under the only policy of a log.
+
+    Of a curve by context the mean over the query's sessions in all contexts,
+
+        rho(d) = sum over contexts c of sessions_c(q) / sessions(q) * rho_c(d),
+
+    as `several_policies` takes it over policies: a click in any context counts the same, 1 / rho(d).
+
+    >>> from counterrank.clicks.policies import Deterministic
+    >>> one = np.array([1])
+    >>> clicks = ClickCounts("", np.array([0, 1]), 4 * one, 0 * one, one, 4 * one, one, policies=0 * one,
+    ...                      policy_names=("", ""), policy_sessions=np.array([[3], [1]]), contexts=("pc", "phone"))
+    >>> curve = CurvesByContext({"pc": Examination([1.0]), "phone": Examination([0.6])})
+    >>> mean_over_contexts(clicks, Deterministic(1), [0.0], curve, None).tolist()  # (3 * 1 + 1 * 0.6) / 4
+    [0.9]
+    """
+    if not isinstance(curve, CurvesByContext):
+        return exact_propensity(policy, scores, clicks.offsets, curve, threads)
+    names = dict.fromkeys(clicks.policy_names)
+    pairs = dict.fromkeys(names, (policy, check_vector(scores, clicks.n_docs, "scores")))
+    return _mean_of(clicks, pairs, curve, threads)
 
 
 def check_policies(clicks: ClickCounts, policies: Any) -> dict[str, tuple[Any, FloatArray]]:
     """The policy and the scores of each name in the log, no more and no less."""
     check_all_candidates(clicks)
-    if clicks.policies is None or clicks.policy_sessions is None:
+    if clicks.policies is None or clicks.policy_sessions is None or not clicks.distinct_policies:
         raise CounterrankError(
             "clicks: name no policies; expected a log with the column policy (for a log of a single policy use "
             "policy.propensity)"
@@ -91,8 +133,8 @@ def check_policies(clicks: ClickCounts, policies: Any) -> dict[str, tuple[Any, F
     if not isinstance(policies, Mapping):
         raise CounterrankError(f"policies: {type(policies).__name__}; expected {{name: (policy, scores)}}")
     refuse_contradictions(clicks)
-    in_log = ", ".join(map(repr, clicks.policy_names))
-    for name in clicks.policy_names:
+    in_log = ", ".join(map(repr, clicks.distinct_policies))
+    for name in clicks.distinct_policies:
         if name not in policies:
             raise CounterrankError(f"policies: nothing for {name!r}; expected each policy of the log, {in_log}")
     for name in policies:
@@ -109,30 +151,52 @@ def check_policies(clicks: ClickCounts, policies: Any) -> dict[str, tuple[Any, F
 class LoggedTable(NamedTuple):
     """The propensities of each document under each policy.
 
+    The contexts of a policy are one where no document has different propensities in them: a document that was never
+    shown in one of them has the propensity of the others. Else each policy in each context counts as one.
+
     Attributes:
         low, high: the smallest and largest that were logged, (n_docs, n_policies); nan where it was never shown.
         sessions: of each query under each policy, (n_policies, n_queries).
         query_of_docs: the query of each document.
+        names: of the policies; "" without one.
+        column_of: for each of `ClickCounts.policy_names` its policy here.
     """
 
     low: FloatArray
     high: FloatArray
     sessions: FloatArray
     query_of_docs: Any
+    names: tuple[str, ...]
+    column_of: IntArray
 
     @classmethod
     def of(cls, clicks: ClickCounts) -> LoggedTable:
         """The propensities of a log that has some."""
+        names = clicks.policy_names or ("",)
+        if clicks.contexts:
+            policies = tuple(dict.fromkeys(names))
+            found = cls._of(clicks, policies, np.array([policies.index(name) for name in names]))
+            if not found.contradicted().any():
+                return found
+            names = tuple(f"{name} {context}".strip() for name, context in zip(names, clicks.contexts, strict=True))
+        return cls._of(clicks, names, np.arange(len(names)))
+
+    @classmethod
+    def _of(cls, clicks: ClickCounts, names: tuple[str, ...], column_of: IntArray) -> LoggedTable:
         assert clicks.propensities is not None
-        n, place = max(len(clicks.policy_names), 1), cls.cells(clicks)
+        n = len(names)
+        place = clicks.docs if clicks.policies is None else clicks.docs * n + column_of[clicks.policies]
         low, high = np.full(clicks.n_docs * n, np.inf), np.full(clicks.n_docs * n, -np.inf)
         np.minimum.at(low, place, clicks.propensities)
         np.maximum.at(high, place, clicks.propensities)
         unknown = low > high
         low[unknown] = high[unknown] = np.nan
-        sessions = clicks.sessions[None] if clicks.policy_sessions is None else clicks.policy_sessions
+        sessions = np.zeros((n, clicks.n_queries))
+        np.add.at(
+            sessions, column_of, clicks.sessions[None] if clicks.policy_sessions is None else clicks.policy_sessions
+        )
         owner = query_of_rows(clicks.offsets)
-        return cls(low.reshape(-1, n), high.reshape(-1, n), np.asarray(sessions, np.float64), owner)
+        return cls(low.reshape(-1, n), high.reshape(-1, n), sessions, owner, names, column_of)
 
     def contradicted(self) -> BoolArray:
         """Where a document has several propensities under one policy."""
@@ -145,15 +209,15 @@ class LoggedTable(NamedTuple):
         if not len(found):
             return ""
         doc, policy = found[0]
-        under = f"under {clicks.policy_names[policy]!r}" if clicks.policy_names else "without a name of the policy"
+        under = f"under {self.names[policy]!r}" if self.names[policy] else "without a name of the policy"
         low, high = self.low[doc, policy], self.high[doc, policy]
         return f"{document_name(clicks, int(doc))} was logged with propensities {low:.4g} and {high:.4g} {under}"
 
-    @staticmethod
-    def cells(clicks: ClickCounts) -> IntArray:
+    def cells(self, clicks: ClickCounts) -> IntArray:
         """The place of each cell of the counts in the table, row by row."""
-        n = max(len(clicks.policy_names), 1)
-        return clicks.docs if clicks.policies is None else clicks.docs * n + clicks.policies
+        if clicks.policies is None:
+            return clicks.docs
+        return clicks.docs * len(self.names) + self.column_of[clicks.policies]
 
     def shares(self) -> FloatArray:
         """Of the sessions of each document's query, those of each policy, (n_docs, n_policies)."""
@@ -362,21 +426,25 @@ def propensity_from_log(
         raise CounterrankError(
             "smoothing: given together with confidence; expected one of them, bounds are of frequencies"
         )
-    theta = lines_of(exam)[0].curve(len(added))
+    curve = lines_of(exam)[0]
     shown = counts.by_document(counts.impressions) > 0.0
     lengths = np.diff(counts.offsets)
     # p is linear in the impressions, and so are both sums over ranks: of theta p, and of what the variance needs
     total = counts.sessions[:, None] + added
-    spread = theta / np.sqrt(total + 1.0)
-    curves = (np.broadcast_to(theta, total.shape), spread, spread**2)
-    rho, mean, square = (_by_document(counts, values, total, added, lengths) for values in curves)
+    theta, of_cells = _mean_curves(counts, curve, len(added)), examined(curve, counts)
+    spread = 1.0 / np.sqrt(total + 1.0)
+    powers = (np.ones(total.shape), 1), (spread, 1), (spread**2, 2)
+    rho, mean, square = (
+        _by_document(counts, scale * theta**power, scale, of_cells**power, total, added, lengths)
+        for scale, power in powers
+    )
     rho = np.where(shown, np.minimum(rho, 1.0), 0.0)
     known = shown & (np.repeat(counts.sessions + added.max(), lengths) > 1.0)
     lower = None
     if level is not None:
         lower = np.zeros(counts.n_docs)
         pages = np.repeat(counts.sessions, lengths)
-        lower_bounds(rho, _largest(counts, theta), pages, -np.log1p(-level), lower)
+        lower_bounds(rho, _largest(counts, of_cells), pages, -np.log1p(-level), lower)
     logged = np.repeat(counts.sessions > 0, lengths)
     return LogPropensity(
         propensities=rho,
@@ -388,13 +456,26 @@ def propensity_from_log(
     )
 
 
+def _mean_curves(clicks: ClickCounts, curve: Examination, depth: int) -> FloatArray:
+    """P(examined | rank) of each query, (n_queries, depth): of a curve by context the mean over its sessions."""
+    if not isinstance(curve, CurvesByContext):
+        return np.broadcast_to(curve.curve(depth), (clicks.n_queries, depth))
+    table = curve.table(clicks.contexts, depth)
+    sessions = np.zeros((0, clicks.n_queries)) if clicks.policy_sessions is None else clicks.policy_sessions
+    return np.asarray(sessions.T @ table / np.maximum(clicks.sessions, 1)[:, None])
+
+
 def _by_document(
-    clicks: ClickCounts, values: FloatArray, total: FloatArray, added: FloatArray, lengths: IntArray
-) -> FloatArray:
-    """sum over ranks j of values(q, j) p_j(d); `total` is pages(q) + m_j."""
+    clicks: ClickCounts, values: FloatArray, scale: FloatArray, of_cells: FloatArray, total: FloatArray,
+    added: FloatArray, lengths: IntArray,
+) -> FloatArray:  # fmt: skip
+    """sum over ranks j of values(q, j) p_j(d); `total` is pages(q) + m_j.
+
+    What was shown has the value of its cell, `of_cells` times scale(q, j): that of the contexts it was shown in.
+    """
     queries, ranks = clicks.queries(), clicks.ranks - 1
-    weights = np.divide(values, total, out=np.zeros(total.shape), where=total > 0.0)
-    seen = clicks.by_document(clicks.impressions * weights[queries, ranks])
+    weights, scales = (np.divide(each, total, out=np.zeros(total.shape), where=total > 0.0) for each in (values, scale))
+    seen = clicks.by_document(clicks.impressions * scales[queries, ranks] * of_cells)
     if not added.any():
         return seen
     pages = _pages_by_rank(clicks, len(added)) / np.maximum(clicks.sessions, 1)[:, None]
@@ -409,10 +490,10 @@ def _pages_by_rank(clicks: ClickCounts, depth: int) -> FloatArray:
     return np.asarray(counts, np.float64).reshape(clicks.n_queries, depth)
 
 
-def _largest(clicks: ClickCounts, theta: FloatArray) -> FloatArray:
+def _largest(clicks: ClickCounts, of_cells: FloatArray) -> FloatArray:
     """The largest theta at which each document was shown; 0 if nowhere."""
     found = np.zeros(clicks.n_docs)
-    np.maximum.at(found, clicks.docs, theta[clicks.ranks - 1])
+    np.maximum.at(found, clicks.docs, of_cells)
     return found
 
 

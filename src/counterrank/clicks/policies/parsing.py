@@ -26,6 +26,7 @@ from counterrank.clicks.policies.standard import (
     UniformInsert,
 )
 from counterrank.clicks.position_bias import load
+from counterrank.clicks.user_models import ByContext
 from counterrank.common.checks import check_offsets, check_vector
 from counterrank.common.errors import CounterrankError
 
@@ -148,8 +149,10 @@ def _mixture(terms: list[tuple[str, str]], text: str) -> Any:
     return Mixture(policies, shares)
 
 
-def parse_examination(text: str) -> Examination:
+def parse_examination(text: str) -> Any:
     """An examination curve from its name and settings, from its values, or from a file with an estimated one.
+
+    Of a file with curves by context the user model, see `ByContext`.
 
     >>> parse_examination("inverse-rank:eta=1"), parse_examination("1,0.5,0.25")
     (inverse_rank(k=None, eta=1), Examination([1.0, 0.5, 0.25]))
@@ -162,7 +165,8 @@ def parse_examination(text: str) -> Examination:
         return Examination([value for value in values if value is not None])
     if text.partition(":")[0].strip() != "inverse-rank":
         if looks_like_file(text):
-            return check_examination(load(text))
+            found = load(text)
+            return found if isinstance(found, ByContext) else check_examination(found)
         raise CounterrankError(
             f"examination {text!r}: unknown; expected inverse-rank:eta=1, also with k=5, values such as 1,0.5,0.3, or "
             "a file with an estimated curve"

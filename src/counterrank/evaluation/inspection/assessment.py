@@ -329,6 +329,7 @@ def _about_the_log(found: Inspection) -> list[Finding]:
             f"{percent(drift.rate_after)} from then on{change} (a log without a change is accused in at most "
             f"{percent(drift.error_rate)} of cases). Was the ranker, the page or the logging changed?"
         )
+    texts += _contexts(found)
     combined = {"mean": "means over all sessions of a query", "realised": "how often documents were shown"}
     if len(names) > 1 and source in combined:
         texts.append(
@@ -339,6 +340,25 @@ def _about_the_log(found: Inspection) -> list[Finding]:
     if users is not None and users.recommended not in (None, "position-based"):
         texts.append(f"{users.sentences[0]} Estimators by an examination curve alone do not take this into account.")
     return [Finding(THE_LOG, "warning", text) for text in texts]
+
+
+def _contexts(found: Inspection) -> list[str]:
+    """Whether users examine ranks differently in different contexts."""
+    table = found.contexts
+    if table is None:
+        return []
+    if table.refused is not None:
+        return [f"Examination curves of the contexts cannot be compared: {table.refused}."]
+    if not table.differ or table.p_value is None:
+        return []
+    factor = table.shape_p_value is not None and table.shape_p_value >= table.error_rate
+    return [
+        f"Users examine ranks differently in the contexts {', '.join(table.contexts[:5])}"
+        f"{' and others' if len(table.contexts) > 5 else ''} (p = {table.p_value:.1g}; contexts without a difference "
+        f"are accused in about {percent(table.error_rate)} of logs)"
+        f"{', by a factor that is the same at all ranks' if factor else ''}: one curve for all of them is wrong for "
+        "each. Estimate and use the curves by context."
+    ]
 
 
 def advise(found: Inspection) -> tuple[str, ...]:
@@ -382,7 +402,7 @@ def _randomise(found: Inspection) -> str:
     if table is None:
         if found.pages.looks_like == "one page per query":
             return (
-                "Show a page now and then that is a little random, such as replace-last or uniform-insert "
+                "Show a page now and then that is a little random, such as uniform-insert "
                 f"(counterrank plan computes how much{', as does this command with ' + lacks if lacks else ''})."
             )
         return ""
@@ -474,5 +494,8 @@ def _move(found: Inspection) -> str:
     depth = max(rank for group in found.connected for rank in group)
     return (
         f"To learn how likely ranks are examined, let documents move between ranks: uniform-insert:k={depth} or "
-        f"plackett-luce:k={depth}, in some of the sessions at least, connects all {depth} ranks."
+        f"plackett-luce:k={depth}, in some of the sessions at least, connects all {depth} ranks. Without that trust "
+        "bias, more clicks on irrelevant documents at high ranks, can be neither seen nor corrected by comparing "
+        f"ranks. 0.5*uniform-insert:k={depth} + 0.5*deterministic:k={depth} costs users about as much as "
+        f"replace-last:k={depth}; counterrank plan has the figures."
     )

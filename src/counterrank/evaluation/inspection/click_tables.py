@@ -6,12 +6,14 @@ Click rates have Wilson's interval, with the effective number of impressions whe
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.clicks.contexts import estimate_by_context
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.clicks.position_bias import estimate
@@ -244,7 +246,7 @@ def overview(clicks: ClickCounts) -> Overview:
         documents_shown=int((clicks.by_document(clicks.impressions) > 0).sum()),
         documents_clicked=int((clicks.by_document(clicks.clicks) > 0).sum()),
         distinct_pages=None if clicks.displays is None else clicks.displays.n_pages,
-        policies=list(clicks.policy_names),
+        policies=list(clicks.distinct_policies),
     )
 
 
@@ -406,6 +408,7 @@ def session_edges(least: int, most: int) -> IntArray:
 
 
 _DEEPEST = 200  # ranks of an estimated curve
+DIFFER = 0.01  # the share of logs without differences of which it is said that contexts differ
 
 
 @dataclass(frozen=True)
@@ -439,7 +442,7 @@ def curve_table(clicks: ClickCounts, depth: int) -> CurveTable | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExaminationWarning)  # they are in the result
-            found = estimate(clicks, k=min(depth, _DEEPEST))
+            found = estimate(clicks, k=min(depth, _DEEPEST), by_context=False)
     except CounterrankError:
         return None
     return CurveTable(
@@ -455,3 +458,73 @@ def curve_table(clicks: ClickCounts, depth: int) -> CurveTable | None:
             for rank, value, (low, high) in zip(found.ranks, found.values, found.intervals, strict=True)
         ],
     )
+
+
+@dataclass(frozen=True)
+class ContextRow(Table):
+    """P(examined) at one rank in one context, relative to rank 1 of the first context."""
+
+    context: str
+    sessions: int
+    rank: int
+    examination: float
+    low: float
+    high: float
+
+    json_keys: ClassVar[dict[str, str]] = {"examination": "P(examined)"}
+
+
+@dataclass(frozen=True)
+class ContextTable(Table):
+    """The examination curves by context as `examination.estimate` gives them."""
+
+    contexts: list[str]  # the one with most sessions first
+    refused: str | None  # why there are no curves
+    p_value: float | None  # of equal curves; None where nothing can be compared
+    shape_p_value: float | None  # of curves that are equal but for a factor each
+    error_rate: float  # at which curves are said to differ
+    target: str
+    confidence: float
+    warnings: list[str]
+    ranks: list[ContextRow]
+
+    @property
+    def differ(self) -> bool:
+        """Whether curves differ between contexts."""
+        return self.p_value is not None and self.p_value < self.error_rate
+
+
+def context_table(clicks: ClickCounts, depth: int) -> ContextTable | None:
+    """The curves of each context side by side; None for a log without contexts, or with one."""
+    names = [name for name, sessions in clicks.context_sessions.items() if sessions]
+    if len(names) < 2 or not clicks.n_clicks:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExaminationWarning)  # they are in the result
+            found = estimate_by_context(clicks, min(depth, _DEEPEST), None, 0.95)
+    except CounterrankError as error:
+        return ContextTable(names, str(error), None, None, DIFFER, "queries", 0.95, [], [])
+    tests = [None if np.isnan(test.p_value) else test.p_value for test in (found.test, found.shape_test)]
+    rows = [
+        ContextRow(name, found.sessions[name], i + 1, float(values[i]), float(ends[i, 0]), float(ends[i, 1]))
+        for name, values, ends in zip(found.contexts, found.values, found.intervals, strict=True)
+        for i in range(len(values))
+    ]
+    notes = list(found.warnings)
+    return ContextTable(names, None, tests[0], tests[1], DIFFER, found.target, found.confidence, notes, rows)
+
+
+def contexts_sentence(table: Mapping[str, Any]) -> str:
+    """Whether curves differ between contexts, in words; of a table as JSON.
+
+    >>> contexts_sentence({"p_value": 0.4, "shape_p_value": 0.3, "error_rate": 0.01})
+    'No difference between the curves was found (p = 0.4; by more than a factor: p = 0.3).'
+    """
+    if table["p_value"] is None:
+        return "The log has too little to test whether the curves differ."
+    found = (
+        "The curves differ" if table["p_value"] < table["error_rate"] else "No difference between the curves was found"
+    )
+    shape = "" if table["shape_p_value"] is None else f"; by more than a factor: p = {table['shape_p_value']:.2g}"
+    return f"{found} (p = {table['p_value']:.2g}{shape})."

@@ -9,9 +9,10 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import Examination, check_examination
+from counterrank.clicks.examination import CurvesByContext, Examination, check_examination
+from counterrank.clicks.exposure import mean_curve
 from counterrank.clicks.page_sample import PageSample
-from counterrank.clicks.policies.from_log import check_all_candidates
+from counterrank.clicks.policies.from_log import check_all_candidates, mean_over_contexts
 from counterrank.clicks.policies.propensity import propensity_of
 from counterrank.clicks.policies.standard import as_policy
 from counterrank.clicks.position_bias import connected_ranks
@@ -108,6 +109,7 @@ def inspect_clicks(
         logged_check=None if given.rho is None else logged_check(clicks, given.rho),
         drift=None if drift is None or not len(drift) else drift_table(drift),
         estimated_curve=tables.curve_table(clicks, max(shown)) if can_estimate else None,
+        contexts=tables.context_table(clicks, max(shown, default=1)),
         remedies=other_policies,
         users=None if pages is None else compare_users(check_type(pages, PageSample, "pages")),
     )
@@ -123,7 +125,8 @@ class _Inputs:
     scores: FloatArray | None
     rho: FloatArray | None
     rho_from: str | None
-    exam: Examination | None
+    exam: Examination | None  # of curves by context the mean
+    curve_words: str | None
     logged: Propensities | None = None
     refused: str | None = None
     policy_words: str | None = None
@@ -160,7 +163,7 @@ class _Inputs:
         if rho is not None:
             propensities, origin = check_propensities(rho, counts), "rho"
         elif chosen is not None and ranked is not None and curve is not None:
-            propensities, origin = propensity_of(chosen, ranked, counts.offsets, curve), "policy"
+            propensities, origin = _under(counts, chosen, ranked, curve), "policy"
         logged, refused = None, None
         if propensities is None and counts.propensities is not None:
             try:
@@ -168,7 +171,11 @@ class _Inputs:
                 origin = logged.source
             except CounterrankError as error:
                 refused = str(error)
-        return cls(counts, chosen, ranked, propensities, origin, curve, logged, refused, words, whole_log)
+        words_of_curve = None if curve is None else curve_words(curve)
+        mean = None if curve is None else mean_curve(curve, counts)
+        return cls(
+            counts, chosen, ranked, propensities, origin, mean, words_of_curve, logged, refused, words, whole_log
+        )  # fmt: skip
 
     def known(self) -> Known:
         pages = self.clicks.displays
@@ -177,7 +184,7 @@ class _Inputs:
             propensities=self.rho_from,
             policy=self.policy_words if self.policy is None else str(self.policy),
             scores=self.scores is not None,
-            examination=None if self.exam is None else curve_words(self.exam),
+            examination=self.curve_words,
             pages=None if pages is None else pages.n_pages,
             refused=self.refused,
             log=self.whole_log,
@@ -188,3 +195,10 @@ class _Inputs:
         if self.rho is not None:
             return self.rho[self.clicks.docs]
         return None if self.logged is None else self.logged.by_cell
+
+
+def _under(clicks: ClickCounts, policy: Any, scores: FloatArray, curve: Examination) -> FloatArray:
+    """P(examined) of each document under the policy; of curves by context the mean over sessions."""
+    if isinstance(curve, CurvesByContext):
+        return mean_over_contexts(clicks, policy, scores, curve, None)
+    return propensity_of(policy, scores, clicks.offsets, curve)

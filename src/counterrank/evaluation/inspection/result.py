@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from counterrank.clicks.examination import CurvesByContext
 from counterrank.common.notebook import Shown, Summary, Table
 from counterrank.evaluation.evaluation_cards import inspection_card, inspection_plot, inspection_text
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from counterrank.clicks.examination import Examination
     from counterrank.estimators.policy_check import PolicyCheck
     from counterrank.evaluation.inspection.click_tables import (
+        ContextTable,
         CurveTable,
         Overview,
         PageEvidence,
@@ -70,6 +72,7 @@ class Inspection(Shown, Table):
         logged_check: whether logged propensities differ from those computed; None if there are not both.
         drift: over time; None without times.
         estimated_curve: the examination curve that the log gives, with intervals; None where ranks are not connected.
+        contexts: the curves of each context side by side, and whether they differ; None for a log without contexts.
         remedies: what other policies would bring; None without scores, propensities and examination.
         users: user models compared on held-out pages; None without pages one by one.
         verdict: one finding for each estimator, and those about the log.
@@ -89,6 +92,7 @@ class Inspection(Shown, Table):
     logged_check: LoggedCheck | None = None
     drift: Drift | None = None
     estimated_curve: CurveTable | None = None
+    contexts: ContextTable | None = None
     remedies: Remedies | None = None
     users: UserComparison | None = None
     verdict: tuple[Finding, ...] = ()
@@ -178,6 +182,10 @@ def curve_words(exam: Examination) -> str:
     >>> curve_words(Examination([1, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1]))
     '1, 0.5, 0.4, 0.3, ..., 0.1 at ranks 1 to 7'
     """
+    if isinstance(exam, CurvesByContext):
+        named = list(exam.curves.items())
+        shown = "; ".join(f"{name}: {'0' if each is None else curve_words(each)}" for name, each in named[:4])
+        return f"{shown}{'; and others' if len(named) > 4 else ''}"
     if "values" not in exam.describe():
         return str(exam)
     words = [f"{value:.3g}" for value in exam.curve(exam.k or 1)]
