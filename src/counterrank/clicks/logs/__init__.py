@@ -12,6 +12,7 @@ from counterrank.clicks.logs.log_reader import (
     read_parts,
 )
 from counterrank.clicks.logs.page_reader import read_pages
+from counterrank.clicks.page_sample import PageSample
 
 __all__ = [
     "FORMATS",
@@ -22,6 +23,7 @@ __all__ = [
     "LogFormat",
     "LogOptions",
     "LogReport",
+    "PageSample",
     "PlainLog",
     "Reading",
     "read_display_probabilities",
