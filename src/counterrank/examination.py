@@ -5,6 +5,8 @@
 [1.0, 0.5, 0.333, 0.0]
 """
 
+from counterrank.clicks.browsing import Browsing, Dependent
+from counterrank.clicks.browsing_fit import EstimatedBrowsing, EstimatedDependent
 from counterrank.clicks.contexts import ContextTest, EstimatedByContext
 from counterrank.clicks.examination import Examination, InverseRank, check_examination, from_description, inverse_rank
 from counterrank.clicks.position_bias import EstimatedExamination, connected_ranks, estimate, load, load_estimate
@@ -13,10 +15,14 @@ from counterrank.clicks.user_models import Affine, ByContext
 
 __all__ = [
     "Affine",
+    "Browsing",
     "ByContext",
     "ContextTest",
+    "Dependent",
     "EstimatedAffine",
+    "EstimatedBrowsing",
     "EstimatedByContext",
+    "EstimatedDependent",
     "EstimatedExamination",
     "Examination",
     "InverseRank",

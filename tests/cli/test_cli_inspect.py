@@ -251,7 +251,6 @@ def test_the_recommended_user_model_is_saved(place, tmp_path):
 
 
 def test_browsing_users_are_saved_from_their_log(tmp_path):
-    pytest.importorskip("counterrank.clicks.browsing")
     pages = sample("browsing", n_pages=3000, n_queries=30, k=3, seed=0)
     columns = {"session_id": pages.pages(), "query_id": pages.queries[pages.pages()], "doc_id": pages.docs}
     pq.write_table(pa.table({**columns, "rank": pages.ranks(), "clicked": pages.clicked}), tmp_path / "log.parquet")

@@ -270,8 +270,7 @@ def _with_last_clicks(source: ClickSource, part: str, parts: dict[str, RankingDa
     wanted = {part: parts[part]} if parts and own is not None else parts
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they were shown when it was read first
-        more: dict[str, Any] = {"last_clicks": True}
-        found = read_parts(own or str(source.log), list(wanted.values()), options=source.reading, **more)
+        found = read_parts(own or str(source.log), list(wanted.values()), last_clicks=True, options=source.reading)
     return dict(zip(wanted or (part,), found.counts, strict=True))[part]
 
 

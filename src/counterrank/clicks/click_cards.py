@@ -26,6 +26,7 @@ from counterrank.common.notebook import (
 from counterrank.common.plotting import curve_plot
 
 if TYPE_CHECKING:
+    from counterrank.clicks.browsing import SequentialUsers
     from counterrank.clicks.counts import ClickCounts
     from counterrank.clicks.examination import Examination
     from counterrank.clicks.logs.log_reader import FoldClicks
@@ -269,6 +270,50 @@ def affine_chart(users: Affine) -> Any:
         for i, value in enumerate(values)
     ]
     return curve_plot(rows, "P(click | relevance, rank)", series="relevance")
+
+
+def browsing_summary(users: SequentialUsers) -> Summary:
+    """P(examined) by rank on average over pages, and what the model consists of."""
+    return Summary(ranks=users.k, examination=users.average_curve().tolist(), **users.describe())
+
+
+def browsing_card(users: SequentialUsers) -> Html:
+    """P(examined) on average, without a click above and with one directly above, a row for each rank."""
+    n = min(users.k, _RANKS)
+    chances, onward, curve = users.chances(n), users.onward(n), users.average_curve()
+    rows = [
+        [
+            f"{i + 1}",
+            f"{curve[i]:.4g}",
+            f"{chances[i, 0]:.4g}",
+            "" if i == 0 else f"{chances[i, i] * onward[i - 1]:.4g}",
+            bar_svg(curve[i]),
+        ]
+        for i in range(n)
+    ]
+    if users.k > n:
+        rows.append(["…", "", "", "", ""])
+    columns = ["rank", "P(examined)", "no click above", "click directly above", ""]
+    sentence = f"examination depends on the clicks above, {users.k} ranks"
+    return card(table(columns, rows, "rrrrl"), title=type(users).__name__, sentence=sentence)
+
+
+def browsing_chart(users: SequentialUsers) -> Any:
+    """P(examined) over the rank: on average, without a click above, and with one directly above."""
+    n = users.k
+    chances, onward = users.chances(n), users.onward(n)
+    lines = {
+        "on average": users.average_curve(),
+        "no click above": chances[:, 0],
+        "click directly above": np.append(np.nan, np.diag(chances)[1:] * onward[: n - 1]),
+    }
+    rows = [
+        {"rank": i + 1, "value": float(value), "pages": name}
+        for name, values in lines.items()
+        for i, value in enumerate(values)
+        if not np.isnan(value)
+    ]
+    return curve_plot(rows, "P(examined)", series="pages")
 
 
 def estimated_affine_summary(found: EstimatedAffine) -> Summary:

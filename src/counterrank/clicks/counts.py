@@ -22,6 +22,7 @@ from counterrank.clicks.displays import (
     pages_of_queries,
 )
 from counterrank.clicks.examination import CurvesByContext, Examination
+from counterrank.clicks.last_clicks import LastClicks, join_rows, moved_rows, rows_of_policies
 from counterrank.clicks.origin import (
     FEW_SHARED,
     FEWEST_SESSIONS,
@@ -66,6 +67,7 @@ class ClickCounts(Shown):
         policy_sessions: sessions by policy and query, (n_policies, n_queries); None if the log names none.
         contexts: the context, such as the device, of each of `policy_names`; empty for a log without contexts.
         displays: the distinct pages with their sessions and clicks; None if they were not kept.
+        last_clicks: impressions and clicks by the rank of the last click above; None if they were not kept.
         examination: the curve the clicks were made with, where that is known (they were simulated).
         unexaminable: the documents that no page of the policy lets anyone examine, in order, where that is known.
         query_ids, doc_ids: the ids of that data, for `align`; None in folders written by version 0.1.
@@ -95,6 +97,7 @@ class ClickCounts(Shown):
     unknown_impressions: int = 0
     unknown_by_query: IntArray | None = None
     contexts: tuple[str, ...] = ()
+    last_clicks: LastClicks | None = None
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -254,6 +257,7 @@ class ClickCounts(Shown):
             **moved.cells_at(order),
             policy_sessions=None if self.policy_sessions is None else by_query(self.policy_sessions),
             displays=None if pages is None else merge_pages(data.offsets, replace(pages, docs=rows[pages.docs])),
+            last_clicks=moved_rows(self.last_clicks, rows),
             unexaminable=None if self.unexaminable is None else _unexaminable_rows(self.unexaminable, rows, data),
             query_ids=data.query_ids,
             doc_ids=data.doc_ids,
@@ -298,6 +302,7 @@ class ClickCounts(Shown):
             **{**self.cells_at(cells), "docs": place[self.docs[cells]]},
             policy_sessions=None if self.policy_sessions is None else self.policy_sessions[:, index],
             displays=None if self.displays is None else pages_of_queries(self.displays, self.offsets, number, place),
+            last_clicks=moved_rows(self.last_clicks, place),
             unexaminable=None if hidden is None else np.sort(hidden[hidden >= 0]),
             query_ids=query_ids,
             doc_ids=doc_ids,
@@ -360,6 +365,7 @@ class ClickCounts(Shown):
             policy_sessions=sessions,
             contexts=contexts,
             displays=self.displays if everything else pages_of_policies(self.displays, number),
+            last_clicks=self.last_clicks if everything else rows_of_policies(self.last_clicks, number),
             unexaminable=self.unexaminable if everything else None,  # of all policies together
             origin=self.known_origin().of_policies(chosen),
         )
@@ -387,7 +393,13 @@ class ClickCounts(Shown):
 
     @classmethod
     def from_frame(
-        cls, frame: Any, data: RankingData | None = None, *, displays: bool = False, **options: Any
+        cls,
+        frame: Any,
+        data: RankingData | None = None,
+        *,
+        displays: bool = False,
+        last_clicks: bool = False,
+        **options: Any,
     ) -> ClickCounts:
         """Count the impressions and clicks of a frame with one row for each displayed document: `read_log(frame, ...)`.
 
@@ -399,6 +411,7 @@ class ClickCounts(Shown):
                 columns are those of a click log, or have other names by `columns`.
             data: the queries and all their candidates, shown or not; None to count what was shown.
             displays: also keep the distinct pages.
+            last_clicks: also count by the rank of the last click above.
             options: those of `read_log`.
 
         >>> import pandas as pd
@@ -416,7 +429,7 @@ class ClickCounts(Shown):
             )
         if data is not None:
             check_type(data, RankingData, "data")
-        return read_log(frame, data, displays=displays, **options)
+        return read_log(frame, data, displays=displays, last_clicks=last_clicks, **options)
 
     def to_arrow(self) -> Any:
         """An Arrow table with one row per cell: `query_id`, `doc_id`, `rank`, `impressions` and `clicks`.
@@ -517,7 +530,7 @@ def merge_counts(parts: Sequence[ClickCounts]) -> ClickCounts:
                 f"clicks {i}: counted against other data than clicks 0; expected the same data (align(data) maps "
                 "counts onto data that has grown)"
             )
-        for name in ("propensities", "displays"):
+        for name in ("propensities", "displays", "last_clicks"):
             if (getattr(part, name) is None) != (getattr(first, name) is None):
                 raise CounterrankError(f"clicks {i}: {name} kept in some parts and not in others; expected all or none")
         if bool(part.contexts) != bool(first.contexts):
@@ -541,6 +554,7 @@ def merge_counts(parts: Sequence[ClickCounts]) -> ClickCounts:
         policy_sessions=_policy_sessions(given, names) if named else None,
         contexts=tuple(context for _, context in names) if with_contexts else (),
         displays=_merge_displays(given, names),
+        last_clicks=_merge_last_clicks(given, names),
         unexaminable=_common_unexaminable(given),
         unknown_impressions=sum(part.unknown_impressions for part in given),
         unknown_by_query=_merge_unknown(given),
@@ -576,6 +590,7 @@ def _without_idle_policies(clicks: ClickCounts) -> ClickCounts:
         contexts=tuple(name for name, own in zip(clicks.contexts, active, strict=False) if own),
         policy_sessions=clicks.policy_sessions[active],
         displays=pages,
+        last_clicks=rows_of_policies(clicks.last_clicks, np.where(active, number, -1)),
     )
 
 
@@ -649,6 +664,18 @@ def _common_unexaminable(parts: Sequence[ClickCounts]) -> IntArray | None:
     """Documents that none of the policies shows where they can be examined; None where one of them does not know."""
     known = [part.unexaminable for part in parts if part.unexaminable is not None]
     return reduce(np.intersect1d, known) if len(known) == len(parts) else None
+
+
+def _merge_last_clicks(parts: Sequence[ClickCounts], names: tuple[Name, ...]) -> LastClicks | None:
+    """The rows of all parts, with the policies numbered as in `names`."""
+    kept, named = [], any(part.policies is not None for part in parts)
+    for part in parts:
+        if part.last_clicks is not None:
+            number = np.array([names.index(name) for name in _names(part)])
+            own = part.last_clicks.policies
+            policies = np.full(len(part.last_clicks), number[0]) if own is None else number[own]
+            kept.append(replace(part.last_clicks, policies=policies if named else None))
+    return join_rows(kept) if kept else None
 
 
 def _merge_displays(parts: Sequence[ClickCounts], names: tuple[Name, ...]) -> Displays | None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from counterrank.clicks.displays import DEEPEST_RANK, Displays
 from counterrank.clicks.examination import from_description
+from counterrank.clicks.last_clicks import LastClicks
 from counterrank.clicks.origin import Origin
 from counterrank.common.errors import CounterrankError, DataError
 from counterrank.common.files import PathLike, atomic_folder, existing, read_stamp
@@ -34,6 +35,7 @@ def save_counts(clicks: ClickCounts, path: PathLike) -> None:
         "clicks": clicks.n_clicks,
         "displays": clicks.displays is not None,
         "unexaminable": clicks.unexaminable is not None,
+        "last_clicks": clicks.last_clicks is not None,
         "origin": clicks.known_origin().describe(),
         "unknown_impressions": clicks.unknown_impressions,
     }
@@ -66,8 +68,14 @@ def save_counts(clicks: ClickCounts, path: PathLike) -> None:
         if clicks.displays is not None:
             pages = clicks.displays
             shown = {"documents": np.diff(pages.offsets), "sessions": pages.sessions, "policy": pages.policies}
+            shown["pattern"] = pages.patterns
             _write(folder / "pages.parquet", shown)
             _write(folder / "places.parquet", {"doc": pages.docs, "clicks": pages.clicks})
+        if clicks.last_clicks is not None:
+            own = clicks.last_clicks
+            rows = {"doc": own.docs, "rank": own.ranks, "above": own.above, "policy": own.policies}
+            rows |= {"impressions": own.impressions, "clicks": own.clicks}
+            _write(folder / "last_clicks.parquet", rows)
         (folder / _MARKER).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
@@ -106,6 +114,7 @@ def load_fields(path: PathLike) -> dict[str, Any]:
             "origin": None if origin is None else Origin.from_description(origin),
             "unknown_impressions": int(content.get("unknown_impressions", 0)),  # older folders have none
             "unknown_by_query": queries.get("unknown"),
+            "last_clicks": _read_last_clicks(folder) if content.get("last_clicks") else None,  # older folders have none
         }
     except CounterrankError:
         raise
@@ -118,7 +127,15 @@ def _read_displays(folder: Path) -> Displays:
     offsets = _offsets(pages["documents"], folder / "pages.parquet")
     if offsets[-1] != len(places["doc"]):
         raise DataError(f"{folder}: pages of {offsets[-1]:,} places, but {len(places['doc']):,} are there; damaged")
-    return Displays(offsets, places["doc"], pages["sessions"], places["clicks"], pages.get("policy"))
+    return Displays(
+        offsets, places["doc"], pages["sessions"], places["clicks"], pages.get("policy"), pages.get("pattern")
+    )
+
+
+def _read_last_clicks(folder: Path) -> LastClicks:
+    rows = _read(folder / "last_clicks.parquet")
+    keys = rows["doc"], rows["rank"], rows["above"]
+    return LastClicks(*keys, rows["impressions"], rows["clicks"], rows.get("policy"))
 
 
 def check_loaded(clicks: ClickCounts, path: PathLike) -> None:
@@ -144,6 +161,7 @@ def check_loaded(clicks: ClickCounts, path: PathLike) -> None:
             raise DataError(f"{path}: a {name} outside {low} to {high}; the folder is damaged")
     if (clicks.clicks < 0).any() or (clicks.clicks > clicks.impressions).any():
         raise DataError(f"{path}: a cell has more clicks than impressions, or fewer than 0; the folder is damaged")
+    _check_last_clicks(clicks, path)
     if clicks.unknown_impressions < 0:
         raise DataError(f"{path}: unknown_impressions below 0; the folder is damaged")
     unknown = clicks.unknown_by_query
@@ -156,6 +174,24 @@ def check_loaded(clicks: ClickCounts, path: PathLike) -> None:
     logged = clicks.propensities
     if logged is not None and not ((logged >= 0.0) & (logged <= 1.0)).all():
         raise DataError(f"{path}: a propensity outside 0 to 1; the folder is damaged")
+
+
+def _check_last_clicks(clicks: ClickCounts, path: PathLike) -> None:
+    """An error unless counts by last click are those of the cells, taken apart."""
+    rows = clicks.last_clicks
+    if rows is None:
+        return
+    sound = not len(rows) or (
+        rows.docs.min() >= 0
+        and rows.docs.max() < clicks.n_docs
+        and rows.above.min() >= 0
+        and (rows.above < rows.ranks).all()
+        and (rows.policies is None or (rows.policies.min() >= 0 and rows.policies.max() < len(clicks.policy_names)))
+        and rows.clicks.min() >= 0
+        and (rows.clicks <= rows.impressions).all()
+    )
+    if not sound or rows.impressions.sum() != clicks.n_impressions or rows.clicks.sum() != clicks.n_clicks:
+        raise DataError(f"{path}: counts by last click that are not those of the cells; the folder is damaged")
 
 
 def _check_sampled(clicks: ClickCounts, path: PathLike) -> None:

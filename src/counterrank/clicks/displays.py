@@ -14,6 +14,7 @@ from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.data.ids import place_in_query, query_of
 
 DEEPEST_RANK = 1_000_000  # no page is longer; what lies beyond is a fault and not a rank
+DEEPEST_PATTERN = 62  # ranks of a page whose clicks are kept as bits of a number
 _PRIME, _BASIS = np.uint64(0x100000001B3), np.uint64(0xCBF29CE484222325)
 _SHIFT = np.uint64(29)
 
@@ -128,6 +129,8 @@ class Displays:
         clicks: how often each place was clicked, as long as `docs`.
         policies: the number of the policy that showed each page, as in `ClickCounts.policy_names`; pages of one query
             stand in the order of their policies. None where the log names none, and in folders written by version 0.1.
+        patterns: which ranks were clicked, as bits of a number, the lowest for rank 1; a page that was clicked in
+            several ways is then there once for each. None where patterns were not kept.
     """
 
     offsets: IntArray
@@ -135,6 +138,7 @@ class Displays:
     sessions: IntArray
     clicks: IntArray
     policies: IntArray | None = None
+    patterns: IntArray | None = None
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -152,6 +156,23 @@ class Displays:
         return place_in_query(self.offsets) + 1
 
 
+def with_patterns(pages: Displays) -> Displays:
+    """Pages whose places are clicked in all sessions or in none, with the pattern of their clicks.
+
+    >>> pages = Displays(np.array([0, 2, 4]), np.array([1, 0, 1, 0]), np.array([3, 4]), np.array([0, 3, 0, 0]))
+    >>> with_patterns(pages).patterns.tolist()
+    [2, 0]
+    """
+    ranks, clicked = pages.ranks(), pages.clicks > 0
+    if ranks.max(initial=1) > DEEPEST_PATTERN:
+        raise CounterrankError(
+            f"displays, last_clicks: a page of {ranks.max()} documents; expected at most {DEEPEST_PATTERN} where the "
+            "clicks of each page are kept"
+        )
+    bits = np.where(clicked, np.left_shift(np.int64(1), ranks - 1), 0)
+    return replace(pages, patterns=np.add.reduceat(bits, pages.offsets[:-1]) if pages.n_pages else bits)
+
+
 def merge_pages(data_offsets: IntArray, pages: Displays) -> Displays:
     """Each distinct page of each policy once, by query and policy, with the sessions and clicks of all its equals.
 
@@ -163,6 +184,9 @@ def merge_pages(data_offsets: IntArray, pages: Displays) -> Displays:
     owner = query_of(pages.docs[pages.offsets[:-1]], data_offsets)
     if pages.policies is not None:
         owner = owner * (pages.policies.max(initial=0) + 1) + pages.policies
+    if pages.patterns is not None:
+        ways, place = np.unique(pages.patterns, return_inverse=True)
+        owner = owner * max(len(ways), 1) + place.reshape(-1)
     if (np.diff(owner) < 0).any():
         order = np.argsort(owner, kind="stable")  # quick on a few sorted runs
         owner, pages = owner[order], take_pages(pages, order)
@@ -175,7 +199,7 @@ def merge_pages(data_offsets: IntArray, pages: Displays) -> Displays:
     add_places(group, pages.offsets, pages.clicks, once.offsets, clicks)
     sessions = np.zeros(n, np.int64)
     np.add.at(sessions, group, pages.sessions)
-    return Displays(once.offsets, once.docs, sessions, clicks, once.policies)
+    return Displays(once.offsets, once.docs, sessions, clicks, once.policies, once.patterns)
 
 
 def join_pages(parts: Sequence[Displays]) -> Displays:
@@ -187,12 +211,14 @@ def join_pages(parts: Sequence[Displays]) -> Displays:
     """
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
     named = [part.policies for part in parts if part.policies is not None]
+    patterns = [part.patterns for part in parts if part.patterns is not None]
     return Displays(
         offsets_of(lengths),
         np.concatenate([part.docs for part in parts]),
         np.concatenate([part.sessions for part in parts]),
         np.concatenate([part.clicks for part in parts]),
         np.concatenate(named) if len(named) == len(parts) else None,
+        np.concatenate(patterns) if len(patterns) == len(parts) else None,
     )
 
 
@@ -208,7 +234,8 @@ def take_pages(pages: Displays, chosen: IntArray) -> Displays:
     gather(pages.offsets, pages.docs, chosen, offsets, docs)
     gather(pages.offsets, pages.clicks, chosen, offsets, clicks)
     policies = None if pages.policies is None else pages.policies[chosen]
-    return Displays(offsets, docs, pages.sessions[chosen], clicks, policies)
+    patterns = None if pages.patterns is None else pages.patterns[chosen]
+    return Displays(offsets, docs, pages.sessions[chosen], clicks, policies, patterns)
 
 
 def pages_of_policies(pages: Displays | None, number: IntArray) -> Displays | None:

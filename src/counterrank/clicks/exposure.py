@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from counterrank.clicks.browsing import SequentialExamination
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import CurvesByContext, Examination
 from counterrank.common.checks import FloatArray, IntArray
 
 
 def examined(exam: Examination, clicks: ClickCounts) -> FloatArray:
-    """P(examined | rank) of each cell, in its context.
+    """P(examined | rank) of each cell, in its context; of users whose clicks depend on each other, by what was clicked.
 
     >>> one, two = np.array([1]), np.array([0, 1])
     >>> clicks = ClickCounts("", np.array([0, 1]), 2 * one, 0 * two, two + 1, 1 + 0 * two, 0 * two, policies=two,
@@ -18,6 +19,8 @@ def examined(exam: Examination, clicks: ClickCounts) -> FloatArray:
     >>> examined(CurvesByContext({"pc": Examination([1.0, 0.5]), "phone": Examination([0.8, 0.2])}), clicks).tolist()
     [1.0, 0.2]
     """
+    if isinstance(exam, SequentialExamination):
+        return exam.users.realised(clicks)
     return _examined_at(exam, clicks, clicks.ranks, clicks.policies)
 
 

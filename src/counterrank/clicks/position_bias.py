@@ -12,7 +12,7 @@ import json
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -40,8 +40,16 @@ from counterrank.common.numerics import student_quantile
 from counterrank.data import RankingData
 from counterrank.data.features import refuse_missing
 
+if TYPE_CHECKING:
+    from counterrank.clicks.browsing_fit import EstimatedBrowsing, EstimatedDependent
+
 METHODS = ("all-pairs", "em", "regression-em")
-MODELS = {"position-based": METHODS, "affine": ("documents", "features")}
+MODELS = {
+    "position-based": METHODS,
+    "affine": ("documents", "features"),
+    "browsing": ("all-pairs", "em"),
+    "dependent": ("all-pairs", "em"),
+}
 _WITH_FEATURES = ("regression-em", "features")
 POPULATIONS = ("queries", "these-queries")
 MANY_QUERIES = 10.0  # effective queries from which intervals over queries hold, see docs/concepts/position-bias.md
@@ -233,6 +241,34 @@ def estimate(
 ) -> EstimatedAffine: ...
 
 
+@overload
+def estimate(
+    clicks: ClickCounts,
+    *,
+    model: Literal["browsing"],
+    method: str | None = None,
+    k: int | None = None,
+    data: RankingData | None = None,
+    population: str | None = None,
+    confidence: float = 0.95,
+    target: str | None = None,
+) -> EstimatedBrowsing: ...
+
+
+@overload
+def estimate(
+    clicks: ClickCounts,
+    *,
+    model: Literal["dependent"],
+    method: str | None = None,
+    k: int | None = None,
+    data: RankingData | None = None,
+    population: str | None = None,
+    confidence: float = 0.95,
+    target: str | None = None,
+) -> EstimatedDependent: ...
+
+
 def estimate(
     clicks: ClickCounts,
     *,
@@ -256,12 +292,14 @@ def estimate(
 
     Arguments:
         clicks: of any log, counted with or without ranking data; all its policies count together.
-        model: "position-based", or "affine" for trust bias.
+        model: "position-based", or "affine" for trust bias. Of a log counted with `last_clicks=True` also "browsing",
+            P(examined | rank, rank of the last click above), and "dependent", P(the user goes on | click at rank).
         method: None for the first of the model. Position-based: "all-pairs" (Agarwal et al., 2019), "em" with a free
             relevance for each document, or "regression-em" with a logistic regression on the features of `data` (Wang
             et al., 2018). Affine: "documents", or "features" where documents do not move between ranks: documents with
             like features link the ranks, under the assumption that, given its features, the rank of a document says no
-            more about its relevance (`feature_linked`).
+            more about its relevance (`feature_linked`). Browsing and dependent: "all-pairs" or "em"; "em" of the
+            dependent click model needs `displays=True` too.
         k: the last rank to estimate; None for the last one of the log.
         data: what the clicks were counted against, for "regression-em" and "features".
         population: the target population of the intervals: "queries" like these, or new clicks on "these-queries";
@@ -290,7 +328,7 @@ def estimate(
     """
     check_counts(clicks)
     methods = MODELS[check_choice(model, tuple(MODELS), "model")]
-    method = methods[0] if method is None else check_choice(method, methods, f"method of model {model!r}")
+    method = methods[0] if method is None else check_choice(method, methods, "method")
     population = renamed_argument(population, target, "population", "target")
     if population is not None:
         check_choice(population, POPULATIONS, "population")
@@ -303,12 +341,18 @@ def estimate(
         clicks.check_data(data)
         refuse_missing(data, f"method {method!r}", "another method")
     elif data is not None:
-        expected = next(name for name in methods if name in _WITH_FEATURES)
-        raise CounterrankError(f"data: given, but method {method!r} uses no features; expected method {expected!r}")
+        expected = next((name for name in methods if name in _WITH_FEATURES), None)
+        instead = "None" if expected is None else f"method {expected!r}"
+        raise CounterrankError(f"data: given, but method {method!r} uses no features; expected {instead}")
+    if model in ("browsing", "dependent"):
+        from counterrank.clicks import browsing_fit  # which needs this module
+
+        fit_users = browsing_fit.estimate_browsing if model == "browsing" else browsing_fit.estimate_dependent
+        return fit_users(clicks, method, k, population, level)
     if data is not None and method == "features":
         last = last_rank(clicks, k)
-        reference = _by_documents(clicks, last, level)
-        return estimate_linked(clicks, rank_table(clicks, last), data, population, level, reference)
+        moved = _by_documents(clicks, last, level)
+        return estimate_linked(clicks, rank_table(clicks, last), data, population, level, moved)
     table = interventional_set(clicks, last_rank(clicks, k))
     check_connected(table)
     check_clicked(kernels.pair_clicks(*table.cells(), table.n_ranks))

@@ -63,6 +63,7 @@ def simulate(
     click_model: ClickModel | None = None,
     query_frequencies: ArrayLike | None = None,
     displays: bool = False,
+    last_clicks: bool = False,
     propensities: bool = True,
     policy_name: str | None = None,
     context: str | None = None,
@@ -80,7 +81,9 @@ def simulate(
         data: ranking data with labels.
         scores: what the logging policy ranks by, one per document.
         policy: see `counterrank.policies`; or `{query index: Explicit}`.
-        exam: how likely each rank is examined, see `counterrank.examination`; or users, see `users`.
+        exam: how likely each rank is examined, see `counterrank.examination`; or users, see `users`; or a user model:
+            `examination.Affine`, or `examination.Browsing` or `examination.Dependent`, whose users click from the top
+            to the bottom of the page.
         clicks: stop with the session that holds this click; or
         sessions: how many pages to show.
         seed: one seed gives one result, whatever the number of threads.
@@ -89,6 +92,8 @@ def simulate(
             for others.
         query_frequencies: the frequency of each query, up to a factor; uniform if None.
         displays: also keep the clicks of each distinct page, which `estimators.rerank` needs.
+        last_clicks: also count by the rank of the last click above; with displays also keep in which ways each page was
+            clicked. Takes time for each session.
         propensities: log P(examined | query, policy) with each shown document, if the policy can compute it.
         policy_name: a name to log with the sessions, for logs of several policies put together.
         context: the context to log with the sessions, such as "mobile", for logs of several contexts put together by
@@ -109,7 +114,7 @@ def simulate(
         if name is not None and not isinstance(name, str):
             raise CounterrankError(f"{argument}={brief(name)}: expected a string")
     simulator = SessionSimulator.make(
-        data, scores, policy, exam, relevance_threshold, click_model, query_frequencies, threads
+        data, scores, policy, exam, relevance_threshold, click_model, query_frequencies, threads, last_clicks
     )
     key = seed_key(seed)
     what = f"simulating {wanted:,} {'sessions' if clicks is None else 'clicks'}"
@@ -284,7 +289,7 @@ class _Columns:
         # what else is logged: of documents at ranks
         self.more: list[Callable[[IntArray, IntArray], Any]] = []
         known = knows_propensity(simulator.policy)
-        if propensities and known:
+        if propensities and known and simulator.exam is not None:
             rho = simulator.propensity()
             columns.append(("propensity", pa.float64()))
             self.more.append(lambda docs, ranks: pa.array(rho[docs]))

@@ -42,6 +42,8 @@ class UserModel(NamedTuple):
     attractiveness: Array  # of each document, 0 to 1
     other: Array  # P(click | examined) at attractiveness 0, by rank
     relevant: Array  # the same at attractiveness 1
+    gamma: Array  # P(examined | rank, rank of the last click above) of users who are still there; (0, 0): see theta
+    onward: Array  # P(the user goes on | click), by rank
 
 
 @exact_inner_kernel
@@ -378,5 +380,21 @@ def click_pages(
     state = np.empty(1, np.uint64)
     for i in range(first, last):
         start_stream(state, key, begin + i)
+        if len(user.gamma):
+            _browse_page(page_offsets[i], docs[page_offsets[i] : page_offsets[i + 1]], user, state, clicked)
+            continue
         for at in range(page_offsets[i], page_offsets[i + 1]):
             clicked[at] = uniform(state) < click_probability(user, docs[at], at - page_offsets[i])
+
+
+@exact_inner_kernel
+def _browse_page(begin: int, docs: Array, user: Any, state: Array, clicked: Array) -> None:
+    """The clicks of one session in which they depend on each other; see `simulation_of_browsing.browse`."""
+    last, there = 0, True
+    for rank in range(len(docs)):
+        low = user.other[rank]
+        attraction = low + (user.relevant[rank] - low) * user.attractiveness[docs[rank]]
+        clicked[begin + rank] = there and uniform(state) < user.gamma[rank, last] * attraction
+        if clicked[begin + rank]:
+            last = rank + 1
+            there = uniform(state) < user.onward[rank]

@@ -10,9 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks import simulation_kernels as kernels
+from counterrank.clicks import simulation_of_browsing as browsing_kernels
+from counterrank.clicks.browsing import SequentialUsers
 from counterrank.clicks.counts import ClickCounts, merge_counts
-from counterrank.clicks.displays import Displays, merge_pages, offsets_of
+from counterrank.clicks.displays import DEEPEST_PATTERN, Displays, join_pages, merge_pages, offsets_of, with_patterns
 from counterrank.clicks.examination import Examination, UserModel, check_examination
+from counterrank.clicks.last_clicks import LastClicks, added_up, last_clicks_above
 from counterrank.clicks.policies.page_kernels import PLACKETT_LUCE
 from counterrank.clicks.policies.pages import PageSource, knows_propensity
 from counterrank.clicks.policies.propensity import plackett_luce_of, propensity_of
@@ -212,7 +215,7 @@ class SessionSimulator:
         identity: its name in click counts.
         source: the pages of the policy.
         policy: the policy itself.
-        exam: how likely each rank is examined.
+        exam: how likely each rank is examined; None for users whose clicks depend on each other.
         user_model: the same and the click model, for kernels.
         frequencies: the probability of each query in a session, summing to 1.
         largest_mean: no page has more clicks than this on average.
@@ -222,11 +225,12 @@ class SessionSimulator:
     identity: str
     source: PageSource
     policy: Any
-    exam: Examination
+    exam: Examination | None
     user_model: kernels.UserModel
     frequencies: FloatArray
     largest_mean: float
     threads: int | None
+    last_clicks: bool = False  # whether to count by last click too
 
     @classmethod
     def make(
@@ -239,26 +243,36 @@ class SessionSimulator:
         click_model: ClickModel | None,
         query_frequencies: ArrayLike | None,
         threads: int | None,
+        last_clicks: bool = False,
     ) -> SessionSimulator:
         """Check the arguments of `simulate`."""
         check_labels(data)
         given = document_scores(scores, data)
         chosen = as_policy(policy)
-        levels = getattr(exam, "relevance", None)
-        if click_model is None and isinstance(exam, UserModel) and (levels is not None or exam.base is not None):
-            curve, model = simulated(exam)
-        else:
-            curve = check_examination(exam)
-            model = check_type(ClickModel() if click_model is None else click_model, ClickModel, "click_model")
+        source = PageSource.make(chosen, given, data.offsets, threads)
         n = longest_query(data.offsets)
-        theta, (other, relevant) = curve.curve(n), model.by_rank(n)
-        user_model = kernels.UserModel(theta, model.attractiveness(data, relevance_threshold), other, relevant)
-        most = theta * np.maximum(other, relevant)
+        width = min(source.width, n) if source.is_built_in else n
+        sequential = bool(last_clicks) or isinstance(exam, SequentialUsers)
+        if sequential and width > DEEPEST_PATTERN:
+            raise CounterrankError(
+                f"policy: pages of up to {width} documents; expected at most {DEEPEST_PATTERN} where clicks depend on "
+                "each other, or are counted by last click, such as by k=10"
+            )
+        curve, user_model = _behaviour(data, exam, relevance_threshold, click_model, n, width if sequential else 0)
+        most = user_model.theta * np.maximum(user_model.other, user_model.relevant)
         if not most.any():
             raise CounterrankError("exam, click_model: no rank is ever clicked; expected a probability above 0")
-        source = PageSource.make(chosen, given, data.offsets, threads)
         frequencies = check_frequencies(query_frequencies, data.n_queries)
-        return cls(data, identity(data), source, chosen, curve, user_model, frequencies, float(most.sum()), threads)
+        # of clicks that depend on each other no more is known than that each document has one at most
+        largest = float(np.count_nonzero(most) if len(user_model.gamma) else most.sum())
+        return cls(
+            data, identity(data), source, chosen, curve, user_model, frequencies, largest, threads, bool(last_clicks)
+        )
+
+    @property
+    def is_sequential(self) -> bool:
+        """Whether sessions are clicked from the top to the bottom of the page."""
+        return len(self.user_model.gamma) > 0
 
     @property
     def source_width(self) -> int:
@@ -270,6 +284,8 @@ class SessionSimulator:
 
         Of Plackett-Luce also None if so few clicks are wanted that the integrals would take longer than to draw them.
         """
+        if self.is_sequential:
+            return None
         if not self.source.is_built_in or (self.source.draws and clicks < _WORTH_INTEGRALS * self.data.n_docs):
             return None
         means, squares = np.zeros((2, self.data.n_queries))
@@ -307,6 +323,8 @@ class SessionSimulator:
         n_sessions: IntArray = rng.multinomial(sessions, self.frequencies)
         if not self.source.is_built_in:
             return self._in_chunks(n_sessions, key, displays, report)
+        if self.is_sequential:
+            return self._browsed(n_sessions, key, displays, report)
         source, offsets = self.source, read_only(self.data.offsets)
         args = (offsets, source.arrays, self.user_model, kernels.Task(n_sessions, source.width, key, bool(displays)))
 
@@ -327,6 +345,33 @@ class SessionSimulator:
             docs, clicks = _joined([part[2] for part in found])
             kept = Displays(offsets_of(lengths), docs, shown, clicks)
         return self._counts(n_sessions, cells, kept)
+
+    def _browsed(self, n_sessions: IntArray, key: np.uint64, displays: bool, report: Report) -> ClickCounts:
+        """The counts of so many sessions of each query, of users whose clicks depend on each other."""
+        source, offsets = self.source, read_only(self.data.offsets)
+        patterns = bool(displays) and self.last_clicks
+        task = browsing_kernels.BrowsingTask(n_sessions, source.width, key, bool(displays), patterns)
+        args = (offsets, source.arrays, self.user_model, task)
+
+        def simulated(first: int, last: int, work: IntArray) -> Any:
+            rows, pages, places = browsing_kernels.simulate_browsing(first, last, *args)
+            report(int(n_sessions[first:last].sum()), int(rows[4].sum()))
+            kept = Displays(offsets_of(pages[0]), places[0], pages[1], places[1], None, pages[2] if patterns else None)
+            return rows, merge_pages(offsets, kept) if displays else None
+
+        work = n_sessions * np.minimum(np.diff(offsets), source.width) + np.diff(offsets)
+        found = for_queries(simulated, offsets_of(work), threads=self.threads, most=_SOME_DRAWS)
+        rows = LastClicks(*_joined([part[0] for part in found]))
+        pages = join_pages([part[1] for part in found]) if displays else None
+        return self._counts_of_rows(n_sessions, rows, pages)
+
+    def _counts_of_rows(self, n_sessions: IntArray, rows: LastClicks, displays: Displays | None) -> ClickCounts:
+        """The counts of sessions that were counted by last click."""
+        first = np.flatnonzero((np.diff(rows.docs, prepend=-1) != 0) | (np.diff(rows.ranks, prepend=-1) != 0))
+        sums = [np.add.reduceat(values, first) for values in (rows.impressions, rows.clicks)] if len(rows) else []
+        cells = [rows.docs[first], rows.ranks[first], *sums] if len(rows) else [np.zeros(0, np.int64)] * 4
+        counts = self._counts(n_sessions, cells, displays)
+        return replace(counts, last_clicks=rows) if self.last_clicks else counts
 
     def one_by_one(self, clicks: int, key: np.uint64, displays: bool, advance: Callable[[float], None]) -> ClickCounts:
         """The counts of the sessions up to the one with the wanted click."""
@@ -376,16 +421,22 @@ class SessionSimulator:
 
     def count(self, sessions: Sessions, displays: bool) -> ClickCounts:
         """Add up sessions."""
+        n_sessions = np.bincount(sessions.queries, minlength=self.data.n_queries)
+        kept = None
+        if displays:
+            once, shown = np.ones(len(sessions.queries), np.int64), sessions.clicked.astype(np.int64)
+            kept = Displays(sessions.offsets, sessions.docs, once, shown)
+            kept = merge_pages(self.data.offsets, with_patterns(kept) if self.last_clicks else kept)
+        if self.last_clicks:
+            above = last_clicks_above(sessions.offsets, sessions.clicked)
+            ones, clicked = np.ones(len(above), np.int64), sessions.clicked.astype(np.int64)
+            rows = added_up(LastClicks(sessions.docs, sessions.ranks(), above, ones, clicked))
+            return self._counts_of_rows(n_sessions, rows, kept)
         n = longest_query(self.data.offsets) + 1
         keys, places = np.unique(sessions.docs * n + sessions.ranks(), return_inverse=True)
         impressions = np.bincount(places, minlength=len(keys))
         clicks = np.bincount(places[sessions.clicked], minlength=len(keys))
         cells = [keys // n, keys % n, impressions, clicks]
-        n_sessions = np.bincount(sessions.queries, minlength=self.data.n_queries)
-        kept = None
-        if displays:
-            once, shown = np.ones(len(sessions.queries), np.int64), sessions.clicked.astype(np.int64)
-            kept = merge_pages(self.data.offsets, Displays(sessions.offsets, sessions.docs, once, shown))
         return self._counts(n_sessions, cells, kept)
 
     def _counts(self, n_sessions: IntArray, cells: list[IntArray], displays: Displays | None) -> ClickCounts:
@@ -407,7 +458,7 @@ class SessionSimulator:
         self, counts: ClickCounts, propensities: bool, policy_name: str | None, context: str | None = None
     ) -> ClickCounts:
         """The counts with what else is logged: propensities, the name of the policy and the context."""
-        if propensities and knows_propensity(self.policy):
+        if propensities and self.exam is not None and knows_propensity(self.policy):
             rho = self.propensity()
             counts = replace(counts, propensities=rho[counts.docs], unexaminable=np.flatnonzero(rho == 0.0))
         if policy_name is not None or context is not None:
@@ -426,7 +477,35 @@ class SessionSimulator:
 
     def propensity(self) -> FloatArray:
         """P(examined | query, policy) of each document."""
+        assert self.exam is not None
         return propensity_of(self.policy, self.source.arrays.scores, self.data.offsets, self.exam)
+
+
+def _behaviour(
+    data: RankingData, exam: Any, threshold: float, click_model: ClickModel | None, n: int, width: int
+) -> tuple[Examination | None, kernels.UserModel]:
+    """The examination curve, if there is one, and what kernels take, of a user model or a curve and a click model.
+
+    `n` is the number of ranks; `width` that of a page whose clicks depend on each other or are counted by last click.
+    """
+    levels = getattr(exam, "relevance", None)
+    curve: Examination | None = None
+    if click_model is None and isinstance(exam, UserModel) and (levels is not None or exam.base is not None):
+        curve, model = simulated(exam)
+    else:
+        model = check_type(ClickModel() if click_model is None else click_model, ClickModel, "click_model")
+    attractiveness = model.attractiveness(data, threshold)
+    other, relevant = model.by_rank(n)
+    gamma, onward = np.zeros((0, 0)), np.ones(n)
+    if isinstance(exam, SequentialUsers):
+        gamma, onward = exam.chances(width), exam.onward(n)
+        theta = np.append(gamma.max(axis=1), np.zeros(n - width))
+        return None, kernels.UserModel(theta, attractiveness, other, relevant, gamma, onward)
+    curve = check_examination(exam) if curve is None else curve
+    theta = curve.curve(n)
+    if width:
+        gamma = np.tril(np.repeat(theta[:width, None], width, axis=1))
+    return curve, kernels.UserModel(theta, attractiveness, other, relevant, gamma, onward)
 
 
 def check_amount(value: Any, name: str) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.clicks.browsing import Browsing, Dependent, sequential
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import CurvesByContext, Examination, is_user_model, lines_of
 from counterrank.clicks.policies import (
@@ -195,18 +196,30 @@ policy with these scores; expected the policy and the scores that made the pages
 
     @cached_property
     def propensities(self) -> Propensities:
-        """P(examined | query, policy): from rho, else from the policy (eq:expexam), else as logged with the clicks."""
+        """P(examined | query, policy): from rho, else from the policy (eq:expexam), else as logged with the clicks.
+
+        Under the user browsing model it depends on what is clicked above, so it is what the log shows was examined;
+        under the dependent click model with a policy, P(shown).
+        """
         if self.rho is not None and self.policy is not None:
             raise CounterrankError("rho: given together with policy; expected one of them")
+        if isinstance(sequential(self.exam), Browsing):
+            self.check_policy()
+            return propensities_of(self.clicks, self.rho, self.exam)
         return propensities_of(self.clicks, self.rho if self.policy is None else self._of_policy(), self.exam)
 
     @property
     def propensity_source(self) -> str:
         """Where the propensities come from: "policy", or `Propensities.source`."""
-        return self.propensities.source if self.policy is None else "policy"
+        return (
+            self.propensities.source if self.policy is None or isinstance(sequential(self.exam), Browsing) else "policy"
+        )
 
     def _of_policy(self) -> FloatArray:
         counts, curve = self.clicks, self.curve
+        users = sequential(self.exam)
+        if isinstance(users, Dependent):
+            curve = users.shown
         rho: FloatArray
         check_all_candidates(counts)
         refuse_contradictions(counts)
@@ -278,7 +291,8 @@ policy with these scores; expected the policy and the scores that made the pages
 
         Impressions count where the curve was given; else the propensities alone.
         """
-        rho = None if self.rho is None and self.policy is None else self.propensities
+        is_realised = sequential(self.exam) is not None
+        rho = None if is_realised or (self.rho is None and self.policy is None) else self.propensities
         return examinations(self.clicks, rho, self.exam)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.clicks.browsing import Browsing
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import CurvesByContext, Examination, is_user_model, lines_of
 from counterrank.clicks.exposure import examined, examined_times
@@ -60,6 +61,11 @@ def propensities_of(
     clicks: ClickCounts, rho: ArrayLike | Propensities | None, exam: Any = None, *, all_shown: bool = False
 ) -> Propensities:
     """What to divide clicks by: `rho` as it was given, else what the log has, see `logged_propensities`."""
+    if isinstance(exam, Browsing) and rho is not None and not isinstance(rho, Propensities):
+        raise CounterrankError(
+            "rho: given together with a user browsing model, of whose users a policy does not say what they examine; "
+            "expected None, to take what the log shows was examined"
+        )
     if isinstance(rho, LogPropensity):
         return displayed_propensities(rho, clicks)
     if is_user_model(exam):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.clicks.browsing import sequential
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, is_user_model, lines_of
 from counterrank.clicks.exposure import examined_times
@@ -81,6 +82,11 @@ def examinations(
     users = users_of(exam, beta)
     if isinstance(rho, Propensities):
         rho = rho.by_document if rho.source in ("given", "estimated") else None
+    if sequential(users) is not None and rho is not None:
+        raise CounterrankError(
+            "rho: given together with users whose clicks depend on each other; expected None, to take what the log "
+            "shows was examined"
+        )
     if is_user_model(users):
         counts = without_stale_propensities(counts, quietly=rho is not None)
     if rho is not None and beta is not None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.clicks.browsing import Dependent, sequential
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, is_user_model, lines_of
 from counterrank.clicks.exposure import examined, examined_times
@@ -75,7 +76,10 @@ def policy_aware(
         clip: a cap on what each click counts, applied before summing; None for no cap.
         exam: how likely each rank is examined, where rho is None and the log is of several policies; None for the curve
             that simulated clicks remember. A user model with trust bias, see `examination.Affine`, whose alpha rho was
-            computed with: the clicks that its beta explains are taken off, as in `affine`.
+            computed with: the clicks that its beta explains are taken off, as in `affine`. With `examination.Browsing`,
+            rho is None: what the log shows was examined. With `examination.Dependent`, rho is that or P(shown up to
+            rank k), and clicks then have the importance weights of `Dependent.importance_weights` too, which is
+            unbiased.
 
     Returns:
         float64 weights, one per document of the data: a plain sum, not divided by sessions. A click on a document
@@ -101,6 +105,9 @@ def policy_aware(
     if gain is None or base is None:
         inverse = capped_inverse(found.by_cell, cap, counts, counts.clicks, counts.docs, counts.ranks, name)
         warn_unless_sometimes_seen(counts, found.chances(), "policy_aware")
+        users = sequential(exam)
+        if isinstance(users, Dependent) and found.source == "given":
+            inverse = inverse * users.importance_weights(counts)
         return counts.by_document(counts.clicks * inverse)
     known = np.nan_to_num(found.by_document)
     net = counts.by_document(counts.clicks - counts.impressions * examined(base, counts))

@@ -29,7 +29,7 @@ from counterrank.clicks.logs.faults import (
 )
 from counterrank.clicks.logs.formats import LogFiles, find_log, frame_log
 from counterrank.clicks.logs.matching import Candidates, shown_only, with_origins
-from counterrank.clicks.logs.passes import distinct_pages, drift_of_parts
+from counterrank.clicks.logs.passes import distinct_pages, drift_of_parts, last_clicks
 from counterrank.clicks.logs.spark_engine import spark_engine
 from counterrank.common.checks import FloatArray, IntArray, check_type
 from counterrank.common.errors import CounterrankError, DataError, LogWarning, brief, printable, quoted
@@ -63,9 +63,18 @@ class Reading:
 class Reader:
     """One log on one engine; reads it whole."""
 
-    def __init__(self, engine: Engine, name: str, columns: Columns, options: LogOptions, displays: bool) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        name: str,
+        columns: Columns,
+        options: LogOptions,
+        displays: bool,
+        last_clicks: bool = False,
+    ) -> None:
         self.engine, self.local, self.name, self.columns = engine, engine.local, name, columns
         self.skip, self.displays = options.on_error == "skip", displays
+        self.last_clicks = last_clicks
         self.checks_pages = not (options.skip_page_checks or columns.impressions)
         # a page that is kept without some of its documents would have wrong ranks
         self.tolerated = () if options.strict else (UNKNOWN_QUERY,) if displays else (UNKNOWN_QUERY, UNKNOWN_DOCUMENT)
@@ -153,7 +162,9 @@ class Reader:
     def _counts(self, known: Candidates | None) -> list[ClickCounts]:
         counts = shown_only(self.local, self.columns) if known is None else known.counts(self.columns)
         if self.displays:
-            counts = distinct_pages(self.engine, self.columns, counts, known is not None)
+            counts = distinct_pages(self.engine, self.columns, counts, known is not None, self.last_clicks)
+        if self.last_clicks:
+            counts = last_clicks(self.engine, self.columns, counts, known is not None)
         return [counts] if known is None else known.split(counts)
 
     def _count_pages(self) -> None:
@@ -268,6 +279,7 @@ def read_parts(
     parts: Sequence[RankingData],
     *,
     displays: bool = False,
+    last_clicks: bool = False,
     drift: bool = False,
     options: LogOptions | None = None,
 ) -> Reading:
@@ -288,11 +300,12 @@ def read_parts(
     chosen = options or LogOptions()
     for part in parts:
         check_type(part, RankingData, "data")
-    if displays and chosen.impressions:
-        raise CounterrankError("displays: there are no pages where each row is one; expected it without impressions")
+    if (displays or last_clicks) and chosen.impressions:
+        name = "displays" if displays else "last_clicks"
+        raise CounterrankError(f"{name}: there are no pages where each row is one; expected it without impressions")
     with opened(path, chosen) as (engine, log, columns):
         columns = replace(columns, timed=drift and columns.has("timestamp"))
-        return Reader(engine, log.name, columns, chosen, displays).read(parts)
+        return Reader(engine, log.name, columns, chosen, displays, last_clicks).read(parts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -327,16 +340,28 @@ class FoldClicks(Shown):
 
 @overload
 def read_log(
-    path: PathLike | Any, data: RankingData | None = None, *, displays: bool = False, **options: Any
+    path: PathLike | Any,
+    data: RankingData | None = None,
+    *,
+    displays: bool = False,
+    last_clicks: bool = False,
+    **options: Any,
 ) -> ClickCounts: ...
 
 
 @overload
-def read_log(path: PathLike | Any, data: Fold, *, displays: bool = False, **options: Any) -> FoldClicks: ...
+def read_log(
+    path: PathLike | Any, data: Fold, *, displays: bool = False, last_clicks: bool = False, **options: Any
+) -> FoldClicks: ...
 
 
 def read_log(
-    path: PathLike | Any, data: RankingData | Fold | None = None, *, displays: bool = False, **options: Any
+    path: PathLike | Any,
+    data: RankingData | Fold | None = None,
+    *,
+    displays: bool = False,
+    last_clicks: bool = False,
+    **options: Any,
 ) -> ClickCounts | FoldClicks:
     """Count the impressions and clicks of a log.
 
@@ -357,6 +382,8 @@ def read_log(
             has the clicks of each part as `train`, `validation` and `test`, and the `report` on all rows.
         displays: also keep the distinct pages, which `estimators.rerank` needs. A page with a document that is not a
             candidate is then a fault.
+        last_clicks: also count by the rank of the last click above, which `examination.Browsing` needs; with `displays`
+            also keep in which ways each page was clicked, which `examination.Dependent` needs.
         options: those of `LogOptions`: columns, rank_base, format, click_actions, impressions, only_policies, context,
             on_error, strict, skip_page_checks, memory, threads, engine and master.
 
@@ -371,7 +398,9 @@ def read_log(
         raise CounterrankError(f"data: {type(data).__name__}; expected RankingData, a Fold, or None")
     named = {name: getattr(data, name) for name in PARTS} if isinstance(data, Fold) else {"train": data}
     parts = {name: part for name, part in named.items() if part is not None}
-    found = read_parts(path, list(parts.values()), displays=displays, options=LogOptions(**options))
+    found = read_parts(
+        path, list(parts.values()), displays=displays, last_clicks=last_clicks, options=LogOptions(**options)
+    )
     columns = found.report.column_message() if found.report.suggested_columns else None
     for message in (found.report.date_message(), columns):
         if message is not None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
 from counterrank.clicks.displays import Displays
+from counterrank.clicks.last_clicks import LastClicks, take_rows
 from counterrank.clicks.logs.columns import TEXT, Columns, split_entry
 from counterrank.clicks.logs.engine import Engine
 from counterrank.clicks.origin import SAMPLE_SIZE, Origin, SessionSample, content_sources
@@ -135,6 +136,7 @@ def _part(counts: ClickCounts, data: RankingData, queries: tuple[int, int], rows
         **{**counts.cells_at(cells), "docs": counts.docs[cells] - rows[0]},
         policy_sessions=None if counts.policy_sessions is None else counts.policy_sessions[:, own],
         displays=None if shown is None else _pages_of(shown, rows),
+        last_clicks=None if counts.last_clicks is None else _rows_of(counts.last_clicks, rows),
         query_ids=data.query_ids,
         doc_ids=data.doc_ids,
     )
@@ -150,7 +152,14 @@ def _pages_of(shown: Displays, rows: tuple[int, int]) -> Displays:
         shown.sessions[begin:end].copy(),
         shown.clicks[first:last].copy(),
         None if shown.policies is None else shown.policies[begin:end].copy(),
+        None if shown.patterns is None else shown.patterns[begin:end].copy(),
     )
+
+
+def _rows_of(found: LastClicks, rows: tuple[int, int]) -> LastClicks:
+    """The counts by last click of some documents that stand behind each other."""
+    own = take_rows(found, slice(*np.searchsorted(found.docs, rows)))
+    return replace(own, docs=own.docs - rows[0])
 
 
 def _joined(ids: Sequence[NDArray[Any]]) -> NDArray[Any]:

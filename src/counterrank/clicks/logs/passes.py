@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from counterrank.clicks.counts import ClickCounts
-from counterrank.clicks.displays import Displays, merge_pages, offsets_of
+from counterrank.clicks.displays import Displays, merge_pages, offsets_of, with_patterns
+from counterrank.clicks.last_clicks import LastClicks, added_up
 from counterrank.clicks.logs.columns import MINUTE, SEPARATOR, TEXT, Columns
 from counterrank.clicks.logs.engine import Engine
 from counterrank.clicks.logs.matching import Candidates
@@ -155,8 +156,13 @@ def page_by_page(columns: Columns, in_order: Callable[[str], str]) -> str:
     )
 
 
-def distinct_pages(engine: Engine, columns: Columns, counts: ClickCounts, matched: bool) -> ClickCounts:
-    """The counts of a log with its distinct pages; the table `matched`, or else `pairs`, has the row of each pair."""
+def distinct_pages(
+    engine: Engine, columns: Columns, counts: ClickCounts, matched: bool, patterns: bool = False
+) -> ClickCounts:
+    """The counts of a log with its distinct pages; the table `matched`, or else `pairs`, has the row of each pair.
+
+    `patterns` says whether a page that was clicked in several ways is to be there once for each.
+    """
     engine.reduce("shown", page_by_page(columns, engine.in_order), "gathering pages")
     known = "select distinct query_id, doc_id, row from matched where row is not null" if matched else "from pairs"
     found = engine.local.execute(
@@ -170,8 +176,7 @@ def distinct_pages(engine: Engine, columns: Columns, counts: ClickCounts, matche
     number = np.asarray(found["number"], np.int64)
     begins = np.flatnonzero(np.diff(number, prepend=-1))
     named = np.asarray(found["policy"])[begins].astype(np.str_)
-    contexts = [f"{SEPARATOR}{context}" for context in counts.contexts] or [""] * len(counts.policy_names)
-    entries = [f"{name}{context}" for name, context in zip(counts.policy_names, contexts, strict=True)]
+    entries = _entries(counts)
     pages = Displays(
         offsets_of(np.diff(np.append(begins, len(number)))),
         np.ascontiguousarray(found["row"], np.int64),
@@ -179,7 +184,46 @@ def distinct_pages(engine: Engine, columns: Columns, counts: ClickCounts, matche
         np.ascontiguousarray(found["clicks"], np.int64),
         None if counts.policies is None else np.searchsorted(np.array(entries), named),
     )
+    if patterns:
+        pages = with_patterns(pages)
     return replace(counts, displays=merge_pages(counts.offsets, pages))
+
+
+def _entries(counts: ClickCounts) -> list[str]:
+    """What the log calls each number of a policy: its name, and behind it its context."""
+    contexts = [f"{SEPARATOR}{context}" for context in counts.contexts] or [""] * len(counts.policy_names)
+    return [f"{name}{context}" for name, context in zip(counts.policy_names, contexts, strict=True)]
+
+
+def by_last_click(columns: Columns) -> str:
+    """Impressions and clicks by query, document, rank and rank of the last click above, by one window over each page.
+
+    Clicks on documents that the data does not have are clicks above others too.
+    """
+    keys = ", ".join(("query_id", "doc_id", "rank", *(("policy",) if columns.has("policy") else ())))
+    last = "max(case when clicked then rank end) over (partition by session_id order by rank"
+    return (
+        f"select {keys}, above, count(*) as impressions, cast(count_if(clicked) as bigint) as clicks from ("
+        f"select {keys}, clicked, coalesce({last} rows between unbounded preceding and 1 preceding), 0) as above "
+        f"from log) as placed group by {keys}, above"
+    )
+
+
+def last_clicks(engine: Engine, columns: Columns, counts: ClickCounts, matched: bool) -> ClickCounts:
+    """The counts of a log with those by last click; the table `matched`, or else `pairs`, has the row of each pair."""
+    engine.reduce("placed", by_last_click(columns), "looking at last clicks")
+    known = "select distinct query_id, doc_id, row from matched where row is not null" if matched else "from pairs"
+    policy = "policy" if columns.has("policy") else "''"
+    found = engine.local.execute(
+        f"select row, rank, above, impressions, clicks, {policy} as policy from placed "
+        f"join ({known}) as known using (query_id, doc_id)"
+    ).fetchnumpy()
+    names = ("row", "rank", "above", "impressions", "clicks")
+    rows = LastClicks(*(np.ascontiguousarray(found[name], np.int64) for name in names))
+    if counts.policies is not None:
+        shown = np.asarray(found["policy"]).astype(np.str_)
+        rows = replace(rows, policies=np.searchsorted(np.array(_entries(counts)), shown))
+    return replace(counts, last_clicks=added_up(rows))
 
 
 # how wide stretches of time may be, in seconds
