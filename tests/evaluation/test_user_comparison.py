@@ -277,7 +277,7 @@ def test_counts_of_pages_are_their_sums():
 def test_the_right_model_is_recommended_again_and_again(kind, n_pages):
     """Four logs each. With fresh seeds browsing and dependent users were recognised in 54 of 54 logs of 2,000 pages or
     more each (benchmarks/user_models.py), so a fresh seed fails in less than 20 % of the cases; position-based users
-    are taken for affine ones where the test at 5 % rejects and predictions agree by chance, in less than 5 % of logs.
+    are taken for affine ones where the test at 1 % rejects and predictions agree by chance, in less than 5 % of logs.
     """
     found = [compare_users(sample(kind, n_pages=n_pages, seed=seed)).recommended for seed in range(300, 304)]
     assert found == [kind] * 4
