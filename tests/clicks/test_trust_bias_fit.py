@@ -189,20 +189,21 @@ def test_groups_are_halved_where_ranks_differ_between_documents():
 
 @pytest.mark.parametrize("policy", [policies.UniformInsert(3), policies.PlackettLuce(3)])
 def test_trust_bias_is_recovered(policy):
-    """The errors below are four standard errors or more; 10 of 10 seeds pass."""
+    """Over seeds 0 to 9 the largest errors were 3.6 % of a ratio and 0.006 of beta, and all tests rejected."""
     found = estimated(make_log(400_000, policy))
     truth = examination.Affine(*TRUST.affine(EXAM, 3))
-    assert found.ratios == pytest.approx(truth.alpha / truth.alpha[0], rel=0.1)
-    assert found.beta == pytest.approx(truth.beta, abs=0.08)
+    assert found.ratios == pytest.approx(truth.alpha / truth.alpha[0], rel=0.06)
+    assert found.beta == pytest.approx(truth.beta, abs=0.015)
     assert found.test.p_value < 1e-6
     assert found.target == "queries"
     assert found.n_queries == 200
 
 
 def test_position_based_users_have_no_beta(tmp_path):
+    """Over seeds 0 to 9 the largest errors were 0.009 of alpha and 0.007 of beta; the smallest p-value was 0.05."""
     found = estimated(make_log(200_000, click_model=ClickModel(relevant=0.7, other=0.2)))
-    assert found.alpha == pytest.approx(EXAM, abs=0.06)
-    assert found.beta == pytest.approx(np.zeros(3), abs=0.05)
+    assert found.alpha == pytest.approx(EXAM, abs=0.02)
+    assert found.beta == pytest.approx(np.zeros(3), abs=0.02)
     assert found.test.p_value > 1e-3
     found.save(tmp_path / "users.json")
     again = examination.load(tmp_path / "users.json")
