@@ -333,6 +333,14 @@ def estimate(
     if population is not None:
         check_choice(population, POPULATIONS, "population")
     level = check_confidence(confidence)
+    if model in ("browsing", "dependent"):
+        from counterrank.clicks import browsing_fit  # which needs this module
+
+        if data is not None or by_context:
+            name = "by_context" if data is None else "data"
+            raise CounterrankError(f"{name}: given, which model {model!r} does not use; expected None")
+        fit_users = browsing_fit.estimate_browsing if model == "browsing" else browsing_fit.estimate_dependent
+        return fit_users(clicks, method, k, population, level)
     if (bool(clicks.contexts) and model != "affine") if by_context is None else by_context:
         return _by_context(clicks, model, method, k, population, level)
     if method in _WITH_FEATURES:
@@ -344,15 +352,10 @@ def estimate(
         expected = next((name for name in methods if name in _WITH_FEATURES), None)
         instead = "None" if expected is None else f"method {expected!r}"
         raise CounterrankError(f"data: given, but method {method!r} uses no features; expected {instead}")
-    if model in ("browsing", "dependent"):
-        from counterrank.clicks import browsing_fit  # which needs this module
-
-        fit_users = browsing_fit.estimate_browsing if model == "browsing" else browsing_fit.estimate_dependent
-        return fit_users(clicks, method, k, population, level)
     if data is not None and method == "features":
         last = last_rank(clicks, k)
-        moved = _by_documents(clicks, last, level)
-        return estimate_linked(clicks, rank_table(clicks, last), data, population, level, moved)
+        by_documents = _by_documents(clicks, last, level)
+        return estimate_linked(clicks, rank_table(clicks, last), data, population, level, by_documents)
     table = interventional_set(clicks, last_rank(clicks, k))
     check_connected(table)
     check_clicked(kernels.pair_clicks(*table.cells(), table.n_ranks))
