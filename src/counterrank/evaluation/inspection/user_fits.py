@@ -28,6 +28,7 @@ _STEPS, _INNER = 60, 4
 _CLOSE = 1e-6  # of the log-likelihood per impression: a step that gains less is the last
 _STILL = 1e-3  # of lambda: a step that moves it less is the last
 _PSEUDO = 1.0  # impressions by which kinds of places with few of them follow their rank
+_PARTS = 16  # of an impression
 _MOST_GROUPS = 12
 _FACTORS = tuple(np.uint64(each) for each in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
 
@@ -132,9 +133,13 @@ def cells_of(places: Places, kinds: IntArray, n_kinds: int, groups: IntArray) ->
 
 
 def document_cells(pages: PageSample, groups: IntArray, weights: FloatArray | None = None) -> kernels.Cells:
-    """One kind of place: impressions, or what part of them is examined, and clicks of each document."""
+    """One kind of place: impressions, or what part of them is examined, and clicks of each document.
+
+    Parts are rounded, so that most documents have cells in common with others.
+    """
     n = len(groups)
     shown = np.bincount(pages.docs, weights, n).astype(np.float64)
+    shown = np.round(shown * _PARTS) / _PARTS
     clicked = np.bincount(pages.docs, pages.clicked, n)
     return kernels.Cells(
         np.arange(n + 1), np.zeros(n, np.int64), np.maximum(shown, clicked), clicked, groups, np.ones(n)
@@ -355,10 +360,11 @@ def fit_chains(places: Places, groups: IntArray) -> Chains:
     start = fit_lines(document_cells(pages, groups), one, fixed=True)
     state, grid = _State(start.low, start.high, start.prior), _grid(start.prior.shape[1])
     for _ in range(_STEPS):
-        expected, _, means = _expected(document_cells(pages, groups, seen), state, grid)
+        once, number = distinct(document_cells(pages, groups, seen))
+        expected, _, means = _expected(once, state, grid)
         state = _State(state.low, state.high, _likeliest_prior(expected.members))
         stayed = np.zeros((depth, 2))
-        kernels.chains(arrays, means, going_on, seen, stayed)
+        kernels.chains(arrays, means[number], going_on, seen, stayed)
         pooled = (stayed[:, 0].sum() + 0.5) / (stayed[:, 1].sum() + 1.0)
         new = (stayed[:, 0] + _PSEUDO * pooled) / (stayed[:, 1] + _PSEUDO)
         moved = float(np.abs(new - going_on).max())
