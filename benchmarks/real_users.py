@@ -8,6 +8,7 @@ for each; those that are in the file are not run again. All told of a run see th
 
     curve       told the examination curve of the users, and no trust bias
     truth       told alpha and beta
+    fitted      told nothing: `estimators.learn_users` fits users to the training log
     documents   alpha and beta from documents that were seen at several ranks
     features    alpha and beta from documents with like features at different ranks
 
@@ -47,7 +48,7 @@ from counterrank.clicks.user_models import Affine
 from counterrank.clicks.users import ClickModel
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
-from counterrank.estimators import full_information
+from counterrank.estimators import full_information, learn_users
 from counterrank.evaluation import evaluate_queries
 from counterrank.experiments.demo import train_production
 from counterrank.training import fit_from_clicks
@@ -108,10 +109,17 @@ def simulate_log(
     return Log(part, clicks, scores)
 
 
+def fitted(users: Users, log: Log) -> Any:
+    """What `fit_from_clicks` finds where it is told nothing."""
+    found = learn_users(log.clicks)
+    return found.examination if found.base is None else found.users
+
+
 # What is told: a function of the users and the training log to a user model
 TOLD: dict[str, Callable[[Users, Log], Any]] = {
     "curve": lambda users, log: Examination(users.curve),
     "truth": lambda users, log: users.truth,
+    "fitted": fitted,
     "documents": lambda users, log: estimate(log.clicks, model="affine"),
     "features": lambda users, log: estimate(log.clicks, model="affine", method="features", data=log.data),
 }

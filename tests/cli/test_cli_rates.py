@@ -82,11 +82,12 @@ def test_columns_of_another_name_and_trust_bias(tmp_path):
     text = "\n".join(["page,query_id,sku,position,is_click", *rows]).replace("Y", "1").replace("N", "0")
     file.write_text(text + "\n")
     named = ("--map", "session_id=page,doc_id=sku,rank=position,clicked=is_click")
-    found = as_json("rates", file, *named, "--alpha", "0.5,0.25", "--beta", "0.1,0.05", "--prior", "overall")
+    found = as_json("rates", file, *named, "--alpha", "0.5,0.4", "--beta", "0.1,0.05", "--prior", "overall")
     rates = {row["doc_id"]: row["rate"] for row in found["top"]}
-    assert rates == pytest.approx({"red": (10 - 3) / 15, "b c": 1.0})  # (10 - 1.5) / 7.5, clipped
-    assert found["rates_clipped"] == 1
-    assert found["beta"] == [0.1, 0.05]
+    low, high = -0.125, 1.8  # ends of relevance
+    expected = {"red": (10 - 3) / 15, "b c": (10 - 1.5) / 12}
+    assert rates == pytest.approx({name: (rate - low) / (high - low) for name, rate in expected.items()})
+    assert found["beta"] == pytest.approx([0.1 + 0.5 * low, 0.0])
 
 
 def test_rows_that_are_wrong(place, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import warnings
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 import pytest
@@ -102,12 +102,18 @@ CALLS = {
         cr.read_log(folder / "log.parquet", DATA).clicks,
     ),
 }
+# a fitted model makes propensities in the log stale, a plain curve does not
+STALE = ("fit_from_clicks", "logged_propensities", "policy_aware")
+BARE = {name: replace(counts, propensities=None) for name, counts in (("CLICKS", CLICKS), ("HALF", HALF))}
 INTERNAL = {"ClickCounts", "ClickRates", "Known", "SessionSimulator"}  # hold a curve that was checked before
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CALLS)
-def test_results_are_those_of_the_curve(tmp_path, name):
+def test_results_are_those_of_the_curve(tmp_path, name, monkeypatch):
+    if name in STALE:
+        for own, counts in BARE.items():
+            monkeypatch.setitem(globals(), own, counts)
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     found = CALLS[name](ESTIMATED, tmp_path / "a")

@@ -35,11 +35,11 @@ LENGTHS = [1, 3, 6, 8]
 OFFSETS = np.concatenate(([0], np.cumsum(LENGTHS)))
 LABELS = [4, 0, 4, 0, 0, 4, 0, 3, 0, 4, 0, 0, 3, 0, 4, 0, 0, 4]
 SCORES = [0.0, 2.0, 1.0, 0.0, 1.5, 0.5, 2.5, 0.5, 0.0, -1.0, 3.0, 1.0, 2.0, 0.0, -1.0, -1.0, 0.5, 0.0]
-RELEVANT = (np.array(LABELS) >= 3).astype(float)
 DATA = cr.RankingData(np.zeros((18, 1)), OFFSETS, labels=LABELS)
 THETA = [1.0, 0.6, 0.5]
 MODEL = trust_bias(k=3, strength=0.8, relevant=0.95, other=0.1)
-ALPHA, BETA = MODEL.affine(THETA, 3)
+ALPHA, BETA, LOW, HIGH = reference.canonical(*MODEL.affine(THETA, 3))
+RELEVANT = ((np.array(LABELS) >= 3) - LOW) / (HIGH - LOW)
 COVERING = [ReplaceLast(3), EpsilonGreedy(3, 0.3), UniformInsert(3), PlackettLuce(3)]
 
 
@@ -67,8 +67,9 @@ def z_values(weights, log, truth, chance, inverse):
 
 def test_alpha_and_beta_of_trust_bias_by_hand():
     other = [0.1 + 0.8 * 0.85 * 0.65 / (rank + 1) ** 0.5 for rank in (1, 2, 3)]
-    assert pytest.approx([theta * (0.95 - low) for theta, low in zip(THETA, other, strict=True)]) == ALPHA
-    assert pytest.approx([theta * low for theta, low in zip(THETA, other, strict=True)]) == BETA
+    alpha, beta = MODEL.affine(THETA, 3)
+    assert pytest.approx([theta * (0.95 - low) for theta, low in zip(THETA, other, strict=True)]) == alpha
+    assert pytest.approx([theta * low for theta, low in zip(THETA, other, strict=True)]) == beta
     with pytest.raises(CounterrankError, match="k=None"):
         MODEL.affine(THETA, None)
 
@@ -87,7 +88,7 @@ def test_unbiased_under_trust_bias_where_policy_aware_is_not(policy):
     aware = estimators.policy_aware(log) / spread(log.sessions)
     rho = np.array(reference.expected_at_rank(policy, SCORES, OFFSETS.tolist(), THETA))
     error = np.sqrt(chance * (1.0 - chance) / spread(log.sessions)) / rho
-    irrelevant = np.flatnonzero(RELEVANT == 0.0)
+    irrelevant = np.flatnonzero(RELEVANT.min() == RELEVANT)
     low, high = irrelevant[np.argmin(aware[irrelevant])], irrelevant[np.argmax(aware[irrelevant])]
     assert (aware[high] - aware[low]) / np.hypot(error[low], error[high]) > FAR
 
@@ -130,20 +131,22 @@ def test_without_trust_bias_it_is_the_policy_aware_estimator():
     log = log_of(ReplaceLast(3), model=ClickModel(0.9, 0.0))
     rho = ReplaceLast(3).propensity(SCORES, OFFSETS, Examination(THETA))
     for clip in (None, 3.0):
-        found = estimators.affine(log, Examination(THETA), [0.0], ReplaceLast(3), SCORES, clip=clip)
+        found = estimators.affine(log, Examination(THETA), [0.0] * 3, ReplaceLast(3), SCORES, clip=clip)
         assert found == pytest.approx(estimators.policy_aware(log, rho, clip=clip))
 
 
 def test_negative_weights_and_clips_by_hand():
-    docs, ranks, shown, clicked = np.array([[0, 0, 1], [1, 2, 2], [6, 4, 6], [5, 1, 1]])
+    docs, ranks, shown, clicked = np.array([[0, 0, 1], [1, 2, 2], [6, 4, 6], [5, 1, 0]])
     log = ClickCounts("", np.array([0, 2]), np.array([10]), docs, ranks, shown, clicked)
     gain = [(6 * 0.5 + 4 * 0.25) / 10, 6 * 0.25 / 10]
     base = [(6 * 0.4 + 4 * 0.3) / 10, 6 * 0.3 / 10]
+    low, wide = -0.8, 2.0  # -0.4 / 0.5, and up to (1 - 0.4) / 0.5
+    in_gauge = [(6 - 10 * base[0]) / gain[0], -10 * base[1] / gain[1]]
     found = estimators.affine(log, [0.5, 0.25], [0.4, 0.3])
-    assert found.tolist() == pytest.approx([(6 - 10 * base[0]) / gain[0], (1 - 10 * base[1]) / gain[1]])
-    assert found[1] < 0.0
-    clipped = estimators.affine(log, [0.5, 0.25], [0.4, 0.3], clip=4.0)
-    assert clipped.tolist() == pytest.approx([found[0], (1 - 10 * base[1]) * 4.0])
+    assert found.tolist() == pytest.approx([(each - 10 * low) / wide for each in in_gauge])
+    assert found[1] < 0.0  # fewer clicks than trust alone brings
+    clipped = estimators.affine(log, [0.5, 0.25], [0.4, 0.3], clip=2.0)
+    assert clipped.tolist() == pytest.approx([found[0], found[1] * gain[1] * wide * 2.0])
 
 
 @given(worlds(), st.data())
@@ -151,34 +154,37 @@ def test_negative_weights_and_clips_by_hand():
 def test_against_the_reference(world, data):
     lengths, sessions = world
     log = count(lengths, sessions)
-    alpha = data.draw(st.lists(st.sampled_from([0.0, 0.25, 0.5]), min_size=1, max_size=6).filter(any))
-    beta = data.draw(st.lists(st.floats(0.05, 0.5), min_size=5, max_size=6))
+    alpha = data.draw(st.lists(st.sampled_from([0.0, 0.25, 0.5]), min_size=6, max_size=6).filter(any))
+    beta = data.draw(st.lists(st.floats(0.05, 0.5), min_size=6, max_size=6))
     clip = data.draw(st.none() | st.floats(0.5, 20.0))
     kind = data.draw(st.sampled_from([None, "policy"]))
     scores = data.draw(st.lists(st.sampled_from([0.0, 1.0, 2.0]), min_size=sum(lengths), max_size=sum(lengths)))
     policy = PlackettLuce() if kind else None
     offsets = log.offsets.tolist()
+    curves = reference.canonical(alpha, beta)[:2]
+    shown = [reference.frequencies(lengths, sessions, curve) for curve in curves]
     if kind:
-        means = [reference.expected_at_rank(policy, scores, offsets, curve) for curve in (alpha, beta)]
+        means = [reference.expected_at_rank(policy, scores, offsets, curve) for curve in curves]
     else:
-        means = [reference.frequencies(lengths, sessions, curve) for curve in (alpha, beta)]
+        means = shown
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoverageWarning)
         found = estimators.affine(log, alpha, beta, policy, scores if kind else None, clip=clip)
-    assert found == pytest.approx(reference.affine(lengths, sessions, *means, clip), rel=1e-5, abs=1e-6)
+    assert found == pytest.approx(reference.affine(lengths, sessions, *means, shown, clip), rel=1e-5, abs=1e-6)
 
 
-def test_documents_that_relevance_cannot_move_get_weight_0_and_a_warning():
+def test_documents_that_relevance_cannot_move_get_the_mean_and_a_warning():
     log = log_of(Deterministic(3))
     with pytest.warns(CoverageWarning, match=r"affine: 8 of 18 candidates \(44.4%\), in 2 of 4 queries"):
         weights = estimators.affine(log, ALPHA, BETA, Deterministic(3), SCORES)
     shown = means_of(Deterministic(3))[0] > 0.0
-    assert (weights[~shown] == 0.0).all()
-    assert np.count_nonzero(weights[shown]) == shown.sum()
+    expected = np.bincount(log.docs, log.impressions * RELEVANT[log.docs] * np.array(ALPHA)[log.ranks - 1]).sum()
+    mean = expected / sum(log.by_rank(log.impressions) * ALPHA)
+    assert weights[~shown] / spread(log.sessions)[~shown] == pytest.approx(mean, rel=1e-3)
     # clicks that trust alone explains are no error, and carry no information
     with pytest.warns(CoverageWarning, match="affine: "):
-        weights = estimators.affine(log, ALPHA[:2], BETA, Deterministic(3), SCORES)
-    assert np.count_nonzero(weights) == sum(min(length, 2) for length in LENGTHS)
+        weights = estimators.affine(log, ALPHA[:2], [*BETA[:2], 0.1], Deterministic(3), SCORES) / spread(log.sessions)
+    assert len(np.unique(weights.round(9))) == 1 + sum(min(length, 2) for length in LENGTHS)
 
 
 LOG = log_of(ReplaceLast(3))
@@ -189,13 +195,15 @@ SEEN = ClickCounts(SHOWN_ONLY + "x", OFFSETS, *[np.empty(0, np.int64)] * 5)
     ("arguments", "message"),
     [
         (("log", ALPHA, BETA), "clicks: str; expected ClickCounts"),
-        ((LOG, [], BETA), "alpha: no values; expected one for each rank"),
+        ((LOG, [], [0.1]), "alpha: 0 at every rank, so clicks carry no information"),
         ((LOG, [0.0, 0.0], BETA), "alpha: 0 at every rank, so clicks carry no information"),
-        ((LOG, [0.5, -0.1], BETA), "alpha: -0.1 at rank 2; expected numbers from 0 to 1"),
-        ((LOG, ALPHA, [0.1, 1.5]), "beta: 1.5 at rank 2; expected numbers from 0 to 1"),
+        ((LOG, [0.5, -0.1], BETA), "alpha: -0.1 at rank 2; expected at least 0, more clicks"),
+        ((LOG, ALPHA[:1], [0.1, 1.5]), "alpha, beta: no relevance r gives a probability .* at every rank"),
+        ((LOG, [0.5, 0.5], [0.1, 1.5]), "alpha, beta: no relevance r gives a probability .* at every rank"),
         ((LOG, ALPHA, [0.1, np.nan]), "beta: entry 1 is nan; expected finite numbers"),
         ((LOG, ALPHA, "low"), "beta: shape"),
-        ((LOG, [0.5, 0.8], [0.1, 0.3]), "alpha, beta: 1.1 together at rank 2; expected at most 1"),
+        ((LOG, inverse_rank(), BETA), "alpha: a curve without an end; expected one value for each rank"),
+        ((LOG, cr.examination.Affine(ALPHA, BETA), BETA), "beta: given together with a user model"),
         ((LOG, ALPHA, BETA, ReplaceLast(3)), "scores: None; expected what the policy ranked by"),
         ((LOG, ALPHA, BETA, None, SCORES), "scores: given without a policy; expected both or none"),
         ((LOG, ALPHA, BETA, ReplaceLast(3), SCORES[1:]), "scores: 17 entries; expected 18"),
@@ -223,10 +231,3 @@ def test_explicit_pages_of_each_query_are_one_policy():
         found = estimators.affine(log, ALPHA, BETA, pages, SCORES)
     with pytest.warns(CoverageWarning):
         assert found == pytest.approx(estimators.affine(log, ALPHA, BETA), rel=1e-9, abs=1e-6)
-
-
-def test_a_curve_without_end_is_taken():
-    log = log_of(ReplaceLast(3), model=ClickModel(0.9, 0.0), propensities=False)
-    found = estimators.affine(log, inverse_rank(eta=1.0), [0.0, 0.0], ReplaceLast(3), SCORES)
-    rho = ReplaceLast(3).propensity(SCORES, OFFSETS, inverse_rank(eta=1.0))
-    assert found == pytest.approx(estimators.policy_aware(log, rho))

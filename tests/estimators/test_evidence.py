@@ -34,8 +34,9 @@ def test_a_fitted_policy_gives_its_propensities():
 @pytest.mark.filterwarnings("ignore::counterrank.CoverageWarning")
 def test_under_trust_bias_alpha_takes_the_place_of_the_curve():
     alpha = [0.9, 0.5, 0.3]
+    users = examination.Affine(alpha, [0.1, 0.1, 0.1])
     found = Evidence(CLICKS, alpha=alpha, beta=[0.1, 0.1, 0.1]).with_display_frequencies()
-    expected = estimators.display_frequencies(CLICKS, alpha)
+    expected = estimators.display_frequencies(CLICKS, users.alpha)
     np.testing.assert_array_equal(found.propensities.by_document, expected.by_document)
 
 

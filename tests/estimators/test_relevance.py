@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import counterrank as cr
-from counterrank import estimators
+from counterrank import estimators, examination
 from counterrank.clicks.simulation import trust_bias
 from counterrank.common.errors import CounterrankError
 from counterrank.data.ids import identity
@@ -17,6 +17,7 @@ from counterrank.estimators import relevance_models as _ridge
 from counterrank.estimators.relevance_models import assign_folds
 from tests.reference import estimators as naive_estimators
 from tests.reference import relevance as reference
+from tests.reference.affine import canonical
 from tests.support.click_counts import count, worlds
 from tests.support.relevance_logs import DATA, LOG, POLICY, RHO, THETA, Peeper, logged, make_data, tiny
 
@@ -42,6 +43,8 @@ def test_ridge_against_the_reference(world, data):
     )  # fmt: skip
     exam = data.draw(st.lists(st.sampled_from([0.1, 0.4, 0.7]), min_size=5, max_size=5))
     beta = data.draw(st.none() | st.just([0.2, 0.1, 0.0, 0.0, 0.0]))
+    if beta:  # as they are in the canonical gauge
+        exam, beta, _, _ = canonical(exam, beta)
     folds = data.draw(st.lists(st.integers(3, 6), min_size=len(lengths), max_size=len(lengths)))
     saturation = data.draw(st.sampled_from([0.5, 10.0, 1e12]))
     ranking, log = world_of(world, rows)
@@ -111,12 +114,14 @@ def test_under_trust_bias():
     log, scores = logged(DATA, 20_000, model=model)
     alpha, beta = model.affine(THETA, 4)
     gain = POLICY.propensity(scores, DATA.offsets, alpha)
-    relevant = (DATA.labels == 4).astype(float)
-    errors = []
-    for options in ({"rho": gain, "beta": beta}, {"rho": gain, "exam": alpha, "beta": beta}, {"exam": THETA}):
-        found = estimators.fit_relevance(DATA, log, **options)
-        errors.append(np.mean((found.values - relevant) ** 2))
-    assert max(errors[:2]) < 0.12 < errors[2]
+    _, _, low, high = canonical(alpha, beta)
+    relevant = ((DATA.labels == 4) - low) / (high - low)
+    users = examination.Affine(alpha, beta)
+    options = ({"rho": gain, "exam": alpha, "beta": beta}, {"rho": gain * users.scale, "exam": users}, {"exam": THETA})
+    found = [estimators.fit_relevance(DATA, log, **each).values for each in options]
+    np.testing.assert_array_equal(found[0], found[1])
+    errors = [np.mean((each - relevant) ** 2) / relevant.var() for each in found[1:]]
+    assert errors[0] < 0.3 < errors[1]
 
 
 def test_two_queries_two_folds_and_queries_without_sessions():
@@ -198,7 +203,7 @@ class Locked(Peeper):
         ({"folds": np.full(200, 8)}, "folds: all queries with sessions are in fold 8; expected at least two folds"),
         ({"seed": -1}, "seed=-1: expected a whole number of at least 0"),
         ({"rho": RHO[1:]}, "rho: 1599 entries; expected 1600"),
-        ({"exam": [1.5]}, "exam: 1.5 at rank 1; expected numbers from 0 to 1"),
+        ({"exam": [1.5]}, "examination: 1.5 at rank 1; expected probabilities from 0 to 1"),
         ({"beta": [0.1]}, "exam: None with beta given; expected alpha by rank"),
     ],
 )

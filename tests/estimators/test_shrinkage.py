@@ -15,6 +15,7 @@ from counterrank.clicks.simulation import ClickModel, simulate, trust_bias
 from counterrank.common.errors import CounterrankError
 from counterrank.estimators.model_assisted import golden_section, log_likelihood, log_rising
 from tests.reference import relevance as reference
+from tests.reference.affine import canonical
 from tests.support.click_counts import count, worlds
 
 
@@ -74,7 +75,10 @@ def test_against_the_reference(world, data):
     lengths, sessions = world
     log, n = count(lengths, sessions), sum(lengths)
     exam = data.draw(st.none() | st.lists(st.floats(0.05, 0.7), min_size=5, max_size=6))
-    beta = data.draw(st.none() | st.lists(st.sampled_from([0.0, 0.1, 0.3]), min_size=5, max_size=6))
+    beta = exam and data.draw(st.none() | st.lists(st.sampled_from([0.0, 0.1, 0.3]), min_size=5, max_size=6))
+    if beta:  # as they are in the canonical gauge
+        exam, beta = (curve[:5] for curve in (exam, beta))
+        exam, beta, _, _ = canonical(exam, beta)
     rho = data.draw(st.lists(st.floats(0.05, 1.0), min_size=n, max_size=n))
     relevance = data.draw(st.lists(st.floats(0.02, 0.9), min_size=n, max_size=n))
     strength = data.draw(st.sampled_from([0.0, 0.3, 7.0, 1e4]))
@@ -119,7 +123,8 @@ def test_uninformative_clicks_leave_the_strength_at_1():
     nothing = one_rank(np.zeros(3, np.int64), np.zeros(3, np.int64))
     assert estimators.best_strength(nothing, np.ones(3), np.full(3, 0.5)) == 1.0
     assert estimators.shrinkage(nothing, np.ones(3), np.full(3, 0.5)).tolist() == [0.0, 0.0, 0.0]
-    assert estimators.shrinkage(one_rank([8], [2]), [0.0], [0.5], strength=0, beta=[0.5]).tolist() == [4.0]
+    trust = {"exam": [0.0, 0.5], "beta": [0.5, 0.0]}
+    assert estimators.shrinkage(one_rank([8], [2]), [0.0], [0.5], strength=0, **trust).tolist() == [4.0]
 
 
 @pytest.mark.parametrize(("few", "highest"), [(200, 125_000), (600, 0.145)])
@@ -182,7 +187,7 @@ def test_it_goes_to_the_inverse_propensity_as_sessions_grow(trust):
     """n (c + m R) / (n rho + m) differs from c / rho by m (R - c / (n rho)) / (rho + m / n): in weights for each
     session, by m / n times a number that stays."""
     model = trust_bias(k=3) if trust else ClickModel(0.9, 0.1)
-    alpha, beta = model.affine(THETA, 3)
+    alpha, beta, _, _ = canonical(*model.affine(THETA, 3))
     rho = ReplaceLast(3).propensity(SCORES, DATA.offsets, alpha if trust else THETA)
     wrong = np.linspace(0.0, 1.0, DATA.n_docs)
     gaps, strengths = [], []
@@ -191,10 +196,10 @@ def test_it_goes_to_the_inverse_propensity_as_sessions_grow(trust):
         by_document = np.repeat(log.sessions, N)
         if trust:
             clicks = log.by_document(log.clicks - log.impressions * np.array(beta)[log.ranks - 1])
-            aware = clicks / rho
+            aware = clicks * by_document / log.by_document(log.impressions * np.array(alpha)[log.ranks - 1])
         else:
             aware = estimators.policy_aware(log, rho)
-        options = {"beta": beta} if trust else {}
+        options = {"exam": alpha, "beta": beta} if trust else {}
         shrunk = estimators.shrinkage(log, rho, wrong, **options)
         gaps.append(np.abs(shrunk - aware).max() / by_document.mean())
         strengths.append(estimators.best_strength(log, rho, wrong, **options))
@@ -233,7 +238,7 @@ R = [0.5, 0.5, 0.5]
         ((SMALL, [1.0, 1.0], R), {}, "rho: 2 entries; expected 3"),
         ((SMALL, [0.0, 1.0, 1.0], R), {}, "rho: 0 for 1 click on 1 document, such as document 0 of query 0"),
         ((SMALL, None, R), {}, "rho: None, and so is exam; expected"),
-        ((SMALL, None, R), {"exam": [0.7], "beta": [0.4]}, "exam, beta: 1.1 together at rank 1"),
+        ((SMALL, None, R), {"exam": [0.0], "beta": [0.4]}, "alpha: 0 at every rank"),
         ((SMALL, [1.0] * 3, [0.5]), {}, "relevance: 1 entries; expected 3, the number of documents"),
         ((SMALL, [1.0] * 3, R), {"strength": -1}, "strength=-1: expected a number of at least 0, or None"),
         ((SMALL, [1.0] * 3, R), {"strength": math.inf}, "strength=inf: expected"),

@@ -64,10 +64,11 @@ def test_one_document_at_two_ranks():
 
 def test_trust_bias():
     found = cr.click_rates(counts_of([[10, 20]], [[9, 6]]), alpha=[0.6, 0.3], beta=[0.4, 0.1])
-    assert found.examinations[0] == pytest.approx(12.0)
-    assert found.rate[0] == pytest.approx((15 - 6) / 12)
+    # alpha 0.8 and 0.4, beta 0.2 and 0 in the canonical gauge, where r = 0 gives no click at rank 2
+    assert found.examinations[0] == pytest.approx(16.0)
+    assert found.rate[0] == pytest.approx((15 - 2) / 16)
     low, _ = stats.beta.ppf([0.025, 0.975], [15, 16], [16, 15])
-    assert found.rate_low[0] == pytest.approx((low * 30 - 6) / 12)
+    assert found.rate_low[0] == pytest.approx((low * 30 - 2) / 16)
     assert found.beta is not None
 
 
@@ -291,7 +292,7 @@ def test_a_curve_that_the_clicks_contradict():
     assert found.summary()["rates_clipped"] == found.n_clipped == 1
     assert found.shrunk_rate[0] <= 1.0
     with pytest.warns(ExaminationWarning, match="fewer than beta brings"):
-        cr.click_rates(log, alpha=[0.5, 0.1], beta=[0.5, 0.9])
+        cr.click_rates(counts_of([[0, 100], [100, 0]], [[0, 90], [10, 0]]), alpha=[0.5, 0.1], beta=[0.5, 0.0])
 
 
 @pytest.mark.parametrize(
@@ -301,7 +302,7 @@ def test_a_curve_that_the_clicks_contradict():
         ({"exam": [1.0]}, "exam: 0 at rank 2, where there are clicks"),
         ({"exam": [1.0, 2.0]}, "examination: 2 at rank 2; expected probabilities"),
         ({"alpha": [1.0, 0.5]}, "alpha, beta: one without the other"),
-        ({"alpha": [0.9, 0.5], "beta": [0.2, 0.1]}, "alpha, beta: 1.1 together at rank 1"),
+        ({"alpha": [0.5, 0.5], "beta": [0.2, 1.7]}, "alpha, beta: no relevance r gives a probability"),
         ({"exam": [1.0, 0.5], "alpha": [1.0], "beta": [0.0]}, "exam: given together with alpha and beta"),
         ({"exam": [1.0, 0.5], "prior": "none"}, "prior='none': expected one of 'query', 'overall'"),
         ({"exam": [1.0, 0.5], "strength": -1}, "strength=-1: expected a number of at least 0"),

@@ -297,8 +297,9 @@ def test_other_propensities_are_not_refused(tmp_path):
     assert estimators.policy_aware(clicks).tolist() == [0, 0, 2, 2, 0]
     exam = examination.Examination([1.0, 0.5, 0.25])
     assert policies.propensity_from_log(clicks, exam).propensities.tolist() == [0, 0, 1, 0.5, 0.125]
+    mean = 2 / 3  # of what was shown, for documents that were not
     with pytest.warns(cr.CoverageWarning, match="2 of 5 candidates"):
-        assert estimators.affine(clicks, [0.5] * 3, [0.0] * 3).tolist() == [0, 0, 2, 4, 0]
+        assert estimators.affine(clicks, [0.5] * 3, [0.0] * 3).tolist() == [mean, mean, 1, 2, 0]
     assert inspect_clicks(clicks).overview.impressions == 3
 
 

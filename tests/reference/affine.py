@@ -7,6 +7,13 @@ import math
 from tests.reference.policies import pages_of
 
 
+def canonical(alpha, beta) -> tuple[list[float], list[float], float, float]:
+    """alpha and beta where r = 0 and r = 1 are the ends of what gives probabilities; these ends in the old gauge."""
+    low = max(-b / a for a, b in zip(alpha, beta, strict=True) if a > 0.0)
+    high = min((1.0 - b) / a for a, b in zip(alpha, beta, strict=True) if a > 0.0)
+    return [a * (high - low) for a in alpha], [b + a * low for a, b in zip(alpha, beta, strict=True)], low, high
+
+
 def expected_at_rank(policy, scores, offsets, curve) -> list[float]:
     """E[curve at the rank of each document] over all pages the policy may show; 0 where it is not shown."""
     total = [0.0] * offsets[-1]
@@ -30,16 +37,22 @@ def mean_over_policies(policies, sessions, offsets, curve) -> list[float]:
     return total
 
 
-def affine(lengths, sessions, mean_alpha, mean_beta, clip=None) -> list[float]:
-    """`sessions` as in naive_estimators: (query, page, ranks clicked)."""
+def affine(lengths, sessions, mean_alpha, mean_beta, shown, clip=None) -> list[float]:
+    """`sessions` as in naive_estimators: (query, page, ranks clicked); `shown` are alpha and beta by `frequencies`."""
     weights, first = [], 0
+    n = [
+        sum(query == session[0] for session in sessions) for query, length in enumerate(lengths) for _ in range(length)
+    ]
+    examined, by_trust = (sum(a * b for a, b in zip(n, means, strict=True)) for means in shown)
+    total = sum(len(clicked) for _, _, clicked in sessions)
+    mean = min(max((total - by_trust) / examined, 0.0), 1.0) if examined > 0.0 else 0.0
     for query, length in enumerate(lengths):
         own = [session for session in sessions if session[0] == query]
         for place in range(length):
             clicks = sum(page.index(place) + 1 in clicked for _, page, clicked in own if place in page)
             gain, base = mean_alpha[first + place], mean_beta[first + place]
             inverse = min(1.0 / gain, math.inf if clip is None else clip) if gain > 0.0 else 0.0
-            weights.append((clicks - len(own) * base) * inverse)
+            weights.append((clicks - len(own) * base) * inverse if gain > 0.0 else len(own) * mean)
         first += length
     return weights
 

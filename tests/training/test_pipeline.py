@@ -129,7 +129,7 @@ def test_the_ranker_that_is_given_stays_as_it_is():
 
 BAD = [
     ({"estimator": "best"}, "estimator='best'"),
-    ({"estimator": "affine"}, "estimator 'affine': requires .* expected alpha and beta"),
+    ({"estimator": "affine"}, "estimator 'affine': requires a user model with trust bias; expected exam="),
     ({"evidence": None}, "estimator 'policy-aware': requires clicks; expected clicks"),
     ({"clip": "auto"}, "clip='auto': needs unclipped validation clicks"),
     ({"clip": 0}, "clip=0: expected"),

@@ -72,6 +72,7 @@ def estimate(
     candidate = load_scored(ranker, chosen, threads)
     other = None if against is None else load_scored(against, chosen, threads)
     counts = source.load(part, parts)
+    source.fit_users((counts, chosen))
     rho = source.propensities(counts, part, parts)
     source.say_what_it_read()
     settings: dict[str, Any] = {

@@ -16,15 +16,17 @@ from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
     from counterrank import ClickCounts, Ranker, RankingData
+    from counterrank.clicks.examination import UserModel
     from counterrank.clicks.logs.columns import LogOptions
     from counterrank.clicks.logs.faults import LogReport
     from counterrank.clicks.stored_clicks import StoredClicks
     from counterrank.data.sources import DataOptions
-    from counterrank.estimators import Estimator, Evidence, Propensities
+    from counterrank.estimators import Estimator, Evidence, FoundUsers, Propensities
     from counterrank.training import Scored
 
 ESTIMATED, FITTED = "estimated", "fitted-plackett-luce"
 LOGGED_SCORES = "logging_score"
+_FITTED_USERS = ("auto", "features")
 _COMBINED = {
     "mean": "propensities are means over all sessions of a query",
     "realised": "display frequencies are used as propensities",
@@ -42,7 +44,9 @@ class ClickSource:
         loggers: what the policies ranked by, named as they are.
         threads: how many to use.
         reading: how a log is read.
-        alpha, beta: by rank, P(click | relevance r) = alpha r + beta, for the affine estimator.
+        alpha, beta: by rank, P(click | relevance r) = alpha r + beta.
+        users: auto, features, or a file of a user model.
+        found: what was fitted to the log.
     """
 
     clicks: list[Path]
@@ -55,6 +59,8 @@ class ClickSource:
     alpha: str | None = None
     beta: str | None = None
     align: bool = False
+    users: str | None = None
+    found: FoundUsers | None = None
     reports: list[LogReport] = field(default_factory=list)
     with_drift: bool = False
     drift: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -73,7 +79,8 @@ class ClickSource:
     @property
     def inputs(self) -> tuple[Any, ...]:
         """What the options name, for `check_out`."""
-        return self.clicks, self.log, self.loggers, self.examination, self.alpha, self.beta
+        users = None if self.users in _FITTED_USERS else self.users
+        return self.clicks, self.log, self.loggers, self.examination, self.alpha, self.beta, users
 
     @cached_property
     def stored(self) -> StoredClicks:
@@ -148,20 +155,64 @@ class ClickSource:
         """Clicks, and all that the options say about them."""
         from counterrank.estimators import Evidence
 
-        exam = None if self.examination is None else self.curve(counts)
         alpha, beta = self.trust_curves()
+        exam = self.users_of(counts) if self._names_users() else None
         known = Evidence(counts, exam=exam, alpha=alpha, beta=beta, threads=self.threads)
         return _with_policy(self, known, part, data)
 
-    def curve(self, counts: ClickCounts) -> Any:
-        """The examination curve, or user model: of `--examination`, else that of simulated clicks."""
+    def _names_users(self) -> bool:
+        return any(each is not None for each in (self.examination, self.users, self.found))
+
+    def fit_users(self, *parts: tuple[ClickCounts | None, RankingData | None]) -> None:
+        """Fit users to the clicks of some parts together: if that was asked for, or if nothing says how they click.
+
+        A note says what was found. Where it was not asked for and the log identifies nothing, what needs it says so.
+        """
+        from counterrank.estimators import learn_users
+
+        for given, name in ((self.examination, "--examination"), (self.alpha, "--alpha")):
+            if self.users is not None and given is not None:
+                raise CounterrankError(f"--users, {name}: expected one of the two")
+        asked = self.users in _FITTED_USERS
+        logged = [(counts, data) for counts, data in parts if counts is not None and counts.n_clicks]
+        if not logged or not all(self.fits_users(counts) for counts, _ in logged):
+            return
+        how = str(self.users) if asked else "auto"
+        counts, data = zip(*logged, strict=True)
+        try:
+            self.found = learn_users(counts[0] if how == "features" else counts, method=how,
+                                     data=data[0] if how == "features" else None)  # fmt: skip
+        except CounterrankError as refusal:
+            if not asked:
+                return
+            raise CounterrankError(f"--users {how}: {str(refusal).removeprefix('users: ')}") from None
+        say(f"Note: {self.found.sentence}.")
+
+    def fits_users(self, counts: ClickCounts) -> bool:
+        """Whether users are to be fitted to these clicks."""
         from counterrank.estimators import Evidence
 
-        if self.examination is not None:
-            curve = read_examination(self.examination)
-            with _named("examination", self.examination):
-                Evidence(counts, exam=curve).check_curve()
-            return curve
+        known = self.found or self.users or self.examination or self.alpha
+        return self.users in _FITTED_USERS or (not known and Evidence(counts).fits_users)
+
+    def has_user_model(self, counts: ClickCounts) -> bool:
+        """Whether users are more than an examination curve, or were fitted to these clicks."""
+        from counterrank.clicks.examination import is_user_model
+
+        return self._names_users() and is_user_model(self.users_of(counts))
+
+    def users_of(self, counts: ClickCounts) -> Any:
+        """The user model or curve: fitted, of `--users` or of `--examination`, else that of simulated clicks."""
+        from counterrank.estimators import Evidence
+
+        if self.found is not None:
+            return self.found
+        text, option = (self.users, "users") if self.users is not None else (self.examination, "examination")
+        if text is not None:
+            known = read_user_model(text) if option == "users" else read_examination(text)
+            with _named(option, text):
+                Evidence(counts, exam=known).check_curve()
+            return known
         if counts.examination is None:
             raise CounterrankError(
                 "--examination: not known from these clicks; expected e.g. inverse-rank:eta=1, or a file with an "
@@ -177,6 +228,8 @@ class ClickSource:
             )
         if self.alpha is None or self.beta is None:
             return None, None
+        if self.examination is not None:
+            raise CounterrankError("--examination: --alpha takes its place under trust bias; expected one of the two")
         alpha, beta = (
             [_number(word, flag) for word in text.split(",")]
             for flag, text in (("--alpha", self.alpha), ("--beta", self.beta))
@@ -191,6 +244,7 @@ class ClickSource:
         """The options that name the policy, the curve and how a log is read, for a command to go on with."""
         named = [("--policy", each) for each in self.policies] + [("--logger", each) for each in self.loggers]
         named += [("--examination", self.examination)] if self.examination is not None else []
+        named += [("--users", self.users)] if self.users is not None else []
         options = self.reading
         if options is not None:
             named += [("--only-policy", name) for name in options.only_policies]
@@ -312,8 +366,18 @@ def read_policy(text: str) -> Any:
         return parse_policy(text)
 
 
+def read_user_model(text: str) -> UserModel:
+    """A user model as `--users` names it: a file of one, or of an estimated examination curve."""
+    from counterrank.clicks.examination import UserModel
+    from counterrank.clicks.position_bias import load, load_estimate
+
+    with _named("users", text):
+        found = load(text)
+        return found if isinstance(found, UserModel) else load_estimate(text)
+
+
 def read_examination(text: str) -> Any:
-    """An examination curve as `--examination` names it; of a file with curves by context, the user model."""
+    """An examination curve, or a user model in a file, as `--examination` names it."""
     from counterrank.clicks.policies.parsing import parse_examination
 
     with _named("examination", text):
@@ -366,8 +430,8 @@ def _with_policy(source: ClickSource, known: Evidence, part: str, data: Mapping[
     if kind in (ESTIMATED, FITTED):
         if source.loggers:
             raise CounterrankError(f"--logger: policy {kind} is estimated from the log; expected no --logger")
-        if known.alpha is None:
-            source.curve(known.clicks)  # the error names the option
+        if known.exam is None:
+            source.users_of(known.clicks)  # the error names the option
         return _estimated(source, known) if kind == ESTIMATED else _fitted(source, known, data[part])
     if not source.policies and not source.loggers:
         return known

@@ -247,7 +247,7 @@ def _load(
     counts = load_counts(source, part, parts)
     has_curve = examination is not None or counts.examination is not None
     known: dict[str, Any] = {
-        "exam": source.curve(counts) if has_curve else None,
+        "exam": source.users_of(counts) if has_curve else None,
         "drift": source.drift.get(part),
         "whole_log": is_log,
     }

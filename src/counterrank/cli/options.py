@@ -150,6 +150,15 @@ Beta = Annotated[
         CLICKS,
     ),
 ]
+Users = Annotated[
+    str | None,
+    option(
+        "How users click: auto to fit trust bias or position bias to the log, the default where nothing else says it; "
+        "features if pages hardly move documents, so that features have to link ranks; or a file of a user model.",
+        "USERS",
+        CLICKS,
+    ),
+]
 Logger = Annotated[
     list[str] | None,
     option(
@@ -491,11 +500,12 @@ def _of_clicks(
     examination: Examination = None,
     logger: Logger = None,
     align: Align = False,
+    users: Users = None,
     **known: Any,
 ) -> ClickSource:
     from counterrank.cli.evidence import ClickSource
 
-    return ClickSource(clicks or [], log, policy or [], examination, logger or [], align=align, **known)
+    return ClickSource(clicks or [], log, policy or [], examination, logger or [], align=align, users=users, **known)
 
 
 @dataclass(frozen=True)
@@ -510,8 +520,9 @@ class EstimateOptions:
     threads: int | None
 
     def settings(self, source: ClickSource, counts: ClickCounts) -> dict[str, Any]:
-        """The arguments of `evaluation.estimate`: doubly robust needs the curve too."""
-        return {**vars(self), "exam": source.curve(counts) if self.method == "dr" else None}
+        """The arguments of `evaluation.estimate`: doubly robust needs the curve, and all need a model of trust bias."""
+        exam = source.users_of(counts) if self.method == "dr" or source.has_user_model(counts) else None
+        return {**vars(self), "exam": exam}
 
 
 def _of_estimates(

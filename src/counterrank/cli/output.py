@@ -107,12 +107,22 @@ def command_line() -> str:
 
 @contextmanager
 def show_warnings() -> Iterator[None]:
-    """Print the library's warnings as lines on stderr, each once, arguments named as flags."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    for text in dict.fromkeys(" ".join(map(str.strip, str(warning.message).splitlines())) for warning in caught):
-        say(f"Warning: {name_flags(text)}")
+    """Print the library's warnings as lines on stderr, each once, arguments named as flags; also where it is nested."""
+    _nested.append(set())
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+        for text in dict.fromkeys(" ".join(map(str.strip, str(warning.message).splitlines())) for warning in caught):
+            if not any(text in said for said in _nested):
+                say(f"Warning: {name_flags(text)}")
+            for said in _nested:
+                said.add(text)
+    finally:
+        _nested.pop()
+
+
+_nested: list[set[str]] = []  # what was printed inside each of the blocks that are open
 
 
 def _cell(value: Any) -> str:

@@ -19,6 +19,7 @@ from counterrank.cli.options import (
     LogOrCounts,
     Part,
     Threads,
+    Users,
     option,
     reads_logs,
 )
@@ -42,6 +43,7 @@ def rates(
     examination: Examination = None,
     alpha: Alpha = None,
     beta: Beta = None,
+    users: Users = None,
     prior: Annotated[
         str, option("Shrink towards the rate of the query, or the overall one: query or overall.", "NAME", ESTIMATOR)
     ] = "query",
@@ -74,11 +76,15 @@ def rates(
 
     check_part(part)
     check_whole(top, "top")
-    check_out(out, force, (clicks, data, examination, alpha, beta), check_rates_file)
-    source = ClickSource.of(clicks, examination, threads, reading, alpha=alpha, beta=beta)
+    check_out(out, force, (clicks, data, examination, alpha, beta, users), check_rates_file)
+    source = ClickSource.of(clicks, examination, threads, reading, alpha=alpha, beta=beta, users=users)
     gain, base = source.trust_curves()
     exam = None if examination is None else _curve(examination)
-    counts = load_counts(source, part, load_parts(data, part, threads, opening))
+    parts = load_parts(data, part, threads, opening)
+    counts = load_counts(source, part, parts)
+    if users is not None:
+        source.fit_users((counts, parts.get(part)))
+        exam = source.users_of(counts)
     with show_warnings():
         found = click_rates(counts, exam, alpha=gain, beta=base, prior=prior, strength=strength, confidence=confidence)
     if out is not None:

@@ -21,11 +21,11 @@ from counterrank.cli.evidence import (
 )
 from counterrank.cli.options import EstimateOptions, option, parse_params, reads_logs
 from counterrank.cli.output import check_out, command_line, folder_with, print_json, print_table, say, show_warnings
-from counterrank.cli.train import read_hyperparameters, with_curve
+from counterrank.cli.train import needs_users, read_hyperparameters, with_curve
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
-    from counterrank import Ranker, RankingData
+    from counterrank import ClickCounts, Ranker, RankingData
     from counterrank.data.sources import DataOptions
     from counterrank.estimators import Estimator, Evidence
     from counterrank.training import FitReport
@@ -72,12 +72,22 @@ def select(
     if (Path(data) / MARKER).is_file():
         raise CounterrankError(f"DATA: {data} is a ranker; expected DATA first, then RANKERS")
     check_out(out, force, (data, rankers, *source.inputs), folder_with(MARKER, PARTS))
-    chosen = _check_estimator(estimator)
+    chosen = _check_estimator(estimator, source.users is not None)
     hyperparameters, clip = read_hyperparameters(chosen, estimator_param)
     saved = {str(path): Ranker.load(path) for path in rankers or []}
     opened = opening.open(data, threads)
     held_out, parts = choose_part(opened, part, data), parts_of(opened, part)
     counts = source.load(part, parts, "displays" in chosen.needs)
+    fitted_to: list[tuple[ClickCounts | None, RankingData]] = [(counts, held_out)]
+    if (
+        losses is not None
+        and needs_users(chosen)
+        and "train" in parts
+        and part != "train"
+        and source.fits_users(counts)
+    ):
+        fitted_to.append((source.find("train", parts), parts["train"]))
+    source.fit_users(*fitted_to)
     evidence = source.about(counts, part, parts)
     rho = announced_propensities(evidence)
     source.say_what_it_read()
@@ -135,13 +145,14 @@ def select(
         say(f"Saved {names[found.index]} as {out}.")
 
 
-def _check_estimator(name: str) -> Estimator:
+def _check_estimator(name: str, has_users: bool) -> Estimator:
     from counterrank.estimators import named_estimator
 
     chosen = named_estimator(name)
-    if "trust" in chosen.needs:
+    if "trust" in chosen.needs and not has_users:
         raise CounterrankError(
-            f"--estimator {name}: requires --alpha and --beta, which train has; expected its rankers as RANKERS"
+            f"--estimator {name}: requires --alpha and --beta, which train has; expected --users, or its rankers as "
+            "RANKERS"
         )
     return chosen
 

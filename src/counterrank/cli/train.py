@@ -186,6 +186,8 @@ def train(
     seconds = time.perf_counter() - begin
     ranker.provenance_["command"] = command_line()
     ranker.save(out)
+    if source.found is not None:
+        report = replace(report, users=source.found)
     summary = {
         "estimator": chosen.name,
         **_about_clicks(report, evidence, held_out_evidence),
@@ -198,6 +200,7 @@ def train(
             int((each.clicks.sessions > 0).sum()) for each in (evidence, held_out_evidence) if each
         )
     if json:
+        summary |= {} if report.users is None else {"users": report.users.describe()}
         print_json(summary if report.relevance is None else summary | _choice(report))
         return
     names = {"validation": f"validation {ranker.metric_}, self-normalised", "kind": "model", "model": "saved as"}
@@ -234,6 +237,8 @@ def _say_next_of_clicks(
             say("Saved. Estimate it on clicks that it was not trained on: a fold, or --split, keeps some apart.")
             return
         evidence = evidence if source.policies else replace(evidence, clicks=counts)
+    if source.alpha:  # which other commands do not have
+        evidence = replace(evidence, exam=None)
     named = [("--log", source.log)] if source.log else [("--clicks", path) for path in source.clicks]
     again = source.options_again()
     if _knows_propensities(evidence):
@@ -260,19 +265,22 @@ def _check_estimator(name: str | None, source: ClickSource) -> Estimator:
     """The estimator that was named, or the default one, if it goes with the kind of input."""
     from counterrank.estimators import named_estimator
 
-    if not source.given and (source.policies or source.loggers or source.examination):
-        raise CounterrankError("--policy, --logger, --examination: describe clicks; require --clicks or --log")
+    if not source.given and (source.policies or source.loggers or source.examination or source.users):
+        raise CounterrankError("--policy, --logger, --examination, --users: describe clicks; require --clicks or --log")
     chosen = named_estimator(name or ("policy-aware" if source.given else "full-information"))
     if ("labels" in chosen.needs) == source.given:
         wanted = "labels; expected no --clicks or --log" if source.given else "--clicks or --log"
         raise CounterrankError(f"--estimator {chosen.name}: requires {wanted}")
-    if (source.alpha or source.beta) and not ("trust" in chosen.needs or chosen.uses_relevance):
+    for flags, given in (("--alpha, --beta", source.alpha or source.beta), ("--users", source.users)):
+        if given and not needs_users(chosen):
+            raise CounterrankError(
+                f"{flags}: {chosen.name} does not correct for trust bias; expected --estimator "
+                + named_like(lambda each: needs_users(each))
+            )
+    if "trust" in chosen.needs and not (source.users or (source.alpha and source.beta)):
         raise CounterrankError(
-            f"--alpha, --beta: {chosen.name} does not correct for trust bias; expected --estimator "
-            + named_like(lambda each: "trust" in each.needs or each.uses_relevance)
+            f"--estimator {chosen.name}: requires --alpha and --beta, such as 0.9,0.4 and 0.1,0.05, or --users"
         )
-    if "trust" in chosen.needs and not (source.alpha and source.beta):
-        raise CounterrankError(f"--estimator {chosen.name}: requires --alpha and --beta, such as 0.9,0.4 and 0.1,0.05")
     return chosen
 
 
@@ -319,10 +327,13 @@ def _evidence(
 ) -> tuple[Evidence, Evidence | None]:
     """What the clicks of the training part say, and those of the validation part if there are any."""
     pages = "displays" in chosen.needs
-    evidence = source.evidence("train", parts, pages)
-    check_needs(chosen, evidence)
+    counts = source.load("train", parts, pages)
     other = source.find("validation", parts, pages) if has_validation and not source.is_single() else None
     source.say_what_it_read()
+    if needs_users(chosen):
+        source.fit_users((counts, parts["train"]), (other, parts.get("validation", parts["train"])))
+    evidence = source.about(counts, "train", parts)
+    check_needs(chosen, evidence)
     if "propensities" in chosen.needs:
         announced_propensities(evidence)
     if chosen.uses_relevance:
@@ -335,14 +346,17 @@ def _evidence(
     return evidence, replace(held_out, exam=evidence.exam) if chosen.uses_relevance else held_out
 
 
+def needs_users(chosen: Estimator) -> bool:
+    """Whether the estimator requires something that a user model gives."""
+    return bool({"examination", "propensities", "exposure", "trust"}.intersection(chosen.needs))
+
+
 def with_curve(evidence: Evidence) -> Evidence:
     """The evidence with the examination curve that simulated clicks remember, for estimators with a relevance model."""
-    if evidence.exam is not None and evidence.alpha is not None:
-        raise CounterrankError("--examination: --alpha takes its place under trust bias; expected one of the two")
     if not evidence.has("propensities"):
         say("Note: no --policy, so display frequencies of the log are used as propensities.")
     found = evidence.with_remembered_curve()
-    if found.exam is None and found.alpha is None:
+    if found.exam is None:
         say("Note: no --examination, so only propensities are used, and not impressions.")
     return found
 

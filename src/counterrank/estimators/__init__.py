@@ -15,6 +15,7 @@ from counterrank.estimators.registry import (
     register_estimator,
 )
 from counterrank.estimators.relevance import Relevance, fit_relevance
+from counterrank.estimators.users_from_log import FoundUsers, learn_users
 from counterrank.estimators.weights import (
     affine,
     clip_grid,
@@ -30,6 +31,7 @@ __all__ = [
     "NEEDS",
     "Estimator",
     "Evidence",
+    "FoundUsers",
     "Hyperparameter",
     "Propensities",
     "Relevance",
@@ -45,6 +47,7 @@ __all__ = [
     "exponential_gains",
     "fit_relevance",
     "full_information",
+    "learn_users",
     "logged_propensities",
     "naive",
     "named_estimator",

@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.browsing import Browsing, Dependent, sequential
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import CurvesByContext, Examination, is_user_model, lines_of
+from counterrank.clicks.examination import CurvesByContext, Examination, UserModel, is_user_model, lines_of
 from counterrank.clicks.policies import (
     FittedPlackettLuce,
     fit_plackett_luce,
@@ -33,8 +32,8 @@ from counterrank.data.scores import document_scores, refuse_column
 from counterrank.estimators.policy_check import check_policy
 from counterrank.estimators.propensities import (
     Propensities,
-    check_propensities,
     displayed_propensities,
+    in_canonical_gauge,
     propensities_of,
     refuse_unseen,
 )
@@ -54,6 +53,8 @@ class Evidence:
         exam: how likely each rank is examined, or a user model, such as `examination.estimate` gives; None for the
             curve that simulated clicks remember. Logged propensities contain an older curve, so with a user model they
             are ignored, with a warning: give policy and scores, or else how often the log shows each document is taken.
+            "auto" to have `fit_ranker` fit users to these clicks, see `estimators.learn_users`, which it also does
+            where exam is None and nothing else says how users click; "features" if features have to link ranks.
         alpha, beta: under trust bias, P(click | relevance r, rank j) = alpha_j r + beta_j, instead of exam; they become
             `exam`, in the canonical gauge, and rho with them.
         policy: the logging policy, instead of rho; {name: (policy, scores)} where the log holds several.
@@ -72,7 +73,7 @@ class Evidence:
 
     clicks: ClickCounts
     rho: ArrayLike | Propensities | None = None
-    exam: ArrayLike | Examination | None = None
+    exam: ArrayLike | Examination | UserModel | str | None = None
     alpha: ArrayLike | Examination | None = None
     beta: ArrayLike | Examination | None = None
     policy: Any = None
@@ -88,9 +89,17 @@ class Evidence:
         users = users_of(self.exam if self.alpha is None else self.alpha, [0.0] if self.beta is None else self.beta)
         rho = self.rho
         if rho is not None and not isinstance(rho, Propensities | LogPropensity):
-            rho = np.minimum(check_propensities(rho, counts) * users.scale, 1.0)
+            rho = in_canonical_gauge(rho, users.scale, counts)
         for name, value in (("exam", users), ("alpha", None), ("beta", None), ("rho", rho)):
             object.__setattr__(self, name, value)
+
+    @property
+    def fits_users(self) -> bool:
+        """Whether users are to be fitted to these clicks: it was asked for, or nothing says how they click."""
+        if isinstance(self.exam, str):
+            return True
+        known = (self.exam, self.rho, self.clicks.examination, self.clicks.propensities)
+        return all(each is None for each in known)
 
     def for_data(self, data: RankingData) -> Evidence:
         """The same with scores of policies in the order of the data, by `data.document_scores`; itself if they are.
@@ -293,7 +302,8 @@ policy with these scores; expected the policy and the scores that made the pages
         """
         is_realised = sequential(self.exam) is not None
         rho = None if is_realised or (self.rho is None and self.policy is None) else self.propensities
-        return examinations(self.clicks, rho, self.exam)
+        users: Any = self.exam
+        return examinations(self.clicks, rho, users)
 
 
 def display_frequencies(

@@ -168,6 +168,19 @@ def logged_propensities(
     return replace(_combined(counts, table, mixed, realised, "realised"), uncovered=uncovered)
 
 
+def in_canonical_gauge(rho: Any, scale: float, clicks: ClickCounts) -> FloatArray:
+    """Propensities of the alpha that a user gave, as those of the canonical gauge; given ones may be above 1.
+
+    >>> counts = ClickCounts("", np.array([0, 2]), *[np.array([1])] * 5)
+    >>> in_canonical_gauge([1.5, 0.5], 0.5, counts).tolist()
+    [0.75, 0.25]
+    """
+    given = check_vector(rho, clicks.n_docs, "rho")
+    found = given * scale
+    rounded = (given <= 1.0) | (found < 1.0 + 1e-9)
+    return check_propensities(np.where(rounded, np.minimum(found, 1.0), found), clicks)
+
+
 def without_stale_propensities(clicks: ClickCounts, quietly: bool = False) -> ClickCounts:
     """The same clicks without the propensities of the log, which hold another user model; with a note.
 

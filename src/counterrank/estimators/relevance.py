@@ -20,6 +20,7 @@ from counterrank.data.features import align_features, refuse_missing
 from counterrank.estimators.propensities import (
     Propensities,
     check_propensities,
+    in_canonical_gauge,
     logged_propensities,
     refuse_impossible,
     refuse_unseen,
@@ -90,7 +91,7 @@ def examinations(
     if is_user_model(users):
         counts = without_stale_propensities(counts, quietly=rho is not None)
     if rho is not None and beta is not None:
-        rho = np.minimum(check_propensities(rho, counts) * users.scale, 1.0)
+        rho = in_canonical_gauge(rho, users.scale, counts)
     is_logged = rho is None and counts.propensities is not None
     curve, base = _lines(counts, rho, users, is_logged)
     if curve is not None:

@@ -145,14 +145,17 @@ def policy_oblivious(clicks: ClickCounts, exam: Examination, *, clip: float | No
     counts, (curve, base), cap = check_counts(clicks), lines_of(exam), check_clip(clip)
     theta = examined(curve, counts)
     net: FloatArray | IntArray = counts.clicks
+    unseen = np.zeros(counts.n_docs)
     if base is None:
         inverse = capped_inverse(theta, cap, counts, counts.clicks, counts.docs, counts.ranks, "exam")
     else:
         refuse_unseen(curve, base, counts)
         inverse = inverse_propensity(theta, cap)
         net = counts.clicks - counts.impressions * examined(base, counts)
+        mean = sessions_of_documents(counts) * mean_relevance(counts, curve, base)
+        unseen = np.where(examined_times(curve, counts) < SMALLEST, mean, 0.0)
     warn_unless_always_seen(counts, curve, "policy_oblivious")
-    return counts.by_document(net * inverse)
+    return np.asarray(counts.by_document(net * inverse) + unseen)
 
 
 def naive(clicks: ClickCounts, *, clip: float | None = None) -> FloatArray:

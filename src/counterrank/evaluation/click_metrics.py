@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.clicks.counts import ClickCounts
+from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination
 from counterrank.clicks.origin import FEW_SHARED, Origin, shared_sessions, too_few_to_tell
 from counterrank.common.checks import FloatArray
@@ -26,6 +26,7 @@ from counterrank.data.frames import is_frame
 from counterrank.data.ids import query_keys
 from counterrank.data.scores import document_scores
 from counterrank.estimators.propensities import UNSHOWN, Propensities
+from counterrank.estimators.users_from_log import FoundUsers
 from counterrank.evaluation.confidence_intervals import (
     Interval,
     IntervalSettings,
@@ -45,6 +46,7 @@ from counterrank.evaluation.evaluation_cards import (
     selection_summary,
     selection_text,
 )
+from counterrank.evaluation.fitted_users import Given, added_variance, fit_where_unknown, widened
 from counterrank.evaluation.metrics import higher_is_better, metric_names, parse_metric
 from counterrank.evaluation.weighted_clicks import Method, WeightedClicks, document_values, query_sums, weight_clicks
 
@@ -83,6 +85,7 @@ class Estimate(Shown):
             documents were shown; or "estimated" from that with smoothing.
         uncovered: the share of the metric, by sum(sessions * |lambda|), on documents that the clicks do not cover.
         is_difference: whether it is the difference of two rankings, from `compare`.
+        users: what was found where users were fitted to these clicks; "" where they were not.
     """
 
     metric: str
@@ -103,6 +106,7 @@ class Estimate(Shown):
     propensities: str = "given"
     uncovered: float = 0.0
     is_difference: bool = False
+    users: str = ""
 
     @property
     def population(self) -> str:
@@ -165,7 +169,7 @@ def estimate(
     threads: int | None = None,
     method: str = "ips",
     relevance: ArrayLike | None = None,
-    exam: ArrayLike | Examination | None = None,
+    exam: ArrayLike | Examination | str | None = None,
     in_sample: bool = False,
     target: str | None = None,
 ) -> Estimates:
@@ -215,7 +219,9 @@ def estimate(
             gives. R of a query must not be fitted to its own clicks, else the estimate is biased. None for
             `fit_relevance`, which is cross-fitted.
         exam: for "dr", and for logs of several policies or without propensities, P(examined | rank), the curve that
-            rho was computed with; None for that of simulated clicks.
+            rho was computed with; None for that of simulated clicks. Under trust bias a user model. "auto" to fit users
+            to these clicks, see `estimators.learn_users`, which is also done where nothing says how users click;
+            intervals then include the error of the fit.
         in_sample: whether to accept clicks that the ranker was trained on, or stopped by; the result then says so.
         target: deprecated name of `population`.
 
@@ -246,10 +252,11 @@ def estimate(
     population = renamed_argument(population, target, "population", "target", "queries")
     settings = IntervalSettings.check(population, confidence, replicates, seed, threads)
     names = metric_names(metrics, ())
-    weighted = weight_clicks(data, clicks, rho, noise, settings.threads, Method(method, relevance, exam))
+    made = _made(data, clicks, rho, noise, settings, Method(method, relevance, exam))
+    weighted = weight_clicks(*made)
     seen = check_held_out({"the ranker": scores}, data, clicks, population, in_sample)
     values = document_values(document_scores(scores, data), data, names, ties, settings.threads)
-    return Estimates(zip(names, _estimates(weighted, values, names, settings, seen), strict=True))
+    return Estimates(zip(names, _estimates(weighted, values, names, settings, seen, made), strict=True))
 
 
 def compare(
@@ -269,7 +276,7 @@ def compare(
     threads: int | None = None,
     method: str = "ips",
     relevance: ArrayLike | None = None,
-    exam: ArrayLike | Examination | None = None,
+    exam: ArrayLike | Examination | str | None = None,
     in_sample: bool = False,
     target: str | None = None,
 ) -> Estimates:
@@ -299,11 +306,12 @@ def compare(
     population = renamed_argument(population, target, "population", "target", "queries")
     settings = IntervalSettings.check(population, confidence, replicates, seed, threads)
     names = metric_names(metrics, ())
-    weighted = weight_clicks(data, clicks, rho, noise, settings.threads, Method(method, relevance, exam))
+    made = _made(data, clicks, rho, noise, settings, Method(method, relevance, exam))
+    weighted = weight_clicks(*made)
     seen = check_held_out({"ranker a": scores_a, "ranker b": scores_b}, data, clicks, population, in_sample)
     values = document_values(document_scores(scores_a, data, "scores_a"), data, names, ties, settings.threads)
     values -= document_values(document_scores(scores_b, data, "scores_b"), data, names, ties, settings.threads)
-    found = _estimates(weighted, values, names, settings, seen)
+    found = _estimates(weighted, values, names, settings, seen, made)
     return Estimates((name, replace(each, is_difference=True)) for name, each in zip(names, found, strict=True))
 
 
@@ -360,7 +368,7 @@ def select(
     threads: int | None = None,
     method: str = "ips",
     relevance: ArrayLike | None = None,
-    exam: ArrayLike | Examination | None = None,
+    exam: ArrayLike | Examination | str | None = None,
     in_sample: bool = False,
     target: str | None = None,
 ) -> Selection:
@@ -391,7 +399,8 @@ def select(
     """
     population = renamed_argument(population, target, "population", "target", "queries")
     settings = IntervalSettings.check(population, confidence, replicates, seed, threads)
-    weighted = weight_clicks(data, clicks, rho, noise, settings.threads, Method(method, relevance, exam))
+    made = _made(data, clicks, rho, noise, settings, Method(method, relevance, exam))
+    weighted = weight_clicks(*made)
     sign = 1.0 if higher_is_better(metric) else -1.0
     all_scores = _all_scores(rankers, data)
     named = {f"ranker {i}": rankers[i] for i in range(len(rankers))}
@@ -403,7 +412,7 @@ def select(
             f"clicks: the weights of all documents sum to {sums.omega.sum():g}, so no ranker can be preferred; "
             "expected a sum above 0"
         )
-    estimates = _estimates(weighted, values, [metric] * len(all_scores), settings, seen)
+    estimates = _estimates(weighted, values, [metric] * len(all_scores), settings, seen, made)
     # the rankers have the same denominator, so their numerators decide; the first of equals is chosen
     index = int(np.argmax(sign * sums.terms.sum(axis=0)))
     drawn = bootstrap_sums(np.column_stack([sums.terms, sums.omega]), settings)
@@ -486,8 +495,40 @@ def _warn_of_queries(
     warnings.warn(text, InSampleWarning, stacklevel=4)
 
 
+def _made(data: RankingData, clicks: Any, rho: Any, noise: Any, settings: IntervalSettings, method: Method) -> Given:
+    """What `weight_clicks` takes, with users fitted to the clicks where nothing says how they click."""
+    check_counts(clicks)
+    return Given(data, clicks, rho, noise, settings.threads, fit_where_unknown(method, data, clicks, rho))
+
+
+def _with_fitted_users(
+    estimates: list[Estimate], weighted: WeightedClicks, values: FloatArray, made: Given
+) -> list[Estimate]:
+    """The estimates with intervals that include the error of users fitted to the same clicks."""
+    users = made.method.exam
+    if not isinstance(users, FoundUsers):
+        return estimates
+    extra = added_variance(made, values, weighted.relevance)
+    return [
+        replace(
+            one,
+            users=users.sentence,
+            ips_interval=widened(one.ips_interval, one.ips, float(extra["ips"][m]), one.confidence),
+            self_normalized_interval=widened(
+                one.self_normalized_interval, one.self_normalized, float(extra["self_normalized"][m]), one.confidence
+            ),
+        )
+        for m, one in enumerate(estimates)
+    ]
+
+
 def _estimates(
-    weighted: WeightedClicks, values: FloatArray, names: Sequence[str], settings: IntervalSettings, in_sample: bool
+    weighted: WeightedClicks,
+    values: FloatArray,
+    names: Sequence[str],
+    settings: IntervalSettings,
+    in_sample: bool,
+    made: Given,
 ) -> list[Estimate]:
     """An estimate for each column of the values, and one warning for all intervals in doubt."""
     sums = query_sums(weighted, values)
@@ -538,6 +579,7 @@ def _estimates(
             uncovered=uncovered,
         )
         estimates.append(one)
+    estimates = _with_fitted_users(estimates, weighted, values, made)
     texts = dict.fromkeys(f"{each.metric}: {doubt}" for each in estimates for doubt in each.doubts)
     if texts:
         text = f"confidence intervals may cover the truth less often than {settings.confidence:.4g}: "

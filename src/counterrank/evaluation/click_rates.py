@@ -29,6 +29,7 @@ from counterrank.data.scores import file_format, write_run
 from counterrank.estimators.model_assisted import check_strength, strength_and_likelihood
 from counterrank.estimators.propensities import refuse_unseen
 from counterrank.estimators.relevance import Examinations
+from counterrank.estimators.users_from_log import FoundUsers
 from counterrank.evaluation.evaluation_cards import rates_card, rates_plot
 
 PRIORS = ("query", "overall")
@@ -345,6 +346,8 @@ def _curves(clicks: ClickCounts, exam: Any, alpha: Any, beta: Any) -> _Curves:
         raise CounterrankError("exam: given together with alpha and beta; expected either")
     if alpha is not None:
         return _Curves(*lines_of(users_of(alpha, beta)), "given")
+    if isinstance(exam, FoundUsers):
+        exam = exam.users
     if exam is not None:
         estimates = EstimatedExamination | EstimatedByContext
         return _Curves(*lines_of(exam), "given", exam if isinstance(exam, estimates) else None)

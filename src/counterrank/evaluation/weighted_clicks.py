@@ -34,7 +34,7 @@ from counterrank.estimators.propensities import (
     without_stale_propensities,
 )
 from counterrank.estimators.relevance import check_relevance, fit_relevance
-from counterrank.estimators.weights import warn_if_contradicted, warn_unless_sometimes_seen
+from counterrank.estimators.weights import mean_relevance, warn_if_contradicted, warn_unless_sometimes_seen
 from counterrank.evaluation import click_kernels as _click_kernels
 from counterrank.evaluation.click_kernels import Cells, Pages
 from counterrank.evaluation.metrics import prefix_sums, rank_values
@@ -133,6 +133,7 @@ class WeightedClicks:
     effective_sample_size: float  # Kish's, of the importance weights of the clicks
     largest_share: float  # the largest weight of a click over the sum of all
     threads: int | None
+    unseen: FloatArray | None  # under trust bias, the mean relevance for documents without exposure; else None
     uncovered: IntArray  # the documents that the clicks do not cover; none for "dr", which predicts them
     source: str  # where the propensities come from, see `Propensities`
 
@@ -214,9 +215,16 @@ def weight_clicks(
         effective_sample_size=effective,
         largest_share=largest,
         threads=threads,
+        unseen=None if is_predicted or model is None else _unseen(found, counts, model),
         uncovered=np.empty(0, np.int64) if is_predicted else found.uncovered,
         source=found.source,
     )
+
+
+def _unseen(found: Propensities, counts: ClickCounts, model: ClickPredictor) -> FloatArray:
+    """The mean relevance of what was shown for documents without exposure, 0 for the others."""
+    hidden = ~(np.nan_to_num(found.by_document) >= SMALLEST)
+    return np.where(hidden, mean_relevance(counts, model.exam, model.base), 0.0)
 
 
 def _cells(counts: ClickCounts, inverse: FloatArray, model: ClickPredictor | None) -> Cells:
@@ -306,8 +314,9 @@ def query_sums(weighted: WeightedClicks, values: FloatArray) -> QuerySums:
         omega += times * weighted.sessions * own
         terms += times * weighted.sessions[:, None] * own_terms
 
-    if weighted.relevance is not None:
-        add(weighted.relevance, 1.0)
+    for predicted in (weighted.relevance, weighted.unseen):
+        if predicted is not None:
+            add(predicted, 1.0)
     if weighted.noise is not None:
         noisy = np.ones(len(values)) if weighted.rho is None or weighted.relevance is not None else weighted.rho > 0.0
         add(noisy.astype(np.float64), -weighted.noise[0])

@@ -26,6 +26,7 @@ from counterrank.estimators.propensities import check_clip
 from counterrank.estimators.registry import ESTIMATORS, Estimator, checked_hyperparameters, named_estimator
 from counterrank.estimators.relevance import SATURATION, Relevance, check_missing_for, relevance_of
 from counterrank.estimators.relevance_models import check_model
+from counterrank.estimators.users_from_log import FoundUsers, describe_users, with_users_from_log
 from counterrank.evaluation import higher_is_better
 from counterrank.training.clip_search import BestClip, ClipTrial, fit_best_clip
 from counterrank.training.cross_validation import (
@@ -48,6 +49,7 @@ from counterrank.training.ranker import Ranker
 from counterrank.training.storage import describe_inputs, provenance
 from counterrank.training.training_cards import report_card, report_plot, report_summary, report_text
 
+_USERS = {"examination", "propensities", "exposure", "trust"}  # needs that a user model meets
 # the remedy for missing values where two models learn
 _TREES = "a ranker with model='lambdamart', and model='lightgbm'"
 
@@ -171,6 +173,7 @@ class FitReport(Shown):
         trials: one for each estimator and hyperparameter that cross-validation tried, in order.
         relevance: the model of relevance, fitted on all clicks; None where the estimator uses none.
         clips: one for each clip that was tried, where several were.
+        users: what was fitted to the log, see `estimators.learn_users`; None where how users click was known.
     """
 
     ranker: Ranker
@@ -181,6 +184,7 @@ class FitReport(Shown):
     trials: tuple[Tried, ...] = ()
     relevance: Relevance | None = None
     clips: tuple[ClipTrial, ...] = ()
+    users: FoundUsers | None = None
 
     def summary(self) -> Summary:
         """The choice and all trials, as a dict that prints as a table."""
@@ -292,6 +296,7 @@ def fit_rankers(
     if "clip" in given and clip is not None:
         raise CounterrankError(f"clip={brief(clip)}: given among hyperparameters too; expected one of the two")
     clip = given.pop("clip", clip)
+    evidence, validation = _with_users(data, evidence, chosen, validation)
     chosen.check(evidence)
     evidence = evidence and evidence.for_data(check_type(data, RankingData, "data"))
     if validation is not None and isinstance(validation[1], Evidence):
@@ -325,6 +330,24 @@ def fit_rankers(
     return [_report(best, chosen, evidence, about) for best in found]
 
 
+def _with_users(data: RankingData, evidence: Evidence | None, chosen: Estimator, validation: Any) -> tuple[Any, Any]:
+    """Evidence and validation with users fitted to the log, where the estimator needs them and nothing tells them."""
+    if evidence is None or not evidence.fits_users or not _USERS.intersection(chosen.needs):
+        return evidence, validation
+    other = validation[1] if validation is not None and isinstance(validation[1], Evidence) else None
+    try:
+        evidence, other = with_users_from_log(evidence, data, other)
+    except CounterrankError as refusal:
+        if isinstance(evidence.exam, str):
+            raise
+        try:
+            chosen.check(evidence)
+        except CounterrankError as lack:
+            raise CounterrankError(f"{lack}; {refusal}") from None
+        return evidence, validation
+    return evidence, validation if other is None else (validation[0], other)
+
+
 def _fit_all(
     learners: Sequence[Ranker], data: RankingData, weights: ArrayLike | Views, validation: Any, clicks: Any
 ) -> list[Ranker]:
@@ -353,7 +376,7 @@ def _report(best: BestClip, chosen: Estimator, evidence: Evidence | None, given:
     """The report on a ranker, whose provenance gets the estimator."""
     about = {**given, "clip": best.clip} if "clip" in given else dict(given)
     _describe(best.ranker, chosen, evidence, about, best.trials)
-    return FitReport(best.ranker, chosen.name, about, "", best.metric, clips=best.trials)
+    return FitReport(best.ranker, chosen.name, about, "", best.metric, clips=best.trials, users=_fitted(evidence))
 
 
 def _clips(clip: Any, chosen: Estimator, evidence: Any, is_validated: bool) -> Sequence[float | None]:
@@ -377,6 +400,7 @@ def _describe(
     if evidence is None:
         ranker.provenance_ |= {"clicks": None, "estimator": {"name": chosen.name, **about}}
         return
+    ranker.provenance_ |= _about_users(evidence)
     source = evidence.propensity_source if "propensities" in chosen.needs else None
     ranker.provenance_["estimator"] = {"name": chosen.name, "propensities": source, **about}
     if trials:
@@ -396,7 +420,7 @@ def fit_from_clicks(
     tau: float | None = None,
     strength: float | None = None,
     clip: float | None = None,
-    exam: ArrayLike | Examination | None = None,
+    exam: ArrayLike | Examination | str | None = None,
     beta: ArrayLike | Examination | None = None,
     folds: int | None = 5,
     seed: int | np.random.Generator = 0,
@@ -424,9 +448,11 @@ def fit_from_clicks(
         tau, strength, clip: hyperparameters of doubly-robust, shrinkage and policy-aware; None for the defaults, and
             for "auto" to try several.
         exam: how likely each rank is examined. With it impressions count, and not only propensities. None for the
-            curve that simulated clicks remember where rho is None, else for none. Under trust bias alpha by rank, rho
-            then being its expectation.
-        beta: under trust bias, the chance of a click on an irrelevant document by rank.
+            curve that simulated clicks remember where rho is None, else for none. Under trust bias a user model, see
+            `examination.Affine`, rho then being the expectation of its alpha; or alpha by rank. "auto" to fit users to
+            these clicks and those of `validation` together, see `estimators.learn_users`, which is also done where
+            nothing says how users click; "features" if features have to link ranks.
+        beta: under trust bias, the chance of a click on an irrelevant document by rank, with alpha as exam.
         folds: how many, 2 or more; None to learn from `data` alone and stop by `validation`, without a choice.
 
     >>> from counterrank import make_ranking_data, policies, simulation
@@ -490,6 +516,7 @@ def _fit_assisted(
     )  # parts that were joined have none
     used = [evidence.clicks] if validation is None else [evidence.clicks, validation[1].clicks]
     fitted.provenance_ = provenance(fitted, describe_inputs(data, None if validation is None else validation[0], used))
+    fitted.provenance_ |= _about_users(evidence)
     fitted.provenance_["estimator"] = {
         "name": chosen.name,
         "chosen": report.estimator,
@@ -497,7 +524,18 @@ def _fit_assisted(
         "why": report.why,
         "tried": [each.plain() for each in report.trials],
     }
-    return report
+    return replace(report, users=_fitted(evidence))
+
+
+def _fitted(evidence: Evidence | None) -> FoundUsers | None:
+    """The users that were fitted to the log."""
+    return evidence.exam if evidence is not None and isinstance(evidence.exam, FoundUsers) else None
+
+
+def _about_users(evidence: Evidence) -> dict[str, Any]:
+    """The user model that weights were computed with, for the provenance; {} where propensities alone are known."""
+    users = evidence.clicks.examination if evidence.exam is None else evidence.exam
+    return {} if users is None else {"users": describe_users(users)}
 
 
 def _cross_validated(

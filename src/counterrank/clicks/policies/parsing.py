@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.clicks.examination import Examination, InverseRank, check_examination
+from counterrank.clicks.examination import Examination, InverseRank
 from counterrank.clicks.policies.standard import (
     Deterministic,
     EpsilonGreedy,
@@ -26,7 +26,6 @@ from counterrank.clicks.policies.standard import (
     UniformInsert,
 )
 from counterrank.clicks.position_bias import load
-from counterrank.clicks.user_models import ByContext
 from counterrank.common.checks import check_offsets, check_vector
 from counterrank.common.errors import CounterrankError
 
@@ -165,8 +164,7 @@ def parse_examination(text: str) -> Any:
         return Examination([value for value in values if value is not None])
     if text.partition(":")[0].strip() != "inverse-rank":
         if looks_like_file(text):
-            found = load(text)
-            return found if isinstance(found, ByContext) else check_examination(found)
+            return load(text)
         raise CounterrankError(
             f"examination {text!r}: unknown; expected inverse-rank:eta=1, also with k=5, values such as 1,0.5,0.3, or "
             "a file with an estimated curve"

@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import CurvesByContext, Examination, check_examination
+from counterrank.clicks.examination import CurvesByContext, Examination, lines_of
 from counterrank.clicks.exposure import mean_curve
 from counterrank.clicks.page_sample import PageSample
 from counterrank.clicks.policies.from_log import check_all_candidates, mean_over_contexts
@@ -148,7 +148,7 @@ class _Inputs:
             check_all_candidates(counts)
         if policy is not None and scores is None:
             raise CounterrankError("scores: None; expected what the policy ranked by, one number for each document")
-        curve = counts.examination if exam is None else check_examination(exam)
+        curve = counts.examination if exam is None else lines_of(exam)[0]
         chosen = None if policy is None else as_policy(policy)
         names = counts.active_policies
         if chosen is not None and rho is None and len(names) > 1:

@@ -1,0 +1,179 @@
+"""User models: equivalent inputs give the same weights, rankers and estimates; documents without exposure; provenance.
+
+(alpha, beta) and (a alpha, beta + b alpha) are the same users, with relevance (r - b) / a.
+"""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank import Evidence, estimators, evaluation, examination, policies, simulation
+from counterrank.clicks.simulation import trust_bias
+from counterrank.common.errors import CoverageWarning, ExaminationWarning
+from counterrank.estimators import ESTIMATORS, Views
+from counterrank.losses.loss_registry import LOSSES
+from counterrank.training import fit_ranker
+
+K = 4
+THETA = [1.0, 0.5, 0.3, 0.2]
+MODEL = trust_bias(k=K, strength=0.8, relevant=0.9, other=0.1)
+USERS = examination.Affine(*MODEL.affine(THETA, K))
+PAIRS = {
+    "as simulated": MODEL.affine(THETA, K),
+    "beta below 0": ((2.0 * USERS.alpha).tolist(), (USERS.beta - 0.5 * USERS.alpha).tolist()),
+    "beta above 0": ((0.5 * USERS.alpha).tolist(), (USERS.beta + 0.2 * USERS.alpha).tolist()),
+}
+CURVE = examination.Affine(THETA, [0.0] * K)
+CURVES = {"half": ([each / 2 for each in THETA], [0.0] * K)}
+FULL = cr.make_ranking_data("yahoo", n_queries=30, seed=0)
+DATA = cr.RankingData(FULL.features[:, :5], FULL.offsets, FULL.labels)
+SCORES = DATA.features[:, 0].astype(float)
+POLICY = policies.UniformInsert(K)
+LOG = simulation.simulate(
+    DATA, SCORES, POLICY, THETA, sessions=600, seed=0, relevance_threshold=2, click_model=MODEL, displays=True
+)  # fmt: skip
+QUICK = cr.Ranker(k=K, max_epochs=2, learning_rate=1.0, threads=1, seed=0)
+CASES = [(USERS, pair) for pair in PAIRS.values()] + [(CURVE, pair) for pair in CURVES.values()]
+NAMES = [*PAIRS, *CURVES]
+BY_CLICKS = [name for name, each in ESTIMATORS.items() if each.weigh is not None and "clicks" in each.needs]
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def weigh(name, evidence):
+    found = ESTIMATORS[name].weigh(DATA, evidence)
+    return found.weights if isinstance(found, Views) else found
+
+
+def test_pairs_are_the_same_model():
+    assert all(examination.Affine(*pair) == USERS for pair in PAIRS.values())
+    assert examination.Affine(*CURVES["half"]) == CURVE
+    assert min(PAIRS["beta below 0"][1]) < 0.0
+
+
+@pytest.mark.parametrize("users_and_pair", CASES, ids=NAMES)
+@pytest.mark.parametrize("known", ["log", "policy", "rho"])
+def test_weights_of_every_estimator(users_and_pair, known):
+    users, (alpha, beta) = users_and_pair
+    more = {"log": {}, "policy": {"policy": POLICY, "scores": SCORES}, "rho": {}}[known]
+    own = dict(more)
+    if known == "rho":
+        more["rho"] = POLICY.propensity(SCORES, DATA.offsets, users.alpha)
+        own["rho"] = more["rho"] / examination.Affine(alpha, beta).scale
+    for name in BY_CLICKS:
+        by_model = weigh(name, Evidence(LOG, exam=users, **more))
+        by_pair = weigh(name, Evidence(LOG, alpha=alpha, beta=beta, **own))
+        np.testing.assert_allclose(by_pair, by_model, rtol=1e-12 if known == "rho" else 0.0, err_msg=name)
+        by_affine = weigh(name, Evidence(LOG, exam=examination.Affine(alpha, beta), **more))
+        np.testing.assert_array_equal(by_affine, by_model, err_msg=name)
+
+
+@pytest.mark.parametrize("users_and_pair", CASES, ids=NAMES)
+def test_functions_that_take_alpha_and_beta(users_and_pair):
+    users, (alpha, beta) = users_and_pair
+    rho = POLICY.propensity(SCORES, DATA.offsets, users.alpha)
+    own = rho / examination.Affine(alpha, beta).scale
+    relevance = np.full(DATA.n_docs, 0.3)
+    for call in (estimators.doubly_robust, estimators.shrinkage):
+        one, same = call(LOG, rho, relevance, exam=users), call(LOG, own, relevance, exam=alpha, beta=beta)
+        np.testing.assert_allclose(same, one, rtol=1e-12)
+    np.testing.assert_array_equal(estimators.affine(LOG, alpha, beta), estimators.affine(LOG, users))
+    fitted = [
+        estimators.fit_relevance(DATA, LOG, **more).values for more in ({"exam": users}, {"exam": alpha, "beta": beta})
+    ]
+    np.testing.assert_array_equal(*fitted)
+    rates = [cr.click_rates(LOG, **more) for more in ({"exam": users}, {"alpha": alpha, "beta": beta})]
+    for column in ("rate", "rate_low", "rate_high", "shrunk_rate"):
+        np.testing.assert_array_equal(*(getattr(each, column) for each in rates))
+
+
+def test_rankers_of_every_loss():
+    for loss, kind in LOSSES.items():
+        ranker = cr.Ranker(loss, k=K if kind.takes_k else None, max_epochs=2, learning_rate=1.0, threads=1, seed=0)
+        found = [
+            fit_ranker(DATA, evidence, "policy-aware", ranker).ranker.predict(DATA)
+            for evidence in (Evidence(LOG, exam=USERS), *(Evidence(LOG, alpha=a, beta=b) for a, b in PAIRS.values()))
+        ]
+        for other in found[1:]:
+            np.testing.assert_array_equal(other, found[0], err_msg=loss)
+
+
+def test_auto():
+    alpha, beta = PAIRS["beta below 0"]
+    reports = [
+        fit_ranker(DATA, evidence, "auto", QUICK, folds=2)
+        for evidence in (Evidence(LOG, exam=USERS), Evidence(LOG, alpha=alpha, beta=beta))
+    ]
+    np.testing.assert_array_equal(*(report.ranker.predict(DATA) for report in reports))
+    users = reports[0].ranker.provenance_["users"]
+    assert (users["model"], users["alpha"], users["beta"]) == ("affine", USERS.alpha.tolist(), USERS.beta.tolist())
+    assert reports[1].ranker.provenance_["users"] == users
+    by_pair = cr.fit_from_clicks(DATA, LOG, exam=alpha, beta=beta, ranker=QUICK, folds=2)
+    np.testing.assert_array_equal(by_pair.ranker.predict(DATA), reports[0].ranker.predict(DATA))
+
+
+@pytest.mark.parametrize("method", ["ips", "dr"])
+def test_estimates(method):
+    models = [examination.Affine(*pair) for pair in PAIRS.values()]
+    other = -SCORES
+    calls = (
+        lambda users: evaluation.estimate(SCORES, DATA, LOG, exam=users, method=method)["dcg@5"],
+        lambda users: evaluation.compare(SCORES, other, DATA, LOG, exam=users, method=method)["dcg@5"],
+        lambda users: evaluation.select([SCORES, other], DATA, LOG, exam=users, method=method).estimates,
+    )
+    for call in calls:
+        assert len({repr(call(users)) for users in (USERS, *models)}) == 1
+
+
+def test_documents_without_exposure_get_the_mean():
+    log = simulation.simulate(
+        DATA, SCORES, policies.Deterministic(K), THETA, sessions=2000, seed=0, relevance_threshold=2, click_model=MODEL
+    )
+    hidden = log.by_document(log.impressions) == 0.0
+    assert hidden.any()
+    evidence = Evidence(log, exam=USERS)
+    mean = evidence.examinations.unseen[0]
+    assert 0.0 < mean < 1.0
+    sessions = np.repeat(log.sessions, DATA.lengths)
+    for name in ("policy-aware", "affine", "policy-oblivious"):
+        np.testing.assert_allclose(weigh(name, evidence)[hidden], mean * sessions[hidden], err_msg=name)
+    seen = ESTIMATORS["policy-aware"].assisted(evidence.examinations, None, 1.0)
+    np.testing.assert_allclose(seen[hidden], mean * sessions[hidden])
+    for name in ("direct", "doubly-robust", "shrinkage"):  # start from predictions, a mean of their own
+        own = ESTIMATORS[name].assisted(evidence.examinations, np.full(DATA.n_docs, 0.4), 1.0)
+        np.testing.assert_allclose(own[hidden], 0.4 * sessions[hidden], err_msg=name)
+    # a metric that only hidden documents have is the mean, not 0
+    value = evaluation.estimate(np.where(hidden, 1.0, 0.0), DATA, log, exam=USERS, metrics=["precision@1"])
+    assert value["precision@1"].ips == pytest.approx(mean, rel=0.2)
+
+
+def test_logged_propensities_are_out_of_date_with_one_note():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit_ranker(DATA, Evidence(LOG, exam=USERS), "policy-aware", QUICK)
+    notes = [str(each.message) for each in caught if issubclass(each.category, ExaminationWarning)]
+    assert len(notes) == 1
+    assert (
+        "were computed with another user model than the one given, and are ignored; give policy and scores" in notes[0]
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ExaminationWarning)
+        with_policy = Evidence(LOG, exam=USERS, policy=POLICY, scores=SCORES)
+        fit_ranker(DATA, with_policy, "policy-aware", QUICK)
+        bare = Evidence(replace(LOG, propensities=None), exam=USERS)
+        np.testing.assert_array_equal(weigh("policy-aware", Evidence(LOG, exam=THETA, rho=0.5 + 0 * SCORES)) >= 0, True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExaminationWarning)
+        np.testing.assert_array_equal(weigh("policy-aware", Evidence(LOG, exam=USERS)), weigh("policy-aware", bare))
+
+
+def test_saved_models_are_read_where_curves_are(tmp_path):
+    from counterrank.clicks.policies.parsing import parse_examination
+
+    USERS.save(tmp_path / "users.json")
+    assert parse_examination(str(tmp_path / "users.json")) == USERS
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CoverageWarning)
+        assert evaluation.inspect_clicks(LOG, exam=USERS).known.examination.startswith("0.842, 0.466")

@@ -1,0 +1,191 @@
+"""Users fitted to the log: which model is used, where ranks are not linked, both parts together, and intervals."""
+
+import warnings
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank import Evidence, estimators, evaluation, examination, policies, simulation
+from counterrank.clicks.simulation import trust_bias
+from counterrank.common.errors import CounterrankError
+from counterrank.estimators import users_from_log
+from counterrank.estimators.users_from_log import between, describe_users, stacked
+from counterrank.training import fit_ranker
+
+K = 3
+THETA = [1.0, 0.5, 0.3]
+MODEL = trust_bias(k=K, strength=1.0, relevant=0.95, other=0.05)
+USERS = examination.Affine(*MODEL.affine(THETA, K))
+FULL = [cr.make_ranking_data("yahoo", n_queries=n, seed=seed) for seed, n in enumerate((40, 20))]
+DATA, OTHER = (cr.RankingData(full.features[:, :5], full.offsets, full.labels) for full in FULL)
+SCORES, OTHER_SCORES = (data.features[:, 0].astype(float) for data in (DATA, OTHER))
+QUICK = cr.Ranker(k=K, max_epochs=2, learning_rate=1.0, threads=1, seed=0)
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def log_of(data, scores, policy=None, model=MODEL, sessions=1000, **more):
+    clicks = simulation.simulate(
+        data, scores, policy or policies.UniformInsert(K), THETA, sessions=sessions, seed=0, relevance_threshold=2,
+        click_model=model, **{"propensities": False} | more,
+    )  # fmt: skip
+    return replace(clicks, examination=None)
+
+
+LOG, MORE = log_of(DATA, SCORES), log_of(OTHER, OTHER_SCORES)
+FIXED = log_of(DATA, SCORES, policies.ReplaceLast(K))
+
+
+@pytest.fixture
+def fitted(monkeypatch):
+    """An affine fit that is as it is told to be, and the counts that it was made from."""
+    asked = []
+
+    def fit(counts, **options):
+        asked.append((counts, options))
+        found = examination.Affine([0.8, 0.4, 0.3], [0.2, 0.05, 0.0])
+        found.test = SimpleNamespace(statistic=fit.statistic, freedom=2, p_value=fit.p_value)
+        return found
+
+    fit.asked, fit.statistic, fit.p_value = asked, 40.0, 1e-8
+    monkeypatch.setattr(users_from_log, "_affine", fit)
+    return fit
+
+
+def test_sure_trust_bias_is_a_mean_of_both_fits(fitted):
+    found = estimators.learn_users(LOG)
+    assert (found.kind, found.weight, found.p_value) == ("affine", 0.95, 1e-8)
+    curve = found.fits["position-based"].values
+    slope, start = np.array([1.0, 0.5, 0.375]), np.array([0.0, -0.05, -0.075])  # of 0.2 + 0.8 r at rank 1
+    assert found.users == examination.Affine(0.95 * slope + 0.05 * curve, 0.95 * start)
+    assert found.sentence.startswith("users fitted to the log: affine, alpha ")
+    assert "p = 1e-08" in found.sentence
+
+
+def test_the_position_based_fit_is_used_where_trust_bias_is_not_sure(fitted):
+    fitted.statistic, fitted.p_value = 6.0, 0.05
+    found = estimators.learn_users(LOG)
+    assert (found.kind, found.weight, found.base) == ("position-based", 0.0, None)
+    assert found.users is found.fits["position-based"]
+    assert "no sure sign of trust bias, p = 0.05" in found.sentence
+
+
+def test_the_position_based_fit_is_used_where_trust_bias_is_not_identified(monkeypatch):
+    def refuse(counts, **options):
+        raise CounterrankError("clicks: too few")
+
+    monkeypatch.setattr(users_from_log, "_affine", refuse)
+    found = estimators.learn_users(LOG)
+    assert (found.kind, found.p_value, found.refusals) == ("position-based", None, {"affine": "clicks: too few"})
+    assert "trust bias cannot be told from this log: clicks: too few" in found.sentence
+
+
+def test_the_ends_of_the_mean():
+    theta, affine = np.array([1.0, 0.5, 0.2]), examination.Affine([0.8, 0.4, 0.3], [0.2, 0.05, 0.0])
+    assert between(theta, affine, 1.0) == affine
+    assert between(theta, affine, 0.0) == examination.Affine(theta, np.zeros(3))
+
+
+def test_the_fit_of_a_log():
+    found = estimators.learn_users(log_of(DATA, SCORES, sessions=50_000))
+    assert found.kind == "affine"
+    assert found.users.alpha == pytest.approx(USERS.alpha, abs=0.06)
+    assert found.users.beta == pytest.approx(USERS.beta, abs=0.06)
+
+
+def test_a_log_that_identifies_nothing():
+    with pytest.raises(
+        CounterrankError, match=r"users: cannot be fitted to this log .*no clicked document was shown at"
+    ):
+        estimators.learn_users(FIXED)
+    with pytest.raises(CounterrankError, match=r"'policy-aware': requires the propensity .* cannot be fitted"):
+        fit_ranker(DATA, Evidence(FIXED), ranker=QUICK)
+    with pytest.raises(CounterrankError, match=r"^users: cannot be fitted"):
+        fit_ranker(DATA, Evidence(FIXED, exam="auto"), ranker=QUICK)
+    with pytest.raises(CounterrankError, match=r"rho: None, and the clicks hold no logged .* cannot be fitted"):
+        evaluation.estimate(SCORES, DATA, FIXED)
+    with pytest.raises(CounterrankError, match=r"^users: cannot be fitted"):
+        evaluation.estimate(SCORES, DATA, FIXED, exam="auto")
+
+
+def test_both_parts_are_fitted_at_once(fitted):
+    report = cr.fit_from_clicks(DATA, LOG, validation=(OTHER, MORE), ranker=QUICK, folds=2)
+    ((counts, _),) = fitted.asked
+    assert (counts.n_sessions, counts.n_clicks) == (2000, LOG.n_clicks + MORE.n_clicks)
+    assert report.users.kind == "affine"
+    assert report.ranker.provenance_["users"] == report.users.describe() == describe_users(report.users)
+    by_hand = cr.fit_from_clicks(
+        DATA, LOG, validation=(OTHER, MORE), exam=report.users.users, ranker=QUICK, folds=2
+    ).ranker
+    np.testing.assert_array_equal(report.ranker.predict(DATA), by_hand.predict(DATA))
+
+
+def test_what_is_known_is_not_fitted(fitted):
+    rho = policies.UniformInsert(K).propensity(SCORES, DATA.offsets, THETA)
+    remembered = replace(LOG, examination=examination.Examination(THETA))
+    logged = log_of(DATA, SCORES, propensities=True)
+    for evidence in (Evidence(LOG, rho), Evidence(LOG, exam=THETA), Evidence(remembered), Evidence(logged)):
+        assert not evidence.fits_users
+        by_curve = evidence.rho is None and evidence.clicks.propensities is None
+        estimator = "policy-oblivious" if by_curve else "policy-aware"
+        assert fit_ranker(DATA, evidence, estimator, QUICK).users is None
+    assert fit_ranker(DATA, Evidence(LOG), "naive", QUICK).users is None
+    assert not fitted.asked
+    assert fit_ranker(DATA, Evidence(logged, exam="auto"), ranker=QUICK).users is not None
+    named = Evidence(LOG, policy=policies.UniformInsert(K), scores=SCORES)
+    assert fit_ranker(DATA, named, ranker=QUICK).ranker.provenance_["estimator"]["propensities"] == "policy"
+
+
+def test_features_link_ranks_where_asked(fitted):
+    found = fit_ranker(DATA, Evidence(FIXED, exam="features"), ranker=QUICK).users
+    assert (found.kind, found.weight, found.method) == ("affine", 1.0, "features")
+    assert fitted.asked[-1][1] == {"k": None, "method": "features", "data": DATA}
+    with pytest.raises(CounterrankError, match="users='features': requires data"):
+        estimators.learn_users(FIXED, method="features")
+    with pytest.raises(CounterrankError, match="users='fast': expected one of 'auto', 'features'"):
+        estimators.learn_users(LOG, method="fast")
+
+
+def test_counts_of_several_parts():
+    both = stacked([LOG, MORE])
+    assert both.n_docs == DATA.n_docs + OTHER.n_docs
+    np.testing.assert_array_equal(both.by_rank(both.clicks), LOG.by_rank(LOG.clicks) + MORE.by_rank(MORE.clicks))
+    np.testing.assert_array_equal(both.by_document(both.clicks)[DATA.n_docs :], MORE.by_document(MORE.clicks))
+
+
+@pytest.mark.parametrize("method", ["ips", "dr"])
+def test_intervals_include_the_error_of_the_fit(monkeypatch, method):
+    def refuse(counts, **options):
+        raise CounterrankError("clicks: too few")
+
+    monkeypatch.setattr(users_from_log, "_affine", refuse)
+    settings = {"metrics": ["dcg@3"], "method": method}
+    found = evaluation.estimate(SCORES, DATA, LOG, **settings)["dcg@3"]
+    users = estimators.learn_users(LOG)
+    as_given = evaluation.estimate(SCORES, DATA, LOG, exam=users.examination, **settings)["dcg@3"]
+    assert found.users == users.sentence
+    assert as_given.users == ""
+    for name in ("ips", "self_normalized"):
+        assert getattr(found, name) == getattr(as_given, name)
+        (low, high), (inner, upper) = (getattr(each, f"{name}_interval") for each in (found, as_given))
+        assert low <= inner < upper <= high
+    assert found.ips_interval != as_given.ips_interval
+    again = evaluation.estimate(SCORES, DATA, LOG, exam=users, **settings)["dcg@3"]
+    assert again.ips_interval == found.ips_interval
+    difference = evaluation.compare(SCORES, -SCORES, DATA, LOG, **settings)["dcg@3"]
+    assert difference.users == users.sentence
+    assert evaluation.select([SCORES, -SCORES], DATA, LOG, method=method).estimates[0].users == users.sentence
+
+
+def test_propensities_of_another_model_are_refused():
+    with pytest.raises(CounterrankError, match="rho: given with exam='auto', and holds another user model"):
+        evaluation.estimate(SCORES, DATA, LOG, np.ones(DATA.n_docs), exam="auto")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        users = estimators.learn_users(LOG)
+    rho = policies.UniformInsert(K).propensity(SCORES, DATA.offsets, users.examination)
+    found = evaluation.estimate(SCORES, DATA, LOG, rho, ["dcg@3"], exam=users)["dcg@3"]
+    assert found.propensities == "given"
+    assert found.users == users.sentence
