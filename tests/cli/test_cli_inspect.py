@@ -10,7 +10,8 @@ import pytest
 import counterrank as cr
 from counterrank import examination
 from counterrank.data.sources import open_data
-from tests.support.command import as_json, attempt, invoke
+from tests.support.command import as_json, attempt, invoke, run
+from tests.support.simulated_pages import sample, users
 
 DATA = "synthetic:yahoo:queries=60,seed=1"
 
@@ -218,3 +219,43 @@ def test_bad_input(place, tmp_path, arguments, message):
         attempt("inspect", place / "replace-last", *filled, "--out", tmp_path / "page.html")
     assert message in str(error.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_user_model_that_a_log_supports(place, tmp_path):
+    """These users are the paper's: position-based. Click counts hold no pages one by one."""
+    log = next((place / "log").glob("*.parquet"))
+    found = as_json("inspect", log)["users"]
+    assert found["recommended"] == "position-based"
+    assert {row["name"] for row in found["models"]} >= {"position-based", "affine", "browsing", "dependent"}
+    assert found["fitted_pages"] + found["held_out_pages"] == 20_000
+    shown = invoke("inspect", log, "--out", tmp_path / "page.html").output
+    assert "Which user model does this log support?" in shown
+    assert "This log supports the position-based model" in " ".join(shown.split())
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Which user model does this log support?" in page
+    assert 'id="last-clicks"' in page
+    assert as_json("inspect", place / "uniform-insert")["users"] is None
+    failed = run("inspect", place / "uniform-insert", "--users-out", tmp_path / "users.json")
+    assert failed.returncode == 2
+    assert "expected a log" in failed.stderr
+
+
+def test_the_recommended_user_model_is_saved(place, tmp_path):
+    log = next((place / "log").glob("*.parquet"))
+    invoke("inspect", log, "--users-out", tmp_path / "users.json")
+    assert examination.load(tmp_path / "users.json").curve(3)[0] == 1.0
+    same = tmp_path / "same.json"
+    failed = run("inspect", log, "--users-out", same, "--examination-out", same)
+    assert failed.returncode == 2
+    assert "is both --examination-out and --users-out" in failed.stderr
+
+
+def test_browsing_users_are_saved_from_their_log(tmp_path):
+    pages = sample("browsing", n_pages=3000, n_queries=30, k=3, seed=0)
+    columns = {"session_id": pages.pages(), "query_id": pages.queries[pages.pages()], "doc_id": pages.docs}
+    pq.write_table(pa.table({**columns, "rank": pages.ranks(), "clicked": pages.clicked}), tmp_path / "log.parquet")
+    shown = invoke("inspect", tmp_path / "log.parquet", "--users-out", tmp_path / "users.json").output
+    assert "This log supports the user browsing model" in " ".join(shown.split())
+    found = examination.load(tmp_path / "users.json")
+    wanted = users("browsing", 3)["gamma"]
+    assert found.chances(3)[1:, :2] / found.chances(3)[0, 0] == pytest.approx(wanted[1:, :2], rel=0.2)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json as json_format
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from counterrank.clicks.logs.columns import LogOptions
     from counterrank.clicks.logs.faults import LogReport
     from counterrank.data.sources import DataOptions
+    from counterrank.evaluation.inspection import UserComparison
 
 _MARKS = {"good": "yes", "warning": "with care", "bad": "no"}
 _RANKS = 30  # rows of the table; --json has all
@@ -67,6 +71,12 @@ def inspect(
             OUTPUT,
         ),
     ] = None,
+    users_out: Annotated[
+        Path | None,
+        option(
+            "Also estimate the user model that the log supports and write it to a file, for --users.", "PATH", OUTPUT
+        ),
+    ] = None,
     force: Force = False,
     threads: Threads = None,
     json: Json = False,
@@ -84,9 +94,10 @@ def inspect(
 
     inputs = (clicks, data, logger, examination)
     check_out(out, force, inputs, _check_page)
-    check_out(examination_out, force, inputs, _check_curve_file)
-    if out is not None and examination_out is not None and out.resolve() == examination_out.resolve():
-        raise CounterrankError(f"{out}: is both --out and --examination-out; expected two names")
+    written = {"--out": out, "--examination-out": examination_out, "--users-out": users_out}
+    for path in (examination_out, users_out):
+        check_out(path, force, inputs, _check_curve_file)
+    _check_apart(written)
     loaded = _load(clicks, part, data, policy or [], logger or [], examination, threads, reading, opening)
     found = inspect_clicks(loaded.counts, **loaded.known, effective_sample_size=effective_sample_size)
     read = None if loaded.report is None else loaded.report.summary()
@@ -109,6 +120,37 @@ def inspect(
         say("With --data, --policy and --logger: which candidates the policy can never show, and where they ranked.")
     if examination_out is not None:  # last, since it may be refused
         _write_curve(loaded.counts, examination_out)
+    if users_out is not None:
+        _write_users(loaded, found.users, users_out)
+
+
+def _check_apart(written: dict[str, Path | None]) -> None:
+    """An error where two files have one name."""
+    names: dict[Path, str] = {}
+    for option_name, path in written.items():
+        if path is not None:
+            other = names.setdefault(path.resolve(), option_name)
+            if other != option_name:
+                raise CounterrankError(f"{path}: is both {other} and {option_name}; expected two names")
+
+
+def _write_users(loaded: _Loaded, found: UserComparison | None, path: Path) -> None:
+    """The recommended user model, estimated from the whole log; an error where none is recommended."""
+    from counterrank import examination
+
+    if found is None or loaded.recount is None:
+        raise CounterrankError(
+            "--users-out: user models are compared on pages one by one, which click counts do not hold; expected a log"
+        )
+    name = found.recommended
+    if name is None:
+        raise CounterrankError(f"--users-out: no user model is recommended. {' '.join(found.sentences)}")
+    counts = loaded.recount() if name in ("browsing", "dependent") else loaded.counts
+    with show_warnings():
+        options: dict[str, Any] = {"model": name}
+        users: Any = examination.estimate(counts, **options)
+    users.save(path)
+    say(f"Wrote {path}: the {name} model of this log. Use it with --users {quote(str(path))}.")
 
 
 def _write_curve(counts: ClickCounts, path: Path) -> None:
@@ -163,6 +205,7 @@ class _Loaded:
         known: what else is known about the clicks, as arguments of `inspect_clicks`.
         report: how many rows of a log were used, dropped and unknown.
         is_part: whether they are those of one part of the data, rather than all of a log.
+        recount: counts the log again, also by the rank of the last click above; None of click counts.
     """
 
     counts: ClickCounts
@@ -170,6 +213,7 @@ class _Loaded:
     known: dict[str, Any]
     report: LogReport | None
     is_part: bool
+    recount: Callable[[], ClickCounts] | None
 
 
 def _load(
@@ -184,6 +228,8 @@ def _load(
     opening: DataOptions,
 ) -> _Loaded:
     """Everything the options name."""
+    from counterrank.clicks.logs.page_reader import sample_pages
+    from counterrank.clicks.page_sample import MOST_ROWS
     from counterrank.clicks.stored_clicks import holds_counts
     from counterrank.data.sources import check_part
 
@@ -200,7 +246,7 @@ def _load(
     parts = load_parts(data, part, threads, opening)
     counts = load_counts(source, part, parts)
     has_curve = examination is not None or counts.examination is not None
-    known = {
+    known: dict[str, Any] = {
         "exam": source.users_of(counts) if has_curve else None,
         "drift": source.drift.get(part),
         "whole_log": is_log,
@@ -209,8 +255,23 @@ def _load(
         known |= _policy(source, counts, part, parts)
     elif loggers and parts:
         known["scores"] = scores_of(source, single(loggers), part, parts)
+    if is_log and not reading.impressions and counts.n_clicks:
+        known["pages"] = sample_pages(source.file_of(part) or str(source.log), counts, MOST_ROWS, reading)
     is_part = data is not None or (is_log and source.file_of(part) is not None)
-    return _Loaded(counts, data, known, source.reports[0] if is_log else None, is_part)
+    recount = partial(_with_last_clicks, source, part, parts) if is_log else None
+    return _Loaded(counts, data, known, source.reports[0] if is_log else None, is_part, recount)
+
+
+def _with_last_clicks(source: ClickSource, part: str, parts: dict[str, RankingData]) -> ClickCounts:
+    """The clicks of a part of a log, counted also by the rank of the last click above."""
+    from counterrank.clicks.logs import read_parts
+
+    own = source.file_of(part)
+    wanted = {part: parts[part]} if parts and own is not None else parts
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they were shown when it was read first
+        found = read_parts(own or str(source.log), list(wanted.values()), last_clicks=True, options=source.reading)
+    return dict(zip(wanted or (part,), found.counts, strict=True))[part]
 
 
 def load_parts(data: str | None, part: str, threads: int | None, opening: DataOptions) -> dict[str, RankingData]:
@@ -288,6 +349,8 @@ def print_inspection(found: dict[str, Any]) -> None:
         print_table(title, tuple(rows[0]), [tuple(row.values()) for row in rows])
     if found["estimated_curve"]:
         _print_curve(found["estimated_curve"])
+    if found["users"]:
+        _print_users(found["users"])
     if found["contexts"] and found["contexts"]["ranks"]:
         _print_contexts(found["contexts"])
     for title, key in (("Importance weights (1 / propensity)", "weights"), ("Coverage of the candidates", "coverage")):
@@ -312,6 +375,27 @@ def _print_curve(curve: dict[str, Any]) -> None:
     print_table(title, tuple(rows[0]), [tuple(row.values()) for row in rows])
     for text in curve["warnings"]:
         print(f"Note: {text.replace(' (k=)', '')}.")
+
+
+def _print_users(users: dict[str, Any]) -> None:
+    """Which user model the log supports."""
+    if users["models"]:
+        names = ("model", "log-likelihood", "perplexity", "less position-based", "95 % interval", "identified")
+        rows = [
+            (
+                f"{row['name']} (recommended)" if row["name"] == users["recommended"] else row["name"],
+                row["log_likelihood"],
+                row["perplexity"],
+                f"{row['difference']:+.5f}",
+                f"{row['difference_low']:+.5f} to {row['difference_high']:+.5f}",
+                "yes" if row["identified"] else "no",
+            )
+            for row in users["models"]
+        ]
+        print_table("Which user model does this log support? (per held-out impression)", names, rows)
+        print(users["about"])
+    for text in users["sentences"]:
+        print(text)
 
 
 def _print_contexts(table: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from counterrank.evaluation.click_metrics import (
 )
 from counterrank.evaluation.click_rates import ClickRates
 from counterrank.evaluation.deployment import Verdict, verdict
-from counterrank.evaluation.inspection import Inspection, inspect_clicks
+from counterrank.evaluation.inspection import Inspection, UserComparison, compare_users, inspect_clicks
 from counterrank.evaluation.logging_plan import LoggingPlan, LoggingPlans, advise_logging, plan_logging
 from counterrank.evaluation.metric_kernels import weighted_queries
 from counterrank.evaluation.metrics import (
@@ -49,11 +49,13 @@ __all__ = [
     "LoggingPlans",
     "MetricKind",
     "Selection",
+    "UserComparison",
     "Verdict",
     "advise_logging",
     "click_rate",
     "compare",
     "compare_click_rates",
+    "compare_users",
     "estimate",
     "evaluate",
     "evaluate_queries",

@@ -236,6 +236,8 @@ def inspection_card(found: Inspection) -> Html:
         Html("".join(boxes)),
         heading("What to change in logging") if advice else None,
         Html(f'<ol style="margin:2px 0">{advice}</ol>') if advice else None,
+        heading("Which user model this log supports") if found.users is not None else None,
+        Html("".join(f"<p>{as_html(text)}</p>" for text in found.users.sentences)) if found.users is not None else None,
         heading("Click rate by rank, 95 % confidence intervals"),
         _rate_table(found),
         title="Inspection",

@@ -13,6 +13,7 @@ from counterrank.evaluation.inspection.drift import drift_sentences
 from counterrank.evaluation.inspection.result import percent as short_percent
 from counterrank.report.axes import log_ticks
 from counterrank.report.charts import page_spec
+from counterrank.report.inspection_users import users_charts, users_section
 from counterrank.report.render import Datum, Spec, render, write_file
 from counterrank.report.text import counted, number, percent
 
@@ -67,6 +68,7 @@ def write_inspection_report(found: Json, path: PathLike) -> Path:
         curve=_curve(found["estimated_curve"]),
         contexts=_contexts(found.get("contexts")),
         remedies=_remedies(found["remedies"]),
+        users=users_section(found.get("users")),
     )
     return write_file(path, text)
 
@@ -284,6 +286,7 @@ def inspection_specs(found: Json) -> dict[str, Spec]:
         "sessions": _sessions(found["sessions"]["histogram"]),
         "drift": _drift_chart((found["drift"] or {}).get("periods") or []),
     }
+    made |= users_charts(found.get("users"))
     return {name: page_spec(chart) for name, chart in made.items() if chart is not None}
 
 

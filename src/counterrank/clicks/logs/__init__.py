@@ -11,6 +11,8 @@ from counterrank.clicks.logs.log_reader import (
     read_log,
     read_parts,
 )
+from counterrank.clicks.logs.page_reader import read_pages
+from counterrank.clicks.page_sample import PageSample
 
 __all__ = [
     "FORMATS",
@@ -21,10 +23,12 @@ __all__ = [
     "LogFormat",
     "LogOptions",
     "LogReport",
+    "PageSample",
     "PlainLog",
     "Reading",
     "read_display_probabilities",
     "read_log",
+    "read_pages",
     "read_parts",
     "register_format",
 ]

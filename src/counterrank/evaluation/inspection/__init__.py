@@ -6,15 +6,19 @@ from counterrank.estimators.policy_check import check_policy
 from counterrank.evaluation.inspection.assessment import assessed_names
 from counterrank.evaluation.inspection.log_inspection import TARGET_SIZE, inspect_clicks
 from counterrank.evaluation.inspection.result import LEVELS, Finding, Inspection, Known
+from counterrank.evaluation.inspection.user_comparison import USER_MODELS, UserComparison, compare_users
 
 __all__ = [
     "LEVELS",
     "TARGET_SIZE",
+    "USER_MODELS",
     "Finding",
     "Inspection",
     "Known",
+    "UserComparison",
     "assessed_names",
     "check_policy",
+    "compare_users",
     "inspect_clicks",
 ]
 

@@ -336,6 +336,9 @@ def _about_the_log(found: Inspection) -> list[Finding]:
             f"The log names {len(names)} policies ({', '.join(names)}): propensities are {combined[source]}, not those "
             "of each click."
         )
+    users = found.users
+    if users is not None and users.recommended not in (None, "position-based"):
+        texts.append(f"{users.sentences[0]} Estimators by an examination curve alone do not take this into account.")
     return [Finding(THE_LOG, "warning", text) for text in texts]
 
 

@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import CurvesByContext, Examination, lines_of
 from counterrank.clicks.exposure import mean_curve
+from counterrank.clicks.page_sample import PageSample
 from counterrank.clicks.policies.from_log import check_all_candidates, mean_over_contexts
 from counterrank.clicks.policies.propensity import propensity_of
 from counterrank.clicks.policies.standard import as_policy
 from counterrank.clicks.position_bias import connected_ranks
-from counterrank.common.checks import FloatArray, check_vector, check_whole
+from counterrank.common.checks import FloatArray, check_type, check_vector, check_whole
 from counterrank.common.deprecation import renamed_argument
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
@@ -32,6 +33,7 @@ from counterrank.evaluation.inspection.coverage import (
 )
 from counterrank.evaluation.inspection.drift import drift_table
 from counterrank.evaluation.inspection.result import Inspection, Known, curve_words
+from counterrank.evaluation.inspection.user_comparison import compare_users
 
 TARGET_SIZE = 10_000
 
@@ -49,6 +51,7 @@ def inspect_clicks(
     whole_log: bool = False,
     effective_sample_size: int = TARGET_SIZE,
     target_size: int | None = None,
+    pages: PageSample | None = None,
 ) -> Inspection:
     """Report which estimators a click log supports, before training on it.
 
@@ -69,6 +72,7 @@ def inspect_clicks(
         effective_sample_size: the one to reach. The sum of all weights then has a relative standard error of about
             1 / sqrt(effective_sample_size).
         target_size: deprecated name of `effective_sample_size`.
+        pages: of the same log, see `read_pages`, to compare user models on.
 
     >>> from counterrank import examination, make_ranking_data, policies, simulation
     >>> data, curve = make_ranking_data("yahoo", n_queries=20, seed=0), examination.inverse_rank(k=3)
@@ -107,6 +111,7 @@ def inspect_clicks(
         estimated_curve=tables.curve_table(clicks, max(shown)) if can_estimate else None,
         contexts=tables.context_table(clicks, max(shown, default=1)),
         remedies=other_policies,
+        users=None if pages is None else compare_users(check_type(pages, PageSample, "pages")),
     )
     return replace(found, verdict=assess(found), advice=advise(found))
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from counterrank.evaluation.inspection.coverage import Coverage, LoggedCheck, RankGroup, Remedies
     from counterrank.evaluation.inspection.drift import Drift
+    from counterrank.evaluation.inspection.user_comparison import UserComparison
 
 
 LEVELS = ("good", "warning", "bad")
@@ -73,6 +74,7 @@ class Inspection(Shown, Table):
         estimated_curve: the examination curve that the log gives, with intervals; None where ranks are not connected.
         contexts: the curves of each context side by side, and whether they differ; None for a log without contexts.
         remedies: what other policies would bring; None without scores, propensities and examination.
+        users: user models compared on held-out pages; None without pages one by one.
         verdict: one finding for each estimator, and those about the log.
         advice: what to change in logging, most useful first.
     """
@@ -92,6 +94,7 @@ class Inspection(Shown, Table):
     estimated_curve: CurveTable | None = None
     contexts: ContextTable | None = None
     remedies: Remedies | None = None
+    users: UserComparison | None = None
     verdict: tuple[Finding, ...] = ()
     advice: tuple[str, ...] = ()
 
