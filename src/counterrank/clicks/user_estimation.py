@@ -21,7 +21,7 @@ from counterrank.clicks.browsing_fit import (
 )
 from counterrank.clicks.contexts import estimate_by_context
 from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import Examination, UserModel
+from counterrank.clicks.examination import Examination, FittedCurve, UserModel
 from counterrank.clicks.feature_linked import estimate_linked
 from counterrank.clicks.position_bias import (
     FORMAT,
@@ -48,6 +48,9 @@ _MOST = 1.05  # chance may bring an estimate a little above 1, not further
 def load(path: PathLike) -> Examination | UserModel:
     """Load the user model that `save` of an estimate or of a model wrote; values of a curve are capped at 1.
 
+    Estimators ignore the propensities of a log, with a warning, where they are given what this loads: they were
+    computed with another user model.
+
     >>> load("no/such/curve.json")
     Traceback (most recent call last):
     ...
@@ -68,7 +71,7 @@ def load(path: PathLike) -> Examination | UserModel:
         rank = int(np.argmax(values)) + 1
         text = f"{path}: {values[rank - 1]:g} at rank {rank}, more than at rank 1, is taken for 1"
         warnings.warn(f"{text}; is the estimate to be trusted?", ExaminationWarning, stacklevel=2)
-    return Examination(np.clip(values, 0.0, 1.0))
+    return FittedCurve(np.clip(values, 0.0, 1.0))
 
 
 def load_estimate(path: PathLike) -> EstimatedExamination:
