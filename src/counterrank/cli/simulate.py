@@ -91,6 +91,7 @@ def simulate(
 
     Example: counterrank simulate synthetic:mslr --logger production --n-clicks 1e6 --out clicks
     """
+    from counterrank.clicks.browsing import SequentialUsers
     from counterrank.clicks.users import ClickModel
     from counterrank.clicks.users import trust_bias as trusting_users
 
@@ -152,7 +153,10 @@ def simulate(
         [tuple(row.values()) for row in rows],
     )
     again = options_again(*DATA_OPTIONS)
-    if as_log and not propensities:
+    if isinstance(exam, SequentialUsers):  # without whom propensities of these clicks would be wrong
+        say_next("train", data, "--log" if as_log else "--clicks", out, *again, "--users", str(users), "--k", 5,
+                 "--out", free_name("from-clicks"))  # fmt: skip
+    elif as_log and not propensities:
         say_next("inspect", out, "--data", data, *again)
     else:
         where = (data, "--log" if as_log else "--clicks", out)

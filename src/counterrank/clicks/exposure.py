@@ -31,7 +31,7 @@ def examined_on_pages(exam: Examination, clicks: ClickCounts) -> FloatArray:
     assert pages is not None
     if isinstance(exam, SequentialExamination):
         raise CounterrankError(
-            "exam: users whose clicks depend on each other, of whom P(examined) by rank does not say what they "
+            "users whose clicks depend on each other, of whom P(examined) by rank does not say what they "
             "examined on a page; expected an examination curve, or another estimator, such as policy_aware"
         )
     of_places = None if pages.policies is None else np.repeat(pages.policies, np.diff(pages.offsets))

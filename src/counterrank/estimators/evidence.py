@@ -278,7 +278,7 @@ policy with these scores; expected the policy and the scores that made the pages
         """
         if sequential(self.exam) is not None:
             raise CounterrankError(
-                "exam: users whose clicks depend on each other, of whom what the log shows was examined is taken "
+                "users whose clicks depend on each other, of whom what the log shows was examined is taken "
                 "anyway; expected no display frequencies (no --policy estimated)"
             )
         return replace(self, rho=display_frequencies(self.clicks, self.curve, smoothing))
