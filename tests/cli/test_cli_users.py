@@ -111,3 +111,20 @@ def test_logged_propensities_are_ignored_with_one_note(saved, tmp_path):
 def test_what_does_not_go_together(fixed, tmp_path, options, message):
     with pytest.raises(CounterrankError, match=message):
         attempt("train", FOLD, "--log", fixed, *QUICK, *options, "--out", tmp_path / "ranker")
+
+
+@pytest.mark.parametrize("option", ["--users", "--examination"])
+@pytest.mark.parametrize(
+    "users",
+    [
+        examination.Browsing([[1.0], [0.5, 0.7], [0.3, 0.4, 0.6], [0.2, 0.3, 0.4, 0.5]]),
+        examination.Dependent([0.8, 0.7, 0.6, 0.5]),
+    ],
+    ids=["browsing", "dependent"],
+)
+def test_a_log_is_counted_by_last_clicks_for_users_of_dependent_clicks(moving, tmp_path, users, option):
+    users.save(tmp_path / "users.json")
+    known = ("--policy", "uniform-insert:k=4", "--logger", "feature:1")
+    options = ("--log", moving, option, tmp_path / "users.json", *known)
+    invoke("train", FOLD, *options, *QUICK, "--out", tmp_path / "ranker")
+    assert cr.Ranker.load(tmp_path / "ranker").provenance_["users"]["model"] == type(users).__name__.lower()

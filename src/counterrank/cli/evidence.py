@@ -89,7 +89,18 @@ class ClickSource:
 
         if self.clicks and self.log is not None:
             raise CounterrankError("--clicks, --log: expected one of the two")
-        return StoredClicks(self.clicks, self.log, self.reading, self.align, self.with_drift, self.reports, self.drift)
+        known = (self.clicks, self.log, self.reading, self.align, self.with_drift, self.reports, self.drift)
+        return StoredClicks(*known, last_clicks=self.dependent_users is not None)
+
+    @cached_property
+    def dependent_users(self) -> UserModel | None:
+        """Users in a file whose clicks depend on each other: a log is then counted by last clicks too."""
+        from counterrank.clicks.browsing import sequential
+
+        text = self.examination if self.users is None else self.users
+        if text is None or not Path(text).is_file():
+            return None
+        return sequential(read_user_model(text) if self.users is not None else read_examination(text))
 
     @property
     def given(self) -> bool:
@@ -145,7 +156,10 @@ class ClickSource:
 
     def _keeps_pages(self, displays: bool) -> bool:
         """Whether displayed pages are needed, by an estimator or by the policy."""
-        return displays or any(text.startswith(FITTED) for text in self.policies)
+        from counterrank.clicks.browsing import Dependent
+
+        fitted = any(text.startswith(FITTED) for text in self.policies)
+        return displays or fitted or isinstance(self.dependent_users, Dependent)
 
     def evidence(self, part: str, data: Mapping[str, RankingData], displays: bool = False) -> Evidence:
         """The clicks of one part, and all that the options say about them."""

@@ -42,6 +42,7 @@ class StoredClicks:
         reports: one for each log that was read.
         drift: by part, where `with_drift`.
         aligned: the folders whose click counts were mapped onto the data.
+        last_clicks: also count a log by the rank of the last click above, which users with dependent clicks need.
 
     >>> import tempfile
     >>> from counterrank import make_fold, policies, simulation
@@ -64,6 +65,7 @@ class StoredClicks:
     reports: list[LogReport] = field(default_factory=list)
     drift: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     aligned: list[Path] = field(default_factory=list)
+    last_clicks: bool = False
     _counted: dict[tuple[str, bool], ClickCounts] = field(default_factory=dict)
 
     @property
@@ -163,7 +165,8 @@ class StoredClicks:
         return True
 
     def _count(self, path: str, data: Mapping[str, RankingData], displays: bool) -> None:
-        found = read_parts(path, list(data.values()), displays=displays, drift=self.with_drift, options=self.options)
+        more = {"displays": displays, "last_clicks": self.last_clicks, "drift": self.with_drift}
+        found = read_parts(path, list(data.values()), options=self.options, **more)
         self.reports.append(found.report)
         self.drift |= dict(zip(data, found.drift or (), strict=False))
         self._counted |= {(part, displays): counts for part, counts in zip(data, found.counts, strict=True)}

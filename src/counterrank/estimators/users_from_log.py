@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from counterrank.clicks.browsing import SequentialUsers
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, UserModel, lines_of
 from counterrank.clicks.position_bias import estimate
-from counterrank.clicks.user_models import Affine
+from counterrank.clicks.user_models import Affine, ByContext
 from counterrank.common.checks import FloatArray, check_choice
 from counterrank.common.errors import CounterrankError, ExaminationWarning
 from counterrank.data import RankingData
@@ -250,9 +251,7 @@ def describe_users(users: Any) -> dict[str, Any]:
     >>> describe_users([1.0, 0.5])
     {'model': 'position-based', 'values': [1.0, 0.5]}
     """
-    if isinstance(users, FoundUsers):
-        return users.describe()
-    if isinstance(users, Affine):
+    if isinstance(users, FoundUsers | Affine | ByContext | SequentialUsers):
         return users.describe()
     alpha, beta = lines_of(users)
     if beta is None:
