@@ -167,12 +167,14 @@ def test_faults_stop_or_are_dropped(place, tmp_path):
     assert "What is wrong in the log" in shown
 
 
-def test_nothing_is_assumed_about_examination(place, tmp_path):
-    fixed = ("train", DATA, "--log", place / "log", "--k", 5, "--out", tmp_path / "ranker")
+def test_examination_is_fitted_where_the_log_tells_and_assumed_nowhere(place, tmp_path):
+    fixed = ("train", DATA, "--log", place / "log", *QUICK, "--out", tmp_path / "ranker")
+    assert "users fitted to the log: position-based" in run(*fixed).stderr
+    one_order = (*fixed, "--only-policy", "old", "--force")
     with pytest.raises(cr.CounterrankError, match=r"requires the propensity.*counterrank inspect LOG"):
-        attempt(*fixed)
+        attempt(*one_order)
     with pytest.raises(cr.CounterrankError, match=r"expected --examination; counterrank inspect"):
-        attempt(*fixed, "--estimator", "policy-oblivious")
+        attempt(*one_order, "--estimator", "policy-oblivious")
 
 
 def test_estimates_without_propensities_take_display_frequencies(place, tmp_path):
@@ -180,7 +182,8 @@ def test_estimates_without_propensities_take_display_frequencies(place, tmp_path
     np.save(tmp_path / "scores.npy", fold.test.features[:, 1])
     fixed = ("estimate", tmp_path / "scores.npy", DATA, "--log", place / "log", "--metrics", "dcg@5")
     with pytest.raises(cr.CounterrankError, match=r"requires how often each document was examined; expected --exam"):
-        attempt(*fixed)
+        attempt(*fixed, "--only-policy", "old")
+    assert "users fitted to the log" in run(*fixed).stderr
     found = as_json(*fixed, *CURVE)["estimates"]["dcg@5"]
     assert found["propensities"] == "realised"
     named = as_json(*fixed, *CURVE, "--policy", "estimated")["estimates"]["dcg@5"]

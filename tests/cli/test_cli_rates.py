@@ -114,7 +114,7 @@ BAD = {
     ("moving", "--examination", "1,0.5"): "--examination: 0 at rank 3, where there are clicks",
     ("moving", "--examination", "steep"): "--examination steep: unknown",
     ("moving", "--alpha", "0.5"): "--alpha, --beta: expected both",
-    ("moving", "--alpha", "0.5,0.2,0.1", "--beta", "0,0,0", "--examination", "1,0.5,0.2"): "given together with alpha",
+    ("moving", "--alpha", "0.5,0.2,0.1", "--beta", "0,0,0", "--examination", "1,0.5,0.2"): "--alpha takes its place",
     ("moving", "--prior", "none"): "--prior none: expected one of",
     ("moving", "--strength", "-1"): "--strength -1.0: expected a number of at least 0",
     ("moving", "--confidence", "95"): "--confidence 95.0: expected a number between 0 and 1",

@@ -255,7 +255,7 @@ def test_queries_of_single_sessions_are_refused():
 
 def test_methods_belong_to_models():
     log = make_log(1000)
-    with pytest.raises(CounterrankError, match="method of model 'affine'"):
+    with pytest.raises(CounterrankError, match="method='em': expected one of 'documents', 'features'"):
         examination.estimate(log, model="affine", method="em")
     with pytest.raises(CounterrankError, match="model="):
         examination.estimate(log, model="cascade")
