@@ -190,6 +190,17 @@ def test_users_are_fitted_and_simulated_as_the_page_of_users_shows(tmp_path, mon
         assert result.exit_code == 0, (line, result.output)
 
 
+@pytest.mark.filterwarnings("ignore::counterrank.evaluation.IntervalWarning")
+def test_users_are_fitted_to_the_log_as_the_page_shows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = commands("docs/how-to/fitted-users.md")
+    assert [shlex.split(line)[1] for line in lines] == ["train", "simulate", "train", "estimate", "select"]
+    for line in lines:
+        result = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
+        assert result.exit_code == 0, (line, result.output)
+        assert ("users fitted to the log: affine" in result.stderr) == ("--users auto" in line), line
+
+
 def test_the_page_of_data_formats_runs_from_top_to_bottom(tmp_path, monkeypatch):
     """Its commands read what its examples in Python write."""
     monkeypatch.chdir(tmp_path)

@@ -66,8 +66,10 @@ class EstimatedByContext(ByContext):
         test: whether curves differ at all; `shape_test`: whether they differ by more than a factor.
         target: the target population of the intervals: "queries" like these, or new clicks on "these-queries".
         confidence: the confidence level of each interval.
-        n_sessions, n_queries, n_documents, n_clicks: the sessions of the log; the queries, the documents and the clicks
-            on them that were compared.
+        n_sessions: the sessions of the log.
+        n_queries: the queries that were compared.
+        n_documents: the documents that were compared.
+        n_clicks: the clicks on these documents.
         warnings: what speaks against trusting the values, a sentence each.
     """
 
