@@ -77,7 +77,7 @@ BAD = {
     "train synthetic:mslr:queries=0 --out new": "synthetic:mslr:queries=0: too few for three parts; expected at",
     f"train {DATA} --out ranker": "ranker: exists; choose another name, or --force to replace it",
     f"train {DATA} --clicks clicks --out clicks --force": "clicks: is an input of this command",
-    f"{TRAIN} --policy replace-last:k=5": "--policy, --logger, --examination, --users: describe clicks; require --clicks",
+    f"{TRAIN} --policy replace-last:k=5": "--policy, --logger, --examination, --users: describe clicks; require",
     f"{CLICKS} --log log": "--clicks, --log: expected one of the two",
     f"{TRAIN} --clicks log": "log: no click counts in it; expected a folder written by counterrank simulate",
     f"{TRAIN} --log clicks": "clicks: click counts and not a log; expected --clicks clicks",
