@@ -42,8 +42,8 @@ from counterrank import Fold, Ranker, make_fold, read_fold
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination, lines_of
 from counterrank.clicks.policies import Deterministic, EpsilonGreedy, Mixture, ReplaceLast, UniformInsert
-from counterrank.clicks.position_bias import estimate
 from counterrank.clicks.simulation import simulate
+from counterrank.clicks.user_estimation import estimate
 from counterrank.clicks.user_models import Affine
 from counterrank.clicks.users import ClickModel
 from counterrank.common.errors import CounterrankError

@@ -28,8 +28,8 @@ from counterrank.clicks.browsing import Browsing, Dependent
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.clicks.policies import UniformInsert
-from counterrank.clicks.position_bias import estimate
 from counterrank.clicks.simulation import simulate
+from counterrank.clicks.user_estimation import estimate
 from counterrank.clicks.users import ClickModel
 from counterrank.data import RankingData
 from counterrank.estimators import full_information, policy_aware

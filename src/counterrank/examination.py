@@ -9,8 +9,9 @@ from counterrank.clicks.browsing import Browsing, Dependent
 from counterrank.clicks.browsing_fit import EstimatedBrowsing, EstimatedDependent
 from counterrank.clicks.contexts import ContextTest, EstimatedByContext
 from counterrank.clicks.examination import Examination, InverseRank, check_examination, from_description, inverse_rank
-from counterrank.clicks.position_bias import EstimatedExamination, connected_ranks, estimate, load, load_estimate
+from counterrank.clicks.position_bias import EstimatedExamination, connected_ranks
 from counterrank.clicks.trust_bias import EstimatedAffine, TrustTest
+from counterrank.clicks.user_estimation import estimate, load, load_estimate
 from counterrank.clicks.user_models import Affine, ByContext
 
 __all__ = [

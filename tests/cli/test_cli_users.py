@@ -2,6 +2,8 @@
 
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
@@ -113,18 +115,76 @@ def test_what_does_not_go_together(fixed, tmp_path, options, message):
         attempt("train", FOLD, "--log", fixed, *QUICK, *options, "--out", tmp_path / "ranker")
 
 
-@pytest.mark.parametrize("option", ["--users", "--examination"])
-@pytest.mark.parametrize(
-    "users",
-    [
-        examination.Browsing([[1.0], [0.5, 0.7], [0.3, 0.4, 0.6], [0.2, 0.3, 0.4, 0.5]]),
-        examination.Dependent([0.8, 0.7, 0.6, 0.5]),
-    ],
-    ids=["browsing", "dependent"],
-)
-def test_a_log_is_counted_by_last_clicks_for_users_of_dependent_clicks(moving, tmp_path, users, option):
-    users.save(tmp_path / "users.json")
-    known = ("--policy", "uniform-insert:k=4", "--logger", "feature:1")
-    options = ("--log", moving, option, tmp_path / "users.json", *known)
-    invoke("train", FOLD, *options, *QUICK, "--out", tmp_path / "ranker")
-    assert cr.Ranker.load(tmp_path / "ranker").provenance_["users"]["model"] == type(users).__name__.lower()
+SEQUENTIAL = {
+    "browsing": examination.Browsing([[1.0], [0.5, 0.7], [0.3, 0.4, 0.6]]),
+    "dependent": examination.Dependent([0.4, 0.7]),
+}
+
+
+@pytest.mark.parametrize("model", SEQUENTIAL)
+def test_users_whose_clicks_depend_on_each_other(tmp_path, model):
+    """The commands count the log, or simulate, with what these users need; click counts without it are refused."""
+    data, users = "synthetic:yahoo:queries=40,seed=1", tmp_path / "users.json"
+    SEQUENTIAL[model].save(users)
+    shown = ("--logger", "feature:1", "--policy", "uniform-insert:k=3", "--users", users)
+    log, counts = tmp_path / "log", tmp_path / "counts"
+    plain = ("--n-sessions", 3000, "--no-propensities", "--as-log")
+    invoke("simulate", data, *shown, *plain, "--out", log)
+    invoke("simulate", data, *shown, "--n-sessions", 3000, "--out", counts)
+    given, quick = ("--users", users), ("--k", 3, "--max-epochs", 2, "--learning-rate", 1, "--force")
+    out = ("--out", tmp_path / "ranker")
+    invoke("train", data, "--log", log, *given, *quick, "--estimator", "policy-aware", *out)
+    users_of_ranker = cr.Ranker.load(tmp_path / "ranker").provenance_["users"]
+    assert users_of_ranker == SEQUENTIAL[model].describe()
+    invoke("train", data, "--clicks", counts, *given, *quick, "--estimator", "shrinkage", "--folds", 2, *out)
+    for method in ("ips", "dr"):
+        how = ("--part", "train", "--in-sample", "--metrics", "dcg@3", "--method", method)
+        found = as_json("estimate", tmp_path / "ranker", data, "--log", log, *given, *how)
+        assert found["estimates"]["dcg@3"]["propensities"] == "realised"
+    invoke("select", data, tmp_path / "ranker", "--log", log, *given, "--metric", "dcg@3", "--part", "train",
+           "--in-sample")  # fmt: skip
+    rates = [as_json("rates", source, "--data", data, *given)["top"] for source in (log, log / "train.parquet")]
+    assert rates[0] == rates[1]
+    keeps = ("--last-clicks", "--displays")
+    invoke("aggregate", log, "--data", data, *keeps, "--out", tmp_path / "kept")
+    assert as_json("rates", tmp_path / "kept", "--data", data, *given)["top"] == rates[0]
+    invoke("aggregate", log, "--data", data, "--out", tmp_path / "lacking")
+    with pytest.raises(CounterrankError, match=r"counted without the rank of the last click above, .*--last-clicks"):
+        attempt("train", data, "--clicks", tmp_path / "lacking", *given, *quick, *out)
+
+
+def test_curves_by_context_are_fitted_where_nothing_says_how_users_click(tmp_path):
+    data, tables = cr.make_ranking_data("yahoo", 40, seed=1), []
+    for i, (device, curve) in enumerate({"pc": [1.0, 0.6, 0.4], "phone": [0.8, 0.2, 0.1]}.items()):
+        file = tmp_path / f"{device}.parquet"
+        simulation.write_log(data, data.features[:, 0], policies.UniformInsert(3), curve, file, sessions=8000, seed=i,
+                             first_session=8000 * i, propensities=False, threads=1)  # fmt: skip
+        table = pq.read_table(file)
+        tables.append(table.append_column("device", pa.array([device] * len(table))))
+    log = tmp_path / "log.parquet"
+    pq.write_table(pa.concat_tables(tables), log)
+    source = ("synthetic:yahoo:queries=40,seed=1", "--log", log, "--context", "device")
+    result = invoke("train", *source, *QUICK, "--out", tmp_path / "ranker")
+    assert result.stderr.count("Note: users fitted to the log: by-context, ") == 1
+    assert "pc: 1, " in result.stderr
+    assert cr.Ranker.load(tmp_path / "ranker").provenance_["users"]["model"] == "by-context"
+    how = ("--part", "train", "--in-sample", "--metrics", "dcg@3")
+    found = as_json("estimate", tmp_path / "ranker", *source, *how)
+    assert found["estimates"]["dcg@3"]["users"].startswith("users fitted to the log: by-context, ")
+
+
+def test_an_estimated_curve_in_a_file_makes_logged_propensities_stale(tmp_path):
+    log = write(tmp_path, policies.UniformInsert(4), 3000, propensities=True)
+    invoke("inspect", log, "--data", FOLD, "--examination-out", tmp_path / "curve.json")
+    for curve, notes in ((tmp_path / "curve.json", 1), ("inverse-rank:eta=1", 0)):
+        named = ("--examination", curve, "--out", tmp_path / f"ranker{notes}")
+        result = invoke("train", FOLD, "--log", log, *QUICK, *named)
+        assert result.stderr.count("were computed with another user model than the one given") == notes
+
+
+def test_features_link_ranks_of_a_fixed_order(tmp_path):
+    log = write(tmp_path, policies.ReplaceLast(4), 60_000)
+    named = ("--users", "features", "--out", tmp_path / "ranker")
+    result = invoke("train", FOLD, "--log", log, *QUICK, *named)
+    assert "Note: users fitted to the log: affine, alpha " in result.stderr
+    assert "documents with like features link ranks" in result.stderr

@@ -179,6 +179,45 @@ def test_intervals_include_the_error_of_the_fit(monkeypatch, method):
     assert evaluation.select([SCORES, -SCORES], DATA, LOG, method=method).estimates[0].users == users.sentence
 
 
+def test_values_that_trust_bias_would_move_out_of_the_interval_are_doubted(fitted):
+    fitted.statistic, fitted.p_value = 6.0, 0.05
+    with pytest.warns(evaluation.IntervalWarning, match="which this log neither shows nor rules out"):
+        found = evaluation.estimate(SCORES, DATA, LOG, metrics=["dcg@3"])["dcg@3"]
+    affine = evaluation.estimate(SCORES, DATA, LOG, metrics=["dcg@3"], exam=fitted(LOG))["dcg@3"]
+    (doubt,) = [each for each in found.doubts if each.startswith("ips would be")]
+    assert not found.ips_interval[0] <= affine.ips <= found.ips_interval[1]
+    assert doubt.startswith(f"ips would be {affine.ips:.4g} with trust bias")
+    assert "(p = 0.05)" in doubt
+    fitted.statistic, fitted.p_value = 40.0, 1e-8  # affine users are used
+    found = evaluation.estimate(SCORES, DATA, LOG, metrics=["dcg@3"])["dcg@3"]
+    assert not any("would be" in each for each in found.doubts)
+
+
+@pytest.mark.statistical
+def test_coverage_with_fitted_users():
+    """40 logs of position-based users; intervals at 95 % miss the truth 8 times or more with probability 0.1 %."""
+    pool = cr.make_ranking_data("yahoo", n_queries=1000, seed=5)
+    scores = np.random.default_rng(0).standard_normal(1000 * 10)
+    labels = pool.labels[: 1000 * 10]
+    relevance = np.where(labels >= 2, 0.9, 0.2).reshape(1000, 10)
+    gains = evaluation.rank_values("dcg@3", 10)[np.argsort(np.argsort(-scores.reshape(1000, 10), axis=1), axis=1)]
+    truth = (gains * relevance).sum(axis=1).mean()
+    covered = 0
+    for seed in range(40):
+        chosen = np.random.default_rng([seed, 1]).integers(1000, size=80)
+        rows = (chosen[:, None] * 10 + np.arange(10)).ravel()
+        data = cr.RankingData(np.zeros((800, 1)), np.arange(81) * 10, labels[rows])
+        clicks = replace(
+            simulation.simulate(
+                data, np.arange(800.0), policies.UniformInsert(K), THETA, sessions=8000, seed=seed,
+                relevance_threshold=2, click_model=simulation.ClickModel(0.9, 0.2), propensities=False, threads=1,
+            ), examination=None,
+        )  # fmt: skip
+        found = evaluation.estimate(scores[rows], data, clicks, metrics=["dcg@3"], replicates=500, threads=1)["dcg@3"]
+        covered += found.ips_interval[0] <= truth <= found.ips_interval[1]
+    assert covered >= 33
+
+
 def test_propensities_of_another_model_are_refused():
     with pytest.raises(CounterrankError, match="rho: given with exam='auto', and holds another user model"):
         evaluation.estimate(SCORES, DATA, LOG, np.ones(DATA.n_docs), exam="auto")

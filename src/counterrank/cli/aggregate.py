@@ -12,7 +12,7 @@ import typer
 from counterrank.cli.command import DATA_OPTIONS, options_again
 from counterrank.cli.evidence import ClickSource, parts_of
 from counterrank.cli.inspect import print_read
-from counterrank.cli.options import Displays, Force, Json, Threads, option, reads_logs
+from counterrank.cli.options import Displays, Force, Json, LastClicks, Threads, option, reads_logs
 from counterrank.cli.output import check_out, folder_with, print_json, print_table, say_next, show_warnings
 from counterrank.common.files import atomic_folder
 
@@ -33,6 +33,7 @@ def aggregate(
         option("The ranking data; without it only what was shown is counted, which cannot train a ranker.", "DATA"),
     ] = None,
     displays: Displays = False,
+    last_clicks: LastClicks = False,
     force: Force = False,
     threads: Threads = None,
     json: Json = False,
@@ -48,7 +49,7 @@ def aggregate(
     begin = time.perf_counter()
     source = ClickSource([], log, [], None, [], threads, reading)
     with show_warnings():
-        counted = _counted(source, data, displays, opening)
+        counted = _counted(source, data, (displays, last_clicks), opening)
     rows = [_row(part, counts) for part, counts in counted.items()]
     about = {"log": log, "data": data, "parts": rows, "read": [report.summary() for report in source.reports]}
     with atomic_folder(out, MARKER, FOLDERS) as folder:
@@ -70,8 +71,13 @@ def aggregate(
     say_next("inspect", out, *again)
 
 
-def _counted(source: ClickSource, data: str | None, displays: bool, opening: DataOptions) -> dict[str, ClickCounts]:
-    """The clicks of each part that has some; without data all of a log that is not in parts as one."""
+def _counted(
+    source: ClickSource, data: str | None, kept: tuple[bool, bool], opening: DataOptions
+) -> dict[str, ClickCounts]:
+    """The clicks of each part that has some; without data all of a log that is not in parts as one.
+
+    `kept` says whether to keep displayed pages, and counts by last click.
+    """
     from counterrank.clicks.logs import read_parts
     from counterrank.common.errors import CounterrankError
 
@@ -79,12 +85,12 @@ def _counted(source: ClickSource, data: str | None, displays: bool, opening: Dat
         logs = {part: log for part in FOLDERS if (log := source.file_of(part)) is not None}
         counted = {}
         for part, log in (logs or {"train": str(source.log)}).items():
-            found = read_parts(log, (), displays=displays, options=source.reading)
+            found = read_parts(log, (), displays=kept[0], last_clicks=kept[1], options=source.reading)
             source.reports.append(found.report)
             counted[part] = found.counts[0]
         return counted
     parts = parts_of(opening.open(data, source.threads))
-    found_parts = {part: source.find(part, parts, displays) for part in parts}
+    found_parts = {part: source.stored.find(part, parts, *kept) for part in parts}
     with_clicks = {part: counts for part, counts in found_parts.items() if counts is not None}
     if not with_clicks:
         raise CounterrankError(f"{source.log}: no clicks on any query of {data}")

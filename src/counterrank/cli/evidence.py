@@ -89,18 +89,7 @@ class ClickSource:
 
         if self.clicks and self.log is not None:
             raise CounterrankError("--clicks, --log: expected one of the two")
-        known = (self.clicks, self.log, self.reading, self.align, self.with_drift, self.reports, self.drift)
-        return StoredClicks(*known, last_clicks=self.dependent_users is not None)
-
-    @cached_property
-    def dependent_users(self) -> UserModel | None:
-        """Users in a file whose clicks depend on each other: a log is then counted by last clicks too."""
-        from counterrank.clicks.browsing import sequential
-
-        text = self.examination if self.users is None else self.users
-        if text is None or not Path(text).is_file():
-            return None
-        return sequential(read_user_model(text) if self.users is not None else read_examination(text))
+        return StoredClicks(self.clicks, self.log, self.reading, self.align, self.with_drift, self.reports, self.drift)
 
     @property
     def given(self) -> bool:
@@ -114,26 +103,28 @@ class ClickSource:
 
     def load(self, part: str, data: Mapping[str, RankingData], displays: bool = False) -> ClickCounts:
         """The clicks of one part of the data."""
-        with self._announced(displays) as pages:
-            return self.stored.load(part, data, pages)
+        with self._announced():
+            return self._sufficient(self.stored.load(part, data, *self.keeps(displays)))
 
     def find(self, part: str, data: Mapping[str, RankingData], displays: bool = False) -> ClickCounts | None:
         """The clicks of one part; None if it has none."""
-        with self._announced(displays) as pages:
-            return self.stored.find(part, data, pages)
+        with self._announced():
+            found = self.stored.find(part, data, *self.keeps(displays))
+            return None if found is None else self._sufficient(found)
 
     @contextmanager
-    def _announced(self, displays: bool) -> Iterator[bool]:
-        """Print warnings and notes about what is read; whether displayed pages are needed."""
+    def _announced(self) -> Iterator[None]:
+        """Print warnings and notes about what is read."""
         with show_warnings():
-            yield self._keeps_pages(displays)
+            yield
         for folder in self.stored.aligned:
             say(f"Note: {folder}: mapped onto the data by the ids of queries and documents.")
         self.stored.aligned.clear()
 
     def kept(self, part: str, data: RankingData | None) -> ClickCounts | None:
         """The click counts of one part in all folders together; None if no folder has any."""
-        return self.stored.counts(part, data)
+        found = self.stored.counts(part, data)
+        return None if found is None else self._sufficient(found)
 
     def file_of(self, part: str) -> str | None:
         """The file or folder inside the log's folder that holds the clicks of one part."""
@@ -150,16 +141,36 @@ class ClickSource:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return self.stored.find(part, data, self._keeps_pages(displays))
+                return self.stored.find(part, data, *self.keeps(displays))
         except CounterrankError:
             return None
 
-    def _keeps_pages(self, displays: bool) -> bool:
-        """Whether displayed pages are needed, by an estimator or by the policy."""
-        from counterrank.clicks.browsing import Dependent
+    def keeps(self, displays: bool = False) -> tuple[bool, bool]:
+        """Whether displayed pages are needed, by an estimator, by the policy or by users, and counts by last click."""
+        from counterrank.clicks.browsing import Dependent, SequentialUsers
 
-        fitted = any(text.startswith(FITTED) for text in self.policies)
-        return displays or fitted or isinstance(self.dependent_users, Dependent)
+        of_policy = any(text.startswith(FITTED) for text in self.policies)
+        users = self._named_model
+        return displays or of_policy or isinstance(users, Dependent), isinstance(users, SequentialUsers)
+
+    def _sufficient(self, counts: ClickCounts) -> ClickCounts:
+        """The counts; an error if they lack what the users that were named need."""
+        pages, last_clicks = self.keeps()
+        lacks_patterns = pages and last_clicks and (counts.displays is None or counts.displays.patterns is None)
+        if last_clicks and (counts.last_clicks is None or lacks_patterns):
+            flags = "--last-clicks and --displays" if pages else "--last-clicks"
+            raise CounterrankError(
+                f"{self.name}: counted without the rank of the last click above, which these users need; expected the "
+                f"log, or counts of counterrank aggregate with {flags}"
+            )
+        return counts
+
+    @cached_property
+    def _named_model(self) -> Any:
+        """The user model or curve that `--users` or `--examination` names; None without them, or to be fitted."""
+        if self.users is not None:
+            return None if self.users in _FITTED_USERS else read_user_model(self.users)
+        return None if self.examination is None else read_examination(self.examination)
 
     def evidence(self, part: str, data: Mapping[str, RankingData], displays: bool = False) -> Evidence:
         """The clicks of one part, and all that the options say about them."""
@@ -222,8 +233,8 @@ class ClickSource:
         if self.found is not None:
             return self.found
         text, option = (self.users, "users") if self.users is not None else (self.examination, "examination")
-        if text is not None:
-            known = read_user_model(text) if option == "users" else read_examination(text)
+        known = self._named_model
+        if text is not None and known is not None:
             with _named(option, text):
                 Evidence(counts, exam=known).check_curve()
             return known
@@ -383,7 +394,7 @@ def read_policy(text: str) -> Any:
 def read_user_model(text: str) -> UserModel:
     """A user model as `--users` names it: a file of one, or of an estimated examination curve."""
     from counterrank.clicks.examination import UserModel
-    from counterrank.clicks.position_bias import load, load_estimate
+    from counterrank.clicks.user_estimation import load, load_estimate
 
     with _named("users", text):
         found = load(text)

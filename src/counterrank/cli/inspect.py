@@ -298,7 +298,9 @@ def load_counts(source: ClickSource, part: str, parts: dict[str, RankingData]) -
         return kept
     with show_warnings():
         log = source.file_of(part) or str(source.log)
-        found = read_parts(log, (), drift=source.with_drift, options=source.reading)
+        pages, last_clicks = source.keeps()
+        found = read_parts(log, (), displays=pages, last_clicks=last_clicks, drift=source.with_drift,
+                           options=source.reading)  # fmt: skip
     source.reports.append(found.report)
     source.drift |= dict(zip([part], found.drift or (), strict=False))
     return found.counts[0]

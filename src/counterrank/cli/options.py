@@ -211,6 +211,15 @@ SimulatedUsers = Annotated[
 Displays = Annotated[
     bool, option("Keep the distinct pages, for the estimator rerank.", panel=OUTPUT, name="--displays")
 ]
+LastClicks = Annotated[
+    bool,
+    option(
+        "Also count by the rank of the last click above, for --users FILE of a browsing model, and with --displays of "
+        "a dependent click model.",
+        panel=OUTPUT,
+        name="--last-clicks",
+    ),
+]
 Force = Annotated[
     bool, option("Replace what exists already; without it, what exists is kept.", panel=OUTPUT, name="--force")
 ]

@@ -104,7 +104,7 @@ def rates(
 def _curve(text: str) -> Any:
     """The curve; of a file that holds its confidence intervals, with them."""
     from counterrank.clicks.policies.parsing import looks_like_file
-    from counterrank.clicks.position_bias import load_estimate
+    from counterrank.clicks.user_estimation import load_estimate
 
     curve = read_examination(text)
     if not looks_like_file(text):

@@ -188,12 +188,16 @@ def _write(
 ) -> dict[str, Any]:
     """Simulate one part; what there is to say about it."""
     from counterrank.clicks import simulation
+    from counterrank.clicks.browsing import Dependent, SequentialUsers
 
     row: dict[str, Any] = {"part": part, "queries": data.n_queries}
     if log:
         rows = simulation.write_log(data, scores, *shown, folder / f"{part}.parquet", **settings)
         return {**row, "sessions": settings["sessions"], "rows": rows}
-    counts = simulation.simulate(data, scores, *shown, displays=displays, **settings)
+    users = shown[1]
+    settings |= {"displays": displays or isinstance(users, Dependent)}
+    settings |= {"last_clicks": isinstance(users, SequentialUsers)}  # which estimators need then
+    counts = simulation.simulate(data, scores, *shown, **settings)
     counts.save(folder / part)
     clicked = int((counts.by_document(counts.clicks) > 0).sum())
     shown_once = int((counts.by_document(counts.impressions) > 0).sum())

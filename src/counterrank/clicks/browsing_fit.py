@@ -7,7 +7,6 @@ rank of the last click above: a position-based model with more places than ranks
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +23,7 @@ from counterrank.clicks.position_bias import MANY_QUERIES, Fit, accelerate, all_
 from counterrank.clicks.rank_table import RankTable, check_connected, interventional_set, last_rank
 from counterrank.clicks.user_models import FORMAT, VERSION, register_users
 from counterrank.common.checks import FloatArray, IntArray, check_choice
-from counterrank.common.errors import CounterrankError, ExaminationWarning
+from counterrank.common.errors import CounterrankError, ExaminationWarning, warn_caller
 from counterrank.common.files import PathLike, atomic_file
 from counterrank.common.numerics import student_quantile
 from counterrank.data.ids import query_of
@@ -274,7 +273,7 @@ def _facts_of(
     clicks: ClickCounts, table: RankTable, method: str, target: str, confidence: float, notes: Sequence[str]
 ) -> Facts:
     for note in notes:
-        warnings.warn(f"examination.estimate: {note}", ExaminationWarning, stacklevel=4)
+        warn_caller(f"examination.estimate: {note}", ExaminationWarning)
     used = int(table.clicks.sum())
     return Facts(method, target, confidence, clicks.n_sessions, table.n_queries, table.n_docs, used, tuple(notes))
 

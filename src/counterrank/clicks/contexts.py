@@ -10,7 +10,6 @@ rank) in the place of the rank. Contexts with few sessions are shrunk towards th
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -29,7 +28,7 @@ from counterrank.clicks.position_bias import MANY_QUERIES, WIDE, Fit, all_pairs
 from counterrank.clicks.rank_table import RankTable, last_rank
 from counterrank.clicks.user_models import FORMAT, VERSION, ByContext
 from counterrank.common.checks import FloatArray, IntArray
-from counterrank.common.errors import CounterrankError, ExaminationWarning, quoted
+from counterrank.common.errors import CounterrankError, ExaminationWarning, quoted, warn_caller
 from counterrank.common.files import PathLike, atomic_file
 from counterrank.common.notebook import Summary
 from counterrank.common.numerics import student_quantile
@@ -144,7 +143,7 @@ def estimate_by_context(
     intervals = np.stack((low, high), axis=2)
     notes = _warnings(names, unshrunk.reshape(values.shape), values, intervals, fit, population)
     for text in notes:
-        warnings.warn(f"examination.estimate: {text}", ExaminationWarning, stacklevel=4)
+        warn_caller(f"examination.estimate: {text}", ExaminationWarning)
     sessions = [clicks.context_sessions[name] for name in names]
     sizes = clicks.n_sessions, table.n_queries, table.n_docs, int(table.clicks.sum())
     tests = _test(known, known.common), _test(known, np.hstack((known.common, known.levels)))

@@ -535,7 +535,7 @@ def merge_counts(parts: Sequence[ClickCounts]) -> ClickCounts:
                 raise CounterrankError(f"clicks {i}: {name} kept in some parts and not in others; expected all or none")
         if bool(part.contexts) != bool(first.contexts):
             raise CounterrankError(f"clicks {i}: contexts read in some parts and not in others; expected all or none")
-    names = tuple(dict.fromkeys(name for part in given for name in _names(part)))
+    names = tuple(dict.fromkeys(name for part in given for name in numbered_policies(part)))
     small_first = sorted(given, key=lambda part: len(part.docs))
     cells = reduce(lambda a, b: _read_only(merge_cells(a, b)), [_sorted_cells(part, names) for part in small_first])
     named = names != (("", ""),)
@@ -604,7 +604,7 @@ def _read_only(cells: tuple[Any, ...]) -> tuple[Any, ...]:
 Name = tuple[str, str]  # of a policy, and the context
 
 
-def _names(part: ClickCounts) -> tuple[Name, ...]:
+def numbered_policies(part: ClickCounts) -> tuple[Name, ...]:
     """The name and the context of each number of a policy, "" where there is none."""
     if part.policies is None:
         return (("", ""),)
@@ -635,7 +635,7 @@ def _common_examination(parts: Sequence[ClickCounts]) -> Examination | None:
 
 def _sorted_cells(part: ClickCounts, names: tuple[Name, ...]) -> tuple[Any, ...]:
     """The cells with policies numbered as in `names`, in order."""
-    number = np.array([names.index(name) for name in _names(part)])
+    number = np.array([names.index(name) for name in numbered_policies(part)])
     policies = np.full(len(part.docs), number[0]) if part.policies is None else number[part.policies]
     propensities = np.zeros(len(part.docs)) if part.propensities is None else part.propensities
     cells: tuple[Any, ...] = (part.docs, part.ranks, policies, propensities, part.impressions, part.clicks)
@@ -649,7 +649,7 @@ def _policy_sessions(parts: Sequence[ClickCounts], names: tuple[Name, ...]) -> I
     total = np.zeros((len(names), parts[0].n_queries), np.int64)
     for part in parts:
         own = part.sessions[None] if part.policy_sessions is None else part.policy_sessions
-        total[[names.index(name) for name in _names(part)]] += own
+        total[[names.index(name) for name in numbered_policies(part)]] += own
     return total
 
 
@@ -671,7 +671,7 @@ def _merge_last_clicks(parts: Sequence[ClickCounts], names: tuple[Name, ...]) ->
     kept, named = [], any(part.policies is not None for part in parts)
     for part in parts:
         if part.last_clicks is not None:
-            number = np.array([names.index(name) for name in _names(part)])
+            number = np.array([names.index(name) for name in numbered_policies(part)])
             own = part.last_clicks.policies
             policies = np.full(len(part.last_clicks), number[0]) if own is None else number[own]
             kept.append(replace(part.last_clicks, policies=policies if named else None))
@@ -683,7 +683,7 @@ def _merge_displays(parts: Sequence[ClickCounts], names: tuple[Name, ...]) -> Di
     kept = []
     for part in parts:
         if part.displays is not None:
-            number = np.array([names.index(name) for name in _names(part)])
+            number = np.array([names.index(name) for name in numbered_policies(part)])
             old = part.displays.policies
             if old is None and len(number) == 1:
                 old = np.zeros(part.displays.n_pages, np.int64)

@@ -91,6 +91,19 @@ class Examination(Shown):
         return curve_card(self)
 
 
+class FittedCurve(Examination):
+    """A curve that was estimated from a log and read from a file: propensities in a log were made with another one.
+
+    >>> is_user_model(FittedCurve([1.0, 0.5])), FittedCurve([1.0, 0.5]) == Examination([1.0, 0.5])
+    (True, True)
+    """
+
+    @property
+    def plain(self) -> Examination:
+        """The same values as a curve that is given."""
+        return Examination(self._values)
+
+
 class InverseRank(Examination):
     """theta_r = r ** -eta up to rank k, see `inverse_rank`."""
 
@@ -244,4 +257,4 @@ def is_user_model(exam: Any) -> bool:
     >>> is_user_model([1, 0.5])
     False
     """
-    return isinstance(exam, UserModel)
+    return isinstance(exam, UserModel | FittedCurve)

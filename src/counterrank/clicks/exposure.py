@@ -8,6 +8,7 @@ from counterrank.clicks.browsing import SequentialExamination
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import CurvesByContext, Examination
 from counterrank.common.checks import FloatArray, IntArray
+from counterrank.common.errors import CounterrankError
 
 
 def examined(exam: Examination, clicks: ClickCounts) -> FloatArray:
@@ -28,6 +29,11 @@ def examined_on_pages(exam: Examination, clicks: ClickCounts) -> FloatArray:
     """P(examined | rank) of each place of the displayed pages, in the context of the page."""
     pages = clicks.displays
     assert pages is not None
+    if isinstance(exam, SequentialExamination):
+        raise CounterrankError(
+            "exam: users whose clicks depend on each other, of whom P(examined) by rank does not say what they "
+            "examined on a page; expected an examination curve, or another estimator, such as policy_aware"
+        )
     of_places = None if pages.policies is None else np.repeat(pages.policies, np.diff(pages.offsets))
     return _examined_at(exam, clicks, pages.ranks(), of_places)
 

@@ -8,7 +8,6 @@ relevance has the same levels at every rank. `fit_features` maximises the likeli
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -19,7 +18,7 @@ from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.rank_table import RankTable
 from counterrank.clicks.trust_bias import EstimatedAffine, Lines, canonical_intervals, ratio_intervals, trust_test
 from counterrank.common.checks import Float32Array, FloatArray
-from counterrank.common.errors import CounterrankError, ExaminationWarning
+from counterrank.common.errors import CounterrankError, ExaminationWarning, warn_caller
 from counterrank.common.numerics import student_quantile
 from counterrank.data import RankingData
 
@@ -565,7 +564,7 @@ def estimate_linked(
         test=trust_test(at, covariance, fit.effective_queries),
     )
     for text in found.warnings:
-        warnings.warn(f"examination.estimate: {text}", ExaminationWarning, stacklevel=3)
+        warn_caller(f"examination.estimate: {text}", ExaminationWarning)
     return found
 
 

@@ -1,18 +1,17 @@
 """Position bias: P(examined | rank) estimated from a click log, with confidence intervals.
 
 All methods assume the position-based model P(click | document d, rank k) = theta_k gamma_d and estimate
-theta_k / theta_1 from documents that were shown at several ranks. `estimate` checks that the log can identify it, fits
-the curve by one of three methods (`all_pairs`, `em`, `regression_em`), and warns where it may be wrong.
-docs/concepts/position-bias.md says when to use which; the kernels are in `position_bias_kernels`.
+theta_k / theta_1 from documents that were shown at several ranks. `estimate_position_bias` checks that the log can
+identify it, fits the curve by one of three methods (`all_pairs`, `em`, `regression_em`), and warns where it may be
+wrong. docs/concepts/position-bias.md says when to use which; the kernels are in `position_bias_kernels`.
 """
 
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, overload
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from counterrank.clicks import position_bias_kernels as kernels
 from counterrank.clicks.click_cards import estimated_card, estimated_chart, estimated_summary
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, UserModel
-from counterrank.clicks.feature_linked import estimate_linked
 from counterrank.clicks.rank_table import (
     RankTable,
     check_connected,
@@ -29,36 +27,22 @@ from counterrank.clicks.rank_table import (
     last_rank,
     rank_table,
 )
-from counterrank.clicks.trust_bias import EstimatedAffine, estimate_affine
-from counterrank.clicks.user_models import is_users_file, load_users
-from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence
-from counterrank.common.deprecation import renamed_argument
-from counterrank.common.errors import CounterrankError, DataError, ExaminationWarning
-from counterrank.common.files import PathLike, atomic_file, existing, read_stamp
+from counterrank.common.checks import FloatArray, IntArray
+from counterrank.common.errors import CounterrankError, ExaminationWarning, warn_caller
+from counterrank.common.files import PathLike, atomic_file
 from counterrank.common.notebook import Shown, Summary
 from counterrank.common.numerics import student_quantile
 from counterrank.data import RankingData
-from counterrank.data.features import refuse_missing
 
 if TYPE_CHECKING:
-    from counterrank.clicks.browsing_fit import EstimatedBrowsing, EstimatedDependent
+    pass
 
-METHODS = ("all-pairs", "em", "regression-em")
-MODELS = {
-    "position-based": METHODS,
-    "affine": ("documents", "features"),
-    "browsing": ("all-pairs", "em"),
-    "dependent": ("all-pairs", "em"),
-}
-_WITH_FEATURES = ("regression-em", "features")
-POPULATIONS = ("queries", "these-queries")
 MANY_QUERIES = 10.0  # effective queries from which intervals over queries hold, see docs/concepts/position-bias.md
 MOST_STEPS = 15_000  # of EM
 WELL_SHOWN = 50  # impressions from which a document's free relevance is known well enough for EM
 MOST_RARE = 0.05  # share of clicks that may lie on documents with fewer impressions
 WIDE = 0.1  # half width of an interval, relative to the value
-_MOST = 1.05  # chance may bring an estimate a little above 1, not further
-_FORMAT, _VERSION = "counterrank-examination", 1
+FORMAT, VERSION = "counterrank-examination", 1
 _NORMAL = 10_000  # degrees of freedom from which Student's t is as good as normal
 _NEWTON_STEPS, _NEWTON_CLOSE = 200, 1e-12
 _EM_CLOSE = 1e-7  # a curve that moves no more than this in a step has its first four digits
@@ -119,7 +103,7 @@ class EstimatedExamination(UserModel, Shown):
 
     def save(self, path: PathLike) -> None:
         """Write a JSON file, which `examination.load` and `--examination FILE` read."""
-        content: dict[str, Any] = {"format": _FORMAT, "version": _VERSION}
+        content: dict[str, Any] = {"format": FORMAT, "version": VERSION}
         for name, value in vars(self).items():
             content[name] = value.tolist() if isinstance(value, np.ndarray) else value
         with atomic_file(path) as temporary:
@@ -144,223 +128,11 @@ class EstimatedExamination(UserModel, Shown):
         return estimated_card(self)
 
 
-def load(path: PathLike) -> Examination | UserModel:
-    """Load the user model that `save` of an estimate or of a model wrote; values of a curve are capped at 1.
-
-    >>> load("no/such/curve.json")
-    Traceback (most recent call last):
-    ...
-    counterrank.common.errors.MissingFileError: no/such/curve.json: no such examination curve (file or folder not found)
-    """
-    file = existing(path, "examination curve")
-    expected = "expected a file written by EstimatedExamination.save"
-    if not file.is_file():
-        raise DataError(f"{path}: is a folder; {expected}")
-    if is_users_file(file):
-        return load_users(file)
-    made_by = "EstimatedExamination.save"
-    content = read_stamp(file.parent, file.name, _FORMAT, _VERSION, made_by, DataError, what="a file")
-    values = content.get("values")
-    if not isinstance(values, list) or not all(type(value) in (int, float) and value >= 0.0 for value in values):
-        raise DataError(f"{path}: values are not a list of numbers of at least 0; {expected}")
-    if max(values, default=0.0) > _MOST:
-        rank = int(np.argmax(values)) + 1
-        text = f"{path}: {values[rank - 1]:g} at rank {rank}, more than at rank 1, is taken for 1"
-        warnings.warn(f"{text}; is the estimate to be trusted?", ExaminationWarning, stacklevel=2)
-    return Examination(np.clip(values, 0.0, 1.0))
-
-
-def load_estimate(path: PathLike) -> EstimatedExamination:
-    """Load the whole result that `EstimatedExamination.save` wrote, including confidence intervals.
-
-    >>> load_estimate("no/such/curve.json")
-    Traceback (most recent call last):
-    ...
-    counterrank.common.errors.MissingFileError: no/such/curve.json: no such examination curve (file or folder not found)
-    """
-    curve = load(path)
-    if isinstance(curve, UserModel):
-        raise DataError(
-            f"{path}: a user model, {type(curve).__name__}; expected a file written by EstimatedExamination.save"
-        )
-    content = json.loads(existing(path, "examination curve").read_text(encoding="utf-8"))
-    try:
-        found = {each.name: content[each.name] for each in fields(EstimatedExamination)}
-        ends = np.array(found["intervals"], np.float64)
-        found |= {"values": np.array(found["values"], np.float64), "intervals": ends}
-        found |= {"ranks": np.array(found["ranks"], np.int64), "warnings": tuple(found["warnings"])}
-    except (KeyError, TypeError, ValueError):
-        ends = np.zeros(0)
-    if ends.shape != (curve.k, 2) or not np.isfinite(ends).all():
-        raise DataError(f"{path}: incomplete; expected a file written by EstimatedExamination.save")
-    return EstimatedExamination(**found)
-
-
-@overload
-def estimate(
-    clicks: ClickCounts,
-    *,
-    model: Literal["position-based"] = "position-based",
-    method: str | None = None,
-    k: int | None = None,
-    data: RankingData | None = None,
-    population: str | None = None,
-    confidence: float = 0.95,
-    target: str | None = None,
-    by_context: Literal[False],
-) -> EstimatedExamination: ...
-
-
-@overload
-def estimate(
-    clicks: ClickCounts,
-    *,
-    model: Literal["position-based"] = "position-based",
-    method: str | None = None,
-    k: int | None = None,
-    data: RankingData | None = None,
-    population: str | None = None,
-    confidence: float = 0.95,
-    target: str | None = None,
-    by_context: bool | None = None,
-) -> Any: ...  # an EstimatedByContext where the clicks hold contexts, which types cannot know
-
-
-@overload
-def estimate(
-    clicks: ClickCounts,
-    *,
-    model: Literal["affine"],
-    method: str | None = None,
-    k: int | None = None,
-    data: RankingData | None = None,
-    population: str | None = None,
-    confidence: float = 0.95,
-    target: str | None = None,
-    by_context: Literal[False] | None = None,
-) -> EstimatedAffine: ...
-
-
-@overload
-def estimate(
-    clicks: ClickCounts,
-    *,
-    model: Literal["browsing"],
-    method: str | None = None,
-    k: int | None = None,
-    data: RankingData | None = None,
-    population: str | None = None,
-    confidence: float = 0.95,
-    target: str | None = None,
-) -> EstimatedBrowsing: ...
-
-
-@overload
-def estimate(
-    clicks: ClickCounts,
-    *,
-    model: Literal["dependent"],
-    method: str | None = None,
-    k: int | None = None,
-    data: RankingData | None = None,
-    population: str | None = None,
-    confidence: float = 0.95,
-    target: str | None = None,
-) -> EstimatedDependent: ...
-
-
-def estimate(
-    clicks: ClickCounts,
-    *,
-    model: str = "position-based",
-    method: str | None = None,
-    k: int | None = None,
-    data: RankingData | None = None,
-    population: str | None = None,
-    confidence: float = 0.95,
-    target: str | None = None,
-    by_context: bool | None = None,
-) -> Any:
-    """Estimate how users click by rank from a log, with confidence intervals: the examination curve, or trust bias.
-
-        P(click | document d, rank k) = theta_k gamma_d         estimated: theta_k / theta_1     model="position-based"
-        P(click | document d, rank k) = alpha_k r_d + beta_k    estimated: alpha_k and beta_k    model="affine"
-
-    Documents shown at several ranks separate position from relevance. Under the position-based model above, with ranks
-    that do not depend on what the single session finds relevant, "all-pairs" is consistent with any number of
-    impressions of each document. Nothing is drawn at random.
-
-    Arguments:
-        clicks: of any log, counted with or without ranking data; all its policies count together.
-        model: "position-based", or "affine" for trust bias. Of a log counted with `last_clicks=True` also "browsing",
-            P(examined | rank, rank of the last click above), and "dependent", P(the user goes on | click at rank).
-        method: None for the first of the model. Position-based: "all-pairs" (Agarwal et al., 2019), "em" with a free
-            relevance for each document, or "regression-em" with a logistic regression on the features of `data` (Wang
-            et al., 2018). Affine: "documents", or "features" where documents do not move between ranks: documents with
-            like features link the ranks, under the assumption that, given its features, the rank of a document says no
-            more about its relevance (`feature_linked`). Browsing and dependent: "all-pairs" or "em"; "em" of the
-            dependent click model needs `displays=True` too.
-        k: the last rank to estimate; None for the last one of the log.
-        data: what the clicks were counted against, for "regression-em" and "features".
-        population: the target population of the intervals: "queries" like these, or new clicks on "these-queries";
-            None for the first where the log holds 10 effective queries or more. Each holds for one rank at a time.
-        confidence: the confidence level of each interval.
-        target: deprecated name of `population`.
-        by_context: fit one curve for each context of a log that was read with `context=`, all of them together, with
-            "all-pairs": an `EstimatedByContext`. The curves are relative to rank 1 of the context with most sessions,
-            contexts with few sessions are shrunk towards what all have in common, and it is an error where no
-            documents that were shown in several contexts link them. None for whether the clicks have contexts; False
-            for one curve, an `EstimatedExamination`. "affine" fits one model for all contexts.
-
-    An error where documents do not connect all ranks with rank 1, see `connected_ranks`. What else speaks against the
-    curve is an `ExaminationWarning`, and in `warnings` of the result.
-
-    >>> import counterrank as cr
-    >>> from counterrank import examination, policies, simulation
-    >>> data = cr.RankingData(np.zeros((600, 1)), np.arange(0, 601, 20), labels=np.arange(600) % 5)
-    >>> policy, scores = policies.PlackettLuce(k=3), np.zeros(600)
-    >>> exam = examination.inverse_rank(k=3)
-    >>> log = simulation.simulate(data, scores, policy, exam, sessions=200_000, seed=0)
-    >>> estimate(log).values.round(2).tolist()
-    [1.0, 0.5, 0.33]
-    >>> estimate(log, model="affine").beta.round(1).tolist()
-    [0.0, 0.0, 0.0]
-    """
-    check_counts(clicks)
-    methods = MODELS[check_choice(model, tuple(MODELS), "model")]
-    method = methods[0] if method is None else check_choice(method, methods, "method")
-    population = renamed_argument(population, target, "population", "target")
-    if population is not None:
-        check_choice(population, POPULATIONS, "population")
-    level = check_confidence(confidence)
-    if model in ("browsing", "dependent"):
-        from counterrank.clicks import browsing_fit  # which needs this module
-
-        if data is not None or by_context:
-            name = "by_context" if data is None else "data"
-            raise CounterrankError(f"{name}: given, which model {model!r} does not use; expected None")
-        fit_users = browsing_fit.estimate_browsing if model == "browsing" else browsing_fit.estimate_dependent
-        return fit_users(clicks, method, k, population, level)
-    if (bool(clicks.contexts) and model != "affine") if by_context is None else by_context:
-        return _by_context(clicks, model, method, k, population, level)
-    if method in _WITH_FEATURES:
-        if data is None:
-            raise CounterrankError(f"data: missing; method {method!r} expected the ranking data for its features")
-        clicks.check_data(data)
-        refuse_missing(data, f"method {method!r}", "another method")
-    elif data is not None:
-        expected = next((name for name in methods if name in _WITH_FEATURES), None)
-        instead = "None" if expected is None else f"method {expected!r}"
-        raise CounterrankError(f"data: given, but method {method!r} uses no features; expected {instead}")
-    if data is not None and method == "features":
-        last = last_rank(clicks, k)
-        by_documents = _by_documents(clicks, last, level)
-        return estimate_linked(clicks, rank_table(clicks, last), data, population, level, by_documents)
-    table = interventional_set(clicks, last_rank(clicks, k))
-    check_connected(table)
-    check_clicked(kernels.pair_clicks(*table.cells(), table.n_ranks))
-    if model == "affine":
-        return estimate_affine(clicks, rank_table(clicks, table.n_ranks), all_pairs(table).theta, population, level)
+def estimate_position_bias(
+    clicks: ClickCounts, method: str, k: int | None, data: RankingData | None, population: str | None, level: float
+) -> EstimatedExamination:
+    """The curve of `examination.estimate(clicks, model="position-based")`; see there for the arguments."""
+    table = comparable(clicks, last_rank(clicks, k))
     used = table if data is None else rank_table(clicks, table.n_ranks)
     reference = all_pairs(table)
     if method == "all-pairs":
@@ -376,7 +148,7 @@ def estimate(
             "these hold for new clicks on these very queries, if clicks on a page are independent",
         )
     for text in found:
-        warnings.warn(f"examination.estimate: {text}", ExaminationWarning, stacklevel=2)
+        warn_caller(f"examination.estimate: {text}", ExaminationWarning)
     return EstimatedExamination(
         values=fit.theta,
         intervals=intervals,
@@ -392,34 +164,12 @@ def estimate(
     )
 
 
-def _by_documents(clicks: ClickCounts, last: int, confidence: float) -> EstimatedAffine | None:
-    """Affine users from documents seen at several ranks; None where the log does not identify them."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExaminationWarning)
-        try:
-            table = interventional_set(clicks, last)
-            check_connected(table)
-            check_clicked(kernels.pair_clicks(*table.cells(), table.n_ranks))
-            return estimate_affine(clicks, rank_table(clicks, last), all_pairs(table).theta, None, confidence)
-        except CounterrankError:
-            return None
-
-
-def _by_context(
-    clicks: ClickCounts, model: str, method: str, k: int | None, population: str | None, level: float
-) -> UserModel:
-    from counterrank.clicks.contexts import estimate_by_context  # which needs this module
-
-    if not clicks.contexts:
-        raise CounterrankError(
-            "by_context: the clicks hold no contexts; expected those of a log read with context=, such as ['device']"
-        )
-    if method != "all-pairs":
-        raise CounterrankError(
-            f"model {model!r}, method {method!r}: one for all contexts; expected method 'all-pairs' of the "
-            "position-based model, or by_context=False"
-        )
-    return estimate_by_context(clicks, k, population, level)
+def comparable(clicks: ClickCounts, last: int) -> RankTable:
+    """The documents shown at several ranks up to the last one; an error unless they compare all ranks with rank 1."""
+    table = interventional_set(clicks, last)
+    check_connected(table)
+    check_clicked(kernels.pair_clicks(*table.cells(), table.n_ranks))
+    return table
 
 
 def connected_ranks(clicks: ClickCounts) -> list[list[int]]:

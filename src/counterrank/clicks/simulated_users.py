@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterrank.clicks.examination import Examination, UserModel, inverse_rank
-from counterrank.clicks.position_bias import load
+from counterrank.clicks.user_estimation import load
 from counterrank.clicks.user_models import Affine
 from counterrank.clicks.users import ClickModel, simulated
 from counterrank.common.checks import check_cutoff

@@ -42,7 +42,6 @@ class StoredClicks:
         reports: one for each log that was read.
         drift: by part, where `with_drift`.
         aligned: the folders whose click counts were mapped onto the data.
-        last_clicks: also count a log by the rank of the last click above, which users with dependent clicks need.
 
     >>> import tempfile
     >>> from counterrank import make_fold, policies, simulation
@@ -65,8 +64,7 @@ class StoredClicks:
     reports: list[LogReport] = field(default_factory=list)
     drift: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     aligned: list[Path] = field(default_factory=list)
-    last_clicks: bool = False
-    _counted: dict[tuple[str, bool], ClickCounts] = field(default_factory=dict)
+    _counted: dict[tuple[str, bool, bool], ClickCounts] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -78,15 +76,18 @@ class StoredClicks:
         """Whether the click counts are those of one data set, and not of the parts of a fold."""
         return any((Path(path) / WHOLE).is_file() for path in self.folders)
 
-    def load(self, part: str, data: Mapping[str, RankingData], displays: bool = False) -> ClickCounts:
+    def load(
+        self, part: str, data: Mapping[str, RankingData], displays: bool = False, last_clicks: bool = False
+    ) -> ClickCounts:
         """The clicks of one part; an error if it has none.
 
         Arguments:
             part: "train", "validation" or "test".
             data: by part, all that the clicks may belong to.
             displays: keep the displayed pages of a log.
+            last_clicks: count a log by the rank of the last click above too.
         """
-        found = self.find(part, data, displays)
+        found = self.find(part, data, displays, last_clicks)
         if found is None:
             folders = [Path(path) for path in self.folders if not (Path(path) / WHOLE).is_file()]
             there = [name for name in PARTS if any((folder / name / WHOLE).is_file() for folder in folders)]
@@ -96,7 +97,9 @@ class StoredClicks:
             raise CounterrankError(f"{self.name}: no clicks of the {part} part in it; {hint}")
         return found
 
-    def find(self, part: str, data: Mapping[str, RankingData], displays: bool = False) -> ClickCounts | None:
+    def find(
+        self, part: str, data: Mapping[str, RankingData], displays: bool = False, last_clicks: bool = False
+    ) -> ClickCounts | None:
         """The clicks of one part; None if it has none."""
         if bool(self.folders) == (self.log is not None):
             raise CounterrankError("clicks, log: expected one of the two")
@@ -106,12 +109,12 @@ class StoredClicks:
             raise CounterrankError("align: maps click counts onto data that has grown; expected clicks= with it")
         if any((Path(self.log) / inside / WHOLE).is_file() for inside in ("", part)):
             raise CounterrankError(f"{self.log}: click counts and not a log; expected clicks='{self.log}'")
-        if (part, displays) not in self._counted:
+        if (part, displays, last_clicks) not in self._counted:
             own = self.file_of(part)
             if own is None and self._has_files_for_parts():
                 return None
-            self._count(own or self.log, data if own is None else {part: data[part]}, displays)
-        counts = self._counted[part, displays]
+            self._count(own or self.log, data if own is None else {part: data[part]}, displays, last_clicks)
+        counts = self._counted[part, displays, last_clicks]
         return counts if counts.n_sessions else None
 
     def counts(self, part: str, data: RankingData | None = None) -> ClickCounts | None:
@@ -164,12 +167,13 @@ class StoredClicks:
                 )
         return True
 
-    def _count(self, path: str, data: Mapping[str, RankingData], displays: bool) -> None:
-        more = {"displays": displays, "last_clicks": self.last_clicks, "drift": self.with_drift}
-        found = read_parts(path, list(data.values()), options=self.options, **more)
+    def _count(self, path: str, data: Mapping[str, RankingData], displays: bool, last_clicks: bool) -> None:
+        found = read_parts(path, list(data.values()), displays=displays, last_clicks=last_clicks,
+                           drift=self.with_drift, options=self.options)  # fmt: skip
         self.reports.append(found.report)
         self.drift |= dict(zip(data, found.drift or (), strict=False))
-        self._counted |= {(part, displays): counts for part, counts in zip(data, found.counts, strict=True)}
+        how = displays, last_clicks
+        self._counted |= {(part, *how): counts for part, counts in zip(data, found.counts, strict=True)}
 
     def _of_policies(self, loaded: list[ClickCounts]) -> list[ClickCounts | None]:
         """Each of the counts with `only_policies`; None where it has none of them."""

@@ -8,7 +8,6 @@ docs/concepts/trust-bias.md says what a log must have for it.
 from __future__ import annotations
 
 import json
-import warnings
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -24,7 +23,7 @@ from counterrank.clicks.display_groups import FEWEST_SESSIONS, display_groups
 from counterrank.clicks.rank_table import RankTable
 from counterrank.clicks.user_models import FORMAT, VERSION, Affine, register_users
 from counterrank.common.checks import FloatArray, IntArray, check_vector
-from counterrank.common.errors import CounterrankError, ExaminationWarning
+from counterrank.common.errors import CounterrankError, ExaminationWarning, warn_caller
 from counterrank.common.files import PathLike, atomic_file
 from counterrank.common.notebook import Summary
 from counterrank.common.numerics import student_quantile
@@ -646,7 +645,7 @@ def estimate_affine(
         test=trust_test(fit.at, covariance, effective),
     )
     for text in found.warnings:
-        warnings.warn(f"examination.estimate: {text}", ExaminationWarning, stacklevel=3)
+        warn_caller(f"examination.estimate: {text}", ExaminationWarning)
     return found
 
 

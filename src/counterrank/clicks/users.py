@@ -14,7 +14,7 @@ from counterrank.clicks import simulation_of_browsing as browsing_kernels
 from counterrank.clicks.browsing import SequentialUsers
 from counterrank.clicks.counts import ClickCounts, merge_counts
 from counterrank.clicks.displays import DEEPEST_PATTERN, Displays, join_pages, merge_pages, offsets_of, with_patterns
-from counterrank.clicks.examination import Examination, UserModel, check_examination
+from counterrank.clicks.examination import Examination, FittedCurve, UserModel, check_examination
 from counterrank.clicks.last_clicks import LastClicks, added_up, last_clicks_above
 from counterrank.clicks.policies.page_kernels import PLACKETT_LUCE
 from counterrank.clicks.policies.pages import PageSource, knows_propensity
@@ -502,6 +502,8 @@ def _behaviour(
         theta = np.append(gamma.max(axis=1), np.zeros(n - width))
         return None, kernels.UserModel(theta, attractiveness, other, relevant, gamma, onward)
     curve = check_examination(exam) if curve is None else curve
+    if isinstance(curve, FittedCurve):
+        curve = curve.plain  # these users are as the curve says, and so are the propensities
     theta = curve.curve(n)
     if width:
         gamma = np.tril(np.repeat(theta[:width, None], width, axis=1))

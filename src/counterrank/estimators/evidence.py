@@ -225,10 +225,7 @@ policy with these scores; expected the policy and the scores that made the pages
         )
 
     def _of_policy(self) -> FloatArray:
-        counts, curve = self.clicks, self.curve
-        users = sequential(self.exam)
-        if isinstance(users, Dependent):
-            curve = users.shown
+        counts, curve = self.clicks, self._curve_of_policy()
         rho: FloatArray
         check_all_candidates(counts)
         refuse_contradictions(counts)
@@ -243,13 +240,18 @@ policy with these scores; expected the policy and the scores that made the pages
             )
         if self.scores is None:
             raise CounterrankError("scores: None; expected what the policy ranked by, one number per document")
-        rho = self._under(self.policy, self.scores)
+        rho = self._under(self.policy, self.scores, curve)
         self.check_policy()
         return rho
 
-    def _under(self, policy: Any, scores: Any) -> FloatArray:
+    def _curve_of_policy(self) -> Examination:
+        """What propensities of a policy are computed with; under the dependent click model they are P(shown)."""
+        users = sequential(self.exam)
+        return users.shown if isinstance(users, Dependent) else self.curve
+
+    def _under(self, policy: Any, scores: Any, curve: Examination) -> FloatArray:
         """P(examined) of each document under one policy, the mean over contexts where the curve differs in them."""
-        counts, curve = self.clicks, self.curve
+        counts = self.clicks
         if isinstance(curve, CurvesByContext):
             return mean_over_contexts(counts, as_policy(policy), scores, curve, self.threads)
         rho: FloatArray = policy.propensity(scores, counts.offsets, curve, threads=self.threads)
@@ -274,6 +276,11 @@ policy with these scores; expected the policy and the scores that made the pages
         >>> Evidence(clicks, exam=[0.5]).with_display_frequencies().propensities.by_document.tolist()
         [0.4, 0.1]
         """
+        if sequential(self.exam) is not None:
+            raise CounterrankError(
+                "exam: users whose clicks depend on each other, of whom what the log shows was examined is taken "
+                "anyway; expected no display frequencies (no --policy estimated)"
+            )
         return replace(self, rho=display_frequencies(self.clicks, self.curve, smoothing))
 
     def with_fitted_policy(self, data: RankingData, k: int | None = None) -> tuple[Evidence, FittedPlackettLuce]:
@@ -292,7 +299,7 @@ policy with these scores; expected the policy and the scores that made the pages
         ('given', 1000)
         """
         found = fit_plackett_luce(data, self.clicks, k, threads=self.threads)
-        return replace(self, rho=self._under(found.policy, found.scores)), found
+        return replace(self, rho=self._under(found.policy, found.scores, self._curve_of_policy())), found
 
     @cached_property
     def examinations(self) -> Examinations:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from counterrank.clicks.browsing import SequentialUsers
-from counterrank.clicks.counts import ClickCounts, check_counts
-from counterrank.clicks.examination import Examination, UserModel, lines_of
-from counterrank.clicks.position_bias import estimate
+from counterrank.clicks.counts import ClickCounts, check_counts, numbered_policies
+from counterrank.clicks.examination import CurvesByContext, Examination, UserModel, lines_of
+from counterrank.clicks.user_estimation import estimate
 from counterrank.clicks.user_models import Affine, ByContext
 from counterrank.common.checks import FloatArray, check_choice
 from counterrank.common.errors import CounterrankError, ExaminationWarning
@@ -24,6 +24,7 @@ from counterrank.data import RankingData
 from counterrank.estimators.evidence import Evidence
 
 AUTO, FEATURES = "auto", "features"
+BY_CONTEXT = "by-context"
 _SURE = 0.01  # a position-based model is given up where its p-value is below this
 
 
@@ -33,7 +34,7 @@ class FoundUsers(UserModel):
 
     Attributes:
         users: the user model to use: the position-based fit, or alpha and beta.
-        kind: "affine" or "position-based".
+        kind: "affine", "position-based", or "by-context", a position-based model for each context of the log.
         sentence: what was found, and why this model is used.
         weight: of the affine fit in alpha and beta, from 0 to 1; the rest is the position-based fit.
         p_value: of the test of the position-based model against the affine one; None where there was none.
@@ -98,6 +99,9 @@ def learn_users(
 
     which is James and Stein's shrinkage: w goes to 1 as sessions grow.
 
+    Of a log that was read with contexts, the position-based models of all contexts are fitted together, see
+    `examination.estimate`; trust bias is then fitted for "features" alone, one model for all contexts.
+
     Arguments:
         clicks: of any log; several counts are of different queries, such as a training and a validation part.
         method: "auto", or "features": trust bias from documents with like features at different ranks, for policies
@@ -128,9 +132,11 @@ def learn_users(
     refusals: dict[str, str] = {}
     found: list[str] = []
     attempts: dict[str, Callable[[], Any]] = {
-        "position-based": lambda: estimate(counts, k=k),
+        "position-based": lambda: estimate(counts, k=k, by_context=False),
         "affine": lambda: _affine(counts, k=k, **link),
     }
+    if counts.contexts and method != FEATURES:
+        attempts = {BY_CONTEXT: lambda: estimate(counts, k=k)}
     for kind, fit in attempts.items():
         try:
             with warnings.catch_warnings(record=True) as caught:
@@ -140,10 +146,14 @@ def learn_users(
         except CounterrankError as refusal:
             refusals[kind] = str(refusal)
     if not fits or (method == FEATURES and "affine" not in fits):
-        reason = refusals["affine" if method == FEATURES else "position-based"]
+        reason = refusals["affine" if method == FEATURES else next(iter(attempts))]
         raise CounterrankError(
             f"users: cannot be fitted to this log ({reason}); or give a curve or user model from elsewhere"
         )
+    if BY_CONTEXT in fits:
+        users = fits[BY_CONTEXT]
+        sentence = _said(BY_CONTEXT, users, "trust bias is not fitted by context")
+        return FoundUsers(users, BY_CONTEXT, sentence, 0.0, None, fits, refusals, tuple(found))
     return replace(_chosen(fits, refusals, tuple(found), method), method=method)
 
 
@@ -154,7 +164,8 @@ def refit(found: FoundUsers, clicks: ClickCounts, data: RankingData | None = Non
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExaminationWarning)
         affine = _affine(clicks, k=found.k, **link) if found.weight > 0.0 else None
-        curve = estimate(clicks, k=found.k) if found.weight < 1.0 else None
+        by_context = found.kind == BY_CONTEXT
+        curve = estimate(clicks, k=found.k, by_context=by_context) if found.weight < 1.0 else None
     users: Any = affine if curve is None else curve
     if affine is not None and curve is not None:
         users = between(np.asarray(curve.values), affine, found.weight)
@@ -241,6 +252,8 @@ def _said(kind: str, users: UserModel, about: str) -> str:
     alpha, beta = lines_of(users)
     n = alpha.k or 0
     curves = [("alpha" if beta else "examination", alpha), *([("beta", beta)] if beta else [])]
+    if isinstance(alpha, CurvesByContext):
+        curves = [(f"{name or 'no context'}:", own) for name, own in alpha.curves.items() if own is not None]
     values = "; ".join(f"{name} {', '.join(f'{each:.3g}' for each in own.curve(n)[:10])}" for name, own in curves)
     return f"users fitted to the log: {kind}, {values} ({about.rstrip('.')})"
 
@@ -251,7 +264,9 @@ def describe_users(users: Any) -> dict[str, Any]:
     >>> describe_users([1.0, 0.5])
     {'model': 'position-based', 'values': [1.0, 0.5]}
     """
-    if isinstance(users, FoundUsers | Affine | ByContext | SequentialUsers):
+    if isinstance(users, FoundUsers):
+        return users.describe()
+    if isinstance(users, Affine | ByContext | SequentialUsers):
         return users.describe()
     alpha, beta = lines_of(users)
     if beta is None:
@@ -260,7 +275,7 @@ def describe_users(users: Any) -> dict[str, Any]:
 
 
 def stacked(parts: Sequence[ClickCounts]) -> ClickCounts:
-    """Counts of different queries as one; of what was shown and clicked alone.
+    """Counts of different queries as one, with their policies and contexts; of what was shown and clicked alone.
 
     >>> one = np.array([1])
     >>> part = ClickCounts("", np.array([0, 2]), one, np.array([1]), one, one, one)
@@ -276,4 +291,26 @@ def stacked(parts: Sequence[ClickCounts]) -> ClickCounts:
         np.concatenate([getattr(part, name) for part in every])
         for name in ("sessions", "ranks", "impressions", "clicks")
     )
-    return ClickCounts("", np.concatenate([np.array([0]), *offsets]), sessions, docs, ranks, impressions, clicks)
+    counts = ClickCounts("", np.concatenate([np.array([0]), *offsets]), sessions, docs, ranks, impressions, clicks)
+    return counts if all(part.policies is None for part in every) else replace(counts, **_policies_of(every))
+
+
+def _policies_of(parts: Sequence[ClickCounts]) -> dict[str, Any]:
+    """The policies of all parts, by name and context, as the arguments of `replace`."""
+    own = [numbered_policies(part) for part in parts]
+    names = list(dict.fromkeys(name for each in own for name in each))
+    sessions = np.zeros((len(names), sum(part.n_queries for part in parts)), np.int64)
+    policies, first = [], 0
+    for part, each in zip(parts, own, strict=True):
+        number = np.array([names.index(name) for name in each])
+        policies.append(np.full(len(part.docs), number[0]) if part.policies is None else number[part.policies])
+        of_queries = part.sessions[None] if part.policy_sessions is None else part.policy_sessions
+        np.add.at(sessions[:, first : first + part.n_queries], number, of_queries)
+        first += part.n_queries
+    contexts = tuple(context for _, context in names) if any(context for _, context in names) else ()
+    return {
+        "policies": np.concatenate(policies),
+        "policy_names": tuple(name for name, _ in names),
+        "policy_sessions": sessions,
+        "contexts": contexts,
+    }

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.clicks.browsing import Dependent, sequential
+from counterrank.clicks.browsing import Dependent, SequentialExamination, sequential
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, is_user_model, lines_of
 from counterrank.clicks.exposure import examined, examined_times
@@ -258,6 +258,11 @@ def _expected(
 ) -> list[FloatArray]:
     """E[curve] of each document under what was given as policy."""
     known = [curve for curve in curves if curve is not None]
+    if policy is not None and any(isinstance(curve, SequentialExamination) for curve in known):
+        raise CounterrankError(
+            "policy: given together with users whose clicks depend on each other, of whom a policy does not say what "
+            "they examine; expected None, to take what the log shows was examined"
+        )
     if policy is None:
         if scores is not None:
             raise CounterrankError("scores: given without a policy; expected both or none")

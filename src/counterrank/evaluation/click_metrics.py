@@ -26,7 +26,6 @@ from counterrank.data.frames import is_frame
 from counterrank.data.ids import query_keys
 from counterrank.data.scores import document_scores
 from counterrank.estimators.propensities import UNSHOWN, Propensities
-from counterrank.estimators.users_from_log import FoundUsers
 from counterrank.evaluation.confidence_intervals import (
     Interval,
     IntervalSettings,
@@ -46,7 +45,7 @@ from counterrank.evaluation.evaluation_cards import (
     selection_summary,
     selection_text,
 )
-from counterrank.evaluation.fitted_users import Given, added_variance, fit_where_unknown, widened
+from counterrank.evaluation.fitted_users import Given, fit_where_unknown, with_fitted_users
 from counterrank.evaluation.metrics import higher_is_better, metric_names, parse_metric
 from counterrank.evaluation.weighted_clicks import Method, WeightedClicks, document_values, query_sums, weight_clicks
 
@@ -501,27 +500,6 @@ def _made(data: RankingData, clicks: Any, rho: Any, noise: Any, settings: Interv
     return Given(data, clicks, rho, noise, settings.threads, fit_where_unknown(method, data, clicks, rho))
 
 
-def _with_fitted_users(
-    estimates: list[Estimate], weighted: WeightedClicks, values: FloatArray, made: Given
-) -> list[Estimate]:
-    """The estimates with intervals that include the error of users fitted to the same clicks."""
-    users = made.method.exam
-    if not isinstance(users, FoundUsers):
-        return estimates
-    extra = added_variance(made, values, weighted.relevance)
-    return [
-        replace(
-            one,
-            users=users.sentence,
-            ips_interval=widened(one.ips_interval, one.ips, float(extra["ips"][m]), one.confidence),
-            self_normalized_interval=widened(
-                one.self_normalized_interval, one.self_normalized, float(extra["self_normalized"][m]), one.confidence
-            ),
-        )
-        for m, one in enumerate(estimates)
-    ]
-
-
 def _estimates(
     weighted: WeightedClicks,
     values: FloatArray,
@@ -579,7 +557,7 @@ def _estimates(
             uncovered=uncovered,
         )
         estimates.append(one)
-    estimates = _with_fitted_users(estimates, weighted, values, made)
+    estimates = with_fitted_users(estimates, weighted, values, made)
     texts = dict.fromkeys(f"{each.metric}: {doubt}" for each in estimates for doubt in each.doubts)
     if texts:
         text = f"confidence intervals may cover the truth less often than {settings.confidence:.4g}: "

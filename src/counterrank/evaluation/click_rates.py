@@ -18,7 +18,7 @@ from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import CurvesByContext, Examination, lines_of
 from counterrank.clicks.exposure import examined_times
 from counterrank.clicks.position_bias import EstimatedExamination, connected_ranks
-from counterrank.clicks.position_bias import estimate as estimate_examination
+from counterrank.clicks.user_estimation import estimate as estimate_examination
 from counterrank.clicks.user_models import users_of
 from counterrank.common.checks import FloatArray, IntArray, check_choice, check_confidence, check_whole
 from counterrank.common.errors import CounterrankError, ExaminationWarning

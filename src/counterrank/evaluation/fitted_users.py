@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from counterrank.common.numerics import student_quantile
 from counterrank.data import RankingData
 from counterrank.estimators.propensities import Propensities
 from counterrank.estimators.users_from_log import AUTO, FEATURES, FoundUsers, learn_users, refit
-from counterrank.evaluation.weighted_clicks import Method, query_sums, weight_clicks
+from counterrank.evaluation.weighted_clicks import Method, WeightedClicks, query_sums, weight_clicks
 
 GROUPS = 20  # of queries, each left out once
 
@@ -58,7 +59,36 @@ class Given(NamedTuple):
     method: Method
 
 
-def added_variance(given: Given, values: FloatArray, relevance: FloatArray | None) -> dict[str, FloatArray]:
+def with_fitted_users(estimates: Sequence[Any], weighted: WeightedClicks, values: FloatArray, made: Given) -> list[Any]:
+    """The estimates with intervals that include the error of users fitted to the same clicks.
+
+    Where position-based users are used, and the affine fit gives a value outside of the interval, it is doubted: the
+    log does not tell which users are right, and it matters.
+    """
+    users = made.method.exam
+    if not isinstance(users, FoundUsers):
+        return list(estimates)
+    extra = _added_variance(made, values, weighted.relevance)
+    others = _values_with_trust_bias(made, values, weighted.relevance)
+    found = []
+    for m, one in enumerate(estimates):
+        intervals, doubts = {}, list(one.doubts)
+        for kind, word in (("ips", weighted.method), ("self_normalized", "self-normalised")):
+            value = getattr(one, kind)
+            bounds = widened(getattr(one, f"{kind}_interval"), value, float(extra[kind][m]), one.confidence)
+            intervals[f"{kind}_interval"] = bounds
+            if others is not None and bounds is not None and value is not None:
+                other = float(others[kind][m])
+                if other < bounds[0] or other > bounds[1]:
+                    doubts.append(
+                        f"{word} would be {other:.4g} with trust bias, which this log neither shows nor rules out "
+                        f"(p = {users.p_value:.2g}); expected more sessions, or users from elsewhere"
+                    )
+        found.append(replace(one, users=users.sentence, doubts=tuple(doubts), **intervals))
+    return found
+
+
+def _added_variance(given: Given, values: FloatArray, relevance: FloatArray | None) -> dict[str, FloatArray]:
     """The variance that fitting users adds to "ips" and "self_normalized", for each column of the values.
 
         V = (G - 1) / G sum over groups g of (estimate without g - their mean)^2         (delete-a-group jackknife)
@@ -82,25 +112,45 @@ def added_variance(given: Given, values: FloatArray, relevance: FloatArray | Non
             continue  # without these queries the log does not identify users
         for is_refitted in (True, False):
             exam = again if is_refitted else users
-            rho = _rho_of(given, rest, exam)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                weighted = weight_clicks(
-                    given.data,
-                    rest,
-                    rho,
-                    given.noise,
-                    given.threads,
-                    given.method._replace(exam=exam, relevance=relevance),
-                )
-            sums = query_sums(weighted, values)
-            below = np.array([sums.sessions.sum(), sums.omega.sum()])
-            found[is_refitted].append(sums.terms.sum(axis=0) / np.where(below > 0.0, below, np.nan)[:, None])
+            found[is_refitted].append(_values_with(exam, given, rest, values, relevance))
     if len(found[True]) < 2:
         raise CounterrankError("clicks: too few queries to tell the error of the fitted users")
     both, fixed = (np.stack(each).var(axis=0) * (len(each) - 1) for each in found.values())
     extra = np.maximum(np.nan_to_num(both - fixed), 0.0)
     return {"ips": extra[0], "self_normalized": extra[1]}
+
+
+def _values_with_trust_bias(
+    given: Given, values: FloatArray, relevance: FloatArray | None
+) -> dict[str, FloatArray] | None:
+    """Both estimates with the affine fit, where position-based users are used since no sure sign speaks against them.
+
+    None where the affine fit is in use, or there is none. That the test does not reject does not say that there is no
+    trust bias: with few sessions it has little power, and values with and without can be far apart.
+    """
+    users = given.method.exam
+    assert isinstance(users, FoundUsers)
+    if users.weight > 0.0 or "affine" not in users.fits:
+        return None
+    try:
+        found = _values_with(users.fits["affine"], given, given.clicks, values, relevance)
+    except CounterrankError:
+        return None  # these users cannot have made some of the clicks
+    return {"ips": found[0], "self_normalized": found[1]}
+
+
+def _values_with(
+    exam: Any, given: Given, clicks: ClickCounts, values: FloatArray, relevance: FloatArray | None
+) -> FloatArray:
+    """Both estimates from these clicks with these users, (2, columns); nan where the weights do not sum above 0."""
+    rho, method = _rho_of(given, clicks, exam), given.method._replace(exam=exam, relevance=relevance)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        weighted = weight_clicks(given.data, clicks, rho, given.noise, given.threads, method)
+    sums = query_sums(weighted, values)
+    below = np.array([sums.sessions.sum(), sums.omega.sum()])
+    found: FloatArray = sums.terms.sum(axis=0) / np.where(below > 0.0, below, np.nan)[:, None]
+    return found
 
 
 def _rho_of(given: Given, rest: ClickCounts, exam: Any) -> ArrayLike | None:

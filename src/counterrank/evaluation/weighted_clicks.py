@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.clicks.browsing import SequentialExamination, sequential
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import Examination, is_user_model, lines_of
 from counterrank.clicks.exposure import examined, examined_on_pages, examined_times
@@ -182,6 +183,11 @@ def weight_clicks(
         counts = without_stale_propensities(counts, quietly=rho is not None)
     found = propensities_of(counts, rho, method.exam, all_shown=method.name == "dr")
     given = found.by_document if found.source == "given" else None
+    if given is not None and sequential(method.exam) is not None:
+        raise CounterrankError(
+            "rho: given together with users whose clicks depend on each other; expected None, so that what the log "
+            "shows was examined is taken (no --policy and --logger)"
+        )
     name = "propensities" if given is None else "rho"
     model = _click_predictor(method, data, counts, given)
     if model is None or model.base is None:
@@ -271,8 +277,8 @@ def concentration(numbers: ArrayLike, weights: ArrayLike) -> tuple[float, float]
 def _pages(counts: ClickCounts, cells: Cells, model: ClickPredictor | None) -> Pages | None:
     """The pages that were kept; each document has one propensity, but for rounding."""
     pages = counts.displays
-    if pages is None:
-        return None
+    if pages is None or (model is not None and isinstance(model.exam, SequentialExamination)):
+        return None  # of pages it is not known which of their clicks were expected, only of documents at ranks
     inverse = np.zeros(counts.n_docs)
     inverse[cells.docs] = cells.inverse
     sums = pages.clicks.astype(np.float64)

@@ -25,7 +25,7 @@ from counterrank.clicks.policies.standard import (
     ReplaceLast,
     UniformInsert,
 )
-from counterrank.clicks.position_bias import load
+from counterrank.clicks.user_estimation import load
 from counterrank.common.checks import check_offsets, check_vector
 from counterrank.common.errors import CounterrankError
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.contexts import estimate_by_context
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
-from counterrank.clicks.position_bias import estimate
+from counterrank.clicks.user_estimation import estimate
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError, ExaminationWarning
 from counterrank.common.notebook import Table

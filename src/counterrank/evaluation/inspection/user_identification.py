@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterrank.clicks import position_bias_kernels as rank_kernels
 from counterrank.clicks.counts import SHOWN_ONLY, ClickCounts
-from counterrank.clicks.position_bias import check_clicked, estimate
-from counterrank.clicks.rank_table import check_connected, interventional_set, last_rank
+from counterrank.clicks.position_bias import comparable
+from counterrank.clicks.rank_table import last_rank
+from counterrank.clicks.user_estimation import estimate
 from counterrank.common.errors import CounterrankError, ExaminationWarning
 from counterrank.evaluation.inspection.user_fits import Places
 
@@ -57,9 +57,7 @@ def identify(places: Places) -> Identification:
     """
     counts = counts_of(places)
     try:
-        table = interventional_set(counts, last_rank(counts, places.n_ranks))
-        check_connected(table)
-        check_clicked(rank_kernels.pair_clicks(*table.cells(), table.n_ranks))
+        comparable(counts, last_rank(counts, places.n_ranks))
     except CounterrankError as error:
         return Identification(dict.fromkeys(("position-based", "affine", "browsing"), str(error)), None)
     try:
