@@ -191,7 +191,9 @@ def test_users_are_fitted_and_simulated_as_the_page_of_users_shows(tmp_path, mon
 
 
 @pytest.mark.filterwarnings("ignore::counterrank.evaluation.IntervalWarning")
+@pytest.mark.process
 def test_users_are_fitted_to_the_log_as_the_page_shows(tmp_path, monkeypatch):
+    """Its `estimate` fits users once for each group of queries; tests/cli/test_cli_users.py is quick."""
     monkeypatch.chdir(tmp_path)
     lines = commands("docs/how-to/fitted-users.md")
     assert [shlex.split(line)[1] for line in lines] == ["train", "simulate", "train", "estimate", "select"]
