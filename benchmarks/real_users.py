@@ -111,7 +111,7 @@ def simulate_log(
 
 def fitted(users: Users, log: Log) -> Any:
     """What `fit_from_clicks` finds where it is told nothing."""
-    found = learn_users(log.clicks)
+    found = learn_users(log.clicks, prior=True)
     return found.examination if found.base is None else found.users
 
 

@@ -106,7 +106,7 @@ def test_logged_propensities_are_ignored_with_one_note(saved, tmp_path):
     [
         (("--users", "auto", "--examination", "1,0.5"), "--users, --examination: expected one of the two"),
         (("--users", "auto", "--alpha", "1,0.5", "--beta", "0,0"), "--users, --alpha: expected one of the two"),
-        (("--users", "nowhere.json"), "--users: nowhere.json: no such examination curve"),
+        (("--users", "nowhere.json"), "--users nowhere.json: no such file; expected auto, features, or a file"),
         (("--users", "auto", "--estimator", "naive"), "--users: naive does not correct for trust bias; expected --est"),
     ],
 )

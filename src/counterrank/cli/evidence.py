@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from counterrank.cli.command import DATA_OPTIONS, explicit_options, given_options, name_flags, options_again
 from counterrank.cli.output import say, show_warnings
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, MissingFileError
 
 if TYPE_CHECKING:
     from counterrank import ClickCounts, Ranker, RankingData
@@ -188,10 +188,10 @@ class ClickSource:
     def _names_users(self) -> bool:
         return any(each is not None for each in (self.examination, self.users, self.found))
 
-    def fit_users(self, *parts: tuple[ClickCounts | None, RankingData | None]) -> None:
+    def fit_users(self, *parts: tuple[ClickCounts | None, RankingData | None], prior: bool = False) -> None:
         """Fit users to the clicks of some parts together: if that was asked for, or if nothing says how they click.
 
-        A note says what was found. Where it was not asked for and the log identifies nothing, what needs it says so.
+        A note says what was found, or why nothing was. `prior` is that of `learn_users`.
         """
         from counterrank.estimators import learn_users
 
@@ -206,11 +206,14 @@ class ClickSource:
         counts, data = zip(*logged, strict=True)
         try:
             self.found = learn_users(counts[0] if how == "features" else counts, method=how,
-                                     data=data[0] if how == "features" else None)  # fmt: skip
+                                     data=data[0] if how == "features" else None, prior=prior)  # fmt: skip
         except CounterrankError as refusal:
-            if not asked:
-                return
-            raise CounterrankError(f"--users {how}: {str(refusal).removeprefix('users: ')}") from None
+            why = str(refusal).removeprefix("users: ")
+            hint = "" if how == "features" else "; --users features links ranks by features, under an assumption"
+            if asked:
+                raise CounterrankError(f"--users {how}: {why}{hint}") from None
+            say(f"Note: users {why}{hint}.")
+            return
         say(f"Note: {self.found.sentence}.")
 
     def fits_users(self, counts: ClickCounts) -> bool:
@@ -396,6 +399,11 @@ def read_user_model(text: str) -> UserModel:
     from counterrank.clicks.examination import UserModel
     from counterrank.clicks.user_estimation import load, load_estimate
 
+    if not Path(text).exists():
+        raise MissingFileError(
+            f"--users {text}: no such file; expected {', '.join(_FITTED_USERS)}, or a file of a user model, as inspect "
+            "--users-out writes it"
+        )
     with _named("users", text):
         found = load(text)
         return found if isinstance(found, UserModel) else load_estimate(text)

@@ -331,7 +331,7 @@ def _evidence(
     other = source.find("validation", parts, pages) if has_validation and not source.is_single() else None
     source.say_what_it_read()
     if needs_users(chosen):
-        source.fit_users((counts, parts["train"]), (other, parts.get("validation", parts["train"])))
+        source.fit_users((counts, parts["train"]), (other, parts.get("validation", parts["train"])), prior=True)
     evidence = source.about(counts, "train", parts)
     check_needs(chosen, evidence)
     if "propensities" in chosen.needs:

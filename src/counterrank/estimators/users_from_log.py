@@ -16,6 +16,8 @@ import numpy as np
 from counterrank.clicks.browsing import SequentialUsers
 from counterrank.clicks.counts import ClickCounts, check_counts, numbered_policies
 from counterrank.clicks.examination import CurvesByContext, Examination, UserModel, lines_of
+from counterrank.clicks.position_bias import EstimatedExamination, all_pairs, posterior_curve
+from counterrank.clicks.rank_table import interventional_set
 from counterrank.clicks.user_estimation import estimate
 from counterrank.clicks.user_models import Affine, ByContext
 from counterrank.common.checks import FloatArray, check_choice
@@ -87,6 +89,7 @@ def learn_users(
     method: str = AUTO,
     data: RankingData | None = None,
     k: int | None = None,
+    prior: bool = False,
 ) -> FoundUsers:
     """Fit how users click to a log: trust bias where the log shows it, else position bias alone.
 
@@ -108,6 +111,8 @@ def learn_users(
             that do not move documents. It assumes that features tell relevance equally well at every rank.
         data: for "features", what the clicks were counted against, a single part.
         k: the last rank; None for the last one of the log.
+        prior: draw a position-based curve of few clicks to 1 / rank, see `position_bias.posterior_curve`. Rankers learn
+            more from less noise; `fit_ranker` and `fit_from_clicks` set it. Estimates do not, since it is a bias.
 
     Returns:
         the user model, and what was found in words. An error where the log identifies no model.
@@ -145,6 +150,8 @@ def learn_users(
             found += [str(each.message).removeprefix("examination.estimate: ") for each in caught]
         except CounterrankError as refusal:
             refusals[kind] = str(refusal)
+    if prior and "position-based" in fits:
+        fits["position-based"] = _with_prior(counts, fits["position-based"])
     if not fits or (method == FEATURES and "affine" not in fits):
         reason = refusals["affine" if method == FEATURES else next(iter(attempts))]
         raise CounterrankError(
@@ -184,14 +191,22 @@ def with_users_from_log(
     both = others is not None and others.fits_users
     method = evidence.exam if isinstance(evidence.exam, str) else AUTO
     if method == FEATURES:
-        found = learn_users(evidence.clicks, method=FEATURES, data=data)
+        found = learn_users(evidence.clicks, method=FEATURES, data=data, prior=True)
     else:
         found = learn_users(
-            [evidence.clicks, others.clicks] if others is not None and both else evidence.clicks, method=method
+            [evidence.clicks, others.clicks] if others is not None and both else evidence.clicks,
+            method=method,
+            prior=True,
         )
     if others is not None and both:
         others = replace(others, exam=found)
     return replace(evidence, exam=found), others
+
+
+def _with_prior(counts: ClickCounts, curve: EstimatedExamination) -> EstimatedExamination:
+    """The curve drawn to 1 / rank."""
+    fit = all_pairs(interventional_set(counts, len(curve.values)))
+    return replace(curve, values=posterior_curve(fit, curve.target))
 
 
 def _affine(counts: ClickCounts, **options: Any) -> Any:
@@ -219,7 +234,8 @@ def _chosen(fits: dict[str, Any], refusals: dict[str, str], found: tuple[str, ..
         return FoundUsers(curve, "position-based", sentence, 0.0, p_value, fits, refusals, found)
     users = between(np.asarray(curve.values), affine, weight)
     about = (
-        f"trust bias, p = {p_value:.2g} for clicks without; the fit counts {weight:.0%}, position bias alone the rest"
+        f"no examination curve fits, p = {p_value:.2g}, as with trust bias; the affine fit has {weight:.0%} of the "
+        "weight, the position-based one the rest; inspect tells trust bias from dependent clicks"
     )
     return FoundUsers(users, "affine", _said("affine", users, about), weight, p_value, fits, refusals, found)
 
