@@ -149,6 +149,19 @@ def test_documents_without_exposure_get_the_mean():
     assert value["precision@1"].ips == pytest.approx(mean, rel=0.2)
 
 
+def test_the_mean_is_that_of_documents_that_are_seldom_shown():
+    """Where production knows what is relevant, its top says nothing about the others."""
+    log = simulation.simulate(
+        DATA, DATA.labels, policies.UniformInsert(K), THETA, sessions=40_000, seed=0, relevance_threshold=2,
+        click_model=MODEL,
+    )  # fmt: skip
+    seldom = 2 * log.by_document(log.impressions) < np.repeat(log.sessions, DATA.lengths)
+    mean = Evidence(log, exam=USERS).examinations.unseen[0]
+    truth = estimators.affine(log, USERS) / np.repeat(log.sessions, DATA.lengths)
+    assert mean == pytest.approx(truth[seldom].mean(), abs=0.05)
+    assert truth[~seldom].mean() > mean + 0.1
+
+
 def test_logged_propensities_are_out_of_date_with_one_note():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -43,9 +43,7 @@ def affine(lengths, sessions, mean_alpha, mean_beta, shown, clip=None) -> list[f
     n = [
         sum(query == session[0] for session in sessions) for query, length in enumerate(lengths) for _ in range(length)
     ]
-    examined, by_trust = (sum(a * b for a, b in zip(n, means, strict=True)) for means in shown)
-    total = sum(len(clicked) for _, _, clicked in sessions)
-    mean = min(max((total - by_trust) / examined, 0.0), 1.0) if examined > 0.0 else 0.0
+    mean = mean_of_seldom_shown(lengths, sessions, n, shown)
     for query, length in enumerate(lengths):
         own = [session for session in sessions if session[0] == query]
         for place in range(length):
@@ -55,6 +53,20 @@ def affine(lengths, sessions, mean_alpha, mean_beta, shown, clip=None) -> list[f
             weights.append((clicks - len(own) * base) * inverse if gain > 0.0 else len(own) * mean)
         first += length
     return weights
+
+
+def mean_of_seldom_shown(lengths, sessions, n, shown) -> float:
+    """The relevance of documents on less than half of the pages of their query, or of all where there are none."""
+    pairs = [(query, place) for query, length in enumerate(lengths) for place in range(length)]
+    every = []
+    for d, (query, place) in enumerate(pairs):
+        own = [(page, clicked) for of, page, clicked in sessions if of == query and place in page]
+        clicks = sum(page.index(place) + 1 in clicked for page, clicked in own)
+        every.append((2 * len(own) < n[d], n[d] * shown[0][d], clicks - n[d] * shown[1][d]))
+    seldom = [each for each in every if each[0]]
+    used = seldom if sum(times for _, times, _ in seldom) > 0.0 else every
+    times, net = sum(each[1] for each in used), sum(each[2] for each in used)
+    return min(max(net / times, 0.0), 1.0) if times > 0.0 else 0.0
 
 
 def frequencies(lengths, sessions, curve) -> list[float]:

@@ -155,7 +155,8 @@ class CurvesByContext(Examination):
     @property
     def k(self) -> int | None:
         """The last rank of the longest curve."""
-        return max(each.k or 1 for each in (*self.curves.values(), self.other) if each is not None)
+        ends = [each.k for each in (*self.curves.values(), self.other) if each is not None]
+        return None if None in ends else max(end for end in ends if end is not None)
 
     def of(self, context: str) -> Examination | None:
         """The curve of a context; None is 0 at every rank."""

@@ -175,10 +175,8 @@ def in_canonical_gauge(rho: Any, scale: float, clicks: ClickCounts) -> FloatArra
     >>> in_canonical_gauge([1.5, 0.5], 0.5, counts).tolist()
     [0.75, 0.25]
     """
-    given = check_vector(rho, clicks.n_docs, "rho")
-    found = given * scale
-    rounded = (given <= 1.0) | (found < 1.0 + 1e-9)
-    return check_propensities(np.where(rounded, np.minimum(found, 1.0), found), clicks)
+    found = check_vector(rho, clicks.n_docs, "rho") * scale
+    return check_propensities(np.where(found < 1.0 + 1e-9, np.minimum(found, 1.0), found), clicks)
 
 
 def without_stale_propensities(clicks: ClickCounts, quietly: bool = False) -> ClickCounts:

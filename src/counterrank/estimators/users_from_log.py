@@ -188,8 +188,14 @@ def with_users_from_log(
     """
     if not evidence.fits_users:
         return evidence, others
-    both = others is not None and others.fits_users
-    method = evidence.exam if isinstance(evidence.exam, str) else AUTO
+    asked = isinstance(evidence.exam, str)
+    method = str(evidence.exam) if asked else AUTO
+    if asked and evidence.rho is not None:
+        raise CounterrankError(
+            f"rho: given with exam={method!r}, and holds another user model; expected None, or policy and scores"
+        )
+    # what the validation part logged is of another model than the users that were asked for
+    both = others is not None and (others.fits_users or (asked and others.exam is None and others.rho is None))
     if method == FEATURES:
         found = learn_users(evidence.clicks, method=FEATURES, data=data, prior=True)
     else:

@@ -241,16 +241,24 @@ def affine(
 
 
 def mean_relevance(clicks: ClickCounts, gain: Examination, base: Examination | None) -> float:
-    """The mean relevance of what was shown: (clicks - clicks by trust) / examinations, from 0 to 1.
+    """The mean relevance of documents that are seldom shown, (clicks - clicks by trust) / examinations, from 0 to 1.
+
+    It is the prior mean of documents that were never shown: those on less than half of the pages of their query are
+    more like them than those that production puts on every page. Of all documents where there are no others.
 
     >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [10, 10], [9, 2]])
     >>> clicks = ClickCounts("", np.array([0, 2]), np.array([10]), docs, ranks, shown, clicked)
     >>> mean_relevance(clicks, Examination([1.0, 0.5]), Examination([0.0, 0.1]))  # (11 - 1) / 15
     0.6666666666666666
     """
-    times = float(examined_times(gain, clicks).sum())
-    by_trust = 0.0 if base is None else float(examined_times(base, clicks).sum())
-    return float(np.clip((clicks.n_clicks - by_trust) / times, 0.0, 1.0)) if times > 0.0 else 0.0
+    times, net = examined_times(gain, clicks), clicks.by_document(clicks.clicks)
+    if base is not None:
+        net = net - examined_times(base, clicks)
+    seldom = 2.0 * clicks.by_document(clicks.impressions) < sessions_of_documents(clicks)
+    if times[seldom].sum() > 0.0:
+        times, net = times[seldom], net[seldom]
+    total = float(times.sum())
+    return float(np.clip(net.sum() / total, 0.0, 1.0)) if total > 0.0 else 0.0
 
 
 def _expected(

@@ -68,11 +68,16 @@ def with_fitted_users(estimates: Sequence[Any], weighted: WeightedClicks, values
     users = made.method.exam
     if not isinstance(users, FoundUsers):
         return list(estimates)
-    extra = _added_variance(made, values, weighted.relevance)
+    extra, left_out = _added_variance(made, values, weighted.relevance)
     others = _values_with_trust_bias(made, values, weighted.relevance)
     found = []
     for m, one in enumerate(estimates):
         intervals, doubts = {}, list(one.doubts)
+        if left_out:
+            doubts.append(
+                f"users cannot be fitted without {left_out} of {GROUPS} groups of queries: the fit rests on a few "
+                "queries, and intervals are too narrow"
+            )
         for kind, word in (("ips", weighted.method), ("self_normalized", "self-normalised")):
             value = getattr(one, kind)
             bounds = widened(getattr(one, f"{kind}_interval"), value, float(extra[kind][m]), one.confidence)
@@ -88,8 +93,12 @@ def with_fitted_users(estimates: Sequence[Any], weighted: WeightedClicks, values
     return found
 
 
-def _added_variance(given: Given, values: FloatArray, relevance: FloatArray | None) -> dict[str, FloatArray]:
+def _added_variance(
+    given: Given, values: FloatArray, relevance: FloatArray | None
+) -> tuple[dict[str, FloatArray], int]:
     """The variance that fitting users adds to "ips" and "self_normalized", for each column of the values.
+
+    With it, the number of groups without which the log does not identify users: they have no part in the variance.
 
         V = (G - 1) / G sum over groups g of (estimate without g - their mean)^2         (delete-a-group jackknife)
 
@@ -117,7 +126,7 @@ def _added_variance(given: Given, values: FloatArray, relevance: FloatArray | No
         raise CounterrankError("clicks: too few queries to tell the error of the fitted users")
     both, fixed = (np.stack(each).var(axis=0) * (len(each) - 1) for each in found.values())
     extra = np.maximum(np.nan_to_num(both - fixed), 0.0)
-    return {"ips": extra[0], "self_normalized": extra[1]}
+    return {"ips": extra[0], "self_normalized": extra[1]}, groups - len(found[True])
 
 
 def _values_with_trust_bias(

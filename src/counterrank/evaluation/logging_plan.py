@@ -496,6 +496,7 @@ def advise_logging(
     >>> for sentence in advise_logging(plans, effective_sample_size=1000):
     ...     print(sentence)
     For an effective sample size of 1,000, replace-last:k=2 needs 3,125 sessions at a price of 50.0 % of DCG@2.
+    Logs of replace-last:k=2 cannot tell how users click: too few documents are shown at several ranks.
     deterministic:k=2 can never show 33.3 % of the candidates: its clicks do not cover them.
     """
     size = renamed_argument(effective_sample_size, effective, "effective_sample_size", "effective")
