@@ -290,6 +290,11 @@ def _dependent_by_em(clicks: ClickCounts, n: int, population: str | None, confid
             "population='these-queries': method 'em' of the dependent click model has intervals over queries; expected "
             "population='queries', or method='all-pairs'"
         )
+    if len(queries) < MANY_QUERIES:
+        raise CounterrankError(
+            f"clicks: of {len(queries)} queries, too few to resample for intervals of method 'em'; expected "
+            f"{MANY_QUERIES:.0f} or more, or method='all-pairs'"
+        )
     onward, attraction = _fit_pages(pages, pages.sessions, clicked, n, onward, attraction)
     rng = np.random.default_rng(0)
     found = np.empty((_REPLICATES, n - 1))

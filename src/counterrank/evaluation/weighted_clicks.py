@@ -228,7 +228,7 @@ def weight_clicks(
 
 
 def _unseen(found: Propensities, counts: ClickCounts, model: ClickPredictor) -> FloatArray:
-    """The mean relevance of what was shown for documents without exposure, 0 for the others."""
+    """The mean relevance of documents that are seldom shown for those without exposure, 0 for the others."""
     hidden = ~(np.nan_to_num(found.by_document) >= SMALLEST)
     return np.where(hidden, mean_relevance(counts, model.exam, model.base), 0.0)
 
