@@ -217,8 +217,8 @@ def affine(
 
     Returns:
         float64 weights, one per document of the data. Documents with E[alpha] = 0 get the mean relevance of documents
-        that are seldom shown, with a `CoverageWarning`. A click on a document that by alpha, beta and policy cannot have
-        one is an error.
+        that are seldom shown, with a `CoverageWarning`. A click on a document that by alpha, beta and policy cannot
+        have one is an error.
 
     >>> docs, ranks, shown, clicked = np.array([[0, 1], [1, 2], [10, 10], [9, 2]])
     >>> clicks = ClickCounts("", np.array([0, 2]), np.array([10]), docs, ranks, shown, clicked)
