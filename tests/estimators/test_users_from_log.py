@@ -69,7 +69,7 @@ def test_the_position_based_fit_is_used_where_trust_bias_is_not_sure(fitted):
     found = estimators.learn_users(LOG)
     assert (found.kind, found.weight, found.base) == ("position-based", 0.0, None)
     assert found.users is found.fits["position-based"]
-    assert "no sure sign of trust bias, p = 0.05" in found.sentence
+    assert "no significant evidence of trust bias, p = 0.05" in found.sentence
 
 
 def test_the_position_based_fit_is_used_where_trust_bias_is_not_identified(monkeypatch):

@@ -235,7 +235,7 @@ def _chosen(fits: dict[str, Any], refusals: dict[str, str], found: tuple[str, ..
         about = "documents with like features link ranks" if method == FEATURES else f"{refusals['position-based']}"
         return FoundUsers(affine, "affine", _said("affine", affine, about), 1.0, p_value, fits, refusals, found)
     if weight == 0.0:
-        about = f"no sure sign of trust bias, p = {p_value:.2g}"
+        about = f"no significant evidence of trust bias, p = {p_value:.2g}"
         sentence = _said("position-based", curve, about)
         return FoundUsers(curve, "position-based", sentence, 0.0, p_value, fits, refusals, found)
     users = between(np.asarray(curve.values), affine, weight)

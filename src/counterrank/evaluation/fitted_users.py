@@ -132,7 +132,7 @@ def _added_variance(
 def _values_with_trust_bias(
     given: Given, values: FloatArray, relevance: FloatArray | None
 ) -> dict[str, FloatArray] | None:
-    """Both estimates with the affine fit, where position-based users are used since no sure sign speaks against them.
+    """Both estimates with the affine fit, where the position-based one is used since the test does not reject it.
 
     None where the affine fit is in use, or there is none. That the test does not reject does not say that there is no
     trust bias: with few sessions it has little power, and values with and without can be far apart.
