@@ -57,15 +57,8 @@ class Rows(NamedTuple):
 
 
 @inner_kernel
-def _posterior(rows: Rows, point: Point, row: int, out: Array) -> float:
-    """P(t_m | clicks of the row) by grid point, and the log-likelihood log sum_m P(t_m | g) prod_k p^c q^(n - c)."""
-    for m in range(len(out)):
-        out[m] = point.log_prior[rows.groups[row], m]
-    for i in range(rows.starts[row], rows.starts[row + 1]):
-        k, c = rows.ranks[i], rows.clicks[i]
-        left = rows.impressions[i] - c
-        for m in range(len(out)):
-            out[m] += c * point.log_p[k, m] + left * point.log_q[k, m]
+def normalise(out: Array) -> float:
+    """Probabilities from their logarithms up to a constant, in place; the logarithm of the sum that they had."""
     most = out[0]
     for m in range(len(out)):
         most = max(most, out[m])
@@ -77,6 +70,19 @@ def _posterior(rows: Rows, point: Point, row: int, out: Array) -> float:
         out[m] /= total
     value: float = most + math.log(total)
     return value
+
+
+@inner_kernel
+def _posterior(rows: Rows, point: Point, row: int, out: Array) -> float:
+    """P(t_m | clicks of the row) by grid point, and the log-likelihood log sum_m P(t_m | g) prod_k p^c q^(n - c)."""
+    for m in range(len(out)):
+        out[m] = point.log_prior[rows.groups[row], m]
+    for i in range(rows.starts[row], rows.starts[row + 1]):
+        k, c = rows.ranks[i], rows.clicks[i]
+        left = rows.impressions[i] - c
+        for m in range(len(out)):
+            out[m] += c * point.log_p[k, m] + left * point.log_q[k, m]
+    return normalise(out)
 
 
 @inner_kernel

@@ -6,11 +6,11 @@ rank, or a rank and the rank of the last click above) is clicked with P(click | 
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
+from counterrank.clicks.trust_bias_kernels import normalise
 from counterrank.common.jit import Array, inner_kernel, kernel
 
 
@@ -57,17 +57,7 @@ def _posterior(cells: Cells, log_p: Array, log_q: Array, log_prior: Array, doc: 
         else:
             for m in range(len(out)):
                 out[m] += left * log_q[j, m]
-    most = out[0]
-    for m in range(len(out)):
-        most = max(most, out[m])
-    total = 0.0
-    for m in range(len(out)):
-        out[m] = math.exp(out[m] - most)
-        total += out[m]
-    for m in range(len(out)):
-        out[m] /= total
-    result: float = most + math.log(total)
-    return result
+    return normalise(out)
 
 
 class Expected(NamedTuple):
