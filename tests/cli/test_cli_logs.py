@@ -99,7 +99,7 @@ def test_affine(place, tmp_path, known):
     fixed = ("train", DATA, "--log", place / "log", *QUICK, "--estimator", "affine", "--out", tmp_path / "ranker")
     line = ("--alpha", "0.9,0.45,0.3,0.2,0.15", "--beta", "0.1,0.05,0.03,0.02,0.02")
     assert as_json(*fixed, *line, *known)["validation_clicks"] > 1000
-    with pytest.raises(cr.CounterrankError, match="--estimator affine: requires --alpha and --beta"):
+    with pytest.raises(cr.CounterrankError, match="--alpha, --beta: expected both"):
         attempt(*fixed, *line[:2], "--force")
 
 

@@ -65,6 +65,13 @@ class ClickSource:
     with_drift: bool = False
     drift: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Check what needs no log, before one is read."""
+        for given, name in ((self.examination, "--examination"), (self.alpha, "--alpha")):
+            if self.users is not None and given is not None:
+                raise CounterrankError(f"--users, {name}: expected one of the two")
+        self.trust_curves()
+
     @classmethod
     def of(cls, clicks: str, examination: str | None, threads: int | None, reading: LogOptions, **more: Any) -> Self:
         """The clicks that an argument names, a log or click counts."""
@@ -195,9 +202,6 @@ class ClickSource:
         """
         from counterrank.estimators import learn_users
 
-        for given, name in ((self.examination, "--examination"), (self.alpha, "--alpha")):
-            if self.users is not None and given is not None:
-                raise CounterrankError(f"--users, {name}: expected one of the two")
         asked = self.users in _FITTED_USERS
         logged = [(counts, data) for counts, data in parts if counts is not None and counts.n_clicks]
         if not logged or not all(self.fits_users(counts) for counts, _ in logged):
