@@ -19,7 +19,8 @@ from counterrank.evaluation.click_metrics import (
 from counterrank.evaluation.click_rates import ClickRates
 from counterrank.evaluation.deployment import Verdict, verdict
 from counterrank.evaluation.inspection import Inspection, UserComparison, compare_users, inspect_clicks
-from counterrank.evaluation.logging_plan import LoggingPlan, LoggingPlans, advise_logging, plan_logging
+from counterrank.evaluation.logging_advice import advise_logging
+from counterrank.evaluation.logging_plan import LoggingPlan, LoggingPlans, plan_logging
 from counterrank.evaluation.metric_kernels import weighted_queries
 from counterrank.evaluation.metrics import (
     METRICS,

@@ -339,7 +339,7 @@ def plans_summary(plans: Sequence[LoggingPlan]) -> Summary:
 
 def plans_card(plans: Sequence[LoggingPlan]) -> Html:
     """Advice, and a row for each policy and number of sessions."""
-    from counterrank.evaluation.logging_plan import advise_logging  # which imports plans
+    from counterrank.evaluation.logging_advice import advise_logging  # which imports plans
 
     if not plans:
         return card(title="Logging plans", sentence="none")

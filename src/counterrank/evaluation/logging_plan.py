@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -19,8 +17,8 @@ from counterrank.clicks.examination import Examination, check_examination
 from counterrank.clicks.policies.pages import PageSource
 from counterrank.clicks.policies.propensity import exact_propensity, rank_probabilities
 from counterrank.clicks.policies.standard import Deterministic, as_policy
-from counterrank.clicks.users import MOST, ClickModel, check_amount, check_frequencies, simulated
-from counterrank.common.checks import FloatArray, check_number
+from counterrank.clicks.users import ClickModel, check_amount, check_frequencies, simulated
+from counterrank.common.checks import check_number
 from counterrank.common.deprecation import renamed_argument
 from counterrank.common.errors import CounterrankError, brief
 from counterrank.common.notebook import Shown, Summary
@@ -29,49 +27,13 @@ from counterrank.data import RankingData
 from counterrank.data.ids import query_of_rows
 from counterrank.data.labels import relevant_documents
 from counterrank.data.scores import document_scores
-from counterrank.evaluation.confidence_intervals import (
-    FEWEST_EXPECTED_CLICKS,
-    LEAST_SAMPLE_SIZE,
-    IntervalSettings,
-)
+from counterrank.evaluation.confidence_intervals import FEWEST_EXPECTED_CLICKS, IntervalSettings
 from counterrank.evaluation.evaluation_cards import plan_text, plans_card, plans_plot, plans_summary
 from counterrank.evaluation.metrics import parse_metric, rank_values
-from counterrank.evaluation.planned_users import PlannedUsers, advise_users, planned_users
+from counterrank.evaluation.planned_users import PlannedUsers, planned_users
+from counterrank.evaluation.planning import ClickGuess, ExpectedEstimate, variance_parts, whole_sessions
 from counterrank.evaluation.session_moments import session_moments
 from counterrank.evaluation.weighted_clicks import document_values
-
-
-@dataclass(frozen=True)
-class ExpectedEstimate:
-    """Expectation and variance of an estimate under a policy."""
-
-    value: float  # its expectation
-    variance: float  # times the number of sessions
-    floor: float  # the variance between queries, which sessions do not reduce; 0 for the population "these-queries"
-    equal_clicks: float  # per session, the number of equally weighted clicks whose sum would be as skewed
-
-    def width(self, sessions: float, confidence: float) -> float | None:
-        """The width of the confidence interval; None where nothing would be clicked.
-
-        >>> expected = ExpectedEstimate(0.5, variance=1.0, floor=0.0, equal_clicks=0.1)
-        >>> round(expected.width(400, confidence=0.95), 4)  # 2 * 1.96 / 20
-        0.196
-        """
-        width = 2.0 * _quantile(confidence) * math.sqrt(self.variance / sessions + self.floor)
-        return width if self.equal_clicks > 0.0 and math.isfinite(width) else None
-
-    def sessions_for(self, width: float, confidence: float) -> int | None:
-        """How many sessions give an interval of this width, with its coverage; None where none up to 10**14 do.
-
-        >>> ExpectedEstimate(0.5, variance=1.0, floor=0.0, equal_clicks=0.1).sessions_for(0.196, confidence=0.95)
-        400
-        >>> ExpectedEstimate(0.5, variance=1.0, floor=1.0, equal_clicks=1).sessions_for(0.196, confidence=0.9) is None
-        True
-        """
-        left = (width / (2.0 * _quantile(confidence))) ** 2 - self.floor
-        if left <= 0.0 or self.equal_clicks <= 0.0 or not math.isfinite(self.variance):
-            return None
-        return _amount(max(self.variance / left, FEWEST_EXPECTED_CLICKS / self.equal_clicks))
 
 
 @dataclass(frozen=True)
@@ -164,7 +126,7 @@ class LoggingPlan(Shown):
     def sessions_for_effective(self, size: float) -> int | None:
         """The number of sessions that gives this effective sample size; None if more than 10**14 are needed."""
         check_number(size, "effective", above=0)
-        return _amount(size / self.effective_sample_size) if self.effective_sample_size > 0.0 else None
+        return whole_sessions(size / self.effective_sample_size) if self.effective_sample_size > 0.0 else None
 
     def summary(self) -> Summary:
         """Coverage, cost to users and expected results, as a dict that prints as a table."""
@@ -190,15 +152,6 @@ class LoggingPlans(Shown, list[LoggingPlan]):
 
     def _repr_html_(self) -> str:
         return plans_card(self)
-
-
-def _amount(sessions: float) -> int | None:
-    """A whole number of sessions, but for rounding; None above 10**14."""
-    return max(1, math.ceil(sessions * (1.0 - 1e-12))) if sessions <= MOST else None
-
-
-def _quantile(confidence: float) -> float:
-    return NormalDist().inv_cdf(0.5 + confidence / 2.0)
 
 
 def plan_logging(
@@ -271,7 +224,7 @@ def plan_logging(
     amounts = _check_amounts(sessions)
     if click_model is None and click_rate is None and getattr(exam, "relevance", None) is not None:
         exam, click_model = simulated(exam)
-    clicks = _Clicks.check(data, click_model, click_rate, relevance_threshold)
+    clicks = ClickGuess.check(data, click_model, click_rate, relevance_threshold)
     setting = _Setting(
         data, logger, scores, exam, metric, clicks, relevance_threshold, query_frequencies, settings.threads
     )
@@ -300,7 +253,7 @@ class _Setting:
         scores: ArrayLike | None,
         exam: Any,
         metric: str,
-        clicks: _Clicks,
+        clicks: ClickGuess,
         relevance_threshold: float,
         query_frequencies: ArrayLike | None,
         threads: int | None,
@@ -323,56 +276,6 @@ class _Setting:
         self.often = self.frequencies[self.query]
 
 
-@dataclass(frozen=True, eq=False)
-class _Clicks:
-    """How documents are clicked once examined.
-
-    Attributes:
-        model: by rank at attractiveness 0 and 1; None where every document is clicked with the same probability.
-        attractiveness: of each document; without a model that probability.
-    """
-
-    model: ClickModel | None
-    attractiveness: FloatArray
-
-    @classmethod
-    def check(
-        cls, data: RankingData, click_model: ClickModel | None, click_rate: float | None, relevance_threshold: float
-    ) -> _Clicks:
-        if not isinstance(data, RankingData):
-            raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
-        if click_rate is not None:
-            if click_model is not None:
-                raise CounterrankError("click_rate, click_model: expected one of the two")
-            return cls(None, np.full(data.n_docs, check_number(click_rate, "click_rate", above=0, at_most=1)))
-        if data.labels is None:
-            raise CounterrankError(
-                "data: has no labels to predict clicks from; expected click_rate, P(click | examined) of an average "
-                "document, such as 0.1"
-            )
-        model = ClickModel() if click_model is None else click_model
-        if not isinstance(model, ClickModel):
-            raise CounterrankError(f"click_model: {type(model).__name__}; expected simulation.ClickModel")
-        found = cls(model, model.attractiveness(data, relevance_threshold))
-        if not np.max(model.relevant) and not np.max(model.other):
-            raise CounterrankError("click_model: nothing is ever clicked; expected a probability above 0")
-        return found
-
-    def attraction(self, setting: _Setting, policy: Any, rho: FloatArray, width: int) -> FloatArray:
-        """P(click | examined) of each document: under trust bias its mean over the ranks where a policy shows it."""
-        r = self.attractiveness
-        if self.model is None:
-            return r
-        if not np.ndim(self.model.relevant) and not np.ndim(self.model.other):
-            other, relevant = (float(column[0]) for column in self.model.by_rank(1))
-            return other + (relevant - other) * r
-        theta, (low, high) = setting.theta[:width], self.model.by_rank(width)
-        shown = rank_probabilities(policy, setting.logger, setting.data.offsets, width, setting.threads) * theta
-        # what is never shown takes the mean of all ranks
-        usual = np.average(low, weights=theta) + np.average(high - low, weights=theta) * r
-        return np.divide(shown @ low + (shown @ (high - low)) * r, rho, out=usual, where=rho > 0.0)
-
-
 def _plan(
     setting: _Setting, name: str, policy: Any, amounts: list[int], settings: IntervalSettings, seed: Any
 ) -> LoggingPlan:
@@ -380,7 +283,11 @@ def _plan(
     source = PageSource.make(policy, setting.logger, data.offsets, settings.threads)
     rho = exact_propensity(policy, setting.logger, data.offsets, setting.exam, settings.threads)
     width = source.width if source.is_built_in else longest_query(data.offsets)
-    attraction = setting.clicks.attraction(setting, policy, rho, width)
+    attraction = setting.clicks.attraction(
+        rho,
+        setting.theta[:width],
+        lambda: rank_probabilities(policy, setting.logger, data.offsets, width, settings.threads),
+    )
     seen = rho > 0.0
     inverse = np.divide(1.0, rho, out=np.zeros_like(rho), where=seen)
     clicked = often * attraction
@@ -393,7 +300,7 @@ def _plan(
         values = np.stack([setting.values, setting.values - ratio], axis=1) * inverse[:, None]
         moments = session_moments(source, rho, setting.theta, attraction, values, seed)
         below = np.array([1.0, weight or 1.0])
-        by_session, left = _variances(setting, moments.means - [ips, 0.0], moments.variances, settings)
+        by_session, left = variance_parts(setting.frequencies, moments.means - [ips, 0.0], moments.variances, settings)
         second = (clicked[:, None] * rho[:, None] * values**2).sum(axis=0)
         third = (clicked[:, None] * rho[:, None] * np.abs(values) ** 3).sum(axis=0)
         equal = np.nan_to_num(second * (second / third) ** 2, nan=0.0)
@@ -435,24 +342,6 @@ def _plan(
     return replace(found, expected=tuple(found.after(n, float(-np.expm1(n * missed).mean())) for n in amounts))
 
 
-def _variances(
-    setting: _Setting, centred: FloatArray, variances: FloatArray, settings: IntervalSettings
-) -> tuple[FloatArray, FloatArray]:
-    """The part of the variance that falls with the sessions (times their number), and the part that does not.
-
-    Sessions of a query are binomial, so that over Q queries the expectation of the sum of (terms - R * below)^2 is
-    N f Var + (N f (1 - f) + N^2 f^2) mean^2 for each; with the factor Q / (Q - 1), as in `bootstrap_intervals`.
-    """
-    often = setting.frequencies[:, None]
-    within: FloatArray = np.maximum((often * variances).sum(axis=0), 0.0)
-    if settings.population == "these-queries":
-        return within, np.zeros_like(within)
-    n = int(np.count_nonzero(setting.frequencies))
-    factor = n / max(n - 1, 1)
-    between = (often * (1.0 - often) * centred**2).sum(axis=0)
-    return factor * (within + between), factor * (often**2 * centred**2).sum(axis=0)
-
-
 def _price(setting: _Setting, policy: Any, width: int | None, threads: int | None) -> tuple[float | None, float | None]:
     """The metric of the displayed pages, and the share of it that is lost against the top of the ranking."""
     if setting.relevant is None:
@@ -465,145 +354,3 @@ def _price(setting: _Setting, policy: Any, width: int | None, threads: int | Non
     answered[setting.query[setting.relevant]] = True
     share = float(setting.frequencies[answered].sum())
     return displayed / share if share else None, 1.0 - displayed / best if best else None
-
-
-_ALL = 1.0 - 1e-12
-_SAME = 1.05  # costs closer than this count as equal
-
-
-def advise_logging(
-    plans: Sequence[LoggingPlan],
-    width: float | None = None,
-    effective_sample_size: float | None = None,
-    effective: float | None = None,
-) -> list[str]:
-    """Recommendations from plans, one sentence each, the most important first.
-
-    Policies that can never show some candidate are named, and not recommended while there are others. Prices of
-    policies that need different numbers of sessions are compared by price * sessions: as if that many sessions had
-    shown nothing relevant.
-
-    Arguments:
-        plans: of one metric and the same numbers of sessions.
-        width: of the confidence interval to reach.
-        effective_sample_size: to reach.
-        effective: deprecated name of `effective_sample_size`.
-
-    >>> from counterrank import RankingData, policies
-    >>> data = RankingData([[0.0], [0.0], [0.0]], offsets=[0, 3], labels=[0, 4, 0])
-    >>> chosen = {"deterministic:k=2": policies.Deterministic(2), "replace-last:k=2": policies.ReplaceLast(2)}
-    >>> plans = plan_logging(data, [3.0, 2.0, 1.0], chosen, [1.0, 0.5], metric="dcg@2")
-    >>> for sentence in advise_logging(plans, effective_sample_size=1000):
-    ...     print(sentence)
-    For an effective sample size of 1,000, replace-last:k=2 needs 3,125 sessions at a price of 50.0 % of DCG@2.
-    Logs of replace-last:k=2 cannot tell how users click: too few documents are shown at several ranks.
-    deterministic:k=2 can never show 33.3 % of the candidates: its clicks do not cover them.
-    """
-    size = renamed_argument(effective_sample_size, effective, "effective_sample_size", "effective")
-    if not plans:
-        raise CounterrankError("plans: none; expected at least one, as plan_logging gives them")
-    covering = [plan for plan in plans if plan.covered >= _ALL]
-    chosen = covering or list(plans)
-    sentences = []
-    if width is not None:
-        goal = f"For a confidence interval of {_metric(plans[0])} no wider than {width:g}"
-        sentences += _cheapest(chosen, goal, lambda plan: plan.sessions_for_width(width)) or [
-            _out_of_reach(chosen, goal)
-        ]
-    if size is not None:
-        goal = f"For an effective sample size of {size:,g}"
-        sentences += _cheapest(chosen, goal, lambda plan: plan.sessions_for_effective(size)) or [
-            f"{goal}: no policy here gets any clicks."
-        ]
-    if width is None and size is None:
-        sentences += _with_most_sessions(chosen)
-    return sentences + advise_users(plans, covering) + _not_covering(plans)
-
-
-def _metric(plan: LoggingPlan) -> str:
-    return plan.metric.upper() if plan.metric.startswith("dcg") else plan.metric
-
-
-def _cheapest(plans: Sequence[LoggingPlan], goal: str, needs: Callable[[LoggingPlan], int | None]) -> list[str]:
-    """The policy with the fewest sessions, and the one that costs least in all if that is another."""
-    sessions = [(needs(plan), plan) for plan in plans]
-    able = [(n, plan) for n, plan in sessions if n is not None]
-    if not able:
-        return []
-    n, quickest = min(able, key=lambda pair: pair[0])
-    many = f"the fewest sessions, {n:,}," if len(able) > 1 else f"{n:,} sessions"
-    sentences = [f"{goal}, {quickest.policy} needs {many}{_at_price(quickest)}".rstrip(",") + "."]
-    # better pages are no reason to show more of them than needed
-    priced = [(m, plan, max(plan.price, 0.0) * m) for m, plan in able if plan.price is not None]
-    if len(able) == 1 or not priced:
-        return sentences
-    least = min(lost for _, _, lost in priced)
-    # of policies that cost about the same, the one that is done first
-    m, cheapest, lost = min((row for row in priced if row[2] <= _SAME * least), key=lambda row: (row[0], row[2]))
-    if cheapest is quickest:
-        return [*sentences, "It costs least in all, too."]
-    total = f", as if {lost:,.0f} sessions had shown nothing relevant" if lost > 0 else ""
-    return [*sentences, f"{cheapest.policy} costs least in all: {m:,} sessions{_at_price(cheapest)}{total}."]
-
-
-def _at_price(plan: LoggingPlan) -> str:
-    if plan.price is None:
-        return ""
-    if plan.price < 0.0:
-        return f", with pages {_percent(-plan.price)} better in {_metric(plan)}"
-    return f" at a price of {_percent(plan.price)} of {_metric(plan)}"
-
-
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.2g} %" if share < 0.01 else f"{100.0 * share:.1f} %"
-
-
-def _out_of_reach(plans: Sequence[LoggingPlan], goal: str) -> str:
-    floors = [plan.ips.width(10**18, plan.confidence) for plan in plans]
-    known = [floor for floor in floors if floor is not None]
-    if not known:
-        return f"{goal}: no policy here gets any clicks."
-    return f"{goal} more queries are needed: with these the width stays above {min(known):.3g}, whatever the sessions."
-
-
-def _with_most_sessions(plans: Sequence[LoggingPlan]) -> list[str]:
-    """The largest effective sample size with the most sessions planned for, and the cheapest that is large enough."""
-    able = [
-        (plan, plan.expected[-1])
-        for plan in plans
-        if plan.expected and plan.expected[-1].effective_sample_size >= LEAST_SAMPLE_SIZE
-    ]
-    if not able:
-        return [f"No policy here has an effective sample size of {LEAST_SAMPLE_SIZE:g}: plan for more sessions."]
-    best, at = max(able, key=lambda pair: pair[1].effective_sample_size)
-    sentences = [
-        f"With {at.sessions:,} sessions {best.policy} has the largest effective sample size, {_brings(best, at)}."
-    ]
-    priced = [(plan.price, plan, then) for plan, then in able if plan.price is not None]
-    if priced:
-        _, plan, then = min(priced, key=lambda row: row[0])
-        if plan is not best:
-            least = f"{plan.policy} is the cheapest of those with a size of at least {LEAST_SAMPLE_SIZE:g}"
-            sentences.append(f"{least}: {_brings(plan, then)}.")
-    return sentences
-
-
-def _brings(plan: LoggingPlan, at: ExpectedLog) -> str:
-    width = (
-        ""
-        if at.ips_width is None or at.is_doubtful
-        else f", a confidence interval of {_metric(plan)} {at.ips_width:.3g} wide"
-    )
-    return f"{at.effective_sample_size:,.0f}{width}{_at_price(plan)}"
-
-
-def _not_covering(plans: Sequence[LoggingPlan]) -> list[str]:
-    sentences = []
-    for plan in plans:
-        if plan.covered < _ALL:
-            unseen, missed = _percent(1.0 - plan.covered), _percent(1.0 - plan.reached)
-            text = f"{plan.policy} can never show {unseen} of the candidates: its clicks do not cover them"
-            if plan.is_biased:
-                text += f", and the estimate is biased: it misses {missed} of the metric, whatever its width"
-            sentences.append(text + ".")
-    return sentences
