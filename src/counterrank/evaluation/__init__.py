@@ -17,10 +17,18 @@ from counterrank.evaluation.click_metrics import (
     select,
 )
 from counterrank.evaluation.click_rates import ClickRates
+from counterrank.evaluation.comparison_plan import (
+    Arm,
+    ComparisonPlan,
+    ComparisonPlans,
+    advise_comparison,
+    plan_comparison,
+)
 from counterrank.evaluation.deployment import Verdict, verdict
 from counterrank.evaluation.inspection import Inspection, UserComparison, compare_users, inspect_clicks
 from counterrank.evaluation.logging_advice import advise_logging
 from counterrank.evaluation.logging_plan import LoggingPlan, LoggingPlans, plan_logging
+from counterrank.evaluation.logopt import LogOpt
 from counterrank.evaluation.metric_kernels import weighted_queries
 from counterrank.evaluation.metrics import (
     METRICS,
@@ -38,20 +46,25 @@ from counterrank.evaluation.off_policy_rate import ClickRate, ClickRateDifferenc
 
 __all__ = [
     "METRICS",
+    "Arm",
     "ClickRate",
     "ClickRateDifference",
     "ClickRates",
+    "ComparisonPlan",
+    "ComparisonPlans",
     "Estimate",
     "Estimates",
     "InSampleWarning",
     "Inspection",
     "IntervalWarning",
+    "LogOpt",
     "LoggingPlan",
     "LoggingPlans",
     "MetricKind",
     "Selection",
     "UserComparison",
     "Verdict",
+    "advise_comparison",
     "advise_logging",
     "click_rate",
     "compare",
@@ -64,6 +77,7 @@ __all__ = [
     "inspect_clicks",
     "metric_table",
     "parse_metric",
+    "plan_comparison",
     "plan_logging",
     "prefix_sums",
     "rank_values",

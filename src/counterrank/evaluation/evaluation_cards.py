@@ -32,6 +32,7 @@ from counterrank.evaluation.metrics import higher_is_better
 if TYPE_CHECKING:
     from counterrank.evaluation.click_metrics import Estimate, Selection
     from counterrank.evaluation.click_rates import ClickRates
+    from counterrank.evaluation.comparison_plan import ComparisonPlan
     from counterrank.evaluation.deployment import Verdict
     from counterrank.evaluation.inspection.result import Inspection
     from counterrank.evaluation.logging_plan import LoggingPlan
@@ -371,4 +372,33 @@ def plans_plot(plans: Sequence[LoggingPlan]) -> Any:
     ]
     first = plans[0]
     title = f"Width of the confidence interval of {first.metric}"
+    return curve_plot(rows, title, "expected, by logging policy", x="sessions", log=True, series="policy")
+
+
+def comparison_plans_card(plans: Sequence[ComparisonPlan], sentences: Sequence[str]) -> Html:
+    """Advice, and a row for each policy."""
+    if not plans:
+        return card(title="Plans of a comparison", sentence="none")
+    rows = []
+    for plan in plans:
+        price = "–" if plan.price is None else percent_text(plan.price)
+        needed = "never" if plan.sessions is None else f"{plan.sessions:,}"
+        covered = f"{plan.metric}" if plan.unbiased else f"up to @{plan.covered_to}" if plan.covered_to else "no"
+        rows.append([plan.policy, needed, f"{plan.deviation:.3g}", price, covered, percent_text(plan.reached)])
+    first = plans[0]
+    head = ["policy", "sessions to decide", "deviation per session", "price", "unbiased for", "reached"]
+    what = f"{first.metric} per session, effect {first.effect:+.3g}, {level_text(first.confidence)}s"
+    advice = Html("".join(f"<div>{as_html(text)}</div>" for text in sentences))
+    return card(advice, table(head, rows, "lrrrlr"), title="Plans of a comparison", sentence=what)
+
+
+def comparison_plans_plot(plans: Sequence[ComparisonPlan]) -> Any:
+    """The power over the number of sessions, a line for each policy that can decide."""
+    able = [(plan, plan.sessions) for plan in plans if plan.sessions is not None]
+    least = min((sessions for _, sessions in able), default=1000)
+    sizes = [max(1, round(least * 10.0 ** (step / 6.0))) for step in range(-6, 19)]
+    rows = [
+        {"sessions": size, "value": plan.power_after(size), "policy": plan.policy} for plan, _ in able for size in sizes
+    ]
+    title = f"P(the better ranker is known) by {plans[0].metric}" if plans else "Plans of a comparison"
     return curve_plot(rows, title, "expected, by logging policy", x="sessions", log=True, series="policy")

@@ -40,14 +40,17 @@ class LogOpt:
             still shown now and then.
         steps: of Adam.
         pages: drawn of each query in each step.
+        relevance: P(click | examined) of each document to optimise for, such as `estimators.fit_relevance` gives for an
+            earlier log; None for the guess of the plan.
 
     >>> LogOpt(steps=50)
-    LogOpt(exploration=0.1, steps=50, pages=64)
+    LogOpt(exploration=0.1, steps=50, pages=64, relevance=None)
     """
 
     exploration: float = 0.1
     steps: int = 150
     pages: int = 64
+    relevance: Any = None
 
     def __post_init__(self) -> None:
         check_number(self.exploration, "exploration", at_least=0, at_most=1)
@@ -160,7 +163,7 @@ def _optimised(problem: LoggingProblem, settings: LogOpt, key: Any) -> tuple[Int
 
 def _bounded(logits: FloatArray, offsets: IntArray) -> FloatArray:
     """Logits from 0 for the highest of each query down to `-_LIMIT`."""
-    highest = np.repeat(np.maximum.reduceat(logits, offsets[:-1]), np.diff(offsets))
+    highest: FloatArray = np.repeat(np.maximum.reduceat(logits, offsets[:-1]), np.diff(offsets))
     finite = np.where(np.isfinite(highest), highest, 0.0)
     found: FloatArray = np.maximum(logits - finite, -_LIMIT)
     return np.where(np.isfinite(highest), found, 0.0)
@@ -174,6 +177,6 @@ def _with_others(problem: LoggingProblem, rows: IntArray, logits: FloatArray) ->
     order = np.lexsort((np.arange(len(query)), -problem.production, matters, query))  # the others first
     place = np.empty(len(query), np.int64)
     place[order] = place_in_query(problem.offsets)
-    scores = -_LIMIT - _GAP * (place + 1.0)
+    scores: FloatArray = np.multiply(-_GAP, place + 1.0) - _LIMIT
     scores[rows] = logits
     return scores

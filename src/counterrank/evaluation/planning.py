@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from counterrank.clicks.users import MOST, ClickModel
-from counterrank.common.checks import FloatArray, check_number
+from counterrank.common.checks import FloatArray, check_number, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
+from counterrank.data.ids import query_of
 from counterrank.evaluation.confidence_intervals import FEWEST_EXPECTED_CLICKS, IntervalSettings
 
 
@@ -74,22 +76,34 @@ class ClickGuess:
     Attributes:
         model: by rank at attractiveness 0 and 1; None where every document is clicked with the same probability.
         attractiveness: of each document; without a model that probability.
+        about: where it comes from, in words.
     """
 
     model: ClickModel | None
     attractiveness: FloatArray
+    about: str = "labels"
 
     @classmethod
     def check(
-        cls, data: RankingData, click_model: ClickModel | None, click_rate: float | None, relevance_threshold: float
+        cls,
+        data: RankingData,
+        click_model: ClickModel | None,
+        click_rate: float | None,
+        relevance_threshold: float,
+        relevance: ArrayLike | None = None,
     ) -> ClickGuess:
-        """By one rate for all documents, or by labels and a click model, checked."""
+        """By one rate for all documents, P(click | examined) of each, or labels and a click model; checked."""
         if not isinstance(data, RankingData):
             raise CounterrankError(f"data: {type(data).__name__}; expected RankingData")
+        given = {"relevance": relevance, "click_rate": click_rate, "click_model": click_model}
+        named = [name for name, value in given.items() if value is not None]
+        if len(named) > 1:
+            raise CounterrankError(f"{', '.join(named)}: expected one of the two")
+        if relevance is not None:
+            return cls(None, _check_guess(relevance, data), "the relevance given")
         if click_rate is not None:
-            if click_model is not None:
-                raise CounterrankError("click_rate, click_model: expected one of the two")
-            return cls(None, np.full(data.n_docs, check_number(click_rate, "click_rate", above=0, at_most=1)))
+            rate = check_number(click_rate, "click_rate", above=0, at_most=1)
+            return cls(None, np.full(data.n_docs, rate), f"one click rate for all documents, {rate:g}")
         if data.labels is None:
             raise CounterrankError(
                 "data: has no labels to predict clicks from; expected click_rate, P(click | examined) of an average "
@@ -122,6 +136,21 @@ class ClickGuess:
         # what is never shown takes the mean of all ranks
         usual = np.average(low, weights=theta) + np.average(high - low, weights=theta) * r
         return np.divide(seen @ low + (seen @ (high - low)) * r, rho, out=usual, where=rho > 0.0)
+
+
+def _check_guess(relevance: ArrayLike, data: RankingData) -> FloatArray:
+    found = check_vector(relevance, data.n_docs, "relevance")
+    outside = (found < 0.0) | (found > 1.0)
+    if outside.any():
+        doc = int(np.argmax(outside))
+        query = int(query_of(doc, data.offsets))
+        raise CounterrankError(
+            f"relevance: {found[doc]:g} for document {doc - data.offsets[query]} of query {query}; expected "
+            "P(click | examined), from 0 to 1"
+        )
+    if not found.any():
+        raise CounterrankError("relevance: all are 0, so that nothing is ever clicked; expected one above 0")
+    return found
 
 
 def variance_parts(
