@@ -81,3 +81,33 @@ def displayed(policy, logger, labels, offsets, metric, frequencies, threshold=3)
                     if relevant[place] and (not k or rank <= int(k)):
                         total += frequencies[q] * probability / log2(1 + rank)
     return total / below
+
+
+def comparison(arms, value_a, value_b, theta, attraction, offsets, frequencies):
+    """Mean and variance of Y = sum of click * (lambda_A - lambda_B) / rho where several policies share the sessions.
+
+    `arms` are (share, policy, scores). Also P(examined) of each document.
+    """
+    total = below = 0.0
+    rhos = []
+    for q, (start, end) in enumerate(pairwise(offsets)):
+        pages = {}
+        for share, policy, scores in arms:
+            for page, probability in pages_of(policy, list(scores[start:end]), q).items():
+                pages[page] = pages.get(page, 0.0) + share * probability
+        rho = propensities(pages, end - start, theta)
+        rhos += rho
+        first = second = 0.0
+        for page, shown in pages.items():
+            for clicks in product((0, 1), repeat=len(page)):
+                probability, y = shown, 0.0
+                for rank, (place, click) in enumerate(zip(page, clicks, strict=True)):
+                    chance = (theta[rank] if rank < len(theta) else 0.0) * attraction[start + place]
+                    probability *= chance if click else 1.0 - chance
+                    if click:
+                        y += (value_a[start + place] - value_b[start + place]) / rho[place] if rho[place] else 0.0
+                first += probability * y
+                second += probability * y * y
+        total += frequencies[q] * first
+        below += frequencies[q] * (second - first**2)
+    return total, below, rhos

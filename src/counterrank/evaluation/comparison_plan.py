@@ -533,8 +533,8 @@ def advise_comparison(plans: ComparisonPlans) -> list[str]:
     knowing = [plan.policy for plan in plans if plan.policy.startswith("logopt") and plan.optimised_for == "labels"]
     if knowing:
         sentences.append(
-            f"{knowing[0]} knows the labels here; with a relevance model from an earlier log in their place expect more "
-            "sessions and a higher price."
+            f"{knowing[0]} knows the labels here; with a relevance model from an earlier log in their place expect "
+            "more sessions and a higher price."
         )
     for plan in plans:
         if not plan.unbiased:
