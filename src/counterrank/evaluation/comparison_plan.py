@@ -30,6 +30,7 @@ from counterrank.data.ids import query_of_rows
 from counterrank.data.labels import relevant_documents
 from counterrank.data.scores import document_scores
 from counterrank.evaluation.confidence_intervals import IntervalSettings
+from counterrank.evaluation.deployment import MOST_UNCOVERED
 from counterrank.evaluation.evaluation_cards import comparison_plans_card, comparison_plans_plot
 from counterrank.evaluation.logging_advice import metric_in_words, percent
 from counterrank.evaluation.logopt import LoggingProblem, LogOpt, optimal_scores
@@ -74,6 +75,8 @@ class ComparisonPlan(Shown):
         covered_to: the largest cutoff for which all documents that the rankers value differently can be examined, of
             those up to the length of a page; 0 if there is none.
         unbiased: whether that holds for the metric itself.
+        uncovered: of sum(|lambda_A - lambda_B|), the share on documents that are never examined, as `compare` says it.
+        bias: what the estimate misses by that.
         confidence: the confidence level of the comparison.
         power: the wanted probability of the right decision.
         clicks: of a session.
@@ -93,6 +96,8 @@ class ComparisonPlan(Shown):
     reached: float
     covered_to: int
     unbiased: bool
+    uncovered: float
+    bias: float
     confidence: float
     power: float
     clicks: float
@@ -110,28 +115,38 @@ class ComparisonPlan(Shown):
         return math.sqrt(self.difference.variance)
 
     @property
+    def decides(self) -> bool:
+        """Whether `verdict` decides on such a log: at most 5 % of the difference is uncovered, such as by ties."""
+        return self.uncovered <= MOST_UNCOVERED and self._seen_effect > 0.0
+
+    @property
     def sessions(self) -> int | None:
-        """The sessions that decide with the wanted power; None if the estimate is biased, or 10**14 are too few."""
-        return self._sessions(self.difference) if self.unbiased else None
+        """The sessions that decide with the wanted power; None if none do, or 10**14 are too few."""
+        return self._sessions(self.difference)
 
     @property
     def sessions_by_arm(self) -> int | None:
         """The same for an A/B test whose arms are analysed on their own; None for other policies too."""
-        return None if self.by_arm is None or not self.unbiased else self._sessions(self.by_arm)
+        return None if self.by_arm is None else self._sessions(self.by_arm)
+
+    @property
+    def _seen_effect(self) -> float:
+        """The expected estimate, above 0 where it has the sign of the effect."""
+        return math.copysign(1.0, self.effect) * (self.effect + self.bias) if self.effect else 0.0
 
     def _sessions(self, estimate: ExpectedEstimate) -> int | None:
         """The effect is (z + z_power) standard errors, so that the interval, 2 z of them, is so wide."""
         z = quantile(self.confidence)
-        width = 2.0 * abs(self.effect) * z / (z + NormalDist().inv_cdf(self.power))
-        return estimate.sessions_for(width, self.confidence) if width > 0.0 else None
+        width = 2.0 * self._seen_effect * z / (z + NormalDist().inv_cdf(self.power))
+        return estimate.sessions_for(width, self.confidence) if self.decides else None
 
     def power_after(self, sessions: float) -> float:
         """P(the confidence interval lies on the right side of 0) after so many sessions."""
         check_number(sessions, "sessions", above=0)
         error = math.sqrt(self.difference.variance / sessions + self.difference.floor)
-        if not self.unbiased or not math.isfinite(error):
+        if not self.decides or not math.isfinite(error):
             return 0.0
-        return NormalDist().cdf(abs(self.effect) / error - quantile(self.confidence)) if error else 1.0
+        return NormalDist().cdf(self._seen_effect / error - quantile(self.confidence)) if error else 1.0
 
     @property
     def total_cost(self) -> float | None:
@@ -147,6 +162,7 @@ class ComparisonPlan(Shown):
                 "deviation": self.deviation,
                 "price": self.price,
                 "unbiased": self.unbiased,
+                "uncovered": self.uncovered,
                 "covered_to": self.covered_to,
                 "reached": self.reached,
                 "clicks": self.clicks,
@@ -177,8 +193,9 @@ class ComparisonPlans(Shown, list[ComparisonPlan]):
 
     @property
     def recommended(self) -> ComparisonPlan | None:
-        """The policy that decides with the fewest sessions, of those that are unbiased for the metric."""
+        """The policy that decides with the fewest sessions, of those that are unbiased for the metric if any is."""
         able = [plan for plan in self if plan.sessions is not None]
+        able = [plan for plan in able if plan.unbiased] or able
         return min(able, key=lambda plan: plan.sessions or 0, default=None)
 
     @property
@@ -434,6 +451,7 @@ def _plan(
                 for sign, each, arm, own in zip((1.0, -1.0), lambdas, arms, rhos, strict=True)
             ]
             by_arm, _ = _estimate(setting, arms, sources, rhos, attraction, columns, seed)
+    sizes = often * np.abs(setting.values)
     displayed = setting.displayed(arms)
     price = 1.0 - displayed / setting.best if displayed is not None and setting.best else None
     return ComparisonPlan(
@@ -444,6 +462,8 @@ def _plan(
         reached=float((clicked * np.abs(setting.values))[seen].sum()) / total if total else 0.0,
         covered_to=max((each for each, missed in zip(setting.cutoffs, hidden, strict=True) if not missed), default=0),
         unbiased=not (matters & ~seen).any(),
+        uncovered=float(sizes[~seen].sum() / sizes.sum()) if sizes.any() else 0.0,
+        bias=-float((clicked * setting.values)[~seen].sum()),
         confidence=setting.settings.confidence,
         power=power,
         clicks=float((clicked * rho).sum()),
@@ -506,6 +526,7 @@ def advise_comparison(plans: ComparisonPlans) -> list[str]:
         raise CounterrankError("plans: none; expected at least one, as plan_comparison gives them")
     first = plans[0]
     metric, effect = metric_in_words(first.metric), first.effect
+    kind = metric.partition("@")[0]
     if effect == 0.0:
         return [f"By {plans.guess} the two rankers are equal: no number of sessions decides; expected effect=."]
     ahead = plans.names[0] if effect > 0.0 else plans.names[1]
@@ -538,11 +559,12 @@ def advise_comparison(plans: ComparisonPlans) -> list[str]:
         )
     for plan in plans:
         if not plan.unbiased:
-            kind = metric.partition("@")[0]
             only = f", only by {kind}@{plan.covered_to}" if plan.covered_to else ""
+            missed = f"documents with {percent(1.0 - plan.reached)} of the difference are never examined"
             sentences.append(
-                f"{plan.policy} cannot decide by {metric}{only}: documents with {percent(1.0 - plan.reached)} of the "
-                "difference are never examined."
+                f"{plan.policy} is nearly unbiased for {metric}: {missed}."
+                if plan.decides
+                else f"{plan.policy} cannot decide by {metric}{only}: {missed}."
             )
     return sentences
 

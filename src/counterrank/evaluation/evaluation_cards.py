@@ -383,13 +383,22 @@ def comparison_plans_card(plans: Sequence[ComparisonPlan], sentences: Sequence[s
     for plan in plans:
         price = "–" if plan.price is None else percent_text(plan.price)
         needed = "never" if plan.sessions is None else f"{plan.sessions:,}"
-        covered = f"{plan.metric}" if plan.unbiased else f"up to @{plan.covered_to}" if plan.covered_to else "no"
+        covered = covered_in_words(plan)
         rows.append([plan.policy, needed, f"{plan.deviation:.3g}", price, covered, percent_text(plan.reached)])
     first = plans[0]
     head = ["policy", "sessions to decide", "deviation per session", "price", "unbiased for", "reached"]
     what = f"{first.metric} per session, effect {first.effect:+.3g}, {level_text(first.confidence)}s"
     advice = Html("".join(f"<div>{as_html(text)}</div>" for text in sentences))
     return card(advice, table(head, rows, "lrrrlr"), title="Plans of a comparison", sentence=what)
+
+
+def covered_in_words(plan: ComparisonPlan) -> str:
+    """For which metric a comparison is unbiased."""
+    if plan.unbiased:
+        return plan.metric
+    if plan.decides:
+        return f"{plan.metric}, nearly"
+    return f"{plan.metric.partition('@')[0]}@{plan.covered_to}" if plan.covered_to else "none"
 
 
 def comparison_plans_plot(plans: Sequence[ComparisonPlan]) -> Any:
