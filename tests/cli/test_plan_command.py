@@ -16,7 +16,7 @@ from counterrank.clicks.policies.parsing import parse_policies, score_spread
 from counterrank.common.errors import CounterrankError
 from counterrank.data.parquet import write_parquet
 from counterrank.data.sources import open_data
-from counterrank.evaluation import advise_logging, plan_logging
+from counterrank.evaluation import advise_logging, plan_comparison, plan_logging
 from tests.report.test_report_browser import CHROMIUM, visit
 from tests.support.command import invoke, run
 from tests.support.paths import ROOT
@@ -277,3 +277,81 @@ def test_the_page_opens_without_a_word(place, tmp_path, width):
     assert all(chart["drawn"] and not chart["wide"] for chart in seen.charts.values())
     assert "epsilon-greedy 0.3" in seen.charts["size"]["labels"]
     assert seen.charts["size"]["symbols"] >= 8
+
+
+@pytest.fixture(scope="module")
+def compared(place):
+    """Another ranker to compare with."""
+    train = open_data(DATA).train
+    np.save(place / "third.npy", train.labels + np.random.default_rng(1).standard_normal(train.n_docs))
+    return ("--page", 5, "--compare", place / "other.npy", place / "third.npy")
+
+
+def test_a_comparison_is_planned_as_the_library_does(place, compared):
+    found = json.loads(plan(place, *compared, "--policy", "uniform-insert", "--effect", 0.02, "--json").stdout)
+    train = open_data(DATA).train
+    wanted = plan_comparison(
+        train,
+        np.load(place / "other.npy"),
+        np.load(place / "third.npy"),
+        cr.examination.inverse_rank(),
+        production=np.load(place / "logger.npy"),
+        policies={"uniform-insert:k=5": cr.policies.UniformInsert(5)},
+        effect=0.02,
+        names=(str(place / "other.npy"), str(place / "third.npy")),
+    )
+    assert found["advice"] == wanted.advice()
+    assert [row["policy"] for row in found["plans"]] == ["uniform-insert:k=5", "ab-test:k=5", "logopt:k=5"]
+    for row, own in zip(found["plans"], wanted, strict=True):
+        assert row["sessions"] == own.sessions
+        assert row["price"] == pytest.approx(own.price)
+    assert found["recommended"] == wanted.recommended.policy
+    assert found["assumed"]["A"] == str(place / "other.npy")
+
+
+def test_a_comparison_writes_its_page_and_the_scores_to_log_with(place, compared, tmp_path):
+    page, scores = tmp_path / "page.html", tmp_path / "scores.parquet"
+    shown = plan(place, *compared, "--out", page, "--logopt-scores", scores).stdout
+    assert "decides with the fewest sessions" in shown
+    assert "unbiased for" in shown
+    text = page.read_text(encoding="utf-8")
+    assert "Sessions to decide" in text
+    assert "logopt:k=5" in text
+    train = open_data(DATA).train
+    found = cr.data.read_scores(scores, train)
+    assert (np.diff(np.sort(found)) >= 0).all()
+    assert len(found) == train.n_docs
+    plan(place, *compared, "--out", tmp_path / "page.svg")
+    assert "ab-test" in (tmp_path / "page.svg").read_text(encoding="utf-8")
+
+
+def test_the_guess_of_a_comparison_comes_from_an_earlier_log(place, compared, tmp_path):
+    train = open_data(DATA).train
+    clicks = cr.simulation.simulate(
+        train, np.load(place / "logger.npy"), cr.policies.UniformInsert(5), [1, 0.5, 0.3, 0.2, 0.1], sessions=5000
+    )
+    clicks.save(tmp_path / "train")
+    found = json.loads(plan(place, *compared, "--relevance", tmp_path, "--json").stdout)
+    assert found["guess"] == "a fitted relevance model"
+    assert found["assumed"]["clicks"] == f"by {tmp_path}"
+    np.save(tmp_path / "rates.npy", np.linspace(0.1, 0.9, train.n_docs))
+    found = json.loads(plan(place, *compared, "--relevance", tmp_path / "rates.npy", "--json").stdout)
+    assert found["guess"] == "the relevance given"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--compare", "logger", "other"), "--page: required with --compare"),
+        (("--compare", "logger", "other", "--page", "5", "--width", "1"), "--width: expected no --compare with it"),
+        (("--page", "5", "--power", "0.9"), "--power: expected --compare A B with it"),
+        (("--compare", "logger", "other", "--page", "5", "--power", "2"), "--power 2.0: expected a number"),
+        (("--compare", "logger", "other", "--page", "5", "--click-rate", "0.1"), "--effect: None"),
+        (("--compare", "logger", "other", "--page", "5", "--metric", "arp"), "--metric arp: has no value per session"),
+    ],
+)
+def test_what_is_wrong_with_a_comparison_is_said(place, arguments, message):
+    names = [str(place / f"{word}.npy") if word in ("logger", "other") else word for word in arguments]
+    result = CliRunner().invoke(app, ["plan", DATA, "--logger", str(place / "logger.npy"), *BARE, *names])
+    assert isinstance(result.exception, CounterrankError)
+    assert message in str(result.exception)

@@ -203,7 +203,7 @@ def test_the_guess_may_come_from_an_earlier_log(study):
     relevance = estimators.fit_relevance(data, log)
     shown = {"uniform-insert:k=5": policies.UniformInsert(5)}
     plans = plan_comparison(data, a, b, exam, production=production, policies=shown, relevance=relevance, logopt=False)
-    assert plans.guess == "the relevance given"
+    assert plans.guess == "a fitted relevance model"
     (inserted, ab) = plans
     assert inserted.price > 0.0
     assert ab.displayed == pytest.approx(

@@ -215,9 +215,9 @@ def filled(text: str) -> str:
 
 
 # the groups of options, in the order in which help shows them
-PANELS = BASICS, CLICKS, USERS, ESTIMATOR, EXPERIMENT, TRAINING, EVALUATION, DATA, LOG, OUTPUT = (
-    "Basics", "Clicks and policy", "Users", "Estimator", "Experiment", "Training", "Evaluation", "How data is read",
-    "How a log is read", "Output",
+PANELS = BASICS, CLICKS, USERS, ESTIMATOR, EXPERIMENT, TRAINING, EVALUATION, COMPARISON, DATA, LOG, OUTPUT = (
+    "Basics", "Clicks and policy", "Users", "Estimator", "Experiment", "Training", "Evaluation",
+    "Comparison of two rankers", "How data is read", "How a log is read", "Output",
 )  # fmt: skip
 _NAMES = 30  # columns for the name of an option
 _RUNNING: ContextVar[Any] = ContextVar("running", default=None)

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from counterrank.cli import options as shared
-from counterrank.cli.command import CLICKS, EVALUATION, OUTPUT, USERS
-from counterrank.cli.evidence import load_scores, parse_count, read_examination, read_users
+from counterrank.cli.command import CLICKS, COMPARISON, EVALUATION, OUTPUT, USERS, explicit_options
+from counterrank.cli.evidence import load_scores, parse_count, parts_of, read_examination, read_users
 from counterrank.cli.options import option, reads_data
 from counterrank.cli.output import check_out, print_json, print_table, say, show_warnings
 from counterrank.common.checks import check_number, check_whole
 from counterrank.common.errors import CounterrankError
 
 if TYPE_CHECKING:
+    from counterrank.data import RankingData
     from counterrank.data.sources import DataOptions
-    from counterrank.evaluation import LoggingPlan
+    from counterrank.evaluation import ComparisonPlan, ComparisonPlans, LoggingPlan
 
 _POPULATIONS = {"these-queries": "these queries alone", "queries": "queries like these"}
 
@@ -61,6 +62,42 @@ def plan(
     click_rate: Annotated[
         float | None, option("P(click | examined) of every document, in place of labels.", "X", USERS)
     ] = None,
+    compare: Annotated[
+        tuple[Path, Path] | None,
+        option(
+            "Two rankers (or scores, as --logger): which logging policy decides between them with the fewest sessions, "
+            "and its cost to users? Requires --page.",
+            "A B",
+            COMPARISON,
+        ),
+    ] = None,
+    effect: Annotated[
+        float | None,
+        option(
+            "The expected difference of the two per session, as estimate --against gives it; that of the guess of "
+            "relevance if not given.",
+            "X",
+            COMPARISON,
+        ),
+    ] = None,
+    power: Annotated[float, option("P(the right decision) after the planned sessions.", "X", COMPARISON)] = 0.8,
+    relevance: Annotated[
+        Path | None,
+        option(
+            "The guess of relevance in place of labels: click counts of an earlier log (a folder), to which a "
+            "relevance model is fitted, or P(click | examined) of each document, a file as --logger.",
+            "PATH",
+            COMPARISON,
+        ),
+    ] = None,
+    logopt_scores: Annotated[
+        Path | None,
+        option(
+            "Write the logging scores of LogOpt (.parquet, .csv, or a TREC run): log with plackett-luce by them.",
+            "PATH",
+            COMPARISON,
+        ),
+    ] = None,
     part: shared.Part = "train",
     out: Annotated[
         Path | None, option("Write a page (.html), or the chart alone (.png, .svg).", "PATH", OUTPUT)
@@ -75,13 +112,16 @@ def plan(
     """Plan logging: how many sessions, how much randomisation, and what it costs users, before any page is shown.
 
     Example: counterrank plan synthetic:mslr --logger production --examination inverse-rank:eta=1 --page 5 --width 0.01
+
+    To compare two rankers: counterrank plan DATA --logger production --examination CURVE --page 5 --compare A B
     """
     from counterrank.clicks.policies.parsing import POLICIES, parse_policies, score_spread
     from counterrank.clicks.users import ClickModel
     from counterrank.data.sources import choose_part
-    from counterrank.evaluation import advise_logging, plan_logging
+    from counterrank.evaluation import advise_logging, plan_comparison, plan_logging
     from counterrank.evaluation.planned_users import equal_price_mixture
 
+    _check_mode(compare is not None, page)
     amounts = sorted({parse_count(word.strip(), "--n-sessions") for word in n_sessions.split(",")})
     if examination is None and users is None:
         raise CounterrankError("--examination: required, or --users; expected such as inverse-rank:eta=1, or yandex")
@@ -94,16 +134,65 @@ def plan(
             check_number(wanted, name, above=0)
     if out is not None and out.suffix.lower() not in (".html", ".png", ".svg"):
         raise CounterrankError(f"{out}: unknown kind of file; expected one that ends in .html, .png or .svg")
-    check_out(out, force, (data, logger, ranker, examination, users))
-    chosen = choose_part(opening.open(data, threads), part, data)
-    if chosen.labels is None and click_rate is None:
-        raise CounterrankError(f"{data}: has no labels; expected --click-rate, P(click | examined), such as 0.1")
+    inputs = (data, logger, ranker, examination, users, *(compare or ()), relevance)
+    check_out(out, force, inputs)
+    check_out(logopt_scores, force, inputs)
+    opened = opening.open(data, threads)
+    chosen = choose_part(opened, part, data)
+    if chosen.labels is None and click_rate is None and relevance is None:
+        other_guess = " or --relevance" if compare else ""
+        raise CounterrankError(
+            f"{data}: has no labels; expected --click-rate, P(click | examined), such as 0.1{other_guess}"
+        )
     exam = None if users is None else read_users(users, [chosen], ("click_rate",))
-    clicks = None if click_rate is not None or exam is not None else ClickModel(relevant, other)
+    told = click_rate is not None or exam is not None or relevance is not None
+    clicks = None if told else ClickModel(relevant, other)
     if exam is None:
         examination = examination or "inverse-rank:eta=1"  # the paper's
         exam = read_examination(examination)
     scores = load_scores(logger, chosen, threads)
+    clicked = f"{relevant:g} of examined documents with label {relevance_threshold:g} and above, {other:g} of others"
+    by_labels = None if clicks or click_rate else users
+    assumed = {
+        "data": f"{data}, {part}",
+        "queries": chosen.n_queries,
+        "candidates": chosen.n_docs,
+        "logger": str(logger),
+        "examination": examination or f"that of {users}",
+    }
+    interval = f"{confidence:.4g}, for {_POPULATIONS.get(population, population)}"
+    if compare is not None:
+        assert page is not None
+        guess = None if relevance is None else _read_guess(relevance, chosen, parts_of(opened, part), part, threads)
+        with show_warnings():
+            plans_to_compare = plan_comparison(
+                chosen,
+                load_scores(compare[0], chosen, threads),
+                load_scores(compare[1], chosen, threads),
+                exam,
+                production=scores,
+                k=page,
+                policies=None if not policy else parse_policies(policy, page, score_spread(scores, chosen.offsets)),
+                metric=metric,
+                effect=effect,
+                relevance=guess,
+                click_model=clicks,
+                click_rate=click_rate,
+                relevance_threshold=relevance_threshold,
+                population=population,
+                confidence=confidence,
+                power=power,
+                names=(str(compare[0]), str(compare[1])),
+                seed=seed,
+                threads=threads,
+            )
+        if relevance is not None:
+            clicked = f"by {relevance}"
+        elif by_labels or click_rate is not None:
+            clicked = _clicks(clicked, click_rate, by_labels)
+        assumed |= {"A": str(compare[0]), "B": str(compare[1]), "clicks": clicked, "intervals": interval}
+        _finish_comparison(plans_to_compare, chosen, assumed, out, logopt_scores, json)
+        return
     planned = partial(
         plan_logging,
         chosen,
@@ -131,16 +220,10 @@ def plan(
         advice.append("The intervals are those of the logger, whose documents are shown most; --ranker names another.")
     if population == "these-queries":
         advice.append("Intervals are for these queries alone; estimate has them with --population these-queries.")
-    clicked = f"{relevant:g} of examined documents with label {relevance_threshold:g} and above, {other:g} of others"
-    assumed = {
-        "data": f"{data}, {part}",
-        "queries": chosen.n_queries,
-        "candidates": chosen.n_docs,
-        "logger": str(logger),
+    assumed |= {
         "ranker to evaluate": str(ranker or logger),
-        "examination": examination or f"that of {users}",
-        "clicks": _clicks(clicked, click_rate, None if clicks or click_rate else users),
-        "intervals": f"{confidence:.4g}, for {_POPULATIONS[population]}",
+        "clicks": _clicks(clicked, click_rate, by_labels),
+        "intervals": interval,
     }
     rows = [_row(found, width, effective_sample_size) for found in plans]
     content = {"advice": advice, "metric": metric, "assumed": assumed, "plans": rows}
@@ -154,6 +237,101 @@ def plan(
     _print(content, amounts, width, effective_sample_size)
     if out is not None:
         say(f"Written to {out}.")
+
+
+def _check_mode(compares: bool, page: int | None) -> None:
+    """Refuse options of the one kind of plan together with the other."""
+    if compares:
+        if page is None:
+            raise CounterrankError("--page: required with --compare, the number of results on a page, such as 5")
+        clash, needed = explicit_options("n_sessions", "ranker", "width", "effective_sample_size"), "no --compare"
+    else:
+        clash, needed = explicit_options("effect", "power", "relevance", "logopt_scores"), "--compare A B"
+    if clash:
+        raise CounterrankError(f"{clash[0]}: expected {needed} with it")
+
+
+def _read_guess(path: Path, data: RankingData, parts: dict[str, RankingData], part: str, threads: int | None) -> Any:
+    """P(click | examined) of each document: of a model fitted to click counts, or from a file."""
+    from counterrank.clicks.stored_clicks import StoredClicks, holds_counts
+    from counterrank.estimators import fit_relevance
+
+    if not holds_counts(path):
+        return load_scores(path, data, threads)
+    with show_warnings():
+        found = fit_relevance(data, StoredClicks([path]).load(part, parts))
+    say(f"Relevance fitted to {path}: {found.about}.")
+    return found
+
+
+def _finish_comparison(
+    plans: ComparisonPlans,
+    data: RankingData,
+    assumed: dict[str, Any],
+    out: Path | None,
+    logopt_scores: Path | None,
+    json: bool,
+) -> None:
+    """Write the files, and print the plans of a comparison."""
+    from counterrank.evaluation import ranked_rows, write_run
+    from counterrank.report import write_comparison_report
+
+    metric = plans[0].metric
+    rows = [_comparison_row(found) for found in plans]
+    advice = plans.advice()
+    content = {"advice": advice, "metric": metric, "guess": plans.guess, "effect": plans[0].effect}
+    content |= {"recommended": plans.recommended and plans.recommended.policy, "assumed": assumed, "plans": rows}
+    if logopt_scores is not None:
+        (own,) = (found for found in plans if found.optimised_for)
+        write_run(ranked_rows(own.arms[0].scores, data), logopt_scores)
+    if out is not None:
+        facts = [(key, f"{value:,}" if isinstance(value, int) else value) for key, value in assumed.items()]
+        write_comparison_report({**content, "title": f"A or B by {metric.upper()}", "facts": facts}, out)
+    if json:
+        files = {"out": out and str(out), "logopt_scores": logopt_scores and str(logopt_scores)}
+        print_json({**content, "confidence": plans[0].confidence, "power": plans[0].power, **files})
+        return
+    _print_sentences(advice)
+    print_table(
+        f"Sessions until {metric} decides, {100 * plans[0].confidence:.4g} % confidence, power "
+        f"{100 * plans[0].power:.4g} %; price is the share of the displayed {metric} that is lost against production",
+        ("policy", "sessions", "deviation of a session", "price", f"displayed {metric}", "unbiased for", "reached"),
+        [
+            (
+                row["policy"],
+                "never" if row["sessions"] is None else row["sessions"],
+                f"{row['deviation']:.4g}",
+                _share(row["price"]),
+                row["displayed"],
+                row["unbiased_for"],
+                _share(row["reached"]),
+            )
+            for row in rows
+        ],
+    )
+    for path in (out, logopt_scores):
+        if path is not None:
+            say(f"Written to {path}.")
+    if logopt_scores is not None:
+        say(f"To log with LogOpt: --policy plackett-luce:k={own.arms[0].policy.k} --logger {logopt_scores}")
+
+
+def _comparison_row(found: ComparisonPlan) -> dict[str, Any]:
+    """A plan of a comparison as JSON can hold it."""
+    from counterrank.evaluation.evaluation_cards import covered_in_words
+
+    names = ("policy", "sessions", "sessions_by_arm", "deviation", "price", "displayed", "unbiased", "covered_to")
+    row = {name: getattr(found, name) for name in (*names, "uncovered", "reached", "clicks", "sampled_pages")}
+    return {**row, "unbiased_for": covered_in_words(found), "total_cost": found.total_cost}
+
+
+def _print_sentences(sentences: list[str]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+    for sentence in sentences:
+        console.print(Text(sentence), soft_wrap=not console.is_terminal)
 
 
 def _clicks(by_label: str, click_rate: float | None, users: str | None) -> str:
@@ -200,12 +378,7 @@ def _write(content: dict[str, Any], out: Path, width: float | None, effective: f
 
 
 def _print(content: dict[str, Any], amounts: list[int], width: float | None, effective: float | None) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console()
-    for sentence in content["advice"]:
-        console.print(Text(sentence), soft_wrap=not console.is_terminal)
+    _print_sentences(content["advice"])
     metric = content["metric"]
     wanted = {}
     if width is not None:

@@ -15,6 +15,7 @@ from counterrank.common.checks import FloatArray, check_number, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of
+from counterrank.estimators.relevance import Relevance
 from counterrank.evaluation.confidence_intervals import FEWEST_EXPECTED_CLICKS, IntervalSettings
 
 
@@ -100,7 +101,8 @@ class ClickGuess:
         if len(named) > 1:
             raise CounterrankError(f"{', '.join(named)}: expected one of the two")
         if relevance is not None:
-            return cls(None, _check_guess(relevance, data), "the relevance given")
+            about = "a fitted relevance model" if isinstance(relevance, Relevance) else "the relevance given"
+            return cls(None, _check_guess(relevance, data), about)
         if click_rate is not None:
             rate = check_number(click_rate, "click_rate", above=0, at_most=1)
             return cls(None, np.full(data.n_docs, rate), f"one click rate for all documents, {rate:g}")

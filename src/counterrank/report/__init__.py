@@ -3,6 +3,12 @@
 from counterrank.report.demo_page import write_demo_report
 from counterrank.report.inspection_page import write_inspection_report
 from counterrank.report.page import write_report
-from counterrank.report.plan_page import write_plan_report
+from counterrank.report.plan_page import write_comparison_report, write_plan_report
 
-__all__ = ["write_demo_report", "write_inspection_report", "write_plan_report", "write_report"]
+__all__ = [
+    "write_comparison_report",
+    "write_demo_report",
+    "write_inspection_report",
+    "write_plan_report",
+    "write_report",
+]

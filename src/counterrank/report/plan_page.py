@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 _WIDEST = 1000.0  # times the narrowest interval that is drawn
+_MOST_TIMES = 1e6  # the sessions of the quickest policy: a policy that needs more is not drawn
 _HEIGHT = 340
 _TICKS = (-0.1, -0.01, 0.0, 0.001, 0.005, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 _LETTER, _GAP, _LINE = 0.012, 0.015, 0.05  # of the panel: width of a letter, from a point to its name, height of a name
@@ -62,6 +63,56 @@ def write_plan_report(content: Mapping[str, Any], path: PathLike) -> Path:
         svg = to_svg(file_spec(list(charts.values()), content["title"]))
         made = svg if kind == ".svg" else to_png(svg)
     return write_file(path, made)
+
+
+def write_comparison_report(content: Mapping[str, Any], path: PathLike) -> Path:
+    """Write the report of a plan of a comparison (.html), or its chart alone (.png, .svg); returns the path.
+
+    `content` has a title, `advice` (sentences), the metric, and `plans`: for each policy its name, sessions (None for
+    never), deviation, price, displayed, unbiased_for, reached and clicks. `facts` are pairs of texts.
+
+    >>> import tempfile
+    >>> plan = {"policy": "ab-test:k=5", "sessions": 1000, "deviation": 2.0, "price": 0.1, "displayed": 0.5}
+    >>> plans = [{**plan, "unbiased_for": "dcg@5", "unbiased": True, "reached": 1.0, "clicks": 0.5}]
+    >>> content = {"title": "A or B", "advice": ["Log."], "metric": "dcg@5", "plans": plans, "facts": []}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_comparison_report(content, f"{folder}/plan.html").name
+    'plan.html'
+    """
+    kind = Path(path).suffix.lower()
+    if kind not in (".html", ".png", ".svg"):
+        raise CounterrankError(f"{path}: unknown kind of file; expected one that ends in .html, .png or .svg")
+    styles = assign_styles(dict.fromkeys(family_of(plan["policy"]) for plan in content["plans"]))
+    chart = _decision_chart(content, styles, None if kind == ".html" else PANEL_WIDTH)
+    if kind != ".html":
+        if chart is None:
+            raise CounterrankError(f"{path}: no policy with a price decides, so that there is no chart; expected .html")
+        svg = to_svg(file_spec([chart], content["title"]))
+        return write_file(path, svg if kind == ".svg" else to_png(svg))
+    made = render(
+        "comparison.html.j2",
+        {} if chart is None else {"sessions": page_spec(chart)},
+        title=content["title"],
+        advice=content["advice"],
+        metric=metric_name(content["metric"]),
+        drawn=chart is not None,
+        legend=legend(styles, {name: family_of(name) for name in styles}),
+        plans=content["plans"],
+        facts=content["facts"],
+    )
+    return write_file(path, made)
+
+
+def _decision_chart(content: Mapping[str, Any], styles: dict[str, Style], width: int | None) -> alt.LayerChart | None:
+    """Price against the sessions to decide; None where no policy has both."""
+    rows = [{**plan, "hollow": not plan["unbiased"]} for plan in content["plans"]]
+    able = [row for row in rows if row["sessions"] is not None and row["price"] is not None]
+    if not able:
+        return None
+    least = min(row["sessions"] for row in able)
+    drawn = [row for row in able if row["sessions"] <= _MOST_TIMES * least]
+    title = f"Price and sessions to decide by {metric_name(content['metric'])}", "left and low is better"
+    return price_panel(drawn, ("sessions", "Sessions to decide"), title, styles, width)
 
 
 def _charts(
@@ -142,7 +193,7 @@ def price_panel(
     look = encodings("family", names, styles, dots=True)
     axis = alt.X("x:Q", title=label, scale=x_scale(places, log=True), axis=x_axis(places, log=True))
     top = max((point["price"] for point in points), default=0.1)
-    low = min(0.0, min((point["price"] for point in points), default=0.0))
+    low = min(0.0, 1.1 * min((point["price"] for point in points), default=0.0))
     y = alt.Y(
         "price:Q",
         title="Price: share of the displayed metric that is lost",
