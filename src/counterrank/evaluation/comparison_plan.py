@@ -85,6 +85,8 @@ class ComparisonPlan(Shown):
         sampled_pages: drawn for each query for the covariance of ranks; 0 where that is exact.
         arms: what to log with.
         rho: P(examined) of each document, the propensities for `compare`.
+        spread: for these queries, the variance of the difference between the queries of sessions: the log may hold more
+            sessions of queries with a small difference, or with a large one, which is no error and not in the interval.
         by_arm: of an A/B test, the estimate that takes each arm on its own.
         optimised_for: of LogOpt, where the guess comes from that its scores are optimised for.
     """
@@ -106,6 +108,7 @@ class ComparisonPlan(Shown):
     sampled_pages: int
     arms: tuple[Arm, ...]
     rho: FloatArray = field(repr=False)
+    spread: float = 0.0
     by_arm: ExpectedEstimate | None = None
     optimised_for: str | None = None
 
@@ -135,18 +138,24 @@ class ComparisonPlan(Shown):
         return math.copysign(1.0, self.effect) * (self.effect + self.bias) if self.effect else 0.0
 
     def _sessions(self, estimate: ExpectedEstimate) -> int | None:
-        """The effect is (z + z_power) standard errors, so that the interval, 2 z of them, is so wide."""
-        z = quantile(self.confidence)
-        width = 2.0 * self._seen_effect * z / (z + NormalDist().inv_cdf(self.power))
-        return estimate.sessions_for(width, self.confidence) if self.decides else None
+        """effect = (z s + z_power t) / sqrt(sessions), s^2 being the variance and t^2 = s^2 + spread.
+
+        So the interval, 2 z s / sqrt(sessions) wide, lies on the right side of 0 with the wanted power.
+        """
+        z, more = quantile(self.confidence), NormalDist().inv_cdf(self.power)
+        inner, outer = math.sqrt(estimate.variance), math.sqrt(estimate.variance + self.spread)
+        both = replace(estimate, variance=((z * inner + more * outer) / (z + more)) ** 2)
+        return both.sessions_for(2.0 * self._seen_effect * z / (z + more), self.confidence) if self.decides else None
 
     def power_after(self, sessions: float) -> float:
         """P(the confidence interval lies on the right side of 0) after so many sessions."""
         check_number(sessions, "sessions", above=0)
-        error = math.sqrt(self.difference.variance / sessions + self.difference.floor)
-        if not self.decides or not math.isfinite(error):
+        squared = self.difference.variance / sessions + self.difference.floor
+        if not self.decides or not math.isfinite(squared):
             return 0.0
-        return NormalDist().cdf(self._seen_effect / error - quantile(self.confidence)) if error else 1.0
+        distance = self._seen_effect - quantile(self.confidence) * math.sqrt(squared)
+        error = math.sqrt(squared + self.spread / sessions)
+        return NormalDist().cdf(distance / error) if error else float(distance > 0.0)
 
     @property
     def total_cost(self) -> float | None:
@@ -252,12 +261,13 @@ def plan_comparison(
 
         difference = sum(f a (lambda_A - lambda_B) [rho > 0])
         variance   = sum over queries of f Var(Y),   Y = sum over the page of click * (lambda_A - lambda_B) / rho
-        sessions   = ((z + z_power) / effect)^2 * variance
+        sessions   = ((z sqrt(variance) + z_power sqrt(variance + spread)) / effect)^2
 
     f is the frequency of the query of a document, a its P(click | examined), the guess; rho its propensity. z and
     z_power are normal quantiles: after so many sessions the confidence interval of `compare` excludes 0 on the right
-    side with the wanted probability. The estimate is unbiased if rho > 0 for all documents that the two rankers value
-    differently, whatever the guess: a wrong guess makes the plan wrong, and not the comparison.
+    side with the wanted probability. spread is the variance of E[Y | query] over the queries of sessions. The estimate
+    is unbiased if rho > 0 for all documents that the two rankers value differently, whatever the guess: a wrong guess
+    makes the plan wrong, and not the comparison.
 
     Besides `policies`, which rank by production's scores, two are planned: "ab-test", half of the sessions with the top
     k of A and the others with that of B, both analysed together with the mean of their propensities; and "logopt",
@@ -452,6 +462,9 @@ def _plan(
             ]
             by_arm, _ = _estimate(setting, arms, sources, rhos, attraction, columns, seed)
     sizes = often * np.abs(setting.values)
+    by_query = np.bincount(query_of_rows(offsets), attraction * np.where(seen, setting.values, 0.0))
+    centred = by_query - setting.frequencies @ by_query
+    within = setting.settings.population == "these-queries"
     displayed = setting.displayed(arms)
     price = 1.0 - displayed / setting.best if displayed is not None and setting.best else None
     return ComparisonPlan(
@@ -472,6 +485,7 @@ def _plan(
         sampled_pages=sampled,
         arms=arms,
         rho=rho,
+        spread=float(setting.frequencies @ centred**2) if within else 0.0,
         by_arm=by_arm,
     )
 
