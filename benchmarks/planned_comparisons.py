@@ -54,7 +54,7 @@ PAIRS = (
 )
 GUESSES = ("labels", "model")
 _EARLIER = 5_000
-_TEMPERATURES = (0.4, 0.8)  # of Plackett-Luce, in standard deviations of production's scores within a query
+_TEMPERATURES = (0.8,)  # of Plackett-Luce, in standard deviations of production's scores within a query
 
 
 def rankers_of(fold: Fold, threshold: float) -> dict[str, FloatArray]:
