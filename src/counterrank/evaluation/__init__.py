@@ -19,6 +19,7 @@ from counterrank.evaluation.click_metrics import (
 from counterrank.evaluation.click_rates import ClickRates
 from counterrank.evaluation.deployment import Verdict, verdict
 from counterrank.evaluation.inspection import Inspection, UserComparison, compare_users, inspect_clicks
+from counterrank.evaluation.interleaving import TeamDraftCredit, compare_interleaved, team_draft_credit
 from counterrank.evaluation.logging_plan import LoggingPlan, LoggingPlans, advise_logging, plan_logging
 from counterrank.evaluation.metric_kernels import weighted_queries
 from counterrank.evaluation.metrics import (
@@ -49,12 +50,14 @@ __all__ = [
     "LoggingPlans",
     "MetricKind",
     "Selection",
+    "TeamDraftCredit",
     "UserComparison",
     "Verdict",
     "advise_logging",
     "click_rate",
     "compare",
     "compare_click_rates",
+    "compare_interleaved",
     "compare_users",
     "estimate",
     "evaluate",
@@ -68,6 +71,7 @@ __all__ = [
     "rank_values",
     "ranked_rows",
     "select",
+    "team_draft_credit",
     "verdict",
     "weighted_metric",
     "weighted_queries",
