@@ -211,6 +211,24 @@ def test_doubly_robust_estimates(place):
     assert [row["estimate"]["method"] for row in chosen["rankers"]] == ["dr", "dr"]
 
 
+def test_control_variates(place):
+    """The curve is that which simulated clicks remember."""
+    arguments = (DATA, "--clicks", place / "clicks", "--metrics", "dcg@5", "--control", "optimal")
+    found = as_json("estimate", place / "aware", *arguments)["estimates"]["dcg@5"]
+    assert found["control"] == "optimal"
+    fold = open_data(DATA)
+    counts = cr.ClickCounts.load(place / "clicks" / "test")
+    scores = cr.Ranker.load(place / "aware").predict(fold.test)
+    with pytest.warns(cr.evaluation.IntervalWarning):
+        same = cr.evaluation.estimate(scores, fold.test, counts, metrics=["dcg@5"], control="optimal")["dcg@5"]
+    assert found["ips"] == pytest.approx(same.ips)
+    assert found["ips_interval"] == pytest.approx(same.ips_interval)
+    assert "with control variates" in invoke("estimate", place / "aware", *arguments).stdout
+    rankers = (place / "production", place / "aware")
+    chosen = as_json("select", DATA, *rankers, "--clicks", place / "clicks", "--control", "optimal", "--part", "test")
+    assert [row["estimate"]["control"] for row in chosen["rankers"]] == ["optimal", "optimal"]
+
+
 def test_select_among_rankers(place, tmp_path):
     rankers = (place / "production", place / "aware")
     found = as_json(

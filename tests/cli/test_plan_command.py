@@ -301,7 +301,9 @@ def test_a_comparison_is_planned_as_the_library_does(place, compared):
         names=(str(place / "other.npy"), str(place / "third.npy")),
     )
     assert found["advice"] == wanted.advice()
-    assert [row["policy"] for row in found["plans"]] == ["uniform-insert:k=5", "ab-test:k=5", "logopt:k=5"]
+    names = [row["policy"] for row in found["plans"]]
+    assert names == [each.policy for each in wanted]
+    assert {"uniform-insert:k=5", "ab-test:k=5", "team-draft:k=5", "logopt:k=5"} < set(names)
     for row, own in zip(found["plans"], wanted, strict=True):
         assert row["sessions"] == own.sessions
         assert row["price"] == pytest.approx(own.price)
@@ -314,6 +316,7 @@ def test_a_comparison_writes_its_page_and_the_scores_to_log_with(place, compared
     shown = plan(place, *compared, "--out", page, "--logopt-scores", scores).stdout
     assert "decides with the fewest sessions" in shown
     assert "unbiased for" in shown
+    assert "team-draft:k=5 cannot decide by DCG@5, only by DCG@3" in shown
     text = page.read_text(encoding="utf-8")
     assert "Sessions to decide" in text
     assert "logopt:k=5" in text

@@ -93,7 +93,9 @@ def comparison(arms, value_a, value_b, theta, attraction, offsets, frequencies):
     for q, (start, end) in enumerate(pairwise(offsets)):
         pages = {}
         for share, policy, scores in arms:
-            for page, probability in pages_of(policy, list(scores[start:end]), q).items():
+            two = hasattr(scores[0], "__len__")
+            own = [list(each[start:end]) for each in scores] if two else list(scores[start:end])
+            for page, probability in pages_of(policy, own, q).items():
                 pages[page] = pages.get(page, 0.0) + share * probability
         rho = propensities(pages, end - start, theta)
         rhos += rho

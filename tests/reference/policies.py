@@ -15,9 +15,14 @@ def ranked(scores):
 
 
 def pages_of(policy, scores, query=0):
-    """{page: probability}; a page is the tuple of the places it shows from rank 1 down."""
+    """{page: probability}; a page is the tuple of the places it shows from rank 1 down.
+
+    `scores` are two lists for policies that interleave two rankings; other parts of a mixture take the first.
+    """
     found = {}
-    for page, probability in _listed(policy, [float(score) for score in scores], query):
+    two = len(scores) > 0 and hasattr(scores[0], "__len__")
+    given = [[float(score) for score in each] for each in scores] if two else [float(score) for score in scores]
+    for page, probability in _listed(policy, given, query):
         if probability > 0.0:
             found[page] = found.get(page, 0.0) + probability
     assert math.isclose(sum(found.values()), 1.0, rel_tol=1e-9)
@@ -36,6 +41,10 @@ def _listed(policy, scores, query):
             for part, share in zip(policy.policies, policy.shares, strict=True)
             for page, probability in _listed(getattr(part, "queries", part), scores, query)
         ]
+    if name == "TeamDraft":
+        return [(page, probability) for page, _, probability in drafts(*scores, policy.k)]
+    if hasattr(scores[0], "__len__"):
+        scores = scores[0]
     if hasattr(policy, "enumerate_pages"):  # a policy of a test's own
         return policy.enumerate_pages(scores)
     n, k = len(scores), policy.k
@@ -59,6 +68,26 @@ def _listed(policy, scores, query):
         for document in rest
         for rank in range(1, k + 1)
     ]
+
+
+def drafts(first, second, k):
+    """(page, the team of each of its documents, probability) of each path of the coins.
+
+    The ranking with the smaller team picks; if they are equal, a coin says which.
+    """
+    orders, found = (ranked(first), ranked(second)), []
+
+    def pick(page, teams, probability):
+        if len(page) == min(k, len(first)):
+            found.append((page, teams, probability))
+            return
+        behind = [team for team in (0, 1) if teams.count(team) == min(teams.count(0), teams.count(1))]
+        for team in behind:
+            best = next(place for place in orders[team] if place not in page)
+            pick((*page, best), (*teams, team), probability / len(behind))
+
+    pick((), (), 1.0)
+    return found
 
 
 def _plackett_luce(logits, length):

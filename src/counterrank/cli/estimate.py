@@ -103,6 +103,7 @@ def _print(found: dict[str, Estimate], title: str) -> None:
     """The estimates as a table."""
     first = next(iter(found.values()))
     doubly = ", doubly robust" if first.method == "dr" else ""
+    doubly += ", with control variates" if first.control != "none" else ""
     doubly += ", IN-SAMPLE" if first.in_sample else ""
     population = "queries like these" if first.population == "queries" else "these queries"
     interval = "confidence interval"

@@ -495,11 +495,28 @@ def _known(source: ClickSource, part: str, data: Mapping[str, RankingData]) -> t
     """A policy and its scores; or several with theirs by name, and None."""
     named = named_policies(source.policies)
     if named is None:
-        return read_policy(single(source.policies)), scores_of(source, single(source.loggers), part, data)
-    loggers = _loggers(source.loggers, named)
-    return {
-        name: (read_policy(text), scores_of(source, loggers[name], part, data)) for name, text in named.items()
-    }, None
+        policy = read_policy(single(source.policies))
+        return policy, rankings_of(policy, source.loggers, lambda logger: scores_of(source, logger, part, data))
+    loggers, found = _loggers(source.loggers, named), {}
+    for name, text in named.items():
+        policy = read_policy(text)
+        ranked = rankings_of(policy, loggers[name], lambda logger: scores_of(source, logger, part, data), f"{name}=")
+        found[name] = policy, ranked
+    return found, None
+
+
+def rankings_of(policy: Any, loggers: Sequence[str], load: Callable[[str], Any], name: str = "") -> Any:
+    """What a policy ranked by; of one that interleaves two rankings both, in the order of the options."""
+    from counterrank.clicks.policies.pages import takes_two_rankings
+
+    if not takes_two_rankings(policy):
+        return load(single(list(loggers)))
+    if len(loggers) != 2:
+        raise CounterrankError(
+            f"--logger: {len(loggers)} for team draft, which interleaves two rankings; expected two of them, "
+            f"--logger {name}A --logger {name}B"
+        )
+    return [load(logger) for logger in loggers]
 
 
 def scores_of(source: ClickSource, logger: str, part: str, data: Mapping[str, RankingData]) -> Any:
@@ -528,11 +545,13 @@ def named_policies(texts: list[str]) -> dict[str, str] | None:
     return named
 
 
-def _loggers(texts: list[str], policies: Mapping[str, str]) -> dict[str, str]:
+def _loggers(texts: list[str], policies: Mapping[str, str]) -> dict[str, list[str]]:
     """What each policy ranked by; one without a name serves all."""
     if len(texts) == 1 and texts[0].partition("=")[0] not in policies:
-        return dict.fromkeys(policies, texts[0])
-    named = {name: rest for name, _, rest in (text.partition("=") for text in texts)}
+        return dict.fromkeys(policies, texts)
+    named: dict[str, list[str]] = {}
+    for name, _, rest in (text.partition("=") for text in texts):
+        named.setdefault(name, []).extend([rest] if rest else [])
     missing = [name for name in policies if not named.get(name)]
     if missing or len(named) > len(policies):
         raise CounterrankError(

@@ -196,6 +196,14 @@ Method = Annotated[
         EVALUATION,
     ),
 ]
+Control = Annotated[
+    str,
+    option(
+        "none, or optimal: subtract the control variates that narrow intervals most; requires the examination curve.",
+        "NAME",
+        EVALUATION,
+    ),
+]
 Relevant = Annotated[float, option("P(click | examined) of a relevant document.", "X", USERS)]
 Other = Annotated[float, option("P(click | examined) of any other document.", "X", USERS)]
 SimulatedUsers = Annotated[
@@ -524,13 +532,15 @@ class EstimateOptions:
     population: str
     noise: tuple[float, float] | None
     method: str
+    control: str
     in_sample: bool
     seed: int
     threads: int | None
 
     def settings(self, source: ClickSource, counts: ClickCounts) -> dict[str, Any]:
-        """The arguments of `evaluation.estimate`: doubly robust needs the curve, and all need a model of trust bias."""
-        exam = source.users_of(counts) if self.method == "dr" or source.has_user_model(counts) else None
+        """The arguments of `evaluation.estimate`: "dr" and control need the curve, all need models of trust bias."""
+        needs_curve = self.method == "dr" or self.control != "none"
+        exam = source.users_of(counts) if needs_curve or source.has_user_model(counts) else None
         return {**vars(self), "exam": exam}
 
 
@@ -538,13 +548,14 @@ def _of_estimates(
     population: Population = "queries",
     noise: Noise = None,
     method: Method = "ips",
+    control: Control = "none",
     in_sample: InSample = False,
     seed: Seed = 0,
     threads: int | None = None,
 ) -> EstimateOptions:
     from counterrank.cli.evidence import parse_pair
 
-    return EstimateOptions(population, parse_pair(noise, "--noise"), method, in_sample, seed, threads)
+    return EstimateOptions(population, parse_pair(noise, "--noise"), method, control, in_sample, seed, threads)
 
 
 # by the argument of a command, what makes it of options that take its place

@@ -115,6 +115,7 @@ def plan(
 
     To compare two rankers: counterrank plan DATA --logger production --examination CURVE --page 5 --compare A B
     """
+    from counterrank.clicks.policies.pages import takes_two_rankings
     from counterrank.clicks.policies.parsing import POLICIES, parse_policies, score_spread
     from counterrank.clicks.users import ClickModel
     from counterrank.data.sources import choose_part
@@ -210,7 +211,9 @@ def plan(
         threads=threads,
     )
     with show_warnings():
-        plans = planned(policies=parse_policies(policy or POLICIES, page, score_spread(scores, chosen.offsets)))
+        named = parse_policies(policy or POLICIES, page, score_spread(scores, chosen.offsets))
+        # what interleaves two rankings is planned by --compare
+        plans = planned(policies={name: own for name, own in named.items() if policy or not takes_two_rankings(own)})
         # what all families of policies leave out: uniform insertion at the price of replace-last
         mixture = None if policy else equal_price_mixture(plans)
         if mixture is not None:

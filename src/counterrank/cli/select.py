@@ -123,6 +123,7 @@ def select(
     print_table(
         f"{metric} by {counts.n_clicks:,} clicks on {held_out.n_queries:,} queries of {data}"
         + (", doubly robust" if how.method == "dr" else "")
+        + (", with control variates" if how.control != "none" else "")
         + (", IN-SAMPLE" if found.in_sample else ""),
         ("ranker", metric, "confidence interval", "chosen in resamples", ""),
         [

@@ -79,7 +79,7 @@ def simulate(
 
     Arguments:
         data: ranking data with labels.
-        scores: what the logging policy ranks by, one per document.
+        scores: what the logging policy ranks by, one per document; a list of two for `policies.TeamDraft`.
         policy: see `counterrank.policies`; or `{query index: Explicit}`.
         exam: how likely each rank is examined, see `counterrank.examination`; or users, see `users`; or a user model:
             `examination.Affine`, or `examination.Browsing` or `examination.Dependent`, whose users click from the top
@@ -296,7 +296,7 @@ class _Columns:
         if display_probabilities:
             if not known:
                 raise CounterrankError("display_probabilities: this policy cannot compute them; expected one that can")
-            scores, offsets = simulator.source.arrays.scores, simulator.source.offsets
+            scores, offsets = simulator.source.scores, simulator.source.offsets
             shown = rank_probabilities(simulator.policy, scores, offsets, simulator.source_width)
             columns.append(("display_probability", pa.float64()))
             self.more.append(lambda docs, ranks: pa.array(shown[docs, ranks - 1]))

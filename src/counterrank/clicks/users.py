@@ -38,7 +38,7 @@ from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.data.ids import identity, place_in_query, query_of_rows
 from counterrank.data.labels import check_labels, exponential_gains, relevant_documents
-from counterrank.data.scores import document_scores
+from counterrank.data.scores import logging_scores
 
 Report = Callable[[int, int], None]
 """Called with how many sessions and clicks there are since the last call."""
@@ -247,7 +247,7 @@ class SessionSimulator:
     ) -> SessionSimulator:
         """Check the arguments of `simulate`."""
         check_labels(data)
-        given = document_scores(scores, data)
+        given = logging_scores(scores, data)
         chosen = as_policy(policy)
         source = PageSource.make(chosen, given, data.offsets, threads)
         n = longest_query(data.offsets)
@@ -478,7 +478,7 @@ class SessionSimulator:
     def propensity(self) -> FloatArray:
         """P(examined | query, policy) of each document."""
         assert self.exam is not None
-        return propensity_of(self.policy, self.source.arrays.scores, self.data.offsets, self.exam)
+        return propensity_of(self.policy, self.source.scores, self.data.offsets, self.exam)
 
 
 def _behaviour(

@@ -73,6 +73,17 @@ def as_array(values: ArrayLike, name: str) -> NDArray[Any]:
         raise CounterrankError(f"{name}: cannot be made an array (rows of unequal length?)") from None
 
 
+def is_two(values: Any) -> bool:
+    """Whether these are two vectors, or other objects that are no numbers, in a list, a tuple or an array.
+
+    >>> is_two([1.0, 2.0]), is_two([[1.0, 2.0], [2.0, 1.0]]), is_two(np.zeros((2, 5)))
+    (False, True, True)
+    """
+    if isinstance(values, np.ndarray):
+        return values.ndim == 2 and len(values) == 2
+    return isinstance(values, list | tuple) and len(values) == 2 and not any(np.isscalar(each) for each in values)
+
+
 def check_vector(values: ArrayLike, n: int | None, name: str, what: str = "documents") -> FloatArray:
     """A finite float64 vector, of length `n` if that is given.
 

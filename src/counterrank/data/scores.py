@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.common.checks import FloatArray, check_cutoff, check_type, check_vector
+from counterrank.common.checks import FloatArray, check_cutoff, check_type, check_vector, is_two
 from counterrank.common.errors import (
     CounterrankError,
     DataError,
@@ -99,6 +99,20 @@ frame[['query', 'sku', 'score']], a ranker, or ranker.predict(data)
             RegroupedWarning,
         )
     return checked
+
+
+def logging_scores(given: Any, data: RankingData, name: str = "scores") -> FloatArray:
+    """What a logging policy ranked by: one score per document, as `document_scores` takes them.
+
+    Of a list of two, which `policies.TeamDraft` interleaves, (2, n_docs).
+
+    >>> data = RankingData([[1.0], [2.0]], [0, 2])
+    >>> logging_scores([[2.0, 1.0], [1.0, 2.0]], data).shape
+    (2, 2)
+    """
+    if not is_two(given):
+        return document_scores(given, data, name)
+    return np.stack([document_scores(given[i], data, f"{name}[{i}]") for i in range(2)])
 
 
 def in_data_order(scores: ArrayLike, data: RankingData) -> FloatArray:

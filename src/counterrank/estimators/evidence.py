@@ -28,7 +28,7 @@ from counterrank.clicks.user_models import users_of
 from counterrank.common.checks import FloatArray
 from counterrank.common.errors import CounterrankError
 from counterrank.data import RankingData
-from counterrank.data.scores import document_scores, refuse_column
+from counterrank.data.scores import logging_scores, refuse_column
 from counterrank.estimators.policy_check import check_policy
 from counterrank.estimators.propensities import (
     Propensities,
@@ -116,12 +116,12 @@ class Evidence:
         if isinstance(self.policy, dict):
             pairs = {name: pair for name, pair in self.policy.items() if isinstance(pair, tuple) and len(pair) == 2}
             aligned = {
-                name: (policy, document_scores(scores, data, f"scores of policy {name!r}"))
+                name: (policy, logging_scores(scores, data, f"scores of policy {name!r}"))
                 for name, (policy, scores) in pairs.items()
             }
             same = all(aligned[name][1] is pair[1] for name, pair in pairs.items())
             return self if same else replace(self, policy={**self.policy, **aligned})
-        scores = None if self.scores is None else document_scores(self.scores, data)
+        scores = None if self.scores is None else logging_scores(self.scores, data)
         return self if scores is self.scores else replace(self, scores=scores)
 
     def has(self, need: str) -> bool:

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.counts import ClickCounts
 from counterrank.clicks.examination import Examination
 from counterrank.clicks.policies.page_kernels import rank_queries
-from counterrank.clicks.policies.pages import components_of, knows_propensity
+from counterrank.clicks.policies.pages import check_rankings, components_of, knows_propensity
 from counterrank.clicks.policies.propensity import propensity_of
-from counterrank.common.checks import FloatArray, IntArray, check_vector
+from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError, warn_caller
 from counterrank.common.notebook import Table
 from counterrank.common.parallel import for_queries
@@ -235,7 +235,7 @@ def policy_check(
     The log contradicts the policy where the smallest of these bounds, times their number (Bonferroni), is below 0.01: a
     right policy is accused in at most 1 % of logs.
     """
-    scores = check_vector(scores, clicks.n_docs, "scores")
+    scores = check_rankings(scores, clicks.n_docs)
     placed = placed or Placements.of(clicks)
     if not len(placed.docs) or not knows_propensity(policy):
         return None
@@ -249,14 +249,15 @@ def policy_check(
     depth = min(int(placed.ranks.max(initial=0)), _DEPTH)
     own = (local[placed.docs] >= 0) & (placed.ranks <= depth)
     docs, ranks, impressions = local[placed.docs[own]], placed.ranks[own], placed.impressions[own]
-    old = ranks_of(scores[rows], offsets)
+    scores = scores[..., rows]
+    old = ranks_of(scores if scores.ndim == 1 else scores[0], offsets)
     bins = rank_bins(int(old.max(initial=1)))
     group = np.searchsorted(bins, old, side="right") - 1
     sessions = np.repeat(clicks.sessions[sample.queries], np.diff(offsets)).astype(np.float64)
     impossible: list[tuple[int, int, int]] = []  # document, rank, impressions
     compared: list[tuple[float, Comparison]] = []
     for rank in range(1, depth + 1):
-        chance = propensity_of(policy, scores[rows], offsets, Examination(np.eye(depth)[rank - 1]))
+        chance = propensity_of(policy, scores, offsets, Examination(np.eye(depth)[rank - 1]))
         here = ranks == rank
         shown: FloatArray = np.asarray(np.bincount(docs[here], impressions[here], minlength=len(rows)), np.float64)
         bad = np.flatnonzero((shown > 0) & (chance < _NEVER))

@@ -26,6 +26,7 @@ from counterrank.evaluation.comparison_plan import (
 )
 from counterrank.evaluation.deployment import Verdict, verdict
 from counterrank.evaluation.inspection import Inspection, UserComparison, compare_users, inspect_clicks
+from counterrank.evaluation.interleaving import TeamDraftCredit, compare_interleaved, team_draft_credit
 from counterrank.evaluation.logging_advice import advise_logging
 from counterrank.evaluation.logging_plan import LoggingPlan, LoggingPlans, plan_logging
 from counterrank.evaluation.logopt import LogOpt
@@ -62,6 +63,7 @@ __all__ = [
     "LoggingPlans",
     "MetricKind",
     "Selection",
+    "TeamDraftCredit",
     "UserComparison",
     "Verdict",
     "advise_comparison",
@@ -69,6 +71,7 @@ __all__ = [
     "click_rate",
     "compare",
     "compare_click_rates",
+    "compare_interleaved",
     "compare_users",
     "estimate",
     "evaluate",
@@ -83,6 +86,7 @@ __all__ = [
     "rank_values",
     "ranked_rows",
     "select",
+    "team_draft_credit",
     "verdict",
     "weighted_metric",
     "weighted_queries",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,6 +35,7 @@ from counterrank.evaluation.confidence_intervals import (
     diagnose,
     uncovered_shares,
 )
+from counterrank.evaluation.control_variates import controlled
 from counterrank.evaluation.evaluation_cards import (
     estimate_summary,
     estimate_text,
@@ -47,7 +48,14 @@ from counterrank.evaluation.evaluation_cards import (
 )
 from counterrank.evaluation.fitted_users import Given, fit_where_unknown, with_fitted_users
 from counterrank.evaluation.metrics import higher_is_better, metric_names, parse_metric
-from counterrank.evaluation.weighted_clicks import Method, WeightedClicks, document_values, query_sums, weight_clicks
+from counterrank.evaluation.weighted_clicks import (
+    Method,
+    QuerySums,
+    WeightedClicks,
+    document_values,
+    query_sums,
+    weight_clicks,
+)
 
 
 class IntervalWarning(UserWarning):
@@ -79,6 +87,7 @@ class Estimate(Shown):
         n_clicks: the number of clicks.
         doubts: why the coverage of the intervals may be lower; empty inside the range where it was shown to hold.
         method: "ips", or "dr" where omega is doubly robust; `ips` is then the doubly robust value per session.
+        control: "optimal" where control variates were subtracted, else "none".
         in_sample: whether the ranker was trained on these clicks, or stopped by them.
         propensities: where they come from: "given"; "logged"; of several policies "mean"; "realised", how often the
             documents were shown; or "estimated" from that with smoothing.
@@ -101,6 +110,7 @@ class Estimate(Shown):
     n_clicks: int
     doubts: tuple[str, ...]
     method: str = "ips"
+    control: str = "none"
     in_sample: bool = False
     propensities: str = "given"
     uncovered: float = 0.0
@@ -167,6 +177,7 @@ def estimate(
     seed: int | np.random.Generator = 0,
     threads: int | None = None,
     method: str = "ips",
+    control: str = "none",
     relevance: ArrayLike | None = None,
     exam: ArrayLike | Examination | str | None = None,
     in_sample: bool = False,
@@ -193,6 +204,14 @@ def estimate(
     cannot be examined keep sessions * R. Intervals are narrower where it varies which document was shown, see
     docs/concepts/intervals.md.
 
+    control="optimal" subtracts what was shown by chance, beta (Y - E[Y]) with Y the sum over the page of
+    P(examined | rank) * lambda / rho. The expectation of `ips` stays the same; the variance is smallest with
+
+        beta = Cov(X, Y) / Var(Y)     X = sum over the page of click * lambda / rho
+
+    which is cross-fitted over queries, for each metric. It is the doubly robust estimate with R = beta, without a
+    model. With method="dr" beta scales the click model, so that it counts as far as it predicts clicks.
+
     Arguments:
         scores: a ranker, which is checked not to have been trained on these clicks, or stopped by them; a frame with
             the ids of query and document and a score; or an array with one score per document, in the order of the
@@ -214,6 +233,8 @@ def estimate(
         seed: of the resamples.
         threads: how many to use; the result is the same for any number.
         method: "ips", or "dr" for doubly robust.
+        control: "none", or "optimal" for the control variates that reduce the variance most; needs what method="dr"
+            needs, and at least two queries.
         relevance: for "dr", R = P(click | examined) of each document, from 0 to 1: an array, or what `fit_relevance`
             gives. R of a query must not be fitted to its own clicks, else the estimate is biased. None for
             `fit_relevance`, which is cross-fitted.
@@ -251,7 +272,7 @@ def estimate(
     population = renamed_argument(population, target, "population", "target", "queries")
     settings = IntervalSettings.check(population, confidence, replicates, seed, threads)
     names = metric_names(metrics, ())
-    made = _made(data, clicks, rho, noise, settings, Method(method, relevance, exam))
+    made = _made(data, clicks, rho, noise, settings, Method(method, relevance, exam, control))
     weighted = weight_clicks(*made)
     seen = check_held_out({"the ranker": scores}, data, clicks, population, in_sample)
     values = document_values(document_scores(scores, data), data, names, ties, settings.threads)
@@ -274,6 +295,7 @@ def compare(
     seed: int | np.random.Generator = 0,
     threads: int | None = None,
     method: str = "ips",
+    control: str = "none",
     relevance: ArrayLike | None = None,
     exam: ArrayLike | Examination | str | None = None,
     in_sample: bool = False,
@@ -305,7 +327,7 @@ def compare(
     population = renamed_argument(population, target, "population", "target", "queries")
     settings = IntervalSettings.check(population, confidence, replicates, seed, threads)
     names = metric_names(metrics, ())
-    made = _made(data, clicks, rho, noise, settings, Method(method, relevance, exam))
+    made = _made(data, clicks, rho, noise, settings, Method(method, relevance, exam, control))
     weighted = weight_clicks(*made)
     seen = check_held_out({"ranker a": scores_a, "ranker b": scores_b}, data, clicks, population, in_sample)
     values = document_values(document_scores(scores_a, data, "scores_a"), data, names, ties, settings.threads)
@@ -366,6 +388,7 @@ def select(
     seed: int | np.random.Generator = 0,
     threads: int | None = None,
     method: str = "ips",
+    control: str = "none",
     relevance: ArrayLike | None = None,
     exam: ArrayLike | Examination | str | None = None,
     in_sample: bool = False,
@@ -398,13 +421,16 @@ def select(
     """
     population = renamed_argument(population, target, "population", "target", "queries")
     settings = IntervalSettings.check(population, confidence, replicates, seed, threads)
-    made = _made(data, clicks, rho, noise, settings, Method(method, relevance, exam))
+    made = _made(data, clicks, rho, noise, settings, Method(method, relevance, exam, control))
     weighted = weight_clicks(*made)
     sign = 1.0 if higher_is_better(metric) else -1.0
     all_scores = _all_scores(rankers, data)
     named = {f"ranker {i}": rankers[i] for i in range(len(rankers))}
     seen = check_held_out(named, data, clicks, population, in_sample)
     values = np.hstack([document_values(each, data, [metric], ties, settings.threads) for each in all_scores])
+    if weighted.shown is not None:  # the same control variate for all, the best for what they differ in
+        apart = values - values.mean(axis=1, keepdims=True)
+        weighted = controlled(weighted, apart, np.zeros(values.shape[1]), together=True)[0]
     sums = query_sums(weighted, values)
     if not sums.omega.sum() > 0.0:
         raise CounterrankError(
@@ -500,6 +526,70 @@ def _made(data: RankingData, clicks: Any, rho: Any, noise: Any, settings: Interv
     return Given(data, clicks, rho, noise, settings.threads, fit_where_unknown(method, data, clicks, rho))
 
 
+class _Sums(NamedTuple):
+    """What estimates of some columns of the values are made of: weighted clicks and their sums."""
+
+    weighted: WeightedClicks
+    columns: list[int]
+    values: FloatArray
+    sums: QuerySums
+    denominators: dict[str, FloatArray]  # by kind, "ips" or "self_normalized"
+
+
+class _Found(NamedTuple):
+    """An estimate of one kind, of one column."""
+
+    value: float
+    interval: Interval | None
+    doubts: list[str]
+
+
+def _all_sums(weighted: WeightedClicks, values: FloatArray) -> list[_Sums]:
+    """The sums of all columns together; with control variates, those of each estimate with its own."""
+    sums = query_sums(weighted, values)
+    total = float(sums.omega.sum())
+    if not total > 0.0:
+        text = f"self_normalized: the weights of all documents sum to {total:g}, not above 0; it is None"
+        warnings.warn(text, stacklevel=4)
+    everything = list(range(values.shape[1]))
+    if weighted.shown is None or weighted.control is not None:
+        below = {"ips": sums.sessions} | ({"self_normalized": sums.omega} if total > 0.0 else {})
+        return [_Sums(weighted, everything, values, sums, below)]
+    found = []
+    for kind in ("ips", "self_normalized") if total > 0.0 else ("ips",):
+        centres = sums.terms.sum(axis=0) / total if kind == "self_normalized" else np.zeros(len(everything))
+        for m, own in enumerate(controlled(weighted, values, centres)):
+            column = values[:, [m]]
+            its = query_sums(own, column)
+            below = {kind: its.omega if kind == "self_normalized" else its.sessions}
+            if below[kind].sum() > 0.0:
+                found.append(_Sums(own, [m], column, its, below))
+    return found
+
+
+def _found(each: _Sums, names: Sequence[str], settings: IntervalSettings) -> dict[tuple[str, int], _Found]:
+    """Values, intervals and doubts by kind and column."""
+    weighted, columns, values, sums, denominators = each
+    centres = {
+        kind: sums.terms.sum(axis=0) / below.sum() if kind == "self_normalized" else np.zeros(len(columns))
+        for kind, below in denominators.items()
+    }
+    if settings.population == "queries":
+        ratios = bootstrap_intervals(sums.terms, list(denominators.values()), settings)
+    else:
+        ratios = [
+            click_intervals(weighted, sums.terms, below, values, centres[kind], settings)
+            for kind, below in denominators.items()
+        ]
+    found = {}
+    for (kind, below), ratio in zip(denominators.items(), ratios, strict=True):
+        own = [names[m] for m in columns]
+        doubts = diagnose(weighted, values, own, settings, kind, float(below.sum()), centres[kind])
+        for i, m in enumerate(columns):
+            found[kind, m] = _Found(float(ratio.values[i]), ratio.interval(i), doubts[i])
+    return found
+
+
 def _estimates(
     weighted: WeightedClicks,
     values: FloatArray,
@@ -509,41 +599,24 @@ def _estimates(
     made: Given,
 ) -> list[Estimate]:
     """An estimate for each column of the values, and one warning for all intervals in doubt."""
-    sums = query_sums(weighted, values)
-    denominators, centres = {"ips": sums.sessions}, {"ips": np.zeros(len(names))}
-    if sums.omega.sum() > 0.0:
-        denominators["self_normalized"] = sums.omega
-        centres["self_normalized"] = sums.terms.sum(axis=0) / sums.omega.sum()
-    else:
-        text = f"self_normalized: the weights of all documents sum to {sums.omega.sum():g}, not above 0; it is None"
-        warnings.warn(text, stacklevel=3)
-    if settings.population == "queries":
-        found = bootstrap_intervals(sums.terms, list(denominators.values()), settings)
-    else:
-        found = [
-            click_intervals(weighted, sums.terms, below, values, centres[kind], settings)
-            for kind, below in denominators.items()
-        ]
-    ratios = dict(zip(denominators, found, strict=True))
-    diagnoses = {
-        kind: diagnose(weighted, values, names, settings, kind, float(below.sum()), centres[kind])
-        for kind, below in denominators.items()
-    }
+    found: dict[tuple[str, int], _Found] = {}
+    for each in _all_sums(weighted, values):
+        found |= _found(each, names, settings)
     estimates = []
     for m, (name, uncovered) in enumerate(zip(names, uncovered_shares(weighted, values).tolist(), strict=True)):
         # the sum of ranks per session means nothing
-        kinds = [kind for kind in ratios if kind != "ips" or parse_metric(name)[0] != "arp"]
-        doubts = [doubt for kind in kinds for doubt in diagnoses[kind][m]]
+        wanted = ("self_normalized",) if parse_metric(name)[0] == "arp" else ("ips", "self_normalized")
+        own = {kind: found[kind, m] for kind in wanted if (kind, m) in found}
+        doubts = [doubt for one in own.values() for doubt in one.doubts]
         if uncovered > UNSHOWN:
             doubts.insert(0, f"{100 * uncovered:.2g} % of it are on documents that the clicks do not cover")
-        found_values = {kind: float(ratios[kind].values[m]) for kind in kinds}
-        intervals = {kind: ratios[kind].interval(m) for kind in kinds}
+        nothing = _Found(np.nan, None, [])
         one = Estimate(
             metric=name,
-            ips=found_values.get("ips"),
-            self_normalized=found_values.get("self_normalized"),
-            ips_interval=intervals.get("ips"),
-            self_normalized_interval=intervals.get("self_normalized"),
+            ips=own["ips"].value if "ips" in own else None,
+            self_normalized=own["self_normalized"].value if "self_normalized" in own else None,
+            ips_interval=own.get("ips", nothing).interval,
+            self_normalized_interval=own.get("self_normalized", nothing).interval,
             effective_sample_size=weighted.effective_sample_size,
             largest_share=weighted.largest_share,
             target=settings.population,
@@ -553,6 +626,7 @@ def _estimates(
             n_clicks=int(weighted.cells.clicks.sum()),
             doubts=tuple(dict.fromkeys(doubts)),
             method=weighted.method,
+            control="none" if weighted.shown is None else "optimal",
             propensities=weighted.source,
             uncovered=uncovered,
         )

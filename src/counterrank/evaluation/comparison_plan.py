@@ -16,10 +16,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.clicks.examination import Examination, check_examination
-from counterrank.clicks.policies.pages import PageSource
+from counterrank.clicks.policies.pages import PageSource, takes_two_rankings
 from counterrank.clicks.policies.parsing import parse_policies, score_spread
 from counterrank.clicks.policies.propensity import exact_propensity, rank_probabilities
-from counterrank.clicks.policies.standard import Deterministic, PlackettLuce, as_policy
+from counterrank.clicks.policies.standard import (
+    Deterministic,
+    Mixture,
+    PlackettLuce,
+    TeamDraft,
+    UniformInsert,
+    as_policy,
+)
+from counterrank.clicks.policies.team_draft import MOST
 from counterrank.clicks.users import ClickModel, check_frequencies, simulated
 from counterrank.common.checks import FloatArray, check_number, check_whole
 from counterrank.common.errors import CounterrankError, brief
@@ -28,7 +36,7 @@ from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.data.ids import query_of_rows
 from counterrank.data.labels import relevant_documents
-from counterrank.data.scores import document_scores
+from counterrank.data.scores import document_scores, logging_scores
 from counterrank.evaluation.confidence_intervals import IntervalSettings
 from counterrank.evaluation.deployment import MOST_UNCOVERED
 from counterrank.evaluation.evaluation_cards import comparison_plans_card, comparison_plans_plot
@@ -49,7 +57,7 @@ class Arm:
 
     Attributes:
         policy: what it shows.
-        scores: what it ranks by: a ranker, a frame with ids, or one score per document.
+        scores: what it ranks by: a ranker, a frame with ids, or one score per document; a list of two for `TeamDraft`.
         share: of the sessions.
 
     >>> from counterrank.clicks.policies import Deterministic
@@ -269,9 +277,11 @@ def plan_comparison(
     is unbiased if rho > 0 for all documents that the two rankers value differently, whatever the guess: a wrong guess
     makes the plan wrong, and not the comparison.
 
-    Besides `policies`, which rank by production's scores, two are planned: "ab-test", half of the sessions with the top
-    k of A and the others with that of B, both analysed together with the mean of their propensities; and "logopt",
-    Plackett-Luce with the logging scores of least variance (Oosterhuis and de Rijke 2020), which are in its `arms`.
+    Besides `policies`, which rank by production's scores (`TeamDraft` by those of A and B), some are always planned:
+    "ab-test", half of the sessions with the top k of A and the others with that of B, all analysed together with the
+    mean of their propensities; "team-draft", alone, with the A/B test and with uniform-insert, half of the sessions
+    each; and "logopt", Plackett-Luce with the logging scores of least variance (Oosterhuis and de Rijke 2020), which
+    are in its `arms`.
 
     Arguments:
         data: the queries and all their candidates.
@@ -307,6 +317,9 @@ def plan_comparison(
     deterministic:k=2 False None
     replace-last:k=2 True 44
     ab-test:k=2 True 51
+    team-draft:k=2 False None
+    0.5*team-draft:k=2 + 0.5*ab-test:k=2 True 133
+    0.5*team-draft:k=2 + 0.5*uniform-insert:k=2 True 55
     logopt:k=2 True 29
     """
     settings = IntervalSettings.check(population, confidence, 100, seed, threads)
@@ -332,8 +345,7 @@ def plan_comparison(
     if not isinstance(given, Mapping):
         raise CounterrankError("policies: expected policies by name, such as {'replace-last:k=5': ReplaceLast(5)}")
     arms = {str(name): setting.arms(str(name), each) for name, each in given.items()}
-    top = Deterministic(page)
-    arms[f"ab-test:k={page}"] = (Arm(top, setting.a, 0.5), Arm(top, setting.b, 0.5))
+    arms |= _online(setting, page)
     optimised: dict[str, str] = {}
     if not isinstance(logopt, bool | LogOpt):
         raise CounterrankError(f"logopt={brief(logopt)}: expected True, False or evaluation.LogOpt")
@@ -350,6 +362,22 @@ def plan_comparison(
         for name, parts in arms.items()
     )
     return ComparisonPlans(plans, names, guess.about)
+
+
+def _online(setting: _Comparison, k: int) -> dict[str, tuple[Arm, ...]]:
+    """The A/B test, and interleaving, alone and in mixtures that cover what it cannot show."""
+    ab = [Arm(Deterministic(k), scores, 0.5) for scores in (setting.a, setting.b)]
+    found = {f"ab-test:k={k}": tuple(ab)}
+    if k > MOST:
+        return found
+    draft = Arm(TeamDraft(k), np.stack([setting.a, setting.b]))
+    half = replace(draft, share=0.5)
+    name = f"team-draft:k={k}"
+    return found | {
+        name: (draft,),
+        f"0.5*{name} + 0.5*ab-test:k={k}": (half, *(replace(each, share=0.25) for each in ab)),
+        f"0.5*{name} + 0.5*uniform-insert:k={k}": (half, Arm(UniformInsert(k), setting.production, 0.5)),
+    }
 
 
 class _Comparison:
@@ -398,13 +426,23 @@ class _Comparison:
     def arms(self, name: str, given: Any) -> tuple[Arm, ...]:
         """A policy as its arms, whose shares sum to 1."""
         if not isinstance(given, Sequence) or isinstance(given, str):
-            return (Arm(as_policy(given), self.production),)
+            return tuple(self.own_arms(as_policy(given)))
         if not given or not all(isinstance(each, Arm) for each in given):
             raise CounterrankError(f"policies: {name}; expected a policy, or a list of evaluation.Arm")
         shares = [check_number(each.share, "share", above=0, at_most=1) for each in given]
         if abs(sum(shares) - 1.0) > 1e-9:
             raise CounterrankError(f"policies: {name} has arms whose shares sum to {sum(shares):g}; expected 1")
-        return tuple(Arm(as_policy(each.policy), document_scores(each.scores, self.data), each.share) for each in given)
+        return tuple(Arm(as_policy(each.policy), logging_scores(each.scores, self.data), each.share) for each in given)
+
+    def own_arms(self, policy: Any, share: float = 1.0) -> Iterable[Arm]:
+        """A policy that ranks by production; where it interleaves, by both rankers."""
+        if not takes_two_rankings(policy):
+            yield Arm(policy, self.production, share)
+        elif isinstance(policy, Mixture):
+            for part, own in zip(policy.policies, policy.shares, strict=True):
+                yield from self.own_arms(part, share * own)
+        else:
+            yield Arm(policy, np.stack([self.a, self.b]), share)
 
     def displayed(self, arms: Sequence[Arm]) -> float | None:
         """The metric of the displayed pages per session, by the guess; None if it is one rate for all."""
@@ -532,9 +570,11 @@ def advise_comparison(plans: ComparisonPlans) -> list[str]:
     >>> for sentence in advise_comparison(plans):
     ...     print(sentence)
     B is expected to be ahead by 0.332 of DCG@2 per session, by labels.
-    ab-test:k=2 decides in 51 sessions (95 % confidence, power 80 %), with pages 29.2 % better in DCG@2.
+    ab-test:k=2 decides with the fewest sessions, 51 (95 % confidence, power 80 %), with pages 29.2 % better in DCG@2.
+    It costs users least in all, too.
     Analyse both arms of ab-test:k=2 together: on their own they need 310 sessions.
     deterministic:k=2 cannot decide by DCG@2, only by DCG@1: documents with 11.9 % of the difference are never examined.
+    team-draft:k=2 cannot decide by DCG@2, only by DCG@1: documents with 11.9 % of the difference are never examined.
     """
     if not plans:
         raise CounterrankError("plans: none; expected at least one, as plan_comparison gives them")

@@ -107,6 +107,7 @@ def estimates_card(found: Mapping[str, Estimate]) -> Html:
         "effective sample size": f"{first.effective_sample_size:,.0f}",
         "heaviest click": f"{percent_text(first.largest_share)} of the weight",
         "method": {"ips": "inverse propensities", "dr": "doubly robust"}.get(first.method, first.method),
+        "control variates": first.control,
         "propensities": first.propensities,
     }
     sentences = [as_html(estimate_sentence(one)) for one in found.values()]

@@ -7,11 +7,11 @@ prediction, are weighted: the prediction is a control variate, and the estimate 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from counterrank.clicks.browsing import SequentialExamination, sequential
 from counterrank.clicks.counts import ClickCounts, check_counts
@@ -40,7 +40,9 @@ from counterrank.evaluation import click_kernels as _click_kernels
 from counterrank.evaluation.click_kernels import Cells, Pages
 from counterrank.evaluation.metrics import prefix_sums, rank_values
 
+BoolArray = NDArray[np.bool_]
 METHODS = ("ips", "dr")
+CONTROLS = ("none", "optimal")
 
 
 class Method(NamedTuple):
@@ -48,13 +50,14 @@ class Method(NamedTuple):
 
     name: Any = "ips"  # or "dr"
     relevance: Any = None  # R of each document, for "dr"; None to fit it
-    exam: Any = None  # P(examined | rank), for "dr" and for logs of several policies; None for that of the clicks
+    exam: Any = None  # P(examined | rank), for "dr", control variates, logs of several policies; None: of the clicks
+    control: Any = "none"  # or "optimal", see `control_variates`
 
 
 class ClickPredictor(NamedTuple):
     """Predicts clicks: P(click | document, rank) = alpha_rank R(document) + beta_rank."""
 
-    relevance: FloatArray | None  # R, P(click | examined) of each document; None for "ips": by beta alone
+    relevance: FloatArray | None  # R, P(click | examined) of each document; None where only beta predicts clicks
     exam: Examination
     base: Examination | None  # beta; None where it is 0
 
@@ -87,7 +90,7 @@ def _click_predictor(
             return None
         refuse_unseen(exam, base, clicks)
         return ClickPredictor(None, exam, base)
-    exam, base = _check_exam(method.exam, clicks)
+    exam, base = _check_exam(method, clicks)
     if method.relevance is None:
         users = exam if base is None else method.exam
         return ClickPredictor(fit_relevance(data, clicks, rho, exam=users).values, exam, base)
@@ -105,18 +108,27 @@ def _click_predictor(
     return ClickPredictor(relevance, exam, base)
 
 
-def _check_exam(exam: Any, clicks: ClickCounts) -> tuple[Examination, Examination | None]:
+def _check_exam(method: Method, clicks: ClickCounts) -> tuple[Examination, Examination | None]:
     """The user model that was given or remembered, if it explains the clicks."""
+    exam = clicks.examination if method.exam is None else method.exam
     if exam is None:
-        exam = clicks.examination
-    if exam is None:
+        asked = "method='dr'" if method.name == "dr" else f"control={method.control!r}"
         raise CounterrankError(
-            "exam: None, and the clicks do not hold the curve they were made with; method='dr' requires P(examined | "
-            "rank), exam=[1, 0.5, ...] or an Examination: with n * rho instead it would be method='ips' again"
+            f"exam: None, and the clicks do not hold the curve they were made with; {asked} requires P(examined | "
+            "rank), exam=[1, 0.5, ...] or an Examination: with n * rho instead it would be plain method='ips' again"
         )
     curve, base = lines_of(exam)
     refuse_unseen(curve, base, clicks)
     return curve, base
+
+
+class Shown(NamedTuple):
+    """All that was shown, clicked or not: what residuals by other predictions are made of."""
+
+    counts: ClickCounts
+    inverse: FloatArray  # 1 / propensity of each cell of the counts
+    predictor: ClickPredictor  # that of the method; for "ips" without trust bias it predicts no clicks
+    covered: BoolArray  # the documents that can be examined, as far as is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +149,8 @@ class WeightedClicks:
     unseen: FloatArray | None  # under trust bias, the mean relevance for documents without exposure; else None
     uncovered: IntArray  # the documents that the clicks do not cover; none for "dr", which predicts them
     source: str  # where the propensities come from, see `Propensities`
+    shown: Shown | None = None  # for control variates; None where none were asked for
+    control: FloatArray | None = None  # what they add to the predicted P(click | examined) of each document
 
     @property
     def sessions_of_documents(self) -> IntArray:
@@ -181,7 +195,8 @@ def weight_clicks(
     check_choice(method.name, METHODS, "method")
     if is_user_model(method.exam):
         counts = without_stale_propensities(counts, quietly=rho is not None)
-    found = propensities_of(counts, rho, method.exam, all_shown=method.name == "dr")
+    check_choice(method.control, CONTROLS, "control")
+    found = propensities_of(counts, rho, method.exam, all_shown=method.name == "dr" or method.control != "none")
     given = found.by_document if found.source == "given" else None
     if given is not None and sequential(method.exam) is not None:
         raise CounterrankError(
@@ -190,6 +205,7 @@ def weight_clicks(
         )
     name = "propensities" if given is None else "rho"
     model = _click_predictor(method, data, counts, given)
+    predictor = model if method.control == "none" else _with_curve(model, method, counts, given)
     if model is None or model.base is None:
         inverse = capped_inverse(found.by_cell, np.inf, counts, counts.clicks, counts.docs, counts.ranks, name)
     else:
@@ -203,11 +219,17 @@ def weight_clicks(
     is_predicted = model is not None and model.relevance is not None
     if not is_predicted:
         warn_unless_sometimes_seen(counts, chances, name)
-    if model is not None:
+    if predictor is not None:
         np.divide(1.0, found.by_cell, out=inverse, where=found.by_cell >= SMALLEST)
-        if is_predicted and found.source == "realised":  # no click can correct the model of what was never shown
-            chances = np.nan_to_num(found.by_document)
+    if is_predicted and found.source == "realised":  # no click can correct the model of what was never shown
+        chances = np.nan_to_num(found.by_document)
     cells = _cells(counts, inverse, model)
+    shown = None
+    if predictor is not None and method.control != "none":
+        by_document = np.nan_to_num(found.by_document) if found.source == "realised" else found.chances()
+        covered = by_document >= SMALLEST
+        covered[found.uncovered] = False
+        shown = Shown(counts, inverse, predictor, covered)
     effective, largest = concentration(cells.clicks, cells.inverse)
     return WeightedClicks(
         offsets=counts.offsets,
@@ -224,7 +246,31 @@ def weight_clicks(
         unseen=None if is_predicted or model is None else _unseen(found, counts, model),
         uncovered=np.empty(0, np.int64) if is_predicted else found.uncovered,
         source=found.source,
+        shown=shown,
     )
+
+
+def _with_curve(
+    model: ClickPredictor | None, method: Method, clicks: ClickCounts, rho: FloatArray | None
+) -> ClickPredictor:
+    """The model of the method with the examination curve, which control variates need of "ips" too."""
+    if model is not None:
+        return model
+    exam, _ = _check_exam(method, clicks)
+    if rho is not None:
+        warn_if_apart(float(examined_times(exam, clicks).sum()), float((sessions_of_documents(clicks) * rho).sum()))
+    return ClickPredictor(None, exam, None)
+
+
+def with_control(weighted: WeightedClicks, control: FloatArray) -> WeightedClicks:
+    """The clicks with more of them predicted, `control` times P(examined | rank) for each document that can be seen."""
+    assert weighted.shown is not None
+    counts, inverse, predictor, covered = weighted.shown
+    added = np.where(covered, control, 0.0)
+    relevance = added if predictor.relevance is None else predictor.relevance + added
+    model = predictor._replace(relevance=relevance)
+    cells = _cells(counts, inverse, model)
+    return replace(weighted, cells=cells, pages=_pages(counts, cells, model), control=added)
 
 
 def _unseen(found: Propensities, counts: ClickCounts, model: ClickPredictor) -> FloatArray:
@@ -240,7 +286,7 @@ def _cells(counts: ClickCounts, inverse: FloatArray, model: ClickPredictor | Non
     -p. Their mean squared, times n, has the unbiased estimate c (c - 1) / (n - 1) - 2 p c + n p^2.
     """
     predicted = None if model is None else model.of_cells(counts)
-    kept = counts.clicks > 0 if predicted is None else (inverse > 0.0) & ((counts.clicks > 0) | (predicted > 0.0))
+    kept = counts.clicks > 0 if predicted is None else (inverse > 0.0) & ((counts.clicks > 0) | (predicted != 0.0))
     chosen = np.flatnonzero(kept)
     docs, clicks, shown = counts.docs[chosen], counts.clicks[chosen], counts.impressions[chosen]
     sums = squares = fourths = clicks.astype(np.float64)
@@ -320,7 +366,7 @@ def query_sums(weighted: WeightedClicks, values: FloatArray) -> QuerySums:
         omega += times * weighted.sessions * own
         terms += times * weighted.sessions[:, None] * own_terms
 
-    for predicted in (weighted.relevance, weighted.unseen):
+    for predicted in (weighted.relevance, weighted.unseen, weighted.control):
         if predicted is not None:
             add(predicted, 1.0)
     if weighted.noise is not None:

@@ -17,9 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from counterrank.clicks.counts import ClickCounts, check_counts
 from counterrank.clicks.examination import CurvesByContext, Examination, lines_of
 from counterrank.clicks.exposure import examined
+from counterrank.clicks.policies.pages import check_rankings
 from counterrank.clicks.policies.propensity import EstimatedPropensity, exact_propensity
 from counterrank.clicks.policies.standard import as_policy
-from counterrank.common.checks import FloatArray, IntArray, check_number, check_vector
+from counterrank.common.checks import FloatArray, IntArray, check_number
 from counterrank.common.errors import CounterrankError, brief, printable
 from counterrank.common.jit import Array, exact_inner_kernel, exact_kernel
 from counterrank.data.ids import query_of, query_of_rows
@@ -118,7 +119,7 @@ def mean_over_contexts(
     if not isinstance(curve, CurvesByContext):
         return exact_propensity(policy, scores, clicks.offsets, curve, threads)
     names = dict.fromkeys(clicks.policy_names)
-    pairs = dict.fromkeys(names, (policy, check_vector(scores, clicks.n_docs, "scores")))
+    pairs = dict.fromkeys(names, (policy, check_rankings(scores, clicks.n_docs)))
     return _mean_of(clicks, pairs, curve, threads)
 
 
@@ -144,7 +145,7 @@ def check_policies(clicks: ClickCounts, policies: Any) -> dict[str, tuple[Any, F
     for name, pair in policies.items():
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise CounterrankError(f"policies[{name!r}]: {brief(pair)}; expected a pair (policy, scores)")
-        found[name] = as_policy(pair[0]), check_vector(pair[1], clicks.n_docs, f"scores of policy {name!r}")
+        found[name] = as_policy(pair[0]), check_rankings(pair[1], clicks.n_docs, f"scores of policy {name!r}")
     return found
 
 

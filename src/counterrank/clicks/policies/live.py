@@ -21,7 +21,7 @@ from counterrank.clicks.policies.page_kernels import (
     probability_at,
     propensity_at,
 )
-from counterrank.clicks.policies.pages import PageSource, components_of, knows_propensity
+from counterrank.clicks.policies.pages import PageSource, check_scores, components_of, knows_propensity
 from counterrank.common.checks import FloatArray, IntArray, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.common.jit import Array, exact_allocating_kernel, exact_inner_kernel, exact_kernel
@@ -181,11 +181,11 @@ class Page:
 def display(policy: Any, scores: ArrayLike, exam: Any, seed: int | np.random.Generator) -> Page:
     """See `Policy.display`."""
     curve = lines_of(exam)[0]
-    given = check_vector(scores, None, "scores")
-    if not len(given):
-        raise CounterrankError("scores: none; expected at least one candidate")
     ready = _prepared(policy)
-    n = len(given)
+    given = check_vector(scores, None, "scores") if ready is not None else check_scores(policy, scores)
+    n = given.shape[-1]
+    if not n:
+        raise CounterrankError("scores: none; expected at least one candidate")
     if ready is None:
         return _slow_display(policy, given, curve, seed)
     if n < ready.smallest:
@@ -213,7 +213,9 @@ def _prepared(policy: Any) -> _Ready | None:
     """What does not depend on the scores, kept on the policy; None where kernels cannot draw the page."""
     if not hasattr(policy, "_ready"):
         components = components_of(policy)
-        quick = all(part.custom is None and part.kind != kernels.PLACKETT_LUCE for part in components)
+        quick = not any(
+            part.custom is not None or part.interleaved or part.kind == kernels.PLACKETT_LUCE for part in components
+        )
         object.__setattr__(policy, "_ready", _lay_out_one(policy) if quick else None)
     ready: _Ready | None = policy._ready
     return ready
@@ -251,8 +253,9 @@ def _slow_display(policy: Any, scores: FloatArray, exam: Examination, seed: int 
             f"policy: {type(policy).__name__} has no `propensity`, so there is nothing to log with a page; "
             "expected one, or `sample` and propensities estimated beforehand"
         )
-    offsets = np.array([0, len(scores)])
-    _check_reach(exam, min(_longest_page(policy), len(scores)), policy)
+    n = scores.shape[-1]
+    offsets = np.array([0, n])
+    _check_reach(exam, min(_longest_page(policy), n), policy)
     docs, _ = policy.sample(scores, offsets, seed=seed)
     _check_reach(exam, len(docs), policy)  # the length of a custom policy's page is known once it is drawn
     shares = policy.rank_probabilities(scores, offsets, len(docs))

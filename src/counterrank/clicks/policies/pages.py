@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from counterrank.clicks.displays import offsets_of
 from counterrank.clicks.policies import page_kernels as kernels
 from counterrank.clicks.policies.page_kernels import NO_CUTOFF
-from counterrank.common.checks import IntArray, as_array, check_offsets, check_vector
+from counterrank.clicks.policies.team_draft import CoinPages, coin_pages
+from counterrank.common.checks import FloatArray, IntArray, as_array, check_offsets, check_vector, is_two
 from counterrank.common.errors import CounterrankError
 from counterrank.common.parallel import for_queries, for_range
 from counterrank.common.random import derive_key, seed_key
@@ -33,6 +34,7 @@ class Component(NamedTuple):
     value: float = 0.0
     listed: ListedPages | None = None
     custom: Any = None
+    interleaved: bool = False  # pages are listed, but follow from two rankings, see `team_draft`
 
 
 def components_of(policy: Any) -> list[Component]:
@@ -72,6 +74,46 @@ def knows_propensity(policy: Any) -> bool:
     return callable(getattr(policy, "propensity", None)) and (own or not inherited)
 
 
+def takes_two_rankings(policy: Any) -> bool:
+    """Whether a policy, or a part of a mixture, interleaves two rankings.
+
+    >>> from counterrank.clicks.policies import Deterministic, TeamDraft
+    >>> takes_two_rankings(Deterministic(k=3)), takes_two_rankings(TeamDraft(k=3))
+    (False, True)
+    """
+    return any(part.interleaved for part in components_of(policy))
+
+
+def check_rankings(scores: Any, n_docs: int | None, name: str = "scores") -> FloatArray:
+    """One score per document, or of two rankings, given as a list of two arrays, (2, n_docs).
+
+    >>> check_rankings([1.0, 2.0], 2).shape, check_rankings([[1.0, 2.0], [2.0, 1.0]], 2).shape
+    ((2,), (2, 2))
+    """
+    if not is_two(scores):
+        return check_vector(scores, n_docs, name)
+    first = check_vector(scores[0], n_docs, f"{name}[0]")
+    return np.stack([first, check_vector(scores[1], len(first), f"{name}[1]")])
+
+
+def check_scores(policy: Any, scores: Any) -> FloatArray:
+    """The scores as the policy takes them: one per document, or those of two rankings that it interleaves.
+
+    >>> from counterrank.clicks.policies import TeamDraft
+    >>> check_scores(TeamDraft(k=3), [1.0, 2.0])
+    Traceback (most recent call last):
+    ...
+    counterrank.common.errors.CounterrankError: scores: one ranking, but TeamDraft interleaves two; expected a list \
+of two arrays
+    """
+    if not takes_two_rankings(policy):
+        return check_vector(scores, None, "scores")
+    if not is_two(scores):
+        name = type(policy).__name__
+        raise CounterrankError(f"scores: one ranking, but {name} interleaves two; expected a list of two arrays")
+    return check_rankings(scores, None)
+
+
 @dataclass(frozen=True, eq=False)
 class PageSource:
     """A policy and the scores it ranks by, ready for kernels.
@@ -82,6 +124,7 @@ class PageSource:
         parts: what the policy is a mixture of.
         width: the length of the longest page that kernels can make.
         threads: how many to use; the pages are the same for any number.
+        two: the scores of two rankings, (2, n_docs), where the policy interleaves them; else None.
     """
 
     arrays: kernels.PolicyArrays
@@ -89,11 +132,16 @@ class PageSource:
     parts: list[Component]
     width: int
     threads: int | None = None
+    two: FloatArray | None = None
 
     @classmethod
     def make(cls, policy: Any, scores: ArrayLike, offsets: ArrayLike, threads: int | None = None) -> PageSource:
-        """Check the scores, rank each query once, and lay out listed pages."""
-        given = check_vector(scores, None, "scores")
+        """Check the scores, rank each query once, and lay out listed pages.
+
+        Of two rankings, all components but those that interleave them take the first.
+        """
+        rankings = check_scores(policy, scores)
+        given = np.ascontiguousarray(rankings if rankings.ndim == 1 else rankings[0])
         bounds = check_offsets(offsets, len(given))
         parts = components_of(policy)
         kinds = np.array([part.kind for part in parts])
@@ -103,7 +151,11 @@ class PageSource:
             for_queries(kernels.rank_queries, bounds, given, order, threads=threads)
         elif (kinds == kernels.LISTED).any():
             order = np.zeros(len(given), np.int64)  # of which only the length is looked at
-        listed = [part.listed for part in parts if part.listed is not None]
+        listed = [
+            _interleaved(coin_pages(rankings, bounds, part.k, threads)) if part.interleaved else _listed(part, bounds)
+            for part in parts
+            if part.kind == kernels.LISTED
+        ]
         tables = np.full(len(parts), -1)
         tables[kinds == kernels.LISTED] = np.arange(len(listed))
         arrays = kernels.PolicyArrays(
@@ -114,9 +166,14 @@ class PageSource:
             tables,
             given,
             order,
-            *_lay_out(listed, bounds),
+            *_lay_out(listed),
         )
-        return cls(arrays, bounds, parts, _width(arrays, bounds), threads)
+        return cls(arrays, bounds, parts, _width(arrays, bounds), threads, rankings if rankings.ndim == 2 else None)
+
+    @property
+    def scores(self) -> FloatArray:
+        """What the policy ranks by: one score per document, or those of two rankings."""
+        return self.arrays.scores if self.two is None else self.two
 
     @property
     def is_built_in(self) -> bool:
@@ -191,25 +248,53 @@ def _width(policy: kernels.PolicyArrays, offsets: IntArray) -> int:
     return max(by_rank, int(np.diff(policy.page_offsets).max(initial=0)))
 
 
-def _lay_out(tables: list[ListedPages], offsets: IntArray) -> tuple[Any, ...]:
-    """All listed pages behind each other: first page of each table and query, page offsets, places, probabilities."""
+class _Listed(NamedTuple):
+    """Listed pages of all queries, behind each other."""
+
+    counts: IntArray  # how many pages each query has
+    lengths: IntArray  # of the pages
+    places: IntArray
+    probabilities: FloatArray
+
+
+def _interleaved(pages: CoinPages) -> _Listed:
+    return _Listed(pages.counts, np.diff(pages.offsets), pages.places, np.repeat(1.0 / pages.counts, pages.counts))
+
+
+def _listed(part: Component, offsets: IntArray) -> _Listed:
+    """The pages that a policy lists, if there are so many documents."""
+    assert part.listed is not None
     n_queries = len(offsets) - 1
     counts, lengths, places, probabilities = [], [], [], []
-    for table in tables:
-        for q in range(n_queries):
-            pages, shares = _pages_of(table, q, n_queries)
-            counts.append(len(pages))
-            for page, share in zip(pages, shares, strict=True):
-                if max(page) >= offsets[q + 1] - offsets[q]:
-                    raise CounterrankError(
-                        f"policy: document {max(page)} on a page of query {q}, which has "
-                        f"{offsets[q + 1] - offsets[q]} documents; expected places from 0"
-                    )
-                lengths.append(len(page))
-                places += page
-                probabilities.append(share)
-    ints = [np.array(values, dtype=np.int64) for values in (counts, lengths, places)]
-    return offsets_of(ints[0]), offsets_of(ints[1]), ints[2], np.array(probabilities, dtype=np.float64)
+    for q in range(n_queries):
+        pages, shares = _pages_of(part.listed, q, n_queries)
+        counts.append(len(pages))
+        for page, share in zip(pages, shares, strict=True):
+            if max(page) >= offsets[q + 1] - offsets[q]:
+                raise CounterrankError(
+                    f"policy: document {max(page)} on a page of query {q}, which has "
+                    f"{offsets[q + 1] - offsets[q]} documents; expected places from 0"
+                )
+            lengths.append(len(page))
+            places += page
+            probabilities.append(share)
+    return _Listed(
+        np.array(counts, np.int64),
+        np.array(lengths, np.int64),
+        np.array(places, np.int64),
+        np.array(probabilities, np.float64),
+    )
+
+
+def _lay_out(tables: list[_Listed]) -> tuple[Any, ...]:
+    """All listed pages behind each other: first page of each table and query, page offsets, places, probabilities."""
+    none = np.empty(0, np.int64)
+    counts, lengths, places, probabilities = (
+        (np.concatenate([*column, none]) for column in zip(*tables, strict=True))
+        if tables
+        else (none, none, none, np.empty(0))
+    )
+    return offsets_of(counts), offsets_of(lengths), places, np.asarray(probabilities, np.float64)
 
 
 def _pages_of(table: ListedPages, query: int, n_queries: int) -> tuple[list[list[int]], list[float]]:

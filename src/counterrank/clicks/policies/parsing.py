@@ -23,6 +23,7 @@ from counterrank.clicks.policies.standard import (
     Mixture,
     PlackettLuce,
     ReplaceLast,
+    TeamDraft,
     UniformInsert,
 )
 from counterrank.clicks.user_estimation import load
@@ -97,6 +98,12 @@ for _entry in (
         "drawn without replacement, softmax of scores / temperature",
         grid={"temperature": (0.1, 0.2, 0.4, 0.8)},
         scaled=("temperature",),
+    ),
+    PolicyEntry(
+        "team-draft",
+        TeamDraft,
+        ("k",),
+        "interleaves two rankings: in each round both add their best document not yet shown, in random order",
     ),
 ):
     register_policy(_entry)

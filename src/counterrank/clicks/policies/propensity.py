@@ -45,6 +45,7 @@ from counterrank.clicks.policies.pages import (
     Component,
     PageSource,
     check_sample,
+    check_scores,
     components_of,
     is_custom,
     knows_propensity,
@@ -54,7 +55,6 @@ from counterrank.common.checks import (
     IntArray,
     check_cutoff,
     check_offsets,
-    check_vector,
     check_whole,
 )
 from counterrank.common.errors import CounterrankError
@@ -408,10 +408,10 @@ def sampled_propensity(
 ) -> EstimatedPropensity:
     """See `counterrank.policies.estimate_propensity`."""
     check_whole(samples, "samples", 2)
-    given = check_vector(scores, None, "scores")
-    bounds = check_offsets(offsets, len(given))
+    given = check_scores(policy, scores)
+    bounds = check_offsets(offsets, given.shape[-1])
     theta = lines_of(exam)[0].curve(longest_query(bounds))
-    total, squares = np.zeros(len(given)), np.zeros(len(given))
+    total, squares = np.zeros((2, given.shape[-1]))
     key = seed_key(seed)
     for i in range(samples):
         drawn = policy.sample(given, bounds, seed=int(derive_key(key, i) >> np.uint64(1)))

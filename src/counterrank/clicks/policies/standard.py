@@ -22,7 +22,8 @@ from counterrank.clicks.policies.propensity import (
     rank_probabilities,
     sampled_propensity,
 )
-from counterrank.common.checks import FloatArray, IntArray, as_array, check_cutoff, check_number
+from counterrank.clicks.policies.team_draft import MOST
+from counterrank.common.checks import FloatArray, IntArray, as_array, check_cutoff, check_number, check_whole
 from counterrank.common.errors import CounterrankError, brief
 
 
@@ -208,6 +209,37 @@ class PlackettLuce(_TopK):
         return self._component(kernels.PLACKETT_LUCE, self.temperature)
 
 
+@dataclass(frozen=True)
+class TeamDraft(Policy):
+    """Interleaves two rankings: in each round both add their best document that is not shown yet, in random order.
+
+        P(d at rank r) = number of paths with d at r / 2**ceil(k / 2)     a path: who begins in each round
+
+    `sample`, `propensity`, `display` and all that take scores then take a list of two score arrays. Propensities are
+    exact. Documents below rank ceil(k / 2) in both rankings may never be shown, so that a log of it compares the two
+    rankings by metrics cut at ceil(k / 2), and by no others: for these put it in a `Mixture` with a policy that shows
+    all documents, such as `ReplaceLast`, which ranks by the first of the two.
+
+    Arguments:
+        k: the number of documents on a page, from 1 to 20.
+
+    >>> from counterrank.clicks.examination import inverse_rank
+    >>> a, b = [3.0, 2.0, 1.0], [1.0, 2.0, 3.0]
+    >>> TeamDraft(k=2).propensity([a, b], [0, 3], inverse_rank(k=2))  # pages 0, 2 and 2, 0
+    array([0.75, 0.  , 0.75])
+    """
+
+    k: int | None = None
+
+    def __post_init__(self) -> None:
+        if check_whole(self.k, "k", 1) > MOST:
+            raise CounterrankError(f"k={self.k}: expected at most {MOST}, since coins have 2**ceil(k / 2) paths")
+
+    def components(self) -> list[Component]:
+        """One component: its pages follow from the two rankings."""
+        return [Component(1.0, kernels.LISTED, check_whole(self.k, "k", 1), interleaved=True)]
+
+
 class Explicit(Policy):
     """Listed pages with their probabilities, for one query; `{query index: Explicit}` serves several.
 
@@ -285,6 +317,9 @@ def _check_page(page: Any, number: int) -> tuple[int, ...]:
 
 class Mixture(Policy):
     """One of several policies per session, chosen by its share.
+
+    With a part that interleaves two rankings, `TeamDraft`, scores are a list of two arrays; all other parts rank by the
+    first.
 
     >>> from counterrank.clicks.examination import inverse_rank
     >>> from counterrank.clicks.policies import Deterministic, ReplaceLast
