@@ -240,9 +240,10 @@ PAGE = (ROOT / "docs" / "how-to" / "plan.md").read_text(encoding="utf-8")
 def test_the_commands_of_the_docs_run_in_their_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in _joined(block)]
-    assert [line.split()[1] for line in lines] == ["train", "train", "plan", "simulate", "estimate"]
+    ran = ["train", "train", "plan", "simulate", "estimate", "train", "simulate", "plan"]
+    assert [line.split()[1] for line in lines] == ran
     results = [CliRunner().invoke(app, [*shlex.split(line)[1:], "--json"], catch_exceptions=False) for line in lines]
-    assert [result.exit_code for result in results] == [0] * 5
+    assert [result.exit_code for result in results] == [0] * len(ran)
     assert (tmp_path / "plan.html").is_file()
     planned, log = (json.loads(results[i].stdout) for i in (2, 4))
     at = next(row for row in planned["plans"] if row["policy"] == "uniform-insert:k=5")["expected"][0]
@@ -256,6 +257,11 @@ def test_the_commands_of_the_docs_run_in_their_order(tmp_path, monkeypatch):
         shown = re.search(rf"\| {name} \| ([\d.,]+) \| ([\d.,]+) \|", PAGE).groups()
         # other processors round other ways, and training with them
         assert [float(number.replace(",", "")) for number in shown] == pytest.approx([plan, real], rel=0.03)
+    compared = {row["policy"]: row for row in json.loads(results[-1].stdout)["plans"]}
+    for name in ("uniform-insert:k=5", "ab-test:k=5", "logopt:k=5"):
+        needs, deviation = re.search(rf"\| {name} \| ([\d,]+) \| ([\d.]+) \|", PAGE).groups()
+        assert float(deviation) == pytest.approx(compared[name]["deviation"], rel=0.05)
+        assert float(needs.replace(",", "")) == pytest.approx(compared[name]["sessions"], rel=0.25)
 
 
 def _joined(block):

@@ -25,7 +25,7 @@ from counterrank.evaluation.logopt_gradient import variance_gradients
 from counterrank.evaluation.session_moments import session_moments
 
 _LIMIT = 8.0  # no logit of a document that matters is farther below the highest of its query: rho stays above e^-8
-_GAP = 12.0  # between a document that does not matter and the next: their order is all but fixed
+_GAP = 6.0  # between a document that does not matter and the next: their order is all but fixed
 _RATE, _LAST_RATE = 0.3, 0.02  # learning rates of Adam, of the first step and of the last
 _MEMORY, _MEMORY_OF_SQUARES = 0.9, 0.99
 _AVERAGED = 0.25  # share of the steps, the last ones, whose logits are averaged
@@ -170,13 +170,16 @@ def _bounded(logits: FloatArray, offsets: IntArray) -> FloatArray:
 
 
 def _with_others(problem: LoggingProblem, rows: IntArray, logits: FloatArray) -> FloatArray:
-    """Scores of all documents: those that do not matter come below the others, in the order of production."""
+    """Scores of all documents: those that do not matter come below the others, in the order of production.
+
+    No more than fill a page are in order; the others are equal, so that propensities stay far from the smallest number.
+    """
     matters = np.zeros(len(problem.values), np.bool_)
     matters[rows] = True
     query = query_of_rows(problem.offsets)
     order = np.lexsort((np.arange(len(query)), -problem.production, matters, query))  # the others first
     place = np.empty(len(query), np.int64)
     place[order] = place_in_query(problem.offsets)
-    scores: FloatArray = np.multiply(-_GAP, place + 1.0) - _LIMIT
+    scores: FloatArray = np.multiply(-_GAP, np.minimum(place, problem.k) + 1.0) - _LIMIT
     scores[rows] = logits
     return scores
