@@ -109,6 +109,11 @@ Objective = Callable[[FloatArray], tuple[float, Float32Array, Float32Array]]
 
 def fit_trees(task: Task) -> FittedModel:
     """Grow one tree a round, and keep those up to the round with the best validation metric."""
+    if task.spec.draws:
+        raise CounterrankError(
+            f"loss={task.loss.name!r}: trees need a second-order term of the loss, and drawn rankings give none; "
+            "expected a linear model or a network"
+        )
     require("lightgbm", "lightgbm", "a ranker of boosted trees")
     import lightgbm
     from lightgbm.basic import _ConfigAliases

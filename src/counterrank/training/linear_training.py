@@ -174,7 +174,7 @@ class Run:
             epoch = len(self.history) + 1
             order = self.schedule.order(self.problem.n_queries, epoch)
             begin = time.perf_counter()
-            loss = yield Epoch(self.problem, order, self.step, self.schedule.batch, self.coefficients)
+            loss = yield Epoch(self.problem, order, self.step, self.schedule.batch, self.coefficients, epoch)
             seconds = time.perf_counter() - begin
             self.diverged = not np.abs(self.coefficients).max() < _LARGEST  # also where one is not a number
             validation = None if self.diverged else (yield from self._keep(epoch))
@@ -379,12 +379,12 @@ def fit_linear(task: Task, shared: LinearData, on_epoch: OnEpoch) -> Steps[Fitte
         settings.max_epochs, settings.patience, settings.batch_queries, settings.entropy, settings.tolerance
     )
     scaling = shared.scaling(settings.normalize)
-    spec = task.loss.spec(task.k, longest_query(task.data.offsets))
+    spec = task.spec
     problem = shared.problem(task.evidence, spec, settings.normalize)
-    on_training = LinearMetric(task.metric, task.data, task.evidence, scaling.scales)
+    on_training = LinearMetric(task.metric, task.data, task.evidence, scaling.scales, task.expected)
     on_validation = None
     if task.validation is not None and scaling.on_validation is not None:
-        on_validation = LinearMetric(task.metric, *task.validation, scaling.on_validation)
+        on_validation = LinearMetric(task.metric, *task.validation, scaling.on_validation, task.expected)
 
     def make_run(step: float) -> Run:
         return Run(problem, schedule, step, on_training, on_validation)

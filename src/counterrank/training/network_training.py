@@ -327,7 +327,7 @@ def _make_run(task: Task, module: Any, own: NetworkSettings, batches: Batches, s
         network,
         evaluated.double() if own.shape is not None else evaluated,
         torch.optim.AdamW(learned, lr=own.learning_rate, weight_decay=own.weight_decay),
-        torch_loss(task.loss, task.k, settings.threads),
+        torch_loss(task.loss, task.k, settings.threads, seed=settings.entropy),
         batches,
         features,
         _validation_metric(task, scaler),
@@ -355,7 +355,7 @@ def _validation_metric(task: Task, scaler: Scaler) -> ValidationMetric | None:
         return None
     data, evidence = task.validation
     features = scaler.apply(data, task.settings.threads)
-    metric_of = query_metric(task.metric, data, evidence)
+    metric_of = query_metric(task.metric, data, evidence, task.expected)
 
     def metric(network: Any) -> FloatArray | None:
         scores = network_scores(

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from counterrank.common.checks import FloatArray, IntArray, as_array, check_choice, check_type, check_vector
 from counterrank.common.errors import ConstantFeaturesError, CounterrankError, NothingToLearnError
 from counterrank.common.parallel import for_queries
+from counterrank.common.random import seed_key
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.data.features import align_features, refuse_missing
@@ -23,6 +24,7 @@ from counterrank.data.scores import refuse_column
 from counterrank.estimators.displayed_sets import Views, check_views
 from counterrank.evaluation import higher_is_better, prefix_sums, rank_values, weighted_queries
 from counterrank.losses import NamedLoss
+from counterrank.losses.loss_kernels import LossSpec, run_queries
 from counterrank.models.linear import constant_columns, linear_scores
 from counterrank.models.model import TREES_INSTEAD, Model, Scales
 
@@ -217,10 +219,13 @@ def check_varying(data: RankingData, threads: int | None = None) -> IntArray:
     return constant
 
 
-def query_metric(metric: str, data: RankingData, evidence: TrainingWeights) -> QueryMetric:
+def query_metric(
+    metric: str, data: RankingData, evidence: TrainingWeights, expected: LossSpec | None = None
+) -> QueryMetric:
     """Each query's part in the metric of scores, sum(omega * lambda) / sum(|omega|); larger is better.
 
-    With sets, ranks are those inside each set, and the part of a query is the sum over its sets.
+    With sets, ranks are those inside each set, and the part of a query is the sum over its sets. With `expected`, minus
+    a loss of stochastic rankings, lambda is the expectation of the metric over them.
     """
     weights, sets = evidence
     sign = 1.0 if higher_is_better(metric) else -1.0
@@ -232,7 +237,10 @@ def query_metric(metric: str, data: RankingData, evidence: TrainingWeights) -> Q
         if sets is not None:
             scores = scores[sets.docs]
         parts: FloatArray = np.empty(len(offsets) - 1)
-        for_queries(weighted_queries, offsets, scores, weights, prefix, parts, threads=threads)
+        if expected is None:
+            for_queries(weighted_queries, offsets, scores, weights, prefix, parts, threads=threads)
+        else:
+            parts = -run_queries(expected, scores, weights, offsets, threads)[0]
         if sets is not None:
             parts = np.asarray(np.bincount(sets.owners, weights=parts, minlength=data.n_queries), np.float64)
         parts *= total
@@ -250,12 +258,14 @@ class LinearMetric:
         data: the queries.
         evidence: their weights.
         scales: how features are scaled.
+        expected: of `query_metric`.
     """
 
     name: str
     data: RankingData
     evidence: TrainingWeights
     scales: Scales
+    expected: LossSpec | None = None
 
     @cached_property
     def total(self) -> float:
@@ -265,7 +275,7 @@ class LinearMetric:
     @cached_property
     def of_scores(self) -> QueryMetric:
         """The metric as a function of scores."""
-        return query_metric(self.name, self.data, self.evidence)
+        return query_metric(self.name, self.data, self.evidence, self.expected)
 
     def __call__(self, coefficients: FloatArray, threads: int) -> FloatArray:
         """Each query's part in the metric, computed on the CPU."""
@@ -356,6 +366,21 @@ class Task:
     metric: str
     settings: Settings
     rate_multiple: float | None = None
+
+    @cached_property
+    def spec(self) -> LossSpec:
+        """The loss for queries as long as those of the data; what it draws is fixed by the seed."""
+        both = [self.data, *([] if self.validation is None else self.validation[:1])]
+        longest = max(longest_query(part.offsets) for part in both)
+        return self.loss.spec(self.k, longest).with_key(seed_key(self.settings.entropy))
+
+    @cached_property
+    def expected(self) -> LossSpec | None:
+        """The loss of stochastic rankings whose expected metric is that of early stopping: the same draws each time.
+
+        None for other losses, and where another metric than that of the loss is asked for.
+        """
+        return self.spec if self.spec.draws and self.metric == self.loss.metric(self.k) else None
 
 
 @dataclass(frozen=True)

@@ -80,10 +80,11 @@ class Ranker(Shown):
         normalize: "query" scales features to [0, 1] within each query, "standard" by mean and deviation over the
             training data, "none" leaves them. None for "none" with trees, "query" with the others.
         metric: of early stopping and of the search for a learning rate: "arp", "dcg", "dcg@k" or "precision@k"; None
-            for that of the loss.
+            for that of the loss. With the loss "plackett-luce" it is the expectation over its rankings.
         params: hyperparameters of the model, by name. Trees: any of LightGBM's, such as `num_leaves`. Networks:
             `hidden` (sizes of the layers, (64,)), `dropout` (0.1), `weight_decay` (0.01), `device` ("cpu"); a module of
-            your own has the last two. Linear: `device` ("cpu"), "cuda" or "auto", see `fit_many`.
+            your own has the last two. Linear: `device` ("cpu"), "cuda" or "auto", see `fit_many`. Also those of the
+            loss: `samples` of "plackett-luce".
         threads: None for all cores; the result does not depend on it. A network is trained on one core, a module of
             your own on as many as torch is set to.
         seed: a whole number or a numpy Generator; fixes all randomness.
@@ -449,9 +450,12 @@ class Ranker(Shown):
             raise CounterrankError(f"learning_rate={brief(rate)}: expected 'auto' or a number above 0")
         if self.params is not None and not isinstance(self.params, Mapping):
             raise CounterrankError(f"params: {type(self.params).__name__}; expected a dict of names and values")
+        loss = self._named_loss()
+        params = {name: value for name, value in (self.params or {}).items() if name not in loss.hyperparameters}
         if kind.name == "linear":
-            if unknown := [str(name) for name in self.params or () if name != "device"]:
-                raise CounterrankError(f"params: {', '.join(unknown)}; expected only device for a linear model")
+            if unknown := [str(name) for name in params if name != "device"]:
+                known = " and ".join(("device", *loss.hyperparameters))
+                raise CounterrankError(f"params: {', '.join(unknown)}; expected only {known} for a linear model")
             check_choice(device_of(self), DEVICES, "device")
         normalize = kind.normalize if self.normalize is None else self.normalize
         return Settings(
@@ -461,13 +465,16 @@ class Ranker(Shown):
             tolerance=check_number(self.tolerance, "tolerance", at_least=0),
             batch_queries=check_whole(batch, "batch_queries"),
             normalize=check_choice(normalize, NORMALIZE, "normalize"),
-            params=dict(self.params or {}),
+            params=params,
             threads=thread_count(self.threads),
             entropy=int(make_generator(self.seed).integers(2**63)),
         )
 
     def _named_loss(self) -> NamedLoss:
-        return named_loss(kind_of(self.model).loss if self.loss is None else self.loss)
+        """The loss, with those of `params` that are its hyperparameters."""
+        loss = named_loss(kind_of(self.model).loss if self.loss is None else self.loss)
+        given = self.params if isinstance(self.params, Mapping) else {}
+        return loss.configured(**{name: value for name, value in given.items() if name in loss.hyperparameters})
 
     def _fitted(self) -> Model:
         if not hasattr(self, "model_"):
