@@ -105,7 +105,7 @@ class Room(NamedTuple):
 @exact_allocating_kernel
 def make_room(longest: int) -> Room:
     """Room for queries of up to `longest` documents."""
-    return Room(np.empty((12, longest + 1), np.float64), np.empty((7, longest + 1), np.int64), np.empty(1, np.uint64))
+    return Room(np.empty((14, longest + 1), np.float64), np.empty((7, longest + 1), np.int64), np.empty(1, np.uint64))
 
 
 @cache
