@@ -148,7 +148,7 @@ def make_objective(task: Task) -> Objective:
     size they have in LightGBM's own `lambdarank`, which its settings were made for; trees without such settings do not
     depend on the scale. Second-order terms are damped, see `DAMPING`.
     """
-    data, (weights, sets), threads = task.data, task.evidence, task.settings.threads
+    data, weights, sets, threads = task.data, task.evidence.weights, task.evidence.sets, task.settings.threads
     offsets = data.offsets if sets is None else sets.offsets
     check_usable(weights, data.offsets, sets)
     spec = task.loss.spec(task.k, longest_query(offsets))

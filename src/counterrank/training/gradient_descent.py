@@ -20,6 +20,7 @@ from counterrank.common.random import derive_key
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.losses.loss_kernels import Documents, LossSpec, Parameters, Room, make_room
+from counterrank.losses.plackett_luce import EXPOSURE, at_risk, risk_spec
 from counterrank.models.linear import gradient_of_rows, scaled_coefficients, score_rows
 from counterrank.models.model import Scales
 from counterrank.training.problem import Sets, normalized_evidence
@@ -231,7 +232,8 @@ class LinearProblem:
     Attributes:
         kernel_data: what the kernels take: offsets, features, weights that sum to 1 in absolute value, scaling, sets.
         loss: which loss; the rankings that it draws differ from epoch to epoch.
-        queries: those that can teach something: with at least two different weights, in one set if there are sets.
+        queries: those that can teach something: with at least two different weights, in one set if there are sets; or
+            with sessions, where risk counts.
         n_features: the length of the coefficients.
         work: about how much there is to do for each query, in documents.
     """
@@ -244,11 +246,21 @@ class LinearProblem:
 
     @classmethod
     def make(
-        cls, data: RankingData, weights: FloatArray, scales: Scales, loss: LossSpec, sets: Sets | None = None
+        cls,
+        data: RankingData,
+        weights: FloatArray,
+        scales: Scales,
+        loss: LossSpec,
+        sets: Sets | None = None,
+        also: IntArray | None = None,
     ) -> LinearProblem:
-        """Normalise the weights and find the queries to learn from; with sets, weights are those of their members."""
+        """Normalise the weights and find the queries to learn from, and `also` these; with sets, weights are those of
+        their members.
+        """
         work: IntArray = data.lengths
         usable, weights, sets = normalized_evidence(data, weights, sets)
+        if also is not None:
+            usable = np.union1d(usable, also)
         members = SetArrays(*np.empty((3, 0), np.int64))
         if sets is not None:
             members = SetArrays(*sets.by_query(data))
@@ -283,18 +295,28 @@ class LinearProblem:
 
         `number` is that of the epoch: a loss that draws rankings draws others in each.
         """
-        loss = self._loss_of(number)
+        loss = self._loss_of(number, coefficients)
         if batch == 1:
             return self._single(order, step, coefficients, loss)[0]
         return self._batches(order, step, batch, coefficients, threads, loss)
 
     def gradient_norms(self, coefficients: FloatArray) -> FloatArray:
         """The norm of the gradient of each query's loss, all at the same coefficients."""
-        return self._single(self.queries, 0.0, coefficients.copy(), self._loss_of(0))[1]
+        return self._single(self.queries, 0.0, coefficients.copy(), self._loss_of(0, coefficients))[1]
 
-    def _loss_of(self, number: int) -> LossSpec:
-        """The loss of an epoch: what it draws depends on the seed, the epoch and the query alone."""
-        return self.loss.with_key(derive_key(self.loss.parameters.key, number)) if self.loss.draws else self.loss
+    def risk(self, spec: LossSpec, coefficients: FloatArray) -> float:
+        """How far the policy with these coefficients is from the logging policy, `spec` being a loss of form RISK."""
+        return self._single(self.queries, 0.0, coefficients.copy(), spec)[0]
+
+    def _loss_of(self, number: int, coefficients: FloatArray) -> LossSpec:
+        """The loss of an epoch: what it draws depends on the seed, the epoch and the query alone.
+
+        The risk of all queries, which the loss of each depends on, is that at the beginning of the epoch.
+        """
+        if not self.loss.draws:
+            return self.loss
+        loss = self.loss.with_key(derive_key(self.loss.parameters.key, number))
+        return at_risk(loss, self.risk(risk_spec(loss), coefficients)) if loss.parameters.form == EXPOSURE else loss
 
     def _single(
         self, order: IntArray, step: float, coefficients: FloatArray, loss: LossSpec

@@ -23,8 +23,18 @@ from counterrank.data.ranking_data import from_arrays
 from counterrank.data.scores import refuse_column
 from counterrank.estimators.displayed_sets import Views, check_views
 from counterrank.evaluation import higher_is_better, prefix_sums, rank_values, weighted_queries
-from counterrank.losses import NamedLoss
+from counterrank.losses import NamedLoss, SafeWeights
 from counterrank.losses.loss_kernels import LossSpec, run_queries
+from counterrank.losses.plackett_luce import (
+    EXPOSURE,
+    PRPO,
+    RISK,
+    Safety,
+    advantages,
+    at_risk,
+    limited_spec,
+    risk_spec,
+)
 from counterrank.models.linear import constant_columns, linear_scores
 from counterrank.models.model import TREES_INSTEAD, Model, Scales
 
@@ -110,10 +120,11 @@ QueryMetric = Callable[[FloatArray, int], FloatArray]
 
 
 class TrainingWeights(NamedTuple):
-    """Weights of all documents of the data; or, with sets, of their members."""
+    """Weights of all documents of the data; or, with sets, of their members. `safety` is for limits on exposure."""
 
     weights: FloatArray
     sets: Sets | None
+    safety: Safety | None = None
 
 
 def plain_data(
@@ -142,9 +153,12 @@ def prediction_data(features: Any, qid: ArrayLike | None, group: ArrayLike | Non
     return from_arrays(features, qid, group)
 
 
-def check_weights(weights: ArrayLike | Views, data: RankingData, where: str = "") -> TrainingWeights:
+def check_weights(weights: ArrayLike | Views | SafeWeights, data: RankingData, where: str = "") -> TrainingWeights:
     """Finite weights, not all zero, one per document or in sets; scaled to at most 1, so that no sum overflows."""
-    sets, name = None, f"{where}weights"
+    sets, safety, name = None, None, f"{where}weights"
+    if isinstance(weights, SafeWeights):
+        safety = weights.checked(data.offsets, where)
+        weights = weights.weights
     if isinstance(weights, Views):
         name = f"{where}views"
         views = check_views(weights, data.offsets, name)
@@ -155,7 +169,7 @@ def check_weights(weights: ArrayLike | Views, data: RankingData, where: str = ""
     largest = np.abs(checked).max()
     if largest == 0.0:
         raise CounterrankError(f"{name}: all are 0; expected at least one document with evidence")
-    return TrainingWeights(checked / largest, sets)
+    return TrainingWeights(checked / largest, sets, safety)
 
 
 def check_validation(validation: Any, data: RankingData, with_sets: bool) -> tuple[RankingData, TrainingWeights]:
@@ -227,7 +241,7 @@ def query_metric(
     With sets, ranks are those inside each set, and the part of a query is the sum over its sets. With `expected`, minus
     a loss of stochastic rankings, lambda is the expectation of the metric over them.
     """
-    weights, sets = evidence
+    weights, sets = evidence.weights, evidence.sets
     sign = 1.0 if higher_is_better(metric) else -1.0
     prefix = prefix_sums(rank_values(metric, longest_query(data.offsets)))
     total = sign / np.abs(weights).sum()
@@ -240,7 +254,10 @@ def query_metric(
         if expected is None:
             for_queries(weighted_queries, offsets, scores, weights, prefix, parts, threads=threads)
         else:
-            parts = -run_queries(expected, scores, weights, offsets, threads)[0]
+            loss = expected
+            if loss.parameters.form == EXPOSURE:
+                loss = at_risk(loss, float(run_queries(risk_spec(loss), scores, weights, offsets, threads)[0].sum()))
+            parts = -run_queries(loss, scores, weights * abs(total), offsets, threads)[0] / total
         if sets is not None:
             parts = np.asarray(np.bincount(sets.owners, weights=parts, minlength=data.n_queries), np.float64)
         parts *= total
@@ -369,18 +386,44 @@ class Task:
 
     @cached_property
     def spec(self) -> LossSpec:
-        """The loss for queries as long as those of the data; what it draws is fixed by the seed."""
-        both = [self.data, *([] if self.validation is None else self.validation[:1])]
-        longest = max(longest_query(part.offsets) for part in both)
-        return self.loss.spec(self.k, longest).with_key(seed_key(self.settings.entropy))
+        """The loss on the data; what it draws is fixed by the seed."""
+        return self._spec_on(self.data, self.evidence)
 
-    @cached_property
-    def expected(self) -> LossSpec | None:
+    @property
+    def start_risk(self) -> LossSpec | None:
+        """With a limit on exposure and scores of the logging policy: how far a policy is from it, to start close to it."""
+        safety, limit = self.evidence.safety, self.loss.limit
+        if limit is None or safety is None or safety.scores is None:
+            return None
+        return limited_spec(self.spec, RISK, limit, safety, self.data.offsets)
+
+    def expected(self, is_validation: bool = False) -> LossSpec | None:
         """The loss of stochastic rankings whose expected metric is that of early stopping: the same draws each time.
 
         None for other losses, and where another metric than that of the loss is asked for.
         """
-        return self.spec if self.spec.draws and self.metric == self.loss.metric(self.k) else None
+        if not self.spec.draws or self.metric != self.loss.metric(self.k):
+            return None
+        return self.spec if not is_validation or self.validation is None else self._spec_on(*self.validation)
+
+    def _spec_on(self, data: RankingData, evidence: TrainingWeights) -> LossSpec:
+        spec = self.loss.spec(self.k, longest_query(data.offsets)).with_key(seed_key(self.settings.entropy))
+        limit = self.loss.limit
+        if limit is None:
+            return spec
+        if evidence.safety is None:
+            raise CounterrankError(
+                f"weights: risk={limit.risk!r} compares exposure with that of the logging policy; expected "
+                "losses.SafeWeights, for validation data too"
+            )
+        return limited_spec(spec, EXPOSURE if limit.risk == "exposure" else PRPO, limit, evidence.safety, data.offsets)
+
+
+def with_advantages(data: RankingData, evidence: TrainingWeights) -> TrainingWeights:
+    """The weights of PRPO, see `advantages`; where the logging policy is not known, those that were given."""
+    if evidence.safety is None:
+        return evidence
+    return evidence._replace(weights=advantages(evidence.weights, evidence.safety, data.offsets))
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from counterrank.data.features import align_features, refuse_missing
 from counterrank.data.frames import frame_columns, is_frame, prediction_frame
 from counterrank.estimators.displayed_sets import Views
 from counterrank.evaluation import higher_is_better, rank_values
-from counterrank.losses import NamedLoss, named_loss
+from counterrank.losses import NamedLoss, SafeWeights, named_loss
 from counterrank.models.model import NORMALIZE, Model
 from counterrank.models.neural import scores_within_queries
 from counterrank.training.executor import DEVICES, compute, open_device
@@ -51,6 +51,7 @@ from counterrank.training.problem import (
     kind_of,
     plain_data,
     prediction_data,
+    with_advantages,
 )
 from counterrank.training.storage import check_clicks, describe_inputs, load_ranker, provenance, save_ranker, share_seen
 from counterrank.training.training_cards import ranker_card, ranker_plot, ranker_summary
@@ -155,7 +156,7 @@ class Ranker(Shown):
     def fit(
         self,
         data: RankingData | ArrayLike,
-        weights: ArrayLike | Views,
+        weights: ArrayLike | Views | SafeWeights,
         validation: tuple[Any, ...] | None = None,
         *,
         qid: ArrayLike | None = None,
@@ -168,7 +169,7 @@ class Ranker(Shown):
             data: the queries to learn from; or a matrix with a row for each document, with `qid` or `group`.
             weights: one number per document, in the order of the data; the scale does not matter. Or the views of
                 `estimators.rerank`: then each displayed set is a ranking of its own, and a batch takes all sets of a
-                query.
+                query. Or `losses.SafeWeights`, for a loss with a limit on exposure.
             validation: other queries and their weights (views, if those are learned from). The model of the epoch with
                 the best metric on them is kept. Without them training runs `max_epochs` and keeps the last model.
                 With a matrix: a matrix, its weights and its `qid` (or `group`).
@@ -410,8 +411,18 @@ class Ranker(Shown):
         """What this ranker is to learn, from data and weights that were checked."""
         loss = self._named_loss()
         loss.spec(self.k, longest_query(data.offsets))  # a wrong cutoff is an error
+        if loss.limit is not None:
+            if evidence.sets is not None or kind_of(self.model).name != "linear" or device_of(self) == "cuda":
+                raise CounterrankError(
+                    f"risk={loss.limit.risk!r}: is for linear models on the CPU that learn from documents, not from "
+                    "views; expected risk='none', or these"
+                )
+            if loss.limit.risk == "prpo":
+                evidence = with_advantages(data, evidence)
+                validation = validation and (validation[0], with_advantages(*validation))
         metric = self.metric or loss.metric(self.k)
         task = Task(data, evidence, validation, loss, self.k, metric, settings, self._rate_multiple)
+        _ = task.spec, task.expected(is_validation=True)  # what is missing is an error before training
         rank_values(task.metric, 1)  # an unknown metric is an error without validation data too
         return task
 
