@@ -22,9 +22,7 @@ DOCUMENTS, TOP, SAMPLES, QUERIES = 120, 5, 100, 200
 LIMIT_MS = 0.05
 
 
-def plrank3(
-    scores: FloatArray, weights: FloatArray, k: int, samples: int, rng: np.random.Generator
-) -> FloatArray:
+def plrank3(scores: FloatArray, weights: FloatArray, k: int, samples: int, rng: np.random.Generator) -> FloatArray:
     """The gradient of the expected DCG@k of one query, with numpy alone."""
     n = len(scores)
     k = min(k, n)

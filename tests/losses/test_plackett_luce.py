@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,6 @@ from hypothesis import strategies as st
 
 import counterrank as cr
 from counterrank import losses
-from counterrank.losses.loss_kernels import run_loss
 from tests.reference.plackett_luce import dcg_theta, expected_reward, reward_gradient
 
 CASES = {
@@ -32,14 +33,16 @@ CASES = {
 @pytest.mark.parametrize("samples", [1, 3])
 @pytest.mark.parametrize("name", CASES)
 def test_value_and_gradient_are_unbiased_for_any_number_of_rankings(name, samples):
-    """The mean over 20,000 seeds: |z| < 5.5 for at most six numbers; false alarm below 1e-6 in each case, seeds fixed."""
+    """The mean over 20,000 streams: |z| < 5.5 for at most six numbers; false alarm below 1e-6 a case, seed fixed."""
     scores, weights, k = CASES[name]
     theta = dcg_theta(k, len(scores))
     expected = np.array([-expected_reward(scores, weights, theta), *-reward_gradient(scores, weights, theta)])
     n, copies = len(scores), 20_000
     found = []
     offsets = np.arange(copies + 1) * n  # each copy of the query draws from a stream of its own
-    value, gradient = losses.plackett_luce(np.tile(scores, copies), np.tile(weights, copies), offsets, k=k, samples=samples)
+    value, gradient = losses.plackett_luce(
+        np.tile(scores, copies), np.tile(weights, copies), offsets, k=k, samples=samples
+    )
     by_copy = gradient.reshape(copies, n)
     error = by_copy.std(axis=0) / np.sqrt(copies)
     found = np.append(value / copies, by_copy.mean(axis=0))
@@ -82,7 +85,7 @@ def test_what_holds_for_every_draw(lengths, scale, k, seed):
     weights = np.where(rng.random(offsets[-1]) < 0.4, rng.normal(size=offsets[-1]), 0.0)
     value, gradient = losses.plackett_luce(scores, weights, offsets, k=k, samples=7, seed=seed)
     assert np.isfinite([value, *gradient]).all()
-    for a, b in zip(offsets[:-1], offsets[1:], strict=True):
+    for a, b in itertools.pairwise(offsets):
         assert gradient[a:b].sum() == pytest.approx(0.0, abs=1e-9 * (1 + np.abs(weights[a:b]).sum()) * (b - a))
     alike, slopes = losses.plackett_luce(scores, np.ones(offsets[-1]), offsets, k=k, samples=7, seed=seed)
     assert alike == pytest.approx(-sum(sum(dcg_theta(k, n)) for n in lengths))
@@ -103,7 +106,7 @@ def test_threads_do_not_matter_and_seeds_do():
 
 
 def test_queries_draw_from_streams_of_their_own():
-    value, gradient = losses.plackett_luce([0.0, 0.0, 0.0] * 2, [1.0, 2.0, 0.0] * 2, [0, 3, 6], k=2, samples=1)
+    _, gradient = losses.plackett_luce([0.0, 0.0, 0.0] * 2, [1.0, 2.0, 0.0] * 2, [0, 3, 6], k=2, samples=1)
     assert gradient[:3].tolist() != gradient[3:].tolist()
 
 
@@ -128,7 +131,9 @@ def test_hyperparameters_of_the_entry():
     assert loss.metric(5) == "dcg@5"
     assert loss.spec(5, 9).parameters.samples == 100
     assert loss.configured(samples=7).spec(5, 9).parameters.samples == 7
-    with pytest.raises(cr.CounterrankError, match="plackett-luce has no hyperparameter 'sample'; did you mean 'samples'"):
+    with pytest.raises(
+        cr.CounterrankError, match="plackett-luce has no hyperparameter 'sample'; did you mean 'samples'"
+    ):
         loss.configured(sample=3)
     with pytest.raises(cr.CounterrankError, match="arp-hinge has no hyperparameter 'samples'; expected none"):
         losses.named_loss("arp-hinge").configured(samples=3)

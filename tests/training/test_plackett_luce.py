@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 import counterrank as cr
 from counterrank import examination, losses, policies
+from counterrank.estimators.evidence import Evidence
+from counterrank.training.pipeline import fit_ranker
 from counterrank.training.problem import TrainingWeights, query_metric
 from tests.support.ragged import ragged_data, ragged_weights
 
@@ -24,7 +28,7 @@ def dcg_curve(k):
 
 
 def test_the_fitted_ranker_with_its_policy_has_the_value_it_was_trained_for():
-    """The loss at the learned scores is minus the reward of `policies.PlackettLuce(k)`, with 40,000 rankings a query."""
+    """The loss at the learned scores is minus the reward of `policies.PlackettLuce(k)`; 40,000 rankings a query."""
     scores = ranker().fit(DATA, WEIGHTS).predict(DATA)
     rho = policies.PlackettLuce(3, temperature=1.0).propensity(scores, DATA.offsets, dcg_curve(3))
     value, _ = losses.plackett_luce(scores, WEIGHTS, DATA.offsets, k=3, samples=40_000)
@@ -120,8 +124,8 @@ def test_saved_and_loaded(tmp_path):
 
 
 def test_refusals():
+    pytest.importorskip("lightgbm")
     with pytest.raises(cr.CounterrankError, match="trees need a second-order term"):
-        pytest.importorskip("lightgbm")
         ranker(model="lambdamart", params=None, learning_rate="auto").fit(DATA, WEIGHTS)
     with pytest.raises(cr.CounterrankError, match="params: depth; expected only device and samples"):
         ranker(params={"samples": 3, "depth": 2}).fit(DATA, WEIGHTS)
@@ -136,3 +140,97 @@ def test_a_gpu_is_refused_by_member():
     spec = losses.LOSSES["plackett-luce"].spec(5, 40)
     with pytest.raises(cr.CounterrankError, match="loss: has a kernel of its own, which runs on the CPU alone"):
         gpu.loss_numbers(spec)
+
+
+@pytest.fixture(scope="module")
+def logged():
+    """Queries, and the clicks of 3,000 sessions with a policy that ranks by a feature."""
+    data = cr.make_ranking_data("yahoo", 60, seed=0)
+    scores, policy, exam = data.features[:, 0].astype(float), policies.ReplaceLast(5), examination.inverse_rank(5)
+    clicks = cr.simulation.simulate(data, scores, policy, exam, sessions=3000, seed=0)
+    return data, Evidence(clicks, exam=exam, policy=policy, scores=scores)
+
+
+def safe(data, evidence, scale=1.0):
+    weights = cr.estimators.policy_aware(evidence.clicks, evidence.propensities)
+    return losses.SafeWeights(
+        scale * weights, evidence.propensities, scale * evidence.clicks.sessions, evidence.exam, evidence.scores
+    )
+
+
+def limited(risk, **params):
+    given = {"samples": 20, "risk": risk} | params
+    return cr.Ranker("plackett-luce", k=5, params=given, max_epochs=5, threads=1)
+
+
+def risk_of(data, evidence, ranker):
+    rho = policies.PlackettLuce(5).propensity(ranker.predict(data), data.offsets, evidence.exam)
+    return float((rho**2 / evidence.propensities.by_document).sum()) / data.n_queries
+
+
+@pytest.mark.parametrize("risk", ["exposure", "prpo"])
+def test_a_limit_keeps_the_policy_closer_to_the_logging_policy(logged, risk):
+    data, evidence = logged
+    free = limited("none").fit(data, safe(data, evidence))
+    kept = limited(risk).fit(data, safe(data, evidence))
+    assert risk_of(data, evidence, kept) < 0.7 * risk_of(data, evidence, free)
+
+
+def test_with_few_sessions_the_limit_is_tighter_than_with_many(logged):
+    """The same clicks, as if there were a hundredth of them, or ten thousand times as many."""
+    data, evidence = logged
+    few, many = (limited("exposure").fit(data, safe(data, evidence, scale)) for scale in (0.01, 1e4))
+    assert risk_of(data, evidence, few) < risk_of(data, evidence, many)
+
+
+@pytest.mark.parametrize("risk", ["exposure", "prpo"])
+def test_evidence_and_safe_weights_give_the_same_ranker(logged, risk):
+    data, evidence = logged
+    report = fit_ranker(data, evidence, "policy-aware", limited(risk), validation=(data, evidence))
+    both = safe(data, evidence)
+    alone = limited(risk).fit(data, both, validation=(data, both))
+    np.testing.assert_array_equal(report.ranker.predict(data), alone.predict(data))
+    history = report.ranker.history_
+    assert history[report.ranker.best_epoch_ - 1]["validation"] == max(row["validation"] for row in history)
+
+
+@pytest.mark.parametrize("risk", ["exposure", "prpo"])
+def test_limits_do_not_depend_on_threads(logged, risk):
+    data, evidence = logged
+    one, many = (
+        limited(risk).set_params(threads=t, batch_queries=8).fit(data, safe(data, evidence)).predict(data)
+        for t in (1, 3)
+    )
+    np.testing.assert_array_equal(one, many)
+
+
+def test_training_starts_from_the_policy_closest_to_the_logging_policy(logged):
+    """With a learning rate that moves nothing, the ranker orders the documents as the logging policy does."""
+    data, evidence = logged
+    still = limited("prpo").set_params(learning_rate=1e-300, normalize="none").fit(data, safe(data, evidence))
+    scores, found = evidence.scores, still.predict(data)
+    for a, b in itertools.pairwise(data.offsets):
+        own = np.argsort(-scores[a:b], kind="stable")
+        assert (np.diff(found[a:b][own]) <= 1e-6 * np.ptp(found)).all()
+
+
+def test_what_a_limit_needs(logged):
+    data, evidence = logged
+    both = safe(data, evidence)
+    with pytest.raises(cr.CounterrankError, match=r"weights: risk='prpo' compares exposure .* expected losses.SafeW"):
+        limited("prpo").fit(data, both.weights)
+    with pytest.raises(cr.CounterrankError, match="for validation data too"):
+        limited("exposure").fit(data, both, validation=(data, both.weights))
+    with pytest.raises(cr.CounterrankError, match="risk='prpo': is for linear models"):
+        limited("prpo").set_params(model="lambdamart").fit(data, both)
+    with pytest.raises(cr.CounterrankError, match=r"estimator='shrinkage': a limit on exposure .* 'policy-aware'"):
+        fit_ranker(data, evidence, "shrinkage", limited("prpo"))
+    with pytest.raises(cr.CounterrankError, match="propensities: unknown for .* expected policy and scores"):
+        fit_ranker(data, Evidence(evidence.clicks), "policy-aware", limited("prpo"))
+
+
+def test_other_losses_take_the_weights_of_safe_weights(logged):
+    data, evidence = logged
+    both = safe(data, evidence)
+    one, other = (cr.Ranker("arp-hinge", max_epochs=1).fit(data, each) for each in (both, both.weights))
+    np.testing.assert_array_equal(one.predict(data), other.predict(data))

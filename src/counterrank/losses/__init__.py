@@ -1,7 +1,8 @@
 """The paper's losses: value and gradient from scores, document weights and query offsets.
 
 The general forms are `monotonic`, and `lambdaloss` and `lambdarank`, which share a kernel; formulas and citations are
-with them. The seven losses that the paper compares are functions of their own. `plackett_luce` is for stochastic rankers.
+with them. The seven losses that the paper compares are functions of their own.
+`plackett_luce` is for stochastic rankers; `SafeWeights` limit their exposure.
 All are minimised; DCG enters with a minus sign.
 
 >>> value, gradient = lambdaloss_truncated([0.2, 0.1, 0.7], [1.0, 0.0, 0.0], [0, 3], k=1)
@@ -9,6 +10,7 @@ All are minimised; DCG enters with a minus sign.
 True
 """
 
+from counterrank.losses.exposure_limits import SafeWeights
 from counterrank.losses.lambdaloss import (
     dcg_discounts,
     lambdaloss,
@@ -28,7 +30,7 @@ from counterrank.losses.monotonic import (
     dcg_logistic,
     monotonic,
 )
-from counterrank.losses.plackett_luce import SafeWeights, plackett_luce
+from counterrank.losses.plackett_luce import plackett_luce
 
 __all__ = [
     "ALPHA_ARP",

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from counterrank.common.checks import FloatArray, check_cutoff
 from counterrank.common.errors import CounterrankError, brief, did_you_mean
 from counterrank.common.ranking import longest_query
+from counterrank.losses.exposure_limits import ExposureLimit
 from counterrank.losses.lambdaloss import (
     Discounts,
     cut_discounts,
@@ -24,7 +25,7 @@ from counterrank.losses.lambdaloss import (
 )
 from counterrank.losses.loss_kernels import LossSpec, check_inputs, run_second_order
 from counterrank.losses.monotonic import ARP, DCG, HINGE, LOGISTIC, monotonic_spec
-from counterrank.losses.plackett_luce import ExposureLimit, check_samples, plackett_luce_spec
+from counterrank.losses.plackett_luce import check_samples, plackett_luce_spec
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def _plackett_luce(
         "plackett-luce",
         takes_k=True,
         build=lambda k, longest: plackett_luce_spec(k, longest, count),
-        formula="- w_d E[D_(rank of d)], ranks drawn by the softmax of the scores, D_n = 1 / log2(1 + n) up to k, 0 beyond",
+        formula="- w_d E[D_(rank of d)], ranks drawn by the softmax of s, D_n = 1 / log2(1 + n) up to k, 0 beyond",
         equation="Oosterhuis, SIGIR 2022 (PL-Rank-3)",
         hyperparameters={
             "samples": "rankings drawn for each query and step, 100",

@@ -19,8 +19,9 @@ from counterrank.common.jit import Array, exact_allocating_kernel, inner_kernel,
 from counterrank.common.random import derive_key
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
+from counterrank.losses.exposure_limits import at_risk, risk_spec
 from counterrank.losses.loss_kernels import Documents, LossSpec, Parameters, Room, make_room
-from counterrank.losses.plackett_luce import EXPOSURE, at_risk, risk_spec
+from counterrank.losses.plackett_luce import EXPOSURE
 from counterrank.models.linear import gradient_of_rows, scaled_coefficients, score_rows
 from counterrank.models.model import Scales
 from counterrank.training.problem import Sets, normalized_evidence

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from threading import Lock
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
-from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.losses.loss_kernels import LossSpec
 from counterrank.losses.plackett_luce import EXPOSURE
@@ -365,7 +365,9 @@ class LinearData:
         key = (id(evidence.weights), normalize, also is None)
         found = self._problems.get(key)
         if found is None:
-            found = LinearProblem.make(self.data, evidence.weights, self.scaling(normalize).scales, loss, evidence.sets, also)
+            found = LinearProblem.make(
+                self.data, evidence.weights, self.scaling(normalize).scales, loss, evidence.sets, also
+            )
             if key[0] in self.repeated:  # others are freed with their ranker's training
                 self._problems[key] = found
         return replace(found, loss=loss)
@@ -392,18 +394,20 @@ def closest_coefficients(task: Task, scaling: Scaling, problem: LinearProblem, r
     squares, products = np.zeros((data.n_features, data.n_features)), np.zeros(data.n_features)
     for first in range(0, data.n_queries, _CHUNK):
         part = data.subset(np.arange(first, min(first + _CHUNK, data.n_queries)))
-        both = np.column_stack((scaling.scaler.apply(part, task.settings.threads), np.empty(part.n_docs)))
-        both[:, -1] = safety.scores[data.offsets[first] :][: part.n_docs]
+        scores = safety.scores[data.offsets[first] :][: part.n_docs]
+        both: Any = np.column_stack((scaling.scaler.apply(part, task.settings.threads), scores))
         means = np.add.reduceat(both, part.offsets[:-1]) / part.lengths[:, None]
-        both -= np.repeat(means, part.lengths, axis=0)
+        both = np.asarray(both - np.repeat(means, part.lengths, axis=0), np.float64)
         squares += both[:, :-1].T @ both[:, :-1]
         products += both[:, :-1].T @ both[:, -1]
     ridge = 1e-6 * max(float(np.trace(squares)) / data.n_features, 1e-12)
-    found: FloatArray = np.linalg.solve(squares + ridge * np.eye(data.n_features), products)
-    spread = float(np.sqrt(max(found @ squares @ found, 0.0) / data.n_docs))
+    solved: Any = np.linalg.solve(squares + ridge * np.eye(data.n_features), products)
+    found: FloatArray = np.asarray(solved, np.float64)
+    spread = float(np.sqrt(max(float(found @ squares @ found), 0.0) / data.n_docs))
     if spread == 0.0:
         return found
-    return min((found * (size / spread) for size in _SPREADS), key=lambda each: problem.risk(risk, each))
+    tried: list[FloatArray] = [found * (size / spread) for size in _SPREADS]
+    return tried[int(np.argmin([problem.risk(risk, each) for each in tried]))]
 
 
 def fit_linear(task: Task, shared: LinearData, on_epoch: OnEpoch) -> Steps[FittedModel]:
@@ -418,7 +422,9 @@ def fit_linear(task: Task, shared: LinearData, on_epoch: OnEpoch) -> Steps[Fitte
     on_training = LinearMetric(task.metric, task.data, task.evidence, scaling.scales, task.expected())
     on_validation = None
     if task.validation is not None and scaling.on_validation is not None:
-        on_validation = LinearMetric(task.metric, *task.validation, scaling.on_validation, task.expected(is_validation=True))
+        on_validation = LinearMetric(
+            task.metric, *task.validation, scaling.on_validation, task.expected(is_validation=True)
+        )
 
     start = None if task.start_risk is None else closest_coefficients(task, scaling, problem, task.start_risk)
 

@@ -24,17 +24,9 @@ from counterrank.data.scores import refuse_column
 from counterrank.estimators.displayed_sets import Views, check_views
 from counterrank.evaluation import higher_is_better, prefix_sums, rank_values, weighted_queries
 from counterrank.losses import NamedLoss, SafeWeights
+from counterrank.losses.exposure_limits import Safety, advantages, at_risk, limited_spec, risk_spec
 from counterrank.losses.loss_kernels import LossSpec, run_queries
-from counterrank.losses.plackett_luce import (
-    EXPOSURE,
-    PRPO,
-    RISK,
-    Safety,
-    advantages,
-    at_risk,
-    limited_spec,
-    risk_spec,
-)
+from counterrank.losses.plackett_luce import EXPOSURE, PRPO, RISK
 from counterrank.models.linear import constant_columns, linear_scores
 from counterrank.models.model import TREES_INSTEAD, Model, Scales
 
@@ -391,7 +383,7 @@ class Task:
 
     @property
     def start_risk(self) -> LossSpec | None:
-        """With a limit on exposure and scores of the logging policy: how far a policy is from it, to start close to it."""
+        """How far a policy is from the logging policy, where there is a limit on that and the scores are known."""
         safety, limit = self.evidence.safety, self.loss.limit
         if limit is None or safety is None or safety.scores is None:
             return None

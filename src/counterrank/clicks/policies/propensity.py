@@ -286,7 +286,7 @@ def plackett_luce_propensities(first: int, last: int, offsets: Array, logits: Ar
 
 @inner_kernel
 def _count(rang: Array, silent: Array, chance: Array) -> None:
-    """`chance[a]`, P(a alarms before t) by node, with one more document; those of more than len(chance) - 1 are left out."""
+    """`chance[a]`, P(a alarms before t) by node, with one more document; more than len(chance) - 1 are left out."""
     m = len(rang)
     for a in range(len(chance) - 1, 0, -1):
         here, fewer = chance[a], chance[a - 1]
@@ -299,7 +299,7 @@ def _count(rang: Array, silent: Array, chance: Array) -> None:
 
 @exact_kernel
 def plackett_luce_page(logits: Array, theta: Array, page: Array, rho: Array, shares: Array) -> None:
-    """Of the documents of one page: rho_i = sum_r theta_r P(i at rank r) (`eq:expexam`), and `shares`, P(i at its rank).
+    """Of the documents of a page: rho_i = sum_r theta_r P(i at rank r) (`eq:expexam`), and `shares`, P(i at its rank).
 
     The same integrals as `plackett_luce_propensities` with the same nodes, for the page alone: alarms of documents that
     are not on it are counted once for all, and those of the page, but for i itself, on top of them for each i. So it is
