@@ -211,7 +211,7 @@ def test_training_starts_from_the_policy_closest_to_the_logging_policy(logged):
     scores, found = evidence.scores, still.predict(data)
     for a, b in itertools.pairwise(data.offsets):
         own = np.argsort(-scores[a:b], kind="stable")
-        assert (np.diff(found[a:b][own]) <= 1e-6 * np.ptp(found)).all()
+        assert (np.diff(found[a:b][own]) <= 1e-4 * np.ptp(found)).all()
 
 
 def test_what_a_limit_needs(logged):
@@ -225,7 +225,7 @@ def test_what_a_limit_needs(logged):
         limited("prpo").set_params(model="lambdamart").fit(data, both)
     with pytest.raises(cr.CounterrankError, match=r"estimator='shrinkage': a limit on exposure .* 'policy-aware'"):
         fit_ranker(data, evidence, "shrinkage", limited("prpo"))
-    with pytest.raises(cr.CounterrankError, match="propensities: unknown for .* expected policy and scores"):
+    with pytest.raises(cr.CounterrankError, match=r"propensities: unknown for .* expected policy and scores"):
         fit_ranker(data, Evidence(evidence.clicks), "policy-aware", limited("prpo"))
 
 
