@@ -127,7 +127,7 @@ def test_refusals():
     pytest.importorskip("lightgbm")
     with pytest.raises(cr.CounterrankError, match="trees need a second-order term"):
         ranker(model="lambdamart", params=None, learning_rate="auto").fit(DATA, WEIGHTS)
-    with pytest.raises(cr.CounterrankError, match="params: depth; expected only device and samples"):
+    with pytest.raises(cr.CounterrankError, match="params: depth; expected only device, samples"):
         ranker(params={"samples": 3, "depth": 2}).fit(DATA, WEIGHTS)
     with pytest.raises(cr.CounterrankError, match="params: samples; expected only device for a linear"):
         cr.Ranker("arp-hinge", params={"samples": 3}).fit(DATA, WEIGHTS)

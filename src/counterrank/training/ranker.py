@@ -465,7 +465,7 @@ class Ranker(Shown):
         params = {name: value for name, value in (self.params or {}).items() if name not in loss.hyperparameters}
         if kind.name == "linear":
             if unknown := [str(name) for name in params if name != "device"]:
-                known = " and ".join(("device", *loss.hyperparameters))
+                known = ", ".join(("device", *loss.hyperparameters))
                 raise CounterrankError(f"params: {', '.join(unknown)}; expected only {known} for a linear model")
             check_choice(device_of(self), DEVICES, "device")
         normalize = kind.normalize if self.normalize is None else self.normalize
