@@ -12,6 +12,7 @@ from counterrank import RankingData, examination, policies
 
 CANDIDATES = 1000
 LIMIT = 50e-6
+DRAWN_LIMIT = 1e-3
 
 
 def everything(k: int) -> dict[str, Any]:
@@ -43,11 +44,11 @@ def live() -> list[dict[str, Any]]:
     listed = policies.Explicit([list(range(10)), list(range(10, 20))], [0.5, 0.5])
     rows = []
     for name, policy in {**everything(10), "explicit": listed}.items():
-        repeats = 20 if name == "plackett-luce" else 2000
+        is_drawn = name == "plackett-luce"
+        repeats, limit = (200, DRAWN_LIMIT) if is_drawn else (2000, LIMIT)
         seconds = median_seconds(partial(policy.display, scores, exam, generator), repeats)
-        free = name == "plackett-luce"
-        target, met = ("", None) if free else (f"< {LIMIT * 1e6:.0f}", seconds < LIMIT)
-        rows.append(row(f"display, {name}, microseconds", seconds, seconds * 1e6, target, met))
+        target = f"< {limit * 1e6:.0f}"
+        rows.append(row(f"display, {name}, microseconds", seconds, seconds * 1e6, target, seconds < limit))
     listed_curve = examination.Examination(np.linspace(1.0, 0.01, 100))
     policy = policies.ReplaceLast(10)
     seconds = median_seconds(lambda: policy.display(scores, listed_curve, generator), repeats=2000)

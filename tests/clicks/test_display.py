@@ -107,6 +107,44 @@ def test_a_thousand_candidates(k):
                 assert (page.docs[at + 1 :] == order[at : length - 1]).all()
 
 
+SPREADS = {
+    "normal": np.random.default_rng(0).normal(size=1000),
+    "ties": np.random.default_rng(1).integers(0, 3, 400).astype(float),
+    "far apart": 50.0 * np.random.default_rng(2).normal(size=300),
+    "huge": 1e4 * np.random.default_rng(3).normal(size=60),
+    "short": np.array([0.3, -1.0, 2.0, 0.1]),
+    "as long as its page": np.array([0.3, -1.0]),
+    "alone": np.array([7.0]),
+}
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 10, 30, None])
+@pytest.mark.parametrize("name", SPREADS)
+def test_plackett_luce_logs_what_propensity_says(name, k):
+    """The integrals of the page alone are those of the whole query, to 1e-9; those of ranks have other nodes: 1e-7."""
+    scores, exam = SPREADS[name], inverse_rank(k, eta=0.5)
+    n = len(scores)
+    if k is None and n > 100:
+        scores, n = scores[:100], 100
+    policy = PlackettLuce(k, temperature=2.0)
+    rho = policy.propensity(scores, [0, n], exam)
+    shown = policy.rank_probabilities(scores, [0, n], n if k is None else k) if k != 30 else None
+    for seed in range(3):
+        page = policy.display(scores, exam, seed)
+        assert page.docs.tolist() == policy.sample(scores, [0, n], seed=seed)[0].tolist()
+        assert page.propensities == pytest.approx(rho[page.docs], rel=1e-9)
+        if shown is not None:
+            assert page.display_probabilities == pytest.approx(shown[page.docs, page.ranks - 1], rel=1e-7)
+
+
+def test_a_plackett_luce_with_propensities_of_its_own_logs_these():
+    class Known(PlackettLuce):
+        def propensity(self, scores, offsets, exam, threads=None):
+            return np.full(len(scores), 0.25)
+
+    assert Known(2).display(np.arange(9.0), inverse_rank(2), 0).propensities.tolist() == [0.25, 0.25]
+
+
 @pytest.mark.statistical
 @pytest.mark.representative
 def test_every_document_of_a_long_query_gets_its_turn():

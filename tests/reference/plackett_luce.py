@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import exp
+from math import exp, log2
+
+from numpy import array
 
 
 def chances(logits):
@@ -59,3 +61,48 @@ def law_of_alias_table(thresholds, aliases, shift):
         ways[column] += thresholds[column]
         ways[aliases[column]] += coins - thresholds[column]
     return [Fraction(own, 2**64) for own in ways]
+
+
+def dcg_theta(k, n):
+    """1 / log2(1 + rank) up to k, as far as there are documents."""
+    return [1.0 / log2(1 + rank) for rank in range(1, min(n, k or n) + 1)]
+
+
+def expected_reward(scores, weights, theta):
+    """sum_d w_d rho_d of the policy that draws by the softmax of the scores."""
+    return sum(w * rho for w, rho in zip(weights, propensities(scores, theta), strict=True))
+
+
+def rankings(scores, depth):
+    """All rankings of so many documents with their probability, and the gradient of its logarithm for the scores."""
+    found = []
+
+    def draw(page, left, probability, slopes):
+        if len(page) == depth or not left:
+            found.append((page, probability, slopes))
+            return
+        for doc, chance in zip(left, shares := chances([scores[i] for i in left]), strict=True):
+            after = list(slopes)
+            after[doc] += 1.0
+            for other, share in zip(left, shares, strict=True):
+                after[other] -= share
+            draw([*page, doc], [i for i in left if i != doc], probability * chance, after)
+
+    draw([], list(range(len(scores))), 1.0, [0.0] * len(scores))
+    return found
+
+
+def exposure_gradient(scores, theta):
+    """d rho_d / d s_i of all pairs: sum over rankings of P(y) theta_(rank of d) d log P(y) / d s_i."""
+    jacobian = [[0.0] * len(scores) for _ in scores]
+    for page, probability, slopes in rankings(scores, len(theta)):
+        for doc, examined in zip(page, theta, strict=False):
+            for i, slope in enumerate(slopes):
+                jacobian[doc][i] += probability * examined * slope
+    return jacobian
+
+
+def reward_gradient(scores, weights, theta):
+    """d sum_d w_d rho_d / d s_i."""
+    jacobian = exposure_gradient(scores, theta)
+    return array([sum(w * row[i] for w, row in zip(weights, jacobian, strict=True)) for i in range(len(scores))])

@@ -25,6 +25,7 @@ from counterrank.training.executor import Device, Epoch, GradientNorms, Metric
 from counterrank.training.gradient_descent import LinearProblem
 from counterrank.training.problem import LinearMetric, Sets, TrainingWeights
 from tests.support.cuda_on_cpu import KERNELS, CpuBackend, name_of, needs_compiler
+from tests.support.losses import EXACT
 from tests.support.ragged import ragged_data, ragged_weights
 
 pytestmark = needs_compiler
@@ -113,7 +114,7 @@ def test_a_step_is_that_of_the_cpu(seed, style, weights, size, limits, schedule)
     data = documents(rng, style)
     normalize = "none" if style == "whole" else str(rng.choice(["query", "standard"]))
     try:
-        problems = [some_problem(rng, data, loss, normalize, weights) for loss in losses.LOSSES]
+        problems = [some_problem(rng, data, loss, normalize, weights) for loss in EXACT]
     except CounterrankError:  # all weights equal
         return
     expected, requests, starts = [], [], []
@@ -179,7 +180,7 @@ def mixed_requests(data: RankingData, n: int, batch: int = 1) -> list[Epoch]:
     scales = Scaler.learn("query", data).scales(data)
     requests = []
     for i in range(n):
-        problem = some_problem(rng, data, list(losses.LOSSES)[i % 8], "query", ("plain", "negative", "sets")[i % 3])
+        problem = some_problem(rng, data, EXACT[i % 8], "query", ("plain", "negative", "sets")[i % 3])
         problem = replace(problem, kernel_data=problem.kernel_data._replace(scales=scales))
         coefficients = rng.normal(size=data.n_features)
         requests.append(Epoch(problem, orders[i % 2], float(rng.uniform(0.1, 1.0)), batch, coefficients))
@@ -253,7 +254,7 @@ def test_metrics_and_norms_are_those_of_the_cpu(limits, style, monkeypatch):
         weights = some_weights(rng, data.n_docs if sets is None else len(sets.docs), ("plain", "negative")[i % 2])
         metric = LinearMetric(name, data, TrainingWeights(weights, sets), scales)
         requests.append(Metric(metric, some_coefficients(rng, data.n_features, float(i % 5), style)))
-    for i, loss in enumerate(losses.LOSSES):
+    for i, loss in enumerate(EXACT):
         problem = some_problem(rng, data, loss, "query", ("plain", "sets")[i % 2])
         requests.append(GradientNorms(problem, rng.normal(size=data.n_features)))
     order = rng.permutation(len(requests))

@@ -20,6 +20,7 @@ from counterrank.training.problem import LinearMetric, check_weights
 from tests.reference.losses import NAMED
 from tests.reference.metrics import discount, orders
 from tests.reference.training import descend_sets
+from tests.support.losses import EXACT
 from tests.support.ragged import ragged_data, ragged_weights
 
 SCHEDULE = Schedule(max_epochs=3, patience=3, batch=1, entropy=123)
@@ -76,7 +77,7 @@ def run_epochs(problem, step, batch, epochs=3, threads=2):
 
 @pytest.mark.parametrize("negative", [False, True], ids=["positive", "negative"])
 @pytest.mark.parametrize(("batch", "normalize"), [(1, "query"), (4, "standard"), (100, "none")])
-@pytest.mark.parametrize("loss", losses.LOSSES)
+@pytest.mark.parametrize("loss", EXACT)
 def test_epochs_against_the_reference(loss, batch, normalize, negative):
     sets = random_sets(DATA, negative)
     problem = make_problem(DATA, views_of(sets), loss, cutoff(loss), normalize)
@@ -102,7 +103,7 @@ def queries_with_sets(draw):
     return scores, sets
 
 
-@given(queries_with_sets(), st.sampled_from(list(losses.LOSSES)), st.integers(1, 4))
+@given(queries_with_sets(), st.sampled_from(EXACT), st.integers(1, 4))
 @settings(max_examples=300, deadline=None)
 def test_value_and_gradient_of_one_query_against_the_reference(case, loss, k):
     """One feature, the score itself, with coefficient 1: a step of size 1 moves it by the gradient."""
@@ -128,7 +129,7 @@ def whole_queries(data, weights) -> Views:
 
 
 @pytest.mark.parametrize("batch", [1, 4])
-@pytest.mark.parametrize("loss", losses.LOSSES)
+@pytest.mark.parametrize("loss", EXACT)
 def test_sets_that_are_whole_queries_are_plain_training(loss, batch):
     weights, other = ragged_weights(DATA), ragged_weights(OTHER, seed=3)
     settings = {"max_epochs": 6, "batch_queries": batch}

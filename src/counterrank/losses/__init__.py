@@ -2,6 +2,7 @@
 
 The general forms are `monotonic`, and `lambdaloss` and `lambdarank`, which share a kernel; formulas and citations are
 with them. The seven losses that the paper compares are functions of their own.
+`plackett_luce` is for stochastic rankers; `SafeWeights` limit their exposure.
 All are minimised; DCG enters with a minus sign.
 
 >>> value, gradient = lambdaloss_truncated([0.2, 0.1, 0.7], [1.0, 0.0, 0.0], [0, 3], k=1)
@@ -9,6 +10,7 @@ All are minimised; DCG enters with a minus sign.
 True
 """
 
+from counterrank.losses.exposure_limits import SafeWeights
 from counterrank.losses.lambdaloss import (
     dcg_discounts,
     lambdaloss,
@@ -28,6 +30,7 @@ from counterrank.losses.monotonic import (
     dcg_logistic,
     monotonic,
 )
+from counterrank.losses.plackett_luce import plackett_luce
 
 __all__ = [
     "ALPHA_ARP",
@@ -35,6 +38,7 @@ __all__ = [
     "LOSSES",
     "Alpha",
     "NamedLoss",
+    "SafeWeights",
     "arp_hinge",
     "arp_logistic",
     "dcg_discounts",
@@ -48,6 +52,7 @@ __all__ = [
     "make_lambdaloss",
     "monotonic",
     "named_loss",
+    "plackett_luce",
     "register_loss",
     "second_order",
 ]

@@ -39,6 +39,11 @@ class Parameters(NamedTuple):
         band: pairs farther apart than this many ranks add nothing, for LambdaLoss.
         table: discounts by rank or their differences by distance; for an alpha of one's own alpha(bound) by document.
         slopes: for an alpha of one's own, alpha'(bound) by document.
+        samples: how many rankings are drawn for each query, for losses that draw; 0 for the others.
+        key: of the random streams that they are drawn from.
+        logged: by document, what a limit on exposure compares the exposure with, for Plackett-Luce.
+        scale: of the penalty on exposure.
+        low, high: limits on the ratio of exposures.
     """
 
     form: int
@@ -48,6 +53,12 @@ class Parameters(NamedTuple):
     band: int = NO_CUTOFF
     table: FloatArray = np.zeros(1)
     slopes: FloatArray = np.zeros(1)
+    samples: int = 0
+    key: np.uint64 = np.uint64(0)
+    logged: FloatArray = np.zeros(1)
+    scale: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
 
 
 class LossSpec(NamedTuple):
@@ -55,6 +66,15 @@ class LossSpec(NamedTuple):
 
     kernel: Any
     parameters: Parameters
+
+    @property
+    def draws(self) -> bool:
+        """Whether value and gradient are estimates from drawn rankings."""
+        return self.parameters.samples > 0
+
+    def with_key(self, key: np.uint64) -> LossSpec:
+        """The same with rankings from other random streams; itself where nothing is drawn."""
+        return self._replace(parameters=self.parameters._replace(key=key)) if self.draws else self
 
     def argument(self) -> Any:
         """The kernel as an argument of the loops over queries."""
@@ -75,22 +95,23 @@ class Documents(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Scratch arrays, one row for each use, as long as the longest query and one more."""
+    """Scratch arrays, one row for each use, as long as the longest query and one more; `words` is one random stream."""
 
     floats: Array
     ints: Array
+    words: Array
 
 
 @exact_allocating_kernel
 def make_room(longest: int) -> Room:
     """Room for queries of up to `longest` documents."""
-    return Room(np.empty((9, longest + 1), np.float64), np.empty((4, longest + 1), np.int64))
+    return Room(np.empty((14, longest + 1), np.float64), np.empty((7, longest + 1), np.int64), np.empty(1, np.uint64))
 
 
 @cache
 def _argument(query_kernel: Any, second_order: bool) -> Any:
     one = np.zeros(1)
-    room = Room(np.zeros((1, 1)), np.zeros((1, 1), np.int64))
+    room = Room(np.zeros((1, 1)), np.zeros((1, 1), np.int64), np.zeros(1, np.uint64))
     return as_argument(query_kernel, Parameters(0), Documents(0, one, one, one), one if second_order else None, room)
 
 
@@ -143,9 +164,17 @@ def run_loss(
     spec: LossSpec, scores: FloatArray, weights: FloatArray, offsets: IntArray, threads: int | None
 ) -> tuple[float, FloatArray]:
     """Sum over queries of the value, and the gradient for every score."""
+    values, gradient = run_queries(spec, scores, weights, offsets, threads)
+    return float(values.sum()), gradient
+
+
+def run_queries(
+    spec: LossSpec, scores: FloatArray, weights: FloatArray, offsets: IntArray, threads: int | None
+) -> tuple[FloatArray, FloatArray]:
+    """The value of each query, and the gradient for every score."""
     values, docs = np.empty(len(offsets) - 1), Documents(0, scores, weights, np.empty(len(scores)))
     for_queries(loss_of_queries, offsets, spec.argument(), spec.parameters, docs, values, threads=threads)
-    return float(values.sum()), docs.gradient
+    return values, docs.gradient
 
 
 def run_second_order(

@@ -5,14 +5,16 @@ Training, the command's choices and the tables of the documentation read this. A
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from numpy.typing import ArrayLike
 
 from counterrank.common.checks import FloatArray, check_cutoff
-from counterrank.common.errors import CounterrankError, brief
+from counterrank.common.errors import CounterrankError, brief, did_you_mean
 from counterrank.common.ranking import longest_query
+from counterrank.losses.exposure_limits import ExposureLimit
 from counterrank.losses.lambdaloss import (
     Discounts,
     cut_discounts,
@@ -23,6 +25,7 @@ from counterrank.losses.lambdaloss import (
 )
 from counterrank.losses.loss_kernels import LossSpec, check_inputs, run_second_order
 from counterrank.losses.monotonic import ARP, DCG, HINGE, LOGISTIC, monotonic_spec
+from counterrank.losses.plackett_luce import check_samples, plackett_luce_spec
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,10 @@ class NamedLoss:
         build: from the cutoff and the length of the longest query to the kernel and its numbers.
         family: the metric it stands for, "arp" or "dcg".
         formula: what it sums, over documents d or over pairs with w_n > w_m.
-        equation: the label of its equation in the paper.
+        equation: the label of its equation in the paper, or a citation.
+        hyperparameters: what each of its own is, by name; `Ranker(params=...)` takes them.
+        configure: from values of hyperparameters to the loss with them, where it has any.
+        limit: the limit on exposure that it is trained with; then it learns from `SafeWeights`.
     """
 
     name: str
@@ -44,6 +50,22 @@ class NamedLoss:
     family: str = "dcg"
     formula: str = ""
     equation: str = ""
+    hyperparameters: Mapping[str, str] = field(default_factory=dict)
+    configure: Callable[..., NamedLoss] | None = None
+    limit: ExposureLimit | None = None
+
+    def configured(self, **given: Any) -> NamedLoss:
+        """The loss with these hyperparameters; itself without any.
+
+        >>> named_loss("plackett-luce").configured(samples=10).spec(5, 20).parameters.samples
+        10
+        """
+        for name in given:
+            if name not in self.hyperparameters:
+                known = ", ".join(self.hyperparameters) or "none"
+                wrong = did_you_mean(name, self.hyperparameters)
+                raise CounterrankError(f"params: {self.name} has no hyperparameter {name!r}{wrong}; expected {known}")
+        return self.configure(**given) if given and self.configure is not None else self
 
     def metric(self, k: int | None) -> str:
         """The metric that the loss bounds: ARP, DCG@k if it has a k, else DCG."""
@@ -55,6 +77,29 @@ class NamedLoss:
         if cutoff is not None and not self.takes_k:
             raise CounterrankError(f"k={k}: {self.name} has no cutoff; leave k out")
         return self.build(cutoff, longest)
+
+
+def _plackett_luce(
+    samples: int = 100, risk: str = "none", delta: float = 0.05, low: float = 0.5, high: float = 2.0
+) -> NamedLoss:
+    """The entry of `losses.plackett_luce` with these hyperparameters."""
+    count = check_samples(samples)
+    return NamedLoss(
+        "plackett-luce",
+        takes_k=True,
+        build=lambda k, longest: plackett_luce_spec(k, longest, count),
+        formula="- w_d E[D_(rank of d)], ranks drawn by the softmax of s, D_n = 1 / log2(1 + n) up to k, 0 beyond",
+        equation="Oosterhuis, SIGIR 2022 (PL-Rank-3)",
+        hyperparameters={
+            "samples": "rankings drawn for each query and step, 100",
+            "risk": "none; exposure or prpo for a limit on exposure",
+            "delta": "of risk=exposure: the error of its bound, 0.05",
+            "low": "of risk=prpo: the least ratio of exposures, 0.5",
+            "high": "of risk=prpo: the largest one, 2",
+        },
+        configure=_plackett_luce,
+        limit=ExposureLimit.check(risk, delta, low, high),
+    )
 
 
 _LAMBDALOSS = "(D_|n-m| - D_(|n-m|+1)) (w_n - w_m) log2(1 + exp(s_m - s_n))"
@@ -123,6 +168,7 @@ _ALL = (
         formula="|D_n - D_m| (w_n - w_m) log2(1 + exp(s_m - s_n)), D_n = 1 / log2(1 + n) up to k, 0 beyond",
         equation="eq:embound",
     ),
+    _plackett_luce(),
 )
 LOSSES: dict[str, NamedLoss] = {}
 """The losses by the name that `Ranker` and `--loss` accept; `register_loss` adds one."""

@@ -29,15 +29,18 @@ when first needed, so that importing this module does not import torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.common.checks import FloatArray, check_cutoff
 from counterrank.common.errors import CounterrankError, require
 from counterrank.common.parallel import thread_count
+from counterrank.common.random import derive_key, seed_key
 from counterrank.common.ranking import longest_query
 from counterrank.losses import NamedLoss, named_loss
 from counterrank.losses.loss_kernels import check_inputs, run_loss
@@ -53,7 +56,12 @@ def __dir__() -> list[str]:
 
 
 def loss(
-    name: str | NamedLoss, k: int | None = None, threads: int | None = None
+    name: str | NamedLoss,
+    k: int | None = None,
+    threads: int | None = None,
+    *,
+    params: Mapping[str, Any] | None = None,
+    seed: int | np.random.Generator = 0,
 ) -> Callable[[Tensor, Tensor | ArrayLike, Tensor | ArrayLike], Tensor]:
     """The loss of this name as a function of torch tensors: f(scores, weights, offsets) -> scalar tensor.
 
@@ -71,6 +79,8 @@ def loss(
         name: a name from `counterrank.losses.LOSSES`, or a `NamedLoss`.
         k: the loss's cutoff, or None.
         threads: None for all cores; the result does not depend on it.
+        params: hyperparameters of the loss, such as {"samples": 100} of "plackett-luce".
+        seed: of a loss that draws rankings, "plackett-luce": each call draws others.
 
     >>> import torch
     >>> scores = torch.tensor([0.0, 0.5], requires_grad=True)
@@ -79,14 +89,16 @@ def loss(
     >>> value.item(), scores.grad.tolist()  # 1 + max(1 - (0 - 0.5), 0)
     (2.5, [-1.0, 1.0])
     """
-    chosen, cutoff, count = named_loss(name), check_cutoff(k), thread_count(threads)
+    chosen, cutoff, used = named_loss(name).configured(**(params or {})), check_cutoff(k), thread_count(threads)
+    key, calls = seed_key(seed), count(1)
     chosen.spec(cutoff, 1)  # a cutoff that the loss does not take is found here, not at the first call
     require("torch", "torch", "counterrank.torch")
 
     def differentiable(scores: Tensor, weights: Tensor | ArrayLike, offsets: Tensor | ArrayLike) -> Tensor:
         flat = check_scores(scores).reshape(-1)
         s, w, o = check_inputs(as_numpy(flat), as_numpy(weights), as_numpy(offsets))
-        value, gradient = run_loss(chosen.spec(cutoff, longest_query(o)), s, w, o, count)
+        spec = chosen.spec(cutoff, longest_query(o)).with_key(derive_key(key, next(calls)))
+        value, gradient = run_loss(spec, s, w, o, used)
         return known_gradient(scores, value, gradient)
 
     return differentiable

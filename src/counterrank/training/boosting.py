@@ -109,6 +109,11 @@ Objective = Callable[[FloatArray], tuple[float, Float32Array, Float32Array]]
 
 def fit_trees(task: Task) -> FittedModel:
     """Grow one tree a round, and keep those up to the round with the best validation metric."""
+    if task.spec.draws:
+        raise CounterrankError(
+            f"loss={task.loss.name!r}: trees need a second-order term of the loss, and drawn rankings give none; "
+            "expected a linear model or a network"
+        )
     require("lightgbm", "lightgbm", "a ranker of boosted trees")
     import lightgbm
     from lightgbm.basic import _ConfigAliases
@@ -143,7 +148,7 @@ def make_objective(task: Task) -> Objective:
     size they have in LightGBM's own `lambdarank`, which its settings were made for; trees without such settings do not
     depend on the scale. Second-order terms are damped, see `DAMPING`.
     """
-    data, (weights, sets), threads = task.data, task.evidence, task.settings.threads
+    data, weights, sets, threads = task.data, task.evidence.weights, task.evidence.sets, task.settings.threads
     offsets = data.offsets if sets is None else sets.offsets
     check_usable(weights, data.offsets, sets)
     spec = task.loss.spec(task.k, longest_query(offsets))

@@ -39,6 +39,7 @@ class Epoch:
         step: the learning rate.
         batch: queries a step.
         coefficients: changed in place.
+        number: of the epoch, from 1.
     """
 
     problem: LinearProblem
@@ -46,13 +47,14 @@ class Epoch:
     step: float
     batch: int
     coefficients: FloatArray
+    number: int = 1
 
     def compute(self, threads: int) -> float:
         """Compute it on the CPU."""
         problem, order = self.problem, self.order
         if len(problem.queries) < problem.n_queries:
             order = order[problem.has_evidence[order]]
-        return problem.epoch(order, self.step, self.batch, self.coefficients, threads)
+        return problem.epoch(order, self.step, self.batch, self.coefficients, threads, self.number)
 
 
 @dataclass(frozen=True, eq=False)

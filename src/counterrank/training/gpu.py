@@ -559,7 +559,7 @@ class GpuExecutor:
         return self._uploads.of(metric, "metric fields", partial(self._make_metric_fields, metric))
 
     def _make_metric_fields(self, metric: LinearMetric) -> dict[str, Any]:
-        weights, sets = metric.evidence
+        weights, sets = metric.evidence.weights, metric.evidence.sets
         longest = longest_query(metric.data.offsets)
         key = (metric.name, longest)
         if key not in self._prefix:

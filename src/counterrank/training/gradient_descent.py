@@ -16,9 +16,12 @@ import numpy as np
 from counterrank.common.checks import BoolArray, FloatArray, IntArray, read_only
 from counterrank.common.flags import await_flag, flags_for, publish, side_by_side
 from counterrank.common.jit import Array, exact_allocating_kernel, inner_kernel, kernel
+from counterrank.common.random import derive_key
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
+from counterrank.losses.exposure_limits import at_risk, risk_spec
 from counterrank.losses.loss_kernels import Documents, LossSpec, Parameters, Room, make_room
+from counterrank.losses.plackett_luce import EXPOSURE
 from counterrank.models.linear import gradient_of_rows, scaled_coefficients, score_rows
 from counterrank.models.model import Scales
 from counterrank.training.problem import Sets, normalized_evidence
@@ -229,8 +232,9 @@ class LinearProblem:
 
     Attributes:
         kernel_data: what the kernels take: offsets, features, weights that sum to 1 in absolute value, scaling, sets.
-        loss: which loss.
-        queries: those that can teach something: with at least two different weights, in one set if there are sets.
+        loss: which loss; the rankings that it draws differ from epoch to epoch.
+        queries: those that can teach something: with at least two different weights, in one set if there are sets; or
+            with sessions, where risk counts.
         n_features: the length of the coefficients.
         work: about how much there is to do for each query, in documents.
     """
@@ -243,11 +247,21 @@ class LinearProblem:
 
     @classmethod
     def make(
-        cls, data: RankingData, weights: FloatArray, scales: Scales, loss: LossSpec, sets: Sets | None = None
+        cls,
+        data: RankingData,
+        weights: FloatArray,
+        scales: Scales,
+        loss: LossSpec,
+        sets: Sets | None = None,
+        also: IntArray | None = None,
     ) -> LinearProblem:
-        """Normalise the weights and find the queries to learn from; with sets, weights are those of their members."""
+        """Normalise the weights and find the queries to learn from, and `also` these; with sets, weights are those of
+        their members.
+        """
         work: IntArray = data.lengths
         usable, weights, sets = normalized_evidence(data, weights, sets)
+        if also is not None:
+            usable = np.union1d(usable, also)
         members = SetArrays(*np.empty((3, 0), np.int64))
         if sets is not None:
             members = SetArrays(*sets.by_query(data))
@@ -275,26 +289,49 @@ class LinearProblem:
         found[self.queries] = True
         return found
 
-    def epoch(self, order: IntArray, step: float, batch: int, coefficients: FloatArray, threads: int) -> float:
-        """Pass once over the queries in the given order, changing `coefficients`; the sum of the losses."""
+    def epoch(
+        self, order: IntArray, step: float, batch: int, coefficients: FloatArray, threads: int, number: int = 0
+    ) -> float:
+        """Pass once over the queries in the given order, changing `coefficients`; the sum of the losses.
+
+        `number` is that of the epoch: a loss that draws rankings draws others in each.
+        """
+        loss = self._loss_of(number, coefficients)
         if batch == 1:
-            return self._single(order, step, coefficients)[0]
-        return self._batches(order, step, batch, coefficients, threads)
+            return self._single(order, step, coefficients, loss)[0]
+        return self._batches(order, step, batch, coefficients, threads, loss)
 
     def gradient_norms(self, coefficients: FloatArray) -> FloatArray:
         """The norm of the gradient of each query's loss, all at the same coefficients."""
-        return self._single(self.queries, 0.0, coefficients.copy())[1]
+        return self._single(self.queries, 0.0, coefficients.copy(), self._loss_of(0, coefficients))[1]
 
-    def _single(self, order: IntArray, step: float, coefficients: FloatArray) -> tuple[float, FloatArray]:
+    def risk(self, spec: LossSpec, coefficients: FloatArray) -> float:
+        """How far the policy with these coefficients is from the logging policy, `spec` being a loss of form RISK."""
+        return self._single(self.queries, 0.0, coefficients.copy(), spec)[0]
+
+    def _loss_of(self, number: int, coefficients: FloatArray) -> LossSpec:
+        """The loss of an epoch: what it draws depends on the seed, the epoch and the query alone.
+
+        The risk of all queries, which the loss of each depends on, is that at the beginning of the epoch.
+        """
+        if not self.loss.draws:
+            return self.loss
+        loss = self.loss.with_key(derive_key(self.loss.parameters.key, number))
+        return at_risk(loss, self.risk(risk_spec(loss), coefficients)) if loss.parameters.form == EXPOSURE else loss
+
+    def _single(
+        self, order: IntArray, step: float, coefficients: FloatArray, loss: LossSpec
+    ) -> tuple[float, FloatArray]:
         """An epoch of one query a step: the sum of losses, and the norm of each gradient."""
         norms = np.empty(len(order))
-        loss = self.loss
         value = sgd_epoch(
             read_only(order), self.kernel_data, loss.argument(), loss.parameters, step, coefficients, norms
         )
         return float(value), norms
 
-    def _batches(self, order: IntArray, step: float, batch: int, coefficients: FloatArray, threads: int) -> float:
+    def _batches(
+        self, order: IntArray, step: float, batch: int, coefficients: FloatArray, threads: int, loss: LossSpec
+    ) -> float:
         """An epoch of batches; the sum of losses."""
         threads = min(threads, _PIECES)
         starts = np.arange(0, len(order), batch)
@@ -303,7 +340,7 @@ class LinearProblem:
         bounds = np.append((starts[:, None] + (ends - starts)[:, None] * shares).astype(np.int64).ravel(), len(order))
         sums = Sums(np.empty((_PIECES, self.n_features)), np.empty(len(bounds) - 1), flags_for(threads))
         batches = EpochOrder(order, bounds, self._share_out(order, bounds, len(starts), threads))
-        fixed = (batches, self.kernel_data, self.loss.argument(), self.loss.parameters, step, coefficients, sums)
+        fixed = (batches, self.kernel_data, loss.argument(), loss.parameters, step, coefficients, sums)
         side_by_side(lambda thread: batch_epoch(thread, *fixed), threads, sums.flags)
         return float(sums.values.sum())
 

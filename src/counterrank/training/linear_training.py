@@ -10,15 +10,16 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from threading import Lock
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from counterrank.common.checks import FloatArray, IntArray
 from counterrank.common.errors import CounterrankError
-from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.losses.loss_kernels import LossSpec
+from counterrank.losses.plackett_luce import EXPOSURE
 from counterrank.models.linear import LinearModel, deviations_within
 from counterrank.models.model import Scaler, Scales
 from counterrank.training.executor import Epoch, GradientNorms, Metric, Steps
@@ -137,13 +138,14 @@ class Run:
     step: float
     on_training: LinearMetric
     on_validation: LinearMetric | None
+    start: FloatArray | None = None
     coefficients: FloatArray = field(init=False)
     history: list[dict[str, float | None]] = field(default_factory=list)
     finished: bool = False
     diverged: bool = False
 
     def __post_init__(self) -> None:
-        self.coefficients = np.zeros(self.problem.n_features)
+        self.coefficients = np.zeros(self.problem.n_features) if self.start is None else self.start.copy()
         self.kept = self.coefficients.copy()
         self.watch = EarlyStopping(self.schedule.patience, self.schedule.tolerance)
         self.measured = (-1, -np.inf)  # an epoch, and the training metric of the model kept then
@@ -174,7 +176,7 @@ class Run:
             epoch = len(self.history) + 1
             order = self.schedule.order(self.problem.n_queries, epoch)
             begin = time.perf_counter()
-            loss = yield Epoch(self.problem, order, self.step, self.schedule.batch, self.coefficients)
+            loss = yield Epoch(self.problem, order, self.step, self.schedule.batch, self.coefficients, epoch)
             seconds = time.perf_counter() - begin
             self.diverged = not np.abs(self.coefficients).max() < _LARGEST  # also where one is not a number
             validation = None if self.diverged else (yield from self._keep(epoch))
@@ -347,7 +349,7 @@ class LinearData:
     ) -> None:
         self.data, self.validation, self.threads, self.repeated = data, validation, threads, repeated
         self._scaling: dict[str, Scaling] = {}
-        self._problems: dict[tuple[int, str], LinearProblem] = {}
+        self._problems: dict[tuple[int, str, bool], LinearProblem] = {}
 
     def scaling(self, normalize: str) -> Scaling:
         """How features are scaled."""
@@ -357,10 +359,15 @@ class LinearData:
 
     def problem(self, evidence: TrainingWeights, loss: LossSpec, normalize: str) -> LinearProblem:
         """The problem of one ranker; those with the same weights and scaling share all arrays."""
-        key = (id(evidence.weights), normalize)
+        also = None
+        if evidence.safety is not None and loss.parameters.form == EXPOSURE:
+            also = np.flatnonzero((evidence.safety.sessions > 0.0) & (self.data.lengths > 1))
+        key = (id(evidence.weights), normalize, also is None)
         found = self._problems.get(key)
         if found is None:
-            found = LinearProblem.make(self.data, evidence.weights, self.scaling(normalize).scales, loss, evidence.sets)
+            found = LinearProblem.make(
+                self.data, evidence.weights, self.scaling(normalize).scales, loss, evidence.sets, also
+            )
             if key[0] in self.repeated:  # others are freed with their ranker's training
                 self._problems[key] = found
         return replace(found, loss=loss)
@@ -372,6 +379,37 @@ def training_epochs(task: Task) -> int:
     return search_epochs(task.settings.max_epochs) if is_search else task.settings.max_epochs
 
 
+_CHUNK = 1_000  # queries
+_SPREADS = np.concatenate(([0.0], 10.0 ** np.arange(-1.0, 2.1, 0.25)))  # of scores within queries
+
+
+def closest_coefficients(task: Task, scaling: Scaling, problem: LinearProblem, risk: LossSpec) -> FloatArray:
+    """Coefficients whose Plackett-Luce policy is close to the logging policy, for training with a limit on exposure.
+
+    Least squares for the scores of the logging policy within queries, times the factor of the least risk.
+    """
+    data, safety = task.data, task.evidence.safety
+    assert safety is not None
+    assert safety.scores is not None
+    squares, products = np.zeros((data.n_features, data.n_features)), np.zeros(data.n_features)
+    for first in range(0, data.n_queries, _CHUNK):
+        part = data.subset(np.arange(first, min(first + _CHUNK, data.n_queries)))
+        scores = safety.scores[data.offsets[first] :][: part.n_docs]
+        both: Any = np.column_stack((scaling.scaler.apply(part, task.settings.threads), scores))
+        means = np.add.reduceat(both, part.offsets[:-1]) / part.lengths[:, None]
+        both = np.asarray(both - np.repeat(means, part.lengths, axis=0), np.float64)
+        squares += both[:, :-1].T @ both[:, :-1]
+        products += both[:, :-1].T @ both[:, -1]
+    ridge = 1e-6 * max(float(np.trace(squares)) / data.n_features, 1e-12)
+    solved: Any = np.linalg.solve(squares + ridge * np.eye(data.n_features), products)
+    found: FloatArray = np.asarray(solved, np.float64)
+    spread = float(np.sqrt(max(float(found @ squares @ found), 0.0) / data.n_docs))
+    if spread == 0.0:
+        return found
+    tried: list[FloatArray] = [found * (size / spread) for size in _SPREADS]
+    return tried[int(np.argmin([problem.risk(risk, each) for each in tried]))]
+
+
 def fit_linear(task: Task, shared: LinearData, on_epoch: OnEpoch) -> Steps[FittedModel]:
     """Fit the coefficients of a linear model; without a learning rate, search for one."""
     settings = task.settings
@@ -379,20 +417,25 @@ def fit_linear(task: Task, shared: LinearData, on_epoch: OnEpoch) -> Steps[Fitte
         settings.max_epochs, settings.patience, settings.batch_queries, settings.entropy, settings.tolerance
     )
     scaling = shared.scaling(settings.normalize)
-    spec = task.loss.spec(task.k, longest_query(task.data.offsets))
+    spec = task.spec
     problem = shared.problem(task.evidence, spec, settings.normalize)
-    on_training = LinearMetric(task.metric, task.data, task.evidence, scaling.scales)
+    on_training = LinearMetric(task.metric, task.data, task.evidence, scaling.scales, task.expected())
     on_validation = None
     if task.validation is not None and scaling.on_validation is not None:
-        on_validation = LinearMetric(task.metric, *task.validation, scaling.on_validation)
+        on_validation = LinearMetric(
+            task.metric, *task.validation, scaling.on_validation, task.expected(is_validation=True)
+        )
+
+    start = None if task.start_risk is None else closest_coefficients(task, scaling, problem, task.start_risk)
 
     def make_run(step: float) -> Run:
-        return Run(problem, schedule, step, on_training, on_validation)
+        return Run(problem, schedule, step, on_training, on_validation, start)
 
     rate = settings.learning_rate
     multiple, natural = rate, 1.0
     if rate is None:
-        natural = natural_learning_rate((yield GradientNorms(problem, np.zeros(problem.n_features))))
+        begin = np.zeros(problem.n_features) if start is None else start
+        natural = natural_learning_rate((yield GradientNorms(problem, begin)))
         multiple = task.rate_multiple
     if multiple is None:
         run = yield from search_learning_rate(make_run, natural, schedule.max_epochs, on_epoch)

@@ -286,6 +286,8 @@ def fit_network(task: Task, module: Any) -> FittedModel:
     """
     require("torch", "torch", "a neural ranker")
     settings = task.settings
+    if task.loss.limit is not None:
+        raise CounterrankError(f"risk={task.loss.limit.risk!r}: limits exposure of linear models; expected risk='none'")
     own = NetworkSettings.check(settings, module)
     batches = Batches.make(task.data, task.evidence)
     scaler = Scaler.learn(settings.normalize, task.data, settings.threads)
@@ -327,7 +329,7 @@ def _make_run(task: Task, module: Any, own: NetworkSettings, batches: Batches, s
         network,
         evaluated.double() if own.shape is not None else evaluated,
         torch.optim.AdamW(learned, lr=own.learning_rate, weight_decay=own.weight_decay),
-        torch_loss(task.loss, task.k, settings.threads),
+        torch_loss(task.loss, task.k, settings.threads, seed=settings.entropy),
         batches,
         features,
         _validation_metric(task, scaler),
@@ -355,7 +357,7 @@ def _validation_metric(task: Task, scaler: Scaler) -> ValidationMetric | None:
         return None
     data, evidence = task.validation
     features = scaler.apply(data, task.settings.threads)
-    metric_of = query_metric(task.metric, data, evidence)
+    metric_of = query_metric(task.metric, data, evidence, task.expected(is_validation=True))
 
     def metric(network: Any) -> FloatArray | None:
         scores = network_scores(

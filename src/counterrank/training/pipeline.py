@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -28,6 +28,7 @@ from counterrank.estimators.relevance import SATURATION, Relevance, check_missin
 from counterrank.estimators.relevance_models import check_model
 from counterrank.estimators.users_from_log import FoundUsers, describe_users, with_users_from_log
 from counterrank.evaluation import higher_is_better
+from counterrank.losses import SafeWeights
 from counterrank.training.clip_search import BestClip, ClipTrial, fit_best_clip
 from counterrank.training.cross_validation import (
     INNER_FOLDS,
@@ -301,6 +302,12 @@ def fit_rankers(
     evidence = evidence and evidence.for_data(check_type(data, RankingData, "data"))
     if validation is not None and isinstance(validation[1], Evidence):
         validation = validation[0], validation[1].for_data(check_type(validation[0], RankingData, "validation"))
+    with_limit = _with_limit(rankers)
+    if with_limit and (chosen.weigh is None or folds is not None or "propensities" not in chosen.needs):
+        raise CounterrankError(
+            f"estimator={chosen.name!r}: a limit on exposure (risk=) goes with weights of clicks by propensities, "
+            "without cross-validation; expected 'policy-aware'"
+        )
     if chosen.weigh is None or folds is not None or model is not None:
         if evidence is None:
             raise CounterrankError(f"folds, model: estimator {chosen.name!r} takes no clicks; expected None")
@@ -311,9 +318,10 @@ def fit_rankers(
         with _numbered(i, len(learners)):
             learner._named_loss()
             learner._settings()
-    others: Any = None if validation is None else (validation[0], chosen.weigh(*validation, **given))
+    weigh_part: Callable[..., Any] = partial(_safe_weights, chosen) if with_limit else chosen.weigh
+    others: Any = None if validation is None else (validation[0], weigh_part(*validation, **given))
     clicks = [part.clicks for part in (evidence, validation and validation[1]) if part is not None]
-    weigh = partial(chosen.weigh, data, evidence, **given)
+    weigh = partial(weigh_part, data, evidence, **given)
     about = {**given, "clip": None} if "clip" in chosen.hyperparameters else dict(given)
     found: list[BestClip]
     if clip is None or isinstance(clip, int | float | np.number):
@@ -346,6 +354,24 @@ def _with_users(data: RankingData, evidence: Evidence | None, chosen: Estimator,
             raise CounterrankError(f"{lack}; {refusal}") from None
         return evidence, validation
     return evidence, validation if other is None else (validation[0], other)
+
+
+def _with_limit(rankers: Sequence[Ranker | None]) -> bool:
+    """Whether any of the rankers learns with a limit on exposure."""
+    return any(isinstance(each, Ranker) and each._named_loss().limit is not None for each in rankers)
+
+
+def _safe_weights(chosen: Estimator, data: RankingData, evidence: Evidence, **given: Any) -> SafeWeights:
+    """The weights of an estimator, with what the evidence knows of the logging policy."""
+    assert chosen.weigh is not None
+    weights, rho = chosen.weigh(data, evidence, **given), evidence.propensities.by_document
+    if np.isnan(rho).any():
+        raise CounterrankError(
+            f"propensities: unknown for {np.isnan(rho).sum():,} of {data.n_docs:,} documents, which the log did not "
+            "show; a limit on exposure needs those of all: expected policy and scores"
+        )
+    scores = None if evidence.scores is None or isinstance(evidence.policy, dict) else evidence.scores
+    return SafeWeights(weights, rho, evidence.clicks.sessions, evidence.curve, scores)
 
 
 def _fit_all(

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from counterrank.common.checks import FloatArray, IntArray, as_array, check_choice, check_type, check_vector
 from counterrank.common.errors import ConstantFeaturesError, CounterrankError, NothingToLearnError
 from counterrank.common.parallel import for_queries
+from counterrank.common.random import seed_key
 from counterrank.common.ranking import longest_query
 from counterrank.data import RankingData
 from counterrank.data.features import align_features, refuse_missing
@@ -22,7 +23,10 @@ from counterrank.data.ranking_data import from_arrays
 from counterrank.data.scores import refuse_column
 from counterrank.estimators.displayed_sets import Views, check_views
 from counterrank.evaluation import higher_is_better, prefix_sums, rank_values, weighted_queries
-from counterrank.losses import NamedLoss
+from counterrank.losses import NamedLoss, SafeWeights
+from counterrank.losses.exposure_limits import Safety, advantages, at_risk, limited_spec, risk_spec
+from counterrank.losses.loss_kernels import LossSpec, run_queries
+from counterrank.losses.plackett_luce import EXPOSURE, PRPO, RISK
 from counterrank.models.linear import constant_columns, linear_scores
 from counterrank.models.model import TREES_INSTEAD, Model, Scales
 
@@ -108,10 +112,11 @@ QueryMetric = Callable[[FloatArray, int], FloatArray]
 
 
 class TrainingWeights(NamedTuple):
-    """Weights of all documents of the data; or, with sets, of their members."""
+    """Weights of all documents of the data; or, with sets, of their members. `safety` is for limits on exposure."""
 
     weights: FloatArray
     sets: Sets | None
+    safety: Safety | None = None
 
 
 def plain_data(
@@ -140,9 +145,12 @@ def prediction_data(features: Any, qid: ArrayLike | None, group: ArrayLike | Non
     return from_arrays(features, qid, group)
 
 
-def check_weights(weights: ArrayLike | Views, data: RankingData, where: str = "") -> TrainingWeights:
+def check_weights(weights: ArrayLike | Views | SafeWeights, data: RankingData, where: str = "") -> TrainingWeights:
     """Finite weights, not all zero, one per document or in sets; scaled to at most 1, so that no sum overflows."""
-    sets, name = None, f"{where}weights"
+    sets, safety, name = None, None, f"{where}weights"
+    if isinstance(weights, SafeWeights):
+        safety = weights.checked(data.offsets, where)
+        weights = weights.weights
     if isinstance(weights, Views):
         name = f"{where}views"
         views = check_views(weights, data.offsets, name)
@@ -153,7 +161,7 @@ def check_weights(weights: ArrayLike | Views, data: RankingData, where: str = ""
     largest = np.abs(checked).max()
     if largest == 0.0:
         raise CounterrankError(f"{name}: all are 0; expected at least one document with evidence")
-    return TrainingWeights(checked / largest, sets)
+    return TrainingWeights(checked / largest, sets, safety)
 
 
 def check_validation(validation: Any, data: RankingData, with_sets: bool) -> tuple[RankingData, TrainingWeights]:
@@ -217,12 +225,15 @@ def check_varying(data: RankingData, threads: int | None = None) -> IntArray:
     return constant
 
 
-def query_metric(metric: str, data: RankingData, evidence: TrainingWeights) -> QueryMetric:
+def query_metric(
+    metric: str, data: RankingData, evidence: TrainingWeights, expected: LossSpec | None = None
+) -> QueryMetric:
     """Each query's part in the metric of scores, sum(omega * lambda) / sum(|omega|); larger is better.
 
-    With sets, ranks are those inside each set, and the part of a query is the sum over its sets.
+    With sets, ranks are those inside each set, and the part of a query is the sum over its sets. With `expected`, minus
+    a loss of stochastic rankings, lambda is the expectation of the metric over them.
     """
-    weights, sets = evidence
+    weights, sets = evidence.weights, evidence.sets
     sign = 1.0 if higher_is_better(metric) else -1.0
     prefix = prefix_sums(rank_values(metric, longest_query(data.offsets)))
     total = sign / np.abs(weights).sum()
@@ -232,7 +243,13 @@ def query_metric(metric: str, data: RankingData, evidence: TrainingWeights) -> Q
         if sets is not None:
             scores = scores[sets.docs]
         parts: FloatArray = np.empty(len(offsets) - 1)
-        for_queries(weighted_queries, offsets, scores, weights, prefix, parts, threads=threads)
+        if expected is None:
+            for_queries(weighted_queries, offsets, scores, weights, prefix, parts, threads=threads)
+        else:
+            loss = expected
+            if loss.parameters.form == EXPOSURE:
+                loss = at_risk(loss, float(run_queries(risk_spec(loss), scores, weights, offsets, threads)[0].sum()))
+            parts = -run_queries(loss, scores, weights * abs(total), offsets, threads)[0] / total
         if sets is not None:
             parts = np.asarray(np.bincount(sets.owners, weights=parts, minlength=data.n_queries), np.float64)
         parts *= total
@@ -250,12 +267,14 @@ class LinearMetric:
         data: the queries.
         evidence: their weights.
         scales: how features are scaled.
+        expected: of `query_metric`.
     """
 
     name: str
     data: RankingData
     evidence: TrainingWeights
     scales: Scales
+    expected: LossSpec | None = None
 
     @cached_property
     def total(self) -> float:
@@ -265,7 +284,7 @@ class LinearMetric:
     @cached_property
     def of_scores(self) -> QueryMetric:
         """The metric as a function of scores."""
-        return query_metric(self.name, self.data, self.evidence)
+        return query_metric(self.name, self.data, self.evidence, self.expected)
 
     def __call__(self, coefficients: FloatArray, threads: int) -> FloatArray:
         """Each query's part in the metric, computed on the CPU."""
@@ -356,6 +375,47 @@ class Task:
     metric: str
     settings: Settings
     rate_multiple: float | None = None
+
+    @cached_property
+    def spec(self) -> LossSpec:
+        """The loss on the data; what it draws is fixed by the seed."""
+        return self._spec_on(self.data, self.evidence)
+
+    @property
+    def start_risk(self) -> LossSpec | None:
+        """How far a policy is from the logging policy, where there is a limit on that and the scores are known."""
+        safety, limit = self.evidence.safety, self.loss.limit
+        if limit is None or safety is None or safety.scores is None:
+            return None
+        return limited_spec(self.spec, RISK, limit, safety, self.data.offsets)
+
+    def expected(self, is_validation: bool = False) -> LossSpec | None:
+        """The loss of stochastic rankings whose expected metric is that of early stopping: the same draws each time.
+
+        None for other losses, and where another metric than that of the loss is asked for.
+        """
+        if not self.spec.draws or self.metric != self.loss.metric(self.k):
+            return None
+        return self.spec if not is_validation or self.validation is None else self._spec_on(*self.validation)
+
+    def _spec_on(self, data: RankingData, evidence: TrainingWeights) -> LossSpec:
+        spec = self.loss.spec(self.k, longest_query(data.offsets)).with_key(seed_key(self.settings.entropy))
+        limit = self.loss.limit
+        if limit is None:
+            return spec
+        if evidence.safety is None:
+            raise CounterrankError(
+                f"weights: risk={limit.risk!r} compares exposure with that of the logging policy; expected "
+                "losses.SafeWeights, for validation data too"
+            )
+        return limited_spec(spec, EXPOSURE if limit.risk == "exposure" else PRPO, limit, evidence.safety, data.offsets)
+
+
+def with_advantages(data: RankingData, evidence: TrainingWeights) -> TrainingWeights:
+    """The weights of PRPO, see `advantages`; where the logging policy is not known, those that were given."""
+    if evidence.safety is None:
+        return evidence
+    return evidence._replace(weights=advantages(evidence.weights, evidence.safety, data.offsets))
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from counterrank.data.features import align_features, refuse_missing
 from counterrank.data.frames import frame_columns, is_frame, prediction_frame
 from counterrank.estimators.displayed_sets import Views
 from counterrank.evaluation import higher_is_better, rank_values
-from counterrank.losses import NamedLoss, named_loss
+from counterrank.losses import NamedLoss, SafeWeights, named_loss
 from counterrank.models.model import NORMALIZE, Model
 from counterrank.models.neural import scores_within_queries
 from counterrank.training.executor import DEVICES, compute, open_device
@@ -51,6 +51,7 @@ from counterrank.training.problem import (
     kind_of,
     plain_data,
     prediction_data,
+    with_advantages,
 )
 from counterrank.training.storage import check_clicks, describe_inputs, load_ranker, provenance, save_ranker, share_seen
 from counterrank.training.training_cards import ranker_card, ranker_plot, ranker_summary
@@ -80,10 +81,11 @@ class Ranker(Shown):
         normalize: "query" scales features to [0, 1] within each query, "standard" by mean and deviation over the
             training data, "none" leaves them. None for "none" with trees, "query" with the others.
         metric: of early stopping and of the search for a learning rate: "arp", "dcg", "dcg@k" or "precision@k"; None
-            for that of the loss.
+            for that of the loss. With the loss "plackett-luce" it is the expectation over its rankings.
         params: hyperparameters of the model, by name. Trees: any of LightGBM's, such as `num_leaves`. Networks:
             `hidden` (sizes of the layers, (64,)), `dropout` (0.1), `weight_decay` (0.01), `device` ("cpu"); a module of
-            your own has the last two. Linear: `device` ("cpu"), "cuda" or "auto", see `fit_many`.
+            your own has the last two. Linear: `device` ("cpu"), "cuda" or "auto", see `fit_many`. Also those of the
+            loss: `samples` of "plackett-luce".
         threads: None for all cores; the result does not depend on it. A network is trained on one core, a module of
             your own on as many as torch is set to.
         seed: a whole number or a numpy Generator; fixes all randomness.
@@ -154,7 +156,7 @@ class Ranker(Shown):
     def fit(
         self,
         data: RankingData | ArrayLike,
-        weights: ArrayLike | Views,
+        weights: ArrayLike | Views | SafeWeights,
         validation: tuple[Any, ...] | None = None,
         *,
         qid: ArrayLike | None = None,
@@ -167,7 +169,7 @@ class Ranker(Shown):
             data: the queries to learn from; or a matrix with a row for each document, with `qid` or `group`.
             weights: one number per document, in the order of the data; the scale does not matter. Or the views of
                 `estimators.rerank`: then each displayed set is a ranking of its own, and a batch takes all sets of a
-                query.
+                query. Or `losses.SafeWeights`, for a loss with a limit on exposure.
             validation: other queries and their weights (views, if those are learned from). The model of the epoch with
                 the best metric on them is kept. Without them training runs `max_epochs` and keeps the last model.
                 With a matrix: a matrix, its weights and its `qid` (or `group`).
@@ -409,8 +411,18 @@ class Ranker(Shown):
         """What this ranker is to learn, from data and weights that were checked."""
         loss = self._named_loss()
         loss.spec(self.k, longest_query(data.offsets))  # a wrong cutoff is an error
+        if loss.limit is not None:
+            if evidence.sets is not None or kind_of(self.model).name != "linear" or device_of(self) == "cuda":
+                raise CounterrankError(
+                    f"risk={loss.limit.risk!r}: is for linear models on the CPU that learn from documents, not from "
+                    "views; expected risk='none', or these"
+                )
+            if loss.limit.risk == "prpo":
+                evidence = with_advantages(data, evidence)
+                validation = validation and (validation[0], with_advantages(*validation))
         metric = self.metric or loss.metric(self.k)
         task = Task(data, evidence, validation, loss, self.k, metric, settings, self._rate_multiple)
+        _ = task.spec, task.expected(is_validation=True)  # what is missing is an error before training
         rank_values(task.metric, 1)  # an unknown metric is an error without validation data too
         return task
 
@@ -449,9 +461,12 @@ class Ranker(Shown):
             raise CounterrankError(f"learning_rate={brief(rate)}: expected 'auto' or a number above 0")
         if self.params is not None and not isinstance(self.params, Mapping):
             raise CounterrankError(f"params: {type(self.params).__name__}; expected a dict of names and values")
+        loss = self._named_loss()
+        params = {name: value for name, value in (self.params or {}).items() if name not in loss.hyperparameters}
         if kind.name == "linear":
-            if unknown := [str(name) for name in self.params or () if name != "device"]:
-                raise CounterrankError(f"params: {', '.join(unknown)}; expected only device for a linear model")
+            if unknown := [str(name) for name in params if name != "device"]:
+                known = ", ".join(("device", *loss.hyperparameters))
+                raise CounterrankError(f"params: {', '.join(unknown)}; expected only {known} for a linear model")
             check_choice(device_of(self), DEVICES, "device")
         normalize = kind.normalize if self.normalize is None else self.normalize
         return Settings(
@@ -461,13 +476,16 @@ class Ranker(Shown):
             tolerance=check_number(self.tolerance, "tolerance", at_least=0),
             batch_queries=check_whole(batch, "batch_queries"),
             normalize=check_choice(normalize, NORMALIZE, "normalize"),
-            params=dict(self.params or {}),
+            params=params,
             threads=thread_count(self.threads),
             entropy=int(make_generator(self.seed).integers(2**63)),
         )
 
     def _named_loss(self) -> NamedLoss:
-        return named_loss(kind_of(self.model).loss if self.loss is None else self.loss)
+        """The loss, with those of `params` that are its hyperparameters."""
+        loss = named_loss(kind_of(self.model).loss if self.loss is None else self.loss)
+        given = self.params if isinstance(self.params, Mapping) else {}
+        return loss.configured(**{name: value for name, value in given.items() if name in loss.hyperparameters})
 
     def _fitted(self) -> Model:
         if not hasattr(self, "model_"):

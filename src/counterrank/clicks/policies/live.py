@@ -1,4 +1,4 @@
-"""One page for one query in a live service, fast: only the top of the ranking is sorted."""
+"""One page for one query in a live service, fast: what is not on the page is not sorted, or counted once for all."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from counterrank.clicks.policies.page_kernels import (
     propensity_at,
 )
 from counterrank.clicks.policies.pages import PageSource, check_scores, components_of, knows_propensity
+from counterrank.clicks.policies.propensity import plackett_luce_page
 from counterrank.common.checks import FloatArray, IntArray, check_vector
 from counterrank.common.errors import CounterrankError
 from counterrank.common.jit import Array, exact_allocating_kernel, exact_inner_kernel, exact_kernel
@@ -30,6 +31,8 @@ from counterrank.common.ranking import rank_order
 
 # up to this many, a sorted list of the best so far beats ranking all documents
 _SHORT = 64
+# up to this ratio of the squared length of the page to the candidates, propensities of the page alone cost less
+_SHARED = 4
 _ZERO: Any = np.int64(0)  # numba compiles whatever is called with a literal number once more for that
 _ONE: Any = np.int64(1)
 
@@ -258,6 +261,12 @@ def _slow_display(policy: Any, scores: FloatArray, exam: Examination, seed: int 
     _check_reach(exam, min(_longest_page(policy), n), policy)
     docs, _ = policy.sample(scores, offsets, seed=seed)
     _check_reach(exam, len(docs), policy)  # the length of a custom policy's page is known once it is drawn
+    parts = components_of(policy)
+    is_plackett_luce = len(parts) == 1 and parts[0].kind == kernels.PLACKETT_LUCE and policy.estimates_propensity
+    if is_plackett_luce and len(docs) ** 2 <= _SHARED * n:
+        rho, shown = np.empty((2, len(docs)))
+        plackett_luce_page(scores / parts[0].value, np.array(_curve(exam, len(docs))), docs, rho, shown)
+        return _page(docs, np.minimum(rho, 1.0), shown)
     shares = policy.rank_probabilities(scores, offsets, len(docs))
     return _page(docs, policy.propensity(scores, offsets, exam)[docs], shares[docs, np.arange(len(docs))])
 

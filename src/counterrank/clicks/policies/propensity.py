@@ -100,23 +100,20 @@ def _levels(logits: Array, order: Array, levels: Array, log_tails: Array) -> Non
 
 
 @exact_inner_kernel
-def _clocks(levels: Array, node: float, growth: Array, rang: Array, silent: Array, density: Array) -> None:
-    """By document and node: 1 - exp(-w t), exp(-w t), and w t exp(-w t), the density of the own alarm over u.
+def _clock(level: float, node: float, growth: Array, rang: Array, silent: Array, density: Array) -> None:
+    """Of one document by node: 1 - exp(-w t), exp(-w t), and w t exp(-w t), the density of its alarm over u.
 
     The nodes are u = node + log(growth).
     """
-    n, m = rang.shape
-    for i in range(n):
-        p, q, own = rang[i], silent[i], density[i]
-        start = _LATE * exp_negative(min(levels[i] + node - _LOG_LATE, 0.0))
-        for b in range(m):
-            wt = min(start * growth[b], _LATE)
-            stays = exp_negative(-wt)
-            # 1 - exp(-w t) would lose the digits of a small chance
-            series = wt * (1.0 - wt * (0.5 - wt * (1.0 / 6.0 - wt * (1.0 / 24.0))))
-            p[b] = series if wt < 1e-3 else 1.0 - stays
-            q[b] = stays
-            own[b] = wt * stays
+    start = _LATE * exp_negative(min(level + node - _LOG_LATE, 0.0))
+    for b in range(len(growth)):
+        wt = min(start * growth[b], _LATE)
+        stays = exp_negative(-wt)
+        # 1 - exp(-w t) would lose the digits of a small chance
+        series = wt * (1.0 - wt * (0.5 - wt * (1.0 / 6.0 - wt * (1.0 / 24.0))))
+        rang[b] = series if wt < 1e-3 else 1.0 - stays
+        silent[b] = stays
+        density[b] = wt * stays
 
 
 @exact_inner_kernel
@@ -185,10 +182,20 @@ def _add_nodes(
     value = expected[: (n + 1) * k * m].reshape(n + 1, k, m)
     for a in range(k):
         value[n, a] = curve[a]
-    _clocks(levels, node, growth, rang, silent, density)
+    for i in range(n):
+        _clock(levels[i], node, growth, rang[i], silent[i], density[i])
     _from_below(rang, silent, value)
     # what is expected with all documents in is of no use to any of them, so its place is free for `gain`
     _from_above(rang, silent, density, value, chance[: k * m].reshape(k, m), value[0, 0], total)
+
+
+@exact_inner_kernel
+def _after_gaps(node: float, passed: int, k: int, reach: float, levels: Array, log_tails: Array) -> tuple[float, int]:
+    """The next node: this one, or where a gap ends in which no alarm is due; and how many documents it is past."""
+    while passed < k - 1 and node > reach - levels[passed]:
+        passed += 1
+        node = max(node, -log_tails[passed] - _AFTER_GAP)
+    return node, passed
 
 
 @exact_inner_kernel
@@ -215,10 +222,7 @@ def _integrate(
     while node < end:
         m = _nodes_now((end - node) / step, _most_nodes(len(levels), k))
         _add_nodes(curve, levels, node, growth[:m], clocks, expected, chance, total)
-        node += m * step
-        while passed < k - 1 and node > reach - levels[passed]:
-            passed += 1
-            node = max(node, -log_tails[passed] - _AFTER_GAP)
+        node, passed = _after_gaps(node + m * step, passed, k, reach, levels, log_tails)
     for i in range(len(total)):
         total[i] *= step
 
@@ -278,6 +282,90 @@ def plackett_luce_propensities(first: int, last: int, offsets: Array, logits: Ar
         _integrate(curve[:k], levels[:n], log_tails[:n], growth, clocks, expected, chance, total[:n])
         for i in range(n):
             out[begin + order[i]] += total[i]
+
+
+@inner_kernel
+def _count(rang: Array, silent: Array, chance: Array) -> None:
+    """`chance[a]`, P(a alarms before t) by node, with one more document; more than len(chance) - 1 are left out."""
+    m = len(rang)
+    for a in range(len(chance) - 1, 0, -1):
+        here, fewer = chance[a], chance[a - 1]
+        for b in range(m):
+            here[b] = silent[b] * here[b] + rang[b] * fewer[b]
+    here = chance[0]
+    for b in range(m):
+        here[b] *= silent[b]
+
+
+@exact_kernel
+def plackett_luce_page(logits: Array, theta: Array, page: Array, rho: Array, shares: Array) -> None:
+    """Of the documents of a page: rho_i = sum_r theta_r P(i at rank r) (`eq:expexam`), and `shares`, P(i at its rank).
+
+    The same integrals as `plackett_luce_propensities` with the same nodes, for the page alone: alarms of documents that
+    are not on it are counted once for all, and those of the page, but for i itself, on top of them for each i. So it is
+    O(n k + k^3) a node.
+
+    >>> from counterrank.common.checks import read_only
+    >>> rho, shares = np.empty((2, 2))
+    >>> plackett_luce_page(np.log([1.0, 1.0, 2.0]), np.array([1.0, 0.5]), np.array([2, 0]), rho, shares)
+    >>> rho.round(6).tolist(), shares.round(6).tolist()
+    ([0.666667, 0.416667], [0.5, 0.333333])
+    """
+    n, k = len(logits), len(page)
+    order, keys, spare = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    levels, log_tails = np.empty(n), np.empty(n)
+    rank_order(logits, order, keys, spare)
+    _levels(logits, order, levels, log_tails)
+    places, is_shown = spare[:k], keys
+    for i in range(n):
+        is_shown[i] = -1
+    for i in range(k):
+        is_shown[page[i]] = i
+    for i in range(n):
+        if is_shown[order[i]] >= 0:
+            places[is_shown[order[i]]] = i
+    for i in range(k):
+        first = math.exp(levels[places[i]] - log_tails[0])
+        rho[i] = theta[0] * first
+        shares[i] = first if i == 0 else 0.0
+    if k == 1:
+        return
+    step = 1.0 / math.sqrt(k + 4.0)
+    reach = math.log(k + 6.5 * math.sqrt(k) + 16.0)
+    growth = np.empty(_NODES)
+    for b in range(_NODES):
+        growth[b] = math.exp(b * step)
+    clocks = np.empty((k + 1, 3, _NODES))
+    others, chance = np.empty((k, _NODES)), np.empty((k, _NODES))
+    node = -log_tails[0] - _FIRST
+    end = reach - log_tails[k - 1]
+    passed = 0
+    while node < end:
+        m = _nodes_now((end - node) / step, _NODES)
+        grown = growth[:m]
+        others[:] = 0.0
+        others[0] = 1.0
+        free = clocks[k]
+        for i in range(n):
+            if is_shown[order[i]] < 0:
+                _clock(levels[i], node, grown, free[0, :m], free[1, :m], free[2, :m])
+                _count(free[0, :m], free[1, :m], others)
+        for i in range(k):
+            _clock(levels[places[i]], node, grown, clocks[i, 0, :m], clocks[i, 1, :m], clocks[i, 2, :m])
+        for i in range(k):
+            chance[:] = others
+            for j in range(k):
+                if j != i:
+                    _count(clocks[j, 0, :m], clocks[j, 1, :m], chance)
+            own = clocks[i, 2]
+            for a in range(1, k):
+                integral = 0.0
+                for b in range(m):
+                    integral += own[b] * chance[a, b]
+                rho[i] += theta[a] * step * integral
+                if a == i:
+                    shares[i] += step * integral
+        node, passed = _after_gaps(node + m * step, passed, k, reach, levels, log_tails)
 
 
 def propensity_of(policy: Any, scores: ArrayLike, offsets: ArrayLike, exam: Examination) -> FloatArray:
