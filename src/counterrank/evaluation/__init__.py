@@ -1,8 +1,8 @@
 """Evaluation of rankings: metrics from labels, estimates from clicks with confidence intervals, and planning.
 
-Without labels `estimate`, `compare` and `select` use clicks, `verdict` is the deployment test on their result, and
-`inspect_clicks` reports which estimators a log supports. `plan_logging` predicts the width of confidence intervals
-before any click is logged.
+Without labels `estimate`, `compare` and `select` use clicks, `verdict` decides by their confidence intervals and
+`deployment_test` by three levels of evidence, and `inspect_clicks` reports which estimators a log supports.
+`plan_logging` predicts the width of confidence intervals before any click is logged.
 """
 
 from counterrank.data.scores import ranked_rows, write_run
@@ -18,6 +18,7 @@ from counterrank.evaluation.click_metrics import (
 )
 from counterrank.evaluation.click_rates import ClickRates
 from counterrank.evaluation.deployment import Verdict, verdict
+from counterrank.evaluation.evidence_levels import DeploymentTest, Level, deployment_test
 from counterrank.evaluation.inspection import Inspection, UserComparison, compare_users, inspect_clicks
 from counterrank.evaluation.logging_plan import LoggingPlan, LoggingPlans, advise_logging, plan_logging
 from counterrank.evaluation.metric_kernels import weighted_queries
@@ -40,11 +41,13 @@ __all__ = [
     "ClickRate",
     "ClickRateDifference",
     "ClickRates",
+    "DeploymentTest",
     "Estimate",
     "Estimates",
     "InSampleWarning",
     "Inspection",
     "IntervalWarning",
+    "Level",
     "LoggingPlan",
     "LoggingPlans",
     "MetricKind",
@@ -56,6 +59,7 @@ __all__ = [
     "compare",
     "compare_click_rates",
     "compare_users",
+    "deployment_test",
     "estimate",
     "evaluate",
     "evaluate_queries",
