@@ -85,7 +85,8 @@ def least_favourable(terms: Terms, sizes: IntArray, base: FloatArray) -> Session
     group, part, worth, times = (column[kept] for column in terms)
     positive = worth > 0.0
     order = np.lexsort((-np.abs(worth), positive, part, group))
-    group, part, worth, times, positive = (column[order] for column in (group, part, worth, times, positive))
+    group, part, worth, times = (column[order] for column in (group, part, worth, times))
+    positive = positive[order]
     same = (group[1:] == group[:-1]) & (part[1:] == part[:-1]) & (positive[1:] == positive[:-1])
     # of one part and sign, from the largest to 0: a value holds up to a session, and then falls to the next one
     drops = np.abs(worth)

@@ -66,6 +66,7 @@ from counterrank.evaluation.weighted_clicks import (
 LEVELS = ("finite-sample", "asymptotic", "model-assisted")
 DEFAULT_LEVEL = "asymptotic"
 _CLICK_RATE = 0.15  # guessed, given examination; it decides how much is bet, and not whether bounds hold
+_FEWEST_CLICKS = 1.0  # by skewness; below it not even the sign of the error of a bound is known
 _MOST_MORE = 1e12  # sessions; beyond, no number is given
 
 
@@ -96,6 +97,37 @@ class Level(Shown):
     reason: str = ""
 
 
+class Spending(NamedTuple):
+    """How the error rate is divided: shares of it for the bounds that hold at every look, and for those of one look."""
+
+    sequence: float = 1.0  # of this candidate
+    look: float = 1.0  # of this look of the candidate
+
+
+class Design(NamedTuple):
+    """What the bets of a sequence were chosen by, known before its clicks; see `betting.Bets`.
+
+    Attributes:
+        loss, gain: the largest possible -X and X of a session.
+        least, most: of the mean.
+        square: about the mean of X**2.
+        sessions: about how many there are at the first look.
+    """
+
+    loss: float
+    gain: float
+    least: float
+    most: float
+    square: float
+    sessions: float
+
+    def covers(self, other: Design) -> bool:
+        """Whether all that may happen by the other design may happen by this one too."""
+        slack = 1.0 + 1e-9
+        wide = self.loss * slack >= other.loss and self.gain * slack >= other.gain
+        return wide and self.least <= other.least * slack and self.most * slack >= other.most
+
+
 @dataclass(frozen=True)
 class DeploymentTest(Shown):
     """Whether a ranking may take the place of another, by clicks of sessions that neither was trained on.
@@ -110,6 +142,7 @@ class DeploymentTest(Shown):
         n_queries, n_sessions, n_clicks: with sessions; of the held-out clicks.
         effective_sample_size: of the clicks by their importance weights (Kish).
         in_sample: whether one of the rankings was trained on these clicks, so that nothing is guaranteed.
+        design: what the bets were chosen by, for later looks; None where there is no finite-sample bound.
     """
 
     deploy: bool
@@ -127,6 +160,7 @@ class DeploymentTest(Shown):
     n_clicks: int
     effective_sample_size: float
     in_sample: bool = False
+    design: Design | None = None
 
     @property
     def is_worse(self) -> bool:
@@ -144,24 +178,6 @@ class DeploymentTest(Shown):
 
     def _repr_html_(self) -> str:
         return _card(self)
-
-
-class Spending(NamedTuple):
-    """How the error rate is divided: shares of it for the bounds that hold at every look, and for those of one look."""
-
-    sequence: float = 1.0  # of this candidate
-    look: float = 1.0  # of this look of the candidate
-
-
-class Design(NamedTuple):
-    """What the bets of a sequence were chosen by, known before its clicks; see `betting.Bets`."""
-
-    loss: float
-    gain: float
-    least: float
-    most: float
-    square: float
-    sessions: float
 
 
 class Comparison(NamedTuple):
@@ -235,7 +251,7 @@ def deployment_test(
         in_sample: accept clicks that one of the rankings was trained on; the result then guarantees nothing.
         names: of the two, for the sentence.
         spending: shares of the error rate, where there are several candidates or looks.
-        design: of the bets, at later looks that of the first one; see `bets_of`.
+        design: of the bets, at later looks that of the first one, as far as it still covers what may happen.
 
     >>> from counterrank import make_ranking_data, policies, simulation
     >>> data, exam = make_ranking_data("mslr", n_queries=40, seed=0), [1, 0.5, 0.3]
@@ -255,13 +271,15 @@ def deployment_test(
     seen = check_held_out({names[0]: new, names[1]: current}, data, known.clicks, "these-queries", in_sample)
     compared = compare_scores(scored[0], scored[1], data, known, metric, limit, ties, threads)
     shares = spending or Spending()
-    alpha = 1.0 - level
+    alpha, own = 1.0 - level, None if lacking(compared) else design_of(compared)
+    if own is not None and design is not None and design.covers(own):
+        own = design
     levels = {
-        "finite-sample": finite_sample(compared, alpha * shares.sequence, design),
+        "finite-sample": finite_sample(compared, alpha * shares.sequence, own),
         "asymptotic": asymptotic(compared, alpha * shares.sequence * shares.look, relevance),
         "model-assisted": model_assisted(compared, alpha * shares.sequence * shares.look),
     }
-    return _decided(levels, required, compared, level, names, seen)
+    return replace(_decided(levels, required, compared, level, names, seen), design=own)
 
 
 def check_levels(evidence: Any) -> tuple[str, ...]:
@@ -324,13 +342,10 @@ def finite_sample(compared: Comparison, alpha: float, design: Design | None = No
     The largest possible loss of a page, which limits the bets of the lower bound, follows from rho and the policy.
     """
     empty = Level("finite-sample", confidence=1.0 - alpha)
-    if compared.weighted.rho is None or sequential(compared.evidence.exam) is not None:
-        why = "requires the propensity of every document, by rho, or by policy and scores"
-        return replace(empty, reason=why)
+    if lack := lacking(compared):
+        return replace(empty, reason=lack)
     predictor = _trust(compared)
-    if predictor is not None and compared.evidence.clicks.displays is None:
-        return replace(empty, reason="requires displayed pages (displays=True) under trust bias")
-    chosen = design or design_of(compared, alpha)
+    chosen = design or design_of(compared)
     low, high = (session_values(compared, extra, predictor) for extra in (compared.worst, compared.best))
     below = Bets.of(chosen.loss, chosen.most, chosen.square, chosen.sessions, alpha)
     above = Bets.of(chosen.gain, -chosen.least, chosen.square, chosen.sessions, alpha)
@@ -350,6 +365,15 @@ def finite_sample(compared: Comparison, alpha: float, design: Design | None = No
         "worst possible way"
     )  # fmt: skip
     return replace(found, more_sessions=more, reason=without)
+
+
+def lacking(compared: Comparison) -> str:
+    """What a finite-sample bound requires and is not known; "" if it is."""
+    if compared.weighted.rho is None or sequential(compared.evidence.exam) is not None:
+        return "requires the propensity of every document, by rho, or by policy and scores"
+    if _trust(compared) is not None and compared.evidence.clicks.displays is None:
+        return "requires displayed pages (displays=True) under trust bias"
+    return ""
 
 
 def _trust(compared: Comparison) -> ClickPredictor | None:
@@ -378,7 +402,7 @@ def session_values(compared: Comparison, extra: FloatArray, predictor: ClickPred
     return least_favourable(Terms(group, part, worth[pages.docs], pages.clicks), pages.sessions, base)
 
 
-def design_of(compared: Comparison, alpha: float) -> Design:
+def design_of(compared: Comparison) -> Design:
     """The ranges of X and of its mean, and about its second moment: what bets are chosen by, without the clicks."""
     weighted, values = compared.weighted, compared.values[:, 0]
     assert weighted.rho is not None
@@ -449,7 +473,8 @@ def asymptotic(compared: Comparison, alpha: float, relevance: ArrayLike | None =
 
         estimate +- t * s,   s^2 = sum over queries of n * Var(residuals * difference / rho) / sessions^2
 
-    see `confidence_intervals.click_intervals`. Where the sum rests on a few heavy clicks there is no bound.
+    see `confidence_intervals.click_intervals`. Where the sum rests on a few heavy clicks, and they would make the lower
+    bound too high rather than too low, there is no bound.
     """
     empty = Level("asymptotic", confidence=1.0 - alpha)
     evidence = compared.evidence
@@ -471,14 +496,31 @@ def asymptotic(compared: Comparison, alpha: float, relevance: ArrayLike | None =
     ratios = click_intervals(weighted, sums.terms, sums.sessions, compared.values, centres, settings)
     estimate, half = float(ratios.values[0]), float(ratios.half_widths[0])
     low, high = (float(compared.shares @ end) for end in (compared.worst, compared.best))
-    rare = float(expected_clicks(compared.weighted, compared.values, centres)[0])
     if not np.ptp(compared.values) > 0.0:
         half = 0.0
-    elif not rare >= FEWEST_EXPECTED_CLICKS or not math.isfinite(half):
-        why = f"rests on rare clicks: an effective number of {rare:.2g} by skewness, expected at least "
-        return replace(empty, estimate=estimate, reason=f"{why}{FEWEST_EXPECTED_CLICKS:g}")
+    rare, skewed = _rare_clicks(compared)
+    if half and (rare < _FEWEST_CLICKS or (skewed < 0.0 and rare < FEWEST_EXPECTED_CLICKS) or not math.isfinite(half)):
+        least = FEWEST_EXPECTED_CLICKS if skewed < 0.0 else _FEWEST_CLICKS
+        why = f"rests on rare clicks: an effective number of {rare:.2g} by skewness; expected at least {least:g}"
+        return replace(empty, estimate=estimate, reason=why)
     found = _level(empty, estimate, estimate - half + low, estimate + half + high, compared)
+    if found.is_worse and skewed > 0.0 and rare < FEWEST_EXPECTED_CLICKS:
+        found, note = replace(found, is_worse=False), "too few clicks for an upper bound that rests on rare ones"
     return replace(found, more_sessions=_by_width(found, compared), reason=note)
+
+
+def _rare_clicks(compared: Comparison) -> tuple[float, float]:
+    """The effective number of clicks by skewness, see `expected_clicks`, and the sign of the skewness.
+
+    A sum that is skewed to the right has a lower bound that is too low rather than too high, and the other way round.
+    """
+    weighted, values = compared.weighted, compared.values
+    rare = float(expected_clicks(weighted, values, np.zeros(1))[0])
+    rho = weighted.rho
+    if rho is None:
+        return rare, -1.0
+    inverse, sessions = inverse_propensity(rho), weighted.sessions_of_documents
+    return rare, float((sessions * values[:, 0] ** 3 * inverse**2).sum())
 
 
 def model_assisted(compared: Comparison, alpha: float) -> Level:
