@@ -423,28 +423,40 @@ def design_of(compared: Comparison) -> Design:
 
 
 def largest_sum(amounts: FloatArray, compared: Comparison) -> float:
-    """The largest sum over a page of amounts of at least 0, for any query and any page that can be shown."""
+    """The largest sum over a page of amounts of at least 0, for any query and any page that can be shown.
+
+    Where pages were not kept, ranks are put together that no page has together, and a document may come twice.
+    """
     evidence, offsets = compared.evidence, compared.weighted.offsets
-    policies = evidence.policy
+    kept, policies = evidence.clicks.displays is not None, evidence.policy
     if policies is None:
-        longest = int(evidence.clicks.ranks.max(initial=1))
-        return float(_top(amounts, offsets, longest).max(initial=0.0))
+        return _any_documents(amounts, offsets, int(evidence.clicks.ranks.max(initial=1)), kept)
     pairs = list(policies.values()) if isinstance(policies, dict) else [(policies, evidence.scores)]
     found = [
-        _of_component(amounts, PageSource.make(policy, scores, offsets, evidence.threads), c, part)
+        _of_component(amounts, PageSource.make(policy, scores, offsets, evidence.threads), c, part, kept)
         for policy, scores in pairs
         for c, part in enumerate(components_of(policy))
     ]
     return max(0.0, *found)
 
 
-def _of_component(amounts: FloatArray, source: PageSource, c: int, part: Component) -> float:
+def _any_documents(amounts: FloatArray, offsets: IntArray, k: int, kept: bool) -> float:
+    """The largest sum of k documents of a query; with repetition where pages were not kept."""
+    lengths = np.diff(offsets)
+    if not kept:
+        return float((np.maximum.reduceat(amounts, offsets[:-1]) * np.minimum(lengths, k)).max())
+    order = np.lexsort((-amounts, query_of_rows(offsets)))
+    rank = np.arange(len(amounts)) - np.repeat(offsets[:-1], lengths)
+    return float(np.add.reduceat(np.where(rank < k, amounts[order], 0.0), offsets[:-1]).max())
+
+
+def _of_component(amounts: FloatArray, source: PageSource, c: int, part: Component, kept: bool) -> float:
     """The largest sum of a page of one component of a policy."""
     offsets, lengths = source.offsets, np.diff(source.offsets)
     if part.custom is not None:
-        return float(_top(amounts, offsets, int(lengths.max())).max())
-    if part.kind == page_kernels.PLACKETT_LUCE:
-        return float(_top(amounts, offsets, part.k).max())
+        return _any_documents(amounts, offsets, int(lengths.max()), kept)
+    if part.kind == page_kernels.PLACKETT_LUCE or (not kept and part.kind != page_kernels.LAST):
+        return _any_documents(amounts, offsets, min(part.k, int(lengths.max())), kept)
     if part.kind == page_kernels.LISTED:
         arrays, n, most = source.arrays, len(lengths), 0.0
         for q in range(n):
@@ -460,13 +472,6 @@ def _of_component(amounts: FloatArray, source: PageSource, c: int, part: Compone
     head = np.where(rank < length - 1, ranked, 0.0)
     tail = np.where((rank >= length - 1) if draws else (rank == length - 1), ranked, 0.0)
     return float((np.add.reduceat(head, offsets[:-1]) + np.maximum.reduceat(tail, offsets[:-1])).max())
-
-
-def _top(amounts: FloatArray, offsets: IntArray, k: int) -> FloatArray:
-    """The sum of the k largest amounts of each query."""
-    order = np.lexsort((-amounts, query_of_rows(offsets)))
-    rank = np.arange(len(amounts)) - np.repeat(offsets[:-1], np.diff(offsets))
-    return np.asarray(np.add.reduceat(np.where(rank < k, amounts[order], 0.0), offsets[:-1]))
 
 
 def asymptotic(compared: Comparison, alpha: float, relevance: ArrayLike | None = None) -> Level:
