@@ -114,8 +114,9 @@ def test_a_better_ranker_is_deployed_and_a_worse_one_is_worse(data):
 
 
 def test_few_sessions_are_undecided_and_say_how_many_more(data):
-    scores, policy, clicks = logged(data, sessions=100)
-    found = deployment_test(data.labels, scores, data, clicks, policy=policy, scores=scores, metric="dcg@3",
+    scores, policy, clicks = logged(data, sessions=400)
+    new = scores + 0.01 * data.labels  # which breaks ties only
+    found = deployment_test(new, scores, data, clicks, policy=policy, scores=scores, metric="dcg@3",
                             evidence="finite-sample")  # fmt: skip
     assert not found.deploy
     assert found.exit_code == 3
@@ -202,8 +203,8 @@ def test_clicks_that_a_ranker_was_trained_on_are_refused(data):
 @pytest.mark.statistical
 @pytest.mark.representative
 def test_a_slightly_worse_ranker_is_seldom_deployed():
-    """300 logs of 1,000 sessions and a ranker that is worse by 2 % of DCG: each level deploys it in at most 5 %; more
-    than 25 of 300 would happen once in 200 at 5 %."""
+    """200 logs of 1,000 sessions and a ranker that is worse by 2 % of DCG: each level deploys it in at most 5 %; more
+    than 19 of 200 would happen once in 200 at 5 %."""
     data = small_data((12,) * 30)
     scores, policy, first = logged(data, sessions=100)
     rng, chances = np.random.default_rng(0), 0.1 + 0.9 * (data.labels >= 3)
@@ -214,9 +215,9 @@ def test_a_slightly_worse_ranker_is_seldom_deployed():
         if -0.03 < float(values @ chances) / data.n_queries < -0.005:
             break
     deployed = dict.fromkeys(LEVELS, 0)
-    for seed in range(300):
+    for seed in range(200):
         clicks = simulation.simulate(data, scores, policy, EXAM, sessions=1000, seed=seed, displays=True, threads=1)
         found = deployment_test(new, scores, data, clicks, policy=policy, scores=scores, metric="dcg@3", threads=1)
         for name, level in found.levels.items():
             deployed[name] += level.passes
-    assert max(deployed.values()) <= 25
+    assert max(deployed.values()) <= 19

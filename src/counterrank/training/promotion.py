@@ -422,7 +422,9 @@ def _is_list(new: Any) -> bool:
     """Whether several candidates were given, and not the scores of one."""
     if isinstance(new, str | os.PathLike | np.ndarray) or is_frame(new) or hasattr(new, "predict"):
         return False
-    return isinstance(new, list | tuple) and not all(isinstance(each, int | float | np.number) for each in new)
+    if not isinstance(new, list | tuple):
+        return False
+    return not new or not all(isinstance(each, int | float | np.number) for each in new)
 
 
 def _loaded(ranker: Any, data: RankingData, threads: int | None, name: str = "current") -> Any:
